@@ -35,17 +35,23 @@ import type { Call, EventResource, Subject } from './types.ts';
 /** Compiled subject of a rule. */
 interface CompiledSubject {
   readonly kind: Subject['kind'];
-  /** Whether the rule applies to every subject of its kind, apart from conditions on facts. */
+  /**
+   * Whether the rule covers every subject of its kind. Conditions on facts (grains, pillar,
+   * nodegroups) are not considered.
+   */
   readonly isEveryone: boolean;
-  /** Tests the subject by names alone. Names never change, so the result may be cached. */
+  /**
+   * Tests the subject by its names alone. A subject's names never change, so the result may be
+   * cached.
+   */
   readonly covers: (subject: Subject) => boolean;
-  /** Tests the subject by the current facts of the minion. */
+  /** Tests the current facts of a minion: grains, pillar and nodegroups. */
   readonly holds: (subject: Subject) => boolean;
 }
 
 const always = (): boolean => true;
 
-/** Selectors of minions by facts, with Salt's name of the target type. */
+/** Fields of a subject that select minions by facts, each with Salt's name of the target type. */
 const factSelectors = [
   ['grain', 'grain'],
   ['pillar', 'pillar'],
@@ -125,7 +131,7 @@ interface KeystoneName {
   readonly name: string;
 }
 
-/** Domain of the projects in a rule that allows but names no domain. */
+/** Default of `domain` in rules that allow. */
 const usualDomain = 'Default';
 
 function compileProject(
@@ -161,12 +167,12 @@ function matchesKeystoneName({ id, name }: KeystoneName, test: TextTest | undefi
   return test === undefined || test(id) || test(name);
 }
 
-/** Form of Keystone's ids: random ids, and digests for entries in LDAP. */
+/** Form of Keystone's ids: random ids, and digests for entries from LDAP. */
 const idForm = /^(?:[0-9a-f]{32}|[0-9a-f]{64})$/i;
 
 /**
- * Whether the test matches the id, or a name that cannot be mistaken for another entity's id. Users
- * choose names, but not ids.
+ * Whether the test matches the id, or the name if it does not look like an id. Users choose names,
+ * so one could choose another entity's id as a name.
  */
 function matchesUnambiguously(entity: KeystoneName, test: TextTest | undefined): boolean {
   if (test === undefined || test(entity.id)) return true;
@@ -190,7 +196,7 @@ function compileFacts(
   return (it) =>
     it.kind === 'minion' &&
     others.every((test) => test.isEntitled(it.id)) &&
-    // A grain only narrows a rule in which another selector grants the right.
+    // A condition on grains only narrows a rule whose other selectors grant the right.
     grain.every((test) => test.claims(it.id));
 }
 
@@ -253,11 +259,14 @@ function refuseGrainsAlone(
   throw new PolicyError('ERR_POLICY_UNTRUSTED', { rule, field: 'subject.grain' }, problem);
 }
 
-/** One part of a question. A job with several functions consists of one request for each. */
+/**
+ * Request to decide, which is a question or a part of it. A job with several functions is one
+ * request for each function.
+ */
 export interface Request {
   readonly subject: Subject;
   readonly action: RuleAction;
-  /** Tag, function, path or operation. */
+  /** Tag, function, path or operation that the request names. */
   readonly text: string;
   /** Function and arguments, or `undefined` if the arguments are not yet known. */
   readonly call?: Call;
@@ -273,7 +282,10 @@ interface CompiledResource {
   /** Keys for the rule index, one for each pattern. */
   readonly keys: readonly RuleIndexKey[];
   readonly meansText: (text: string, subject: Subject) => boolean;
-  /** Returns the reason why the rule does not apply, or `undefined`. Ignores the minions. */
+  /**
+   * Returns the reason why the rule does not apply to the request, or `undefined`. Does not
+   * consider the minions of the request.
+   */
   readonly obstacle: (request: Request) => string | undefined;
   /** Minions that the rule is limited to. Default: all. */
   readonly among?: MinionLimit;
@@ -289,7 +301,7 @@ interface MinionLimit extends Pick<MinionTest, 'isEntitled' | 'mayMean'> {
   readonly obstacle: string;
   /** Compound target that selects the minions. */
   readonly within?: string;
-  /** Whether part of the target selects by grains alone and therefore grants nothing. */
+  /** Whether part of the target selects by grains alone. Such a target grants nothing. */
   readonly restsOnGrains?: boolean;
 }
 
@@ -314,7 +326,10 @@ export function mayReferTo(rule: CompiledRule, request: GuestRequest, id: string
 /** A rule in compiled form. */
 export interface CompiledRule {
   readonly rule: PolicyRule;
-  /** Position in the policy. If several rules decide, the first one is reported. */
+  /**
+   * Position in the policy. If several rules decide a question, the one with the lowest position is
+   * reported.
+   */
   readonly order: number;
   readonly subject: CompiledSubject;
   readonly resource: CompiledResource;
@@ -357,7 +372,7 @@ function ruleMeter(rate: string, name: string): TokenBuckets {
 }
 
 /**
- * Rejects combinations of fields that contradict each other.
+ * Rejects fields that contradict each other.
  * @throws PolicyError
  */
 function refuseContradictions(rule: PolicyRule): void {
@@ -383,7 +398,7 @@ function refuseContradictions(rule: PolicyRule): void {
   }
 }
 
-/** Returns every mistake of a rule: in its form, and in the patterns of the well-formed parts. */
+/** Returns all mistakes of a rule: in its form, and in the patterns of its well-formed parts. */
 export function ruleProblems(
   name: string,
   value: unknown,
@@ -569,8 +584,8 @@ const noMinions: Pick<MinionTest, 'isEntitled' | 'mayMean' | 'restsOnGrains'> = 
 };
 
 /**
- * Returns `undefined` if the target cannot be parsed. An invalid target in Salt's options grants
- * nothing and does not affect other grants.
+ * Returns the result, or `undefined` if the target cannot be parsed. An invalid target in Salt's
+ * options grants nothing, and must not make other grants fail.
  */
 function orUndefined<T>(read: () => T): T | undefined {
   try {
@@ -598,7 +613,7 @@ function compileCall(
   };
 }
 
-/** Adds the requirement that some functions be named explicitly. */
+/** Rejects functions that a rule must name explicitly but matches only by a wildcard. */
 function byName(
   { effect, action, resource: { fun } }: PolicyRule & { readonly action: 'runner' | 'wheel' },
   compiled: CompiledResource,

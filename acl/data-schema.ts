@@ -92,8 +92,8 @@ export function compileDataSchema(
 }
 
 /**
- * Compiles a check that returns the first mismatch, or `undefined`. Like JSON Schema's own numbers,
- * an integer beyond 2^53 is compared as the nearest float.
+ * Compiles a check that returns the first mismatch, or `undefined`. Integers beyond 2^53 are
+ * compared as the nearest float, like the numbers in the schema.
  * @param search - compiles a regular expression that may match anywhere in a text
  * @throws PolicyError ERR_POLICY_PATTERN, with the keyword
  */
@@ -107,7 +107,8 @@ export function compileJsonSchema(
     if (!isJson(plain, maxDepth)) return { path: '', expected: 'must be a JSON value' };
     if (check.Check(plain)) return undefined;
     const [, errors] = check.Errors(plain);
-    // A misspelt name is more informative than the missing correct one.
+    // An unknown property is often a misspelt one, so report it rather than the missing correct
+    // one.
     const first = errors.find(({ keyword }) => keyword === 'boolean') ?? errors[0];
     if (first === undefined) return { path: '', expected: 'must match the schema' };
     return { path: first.instancePath.slice(1), expected: describeRule(first) };
@@ -124,7 +125,7 @@ function describeRule({
   readonly message: string;
   readonly params: object;
 }): string {
-  // Properties that no schema describes are checked against the schema `false`.
+  // TypeBox reports an unknown property as a mismatch with the schema `false`.
   if (keyword === 'boolean') return 'is not known';
   if (keyword === 'enum' && 'allowedValues' in params && Array.isArray(params.allowedValues)) {
     const shown = params.allowedValues.slice(0, maxShownValues).map((it) => JSON.stringify(it));
@@ -196,8 +197,8 @@ function textRefinement(
 }
 
 /**
- * Replaces `$` with the end of the text. In Python, `$` also matches before a final line break; in
- * JSON Schema it does not.
+ * Replaces `$` with `\Z`, the end of the text. In Python, `$` also matches before a final line
+ * break, but not in JSON Schema.
  */
 function toWholeEnd(pattern: string): string {
   return pattern.replace(/\\.|\[(?:\\.|[^\]\\])*\]|\$/gs, (part) => (part === '$' ? '\\Z' : part));
@@ -208,7 +209,8 @@ function withoutBigints(value: unknown, depth: number): unknown {
   if (depth === 0 || typeof value !== 'object' || value === null) return value;
   if (Array.isArray(value)) return value.map((item) => withoutBigints(item, depth - 1));
   if (!isMap(value)) return value;
-  // The copy has no prototype, because a schema would take inherited properties for its own.
+  // Create the copy without a prototype: a schema would treat inherited properties as the object's
+  // own.
   const copy: Record<string, unknown> = Object.create(null);
   for (const [key, item] of Object.entries(value)) copy[key] = withoutBigints(item, depth - 1);
   return copy;
@@ -224,7 +226,7 @@ function isJson(value: unknown, depth: number): boolean {
 
 function isMap(value: unknown): value is Record<string, unknown> {
   if (typeof value !== 'object' || value === null) return false;
-  // The prototype of a class instance inherits from Object.prototype.
+  // Accept plain objects only. The prototype of a class instance inherits from Object.prototype.
   const prototype: unknown = Object.getPrototypeOf(value);
   return prototype === null || Object.getPrototypeOf(prototype) === null;
 }

@@ -13,7 +13,7 @@ import type { Action, BuiltInRule, Decision, Question, QuestionOf, Subject } fro
 
 interface Verdict {
   readonly decision: Decision;
-  /** Rules of the policy that allow the question, one for each function. */
+  /** Rules that allow the question, one for each function of a job. */
   readonly used: readonly CompiledRule[];
 }
 
@@ -54,8 +54,8 @@ export function hasRules(
 }
 
 /**
- * Whether some rule may allow this subject to run a named command, with certain parameters or on
- * certain minions, and no rule denies the command entirely.
+ * Whether a rule may allow this subject to run a named command, at least with certain parameters or
+ * on certain minions, and no rule denies the command entirely.
  */
 export function mayCallCommand(subject: Subject, command: string, policy: Policy): boolean {
   const request: Request = { subject, action: 'command', text: command };
@@ -134,8 +134,8 @@ function applyAllowRules(
 }
 
 /**
- * Returns the first rules that together allow the request, each on some of its minions. Returns an
- * empty list if there are none.
+ * Returns rules that together allow the request: each allows it on some of the minions. Returns an
+ * empty list if no rule allows it on one of the minions.
  */
 function rulesAllowingTogether(
   allow: readonly RuleIndex[],
@@ -155,8 +155,8 @@ function rulesAllowingTogether(
 }
 
 /**
- * Returns the rules that apply to a request on the minions that they are limited to, in policy
- * order.
+ * Returns the rules that apply to a request, in policy order. A rule may apply only to some of the
+ * request's minions.
  */
 export function rulesOn(
   indexes: readonly RuleIndex[],
@@ -171,7 +171,8 @@ export function rulesOn(
 }
 
 /**
- * Obstacle of a rule whose patterns do not match the request, so that it is not worth reporting.
+ * Obstacle of rules whose patterns do not match the request. It is never reported, because most
+ * rules have it.
  */
 const otherTextObstacle = 'it applies to something else';
 function hasNoTargets({ action, resource }: Question): boolean {
@@ -179,7 +180,9 @@ function hasNoTargets({ action, resource }: Question): boolean {
   return resource.minions?.length === 0;
 }
 
-/** Explanation for a question without targets, which no rule can allow. */
+/**
+ * Explanation for a question whose target matches no minions. No rule can allow such a question.
+ */
 const noTargetsObstacle = 'the target matches none of the minions that rules name';
 
 function noTargetsReason(
@@ -296,7 +299,10 @@ function firstOf(
   return found;
 }
 
-/** Returns the decision of the limits that no policy can change, or `undefined`. */
+/**
+ * Returns the decision of the built-in limits, which no policy can change, or `undefined` if they
+ * do not decide.
+ */
 export function applyBuiltInLimits(question: Question): Decision | undefined {
   switch (question.action) {
     case 'signal':
@@ -312,7 +318,7 @@ export function applyBuiltInLimits(question: Question): Decision | undefined {
   }
 }
 
-/** Names of the built-in limits, which deny whatever the rules say. */
+/** Names of the built-in limits. They deny a question whatever the operator's rules are. */
 export const builtInDenyNames: ReadonlySet<string> = new Set(
   [signalGuards, signalLimits, publishGuards, mineGuards].flatMap((rules) =>
     rules.map(({ name }) => name),
@@ -320,8 +326,8 @@ export const builtInDenyNames: ReadonlySet<string> = new Set(
 );
 
 /**
- * Returns the decision of the minion's built-in permissions, or of the limits that rules cannot
- * lift.
+ * Returns the decision of the built-in permissions of minions, or of the built-in limits that
+ * override rules that allow. Returns `undefined` if they do not decide.
  */
 function applySignalRules(question: Question, hasAllowing: boolean): Decision | undefined {
   if (question.action !== 'signal') return undefined;

@@ -1,12 +1,12 @@
-/** Converts grants to rules. */
+/** Converts grants of Salt's options (`peer`, `peer_run`, `mine_get`) to rules. */
 
 import { allow, type CallPattern, type PolicyRule, type TextPattern } from './rule.ts';
 import type { FunctionGrant, Grant, GrantPattern } from './salt-grants.ts';
 import type { RuleOrigin } from './types.ts';
 
 /**
- * Returns the rules of one option. Each rule has the option's name, and its expressions are
- * unchanged.
+ * Returns the rules of one option. Each rule is named after the option. The expressions of the
+ * grants are unchanged.
  */
 export function grantRules(
   option: string,
@@ -19,7 +19,7 @@ export function grantRules(
     const subject = { minion: toText(minion) };
     return functions.flatMap((entry): PolicyRule[] => {
       if (action === 'mine') {
-        // Mine functions have no arguments, so a condition on arguments is never met.
+        // Requests for mine functions have no arguments, so a condition on arguments is never met.
         if (entry.conditions.some((it) => it.args.length + it.kwargs.size > 0)) return [];
         const resource = { fun: toFunction(entry.fun) };
         return [allow(option, { subject, action, resource, ...place })];
@@ -52,16 +52,16 @@ function toCondition(pattern: GrantPattern | null): TextPattern | null {
 }
 
 /**
- * Returns the pattern as a text pattern. A plain word becomes a literal, which an index lookup
- * finds without evaluating it.
+ * Converts an expression to a text pattern. A plain word becomes a literal, because the rule index
+ * finds literals without evaluating them.
  */
 function toText({ source }: GrantPattern): TextPattern {
   return /^\w+$/.test(source) ? source : { regex: source };
 }
 
 /**
- * Returns the name of a function as a pattern. Its dot could match any character, but only one
- * function name matches, so it becomes a literal.
+ * Converts an expression for a function name to a pattern. A plain name becomes a literal: its dot
+ * would match any character, but no other function has such a name.
  */
 function toFunction(pattern: GrantPattern): TextPattern {
   return /^\w+\.\w+$/.test(pattern.source) ? pattern.source : toText(pattern);

@@ -8,15 +8,15 @@ import { compileTexts } from './rule-patterns.ts';
 import { accountPatterns, listOf } from './salt-rights.ts';
 import type { UserSubject } from './types.ts';
 
-/** Options `external_auth` and `permissive_acl`. */
+/** Values of the options `external_auth` and `permissive_acl`. */
 export interface GrantedRights {
   readonly externalAuth: Readonly<Record<string, unknown>>;
   readonly permissiveAcl: boolean;
 }
 
 /**
- * Returns the entries for one user that {@link readUserRights} turns into rules. The list has no
- * duplicates; texts come first and sorted, then maps.
+ * Returns the entries for one user, which {@link readUserRights} converts to rules. The list has no
+ * duplicates. Texts come first, sorted, and then maps.
  */
 export function rightsOfUser(
   { externalAuth, permissiveAcl }: GrantedRights,

@@ -1,10 +1,10 @@
 import type { TextPattern } from './rule.ts';
 
-/** Key by which an index finds one pattern of a rule. */
+/** Key of a pattern in the rule index. */
 export type RuleIndexKey =
   /** The pattern matches exactly this text. */
   | { readonly kind: 'literal'; readonly text: string }
-  /** Every match contains all of these pieces. No piece is empty. */
+  /** Every text that matches contains all of these pieces. No piece is empty. */
   | { readonly kind: 'pieces'; readonly pieces: readonly string[] }
   | { readonly kind: 'any' };
 
@@ -14,9 +14,9 @@ export function indexKeyOf(pattern: TextPattern): RuleIndexKey {
   return /[*?[]/.test(pattern) ? indexKeyOfGlobs([pattern]) : { kind: 'literal', text: pattern };
 }
 
-/** Returns the key of consecutive globs within a text. */
+/** Returns the key of globs that match consecutive parts of a text. */
 export function indexKeyOfGlobs(globs: readonly string[]): RuleIndexKey {
-  // Splits at sets and wildcards. An unclosed set is not used for the lookup either.
+  // Split at wildcards and character sets. The text after an unclosed `[` is split off too.
   const pieces = globs.flatMap((glob) => glob.split(/\[!?\]?[^\]]*\]|[*?[]/));
   const some = pieces.filter((piece) => piece !== '');
   return some.length === 0 ? { kind: 'any' } : { kind: 'pieces', pieces: some };

@@ -13,7 +13,7 @@ export interface LintFinding {
     | 'expired'
     /** No accepted minion matches the rule. */
     | 'matches-no-minion'
-    /** A rule that denies may take away part of the rule. */
+    /** A rule that denies may override part of the rule. */
     | 'overlapping'
     /** Another rule allows or denies the same, or more. */
     | 'redundant'
@@ -26,8 +26,8 @@ export interface LintFinding {
 }
 
 /**
- * Compares every rule with all others. It reports certain findings only: a rule that is redundant
- * because of several others together is not reported.
+ * Compares every rule with all others, and reports findings that are certain. Does not report a
+ * rule that is redundant only because of several others together.
  * @param minionIds ids of the accepted minions, or `undefined` if they are not known
  */
 export function lintPolicy(
@@ -94,7 +94,7 @@ function lintPair(compiled: CompiledRule, other: CompiledRule): LintFinding[] {
   ];
 }
 
-/** Whether one rule applies wherever another does. */
+/** Whether one rule applies wherever the other applies. */
 function covers(wide: CompiledRule, narrow: CompiledRule): boolean {
   const [a, b] = [wide.rule, narrow.rule];
   if (a.action !== b.action || wide.subject.kind !== narrow.subject.kind) return false;

@@ -16,7 +16,7 @@ function isMalformed(tag: string): boolean {
   return tag === '' || tag.length > maxTagLength || forbiddenCharacters.test(tag);
 }
 
-/** Limits that are checked before everything else. */
+/** Limits on signals that are checked before all rules. */
 export const signalGuards: readonly BuiltInRule<'signal'>[] = [
   {
     name: 'well-formed-tag',
@@ -56,7 +56,7 @@ export const lifecycleSignals: readonly BuiltInRule<'signal'>[] = [
     progressTag,
     'a minion may report the progress of a job that was published to it',
   ),
-  // Salt 3008 and later send it with `start_event`.
+  // Salt 3008 and later emit this signal with `start_event`.
   ownJobSignal(
     'own-job-start',
     jobStartTag,
@@ -66,12 +66,15 @@ export const lifecycleSignals: readonly BuiltInRule<'signal'>[] = [
 
 const lifecycleRuleNames: ReadonlySet<string> = new Set(lifecycleSignals.map(({ name }) => name));
 
-/** Whether the decision allows a lifecycle signal without a rule of the operator. */
+/** Whether a built-in rule for lifecycle signals made the decision. */
 export function isLifecycleDecision({ rule, origin }: Decision): boolean {
   return origin === undefined && lifecycleRuleNames.has(rule);
 }
 
-/** @param form - pattern of the tags; its groups are the jid and the id of the minion */
+/**
+ * Creates a rule for a signal about a job of the minion.
+ * @param form - pattern of the tags; its groups are the jid and the id of the minion
+ */
 function ownJobSignal(name: string, form: RegExp, reason: string): BuiltInRule<'signal'> {
   return {
     name,

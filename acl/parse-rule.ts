@@ -1,4 +1,4 @@
-/** Parses rules. This module checks their form; patterns are checked when a rule is compiled. */
+/** Parses rules. This module validates their form; `compile-rule.ts` validates their patterns. */
 
 import Type, { type TSchema } from 'typebox';
 import {
@@ -106,7 +106,7 @@ export function parseRule(name: string, value: unknown, origin?: RuleOrigin): Po
       new PolicyError('ERR_POLICY_FORM', { rule: name, field: '' }, 'it is not a valid rule')
     );
   }
-  // The schema of its action has checked every field.
+  // The schema of the action has validated every field.
   const rule = { effect: 'allow', ...(value as object), name } as PolicyRule;
   return origin === undefined ? rule : { ...rule, origin };
 }

@@ -1,29 +1,38 @@
-/** Syntax that the caller supplies, because this room imports no other room. */
+/**
+ * Interface to the syntax of patterns and targets. The caller supplies the implementation, so that
+ * this room does not import the room that has it.
+ */
 
 /** Whether a pattern matches a text. */
 export type TextTest = (text: string) => boolean;
 
-/** Tests whether a target matches a minion, with three degrees of certainty. */
+/**
+ * Tests whether a target matches a minion. The facts of a minion may be unknown or mere claims, so
+ * there are three tests.
+ */
 export interface MinionTest {
   /**
-   * Whether it certainly matches, by more than the minion's own claims. Used by rules that allow.
+   * Whether the target certainly matches, without relying on the minion's own claims. Used by rules
+   * that allow.
    */
   readonly isEntitled: (id: string) => boolean;
   /**
-   * Whether it certainly matches, possibly by the minion's own claims alone. Used to narrow a rule
-   * that allows.
+   * Whether the target certainly matches if the minion's own claims are true. Used for conditions
+   * that narrow a rule that allows.
    */
   readonly claims: (id: string) => boolean;
-  /** Whether it may match. Used by rules that deny. */
+  /** Whether the target may match. Used by rules that deny. */
   readonly mayMean: (id: string) => boolean;
   /**
-   * Whether part of the target selects by grains alone and therefore grants nothing. Default:
+   * Whether part of the target selects by grains alone. Such a target grants nothing. Default:
    * `false`.
    */
   readonly restsOnGrains?: boolean;
 }
 
-/** Explanation for a right that is limited to a target by grains. */
+/**
+ * Part of a denial's explanation if a right is limited to a target that selects by grains alone.
+ */
 export const grainsGiveNoRight =
   'grains alone grant nothing, because a minion can claim any grain; ' +
   'name minions by id, nodegroup or pillar, or add such a condition with "and"';
@@ -35,7 +44,10 @@ export interface PolicySyntax {
   readonly regex: (pattern: string) => TextTest;
   /** Compiles a regular expression for any part of a text, with a linear-time engine. */
   readonly search: (pattern: string) => TextTest;
-  /** @param tgtType Salt's name of the target type */
+  /**
+   * Compiles a target.
+   * @param tgtType Salt's name of the target type
+   */
   readonly target: (tgt: string, tgtType: string) => MinionTest;
 }
 

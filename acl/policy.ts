@@ -12,9 +12,8 @@ export interface Policy {
 }
 
 /**
- * Compiles all rules, or throws if one is invalid. The rate limits start anew and ignore requests
- * under an earlier policy.
- * @throws PolicyError
+ * Compiles all rules. Rate limits start anew, so requests under an earlier policy are not counted.
+ * @throws PolicyError if a rule is invalid
  */
 export function createPolicy(rules: readonly PolicyRule[], world: PolicyEnvironment): Policy {
   const compiled = rules.map((rule, order) => compileRule(rule, order, world));

@@ -2,16 +2,16 @@ import type { RuleAction, TextPatterns } from './rule.ts';
 import { asList } from './rule-patterns.ts';
 
 /**
- * Functions that a rule must name explicitly, by action. `state.orchestrate_single` runs any
- * function that its caller names, anywhere.
+ * Functions that a rule must name without wildcards, by action. `state.orchestrate_single` is one,
+ * because it runs any function that its caller names.
  */
 const functionsByNameOnly: Readonly<Partial<Record<RuleAction, ReadonlySet<string>>>> = {
   runner: new Set(['state.orchestrate_single']),
 };
 
 /**
- * Whether the function must be named explicitly, but the patterns of the rule match it only by a
- * wildcard.
+ * Whether the function must be named without wildcards, but the patterns of the rule match it only
+ * by a wildcard.
  */
 export function mustBeNamed(action: RuleAction, fun: string, patterns: TextPatterns): boolean {
   return functionsByNameOnly[action]?.has(fun) === true && !asList(patterns).includes(fun);

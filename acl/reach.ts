@@ -1,6 +1,6 @@
 /**
- * Reach of a subject: the minions on which its targets are evaluated. Other minions do not affect
- * the result, so that a subject cannot probe for them.
+ * Reach of a subject: the minions on which its targets are evaluated. Targets never match other
+ * minions, so that a subject cannot learn facts about them.
  */
 
 import { type CompiledRule, isForOwnGuests, mayReferTo, type Request } from './compile-rule.ts';
@@ -9,11 +9,12 @@ import type { Policy } from './policy.ts';
 import type { Call, Subject } from './types.ts';
 
 /**
- * A function whose arguments may not be known yet. Conditions on unknown arguments count as met.
+ * Function with its arguments, if they are known. Conditions on unknown arguments are assumed to be
+ * met.
  */
 export type IntendedCall = Call | Pick<Call, 'fun'>;
 
-/** A question to {@link reachOf}. All of several functions must be allowed. */
+/** Question for {@link reachOf}. If there are several functions, all of them must be allowed. */
 export type ReachQuestion =
   | {
       readonly subject: Subject;
@@ -28,13 +29,16 @@ export interface Reach {
   readonly isEmpty: boolean;
   /** Whether the action is allowed on this minion. */
   readonly includes: (id: string) => boolean;
-  /** Whether a rule denies the action on this minion, or may do so. */
+  /** Whether a rule denies the action on this minion, or may deny it. */
   readonly denies: (id: string) => boolean;
-  /** Whether a target may query the pillar of this minion, which must be included. */
+  /**
+   * Whether a target may query the pillar of this minion. Call it only for minions that `includes`
+   * accepts.
+   */
   readonly showsPillar: (id: string) => boolean;
   /**
-   * Whether it includes every minion that this compound target can match. It compares only the
-   * texts of the rules, so that the result reveals nothing about other minions.
+   * Whether the reach includes every minion that this compound target can match. Compares only the
+   * texts of rules, so that the result reveals nothing about other minions.
    */
   readonly covers: (target: string) => boolean;
 }

@@ -26,7 +26,10 @@ const reservedPrefixes: readonly string[] = [
   'resource/refresh',
 ];
 
-/** A single regular expression, because every signal that needs a rule is checked with it. */
+/**
+ * One regular expression for all prefixes, because it is evaluated for every signal that needs a
+ * rule.
+ */
 const reservedBeginning = new RegExp(`^(?:${reservedPrefixes.join('|')})(?:/|$)`);
 const reservedTags: ReadonlySet<string> = new Set(['auth', 'key', 'new_job', 'salt_error']);
 const jidTag = /^\d{20}(_|$)/;
@@ -37,7 +40,7 @@ export function isReservedTag(tag: string): boolean {
   return reservedBeginning.test(tag) || reservedTags.has(tag) || jidTag.test(tag);
 }
 
-/** Limits that are checked before the operator's rules that allow. */
+/** Limits on signals that override the operator's rules that allow. */
 export const signalLimits: readonly BuiltInRule<'signal'>[] = [
   {
     name: 'masters-own-tags',

@@ -1,11 +1,10 @@
-/** Finds the few rules that may match a text. */
+/** Index of rules. It finds the few rules that may match a text. */
 
 import type { CompiledRule } from './compile-rule.ts';
 
 /**
- * Maximum number of characters by which a pattern is indexed. It is large enough to distinguish
- * thousands of patterns, and small enough that most patterns have as many characters between two
- * wildcards.
+ * Maximum length of the piece by which a pattern is indexed, in characters. It distinguishes
+ * thousands of patterns, and most patterns have a piece of this length between two wildcards.
  */
 const gramLength = 4;
 
@@ -13,12 +12,14 @@ const none: readonly CompiledRule[] = [];
 
 /**
  * Rules of one action and one effect, indexed by the texts that they match. Literals are indexed by
- * the whole text. Patterns are indexed by a few required characters, chosen so that few other
- * patterns share them. A lookup returns candidates only.
+ * the whole text. Other patterns are indexed by a few characters that every match contains, chosen
+ * so that few other patterns share them. A lookup returns candidates only.
  */
 export class RuleIndex {
   readonly #literal = new Map<string, CompiledRule[]>();
-  /** Rules by the length and hash ({@link gramAt}) of their characters. */
+  /**
+   * Rules by the length of the characters that they require, and by their hash ({@link gramAt}).
+   */
   readonly #grams = new Map<number, Map<number, CompiledRule[]>>();
   readonly #rest: CompiledRule[] = [];
 
@@ -90,8 +91,8 @@ function leastUsedGram(
 }
 
 /**
- * Returns a hash of some characters. A map finds small integers faster than texts; collisions are
- * harmless.
+ * Returns a hash of some characters. A map finds small integers faster than texts. Collisions only
+ * add candidates.
  */
 function gramAt(text: string, at: number, length: number): number {
   let gram = 0;
@@ -113,7 +114,7 @@ function earliest(
   return best;
 }
 
-/** Adds a rule once, although two of its patterns may have the same key. */
+/** Adds a rule once, even if two of its patterns have the same key. */
 function addTo(list: CompiledRule[], rule: CompiledRule): void {
   if (list.at(-1) !== rule) list.push(rule);
 }

@@ -1,4 +1,4 @@
-/** Detects whether two rules overlap. Only a negative result is certain. */
+/** Detects whether two rules overlap. Only the result "no overlap" is certain. */
 
 import { kindOfSubject, textsOf } from './compile-rule.ts';
 import type { PolicyRule, TextPattern, TextPatterns } from './rule.ts';
@@ -31,10 +31,13 @@ function mayBothMatch(left: TextPattern, right: TextPattern): boolean {
   return typeof left !== 'string' || typeof right !== 'string' || globsOverlap(left, right);
 }
 
-/** Whether a text may match both globs. `${…}` and `[…]` count as matching anything. */
+/**
+ * Whether some text may match both globs. `${…}` is treated as any text, `[…]` as any character.
+ */
 export function globsOverlap(left: string, right: string): boolean {
   const [a, b] = [piecesOf(left), piecesOf(right)];
-  // Row of the overlap table: whether the rest of `a` after a piece overlaps each rest of `b`.
+  // One row of the table of overlaps, for a suffix of `a`: whether that suffix overlaps each suffix
+  // of `b`.
   let below = b.map((_, at) => b.slice(at).every(isAnyText));
   below.push(true);
   for (const piece of a.toReversed()) {
@@ -68,7 +71,7 @@ function isAnyText(piece: string): boolean {
   return piece === '*';
 }
 
-/** Returns the pieces of a glob: characters, `?` for any character, `*` for any text. */
+/** Splits a glob into pieces: characters, `?` for any character, `*` for any text. */
 function piecesOf(glob: string): string[] {
   const pieces = glob.match(/\$\{[^}]*\}|\[[^\]]+\]|./gsu) ?? [];
   return pieces.map((piece) => {

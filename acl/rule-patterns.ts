@@ -9,7 +9,7 @@ export interface RuleField {
   readonly field: string;
 }
 
-/** Maximum number of cached results per expression. There are few function names. */
+/** Maximum number of cached results per expression. Minions use few different function names. */
 const maxRemembered = 512;
 const maxRememberedLength = 256;
 
@@ -46,9 +46,7 @@ function compileText(
 }
 
 /**
- * Compiles a glob to a test that first compares both ends of the text, because most texts do not
- * match.
- * @throws SyntaxError
+ * Compiles a glob. The test compares both ends of the text first, because most texts do not match.
  */
 export function compileGlob(pattern: string, { glob }: Pick<PolicySyntax, 'glob'>): TextTest {
   const matches = glob(pattern);
@@ -88,7 +86,10 @@ function compileCondition(
     byName.every(([name, test]) => isMet(test, call.kwargs.get(name)));
 }
 
-/** Converts a SyntaxError to a PolicyError that names the rule and field. */
+/**
+ * Runs a function. If it throws a SyntaxError, throws a PolicyError that names the rule and the
+ * field instead.
+ */
 export function orPatternError<T>(place: RuleField, read: () => T): T {
   try {
     return read();
@@ -123,7 +124,7 @@ function memoizeTest(test: TextTest): TextTest {
   };
 }
 
-/** Returns a glob that matches only this text. In a tag, placeholders are escaped as well. */
+/** Returns a glob that matches only this text. For use as a tag, it escapes placeholders too. */
 export function literalGlob(text: string): string {
   return text.replace(/[*?[]|(?<=\$)\{/g, (character) => `[${character}]`);
 }

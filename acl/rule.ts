@@ -7,11 +7,12 @@
 import type { Action, RuleOrigin } from './types.ts';
 
 /**
- * A glob (`*`, `?`, `[a-c]`), or a regular expression in Python's syntax. Both match whole texts.
+ * Pattern of a text: a glob (`*`, `?`, `[a-c]`), or a regular expression in Python's syntax. Both
+ * must match the whole text.
  */
 export type TextPattern = string | { readonly regex: string };
 
-/** One pattern, or a list of which any may match. */
+/** One pattern, or a list of alternative patterns. */
 export type TextPatterns = TextPattern | readonly TextPattern[];
 
 /**
@@ -51,15 +52,15 @@ export interface SubjectPattern {
   readonly service?: TextPatterns;
   readonly token?: TextPatterns;
   /**
-   * Ids or names of subjects to which the rule does not apply. In rules about projects they are
-   * projects.
+   * Ids or names of subjects to which the rule does not apply. In rules about projects, ids or
+   * names of projects.
    */
   readonly except?: TextPatterns;
 }
 
 /**
- * Conditions on arguments, which are compared as texts in Python's form. Arguments that are not
- * named may have any value.
+ * Conditions on arguments. Arguments are compared as texts in Python's form. An argument without a
+ * condition may have any value.
  */
 export interface ArgumentPattern {
   /** Patterns of positional arguments. `null` requires an argument with any value. */
@@ -71,7 +72,7 @@ export interface ArgumentPattern {
 /** Calls that a rule applies to. */
 export interface CallPattern {
   readonly fun: TextPatterns;
-  /** Conditions on the arguments, of which one must be met. Default: any arguments. */
+  /** Alternative conditions on the arguments. Default: any arguments. */
   readonly arguments?: readonly ArgumentPattern[];
 }
 
@@ -100,7 +101,7 @@ export interface CommandPattern extends CallPattern {
 
 /** Jobs that a rule applies to. */
 export interface PublishPattern extends CommandPattern {
-  /** Patterns for the keyword `saltenv`. Jobs without the keyword match as well. */
+  /** Patterns for the keyword argument `saltenv`. Jobs without this argument match as well. */
   readonly environment?: TextPatterns;
 }
 

@@ -1,4 +1,4 @@
-/** Finds the rules of a policy by the name of their subject, with a cache. */
+/** Finds the rules of a policy that may apply to a subject, and caches them. */
 
 import type { CompiledRule } from './compile-rule.ts';
 import type { RuleAction } from './rule.ts';
@@ -16,17 +16,21 @@ type Effect = 'allow' | 'deny';
 /** Key of a group of rules: kind of subject, action and effect. */
 type Group = `${Subject['kind']} ${RuleAction} ${Effect}`;
 
-/** Maximum numbers of cached subjects and of rules for them. At the limit, the cache is cleared. */
+/** Maximum number of cached subjects. At this limit, the whole cache is cleared. */
 const maxSubjects = 50_000;
+/** Maximum number of rules in the cached indexes. Above it, the whole cache is cleared. */
 const maxOwnRules = 1_000_000;
 
 /** Groups the rules of a policy by subject. */
 export class RulesBySubject {
   readonly #ofEveryone = new Map<Group, RuleIndex>();
   readonly #ofSome = new Map<Group, CompiledRule[]>();
-  /** Cached rules, by action and then by name. */
+  /** Cached rules, by action and then by subject. */
   readonly #known = new Map<string, Map<string, SubjectRules>>();
-  /** Indexes by the positions of their rules, because minions of one kind have the same rules. */
+  /**
+   * Indexes, by the positions of their rules. Minions of one kind have the same rules and share an
+   * index.
+   */
   readonly #shared = new Map<string, RuleIndex>();
   #count = 0;
   #ownRules = 0;
@@ -43,7 +47,7 @@ export class RulesBySubject {
   of(subject: Subject, action: RuleAction): SubjectRules {
     const name = subject.kind === 'minion' ? subject.id : subjectName(subject);
     const known = this.#known.get(action)?.get(name);
-    // A minion's id may equal the key of a subject of another kind.
+    // Compare the kind too: a minion's id may equal the key of another subject.
     if (known?.kind === subject.kind) return known;
     const found = {
       kind: subject.kind,
@@ -101,7 +105,10 @@ function subjectName(subject: Subject): string {
   }
 }
 
-/** Returns the key of the rate limit. A Keystone user has the same key with every role. */
+/**
+ * Returns the key under which requests of a subject are counted. It does not depend on the roles of
+ * a Keystone user.
+ */
 export function rateLimitKey(subject: Subject): string {
   if (subject.kind !== 'project') return subjectName(subject);
   return `project ${subject.project.id} ${subject.user.id}`;

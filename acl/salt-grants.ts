@@ -6,12 +6,12 @@
 
 /** A regular expression written by the operator. It matches whole texts only. */
 export interface GrantPattern {
-  /** Expression as it was written. */
+  /** Source text of the expression. */
   readonly source: string;
   readonly matches: (text: string) => boolean;
 }
 
-/** Condition on the arguments of a call. Arguments that are not named may have any value. */
+/** Condition on the arguments of a call. An argument without a condition may have any value. */
 interface ArgumentCondition {
   /** Patterns of positional arguments. `null` requires an argument with any value. */
   readonly args: readonly (GrantPattern | null)[];
@@ -22,31 +22,31 @@ interface ArgumentCondition {
 /** A granted function. */
 export interface FunctionGrant {
   readonly fun: GrantPattern;
-  /** Conditions of which one must be met. Empty: any arguments. */
+  /** Alternative conditions on the arguments. Empty: any arguments. */
   readonly conditions: readonly ArgumentCondition[];
   /** Compound target that limits the grant, or `undefined` for all minions. */
   readonly within: string | undefined;
 }
 
-/** Functions granted to the minions that match an expression. */
+/** Functions that are granted to the minions whose id matches an expression. */
 export interface Grant {
   readonly minion: GrantPattern;
   readonly functions: readonly FunctionGrant[];
 }
 
-/** Syntax for {@link parseGrants}. */
+/** Syntax that {@link parseGrants} uses. */
 export interface GrantSyntax {
   /**
    * Compiles an expression that matches whole texts.
    * @throws SyntaxError
    */
   readonly compile: (pattern: string) => (text: string) => boolean;
-  /** Meaning of a map key in a list of functions: a function, or a target with functions. */
+  /** Meaning of a map's key in a list of functions: a function, or a target. */
   readonly mapKey: 'function' | 'target';
 }
 
 /**
- * Parses the value of such an option.
+ * Parses the value of one of these options.
  * @throws SyntaxError with the reason
  */
 export function parseGrants(value: unknown, syntax: GrantSyntax): Grant[] {
@@ -82,7 +82,7 @@ function parseFunction(
   }
   const [fun, conditions] = onlyEntry(entry, 'a function with conditions');
   const parsed = asGrantList(conditions).map((condition) => parseCondition(condition, syntax));
-  // Without a condition, the entry would allow what it was written to restrict.
+  // An empty list would allow everything, although the operator wrote it as a restriction.
   if (parsed.length === 0)
     throw new SyntaxError('the list of conditions of a function must not be empty');
   return [{ fun: toPattern(fun, syntax), conditions: parsed, within }];

@@ -32,13 +32,13 @@ interface RightsWarning {
   readonly text: string;
 }
 
-/** Rules and warnings for the options. */
+/** Rules of the options, and warnings about invalid entries. */
 export interface UserRights {
   readonly rules: readonly PolicyRule[];
   readonly warnings: readonly RightsWarning[];
 }
 
-/** Reads the options. Never throws. */
+/** Reads the options. Never throws; reports invalid entries as warnings. */
 export function readUserRights(
   options: UserRightOptions,
   compile: GrantSyntax['compile'],
@@ -89,12 +89,13 @@ class RightsReader implements UserRights {
     );
     for (const [name, list] of Object.entries(users)) {
       const path = [...place, name];
-      // The key configures how users are authenticated.
+      // A key that begins with `^` configures how users are authenticated. It is not a user.
       if (name.startsWith('^')) continue;
       if (isGroup(name)) {
         this.readList(path, { group: this.namesOf(name.replace(/%+$/, '')), eauth }, list);
       } else if (name === '*' && !isPermissive && names.length > 0) {
-        // This entry applies only to users without an entry of their own.
+        // If `permissive_acl` is off, the entry `*` applies only to users without an entry of their
+        // own.
         const except = names.flatMap((other) => this.#exclusionOf(path, other));
         this.readList(path, { user: '*', eauth, except }, list);
       } else this.readList(path, { user: this.namesOf(name), eauth }, list);
@@ -175,7 +176,7 @@ class RightsReader implements UserRights {
   ): void {
     const form = /^@(runner|wheel)s?$/.exec(key)?.[1];
     const module = /^@(\w+)$/.exec(key)?.[1];
-    if (module === undefined) throw new SyntaxError(`${key} is not the name of a module`);
+    if (module === undefined) throw new SyntaxError(`${key} must be @ and the name of a module`);
     if (form !== undefined && functions === undefined) {
       this.#warn(
         path,
@@ -205,8 +206,8 @@ class RightsReader implements UserRights {
 }
 
 /**
- * Returns patterns that compare names as Salt does: as a glob and, if it is a valid one, as a
- * regular expression.
+ * Returns patterns that match names as Salt does: as a glob and, if the pattern is a valid regular
+ * expression, also as one.
  */
 export function accountPatterns(pattern: string, compile: GrantSyntax['compile']): TextPatterns {
   if (/^[\w.@-]+$/.test(pattern) || !isExpression(pattern, compile)) return pattern;

@@ -1,7 +1,7 @@
 /**
  * Tag patterns: globs with the placeholders `${minion.id}` and `${pillar:path}` for values of the
- * sender. Inserted values are literal text, and no pattern is compiled for them. Wildcards are
- * allowed only after the last placeholder.
+ * sender. Inserted values are compared as literal text. Wildcards are allowed only after the last
+ * placeholder.
  */
 
 import { PolicyError } from './errors.ts';

@@ -1,6 +1,6 @@
 import type { IdentityToken } from '#runtime';
 
-/** A minion, proven by the key that opened the request. */
+/** Minion, authenticated by the key with which its request was encrypted. */
 export interface MinionSubject {
   readonly kind: 'minion';
   readonly id: string;
@@ -16,13 +16,13 @@ export interface UserSubject {
   readonly eauth?: string;
 }
 
-/** A service that acts on its own behalf, or a token that was issued to one. */
+/** Service that acts for itself, or a token that was issued to one. */
 interface NamedSubject {
   readonly kind: 'service' | 'token';
   readonly name: string;
 }
 
-/** A project or user in Keystone. Its id is unique; its name is unique only within its domain. */
+/** Project or user in Keystone. Its id is unique. Its name is unique only within its domain. */
 export type KeystoneEntity = IdentityToken['user'];
 
 /** A user who acts for a project, confirmed by Keystone. */
@@ -49,7 +49,7 @@ export interface EventResource {
   readonly bytes?: () => number;
 }
 
-/** A job that a minion returns for. */
+/** Job for which a minion sends a return. */
 export interface ReturnResource {
   /** Twenty digits, or `req` for a job that the minion started itself. */
   readonly jid: string;
@@ -102,7 +102,10 @@ interface PublishResource {
 /** A value to be read from a mine. */
 interface MineResource {
   readonly fun: string;
-  /** Owner of the mine. If absent, the question is whether the function may be requested at all. */
+  /**
+   * Owner of the mine. If absent, the question is whether the function may be requested from any
+   * owner.
+   */
   readonly owner?: string;
   /** Returns whether the owner allows the reader access (`allow_tgt`). Default: allowed. */
   readonly isAllowedByOwner?: () => boolean;
@@ -160,7 +163,7 @@ export interface Decision {
   readonly origin?: RuleOrigin;
 }
 
-/** A built-in rule. `judge` returns the reason if the rule applies, otherwise `undefined`. */
+/** Built-in rule. `judge` returns the reason if the rule applies, otherwise `undefined`. */
 export interface BuiltInRule<A extends Action> {
   readonly name: string;
   readonly effect: 'allow' | 'deny';

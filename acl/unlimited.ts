@@ -1,4 +1,4 @@
-/** Detects unrestricted rights: every function, on every minion, with any arguments. */
+/** Detects unrestricted rights: all functions, on all minions, with any arguments. */
 
 import type { Policy } from './policy.ts';
 import type { PolicyRule, TextPattern } from './rule.ts';
@@ -14,12 +14,13 @@ const matchAllPatterns: ReadonlySet<string> = new Set([
   '^.+$',
 ]);
 
-/** Actions in which a subject may be unrestricted. */
+/** Actions for which rights can be unrestricted. */
 type UnlimitedAction = 'publish' | 'runner' | 'wheel' | 'command';
 
 /**
- * Whether the subject is unrestricted, so that its jobs are published without expanding or reducing
- * their targets. A subject to which any rule denies something is restricted.
+ * Whether a subject has unrestricted rights to an action. The targets of its jobs are then
+ * published unchanged: not replaced with ids, and not narrowed. A subject to which any rule denies
+ * something is restricted.
  * @param action default: `publish`
  */
 export function isUnlimited(

@@ -1,7 +1,8 @@
 import type { MasterConfig } from '#config';
 
 /**
- * Options of the configuration for commands named as Salt's. Command-line options take precedence.
+ * Defaults for the commands named as Salt's, from the master's configuration. Options on the
+ * command line take precedence.
  */
 export type CommandDefaults = Pick<
   MasterConfig,
@@ -14,7 +15,7 @@ export type CommandDefaults = Pick<
   | 'saltCpChunkSize'
 >;
 
-/** Defaults for options that the configuration does not set. */
+/** Values that are used if the configuration does not set these defaults. */
 export const saltDefaults: CommandDefaults = {
   confFile: '/etc/salt/master',
   output: null,

@@ -8,21 +8,24 @@ import type { StandardInput } from './standard-input.ts';
 /** Stream that may be a terminal. */
 export type OutputStream = Writable & { readonly isTTY?: boolean };
 
-/** Environment of a command: streams, input, access to the master. Tests pass their own. */
+/**
+ * Everything that commands need from their environment: streams, input and access to the master.
+ * Tests can replace it.
+ */
 export interface CommandContext extends LocalMaster, LoginContext {
   readonly stdout: OutputStream;
-  /** Stream for messages, questions and progress, never for results. */
+  /** Stream for messages, questions and progress. Results are never written to it. */
   readonly stderr: OutputStream;
   /** Standard input, which may be a terminal, a pipe or a file. */
   readonly input: Pick<StandardInput, 'readAll' | 'readLine'>;
-  /** Returns a signal that fires at the next Ctrl-C. */
+  /** Returns a signal that is aborted when the user presses Ctrl-C. */
   readonly interruption: () => AbortSignal;
-  /** Sets the exit code of a successful command. Default: 0. */
+  /** Sets the exit code of a command that succeeds. Default: 0. */
   readonly setExitCode: (code: number) => void;
 }
 
 /**
- * Reads the file of an argument, or standard input for `-`.
+ * Reads the file that an argument names. `-` means standard input.
  * @throws CommandError ERR_ARGS if it cannot be read
  */
 export async function readFileOrStandardInput(
@@ -33,7 +36,7 @@ export async function readFileOrStandardInput(
 }
 
 /**
- * Reads the file of an argument.
+ * Reads the file that an argument names.
  * @throws CommandError ERR_ARGS if it cannot be read
  */
 async function readTextFile(file: string): Promise<string> {

@@ -1,6 +1,6 @@
 /**
- * The demonstration: a master, three minions, keys, a job, events, and a forged event, over real
- * ZeroMQ sockets on free loopback ports.
+ * The demonstration: a master with three minions, which shows keys, a job, events and a forged
+ * event. It uses real ZeroMQ sockets on free loopback ports.
  */
 
 import { writeFile } from 'node:fs/promises';
@@ -24,7 +24,8 @@ import { createSaltApi } from '#salt-api';
 import { createMaster } from '#server';
 
 /**
- * Command that the demonstration's service may call, by name and with validated parameters only.
+ * Command that the service of the demonstration may run. It may run nothing else, and only with
+ * parameters that are validated.
  */
 const greeting: CommandDefinition = {
   name: 'demo.greet',
@@ -38,14 +39,14 @@ const greeting: CommandDefinition = {
   },
 };
 
-/** Rule that permits the service trove to greet on web minions. */
+/** Rule that permits the service `trove` to run this command on the web minions. */
 const greetingGrant: PolicyRule = allow('greetings', {
   subject: { service: 'trove' },
   action: 'command',
   resource: { fun: 'demo.*', within: 'web*' },
 });
 
-/** Shows a named command that a service calls, and calls that are rejected. */
+/** Shows how a service runs a named command, and how other calls are rejected. */
 async function showCommands(output: DemoOutput, bridge: Pick<Bridge, 'run'>): Promise<void> {
   output.title("A named command: the service trove calls demo.greet on 'web*'");
   const handle = await bridge.run('demo.greet', { target: 'web*', params: { name: 'Heat' } });
@@ -77,13 +78,13 @@ async function showRefusal(
 const enrolledId = 'web3';
 
 /**
- * Shows an enrolment: a machine claims its key with a ticket. Another key with the same ticket is
+ * Shows an enrolment. A machine claims its key with a ticket; another key with the same ticket is
  * rejected.
  * @returns the minion, which has signed in
  */
 async function showEnrolment(output: DemoOutput, master: Master, bridge: Bridge): Promise<Minion> {
   output.title(`${enrolledId} becomes a minion with a ticket; no operator accepts it`);
-  // Real deployments use TLS. Here all traffic stays on this machine.
+  // A real deployment uses TLS. In the demonstration, all traffic stays on this machine.
   const api = await createSaltApi(master, { host: '127.0.0.1', plugins: [bridge.http] });
   const { port } = await api.listen();
   const url = `http://127.0.0.1:${port}${bridge.http.prefix}/enroll/claim`;
@@ -112,7 +113,7 @@ async function showEnrolment(output: DemoOutput, master: Master, bridge: Bridge)
 }
 
 /**
- * Claims a key like the script in a machine's user-data.
+ * Claims a key, like the script in a machine's user-data does.
  * @returns the response
  */
 async function claim(url: string, ticket: string, publicPem: string): Promise<string> {
@@ -126,10 +127,10 @@ async function claim(url: string, ticket: string, publicPem: string): Promise<st
   return `${answer.status} ${await answer.text()}`;
 }
 
-/** Replacement for Heat that shows the requests it receives. */
+/** HTTP endpoint that takes the place of Heat and shows the requests that it receives. */
 interface RecordingEndpoint {
   readonly origin: string;
-  /** Resolves with the next request, as a line. */
+  /** Waits for the next request and returns it as one line. */
   nextRequest(): Promise<string>;
   close(): Promise<void>;
 }
@@ -137,28 +138,28 @@ interface RecordingEndpoint {
 /** Starts the endpoint on a free port of this machine. */
 async function startRecordingEndpoint(): Promise<RecordingEndpoint> {
   const lines: string[] = [];
-  let tell: () => void = () => {};
+  let resolveDone: () => void = () => {};
   const server = createServer((request, response) => {
     const parts: Buffer[] = [];
     request.on('data', (part: Buffer) => parts.push(part));
     request.once('end', () => {
       lines.push(`${request.method} ${request.url} ${Buffer.concat(parts).toString('utf8')}`);
       response.end('null');
-      tell();
+      resolveDone();
     });
   });
   await listen(server);
-  // the server listens on a port
+  // A server that listens on a TCP port has an address of this type.
   const { port } = server.address() as AddressInfo;
   return {
     origin: `http://127.0.0.1:${port}`,
     nextRequest: () =>
       new Promise((resolve) => {
-        tell = () => {
+        resolveDone = () => {
           const line = lines.shift();
           if (line !== undefined) resolve(line);
         };
-        tell();
+        resolveDone();
       }),
     close: () =>
       new Promise((resolve) => {
@@ -168,7 +169,10 @@ async function startRecordingEndpoint(): Promise<RecordingEndpoint> {
   };
 }
 
-/** Registers a handle, makes a minion signal it, and shows the request that arrives. */
+/**
+ * Registers a handle and makes a minion send a signal to it. Shows the request that the endpoint
+ * receives.
+ */
 async function showSignal(
   output: DemoOutput,
   bridge: Bridge,
@@ -197,7 +201,10 @@ function listen(server: Server): Promise<void> {
 
 const minionIds = ['web1', 'web2', 'db1'];
 
-/** Runs the whole demonstration. `directory` is empty and belongs to the demonstration. */
+/**
+ * Runs the whole demonstration.
+ * @param directory empty directory for the files of the demonstration
+ */
 export async function runDemo(output: DemoOutput, directory: string): Promise<void> {
   const endpoint = await startRecordingEndpoint();
   const config = demoConfig(directory, endpoint);
@@ -257,8 +264,8 @@ async function showStart(output: DemoOutput, master: Master, config: MasterConfi
 }
 
 /**
- * Starts the minions. Each promise resolves when the key has been accepted and the minion has
- * subscribed.
+ * Starts the minions. Each promise resolves when the minion's key was accepted and the minion
+ * receives jobs.
  */
 async function startMinions(
   output: DemoOutput,
@@ -314,7 +321,10 @@ async function runJob(
   }
 }
 
-/** Shows that a permitted event of a minion reaches the bus and a forged one does not. */
+/**
+ * Shows that a permitted event of a minion is published on the event bus, and a forged event is
+ * not.
+ */
 async function showSignals(
   output: DemoOutput,
   master: Master,
@@ -330,7 +340,7 @@ async function showSignals(
   }
 }
 
-/** Resolves when each of these ids has tried to sign in, successfully or not. */
+/** Waits until each of these minions has tried to sign in, successfully or not. */
 async function waitForSignIns(master: Master, ids: readonly string[]): Promise<void> {
   const missing = new Set(ids);
   for await (const { data } of await master.events.subscribe({ match: 'salt/auth' })) {
@@ -348,18 +358,21 @@ async function nextEvent(master: Master, match: string): Promise<string> {
 export interface DemoOutput {
   title(text: string): void;
   line(text: string): void;
-  /** Writes a configuration into the directory, with which other commands reach the master. */
+  /**
+   * Writes a configuration to the directory, so that other commands can be used with the master of
+   * the demonstration.
+   */
   writeConfig(
     config: MasterConfig,
     ports: { readonly requestPort: number; readonly publishPort: number },
   ): Promise<void>;
-  /** Shows commands to try next. On a terminal, waits until the reader interrupts it. */
+  /** Shows commands to try next. On a terminal, waits until the user presses Ctrl-C. */
   showNextSteps(directory: string, config: MasterConfig): Promise<void>;
 }
 
 /**
  * Creates the output.
- * @param untilInterrupted resolves when a reader at a terminal ends the demonstration
+ * @param untilInterrupted waits until the user at a terminal ends the demonstration
  */
 export function createDemoOutput(
   out: Writable & { readonly isTTY?: boolean },

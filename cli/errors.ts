@@ -10,7 +10,7 @@ export type CommandErrorCode =
   | 'ERR_NOT_CONFIRMED'
   | 'ERR_TENANTS';
 
-/** A failed command. The message addresses the person who typed it. */
+/** Error of a command. Its message is for the person who typed the command. */
 export class CommandError extends SaltbridgeError {
   declare readonly code: CommandErrorCode;
 
@@ -19,7 +19,7 @@ export class CommandError extends SaltbridgeError {
   }
 }
 
-/** Meaning and remedy of each code. */
+/** Meaning and remedy of each error code. */
 export const commandErrors: Readonly<
   Record<Exclude<CommandErrorCode, 'ERR_ARGS' | 'ERR_EAUTH'>, ErrorEntry>
 > = {
@@ -51,26 +51,32 @@ export const commandErrors: Readonly<
   },
 };
 
-/** Hints of the command line for messages that are the same for every caller. */
+/**
+ * Hints for the command line, by error code. They supplement messages that are the same for all
+ * interfaces.
+ */
 export const commandHints: ReadonlyMap<string, string> = new Map([
   ['ERR_COMMAND_PARAMETERS', 'saltbridge bridge show describes them'],
   ['ERR_COMMAND_UNKNOWN', 'saltbridge bridge list shows the existing ones'],
   ['ERR_PLAN_UNKNOWN', 'saltbridge bridge list shows the existing ones'],
 ]);
 
-/** Returns the code of a system error or of our own, or `undefined` if it has none. */
+/**
+ * Returns the code of an error of the system or of saltbridge. Returns `undefined` if the error has
+ * no code.
+ */
 export function errorCodeOf(error: unknown): string | undefined {
   return error instanceof Error && 'code' in error && typeof error.code === 'string'
     ? error.code
     : undefined;
 }
 
-/** Names of the exit codes that commands end with. */
+/** Exit codes of the commands, by name. */
 export const exitCodes = {
   ok: 0,
-  /** The command worked, but its subject failed. */
+  /** The command succeeded, but the operation that it ran has failed. */
   failure: 1,
-  /** The target of `salt` matched no minion, or none returned. */
+  /** The target of `salt` matched no minion, or no minion returned. */
   noReturn: 2,
   /** `salt` was called without a target or a function. */
   incomplete: 42,
@@ -82,7 +88,7 @@ export const exitCodes = {
   cannotCreate: 73,
   tryAgain: 75,
   notPermitted: 77,
-  /** The configuration is unusable. */
+  /** The configuration cannot be used. */
   configuration: 78,
   interrupted: 130,
 } as const;
@@ -188,7 +194,7 @@ const byCode: ReadonlyMap<string, number> = new Map([
 const byForm: readonly (readonly [RegExp, number])[] = [
   [/^ERR_(ENROLL|KEY|STACK|TEMPLATE)_|^ERR_KEY$/, exitCodes.failure],
   [/^ERR_HTTP_/, exitCodes.unavailable],
-  // Errors of a peer that violates Salt's protocol.
+  // These errors mean that a peer violates Salt's protocol.
   [
     /^ERR_(BAD|MASTER)_|^ERR_(ALGORITHM|DECRYPT|EXPIRED|NONCE|PAYLOAD_LIMIT|TOKEN)$/,
     exitCodes.unavailable,
@@ -200,7 +206,7 @@ const byForm: readonly (readonly [RegExp, number])[] = [
   [/_TIMEOUT$/, exitCodes.tryAgain],
 ];
 
-/** Returns the exit code for an error code, or `undefined` for an unexpected one. */
+/** Returns the exit code for an error code, or `undefined` if the error is unexpected. */
 export function exitCodeOf(errorCode: string): number | undefined {
   return byCode.get(errorCode) ?? byForm.find(([form]) => form.test(errorCode))?.[1];
 }

@@ -1,4 +1,7 @@
-/** Returns a signal that fires at the first Ctrl-C. The second one ends the process immediately. */
+/**
+ * Returns a signal that is aborted at the first Ctrl-C. The second Ctrl-C ends the process
+ * immediately.
+ */
 export function interruptionSignal(): AbortSignal {
   const controller = new AbortController();
   process.on('SIGINT', () => {

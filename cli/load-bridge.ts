@@ -1,4 +1,4 @@
-/** Loads the bridge on demand, because most commands do not need it. */
+/** Loads the code of the bridge on demand, because most commands do not need it. */
 
 export function loadBridge(): Promise<typeof import('#heat-bridge')> {
   return import('#heat-bridge');

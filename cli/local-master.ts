@@ -8,7 +8,7 @@ import { CommandError, errorCodeOf } from './errors.ts';
 import type { OfflineCluster, StoreAccess } from './offline-master.ts';
 
 /**
- * Loads the configuration of one master.
+ * Loads a configuration that describes only one master.
  * @throws ConfigError if it cannot be read; CommandError ERR_TENANTS if it has several tenants
  */
 async function loadSingleMasterConfig(configDirectory: string): Promise<MasterConfig> {
@@ -20,7 +20,7 @@ async function loadSingleMasterConfig(configDirectory: string): Promise<MasterCo
 }
 
 /**
- * Returns the masters that the environment names, for commands on other hosts.
+ * Returns the remote masters that the environment variables name.
  * @throws CommandError ERR_ARGS if the file of certificates cannot be read
  */
 function remoteMastersOf(environment: NodeJS.ProcessEnv): RemoteMasters | undefined {
@@ -32,8 +32,9 @@ function remoteMastersOf(environment: NodeJS.ProcessEnv): RemoteMasters | undefi
 }
 
 /**
- * Connects to a remote master.
- * @throws CommandError ERR_ARGS for an invalid address, or one that would send a token unencrypted
+ * Connects to a remote master and converts errors.
+ * @throws CommandError ERR_ARGS for an invalid address, or an address over which a token would be
+ * sent unencrypted
  */
 function connectElsewhere<T>(connect: () => T): T {
   try {
@@ -53,32 +54,35 @@ function readCertificates(file: string): string {
   }
 }
 
-/** Loads the access to a master's files on demand, because few commands need its large code. */
+/**
+ * Loads the code for access to a master's files on demand, because it is large and few commands
+ * need it.
+ */
 function loadOfflineMaster(): Promise<typeof import('./offline-master.ts')> {
   return import('./offline-master.ts');
 }
 
-/** Access of commands to the master of a configuration directory. */
+/** Access to the master that a configuration directory describes. */
 export interface LocalMaster {
-  /** Returns the running master that uses this configuration directory. */
+  /** Connects to the running master of this configuration directory. */
   readonly openApi: (configDirectory: string) => Promise<MasterApi>;
-  /** Returns an extension of that master, such as `bridge`. */
+  /** Returns a client for an extension of that master, such as `bridge`. */
   readonly openExtension: (configDirectory: string, extension: string) => Promise<ExtensionClient>;
-  /** Returns the keys of that master, or those in its PKI directory if no master is running. */
+  /** Returns the keys of that master. If it is not running, returns those in its PKI directory. */
   readonly openKeys: (configDirectory: string) => Promise<OfflineKeys>;
-  /** Returns the store of that master, whether or not it is running. */
+  /** Returns the store of that master, which need not be running. */
   readonly openStore: (configDirectory: string) => Promise<StoreAccess>;
-  /** Returns the cluster of that configuration directory, for a master that is not running. */
+  /** Returns the cluster operations for that master, which must not be running. */
   readonly openCluster: (configDirectory: string) => Promise<OfflineCluster>;
-  /** Returns the options of that configuration for commands named as Salt's. */
+  /** Returns the defaults that this configuration has for commands named as Salt's. */
   readonly commandDefaults: (configDirectory: string) => Promise<CommandDefaults>;
 }
 
 /**
- * Returns access to the running master over its local socket, or to its files if no master is
- * running. A configuration is read once. If the environment names remote masters
- * (`SALTBRIDGE_URL`), commands call them over HTTPS. Offline stores and clusters are always those
- * of this host.
+ * Creates the access of commands to a master. They use the local socket of a running master, and
+ * its files if it is not running. Each configuration is read only once. If the environment names
+ * remote masters (`SALTBRIDGE_URL`), commands call these over HTTPS. Stores and clusters that are
+ * opened without a running master are always those of this host.
  */
 export function createLocalMaster(environment: NodeJS.ProcessEnv = process.env): LocalMaster {
   const configs = new Map<string, Promise<MasterConfig>>();

@@ -2,11 +2,11 @@
 
 import { type Command, Option } from 'commander';
 
-/** Log-in options, with commander's names. */
+/** Options for logging in, with commander's names. */
 export interface LoginOptions {
   readonly configDir: string;
   readonly auth?: string;
-  /** Salt's other names of `auth`. */
+  /** Other names that Salt has for the option `auth`. */
   readonly eauth?: string;
   readonly externalAuth?: string;
   readonly makeToken?: boolean;
@@ -15,16 +15,17 @@ export interface LoginOptions {
 }
 
 /**
- * Returns the eauth to log in with. If it is `undefined`, the command does not log in, and has the
- * rights of the account that runs it.
+ * Returns the name of the eauth back end for the log-in. If it is `undefined`, the command does not
+ * log in and has the rights of the account that runs it.
  */
 export function eauthOf({ auth, eauth, externalAuth }: LoginOptions): string | undefined {
   return auth ?? eauth ?? externalAuth;
 }
 
 /**
- * Adds the options.
- * @param flags - only `--auth` for a command with another `-a`
+ * Adds the log-in options to a command.
+ * @param flags - flags of the option `auth`; a command that uses `-a` for something else passes
+ * only `--auth`
  */
 export function addLoginOptions(command: Command, flags = '-a, --auth'): Command {
   return command

@@ -1,4 +1,7 @@
-/** Identity of a command: the master's own user, or a user who logs in [salt/cli/salt.py]. */
+/**
+ * Determines with whose rights a command runs: those of the account that runs it, or those of a
+ * user who logs in [salt/cli/salt.py].
+ */
 import { randomBytes } from 'node:crypto';
 import { open, readFile, rename, rm, stat } from 'node:fs/promises';
 import { servedEauths } from '#config';
@@ -9,7 +12,10 @@ import { eauthOf, type LoginOptions } from './login-options.ts';
 
 const tokenPattern = /^[0-9a-f]{64}$/;
 
-/** Returns the token in a file that only its owner can read, or `undefined` if there is none. */
+/**
+ * Reads the user's token from a file that only its owner can read. Returns `undefined` if there is
+ * no such file.
+ */
 async function readTokenFile(file: string): Promise<string | undefined> {
   try {
     const { mode } = await stat(file);
@@ -22,7 +28,10 @@ async function readTokenFile(file: string): Promise<string | undefined> {
   }
 }
 
-/** Writes a new file with mode 0600 from the first byte on. Replaces an existing file or link. */
+/**
+ * Writes a token to a new file, which has mode 0600 from the beginning. An existing file or link is
+ * replaced.
+ */
 async function writeTokenFile(file: string, token: string): Promise<void> {
   const fresh = `${file}.${randomBytes(8).toString('hex')}`;
   const handle = await open(fresh, 'wx', 0o600);
@@ -39,38 +48,44 @@ async function writeTokenFile(file: string, token: string): Promise<void> {
 }
 
 /**
- * Returns the sudo user, for the job's user and `sudo_acl`. The master identifies other users
- * itself.
+ * Returns the user who called sudo, for the job's record and for `sudo_acl`. In all other cases the
+ * master identifies the user itself.
  */
 export function sudoUser(): Pick<RunRequest, 'user'> {
   const { SUDO_USER: name } = process.env;
   return name === undefined ? {} : { user: `sudo_${name}` };
 }
 
-/** Identity of the person at the command line, and questions to them. */
+/** Parts of the environment that a log-in needs. */
 export interface LoginContext extends Pick<LocalMaster, 'openApi'> {
-  /** Asks a question. `undefined` without a terminal. */
+  /** Asks a question and returns the answer. `undefined` if there is no terminal. */
   readonly ask: ((question: string) => Promise<string>) | undefined;
-  /** Asks a question and hides the answer. `undefined` without a terminal. */
+  /**
+   * Asks a question without showing the answer on the terminal. `undefined` if there is no
+   * terminal.
+   */
   readonly askSecret: ((question: string) => Promise<string>) | undefined;
-  /** File that stores the user's token. */
+  /** Path of the file in which the user's token is stored. */
   readonly tokenFile: string;
 }
 
-/** Session of a command. */
+/** Interface to the master during one command, with the rights of its user. */
 export interface CommandSession {
   readonly jobs: MasterApi['jobs'];
   readonly runners: MasterApi['runners'];
   readonly wheel: UserApi['wheel'];
-  /** Ends all calls of the command. Must always be called. */
+  /** Ends all calls of the command. It must be called in every case. */
   close(): Promise<void>;
 }
 
-/** A rejected log-in. Salt's commands print it as a result. */
+/** Error for a rejected log-in. Salt's commands print it as a result. */
 export class LoginFailure extends CommandError {
   readonly eauth: string;
   readonly username: string;
-  /** Names of the supported back ends, or `undefined` if `eauth` is one of them. */
+  /**
+   * Names of the eauth back ends that the master supports. `undefined` if the requested one is
+   * among them.
+   */
   readonly served: readonly string[] | undefined;
 
   constructor(eauth: string, username: string, cause: Error) {
@@ -82,8 +97,9 @@ export class LoginFailure extends CommandError {
 }
 
 /**
- * Opens the master's interface, or with `-a` that of a user. It uses the stored token unless a user
- * or a password is given, and otherwise logs in.
+ * Opens the master's interface. With `-a`, the interface has the rights of a user. The stored token
+ * is used, unless a user name or password is given or the token is not valid; then the user logs
+ * in.
  * @throws CommandError ERR_ARGS; LoginFailure ERR_EAUTH; RemoteError
  */
 export async function openCommandSession(
@@ -126,7 +142,7 @@ async function logIn(
   }
 }
 
-/** Returns the stored token, if it is valid for this log-in. */
+/** Returns the stored token if the master accepts it for this log-in. */
 async function findSavedToken(
   api: MasterApi,
   eauth: string,

@@ -9,12 +9,14 @@ import type { LocalMaster } from './local-master.ts';
 import { runCommandLine } from './program.ts';
 import { StandardInput } from './standard-input.ts';
 
-/** Asks a question and returns the answer. It is empty if the user presses Ctrl-C or Ctrl-D. */
+/**
+ * Asks a question and returns the answer. The answer is empty if the user presses Ctrl-C or Ctrl-D.
+ */
 function ask(question: string): Promise<string> {
   return askOn(question, createInterface({ input: process.stdin, output: process.stderr }));
 }
 
-/** Asks a question without showing the answer. */
+/** Asks a question without showing the answer on the terminal. */
 async function askSecret(question: string): Promise<string> {
   process.stderr.write(question);
   const output = new Writable({ write: (_chunk, _encoding, done) => done() });
@@ -33,13 +35,16 @@ async function askOn(question: string, terminal: Interface): Promise<string> {
   }
 }
 
-/** Ends the command silently if the reader closes the pipe (`| head`). */
+/** Ends the command without a message if the reader of a pipe has closed it (`| head`). */
 function exitOnClosedPipe(error: NodeJS.ErrnoException): void {
   if (error.code !== 'EPIPE') throw error;
   process.exit(0);
 }
 
-/** Returns access to the master of a configuration directory. Its code is loaded on first use. */
+/**
+ * Returns the access to the master of a configuration directory. The code is loaded when it is
+ * first used.
+ */
 function loadLocalMaster(): LocalMaster {
   let loaded: Promise<LocalMaster> | undefined;
   const load = (): Promise<LocalMaster> => {

@@ -1,4 +1,7 @@
-/** The keys, store and cluster of a master on this host, whether or not the master is running. */
+/**
+ * Access to the keys, the store and the cluster of a master on this host, which need not be
+ * running.
+ */
 import path from 'node:path';
 import { connectMaster, RemoteError } from '#client';
 import {
@@ -26,7 +29,8 @@ import type { BackupReceipt, RestoreReceipt, StoreInspection } from '#store';
 import { errorCodeOf } from './errors.ts';
 
 /**
- * Returns the keys of the running master, or those in its PKI directory if none is running.
+ * Returns the keys of the running master. If no master is running, returns those in its PKI
+ * directory.
  * @throws KeyError ERR_PKI_DIR, RemoteError if the socket exists but access is denied
  */
 export async function openKeys(config: MasterConfig): Promise<OfflineKeys> {
@@ -40,27 +44,30 @@ export async function openKeys(config: MasterConfig): Promise<OfflineKeys> {
   return { keys: api.keys, close: async () => {} };
 }
 
-/** Whether a call failed because no master listens on the socket. */
+/** Whether a call failed because no master is listening on the socket. */
 export function isMasterNotRunning(error: unknown): boolean {
   const code = error instanceof RemoteError ? errorCodeOf(error.cause) : undefined;
   return code === 'ENOENT' || code === 'ECONNREFUSED';
 }
 
-/** Operations for `saltbridge store`. */
+/** Operations of `saltbridge store`. */
 export interface StoreAccess {
   /** Directory of the store. */
   readonly directory: string;
-  /** Writes a backup through the running master, or from the files if none is running. */
+  /** Writes a backup. A running master writes it itself; otherwise it is made from the files. */
   backup(target: string): Promise<BackupReceipt>;
-  /** Replaces the store with a backup. Only possible if no master is running. */
+  /** Replaces the store with a backup. The master must not be running. */
   restore(file: string): Promise<RestoreReceipt>;
-  /** Reads the whole store. */
+  /** Reads the whole store and checks it. */
   inspect(): Promise<StoreInspection>;
-  /** Writes the store, keys and files into a new directory. */
+  /** Writes the store, the keys and the other files of the master to a new directory. */
   export(target: string): Promise<TransferReceipt>;
-  /** Imports an export. Only possible if no store exists yet. */
+  /** Imports an export. The store must not exist yet. */
   import(source: string): Promise<TransferReceipt>;
-  /** Imports from the directories of another configuration, which no running master may use. */
+  /**
+   * Copies the master of another configuration to this one. No running master may use the other
+   * configuration.
+   */
   copy(configDirectory: string): Promise<TransferReceipt>;
 }
 

@@ -2,19 +2,19 @@ import { InvalidArgumentError, Option } from 'commander';
 import { logLevels } from '#master';
 import { CommandError } from './errors.ts';
 
-/** Returns the option `-c`: directory of the master's configuration. */
+/** Returns the option `-c`, the directory of the master's configuration. */
 export function configOption(): Option {
   return new Option('-c, --config-dir <dir>', "the master's configuration directory").default(
     '/etc/salt',
   );
 }
 
-/** Returns the option `-l`: level of the log. */
+/** Returns the option `-l`, the level of the log. */
 export function logLevelOption(): Option {
   return new Option('-l, --log-level <level>', 'level of detail of the log').choices(logLevels);
 }
 
-/** Returns the option `--json`: output for programs. */
+/** Returns the option `--json`, which selects output for programs. */
 export function jsonOption(): Option {
   return new Option('--json', 'print JSON');
 }
@@ -49,8 +49,8 @@ const sinceUnitSeconds: Readonly<Record<string, number>> = {
 };
 
 /**
- * Returns the time that an option names, in milliseconds since 1970: a duration before now (`90s`,
- * `30m`, `1h`, `7d`, `2w`), or a date or time in ISO 8601 form.
+ * Parses the start time in an option. It is a duration before now (`90s`, `30m`, `1h`, `7d`, `2w`),
+ * or a date or time in ISO 8601 form. Returns milliseconds since 1970.
  * @throws CommandError ERR_ARGS
  */
 export function parseSince(text: string, now: number = Date.now()): number {

@@ -1,4 +1,4 @@
-/** Creates the command line from the subcommands in `commands/`, and runs it. */
+/** Builds the command line from the modules in `commands/`, and runs a command. */
 import { stat } from 'node:fs/promises';
 import { Command, CommanderError, Help } from 'commander';
 import type { CommandContext } from './context.ts';
@@ -6,14 +6,15 @@ import { commandHints, errorCodeOf, exitCodeOf, exitCodes } from './errors.ts';
 import { addSubcommands, usageOf } from './subcommands.ts';
 import { escapeLine, escapeLines, printLine } from './terminal.ts';
 
-/** Log levels at which errors are printed with their stack. */
+/** Log levels at which errors are printed with their stack traces. */
 const stackLevels: ReadonlySet<unknown> = new Set(['debug', 'trace', 'garbage', 'all']);
 
-/** Width of the help in columns, independent of the terminal. */
+/** Width of the help in columns. It does not depend on the terminal. */
 const helpWidth = 80;
 
 /**
- * Returns the line of a command in the program's help, without loading its options and arguments.
+ * Returns the line for a command in the program's help. The module of the command need not be
+ * loaded.
  */
 function subcommandTerm(command: Command): string {
   const isOfProgram = command.parent?.parent === null;
@@ -22,7 +23,7 @@ function subcommandTerm(command: Command): string {
   return usage === undefined ? command.name() : `${command.name()} ${usage}`;
 }
 
-/** Creates the command line. Loads only the commands that `argv` names. */
+/** Builds the command line. Only the commands that `argv` names are loaded. */
 async function createProgram(
   argv: readonly string[],
   context: CommandContext,
@@ -31,7 +32,7 @@ async function createProgram(
   const program = new Command('saltbridge')
     .description('A Salt-compatible master')
     .version(version)
-    // `-V` after the name of a subcommand belongs to that subcommand.
+    // If `-V` follows the name of a subcommand, it belongs to that subcommand.
     .enablePositionalOptions()
     .exitOverride()
     .showHelpAfterError('(add --help for the usage)')
@@ -48,8 +49,8 @@ async function createProgram(
 }
 
 /**
- * Runs one command line to its end. Prints every failure to stderr.
- * @param argv arguments after the program's name
+ * Runs one command line. All failures are printed to standard error.
+ * @param argv arguments after the name of the program
  * @returns the exit code of the process
  */
 export async function runCommandLine(
@@ -75,7 +76,10 @@ export async function runCommandLine(
   }
 }
 
-/** Requires that a given configuration directory exists. The default directory may be missing. */
+/**
+ * Checks that a configuration directory exists if the user has named it. The default directory may
+ * be missing.
+ */
 async function requireConfigDirectory(command: Command): Promise<void> {
   if (command.getOptionValueSource('configDir') !== 'cli') return;
   const directory = String(command.opts().configDir);
@@ -86,7 +90,7 @@ async function requireConfigDirectory(command: Command): Promise<void> {
   throw new ConfigError('ERR_CONFIG_READ', { file: directory, line: 0, key: '' }, problem);
 }
 
-/** Returns the number of mistakes in a configuration error, or 1 for other errors. */
+/** Returns the number of mistakes in a configuration error. It is 1 for all other errors. */
 function problemCount(error: unknown): number {
   const { problems } = Object(error);
   return Array.isArray(problems) ? problems.length : 1;
@@ -107,7 +111,8 @@ async function reportError(
   const prefix = known === undefined && ofSystem === undefined ? 'unexpected error: ' : '';
   const count = problemCount(error);
   const heading = count > 1 ? `${count} mistakes in the configuration:\n` : prefix;
-  // A configuration error is about the operator's own text, so it may have several lines.
+  // Only the message of a configuration error may have several lines, because it quotes the
+  // operator's own text.
   const escapeMessage = known === exitCodes.configuration ? escapeLines : escapeLine;
   const hint = commandHints.get(code);
   const more = hint === undefined ? '' : `; ${hint}`;

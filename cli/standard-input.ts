@@ -1,4 +1,4 @@
-/** Standard input. Several readers may read it one after the other without losing bytes. */
+/** Standard input. Several readers can read from it one after the other without losing data. */
 
 import { StringDecoder } from 'node:string_decoder';
 import { CommandError } from './errors.ts';
@@ -9,7 +9,10 @@ export type InputStream = Pick<
   'off' | 'once' | 'pause' | 'removeListener' | 'resume'
 > & { readonly readableEnded: boolean };
 
-/** Maximum length of a line. Typed lines and answers of scripts are much shorter. */
+/**
+ * Maximum length of a line, in characters. Lines that people type and the answers of scripts are
+ * much shorter.
+ */
 const maxLineLength = 65_536;
 const maxBytes = 67_108_864;
 
@@ -17,12 +20,12 @@ const maxBytes = 67_108_864;
 export class StandardInput {
   readonly #open: () => InputStream;
   readonly #decoder = new StringDecoder('utf8');
-  /** Text that was received but not read yet. */
+  /** Text that has been received but not yet read. */
   #received = '';
 
   /**
-   * @param open - returns the stream; called at the first read, because reading keeps a process
-   *   alive
+   * @param open - returns the stream; called at the first read, because a stream that is being read
+   * keeps the process alive
    */
   constructor(open: () => InputStream) {
     this.#open = open;
@@ -53,7 +56,7 @@ export class StandardInput {
   }
 
   /**
-   * Returns all remaining text unchanged.
+   * Returns all remaining text.
    * @throws CommandError ERR_ARGS
    */
   async readAll(): Promise<string> {
@@ -69,8 +72,8 @@ export class StandardInput {
   }
 
   /**
-   * Returns the next part, or `undefined` at the end. The stream is paused between reads, so the
-   * process can end.
+   * Returns the next piece of text, or `undefined` at the end. The stream is paused between two
+   * reads, so that the process can end.
    */
   #next(): Promise<string | undefined> {
     const stream = this.#open();

@@ -2,16 +2,16 @@ import type { Command } from 'commander';
 import type { CommandContext } from './context.ts';
 import type { DefineCommand } from './define-command.ts';
 
-/** A command of the program. Its module is loaded on demand. */
+/** A command of the program. Its module is loaded when it is needed. */
 interface Subcommand {
   readonly name: string;
   readonly summary: string;
-  /** Usage in the program's help, after the name. */
+  /** Text after the name of the command in the program's help. */
   readonly usage?: string;
   readonly load: () => Promise<DefineCommand>;
 }
 
-/** Commands of the program, in the order of the help. */
+/** All commands of the program, in the order of the help. */
 const subcommands: readonly Subcommand[] = [
   {
     name: 'master',
@@ -160,12 +160,12 @@ const subcommands: readonly Subcommand[] = [
   },
 ];
 
-/** Returns the options and arguments of a command, for the program's help. */
+/** Returns the text about options and arguments of a command, for the program's help. */
 export function usageOf(name: string): string | undefined {
   return subcommands.find((it) => it.name === name)?.usage;
 }
 
-/** Adds the commands to a program, and loads those that `isCalled` selects. */
+/** Adds all commands to a program. Loads only the modules of those that `isCalled` selects. */
 export async function addSubcommands(
   program: Command,
   context: CommandContext,

@@ -3,33 +3,36 @@ import { writeJson } from '#runtime';
 import type { OutputStream } from './context.ts';
 
 /**
- * Control characters (except the tab), line separators, and direction marks. Escaping them prevents
- * text from a minion from controlling the terminal or imitating a line of our output [THREATS
- * M-19].
+ * Matches control characters except the tab, line separators, and characters that change the text
+ * direction. They are escaped, so that text from a minion can neither control the terminal nor
+ * imitate a line of our output [THREATS M-19].
  */
 const unsafe = /(?!\t)[\p{Cc}\u2028-\u202e\u2066-\u2069]/gu;
 
-/** Such characters outside the range that JSON escapes itself. */
+/** Matches those of these characters that JSON does not escape itself. */
 const unsafeInJson = /[\x7f-\x9f\u2028-\u202e\u2066-\u2069]/g;
 
 /**
- * Escapes a value for one line. The escape character becomes `?`, as in Salt, and others `\xNN`.
+ * Escapes a text for one line. As in Salt, the escape character becomes `?`. Others become `\xNN`.
  */
 export function escapeLine(text: string): string {
   return text.replaceAll('\x1b', '?').replace(unsafe, toEscape);
 }
 
-/** Escapes text of several lines. Line breaks remain. */
+/** Escapes a text of several lines. Its line breaks are not changed. */
 export function escapeLines(text: string): string {
   return text.split('\n').map(escapeLine).join('\n');
 }
 
-/** Escapes a name (id, tag, key), so that it fits on one line and shows every character. */
+/**
+ * Escapes a name, such as an id, a tag or a key. The result is on one line and shows every
+ * character.
+ */
 export function escapeName(text: string): string {
   return text.replaceAll('\t', '\\t').replaceAll('\n', '\\n').replace(unsafe, toEscape);
 }
 
-/** Escapes JSON text. It remains the same document, but is printable. */
+/** Escapes JSON text so that it can be printed. It still represents the same data. */
 export function escapeJson(json: string): string {
   return json.replace(unsafeInJson, (character) => `\\u${hex(character, 4)}`);
 }
@@ -42,17 +45,17 @@ function hex(character: string, digits: number): string {
   return character.charCodeAt(0).toString(16).padStart(digits, '0');
 }
 
-/** Writes a line, and waits if the reader is slow. */
+/** Writes a line. Waits if the reader of the stream is slow. */
 export async function printLine(stream: OutputStream, line: string): Promise<void> {
   if (!stream.write(`${line}\n`)) await once(stream, 'drain');
 }
 
-/** Writes one of our own results, not a minion's value, as JSON. */
+/** Writes one of our own results as JSON. Values of minions have their own outputters. */
 export async function printJson(stream: OutputStream, answer: object): Promise<void> {
   await printLine(stream, escapeJson(writeJson(answer, 2)));
 }
 
-/** A progress line on a terminal. Writes nothing without a terminal. */
+/** A line on a terminal that shows progress. Without a terminal, nothing is written. */
 export class Progress {
   readonly #stream: OutputStream;
   #isShown = false;
@@ -61,21 +64,21 @@ export class Progress {
     this.#stream = stream;
   }
 
-  /** Shows the line in place of the previous one. */
+  /** Shows a text in place of the previous one. */
   show(text: string): void {
     if (this.#stream.isTTY !== true) return;
     this.#stream.write(`\r\x1b[K${text}`);
     this.#isShown = true;
   }
 
-  /** Removes the line, so that other output can follow in its place. */
+  /** Removes the line, so that other output can take its place. */
   clear(): void {
     if (this.#isShown) this.#stream.write('\r\x1b[K');
     this.#isShown = false;
   }
 }
 
-/** Colours of Salt's outputters as terminal sequences [salt utils/color.py]. */
+/** Terminal sequences for the colours of Salt's outputters [salt utils/color.py]. */
 export interface Colors {
   readonly red: string;
   readonly green: string;
@@ -87,7 +90,7 @@ export interface Colors {
   readonly lightYellow: string;
   readonly lightBlue: string;
   readonly lightMagenta: string;
-  /** Sequence that ends a colour. */
+  /** Terminal sequence that ends a colour. */
   readonly end: string;
 }
 
@@ -106,7 +109,7 @@ export const terminalColors: Colors = {
   end: '\x1b[0;0m',
 };
 
-/** Empty sequences, for output to pipes and files. */
+/** Empty texts in place of colours, for output to pipes and files. */
 export const noColors: Colors = {
   red: '',
   green: '',

@@ -34,9 +34,13 @@ export interface Connection {
   readonly name: string;
   /** Starts a POST request, which the caller ends. */
   readonly open: (path: string, signal?: AbortSignal) => ClientRequest;
-  /** Returns the reason for a failed request and the remedy. */
+  /**
+   * Returns an explanation of a failed request for an error message: the reason, and the remedy.
+   */
   readonly explain: (cause: NodeJS.ErrnoException) => string;
-  /** Creates a proof of the calling account. Default: the account is not sent. */
+  /**
+   * Creates a proof of the account under which this process runs. Default: the account is not sent.
+   */
   readonly prove?: () => Promise<CallerProof | undefined>;
   /**
    * Whether a stream fails with ERR_MASTER_STOPPED when the master shuts down. Default: `false`.
@@ -80,7 +84,7 @@ export function remoteConnection({ url, token, ca }: RemoteMaster): Connection {
     headers: { ...jsonHeaders, ...authorization },
     ...(port === '' ? {} : { port: Number(port) }),
   };
-  // A TLS handshake costs more than a call, so connections are reused.
+  // Reuse connections, because a TLS handshake costs more than a call.
   const agent = isPlain
     ? undefined
     : new SecureAgent({

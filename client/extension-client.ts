@@ -6,7 +6,8 @@ import type { ExtensionClient } from './master-client.ts';
 import { callMethod, openMethodStream } from './rpc-client.ts';
 
 /**
- * Methods that continue the same run under the same key and send all its items from the beginning.
+ * Methods that can be called again with the same idempotency key. The next master continues the
+ * same run, and sends all its items from the beginning.
  */
 const keyedStreams: ReadonlySet<string> = new Set(['bridge.run', 'bridge.runPlan']);
 
@@ -31,9 +32,10 @@ function callExtension<T>(source: MasterSource, name: string, parameters: object
 }
 
 /**
- * Streams items and continues with the next master if the parameters have an idempotency key.
- * @param told - items of the run that the caller has already received, which are skipped. Without
- * it the parameters have no key, and the call must not be repeated
+ * Streams the items of a method. If the stream breaks and the parameters have an idempotency key,
+ * continues with the next master.
+ * @param received - items that the caller has already received, which are skipped. `undefined` if
+ * there is no idempotency key, so that the call must not be repeated
  * @throws the error with which the stream broke
  */
 function streamExtension<T>(
@@ -41,33 +43,33 @@ function streamExtension<T>(
   name: string,
   parameters: object,
   signal: AbortSignal | undefined,
-  told?: Set<string>,
+  received?: Set<string>,
 ): AsyncGenerator<T, void, void> {
-  const attempts = new Attempts(source, name, { isOnce: told === undefined });
+  const attempts = new Attempts(source, name, { isOnce: received === undefined });
   return attempts.settleStream(async function* () {
     const items = await attempts.open(
       ({ connection }) => openMethodStream<T>(connection, name, parameters, signal),
       signal,
     );
-    if (items !== undefined) yield* told === undefined ? items : untold(items, told);
+    if (items !== undefined) yield* received === undefined ? items : newItems(items, received);
   });
 }
 
-async function* untold<T>(
+async function* newItems<T>(
   items: AsyncIterable<T>,
-  told: Set<string>,
+  received: Set<string>,
 ): AsyncGenerator<T, void, void> {
   for await (const item of items) {
     const text = textOf(item);
-    if (told.has(text)) continue;
-    told.add(text);
+    if (received.has(text)) continue;
+    received.add(text);
     yield item;
   }
 }
 
 /**
- * Returns a text that identifies the item. The first item says whether the key was used before;
- * both forms count as the same item.
+ * Returns a text that identifies an item. The first item (`begun`) states whether the idempotency
+ * key was used before, so it differs between masters. Its text is always the same.
  */
 function textOf(item: unknown): string {
   if (typeof item === 'object' && item !== null && 'type' in item && item.type === 'begun') {

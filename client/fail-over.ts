@@ -1,6 +1,6 @@
 /**
- * Sends calls to one master, and to the next one when that stops. Calls that only read are
- * repeated, event streams continue after the last received event, and calls that may have been
+ * Sends calls to one master. If that master stops, calls that only read are repeated on the next
+ * one, and event streams continue after the last received event. Other calls that may have been
  * carried out fail.
  */
 
@@ -10,51 +10,53 @@ import type { Connection } from './connection.ts';
 import { RemoteError } from './errors.ts';
 import type { MethodCaller, NamedMethod } from './rpc-client.ts';
 
-/** A master that calls can reach. */
+/** Master to which calls are sent. */
 export interface ReachedMaster {
   readonly caller: MethodCaller;
   /** Connection for methods that are not in this program's method table. */
   readonly connection: Connection;
-  /** Aborted when calls must go to another master. */
+  /** Aborted when this master is no longer usable, and calls must go to another one. */
   readonly end: AbortSignal;
   /**
-   * Identifier of the job storage, which is the same for masters that share it. `undefined` if the
-   * result of a job cannot be looked up by its id.
+   * Identifier of the store with the jobs. Masters that share this store have the same identifier.
+   * `undefined` if the result of a job cannot be looked up by its id.
    */
   readonly jobs: string | undefined;
-  /** Required suffix of the job ids of this caller. Default: any ids. */
+  /** Suffix that job ids of this caller must have. Default: any ids are permitted. */
   readonly ownJobs?: string | undefined;
-  /** Whether there are other masters that may accept a call that this one temporarily rejects. */
+  /** Whether other masters may accept a call that this one rejects temporarily. */
   readonly hasOthers: boolean;
   /** Called when a call to this master broke. */
   readonly onBreak: () => void;
 }
 
-/** Source of the master for the next call. */
+/** Selects the master for the next call. */
 export interface MasterSource {
   /** Time for which a call waits for a master that accepts no connections, in milliseconds. */
   readonly waitLimitMs: number;
   /**
    * Returns the current master, or waits for one.
-   * @param since - time of the call, on the clock of `performance.now()`. Default: now
+   * @param since - start of the call, as `performance.now()` returned it. Default: now
    * @returns `undefined` if the signal is aborted first
-   * @throws without a master
+   * @throws the reason if no master was found in time
    */
   master(signal?: AbortSignal, since?: number): Promise<ReachedMaster | undefined>;
   /** Returns the error for a master that has accepted no connections for too long. */
   refused(cause: unknown): Error;
 }
 
-/**
- * Maximum number of breaks of a call while its master continues to run, and of ends of its master.
- */
+/** Maximum number of times that a call may break while its master continues to run. */
 const maxBreaks = 3;
+/** Maximum number of masters that may stop during a call. */
 const maxEnds = 10;
-/** Time to wait for the end of a master after a broken call, in milliseconds. */
+/**
+ * Time to wait after a broken call until it is known whether its master has stopped, in
+ * milliseconds.
+ */
 const endMs = 1000;
 /**
  * Delays between attempts to reach a master that accepts no connections, because it is stopped or
- * busy. They double each time and have random jitter. If another master takes over, the wait ends.
+ * busy. They double each time and vary randomly. The wait ends early if another master takes over.
  */
 const retryDelays = { initialDelayMs: 50, maxDelayMs: 2000 };
 /** Maximum number of calls of a process that may wait for a master. */
@@ -74,15 +76,18 @@ class BrokenCallError extends Error {
   }
 }
 
-/** Error of an attempt without a master. Its cause is the reason. */
+/** Error of an attempt for which no master was found. Its cause is the reason. */
 class NoMasterError extends Error {}
 
-/** Returns the error of a call: a {@link BrokenCallError} if another master may accept the call. */
+/**
+ * Converts the error of a call. If another master may accept the call, returns a {@link
+ * BrokenCallError}, otherwise the error itself.
+ */
 function breakOf(error: unknown, master: ReachedMaster, hasBegun = false): unknown {
   switch (codeOf(error)) {
     case 'ERR_CLUSTER_ALONE':
     case 'ERR_MASTER_DRAINING':
-      // The master has done nothing.
+      // The master rejected the call before it did anything.
       return master.hasOthers && !hasBegun ? new BrokenCallError(master, false, error) : error;
     case 'ERR_SOCKET':
     case 'ERR_MASTER_STOPPED':
@@ -97,14 +102,17 @@ function breakOf(error: unknown, master: ReachedMaster, hasBegun = false): unkno
 }
 
 export interface AttemptsOptions {
-  /** Time of the call, on the clock of `performance.now()`. Default: now. */
+  /** Start of the call, as `performance.now()` returned it. Default: now. */
   readonly since?: number;
   /**
-   * Whether the call, once it may have been started, may continue only on masters with the same job
-   * storage.
+   * Whether the call publishes a job. Once it may have been carried out, it may continue only on
+   * masters that share the store with the jobs.
    */
   readonly isJob?: boolean;
-  /** Whether the call may be carried out twice, because it only reads or has the same result. */
+  /**
+   * Whether the call may be carried out twice, because it only reads or has the same result each
+   * time.
+   */
   readonly isHarmless?: boolean;
   /**
    * Whether the call must not be repeated once a master may have carried it out. Default: `false`.
@@ -112,7 +120,7 @@ export interface AttemptsOptions {
   readonly isOnce?: boolean;
 }
 
-/** Attempts of one call or one stream over several masters. */
+/** Attempts to carry out one call or one stream, each on the current master. */
 export class Attempts {
   readonly #source: MasterSource;
   readonly #name: string;
@@ -125,7 +133,7 @@ export class Attempts {
   /** Time at which the master first refused a connection. */
   #refusedSince: number | undefined;
   #refusals = 0;
-  /** Whether a master has rejected the job because of its id. */
+  /** Whether a master has already rejected the job because its id exists. */
   #wasRefused = false;
   /** First master that may have carried out the call, completely or in part. */
   #begunAt: ReachedMaster | undefined;
@@ -144,10 +152,13 @@ export class Attempts {
     return this.#begunAt !== undefined;
   }
 
-  /** Makes the next attempt to get a value. */
+  /** Makes the next attempt of a call that returns a value. */
   async try<T>(work: (master: ReachedMaster) => Promise<T>): Promise<T> {
     const master = await this.#master();
-    if (master === undefined) throw new TypeError('a wait without a signal must return a master');
+    if (master === undefined)
+      throw new TypeError(
+        'internal error: no master was returned, although the wait has no signal',
+      );
     return this.#guard(master, () => work(master));
   }
 
@@ -156,8 +167,8 @@ export class Attempts {
   }
 
   /**
-   * Makes the next attempt to open a stream, which has started when the promise resolves. Breaks of
-   * the stream count as breaks of the call.
+   * Makes the next attempt to open a stream. Resolves when the stream has started. If the stream
+   * breaks later, its iteration throws like a broken call.
    * @returns `undefined` if the signal is aborted first
    */
   async open<T>(
@@ -181,8 +192,8 @@ export class Attempts {
   }
 
   /**
-   * Makes the next attempt to read a stream. A final item is returned only after the stream has
-   * ended.
+   * Makes the next attempt to read a stream. Returns the final item only after the stream has
+   * ended, because the stream may still break.
    */
   async *stream(
     method: NamedMethod,
@@ -199,7 +210,7 @@ export class Attempts {
     if (last !== undefined) yield last;
   }
 
-  /** Resets the counters of breaks, because the stream has made progress. */
+  /** Resets the counters of breaks. Call it when the stream has made progress. */
   goesOn(): void {
     [this.#breaks, this.#ends] = [0, 0];
   }
@@ -229,8 +240,8 @@ export class Attempts {
   }
 
   /**
-   * Handles a failure. Resolves when the call may be attempted again.
-   * @throws the failure, unless it was caused by the end of a master
+   * Handles a failed attempt. Resolves when the call may be attempted again.
+   * @throws the failure, if no further attempt may be made
    */
   async afterBreak(error: unknown): Promise<void> {
     if (error instanceof NoMasterError) throw this.#failure(error.cause);
@@ -246,8 +257,8 @@ export class Attempts {
   }
 
   /**
-   * Whether a master rejected the job id because it received the job only now. The job is then
-   * looked up again.
+   * Whether a master rejected a job id because it had received the first attempt meanwhile. The job
+   * must then be looked up again.
    */
   #isConflict(error: unknown): boolean {
     if (!this.#isJob || !this.wasSent || codeOf(error) !== 'ERR_ARGS') return false;
@@ -282,7 +293,7 @@ export class Attempts {
     return this.wasSent && !this.#isHarmless ? this.outcomeUnknown(cause) : cause;
   }
 
-  /** Repeats the work, one attempt after the other, until it succeeds or must not be repeated. */
+  /** Repeats the work until an attempt succeeds or a further attempt is not permitted. */
   async settle<T>(work: () => Promise<T>): Promise<T> {
     for (;;) {
       try {
@@ -294,7 +305,7 @@ export class Attempts {
     }
   }
 
-  /** Returns the items of each attempt until one ends without a break. */
+  /** Returns the items of all attempts, until a stream ends without a break. */
   async *settleStream<T>(open: () => AsyncIterable<T>): AsyncGenerator<T, void, void> {
     for (;;) {
       try {
@@ -307,7 +318,10 @@ export class Attempts {
     }
   }
 
-  /** @throws RemoteError ERR_OUTCOME_UNKNOWN if a master may have carried out the call */
+  /**
+   * Rejects a further attempt if a master may have carried out the call.
+   * @throws RemoteError ERR_OUTCOME_UNKNOWN
+   */
   refuseRepetition(): void {
     if (this.wasSent) throw this.outcomeUnknown();
   }
@@ -335,8 +349,7 @@ export async function callOver(
 }
 
 /**
- * Streams data that is only read. After a break the stream starts anew, and its first item is not
- * returned again.
+ * Streams data that is only read. After a break, opens the stream again and skips its first item.
  */
 export async function* streamOver(
   source: MasterSource,
@@ -356,7 +369,10 @@ export async function* streamOver(
   });
 }
 
-/** Id that matches no event. The events after it start with one that reports missing events. */
+/**
+ * Event id that matches no event. A subscription after this id begins with an event that reports
+ * missing events.
+ */
 const noEvent = 'none';
 
 /**

@@ -13,7 +13,7 @@ import {
 import type { Connection } from './connection.ts';
 import { callMethod, type MethodCaller, openMethodStream } from './rpc-client.ts';
 
-/** Returns the master's interface on top of any caller. */
+/** Returns the master's interface, whose calls a caller sends. */
 export function createMasterApi(caller: MethodCaller): MasterApi {
   return {
     ...clientOf<CallableApi>(caller, rpcTable),
@@ -69,7 +69,7 @@ function createUserApi(caller: MethodCaller, token: string): UserApi {
   };
 }
 
-/** Returns each item in a batch of its own, because a connection sends items one by one. */
+/** Returns each item as a batch of one item, because a connection sends items one by one. */
 async function* inSingleItemBatches<T>(
   items: AsyncIterable<T>,
 ): AsyncGenerator<readonly T[], void, void> {
@@ -77,14 +77,14 @@ async function* inSingleItemBatches<T>(
 }
 
 /**
- * Returns a stream that opens with the first read. It ends when the reader stops or the signal is
+ * Returns a stream that is opened at the first read. It ends when the reader stops or the signal is
  * aborted.
  */
 async function* streamOf<T>(open: () => Promise<AsyncIterable<T>>): AsyncGenerator<T, void, void> {
   yield* await open();
 }
 
-/** Methods of an extension of a running master. */
+/** Client of an extension of a running master. */
 export interface ExtensionClient {
   /**
    * Calls a method that returns a value. `T` is the type that the extension documents.
@@ -92,13 +92,13 @@ export interface ExtensionClient {
    */
   call<T>(method: string, parameters?: object): Promise<T>;
   /**
-   * Calls a method that returns a stream. The signal ends it.
+   * Calls a method that returns a stream. Abort the signal to end the stream.
    * @throws RemoteError from the iteration
    */
   stream<T>(method: string, parameters?: object, signal?: AbortSignal): AsyncIterable<T>;
 }
 
-/** Returns the client of an extension of one master. */
+/** Returns the client of an extension of a single master. */
 export function extensionOver(connection: Connection, extension: string): ExtensionClient {
   return {
     call: (method, parameters = {}) => callMethod(connection, `${extension}.${method}`, parameters),

@@ -1,4 +1,4 @@
-/** Selects a master that accepts calls from several addresses, and uses it until a call breaks. */
+/** List of masters. It selects a master that accepts calls, and uses it until a call breaks. */
 
 import { setMaxListeners } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -21,18 +21,16 @@ export interface RemoteMasters extends Omit<RemoteMaster, 'url'> {
 }
 
 /**
- * Time to search for a master before calls fail, in milliseconds. It exceeds the time in which the
- * log elects a leader.
+ * Time to search for a master before calls fail, in milliseconds. It exceeds the time that the
+ * replicated log takes to elect a leader.
  */
 const reachMs = 15_000;
 const retryDelays = { initialDelayMs: 100, maxDelayMs: 1000 };
 /** Time in which a master must answer, in milliseconds. */
 const answerMs = 5000;
-/**
- * Interval at which a master is checked while calls wait for it, and the maximum time without an
- * answer, in milliseconds.
- */
+/** Interval between checks of a master while calls wait for it, in milliseconds. */
 const watchMs = 3000;
+/** Time without an answer after which calls to a master break, in milliseconds. */
 const silentMs = 10_000;
 
 export class MasterList implements MasterSource {
@@ -40,10 +38,13 @@ export class MasterList implements MasterSource {
   readonly #connections: readonly Connection[];
   #current: ReachedMaster | undefined;
   #reaching: Promise<ReachedMaster> | undefined;
-  /** Index at which the search starts. */
+  /** Index of the address at which the search starts. */
   #first = 0;
 
-  /** @throws TypeError without an address, and like {@link remoteConnection} */
+  /**
+   * Creates a list.
+   * @throws TypeError if there is no address, and like {@link remoteConnection}
+   */
   constructor({ urls, ...access }: RemoteMasters) {
     if (urls.length === 0) throw new TypeError('urls: must contain at least one address');
     this.#connections = urls.map((url) => remoteConnection({ ...access, url }));
@@ -62,7 +63,9 @@ export class MasterList implements MasterSource {
     return new RemoteError('ERR_SOCKET', 'the master does not accept connections', { cause });
   }
 
-  /** Returns the first master that is ready, otherwise the first one that answers. */
+  /**
+   * Returns the first master that is ready. If none is ready, returns the first one that answers.
+   */
   async #reach(): Promise<ReachedMaster> {
     const since = performance.now();
     for (let round = 1; ; round += 1) {
@@ -89,15 +92,19 @@ export class MasterList implements MasterSource {
     return visited;
   }
 
-  /** @throws RemoteError if no master answers */
+  /**
+   * Sends a request to one of the masters.
+   * @throws RemoteError if it does not answer
+   */
   async #visit(index: number): Promise<VisitedMaster> {
     const [connection] = this.#connections.slice(index);
-    if (connection === undefined) throw new RangeError('the list of addresses was changed');
+    if (connection === undefined)
+      throw new RangeError(`internal error: no master has the index ${index}`);
     let description: MasterDescription | undefined;
     try {
       description = await describe(connection);
     } catch (error) {
-      // The master is reachable, whatever else it rejects.
+      // Any rejection shows that the master is reachable.
       if (isUnreachable(error)) throw error;
     }
     const leave = (): void => {
@@ -139,12 +146,12 @@ function isUnreachable(error: unknown): boolean {
 interface Visit {
   readonly index: number;
   readonly connection: Connection;
-  /** `undefined` if the master does not disclose it to this caller. */
+  /** Description of the master. `undefined` if the master does not disclose it to this caller. */
   readonly description: MasterDescription | undefined;
   readonly onBreak: () => void;
 }
 
-/** A master that answered. While calls wait for it, it is checked periodically. */
+/** Master that has answered. While calls wait for it, it is checked periodically. */
 class VisitedMaster implements ReachedMaster {
   readonly index: number;
   readonly caller: ReachedMaster['caller'];
@@ -155,14 +162,14 @@ class VisitedMaster implements ReachedMaster {
   readonly isReady: boolean;
   readonly onBreak: () => void;
   readonly #end = new AbortController();
-  /** Aborted when the master no longer answers, so that waiting calls break. */
+  /** Aborted when the master does not answer any more, so that waiting calls break. */
   readonly #silent = new AbortController();
   readonly #plain: Connection;
   #waiting = 0;
   #watching: Promise<void> | undefined;
 
   constructor({ index, connection, description, onBreak }: Visit) {
-    // Each pending call adds a listener.
+    // Each pending call adds a listener to this signal.
     setMaxListeners(0, this.#end.signal, this.#silent.signal);
     this.index = index;
     this.#plain = connection;

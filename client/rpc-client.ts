@@ -25,7 +25,7 @@ export async function callMethod<T>(
   return fromJson(body.result) as T;
 }
 
-/** Opens a stream, which has started when the promise resolves. */
+/** Opens a stream. Resolves when the stream has started. */
 export async function openMethodStream<T>(
   connection: Connection,
   method: string,
@@ -39,7 +39,7 @@ export async function openMethodStream<T>(
     throw error;
   });
   const isStream = response?.headers['content-type'] === 'application/x-ndjson';
-  // A rejection before the stream starts is reported at once.
+  // If the master rejects the stream before it starts, report this at once.
   if (response !== undefined && !isStream) {
     throw toRemoteError(
       connection,
@@ -88,7 +88,8 @@ async function postRequest(
   parameters: object,
   signal?: AbortSignal,
 ): Promise<IncomingMessage> {
-  // A call with a user's token has the rights of that user, not of the account.
+  // Prove the account only for calls without a token: a call with a token has the rights of the
+  // token's user.
   const hasToken = 'token' in parameters && parameters.token !== undefined;
   const isOfAccount = methodsWithUser.has(method) && !hasToken;
   const proof = isOfAccount ? await connection.prove?.() : undefined;
@@ -103,7 +104,7 @@ interface RpcRequest {
   readonly method: string;
   readonly parameters: object;
   readonly signal: AbortSignal | undefined;
-  /** Secret that proves the calling account. */
+  /** Secret that proves the account under which this process runs. */
   readonly secret: string | undefined;
 }
 
@@ -122,12 +123,15 @@ function sendRequest(
     request.once('error', (cause: NodeJS.ErrnoException) => {
       reject(new RemoteError('ERR_SOCKET', `${name}: ${explain(cause)}`, { cause, wasSent }));
     });
-    // The types of the interface ensure that parameters consist of Salt's values.
+    // The types of the interface guarantee that the parameters consist of Salt's values.
     request.end(writeMarkedJson(parameters));
   });
 }
 
-/** Calls the listener before the first byte of a request is sent to the master. */
+/**
+ * Calls the listener when the request is about to be sent: before its first byte, but after the
+ * connection is open.
+ */
 function onConnected(request: ClientRequest, listener: () => void): void {
   request.once('socket', (socket) => {
     if (request.reusedSocket || !socket.connecting) listener();
@@ -146,8 +150,8 @@ async function readBody(connection: Connection, response: IncomingMessage): Prom
 }
 
 /**
- * Returns the error for a failed read: ERR_SOCKET if the connection was lost, otherwise the cause
- * itself.
+ * Returns the error for a response that could not be read. It is ERR_SOCKET if the connection was
+ * lost, otherwise the cause.
  */
 function lostConnection({ name }: Connection, cause: unknown): unknown {
   const isLost = ['ABORT_ERR', 'ECONNRESET', 'EPIPE', 'ETIMEDOUT'].includes(codeOf(cause) ?? '');
@@ -167,7 +171,8 @@ interface RpcLine {
 
 /**
  * Parses a line of the response.
- * @throws RemoteError ERR_SOCKET if it was not written by a master but, for example, by a proxy
+ * @throws RemoteError ERR_SOCKET if the line was not written by a master, but for example by a
+ * proxy
  */
 function parseRpcLine({ name }: Connection, text: string): RpcLine {
   try {
@@ -186,7 +191,7 @@ function parseRpcLine({ name }: Connection, text: string): RpcLine {
   );
 }
 
-/** Error text of fastify for requests that arrive while it shuts down. */
+/** Error text of fastify's response to requests that arrive while it shuts down. */
 const closingServer = 'Service Unavailable';
 
 function closedError({ name }: Connection): RemoteError {
@@ -202,7 +207,7 @@ function toRemoteError({ name }: Connection, error: unknown): RemoteError {
     const message = `${name}: the HTTP API is shutting down; nothing was done`;
     return new RemoteError('ERR_MASTER_STOPPED', message, { wasSent: false });
   }
-  // Error of the HTTP server, for example for an unknown path.
+  // The error was written by the HTTP server, for example for an unknown path.
   return typeof error === 'string'
     ? new RemoteError(error, `${name}: the HTTP API rejected the request`)
     : new RemoteError(
@@ -211,16 +216,16 @@ function toRemoteError({ name }: Connection, error: unknown): RemoteError {
       );
 }
 
-/** A method of the table with its name on the wire. */
+/** Method of the RPC table, and its name in requests. */
 export interface NamedMethod {
   readonly name: string;
   readonly row: RpcMethod;
 }
 
-/** Sends calls of the method table to a master. */
+/** Sends calls of the methods in the RPC table to a master. */
 export interface MethodCaller {
   call(method: NamedMethod, parameters: object): Promise<unknown>;
-  /** Opens a stream, which has started when the promise resolves. */
+  /** Opens a stream. Resolves when the stream has started. */
   open(
     method: NamedMethod,
     parameters: object,
@@ -228,7 +233,7 @@ export interface MethodCaller {
   ): Promise<AsyncGenerator<unknown, void, void>>;
 }
 
-/** Returns a caller that uses a connection. */
+/** Returns a caller that sends its calls over a connection. */
 export function callerOf(connection: Connection): MethodCaller {
   return {
     call: ({ name }, parameters) => callMethod(connection, name, parameters),

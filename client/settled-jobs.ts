@@ -1,8 +1,8 @@
 /**
- * Completes jobs when the master that published them stops. Each job gets its id before it is sent,
- * and the master stores a job before publishing it. If the next master does not have the job, or
- * has stored that it was never sent, the job is published then. Otherwise it is followed and never
- * published again.
+ * Completes jobs when the master that publishes them stops. Each job gets its id before it is sent,
+ * and a master stores a job before it publishes it. The job is looked up on the next master. If
+ * that master does not have the job, or its record shows that it was never sent to the minions, the
+ * job is published there. Otherwise it is followed and never published again.
  */
 
 import {
@@ -26,12 +26,12 @@ import {
 import { clientLimits } from './limits.ts';
 import type { MethodCaller, NamedMethod } from './rpc-client.ts';
 
-/** Returns a method of the table with its name. */
+/** Returns a method of the RPC table with its name. */
 function methodOf(name: string, row: unknown): NamedMethod {
   return { name, row: row as RpcMethod };
 }
 
-/** Methods used to look up and continue jobs. */
+/** Methods with which jobs are looked up and continued. */
 export const jobMethods: Readonly<
   Record<'publish' | 'run' | 'batch' | 'follow' | 'show', NamedMethod>
 > = {
@@ -43,8 +43,8 @@ export const jobMethods: Readonly<
 };
 
 /**
- * Returns a caller that uses several masters. It selects for each method how a call continues with
- * the next master.
+ * Returns a caller that uses several masters. For each method, it decides how a call continues when
+ * its master stops.
  * @param nextJid - returns unique job ids
  */
 export function failOverCaller(source: MasterSource, nextJid: () => string): MethodCaller {
@@ -81,7 +81,7 @@ export function failOverCaller(source: MasterSource, nextJid: () => string): Met
   };
 }
 
-/** Parameters of `jobs.publish`, `run` and `batch` that matter here. */
+/** Parameters of `jobs.publish`, `run` and `batch` that this module reads. */
 interface JobParameters {
   readonly jid?: string;
   readonly user?: string;
@@ -92,7 +92,7 @@ interface JobParameters {
   readonly delimiter?: string;
 }
 
-/** Fields of a job update that matter here. */
+/** Fields of a job update that this module reads. */
 interface Update {
   readonly type: string;
   readonly jid?: string;
@@ -107,10 +107,10 @@ interface Update {
   readonly deliveries?: readonly Delivery[];
 }
 
-/** A job as a master has stored it. */
+/** Job that was found on a master. */
 interface KeptJob {
   readonly receipt: JobReceipt;
-  /** Minions to which the job was never sent. */
+  /** Minions to which the job was certainly not sent. */
   readonly notSent: readonly string[];
 }
 
@@ -120,7 +120,10 @@ export class SettledJobs {
   readonly #publishing = new Semaphore(clientLimits.publications);
   #waiting = 0;
 
-  /** @param nextJid - returns unique job ids */
+  /**
+   * Creates a caller for jobs.
+   * @param nextJid - returns unique job ids
+   */
   constructor(source: MasterSource, nextJid: () => string) {
     this.#source = source;
     this.#nextJid = nextJid;
@@ -161,15 +164,15 @@ export class SettledJobs {
   async *run(parameters: JobParameters, signal?: AbortSignal): AsyncGenerator<unknown, void, void> {
     const jid = await this.#jidOf(parameters, signal);
     const attempts = new Attempts(this.#source, `jobs.run of ${jid ?? 'a user'}`, { isJob: true });
-    const told = new SeenUpdates();
+    const seen = new SeenUpdates();
     for (;;) {
       try {
-        const kept = await this.#keptJob(attempts, told.jid ?? jid);
+        const kept = await this.#keptJob(attempts, seen.jid ?? jid);
         const wasPublished = kept !== undefined && kept.notSent.length === 0;
-        if (wasPublished) yield* this.#follow(attempts, kept.receipt.jid, told, signal);
+        if (wasPublished) yield* this.#follow(attempts, kept.receipt.jid, seen, signal);
         else {
           const request = jid === undefined ? parameters : { ...parameters, jid };
-          yield* told.fresh(attempts.stream(jobMethods.run, request, signal));
+          yield* seen.fresh(attempts.stream(jobMethods.run, request, signal));
         }
         return;
       } catch (error) {
@@ -186,15 +189,15 @@ export class SettledJobs {
   ): AsyncGenerator<unknown, void, void> {
     const name = `jobs.follow of ${parameters.jid}`;
     const attempts = new Attempts(this.#source, name, { isHarmless: true });
-    const told = new SeenUpdates();
+    const seen = new SeenUpdates();
     yield* attempts.settleStream(() =>
-      told.fresh(attempts.stream(jobMethods.follow, parameters, signal)),
+      seen.fresh(attempts.stream(jobMethods.follow, parameters, signal)),
     );
   }
 
   /**
-   * Calls `jobs.batch`. Minions that the batch has not yet reached become a new batch with the same
-   * id.
+   * Calls `jobs.batch`. If the master stops, the minions that have not received the job form a new
+   * batch with the same job id.
    */
   async *batch(
     parameters: JobParameters,
@@ -203,7 +206,7 @@ export class SettledJobs {
     const jid = await this.#jidOf(parameters, signal);
     const name = `jobs.batch of ${jid ?? 'a user'}`;
     const attempts = new Attempts(this.#source, name, { isJob: true });
-    const told = new SeenUpdates();
+    const seen = new SeenUpdates();
     let gathered: readonly string[] | undefined;
     let request: object = jid === undefined ? parameters : { ...parameters, jid };
     for (;;) {
@@ -214,7 +217,7 @@ export class SettledJobs {
         const left = gathered?.filter((id) => !reached.has(id));
         if (kept !== undefined && jid !== undefined) {
           let failed: string | undefined;
-          for await (const update of this.#follow(attempts, jid, told, signal)) {
+          for await (const update of this.#follow(attempts, jid, seen, signal)) {
             yield update;
             failed ??= failureOf(update);
           }
@@ -222,7 +225,7 @@ export class SettledJobs {
             yield { type: 'ended', failed, left: left ?? [] };
             return;
           }
-          told.expectAnother();
+          seen.expectAnother();
         }
         if (left !== undefined && gathered !== undefined) {
           if (left.length === 0) {
@@ -233,7 +236,7 @@ export class SettledJobs {
           const size = absoluteSize(parameters.size, gathered.length);
           request = { ...rest, tgt: left, tgtType: 'list', size };
         }
-        for await (const item of told.fresh(attempts.stream(jobMethods.batch, request, signal))) {
+        for await (const item of seen.fresh(attempts.stream(jobMethods.batch, request, signal))) {
           const update = item as Update;
           if (update.type === 'gathered') gathered ??= update.minions ?? [];
           yield item;
@@ -250,14 +253,14 @@ export class SettledJobs {
   async runFunction(method: NamedMethod, parameters: JobParameters): Promise<unknown> {
     return this.#callFunction(method, parameters, ({ jid, returns }) => {
       const [kept] = returns;
-      const told = kept?.return;
-      if (kept === undefined || typeof told !== 'object' || told === null) return undefined;
+      const stored = kept?.return;
+      if (kept === undefined || typeof stored !== 'object' || stored === null) return undefined;
       const {
         fun,
         return: value,
         success,
-      } = Object.fromEntries(told instanceof Map ? told : Object.entries(told));
-      // A result that is intended for the caller only is not stored.
+      } = Object.fromEntries(stored instanceof Map ? stored : Object.entries(stored));
+      // A master does not store a result that is intended for the caller only.
       if (value === undefined || value === null) return undefined;
       const isSuccess = success === true;
       const result: FunctionResult = {
@@ -281,8 +284,8 @@ export class SettledJobs {
   }
 
   /**
-   * Calls a runner or wheel function. If it may have started and is not in the list of jobs, its
-   * outcome is unknown.
+   * Calls a runner or wheel function. If its master stops, looks it up in the list of jobs.
+   * @throws RemoteError ERR_OUTCOME_UNKNOWN if it may have started but is not in the list
    */
   async #callFunction(
     method: NamedMethod,
@@ -295,7 +298,7 @@ export class SettledJobs {
     for (;;) {
       try {
         if (!attempts.wasSent) return await attempts.call(method, request);
-        // Users without full rights can look up jobs only, not functions.
+        // Users without full rights can look up jobs, but not runs of functions.
         if ((await this.#source.master())?.ownJobs !== undefined) attempts.refuseRepetition();
         // The row of the method guarantees this type.
         const report = (await attempts.call(jobMethods.show, { jid })) as JobReport;
@@ -310,8 +313,8 @@ export class SettledJobs {
   }
 
   /**
-   * Returns the job id of a call, or `undefined` if its result cannot be looked up by a job id.
-   * @throws without a master
+   * Returns the job id for a call, or `undefined` if the call cannot be looked up by a job id.
+   * @throws the reason if no master was found in time
    */
   async #jidOf(
     { jid, user = '', token }: JobParameters,
@@ -324,8 +327,8 @@ export class SettledJobs {
   }
 
   /**
-   * Returns the job as the next master has stored it, or `undefined` if no job with this id was
-   * ever published.
+   * Returns the job as it is stored on the current master, or `undefined` if the job with this id
+   * was never published.
    */
   async #keptJob(attempts: Attempts, jid: string | undefined): Promise<KeptJob | undefined> {
     if (!attempts.wasSent || jid === undefined) return undefined;
@@ -352,19 +355,22 @@ export class SettledJobs {
   async *#follow(
     attempts: Attempts,
     jid: string,
-    told: SeenUpdates,
+    seen: SeenUpdates,
     signal: AbortSignal | undefined,
   ): AsyncGenerator<Update, void, void> {
-    for await (const item of told.fresh(attempts.stream(jobMethods.follow, { jid }, signal))) {
+    for await (const item of seen.fresh(attempts.stream(jobMethods.follow, { jid }, signal))) {
       yield settledUpdate(item as Update);
     }
   }
 }
 
-/** Updates of a job that the caller has received, from all masters together. */
+/**
+ * Updates of a job that the caller has received, from all masters together. Used to skip
+ * duplicates.
+ */
 class SeenUpdates {
   readonly #names = new Set<string>();
-  /** Job id, once an update contained it. */
+  /** Job id. `undefined` until an update contains it. */
   jid: string | undefined;
 
   async *fresh(items: AsyncIterable<unknown>): AsyncGenerator<unknown, void, void> {
@@ -378,13 +384,19 @@ class SeenUpdates {
     }
   }
 
-  /** Allows the next `published` update, because more minions receive the job. */
+  /**
+   * Passes on the next `published` update, although there was one before: the job is published to
+   * more minions.
+   */
   expectAnother(): void {
     this.#names.delete('published');
   }
 }
 
-/** Returns the name of an update, or `undefined` for updates that may be repeated. */
+/**
+ * Returns a name that identifies an update, or `undefined` for updates that may be passed on
+ * several times.
+ */
 function nameOf({ type, minion, resource = '' }: Update): string | undefined {
   if (type === 'return') return `return ${minion} ${resource}`;
   return type === 'published' || type === 'gathered' ? type : undefined;
@@ -393,8 +405,8 @@ function nameOf({ type, minion, resource = '' }: Update): string | undefined {
 const knownReasons: ReadonlySet<string | undefined> = new Set(['key-not-accepted', 'not-sent']);
 
 /**
- * Returns the update with the reason `unknown` for silent minions. The job may not have been sent
- * to them, or their return may have been lost.
+ * Returns the update with the reason `unknown` for minions that did not return. The job may not
+ * have been sent to them, or their return may have been lost.
  */
 function settledUpdate(update: Update): Update {
   if (update.type !== 'finished' || update.deliveries === undefined) return update;
@@ -410,7 +422,7 @@ function failureOf({ type, minion, retcode }: Update): string | undefined {
   return type === 'return' && retcode !== 0 ? minion : undefined;
 }
 
-/** Returns a percentage size as a number of the initially matched minions. */
+/** Converts a percentage to a number of minions, of those that the target matched initially. */
 function absoluteSize(size: number | string = 1, minions: number): number | string {
   if (typeof size !== 'string' || !size.endsWith('%')) return size;
   return Math.max(1, Math.floor((Number(size.slice(0, -1)) / 100) * minions));

@@ -11,7 +11,7 @@ const defaultDrainSeconds = 300;
 
 /**
  * Creates the `cluster` interface of a member. Until the member closes, it also answers masters
- * that join with a ticket.
+ * that want to join with a ticket.
  */
 export function createClusterApi(
   cluster: OpenCluster,
@@ -46,7 +46,10 @@ export function createClusterApi(
   };
 }
 
-/** @throws MasterError ERR_ARGS */
+/**
+ * Removes a member that has stopped.
+ * @throws MasterError ERR_ARGS
+ */
 async function remove(cluster: OpenCluster, name: string): Promise<void> {
   const member = cluster.status().members.find((it) => it.name === name);
   if (member === undefined) throw new MasterError('ERR_ARGS', `unknown member ${name}`);

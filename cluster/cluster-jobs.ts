@@ -1,4 +1,7 @@
-/** Sends jobs of other members to the minions of this member, and forwards the returns. */
+/**
+ * Sends jobs of other members to the minions connected to this member, and forwards the minions'
+ * returns.
+ */
 
 import { randomBytes } from 'node:crypto';
 import Type from 'typebox';
@@ -21,8 +24,8 @@ type JobsOfMembersDeps = Parameters<ClusterMember['jobs']['open']>[0];
 
 const publishingPrefix: Key = ['publishing'];
 /**
- * Maximum age of a job in milliseconds. A member that was briefly cut off from the log still
- * publishes younger jobs that it finds there.
+ * Maximum age of a job of another member at which this member still publishes it, in milliseconds.
+ * Older jobs are found in the log when this member was cut off from it for a while.
  */
 const publishedWithinMs = 15_000;
 const rowLifeMs = 60_000;
@@ -33,13 +36,18 @@ export interface ClusterJobsDeps extends JobsOfMembersDeps {
   readonly cluster: Cluster;
 }
 
-/** Rows `publishing/<jid>/<random>`: a publication that the other members must send as well. */
+/**
+ * Schema of the rows `publishing/<jid>/<random>`. Such a row makes the other members send a job to
+ * their minions as well.
+ */
 const noticeRow = defineRow({
   name: 'publication',
   schema: Type.Object({
-    /** Name of the member that published the job. */
+    /** Name of the member on which the job was created. */
     by: Type.String(),
-    /** Time of publishing on that member's clock, in milliseconds since 1970. */
+    /**
+     * Time at which that member published the job, on its own clock, in milliseconds since 1970.
+     */
     at: Type.Number(),
     serial: Type.Number(),
     load: Type.Unsafe<PublicationLoad>(
@@ -52,9 +60,9 @@ const noticeRow = defineRow({
 });
 
 /**
- * Exchanges jobs with the other members. A job that is stored reaches them through the log, in the
- * write that stores it, so that all members publish jobs in the same order and after storing them.
- * Jobs that are not stored are sent as messages outside the log.
+ * Exchanges jobs with the other members. A stored job reaches them through the replicated log, in
+ * the write that stores it. All members therefore publish stored jobs in the same order, and never
+ * before they are stored. Jobs that are not stored are sent as messages outside the log.
  */
 export class ClusterJobs implements OtherMembers {
   readonly #deps: ClusterJobsDeps;
@@ -85,8 +93,8 @@ export class ClusterJobs implements OtherMembers {
   }
 
   /**
-   * Returns the operations that make the other members publish a job. They are part of the write
-   * that stores it.
+   * Returns the operations that make the other members publish a job. They are added to the write
+   * that stores the job.
    */
   tell({ load, serial, isByIds }: ToldPublication): Operation[] {
     const { cluster, now } = this.#deps;
@@ -95,7 +103,10 @@ export class ClusterJobs implements OtherMembers {
     return [{ op: 'put', key, value, expiresAt: now() + rowLifeMs }];
   }
 
-  /** Makes the other members publish a job that is not stored, and forward its returns. */
+  /**
+   * Makes the other members publish a job that is not stored, and forward the returns of their
+   * minions.
+   */
   tellUnkept(load: PublicationLoad, minions: readonly string[]): void {
     this.#deps.cluster.send('publish', { load, minions: [...minions] });
   }
@@ -132,7 +143,7 @@ export class ClusterJobs implements OtherMembers {
     });
   }
 
-  /** Adds a return that another member received to the job of this member. */
+  /** Adds a return that another member has received to a job that this member follows. */
   #noteReturn(change: Change): void {
     if (change.type === 'delete') return;
     const { cache } = this.#deps;
@@ -147,7 +158,10 @@ function isTexts(value: WireValue | undefined): value is string[] {
   return Array.isArray(value) && value.every((it) => typeof it === 'string');
 }
 
-/** Whether the value is a publication. It was created by another member of this version. */
+/**
+ * Whether the value is a publication. Only its kind is checked, because a member of the same
+ * version created it.
+ */
 function isLoad(value: WireValue | undefined): value is PublicationLoad {
   return isWireMap(value) && typeof value.jid === 'string' && Array.isArray(value.arg);
 }

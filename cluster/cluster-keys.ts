@@ -1,6 +1,6 @@
 /**
- * Keys that the members of a cluster share. They are in the store, encrypted with the cluster's
- * secret.
+ * Keys that the members of a cluster share. They are stored in the cluster's store, encrypted with
+ * the cluster's secret.
  */
 
 import { rename } from 'node:fs/promises';
@@ -21,7 +21,7 @@ function sealOf(cluster: SealingCluster): Auth['seal'] {
 }
 
 /**
- * Opens the seal that all members of a cluster share. Its key is in the store.
+ * Opens the seal, with which all members encrypt stored secrets. Its key is in the store.
  * @throws MasterError ERR_SEAL; StoreError ERR_CLUSTER_LOG for a cluster that was not initialised
  */
 export async function openClusterSeal(
@@ -53,7 +53,8 @@ function ownKeyFiles(
 }
 
 /**
- * Stores a master's seal and own keys in the store of a cluster. Existing ones are not replaced.
+ * Stores the seal and the own keys of a master in the store of a cluster. Keys that the store
+ * already contains are not replaced.
  */
 export async function shareOwnKeys(
   config: Pick<
@@ -78,7 +79,7 @@ export async function shareOwnKeys(
   if (operations.length > 0) await store.write(operations);
 }
 
-/** Writes the key of the seal to the file where a standalone master reads it. */
+/** Writes the key of the seal to the file from which a standalone master reads it. */
 export async function keepSeal(
   { stateDir }: Pick<FixedConfig, 'stateDir'>,
   store: Pick<Store, 'get'>,
@@ -89,7 +90,7 @@ export async function keepSeal(
   await writeSealKey(stateDir, sealOf(cluster).open(entry.value));
 }
 
-/** A replaced key file and its new path. */
+/** A key file that was renamed, and its new path. */
 interface ReplacedKey {
   readonly file: string;
   readonly aside: string;

@@ -6,36 +6,34 @@ import { type Key, type Operation, type Store, StoreError } from '#store';
 import { Lease } from './lease.ts';
 
 /**
- * Life of the lease in milliseconds. It is long enough to survive pauses of the log and of a
- * process.
+ * Lifetime of the lease without renewal, in milliseconds. It exceeds the usual pauses of the log
+ * and of a process.
  */
 const ttlMs = 30_000;
-/**
- * Time before the expiry on the log's clock from which the lease no longer counts as held, in
- * milliseconds.
- */
+/** Safety margin in milliseconds. A member stops its duties this long before its lease expires. */
 const marginMs = 5000;
 const heldMs = ttlMs - marginMs;
 const renewMs = 10_000;
 const releaseLimitMs = 2000;
-/** Key of the lease. */
+/** Store key of the lease. */
 export const leaseKey: Key = ['leases', 'duties'];
 
 export interface DutiesOptions {
   readonly store: Store;
   /** Name of this member. */
   readonly member: string;
-  /** Returns whether a write would be rejected now, because too few members are running. */
+  /** Returns whether the store would reject a write now because too few members are running. */
   readonly refusesWrites: () => boolean;
   readonly now: () => number;
   readonly log: Logger;
   /**
-   * Interval between checks of a lease that another member holds, in milliseconds. Default: 5,000.
+   * Interval between checks whether another member's lease is free, in milliseconds. Default:
+   * 5,000.
    */
   readonly lookMs?: number;
 }
 
-/** Period from acquiring the lease until it is lost. */
+/** Period during which this member has the lease. */
 interface Term {
   readonly lease: Lease;
   /** Time of the last renewal, on the clock of `performance.now()`. */
@@ -46,13 +44,14 @@ interface Term {
 }
 
 /**
- * Called when this member acquires the lease. The signal is aborted when it must stop its duties.
+ * Function that is called when this member acquires the lease. The signal is aborted when the
+ * member must stop its duties.
  */
 type HeldListener = (ended: AbortSignal) => void;
 
 /**
  * Duties that one member of a cluster performs for all: the schedule, key rotation by age, the
- * removal of expired tokens and the delivery of signals. The member that holds the lease performs
+ * removal of expired tokens and the delivery of signals. The member that has the lease performs
  * them. When it stops, another member takes over.
  */
 export class Duties {
@@ -62,7 +61,7 @@ export class Duties {
   readonly #running: Promise<void>;
   #isPaused = false;
   #term: Term | undefined;
-  /** Ends the current pause early. */
+  /** Ends the current pause between two checks early. */
   #wake = new AbortController();
 
   constructor(options: DutiesOptions) {
@@ -70,30 +69,30 @@ export class Duties {
     this.#running = this.#run();
   }
 
-  /** Whether this member holds the lease and performs the duties. */
+  /** Whether this member has the lease and performs the duties. */
   get isHeld(): boolean {
     const term = this.#term;
-    // A process that was suspended has missed its timers.
+    // If the process was suspended, the timer that ends the term has not fired.
     return term !== undefined && performance.now() - term.renewedAt < heldMs;
   }
 
   /**
-   * Calls the listener each time this member acquires the lease, and at once if it holds the lease
-   * now.
+   * Calls the listener each time this member acquires the lease. If it has the lease now, the
+   * listener is also called at once.
    */
   onHeld(listener: HeldListener): void {
     this.#listeners.add(listener);
     if (this.#term !== undefined) listener(this.#term.ending.signal);
   }
 
-  /** Checks now whether the lease is free. */
+  /** Checks immediately whether the lease is free. */
   look(): void {
     this.#wake.abort();
   }
 
   /**
-   * Writes if this member still holds the lease.
-   * @throws StoreError ERR_REVISION if another member holds it; nothing was written
+   * Writes to the store on the condition that this member still has the lease.
+   * @throws StoreError ERR_REVISION if another member has it; nothing was written
    */
   async write(operations: readonly Operation[]): Promise<void> {
     if (this.#term === undefined) {
@@ -102,7 +101,7 @@ export class Duties {
     try {
       await this.#term.lease.write(operations);
     } catch (error) {
-      // The lease may have been lost.
+      // The write may have failed because the lease was lost.
       if (error instanceof StoreError && error.code === 'ERR_REVISION') this.look();
       throw error;
     }
@@ -146,8 +145,8 @@ export class Duties {
         if (this.#term === undefined && !this.#isPaused) await this.#take();
         else if (this.#term !== undefined) await this.#renew(this.#term);
       } catch (error) {
-        // The write was rejected or not confirmed, because too few members are running. It is
-        // retried.
+        // Too few members are running, so the write was rejected or not confirmed. The loop retries
+        // it.
         if (!(error instanceof StoreError))
           log.error({ err: error }, 'cannot take or renew the lease of the cluster duties');
       }
@@ -163,7 +162,7 @@ export class Duties {
     if (refusesWrites()) return;
     if (entry !== undefined) {
       if (Buffer.from(entry.value).toString() !== member) return;
-      // An earlier process of this member still holds the lease.
+      // The lease was acquired by an earlier process of this member.
       await store.write([{ op: 'delete', key: leaseKey, ifRevision: entry.revision }]);
     }
     const beganAt = performance.now();
@@ -185,7 +184,7 @@ export class Duties {
     try {
       await term.lease.renew();
       term.renewedAt = beganAt;
-      // A term that has ended in the meantime is not extended; the lease is acquired anew.
+      // If the term has ended during the renewal, the lease is acquired again by the loop.
       if (this.#term === term) this.#endLater(term);
     } catch (error) {
       if (error instanceof StoreError && error.code === 'ERR_REVISION') this.#end();
@@ -193,7 +192,7 @@ export class Duties {
     }
   }
 
-  /** Schedules the end of the duties, before another member can acquire the lease. */
+  /** Schedules the end of the duties for a time before another member can acquire the lease. */
   #endLater(term: Term): void {
     clearTimeout(term.timer);
     const left = heldMs - (performance.now() - term.renewedAt);

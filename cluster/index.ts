@@ -1,4 +1,4 @@
-/** Clusters of masters over a replicated log: members, founding and shared state. */
+/** Clusters of masters that share a replicated log: members, founding and shared state. */
 
 export type { TransactionLog } from './log/transaction-log.ts';
 export {

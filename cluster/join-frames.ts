@@ -1,4 +1,7 @@
-/** Messages between a master that joins a cluster and a member, sent over the log's servers. */
+/**
+ * Messages between a member and a master that joins its cluster. They are sent as announcements
+ * over the servers of the log.
+ */
 
 import {
   createPublicKey,
@@ -17,7 +20,7 @@ export interface Ticket {
   readonly cluster: string;
   /** Sixteen bytes in hexadecimal. */
   readonly id: string;
-  /** Key of 32 bytes in hexadecimal, with which the messages of the exchange are encrypted. */
+  /** Key of 32 bytes in hexadecimal. The messages of the exchange are encrypted with it. */
   readonly key: string;
   /** Expiry in milliseconds since 1970. */
   readonly expiresAt: number;
@@ -25,7 +28,10 @@ export interface Ticket {
 
 const mark = 'saltbridge-cluster-1.';
 
-/** Returns the ticket with an id. Its key is derived from the secret, so it is not stored. */
+/**
+ * Returns the ticket with this id. The ticket's key is derived from the cluster's secret and
+ * therefore not stored.
+ */
 export function makeTicket(
   { name, secret }: { readonly name: string; readonly secret: Uint8Array },
   { id, expiresAt }: Pick<Ticket, 'id' | 'expiresAt'>,
@@ -64,7 +70,7 @@ export function parseTicket(text: string): Ticket {
     const [cluster, id, key, expiresAt] = ticketFields.Parse(JSON.parse(text));
     return { cluster, id, key, expiresAt };
   } catch {
-    // The error is thrown below.
+    // The check below throws the error.
   }
   throw new StoreError(
     'ERR_CLUSTER_TICKET',
@@ -72,25 +78,25 @@ export function parseTicket(text: string): Ticket {
   );
 }
 
-/** Request of a master that joins. */
+/** Request of a master that wants to join. */
 export type JoinRequest =
   | {
       readonly kind: 'join';
       readonly request: string;
       readonly member: string;
-      /** Base64 of an X25519 public key that is generated for this request. */
+      /** X25519 public key that is generated for this request, in base64. */
       readonly publicKey: string;
     }
   | { readonly kind: 'chunk'; readonly request: string; readonly chunk: number };
 
-/** Reply of a member. */
+/** Reply of a member to a joining master. */
 export type JoinReply =
   | {
       readonly kind: 'joined';
       readonly request: string;
       /** Secret of the cluster in base64. */
       readonly secret: string;
-      /** Number of chunks of the backup that follows. */
+      /** Number of chunks in which the backup of the store can be requested. */
       readonly chunks: number;
       readonly sha256: string;
     }
@@ -98,8 +104,8 @@ export type JoinReply =
   | { readonly kind: 'refused'; readonly request: string; readonly message: string };
 
 /**
- * Key pair of one request. Because it is used once, a recorded exchange cannot be decrypted with a
- * ticket that leaks later.
+ * Key pair that is used for one request only. If a ticket leaks later, a recorded exchange can
+ * therefore not be decrypted.
  */
 export interface ExchangeKeys {
   readonly privateKey: KeyObject;
@@ -133,10 +139,10 @@ export function replyKey(
   );
 }
 
-/** Size of the public key in a reply, in bytes. */
+/** Size of the public key at the start of a reply, in bytes. */
 export const publicKeyBytes = 44;
 
-/** First byte of a frame. No encrypted message of a member begins with one of these. */
+/** First byte of a frame. It distinguishes frames from the encrypted messages of members. */
 export const frameKinds = { request: 0x4a, reply: 0x4b, unknown: 0x55 } as const;
 
 const idBytes = 16;
@@ -150,7 +156,10 @@ export function encodeFrame(
   return Buffer.concat([Uint8Array.of(kind), Buffer.from(id, 'hex'), sealed]);
 }
 
-/** Returns `undefined` if the bytes are not a frame of this kind. */
+/**
+ * Splits a frame into ticket id and encrypted content. Returns `undefined` if the bytes are not a
+ * frame of this kind.
+ */
 export function decodeFrame(
   kind: number,
   bytes: Uint8Array,
@@ -160,7 +169,7 @@ export function decodeFrame(
   return { id, sealed: bytes.subarray(1 + idBytes) };
 }
 
-/** Encrypts a request or a reply with its content. */
+/** Encrypts a request or reply. `content` is binary data that follows it. */
 export function sealBody(
   frames: LogCipher,
   body: JoinRequest | JoinReply,
@@ -169,7 +178,10 @@ export function sealBody(
   return frames.seal(Buffer.concat([Buffer.from(`${JSON.stringify(body)}\n`), content])).bytes;
 }
 
-/** @returns `undefined` if the frame was not encrypted with the ticket's key */
+/**
+ * Decrypts the content of a frame.
+ * @returns `undefined` if it was not encrypted with this key
+ */
 export function openBody<Body extends JoinRequest | JoinReply>(
   frames: LogCipher,
   sealed: Uint8Array,
@@ -177,7 +189,7 @@ export function openBody<Body extends JoinRequest | JoinReply>(
   const opened = frames.open(sealed);
   if (opened === undefined) return undefined;
   const end = opened.body.indexOf('\n');
-  // Only members and masters with the ticket have its key, so the content is trusted.
+  // Only members and masters with the ticket have the key, so the content is trusted.
   return {
     body: JSON.parse(opened.body.subarray(0, end).toString()) as Body,
     content: opened.body.subarray(end + 1),

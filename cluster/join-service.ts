@@ -24,20 +24,20 @@ import type { OpenCluster } from './open-cluster.ts';
 
 const prefix: Key = ['cluster', 'tickets'];
 /**
- * Time in milliseconds for which a used ticket is stored after its expiry, to distinguish it from
- * an unknown one.
+ * Time for which a used ticket is stored after its expiry, in milliseconds. During this time, it is
+ * reported as used instead of as unknown.
  */
 const rememberedMs = 7 * 86_400_000;
 const chunkBytes = 262_144;
-/** Time without a request after which a transfer of a backup is cancelled, in milliseconds. */
+/** Time without a request after which the transfer of a backup is cancelled, in milliseconds. */
 const idleMs = 120_000;
 
-/** Rows of tickets, by id. */
+/** Schema of the rows of tickets, by id. */
 const ticketRow = defineRow({
   name: 'ticket',
   schema: Type.Object({
     expiresAt: Type.Number(),
-    /** Member and request that used the ticket. */
+    /** Member and request for which the ticket was used. */
     used: Type.Optional(Type.Object({ member: Type.String(), request: Type.String() })),
   }),
   unversioned: fromJson,
@@ -54,7 +54,7 @@ interface Handover {
   timer: NodeJS.Timeout;
 }
 
-/** Sends replies to one request. */
+/** Function that sends a reply to one request. */
 type ReplyChannel = (answer: JoinReply, content?: Uint8Array) => void;
 
 export interface JoinServiceDeps {
@@ -68,8 +68,9 @@ export interface JoinServiceDeps {
 }
 
 /**
- * Issues tickets and lets masters with a valid ticket join. The ticket is marked as used in the
- * store before the secret is sent. So it works only once, whichever members receive the request.
+ * Issues tickets, and lets a master with a valid ticket join. The store marks the ticket as used
+ * before the secret is sent. A ticket therefore works only once, even if several members receive
+ * the request.
  */
 export class JoinService {
   readonly #deps: JoinServiceDeps;
@@ -157,7 +158,7 @@ export class JoinService {
       reply(await this.#handOver(body, reply));
       this.#deps.log.info({ member: body.member }, 'a new member joins with a ticket');
     } catch (error) {
-      // Another member has answered.
+      // The revision has changed because another member has used the ticket and answers.
       if (error instanceof StoreError && error.code === 'ERR_REVISION') return;
       const message = error instanceof Error ? error.message : String(error);
       reply({ kind: 'refused', request, message });
@@ -167,8 +168,8 @@ export class JoinService {
   }
 
   /**
-   * Returns the reason to reject the ticket, `undefined` if it is valid, or an empty text if
-   * another member answers.
+   * Returns the reason to reject the ticket, or `undefined` if the ticket is valid. An empty text
+   * means that another member already answers this request.
    */
   #refusalOf(
     { used, expiresAt }: TicketRow,

@@ -2,33 +2,33 @@ import { type Key, type Operation, type Store, StoreError } from '#store';
 
 /** Options of a lease. */
 export interface LeaseOptions {
-  /** Key of the lease's entry. */
+  /** Store key of the entry that represents the lease. */
   readonly key: Key;
-  /** Name of the holder, readable by other processes. */
+  /** Name of the process that has the lease, which other processes can read. */
   readonly holder: string;
-  /** Life of the lease without renewal, in milliseconds. */
+  /** Lifetime of the lease without renewal, in milliseconds. */
   readonly ttlMs: number;
   /** Returns milliseconds since 1970. Default: the system's clock. */
   readonly now?: () => number;
 }
 
 /**
- * A lease that one process at a time can hold. The revision of its entry is the fencing token: a
- * write under a lease that another process has acquired since is rejected.
+ * A lease that only one process at a time can have. The revision of its entry serves as fencing
+ * token: if another process acquires the lease, later writes of the first process are rejected.
  */
 export class Lease {
   readonly #store: Store;
   readonly #options: LeaseOptions;
   #token: number;
   /**
-   * End of the previous operation. A renewal changes the token, so operations run one after the
-   * other.
+   * End of the previous operation. Operations run one after the other, because a renewal changes
+   * the revision.
    */
   #turn: Promise<unknown> = Promise.resolve();
 
   /**
    * Acquires a lease that is free or has expired.
-   * @throws StoreError ERR_REVISION if another process holds it
+   * @throws StoreError ERR_REVISION if another process has it
    */
   static async acquire(store: Store, options: LeaseOptions): Promise<Lease> {
     const token = await store.write([leaseEntry(options, 0)]);
@@ -42,8 +42,8 @@ export class Lease {
   }
 
   /**
-   * Writes if the lease is still held.
-   * @throws StoreError ERR_REVISION if it is not
+   * Writes to the store on the condition that the lease was not lost.
+   * @throws StoreError ERR_REVISION if it was lost
    */
   write(operations: readonly Operation[]): Promise<number> {
     return this.#next(() =>
@@ -55,7 +55,7 @@ export class Lease {
   }
 
   /**
-   * Extends the lease by its full life from now on.
+   * Extends the lease by its full lifetime from now on.
    * @throws StoreError ERR_REVISION if it was lost
    */
   async renew(): Promise<void> {
@@ -64,7 +64,7 @@ export class Lease {
     });
   }
 
-  /** Releases the lease immediately. Does nothing if it was already lost. */
+  /** Releases the lease immediately. Does nothing if the lease was lost before. */
   async release(): Promise<void> {
     await this.#next(async () => {
       try {

@@ -1,4 +1,4 @@
-/** Initialises, joins, leaves and refounds clusters with masters that are not running. */
+/** Initialises, joins, leaves and refounds clusters. The master must not be running. */
 
 import { createHash, randomBytes } from 'node:crypto';
 import { appendFile, mkdtemp, rm, stat } from 'node:fs/promises';
@@ -51,14 +51,14 @@ import {
 import { shareMinionKeys, writeMinionKeys } from './shared-keys.ts';
 import { giveToOwners } from './state-files.ts';
 
-/** Connection options of cluster operations. */
+/** Options for connecting to the log. */
 export interface OfflineClusterOptions {
-  /** Connects to the log. Default: to the NATS servers of the configuration. */
+  /** Connects to the log. Default: connects to the NATS servers of the configuration. */
   readonly connect?: (isFounding: boolean) => Promise<TransactionLog>;
   readonly now?: () => number;
   /**
-   * Time in milliseconds during which no member may be heard before the log is refounded. Default:
-   * 2,500.
+   * Time during which no report of a member may arrive before the log is refounded, in
+   * milliseconds. Default: 2,500.
    */
   readonly quietMs?: number;
 }
@@ -70,11 +70,11 @@ export interface ClusterReceipt {
   readonly secretFile: string;
 }
 
-/** Row that exists once the first member has written the shared data to the store. */
+/** Key of a row that exists when the first member has written all shared data to the store. */
 const completeRow: Key = ['cluster', 'initialised'];
 
 /**
- * Tables that each member has for itself. The first member takes over those of the former
+ * Tables that are not shared. Each member has its own. The first member keeps those of its former
  * standalone master.
  */
 const ownTables: readonly Key[] = [
@@ -87,13 +87,18 @@ const ownTables: readonly Key[] = [
   ['state'],
 ];
 
-/** Subtables of these that all members share, written by extensions (`ExtensionHost.shared`). */
+/**
+ * Parts of the tables above that all members share. Extensions write them (`ExtensionHost.shared`).
+ */
 const sharedTables: readonly Key[] = [
   ['state', 'bridge'],
   ['state', 'salt-api'],
 ];
 
-/** @throws MasterError ERR_NOT_SERVED if no cluster is configured */
+/**
+ * Returns the cluster options of a configuration.
+ * @throws MasterError ERR_NOT_SERVED if no cluster is configured
+ */
 function clusterOptionsOf({ cluster, confFile }: MasterConfig): ClusterOptions {
   if (cluster !== null) return cluster;
   const expected = 'it must be a map with name and nats, see docs/cluster.md';
@@ -103,7 +108,9 @@ function clusterOptionsOf({ cluster, confFile }: MasterConfig): ClusterOptions {
   );
 }
 
-/** Returns the cluster of a configuration, and this master's place in it. */
+/**
+ * Returns the cluster options of a configuration, with the name and the secret file of this member.
+ */
 function memberOf(config: MasterConfig): {
   readonly cluster: ClusterOptions;
   readonly receipt: ClusterReceipt;
@@ -124,8 +131,8 @@ function connectTo(
 }
 
 /**
- * Converts the state and the keys of a master to those of a new cluster, with this master as the
- * first member. If it is interrupted, run it again; it continues where it stopped.
+ * Makes a master the first member of a new cluster, with its state and its keys. If it is
+ * interrupted, run it again; it continues where it stopped.
  * @param beforeFounding - checks the store of the future member; if it throws, no log is founded
  * @throws StoreError ERR_CLUSTER_FOUNDED, ERR_CLUSTER_SECRET; ERR_STORE_LOCKED if the master is
  * running
@@ -138,8 +145,8 @@ export async function initCluster(
   const { now = Date.now } = options;
   const { cluster, receipt } = memberOf(config);
   const { member, secretFile } = receipt;
-  // The connection comes first: if it fails, no secret is written, and this master may still join
-  // instead.
+  // The connection is opened first. If it fails, no secret has been written, and this master can
+  // still join another cluster.
   const log = await connectTo(cluster, options, true);
   try {
     await makeDirectory(config.stateDir, 0o700);
@@ -174,7 +181,10 @@ export async function initCluster(
   return receipt;
 }
 
-/** @throws StoreError ERR_CLUSTER_FOUNDED if a cluster with this name exists */
+/**
+ * Checks that the log does not exist yet.
+ * @throws StoreError ERR_CLUSTER_FOUNDED if a cluster with this name exists
+ */
 export async function assertNoLog(
   config: MasterConfig,
   options: OfflineClusterOptions = {},
@@ -192,7 +202,8 @@ export async function assertNoLog(
 }
 
 /**
- * Returns the secret. An existing file, from an interrupted attempt or from the operator, is used.
+ * Creates the secret of the cluster. If the file exists, from an interrupted attempt or from the
+ * operator, its content is used.
  */
 async function makeSecret(file: string): Promise<Uint8Array> {
   if ((await readTextIfPresent(file)) === undefined) {
@@ -202,14 +213,14 @@ async function makeSecret(file: string): Promise<Uint8Array> {
 }
 
 /**
- * Ignores that the store already belongs to a cluster: an earlier attempt was interrupted after
- * moving the tables.
+ * Ignores the error that the store already belongs to a cluster. It occurs if an earlier attempt
+ * was interrupted after it had moved the tables.
  */
 function unlessOfCluster(error: unknown): void {
   if (!(error instanceof StoreError && error.code === 'ERR_CLUSTER_LOG')) throw error;
 }
 
-/** Generates the master's own keys if they are missing, so that all members get the same. */
+/** Generates the master's own keys if they are missing, so that all members use the same keys. */
 async function makeOwnKeys(config: MasterConfig): Promise<void> {
   const { pkiDir, keysize: bits, keyPass, signingKeyPass } = config;
   const pass = (passphrase: string | null): object => (passphrase === null ? {} : { passphrase });
@@ -230,8 +241,8 @@ async function moveOwnTables(store: Store, moveOf: (table: Key) => Move): Promis
 }
 
 /**
- * Moves rows to another prefix. It may be interrupted and repeated, because moved rows no longer
- * exist at the old place.
+ * Moves rows to another key prefix. If it is interrupted, it can be repeated, because a moved row
+ * no longer exists under the old prefix.
  */
 async function moveRows(store: Store, { from, to }: Move): Promise<void> {
   let after: Key | undefined;
@@ -255,7 +266,7 @@ function isBelow(table: Key, key: Key): boolean {
   return table.every((segment, index) => key[index] === segment);
 }
 
-/** Opens the store temporarily as the member of this configuration. */
+/** Opens the store as a member of the cluster for the duration of a task. */
 async function asMember(
   config: MasterConfig,
   { connect, now = Date.now }: OfflineClusterOptions,
@@ -278,8 +289,8 @@ async function asMember(
 }
 
 /**
- * Removes this master from its cluster. It continues as a standalone master with the current
- * content of the store.
+ * Removes this master from its cluster. It can then be started as a standalone master with the
+ * current content of the store.
  * @throws StoreError ERR_STORE_LOCKED if the master is running
  */
 export async function leaveCluster(
@@ -291,7 +302,7 @@ export async function leaveCluster(
   await asMember(config, options, async (own, now) => {
     await keepSeal(config, own.store, own);
     await writeOwnKeys(config, own.store, { cluster: own, now });
-    // Other members may have changed keys while this one was stopped.
+    // While this member was stopped, other members may have changed keys.
     await writeMinionKeys(own.store, await PkiDir.open(config.pkiDir));
     await own.store.removeMember(member);
   });
@@ -300,7 +311,7 @@ export async function leaveCluster(
   return receipt;
 }
 
-/** Tables that only a cluster uses. A standalone master has its keys in files. */
+/** Tables that only exist in a cluster. A standalone master stores the same keys in files. */
 export const clusterTables: readonly Key[] = [
   ['cluster'],
   ['denied-keys'],
@@ -309,7 +320,10 @@ export const clusterTables: readonly Key[] = [
   ['members'],
 ];
 
-/** Converts the store of a member to that of a standalone master. No process may have it open. */
+/**
+ * Converts the store of a member to the store of a standalone master. No process may have the store
+ * open.
+ */
 export async function detachMember(
   directory: string,
   member: string,
@@ -326,15 +340,15 @@ export async function detachMember(
 
 /** Earlier state of a cluster to restore. */
 export interface RestorePoint {
-  /** Backup of a member from before that time. */
+  /** Backup of a member that is older than the state to restore. */
   readonly file: string;
-  /** End of the log entries to apply after the backup. Default: all entries. */
+  /** Point up to which log entries are applied to the backup. Default: all entries are. */
   readonly until?: ReplayPoint;
 }
 
 /** Result of refounding a cluster. */
 export interface RefoundReceipt extends ClusterReceipt {
-  /** Result of replaying the log, if a backup was given. */
+  /** Result of replaying the log. Only set if a backup was given. */
   readonly restored?: ReplayReceipt & {
     /** Directory with the previous store, or `undefined` if there was none. */
     readonly old: string | undefined;
@@ -342,9 +356,9 @@ export interface RefoundReceipt extends ClusterReceipt {
 }
 
 /**
- * Starts the log anew with the store of this master, if the log or its end was lost. With a backup,
- * it restores the cluster to an earlier time. The other members must join again. The old log stays
- * complete until the new one starts.
+ * Begins a new log with the store of this master, after the log or its end was lost. With a backup,
+ * restores an earlier state of the cluster. The other members must join again. The old log is kept
+ * until the new one begins.
  * @throws StoreError ERR_STORE_LOCKED if this or another member is running; ERR_STORE_BACKUP,
  * ERR_STORE_CORRUPT, ERR_CLUSTER_BEHIND; ERR_STORE_DIVERGED if the log does not belong to the
  * backup
@@ -372,7 +386,10 @@ export async function refoundCluster(
   return restored === undefined ? receipt : { ...receipt, restored };
 }
 
-/** Waiting time in milliseconds, longer than two report intervals of a member. */
+/**
+ * Default time to wait for reports of running members, in milliseconds. It exceeds two report
+ * intervals of a member.
+ */
 const quietMs = 2500;
 
 interface QuietOptions {
@@ -381,7 +398,10 @@ interface QuietOptions {
   readonly quietMs: number | undefined;
 }
 
-/** @throws StoreError ERR_STORE_LOCKED if a member is heard, because its writes would be lost */
+/**
+ * Checks that no member is running, because its writes would be lost.
+ * @throws StoreError ERR_STORE_LOCKED if a report of a member arrives
+ */
 async function assertNobodyRuns(
   log: TransactionLog,
   { secret, cluster, quietMs: duration = quietMs }: QuietOptions,
@@ -400,7 +420,10 @@ async function assertNobodyRuns(
   }
 }
 
-/** Replaces the store of this master with a backup and the log entries after it, up to a point. */
+/**
+ * Replaces the store of this master with a backup, and applies the log entries that follow it up to
+ * a point.
+ */
 async function restorePoint(
   config: MasterConfig,
   { file, until = {} }: RestorePoint,
@@ -414,7 +437,7 @@ async function restorePoint(
     const directory = path.join(staging, 'store');
     await restoreStore({ file, directory });
     const replayed = await replayLog({ directory, log, secret, cluster, until });
-    // The store gets a new history, so that members with the old content do not follow it.
+    // The store gets a new history id, so that members with the old content do not follow it.
     await detachFromLog(directory);
     const copy = path.join(staging, 'copy');
     await inStore(directory, async (store) => {
@@ -429,18 +452,20 @@ async function restorePoint(
   }
 }
 
-/** Interval between unanswered requests, in milliseconds. */
+/** Interval at which a request is repeated until it is answered, in milliseconds. */
 const repeatMs = 1000;
 /**
- * Time to wait for a member that has the ticket after another one has rejected it, in milliseconds.
+ * Time to wait for another member after one has answered that it does not have the ticket, in
+ * milliseconds.
  */
 const unknownMs = 2000;
 /** Time without an answer after which joining fails, in milliseconds. */
 const answerLimitMs = 20_000;
 
 /**
- * Joins a cluster. Sends the ticket to its members and takes over the secret and the store from the
- * member that answers. Nothing is changed on this host until all of it has arrived.
+ * Makes this master a member of a cluster. Sends the ticket to the members, and receives the secret
+ * and a backup of the store from the member that answers. Nothing on this host changes before
+ * everything has arrived.
  * @throws StoreError ERR_CLUSTER_TICKET; ERR_CLUSTER_FOUNDED if this master is already a member or
  * has its own store
  */
@@ -468,7 +493,10 @@ export async function joinCluster(
   return receipt;
 }
 
-/** @param fetchBackup - writes the backup of a member to a file and returns the secret */
+/**
+ * Installs the secret and the store of the cluster.
+ * @param fetchBackup - writes the backup of a member to a file and returns the secret
+ */
 async function takeOver(
   { stateDir }: MasterConfig,
   secretFile: string,
@@ -480,7 +508,7 @@ async function takeOver(
     const file = path.join(directory, 'backup');
     const secret = await fetchBackup(file);
     await restoreStore({ file, directory: storeDirectory(stateDir) });
-    // The secret is written last, because a master without it does not start as a member.
+    // The secret is written last, because a master does not start as a member without it.
     await writeFileAtomically(secretFile, `${secret}\n`, 0o600);
   } finally {
     await rm(directory, { recursive: true, force: true });
@@ -491,7 +519,10 @@ function refusedTicket(reason: string): StoreError {
   return new StoreError('ERR_CLUSTER_TICKET', `the ticket was rejected: ${reason}`);
 }
 
-/** @throws StoreError ERR_CLUSTER_FOUNDED */
+/**
+ * Checks that this master has neither a store nor a secret of a cluster.
+ * @throws StoreError ERR_CLUSTER_FOUNDED
+ */
 async function assertNothingHere({ stateDir }: MasterConfig, secretFile: string): Promise<void> {
   if ((await readTextIfPresent(secretFile)) !== undefined) {
     const message = `${secretFile} exists: this master is already a member`;
@@ -506,7 +537,7 @@ async function assertNothingHere({ stateDir }: MasterConfig, secretFile: string)
 
 type Reply = { readonly body: JoinReply; readonly content: Buffer };
 
-/** Requests of a joining master and their replies. */
+/** Exchange between a joining master and a member. */
 class JoinExchange {
   readonly #log: TransactionLog;
   readonly #ticket: Ticket;
@@ -549,7 +580,7 @@ class JoinExchange {
   }
 
   /**
-   * Repeats a request until a member sends the expected reply.
+   * Repeats a request until a member sends the awaited reply.
    * @throws StoreError ERR_CLUSTER_TICKET
    */
   async #ask(request: JoinRequest, isMeant: (reply: Reply) => boolean): Promise<Reply> {
@@ -571,7 +602,7 @@ class JoinExchange {
         }, answerLimitMs);
         this.#log.onAnnouncement((bytes) => {
           if (decodeFrame(frameKinds.unknown, bytes)?.id === id) {
-            // By then, a member that has the ticket would have answered.
+            // If a member had the ticket, it would have answered by the end of this time.
             unknown ??= setTimeout(() => {
               reject(refusedTicket('no member has it; it may have expired'));
             }, unknownMs);
@@ -580,7 +611,7 @@ class JoinExchange {
           if (frame?.id !== id) return;
           const other = frame.sealed.subarray(0, publicKeyBytes);
           const opened = replyKey(key, this.#keys, other);
-          // Any client of the log's servers may send a forged reply.
+          // Every client of the log's servers can send replies, so this one may be forged.
           if (opened === undefined) return;
           const opening = new LogCipher(opened, cluster, 'ticket');
           const reply = openBody<JoinReply>(opening, frame.sealed.subarray(publicKeyBytes));

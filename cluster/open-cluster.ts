@@ -1,4 +1,7 @@
-/** Opens the store that several masters share, and the channel for messages outside it. */
+/**
+ * Opens the store that the members of a cluster share, and the channel for their messages outside
+ * the log.
+ */
 
 import { hkdfSync } from 'node:crypto';
 import { readFileSync, statSync } from 'node:fs';
@@ -12,15 +15,15 @@ import type { LogStore } from './log/log-store.ts';
 import type { TransactionLog } from './log/transaction-log.ts';
 import { MemberVersions } from './versions.ts';
 
-/** The cluster of a member, with its store and log. */
+/** The cluster from the point of view of a member, with its store and log. */
 export interface OpenCluster extends Cluster {
   readonly store: LogStore;
   readonly log: TransactionLog;
-  /** Secret that the members share and the log's servers do not have. */
+  /** Secret that the members share. The servers of the log do not have it. */
   readonly secret: Uint8Array;
 }
 
-/** Permission bits of a file's group and others. */
+/** Permission bits for accounts other than the owner of a file. */
 const othersMay = 0o077;
 
 /** Size of a generated secret, in bytes. */
@@ -44,14 +47,14 @@ export async function readSecret(file: string): Promise<Uint8Array> {
   );
 }
 
-/** Returns the key of {@link Cluster.derive}. */
+/** Derives the key that {@link Cluster.derive} returns. */
 export function deriveClusterKey(secret: Uint8Array, name: string, purpose: string): Uint8Array {
   return new Uint8Array(hkdfSync('sha256', secret, name, `saltbridge ${purpose}`, 32));
 }
 
 /**
- * Returns a function that reads a file at each call. If the file cannot be read, it returns the
- * previous content.
+ * Returns a function that reads a file each time it is called. If the file cannot be read, the
+ * function returns the previous content.
  */
 function followFile(
   file: string | undefined,
@@ -63,7 +66,7 @@ function followFile(
     try {
       known = Buffer.from(read(readPrivately(file)));
     } catch {
-      // The file may just be being replaced.
+      // Another program may be replacing the file at this moment.
     }
     return known;
   };
@@ -126,12 +129,12 @@ export async function openClusterLog(
 export interface ClusterDeps {
   readonly config: Pick<FixedConfig, 'stateDir'>;
   readonly options: ClusterOptions;
-  /** Connects to the log. Default: to the NATS servers. */
+  /** Connects to the log. Default: connects to the NATS servers of the configuration. */
   readonly connect?: (() => Promise<TransactionLog>) | undefined;
   readonly now: () => number;
   readonly closing: AbortSignal;
   readonly onFull?: (isFull: boolean) => void;
-  /** Called once, when this master can no longer be the member. */
+  /** Function that is called once if this master can no longer act as this member. */
   readonly onLost?: (error: StoreError) => void;
 }
 
@@ -140,7 +143,7 @@ const defaultStaleAfterSeconds = 600;
 const maxCheckMs = 5_000;
 const lookMs = 500;
 
-/** Calls `look` periodically until the signal is aborted. */
+/** Calls `look` at regular intervals until the signal is aborted. */
 function repeat(look: () => void, closing: AbortSignal): void {
   const timer = setInterval(look, lookMs).unref();
   closing.addEventListener('abort', () => clearInterval(timer), { once: true });
@@ -150,8 +153,8 @@ function repeat(look: () => void, closing: AbortSignal): void {
 const goneAfterMs = 10_000;
 
 /**
- * Returns a function that reports whether a member is gone. Tracks since when members have not been
- * heard.
+ * Returns a function that reports whether a member is gone: removed, or without reports for long
+ * enough.
  */
 function watchMembers(
   store: Pick<LogStore, 'status'>,
@@ -173,7 +176,7 @@ function watchMembers(
 }
 
 /**
- * Opens the cluster of a member.
+ * Opens the store of a member and connects it to the cluster.
  * @throws StoreError, with the errors of opening the store of a member
  */
 export async function openCluster(deps: ClusterDeps): Promise<OpenCluster> {
@@ -242,7 +245,7 @@ export async function openCluster(deps: ClusterDeps): Promise<OpenCluster> {
       try {
         store.send(packLocal({ kind, value }));
       } catch (error) {
-        // Messages outside the log may be lost at any time.
+        // Messages outside the log may be lost at any time, so a failure is ignored.
         if (!(error instanceof StoreError)) throw error;
       }
     },

@@ -9,8 +9,8 @@ import { PkiMirror } from './pki-mirror.ts';
 import { sharedKeyFiles } from './shared-keys.ts';
 
 /**
- * Opens the store of a cluster member and the services that it shares with the others.
- * @param connect - connects to the log. Default: to the NATS servers of the configuration
+ * Opens the store of a cluster member, and the services that it shares with the other members.
+ * @param connect - connects to the log; default: connects to the NATS servers of the configuration
  * @throws StoreError
  */
 export async function openMember(

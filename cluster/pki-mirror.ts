@@ -3,25 +3,26 @@ import type { Logger } from 'pino';
 import { type Auth, type KeyState, keyPlaces, type PkiDir, watchPkiDir } from '#master';
 import { forEachFile } from './for-each-file.ts';
 
-/** A key and its state. */
+/** A minion key and its state. */
 interface PlacedKey {
   readonly place: Exclude<KeyState, 'denied'>;
   readonly pem: string;
 }
 
 const statesInOrder = ['rejected', 'accepted', 'pending'] as const;
-/** Maximum number of ids in a log line. */
+/** Maximum number of minion ids in one log message. */
 const maxNamed = 20;
 
 /**
- * Mirrors the keys of a cluster in a PKI directory for Salt's tools, and applies changes that such
- * tools make there. At the start, the cluster's keys take precedence.
+ * Writes the minion keys of a cluster to a PKI directory, where Salt's tools expect them, and
+ * applies changes that such tools make there. At the start, the keys of the cluster replace those
+ * in the directory.
  */
 export class PkiMirror {
   readonly #dir: PkiDir;
   readonly #keys: Auth['keys'];
   readonly #log: Logger;
-  /** Last known content of the directory, by id. */
+  /** Last known content of the directory, by minion id. */
   readonly #known = new Map<string, string>();
   readonly #endings: (() => void)[] = [];
   #last: Promise<void> = Promise.resolve();
@@ -33,7 +34,7 @@ export class PkiMirror {
   }
 
   /**
-   * Writes the keys of the cluster to the directory and starts mirroring.
+   * Writes the keys of the cluster to the directory, and begins to mirror changes.
    * @throws KeyError ERR_PKI_DIR
    */
   async start(): Promise<void> {
@@ -55,7 +56,7 @@ export class PkiMirror {
       if (file !== undefined) differing.push(id);
       toWrite.push(id);
     }
-    // A joining member writes the keys of the whole fleet.
+    // The first start of a new member writes the keys of all minions.
     await forEachFile(toWrite, (id) => this.#write(id));
     if (differing.length > 0) {
       const fields = { count: differing.length, minions: differing.slice(0, maxNamed) };
@@ -91,7 +92,7 @@ export class PkiMirror {
     return known && { place: known.state, pem: known.pem };
   }
 
-  /** Writes the cluster's keys of an id to the directory. */
+  /** Writes the cluster's key of one minion to the directory. */
   async #write(id: string): Promise<void> {
     const own = this.#own(id);
     const denied = this.#keys.denied(id);
@@ -105,7 +106,7 @@ export class PkiMirror {
     else this.#known.set(id, markOf(own));
   }
 
-  /** Applies a change that another program made to the files of an id. */
+  /** Applies the change that another program has made to the key files of one minion. */
   async #compare(id: string): Promise<void> {
     const file = await this.#read(id);
     const mark = markOf(file);

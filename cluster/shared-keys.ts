@@ -1,4 +1,4 @@
-/** Minion keys that the members of a cluster share, as rows of the store instead of files. */
+/** Minion keys that the members of a cluster share. They are rows of the store instead of files. */
 
 import Type from 'typebox';
 import {
@@ -28,7 +28,7 @@ import { forEachFile } from './for-each-file.ts';
 const keysPrefix: Key = ['keys'];
 const deniedPrefix: Key = ['denied-keys'];
 
-/** Rows `keys/<id>` and `denied-keys/<id>`. */
+/** Schema of the rows `keys/<id>` and `denied-keys/<id>`. */
 const keyRow = defineRow({
   name: 'key',
   schema: Type.Object({
@@ -43,14 +43,14 @@ const keyRow = defineRow({
 type KeyRow = RowOf<typeof keyRow>;
 
 /**
- * Minion keys in the store. An id has one row, and another one for a denied key. A row is changed
- * only if it has the revision that this member read last. If two members decide about a key at
- * once, one is rejected.
+ * Minion keys in the store. A minion id has one row, and a second one for a denied key. A row is
+ * changed only if it still has the revision that this member read last. If two members change a key
+ * at the same time, one change is therefore rejected.
  */
 class SharedKeys implements KeyFiles {
   readonly #store: Store;
   readonly #now: () => number;
-  /** Revisions of the rows that were last read or written. */
+  /** Revisions of rows when they were last read or written. */
   readonly #seen = new Map<string, number>();
 
   constructor(store: Store, now: () => number) {
@@ -110,8 +110,8 @@ class SharedKeys implements KeyFiles {
   }
 
   /**
-   * Writes a change. If it revokes an accepted key, the same write deletes the minion's session and
-   * pin.
+   * Writes a change of a key. If an accepted key is revoked, the same write deletes the minion's
+   * session and its pinned protocol version.
    */
   async #change(place: KeyState, id: string, operations: readonly Operation[]): Promise<void> {
     const ended: Operation[] =
@@ -156,7 +156,7 @@ function changedElsewhere(id: string): KeyError {
   );
 }
 
-/** Returns the minion keys of a cluster. */
+/** Opens the minion keys of a cluster. */
 export function sharedKeyFiles(
   store: Store,
   cluster: Cluster,
@@ -180,12 +180,12 @@ export function sharedKeyFiles(
 }
 
 /**
- * Stores the keys of a PKI directory. Existing ones in the store are not replaced. Returns the
- * number of stored keys.
+ * Copies the keys of a PKI directory to the store. Keys that the store already contains are not
+ * replaced. Returns the number of copied keys.
  */
 export async function shareMinionKeys(dir: KeyFiles, store: Store): Promise<number> {
   const operations: Operation[] = [];
-  // If an id has several files, the state that Salt checks first is used [WIRE 6.2].
+  // If a minion has several key files, the state that Salt checks first is used [WIRE 6.2].
   const taken = new Set<string>();
   for (const place of ['rejected', 'accepted', 'pending', 'denied'] as const) {
     for (const [id, { pem, since }] of await dir.readAll(place)) {
@@ -200,7 +200,7 @@ export async function shareMinionKeys(dir: KeyFiles, store: Store): Promise<numb
   return operations.length;
 }
 
-/** Writes exactly the keys of a cluster to a PKI directory and removes others. */
+/** Writes the keys of a cluster to a PKI directory, and removes all other keys from it. */
 export async function writeMinionKeys(store: Pick<Store, 'list'>, dir: KeyFiles): Promise<void> {
   for (const place of keyPlaces) {
     const own = new Map<string, string>();

@@ -33,7 +33,9 @@ export async function listFiles(
   return found.sort();
 }
 
-/** Copies a file durably to a path that must not exist. Missing directories are created (0700). */
+/**
+ * Copies a file durably. The target must not exist. Missing directories are created with mode 0700.
+ */
 export async function copyFile(from: string, to: string): Promise<void> {
   await makeDirectory(path.dirname(to), 0o700);
   const source = await open(from, constants.O_RDONLY | constants.O_NOFOLLOW);
@@ -57,8 +59,8 @@ export async function copyFile(from: string, to: string): Promise<void> {
 }
 
 /**
- * Changes the owner of files that this process created as root in directories of another account,
- * which could not use them otherwise. Does nothing for other users.
+ * Gives files that this process created as root to the owner of their directory, because the owner
+ * could not use them otherwise. Does nothing if the process does not run as root.
  */
 export async function giveToOwners(directories: readonly string[]): Promise<void> {
   if (process.getuid?.() !== 0) return;
@@ -69,12 +71,15 @@ export async function giveToOwners(directories: readonly string[]): Promise<void
 }
 
 /**
- * Start of this process in milliseconds. Older files were created by others. One second is
- * subtracted, because the file system's clock is coarse.
+ * Time at which this process started, in milliseconds since 1970. Older files were not created by
+ * it. One second is subtracted, because the clock of the file system is coarse.
  */
 const ownMs = performance.timeOrigin - 1000;
 
-/** Uses open directory handles, because their owner may replace entries with links. */
+/**
+ * Changes the owner of new files in one directory. Uses handles of open directories, because the
+ * owner could replace an entry by a link at any time.
+ */
 async function give(directory: string, uid: number, gid: number): Promise<void> {
   const flags = constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW;
   const handle = await open(directory, flags);

@@ -1,4 +1,4 @@
-/** Exports, imports and copies a complete master, also into a cluster or out of one. */
+/** Exports, imports and copies a complete master. A cluster can be the source or the target. */
 
 import { mkdtemp, rename, rm, stat } from 'node:fs/promises';
 import path from 'node:path';
@@ -75,20 +75,20 @@ const storeName = 'store.mdb';
 const maxManifestBytes = 256 * 1024 * 1024;
 
 /**
- * Tables that are not transferred: those that only a cluster uses, and those that must not be
+ * Tables that are not transferred: those that only exist in a cluster, and those that must not be
  * restored.
  */
 const leftOut: readonly Key[] = [...clusterTables, ...notRestored];
 
-/** Result of an export or import. */
+/** Result of an export or an import. */
 export interface TransferReceipt {
-  /** Directory of the new export, or of the new store after an import. */
+  /** Directory of the export, or of the imported store. */
   readonly directory: string;
-  /** Digest of the store, equal on both sides. */
+  /** Digest of the content of the store. It is equal for the source and the target. */
   readonly content: ContentDigest;
   /** Number of files besides the store. */
   readonly files: number;
-  /** The cluster that was founded with it, and this member. */
+  /** The cluster that was founded with the imported store, and this master's name in it. */
   readonly cluster?: {
     readonly name: string;
     readonly member: string;
@@ -163,7 +163,7 @@ async function writeExport(config: MasterConfig, staging: string, at: number): P
   return manifest;
 }
 
-/** Whether a name in a state directory belongs to the store or is useful in this place only. */
+/** Whether a name in a state directory is part of the store, or is only useful on this host. */
 function isOfThisPlace({ cluster, stateDir, pkiDir }: MasterConfig, name: string): boolean {
   const file = path.join(stateDir, name);
   const secretFile = cluster === null ? undefined : clusterPlaceOf(cluster, stateDir).secretFile;
@@ -179,7 +179,7 @@ async function copyFiles(from: string, to: string, names: readonly string[]): Pr
   await forEachFile(names, (name) => copyFile(path.join(from, name), path.join(to, name)));
 }
 
-/** Writes the keys of a cluster as the files of a standalone master. */
+/** Writes the keys of a cluster as the key files of a standalone master. */
 async function writeMemberKeys(
   { cluster, stateDir }: MasterConfig,
   store: string,
@@ -201,7 +201,8 @@ async function writeMemberKeys(
 }
 
 /**
- * Removes tables that must not be restored from the copy of a store, and creates a backup of it.
+ * Removes the tables that must not be restored from a copy of a store, and creates a backup of the
+ * copy.
  */
 async function sealExport(directory: string, file: string, at: number): Promise<ContentDigest> {
   const seal = async (store: EmbeddedStore): Promise<void> => {
@@ -212,7 +213,10 @@ async function sealExport(directory: string, file: string, at: number): Promise<
   return digestStore(directory, { without: leftOut, at });
 }
 
-/** @throws StoreError ERR_STORE_DIGEST */
+/**
+ * Checks that two digests of a store's content are equal.
+ * @throws StoreError ERR_STORE_DIGEST
+ */
 function assertSame(
   expected: ContentDigest,
   found: ContentDigest,
@@ -270,7 +274,10 @@ interface PlaceContext {
   readonly from: string;
   readonly manifest: Manifest;
   readonly options: OfflineClusterOptions;
-  /** Functions that undo the completed steps. Empty once there is a log. */
+  /**
+   * Functions that undo the steps completed so far. Empty when the log has been founded, because
+   * the import cannot be undone after that.
+   */
   readonly undo: (() => Promise<void>)[];
   readonly at: number;
 }
@@ -299,7 +306,10 @@ async function placeStore(
   return { name: config.cluster.name, member, secretFile };
 }
 
-/** @throws StoreError ERR_STORE_BACKUP, ERR_STORE_CORRUPT */
+/**
+ * Reads the manifest of an export.
+ * @throws StoreError ERR_STORE_BACKUP, ERR_STORE_CORRUPT
+ */
 async function readManifest(directory: string): Promise<Manifest> {
   const file = path.join(directory, manifestName);
   const size = await stat(file).then(
@@ -321,8 +331,8 @@ interface FileMove {
 }
 
 /**
- * Checks all files of an export and their targets.
- * @returns the files that do not exist at their target
+ * Checks all files of an export and the places to which they will be copied.
+ * @returns the files that do not exist there yet
  * @throws StoreError ERR_STORE_CORRUPT, ERR_STORE_BACKUP
  */
 async function planMoves(
@@ -368,8 +378,8 @@ function damagedExport(directory: string, why: string): StoreError {
 }
 
 /**
- * Copies a stopped master, or a stopped member of a cluster, to a new master in another place, or
- * to the first member of a new cluster. The original stays unchanged. Never start both.
+ * Copies a stopped master or member of a cluster. The copy is a new master in another place, or the
+ * first member of a new cluster. The original stays unchanged. Never start both.
  * @param config - configuration of the new master
  * @throws the errors of {@link exportStore} and {@link importStore}; StoreError ERR_STORE_LOCKED if
  * the original is running
@@ -404,7 +414,7 @@ async function isThere(file: string): Promise<boolean> {
   return (await stat(file).catch(() => undefined)) !== undefined;
 }
 
-/** Converts errors of the system to store errors. */
+/** Converts errors of the operating system to store errors. */
 async function asTransfer<T>(directory: string, work: () => Promise<T>): Promise<T> {
   try {
     return await work();

@@ -1,4 +1,7 @@
-/** Versions of the members' configuration. Each member sends its digests to the others. */
+/**
+ * Compares the configuration of the members. Each member writes digests of its configuration to the
+ * shared store.
+ */
 
 import type { Key } from '#store';
 import type { LogStore } from './log/log-store.ts';
@@ -6,10 +9,10 @@ import type { LogStore } from './log/log-store.ts';
 const prefix: Key = ['cluster', 'versions'];
 const retryMs = 2000;
 
-/** Versions by kind, for example `policy` and `catalog`. */
+/** Version of each kind of configuration, for example `policy` and `catalog`. */
 export type Versions = Readonly<Record<string, string>>;
 
-/** Versions of all members, in the store of the cluster. */
+/** Versions that the members have written to the store of the cluster. */
 export class MemberVersions {
   readonly #store: LogStore;
   readonly #member: string;
@@ -48,22 +51,22 @@ export class MemberVersions {
     return Object.fromEntries(this.#known.get(member) ?? []);
   }
 
-  /** Publishes a version of this member to the others, as soon as writes are possible. */
+  /** Writes a version of this member to the store as soon as writes are possible. */
   announce(kind: string, version: string): void {
     this.#own.set(kind, version);
     this.#write();
   }
 
-  /** Returns one sentence for each kind in which these members have different versions. */
+  /** Describes each kind of which these members have different versions, in one sentence. */
   differences(members: readonly string[]): readonly string[] {
     const kinds = new Set(members.flatMap((member) => Object.keys(this.of(member))));
     return [...kinds].flatMap((kind) => {
-      const told = members.flatMap((member) => {
+      const known = members.flatMap((member) => {
         const version = this.of(member)[kind];
         return version === undefined ? [] : { member, version };
       });
-      if (new Set(told.map(({ version }) => version)).size < 2) return [];
-      const texts = told.map(({ member, version }) => `${member} ${version}`);
+      if (new Set(known.map(({ version }) => version)).size < 2) return [];
+      const texts = known.map(({ member, version }) => `${member} ${version}`);
       return `members have different versions of the ${kind}: ${texts.join(', ')}`;
     });
   }
@@ -79,7 +82,7 @@ export class MemberVersions {
     for (const [kind, version] of this.#own) {
       if (known[kind] === version || this.#store.status.refusesWrites) continue;
       const key = [...prefix, this.#member, kind];
-      // The next attempt checks whether the write succeeded.
+      // The write may have succeeded. The next attempt checks this first.
       this.#store.write([{ op: 'put', key, value: Buffer.from(version) }]).catch(() => {});
     }
   }

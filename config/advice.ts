@@ -1,27 +1,28 @@
 /**
- * Marks an option that needs advice whatever its value is: none of its values matches what this
- * master does.
+ * Value of options that always need advice, because this master behaves differently from Salt with
+ * each of their values.
  */
 export const anyValue: unique symbol = Symbol('any value');
 
 /** Options of Salt's master that share one piece of advice. */
 export interface AdviceGroup {
-  /** Alternative to the options, or the reason why nothing is lost without them. */
+  /** Alternative to the options, or the reason why the site loses nothing without them. */
   readonly advice: string;
   /**
-   * Whether the options only tune how something works. `migrate check` reports them as ignored.
-   * Default: false.
+   * Whether the options only adjust details of a feature. `migrate check` reports such options as
+   * ignored. Default: false.
    */
   readonly isDetail?: boolean;
   /**
-   * Option names with the value that needs no advice, usually Salt's default. An option with the
-   * value `anyValue` always needs advice.
+   * Option names, each with the value that needs no advice. It is usually Salt's default. An option
+   * with the value `anyValue` always needs advice.
    */
   readonly options: Readonly<Record<string, unknown>>;
 }
 
 /**
- * Options of Salt's minion that its master does not read. Files that serve both may contain them.
+ * Options of Salt's minion that Salt's master does not read. Files that configure both programs may
+ * contain them.
  */
 export const minionOptions: readonly string[] = [
   'acceptance_wait_time',
@@ -142,7 +143,7 @@ export const minionOptions: readonly string[] = [
 
 /** Options that this master does not need. */
 export const notNeeded: readonly AdviceGroup[] = [
-  // The program git does what Salt's Python libraries do.
+  // Options of the git libraries that Salt uses. This master runs the program git instead.
   {
     advice: 'git fetches the repositories itself; for ssh, only the private key is needed',
     options: {
@@ -156,7 +157,7 @@ export const notNeeded: readonly AdviceGroup[] = [
       git_pillar_verify_config: true,
     },
   },
-  // One process.
+  // Options of Salt's processes and threads.
   {
     advice:
       'a single process replaces the worker processes of salt-master; there is nothing to tune',
@@ -191,7 +192,7 @@ export const notNeeded: readonly AdviceGroup[] = [
       maintenance_interval: 3600,
     },
   },
-  // Salt's own machinery.
+  // Options of Salt's internals.
   {
     advice: 'this option tunes internals of Salt that this master does not have',
     options: {
@@ -214,7 +215,7 @@ export const notNeeded: readonly AdviceGroup[] = [
       enable_gpu_grains: false,
     },
   },
-  // Log-ins.
+  // Storage of log-ins and tokens.
   {
     advice: 'the store holds tokens by their digests, and no key files are created for users',
     options: {
@@ -223,7 +224,7 @@ export const notNeeded: readonly AdviceGroup[] = [
       token_dir: anyValue,
     },
   },
-  // Requests of Salt's own to the web.
+  // HTTP requests that Salt's master makes.
   {
     advice: 'the master makes no web requests of this kind',
     options: {
@@ -242,7 +243,7 @@ const exportedEvents =
 
 /** Options that this master does not support. */
 export const notServed: readonly AdviceGroup[] = [
-  // Files from elsewhere.
+  // File backends that are not supported.
   {
     advice: otherFiles,
     options: {
@@ -279,13 +280,13 @@ export const notServed: readonly AdviceGroup[] = [
       minionfs_update_interval: 60,
     },
   },
-  // Keys of ssh with a passphrase.
+  // Passphrases of keys for ssh.
   {
     advice: 'the master cannot enter a passphrase: use a key without one, or an ssh-agent',
     isDetail: true,
     options: { gitfs_passphrase: '', git_pillar_passphrase: '' },
   },
-  // Windows packages.
+  // Package definitions for Windows (`winrepo`).
   {
     advice:
       'the master has no copy of the Windows package definitions: put the files into file_roots; minions do the rest',
@@ -346,7 +347,7 @@ export const notServed: readonly AdviceGroup[] = [
       min_extra_mods: '',
     },
   },
-  // Thorium.
+  // Thorium, Salt's complex reactor.
   {
     advice: 'thorium is not supported: subscribe to the events in a service instead',
     options: {
@@ -356,7 +357,7 @@ export const notServed: readonly AdviceGroup[] = [
       thoriumenv: null,
     },
   },
-  // Modules in Python.
+  // Python modules on the master.
   {
     advice:
       'the master cannot load Python modules: do their work in the service that calls createMaster; put minion modules into file_roots',
@@ -386,12 +387,12 @@ export const notServed: readonly AdviceGroup[] = [
       eauth_acl_module: '',
     },
   },
-  // Renamed in Salt 2016.11.
+  // Former names of options.
   {
     advice: 'renamed to publisher_acl in Salt 2016.11',
     options: { client_acl: anyValue },
   },
-  // Jobs, keys and data elsewhere.
+  // Storage of jobs, keys and events outside of the master.
   {
     advice: exportedEvents,
     options: { event_return: '', ext_job_cache: '' },
@@ -419,7 +420,7 @@ export const notServed: readonly AdviceGroup[] = [
       job_cache_store_endtime: false,
     },
   },
-  // Several masters.
+  // Clusters of masters.
   {
     advice:
       'masters form a cluster with saltbridge: cluster, over NATS JetStream; see docs/cluster.md',
@@ -432,7 +433,7 @@ export const notServed: readonly AdviceGroup[] = [
       cluster_pool_port: 4520,
     },
   },
-  // A master below another.
+  // Syndics: masters that a higher master controls.
   {
     advice: 'syndics are not supported: let the upper service call this master',
     options: {
@@ -450,7 +451,7 @@ export const notServed: readonly AdviceGroup[] = [
       order_masters: false,
     },
   },
-  // Levels by module.
+  // Log levels and formats.
   {
     advice:
       'there are no Python modules to set a level for: filter the log lines by their component',
@@ -471,7 +472,7 @@ export const notServed: readonly AdviceGroup[] = [
       log_datefmt_logfile: '%Y-%m-%d %H:%M:%S',
     },
   },
-  // Rotation of the log.
+  // Log rotation.
   {
     advice: 'let logrotate move the file and send SIGUSR1',
     isDetail: true,
@@ -480,7 +481,7 @@ export const notServed: readonly AdviceGroup[] = [
       log_rotate_max_bytes: 0,
     },
   },
-  // The log of `salt-key`.
+  // Log file of `salt-key`.
   {
     advice: 'key changes are logged in log_file and published as events',
     isDetail: true,
@@ -488,7 +489,7 @@ export const notServed: readonly AdviceGroup[] = [
       key_logfile: '/var/log/salt/key',
     },
   },
-  // Keep-alive.
+  // Keep-alive probes of TCP.
   {
     advice:
       'Node.js sends ten probes, one second apart, and cannot change that; tcp_keepalive and tcp_keepalive_idle are supported',
@@ -498,14 +499,14 @@ export const notServed: readonly AdviceGroup[] = [
       tcp_keepalive_intvl: -1,
     },
   },
-  // Range.
+  // Range targets.
   {
     advice: 'range targets are not supported: list the minions in nodegroups',
     options: {
       range_server: 'range:80',
     },
   },
-  // Open files.
+  // Maximum number of open files.
   {
     advice: 'set the limit where the master is started: LimitNOFILE= in its unit, or ulimit -n',
     isDetail: true,
@@ -513,21 +514,21 @@ export const notServed: readonly AdviceGroup[] = [
       max_open_files: 100000,
     },
   },
-  // FIPS.
+  // FIPS mode.
   {
     advice: 'run Node.js in FIPS mode (--force-fips) and set the algorithms on the minions',
     options: {
       fips_mode: false,
     },
   },
-  // Discovery.
+  // Discovery of masters by minions.
   {
     advice: 'set the address of the master on the minions',
     options: {
       discovery: false,
     },
   },
-  // Flags of commands.
+  // Options that preset flags of Salt's commands.
   {
     advice: 'pass the flag to the command instead',
     isDetail: true,
@@ -549,7 +550,7 @@ export const notServed: readonly AdviceGroup[] = [
 
 /** Options that are not supported yet. When an option is implemented, remove it here. */
 export const notYet: readonly AdviceGroup[] = [
-  // Files for minions.
+  // File server.
   {
     advice: 'the file server supports the backends roots and gitfs',
     isDetail: true,
@@ -567,8 +568,7 @@ export const notYet: readonly AdviceGroup[] = [
       renderer_whitelist: [],
     },
   },
-  // Users' rights.
-  // Other HTTP APIs of Salt's.
+  // Users' rights, and Salt's other HTTP APIs.
   {
     advice: "Salt's HTTP API is served with the options of rest_cherrypy, without the client ssh",
     options: {

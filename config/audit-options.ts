@@ -1,4 +1,4 @@
-/** `saltbridge: audit:`, the log of users' actions. */
+/** Options under `saltbridge: audit:`, which configure the log of users' actions. */
 
 import type { Static } from 'typebox';
 import { bytes, flag, integer, mebibyte, section } from './schema.ts';
@@ -8,7 +8,7 @@ export const auditOptions = section(
     enabled: flag({ default: true, description: 'Whether the audit log is written.' }),
     fileBytes: bytes(4096, 2 ** 40, {
       default: 64 * mebibyte,
-      description: 'Size at which a new file is started.',
+      description: 'Size of a file after which the log continues in a new one.',
     }),
     keepFiles: integer(1, 100_000, {
       default: 16,

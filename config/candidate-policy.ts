@@ -7,7 +7,7 @@ import { completeSettings } from './read-config.ts';
 import { mainFileOf, parseConfigFile, readConfigFiles } from './read-files.ts';
 import { isSettings, overrideSettings, type Settings } from './settings.ts';
 
-/** A configuration with a candidate policy in place of its own. */
+/** Configuration whose policy is replaced with a candidate policy. */
 interface CandidatePolicy {
   readonly config: MasterConfig;
   readonly rules: readonly PolicyRule[];

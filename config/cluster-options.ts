@@ -1,4 +1,7 @@
-/** `saltbridge: cluster:`, a group of masters that share a store on NATS JetStream. */
+/**
+ * Options under `saltbridge: cluster:`. A cluster is a group of masters that share a store on NATS
+ * JetStream.
+ */
 
 import type { Static } from 'typebox';
 import { ConfigError } from './config-error.ts';

@@ -2,46 +2,51 @@
 
 import { type ErrorEntry, nameOfType, nearestName, SaltbridgeError, unknownName } from '#runtime';
 
-/** Place of an option in the configuration. */
+/** Location of an option in the configuration. */
 export interface OptionOrigin {
   /** Path of the file, or `options` for values that a program passed. */
   readonly file: string;
   /** Line number, starting at 1, or 0 if unknown. */
   readonly line: number;
   /**
-   * Key as written there, for example `publish_port` or `saltbridge:limits:burst`; '' for the whole
-   * file.
+   * Key as written in the file, for example `publish_port` or `saltbridge:limits:burst`. Empty for
+   * the whole file.
    */
   readonly key: string;
-  /** Part of the value that is meant, if it is a list: `[1]`, `[1]:user`. Indexes start at 0. */
+  /**
+   * Location within the value, if the value is a list: `[1]`, or `[1]:user`. Indexes start at 0.
+   */
   readonly entry?: string | undefined;
 }
 
 /** Additional details of a {@link ConfigError}. */
 interface ConfigErrorOptions extends ErrorOptions {
-  /** The line of the file with a mark below it, without values. */
+  /** Line of the file with a mark below the mistake. Values in it are hidden. */
   readonly excerpt?: string;
-  /** All mistakes, starting with this one, if there are several. */
+  /** All mistakes, beginning with this one. Absent if there is only one. */
   readonly all?: readonly ConfigError[];
-  /** Invalid part of the value, if the message names its place differently. */
+  /** Invalid part of the value, if the message gives another location. */
   readonly part?: OptionOrigin;
 }
 
 /**
- * An unusable configuration. The message names the place and the expected value. It quotes only
- * numbers, never other values. Several mistakes are listed one per line.
+ * Error for an unusable configuration. The message gives the location and the expected value. It
+ * quotes numbers, but no other values. If there are several mistakes, each has a line of the
+ * message.
  */
 export class ConfigError extends SaltbridgeError<ConfigErrorCode> {
-  /** File of the first mistake, as are `line`, `key`, `entry` and `problem`. */
+  /** File of the first mistake. `line`, `key`, `entry` and `problem` describe this mistake too. */
   readonly file: string;
   readonly line: number;
   readonly key: string;
   readonly entry: string | undefined;
-  /** Message without the place. */
+  /** Message without the location. */
   readonly problem: string;
-  /** All mistakes, each as an error of its own. */
+  /** All mistakes, each as a separate error. */
   declare readonly problems: readonly ConfigError[];
-  /** @internal Part to omit so that the rest of the configuration can be checked. */
+  /**
+   * @internal Location of the part to omit, so that the rest of the configuration can be checked.
+   */
   declare readonly part: OptionOrigin;
 
   constructor(
@@ -57,20 +62,23 @@ export class ConfigError extends SaltbridgeError<ConfigErrorCode> {
     this.key = origin.key;
     this.entry = origin.entry;
     this.problem = problem;
-    // Otherwise a log would show them twice.
+    // Hide these properties from logs, which already contain the message with all mistakes.
     Object.defineProperty(this, 'problems', { value: all ?? [this], enumerable: false });
     Object.defineProperty(this, 'part', { value: part, enumerable: false });
   }
 
-  /** @internal Returns the same error for a part whose place the message names differently. */
+  /**
+   * @internal Returns the same error with another part to omit. The message and its location do not
+   * change.
+   */
   ofPart(part: OptionOrigin): ConfigError {
     const { code, problem, cause } = this;
     return new ConfigError(code, this, problem, { cause, part });
   }
 
   /**
-   * Combines mistakes into one error with the code and place of the first. Returns `undefined` if
-   * there are none.
+   * Combines mistakes into one error, which has the code and location of the first. Returns
+   * `undefined` if there are no mistakes.
    */
   static of([first, ...others]: readonly ConfigError[]): ConfigError | undefined {
     if (first === undefined || others.length === 0) return first;
@@ -117,8 +125,8 @@ function describe({ key, entry = '', ...place }: OptionOrigin, problem: string):
 
 /**
  * Returns the error for an unknown option name. The message proposes the most similar known name.
- * @param code - ERR_OPTION_TYPE for a key in a section, because the value of the section is wrong
- *   then
+ * @param code - ERR_OPTION_TYPE for a key in a section, because an unknown key makes the value of
+ * the section invalid
  */
 export function unknownOption(
   origin: OptionOrigin,
@@ -130,15 +138,15 @@ export function unknownOption(
 }
 
 /**
- * Returns "did you mean" with the known name most similar to a misspelt one, or `undefined` if none
- * is similar.
+ * Returns a question such as `did you mean publish_port?` for a misspelt name. Returns `undefined`
+ * if no known name is similar.
  */
 export function proposeName(name: string, known: readonly string[]): string | undefined {
   const nearest = nearestName(name, known);
   return nearest === undefined ? undefined : `did you mean ${nearest}?`;
 }
 
-/** Returns the error for an invalid value. The message describes the value only by its type. */
+/** Returns the error for an invalid value. The message names only the type of the value. */
 export function typeError(origin: OptionOrigin, found: unknown, expected: string): ConfigError {
   return new ConfigError(
     'ERR_OPTION_TYPE',
@@ -147,7 +155,7 @@ export function typeError(origin: OptionOrigin, found: unknown, expected: string
   );
 }
 
-/** A setting that has no effect, or a different effect than in Salt, reported to the operator. */
+/** Warning for the operator about an option that has no effect, or another effect than in Salt. */
 export interface ConfigWarning extends OptionOrigin {
   readonly kind: /** The main file does not exist. */
     | 'missing-file'
@@ -157,7 +165,10 @@ export interface ConfigWarning extends OptionOrigin {
     | 'not-served'
     /** Expressions and targets that permit less than in Salt. */
     | 'narrowed'
-    /** User rights that are wider than they seem, mean less than in Salt, or cannot be read. */
+    /**
+     * User rights that permit more than they seem to, that mean less than in Salt, or that cannot
+     * be read.
+     */
     | 'rights'
     /** An entry of `external_auth` that no user can log in with. */
     | 'no-login'
@@ -169,13 +180,13 @@ export interface ConfigWarning extends OptionOrigin {
     | 'missing-directory'
     /** A file that an option names and that does not exist. */
     | 'missing-named-file'
-    /** A value that has no effect and is probably a mistake for another one. */
+    /** A value that has no effect. The operator probably meant another value. */
     | 'unusable'
     /** An option that can be removed without any loss. */
     | 'not-needed'
     /** An option that neither Salt nor this master has. */
     | 'unknown-option';
-  /** Message of one line that names the place. */
+  /** Message of one line, with the location. */
   readonly message: string;
 }
 
@@ -185,8 +196,8 @@ export function placeOf({ file, line }: Pick<OptionOrigin, 'file' | 'line'>): st
 }
 
 /**
- * Returns the message of a problem or warning without the leading place, for output that shows the
- * place separately.
+ * Returns the message of a problem or warning without its location, for output that shows the
+ * location separately.
  */
 export function withoutPlace(it: OptionOrigin & { readonly message: string }): string {
   const place = `${placeOf(it)}: `;

@@ -1,4 +1,7 @@
-/** `saltbridge: event_export:`, destinations of events outside the event bus. */
+/**
+ * Options under `saltbridge: event_export:`: destinations outside this program to which events are
+ * sent.
+ */
 
 import { isIP } from 'node:net';
 import { ConfigError } from './config-error.ts';
@@ -25,13 +28,16 @@ import {
   settingsOf,
 } from './settings.ts';
 
-/** Options of every kind of export. */
+/** Options that all kinds of export have. */
 interface ExportOptions {
-  /** `name`: name of the export's cursor in the store. A new name starts from the beginning. */
+  /**
+   * `name`: name of the export, under which the store has its position in the events. With a new
+   * name, the export starts from the oldest stored event.
+   */
   readonly name: string;
-  /** `match`: globs on tags. Default: all events. */
+  /** `match`: globs on tags of events to send. Default: all events. */
   readonly match?: readonly string[];
-  /** `exclude`: globs on tags to leave out. Default: none. */
+  /** `exclude`: globs on tags of events not to send. Default: none. */
   readonly exclude?: readonly string[];
 }
 
@@ -60,7 +66,8 @@ export interface NatsExport extends ExportOptions {
   /** `subject`: prefix of the subjects of all events. Default: `salt.event`. */
   readonly subject: string;
   /**
-   * `jetstream`: whether an event counts as sent only after a stream has stored it. Default: true.
+   * `jetstream`: whether an event is treated as sent only after a JetStream stream has stored it.
+   * Default: true.
    */
   readonly jetstream?: boolean;
   /** `ca_file`: CA certificates that verify the servers. Default: those of Node.js. */
@@ -107,7 +114,7 @@ const exportSection = section(members, {
   expected: 'a map with name and one of webhook, file and nats',
 });
 
-/** Members that are valid for one kind of export only. */
+/** Options that only one kind of export has. */
 const ownMembers = {
   webhook: ['webhook', 'headers', 'timeout', 'allowPlainHttp'],
   file: ['file'],
@@ -168,12 +175,15 @@ function readExport(item: unknown): EventExport | undefined {
   return nats && { ...given, name, nats, subject };
 }
 
-/** A member with its problem. Without a member, the problem concerns the whole export. */
+/**
+ * Option with its problem. `undefined` instead of an option if the problem concerns the whole
+ * export.
+ */
 type Mistake = readonly [member: keyof Given | undefined, problem: string];
 
 /**
- * Returns the problems of an export beyond the types of its members.
- * @param set all members that are present, including those of other kinds of export
+ * Returns problems of an export, other than wrong types of its options.
+ * @param set all options that are present, including those of other kinds of export
  */
 function mistakesOf(given: Given, set: readonly (keyof Given)[] = membersOf(given)): Mistake[] {
   const { name } = given;
@@ -205,7 +215,7 @@ function foreignMembers(set: readonly (keyof Given)[], kind: keyof typeof ownMem
     .map((member) => [member, `an export with ${kind} does not have this option`]);
 }
 
-/** Returns the members that are present, with the names of either a file or a program. */
+/** Returns the options that are present. Files and programs write their names differently. */
 function membersOf(value: unknown): (keyof Given)[] {
   return (sectionEntries(value) ?? [])
     .map(([name]) => memberNames.get(name) ?? name)
@@ -252,7 +262,7 @@ function natsMistakes(
   ];
 }
 
-/** Returns all problems of an item, each with its own place. */
+/** Returns all problems of an export, each with its own location. */
 function explainExport(item: Setting): readonly ConfigError[] {
   const wrong = refusals(exportSection, item);
   if (entriesOf(item.value) === undefined) return wrong;
@@ -260,7 +270,7 @@ function explainExport(item: Setting): readonly ConfigError[] {
   return [...wrong, ...mistakes.map((mistake) => refuseMember(item, mistake))];
 }
 
-/** Returns the members whose values are valid. */
+/** Returns the options whose values are valid. */
 function givenOf(value: unknown): Given {
   const read = (entriesOf(value) ?? []).map(([name, found]) =>
     parseValue(exportSection, { [memberNames.get(name) ?? name]: found }),
@@ -277,8 +287,8 @@ function refuseMember(item: Setting, [member, problem]: Mistake): ConfigError {
 }
 
 /**
- * Whether the host is an IP address. The NATS client verifies a certificate only against a name,
- * and uses `localhost` if there is none.
+ * Whether a TLS server is given by its IP address. The NATS client can verify a certificate only
+ * for a host name. Without one, it would verify the name `localhost`.
  */
 function isUnnamed(server: string): boolean {
   const { protocol, hostname } = new URL(server);

@@ -35,21 +35,21 @@ import {
   toPlain,
 } from './settings.ts';
 
-/** An address that contains `{id}`, with the requests that are permitted. */
+/** Address of a pillar service, which contains `{id}`, and the conditions for requests to it. */
 export interface PillarAddress {
   readonly url: string;
   readonly hosts: readonly string[];
   readonly allowsPlainHttp?: boolean;
 }
 
-/** Returns the reason why an address must not be requested, or `undefined` if it may be. */
+/** Returns the reason why the master must not request an address, or `undefined` if it may. */
 export function pillarAddressProblem({
   url,
   hosts,
   allowsPlainHttp = false,
 }: PillarAddress): string | undefined {
   const address = tryUrl(url.replaceAll('{id}', 'id'));
-  // A minion id must not choose the host.
+  // The id of a minion must not determine the host.
   if (address === undefined || address.host !== tryUrl(url.replaceAll('{id}', 'other'))?.host) {
     return 'expected an address with {id} after the host';
   }
@@ -106,13 +106,11 @@ type MinionHttpEntry = { readonly module: 'minion_http' } & Static<typeof httpSe
 /** `git`: pillar files in repositories. */
 export interface GitPillarEntry {
   readonly module: 'git';
-  /** Remotes, each with its own branch or that of `git_pillar_branch`. */
+  /** Remotes. A remote without a branch uses `git_pillar_branch`. */
   readonly remotes: readonly GitRemote[];
 }
 
-/**
- * A module in a configuration file that is not supported. Minions get an error instead of its data.
- */
+/** Unsupported module in a configuration file. Minions get an error instead of its data. */
 export interface UnservedPillarEntry {
   readonly module: 'unserved';
   /** Name of the module in the file. */
@@ -130,8 +128,9 @@ export type ExtPillarEntry =
 const extPillarModules: readonly string[] = ['git', 'minion_files', 'minion_http'];
 
 /**
- * List of maps from modules to their options, as in Salt. An unsupported module in a file becomes
- * an entry of its own and causes a warning. An unsupported module from a program is rejected.
+ * Schema of `ext_pillar`: a list of maps from modules to their options, as in Salt. In a file, an
+ * unsupported module becomes an {@link UnservedPillarEntry} and causes a warning. From a program,
+ * it is rejected.
  */
 export const extPillarEntries = custom<readonly ExtPillarEntry[]>(
   {
@@ -150,7 +149,7 @@ export const extPillarEntries = custom<readonly ExtPillarEntry[]>(
   { type: 'array', items: { type: 'object' } },
 );
 
-/** Returns all problems of an item, each with its own place. */
+/** Returns all problems of an item, each with its own location. */
 function explainItem(item: Setting): readonly ConfigError[] {
   if (!readItem(toPlain(item.value)).includes(undefined)) return [];
   const modules = settingsOf(item).filter(([name]) => extPillarModules.includes(name));
@@ -166,7 +165,7 @@ function explainModule(name: string, options: Setting): readonly ConfigError[] {
   return refusals(isDirectory ? absolutePath() : filesSection, options);
 }
 
-/** Returns the places of the remotes of all `git` entries, in order. */
+/** Returns the locations of the remotes of all `git` entries, in order. */
 export function pillarRemotesIn(settings: Settings): readonly OptionOrigin[] {
   const setting = settings.get('ext_pillar');
   const items = setting === undefined ? [] : itemsOf(setting);
@@ -177,7 +176,7 @@ export function pillarRemotesIn(settings: Settings): readonly OptionOrigin[] {
   );
 }
 
-/** Returns an error for each address that must not be requested. */
+/** Returns an error for each address that the master must not request. */
 export function extPillarProblems(settings: Settings): readonly ConfigError[] {
   const setting = settings.get('ext_pillar');
   const items = setting === undefined ? [] : itemsOf(setting);
@@ -231,8 +230,8 @@ function readEntry(module: string, options: unknown): ExtPillarEntry | undefined
 }
 
 /**
- * Converts the options of a module to settings. A plain text is the directory, as in modules of
- * Salt.
+ * Converts the options of a module to settings. A plain text is the directory, as in Salt's
+ * modules.
  */
 function asSettings(options: unknown): unknown {
   const pairs: readonly (readonly [string, unknown])[] | undefined =

@@ -12,7 +12,7 @@ export interface FileBackendSettings {
   /** Format of the passwords in a `text` file: `plaintext` or the name of a digest. */
   readonly hashtype: string;
   readonly fieldSeparator: string;
-  /** Index of the field with the user name. The first field is 1. */
+  /** Number of the field that contains the user name. The first field has number 1. */
   readonly usernameField: number;
   readonly passwordField: number;
   /** Realm of an `htdigest` file. */
@@ -48,7 +48,10 @@ export type ReadBackend =
 
 type ReadConfig = Pick<MasterConfig, 'confirmAutoEauth' | 'eauth' | 'externalAuth'>;
 
-/** Supported password digests. The weak ones are supported because existing files use them. */
+/**
+ * Digests of passwords that are supported. The weak ones are included because existing files use
+ * them.
+ */
 const hashtypes: ReadonlySet<string> = new Set([
   'plaintext',
   'md5',
@@ -60,15 +63,18 @@ const hashtypes: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * Accepted signature algorithms. A symmetric algorithm, or `none`, would accept tokens that anyone
- * can make from public data.
+ * Signature algorithms that are accepted. With a symmetric algorithm or `none`, anyone could create
+ * tokens from public data.
  */
 const algorithms: ReadonlySet<string> = new Set([
   ...['RS256', 'RS384', 'RS512', 'PS256', 'PS384', 'PS512'],
   ...['ES256', 'ES384', 'ES512', 'EdDSA', 'Ed25519'],
 ]);
 
-/** Reads the settings of a back end under `external_auth`. The values may have any type. */
+/**
+ * Reads the settings of a back end under `external_auth`. Accepts values of any type, and reports
+ * wrong ones.
+ */
 export function readBackend(name: string, config: ReadConfig): ReadBackend {
   const options = optionsOf(config.externalAuth[name]);
   const read = Object.hasOwn(readers, name) ? readers[name] : undefined;
@@ -198,8 +204,8 @@ function readJwt(options: Options): ReadBackend {
 }
 
 /**
- * Whether the parentheses of a filter are paired. Parentheses in values are written as `\\28` and
- * `\\29`.
+ * Whether the parentheses of an LDAP filter are paired. Values contain parentheses in the form
+ * `\\28` and `\\29`.
  */
 function isBalanced(filter: string): boolean {
   let depth = 0;
@@ -211,7 +217,7 @@ function isBalanced(filter: string): boolean {
 }
 
 /**
- * Whether keys can be fetched from this address safely: over https, or over http from this machine.
+ * Whether keys can be fetched safely from this address: over https, or over http from this host.
  */
 function isSafeUrl(text: string): boolean {
   const url = URL.canParse(text) ? new URL(text) : undefined;

@@ -9,13 +9,16 @@ import {
 import { absolutePath, custom, list, mapOf, parseValue, text, textList } from './schema.ts';
 import { entriesOf } from './settings.ts';
 
-/** Map of environments to absolute paths. An environment without a value has no paths. */
+/**
+ * Schema of `file_roots` and `pillar_roots`: a map of environments to absolute paths. An
+ * environment without a value has no paths.
+ */
 export const fileRoots = mapOf(list(absolutePath(), { expected: 'a list of absolute paths' }), {
   expected: 'a map of environments to lists of absolute paths',
   takesNull: true,
 });
 
-/** Regular expressions in Python's syntax. */
+/** Schema of a list of regular expressions in Python's syntax. */
 export const patternList = list(
   text({
     expected: 'a valid regular expression',
@@ -36,13 +39,13 @@ function isPattern(pattern: string): boolean {
   }
 }
 
-/** Map of any values that a file can contain. */
+/** Schema of a map with any values. */
 export const plainMap = custom<WireMap>(
   { expected: 'a map', accept: readPlainMap },
   { type: 'object' },
 );
 
-/** The `bridge` section. The bridge validates it with its own schemas. */
+/** Schema of the section `bridge`. The bridge validates the section with its own schemas. */
 export const bridgeMap = custom<Readonly<Record<string, unknown>>>(
   { expected: 'a map', accept: readPlainMap },
   { type: 'object' },
@@ -64,7 +67,7 @@ function plain(value: unknown): WireValue {
     : Object.fromEntries(entries.map(([key, inner]) => [key, plain(inner)]));
 }
 
-/** True, false, or names of state modules. */
+/** Schema of an option that is true, false, or a list of state modules. */
 export const flagOrNames = custom<boolean | readonly string[]>(
   {
     expected: 'true, false, or a list of names',
@@ -78,7 +81,10 @@ export const flagOrNames = custom<boolean | readonly string[]>(
   { type: ['boolean', 'array'] },
 );
 
-/** Map of names to compound expressions, each a text or a list of words. */
+/**
+ * Schema of nodegroups: a map of names to compound expressions. An expression is a text or a list
+ * of words.
+ */
 export const nodegroups = mapOf(
   custom<Nodegroups[string]>(
     { expected: 'an expression as text or as a list of words', accept: definitionOf },

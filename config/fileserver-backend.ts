@@ -14,7 +14,10 @@ const served: ReadonlyMap<string, BackendName> = new Map([
   ['gitfs', 'gitfs'],
 ]);
 
-/** File backends in the order of look-up. Unsupported ones are skipped with a warning. */
+/**
+ * Schema of the file backends, in the order in which files are looked up. Unsupported backends are
+ * skipped with a warning.
+ */
 export const fileserverBackends = custom<readonly BackendName[]>(
   {
     expected: 'a list of file backends: roots, gitfs',
@@ -27,8 +30,8 @@ export const fileserverBackends = custom<readonly BackendName[]>(
 );
 
 /**
- * Returns a warning for each unsupported backend, and one if repositories are configured without a
- * backend that serves them.
+ * Returns a warning for each unsupported backend. If git repositories are configured but the git
+ * backend is not enabled, returns a warning about that too.
  */
 export function warnOfFileBackends(settings: Settings): ConfigWarning[] {
   const setting = settings.get('fileserver_backend');

@@ -1,5 +1,6 @@
 /**
- * Salt's options of git repositories, `gitfs_*` and `git_pillar_*`, and our options under `git`.
+ * Salt's options of git repositories, `gitfs_*` and `git_pillar_*`, and the options under
+ * `saltbridge: git:`.
  */
 
 import type { Static, TSchema, TUnsafe } from 'typebox';
@@ -64,16 +65,19 @@ export interface GitSaltenv {
 
 /** An item of `gitfs_remotes` or of `ext_pillar: git`. */
 export interface GitRemote {
-  /** Identifier as written in the configuration. For pillar it begins with the branch. */
+  /**
+   * Identifier of the remote, as written in the configuration. For pillar, it begins with the
+   * branch.
+   */
   readonly id: string;
   readonly parameters: GitParameters;
-  /** `saltenv`: settings of single environments. */
+  /** `saltenv`: settings for certain environments. */
   readonly saltenv: readonly GitSaltenv[];
 }
 
 export type GitRefType = 'branch' | 'tag' | 'sha';
 
-/** Returns the schema of a list, which may also be written as text with commas, as in Salt. */
+/** Returns the schema of a list. As in Salt, the list may also be a text with commas. */
 function commaList<S extends TSchema>(item: S, expected: string): TUnsafe<readonly Static<S>[]> {
   const items = list(item, { expected });
   return custom<readonly Static<S>[]>(
@@ -96,13 +100,16 @@ const refTypes = commaList(refType, 'a list, each one of branch, tag, sha');
 
 const refspecForm = /^\+?refs\/[^:\s]+:refs\/(?:remotes\/[^/:\s]+|tags)\/[^:\s]+$/;
 
-/** Refspecs that git cannot mistake for an option. */
+/** Schema of refspecs. git must not mistake one for an option. */
 const refspecs = commaList(
   textWhere((it) => refspecForm.test(it), 'a refspec: +refs/heads/*:refs/remotes/origin/*'),
   'a list of refspecs: +refs/heads/*:refs/remotes/origin/*',
 );
 
-/** Name of a branch or tag, a commit, or a directory. Must not begin with `-`. */
+/**
+ * Schema of the name of a branch, tag, commit or directory. It must not begin with `-`, so that git
+ * does not mistake it for an option.
+ */
 const safeText = anyText({
   expected: 'text that does not begin with -',
   accept: (value) => {
@@ -118,8 +125,8 @@ const saltenvSection = section({
 });
 
 /**
- * Environments as a map, or as in Salt a list of maps with one name each. The settings of each may
- * also be such a list.
+ * Schema of settings by environment: a map or, as in Salt, a list of maps with one name each. The
+ * settings of an environment may also be such a list.
  */
 const saltenvs = custom<readonly GitSaltenv[]>(
   {
@@ -140,7 +147,7 @@ const saltenvs = custom<readonly GitSaltenv[]>(
   { type: ['array', 'object'] },
 );
 
-/** Returns all problems of one environment, each with its own place. */
+/** Returns all problems of an environment's settings, each with its own location. */
 function explainSaltenv(env: Setting): readonly ConfigError[] {
   const parameters = parametersIn(env);
   if (parameters === undefined) {
@@ -149,7 +156,7 @@ function explainSaltenv(env: Setting): readonly ConfigError[] {
   return refusals(saltenvSection, { ...env, value: new Map(parameters) });
 }
 
-/** Returns the pairs of a value that a program passes in parsed form. */
+/** Returns the pairs of a value that a program passes in the form of parsed options. */
 function ofProgram(value: unknown): [string, unknown][] | undefined {
   if (!Array.isArray(value)) return undefined;
   const read = value.map((item): [string, unknown] | undefined => {
@@ -159,7 +166,7 @@ function ofProgram(value: unknown): [string, unknown][] | undefined {
   return read.every((item) => item !== undefined) ? read : undefined;
 }
 
-/** Returns the pairs of a map or of a list of maps, like Salt's `repack_dictlist`. */
+/** Returns the pairs of a map, or of a list of maps, like Salt's `repack_dictlist`. */
 function repack(value: unknown): [string, unknown][] | undefined {
   const plain = toPlain(value);
   if (!Array.isArray(plain)) return entriesOf(plain);
@@ -170,7 +177,7 @@ function repack(value: unknown): [string, unknown][] | undefined {
 
 const interval = integer(1, 1_000_000_000, { unit: 'seconds' });
 
-/** Parameters that all remotes share, by their names in Salt. */
+/** Parameters that are valid for all remotes, by their names in Salt. */
 const shared = {
   ...{ name: text(), user: anyText(), password: anyText(), privkey: anyText(), pubkey: anyText() },
   ...{ insecure_auth: flag(), ssl_verify: flag(), refspecs, base: safeText, root: anyText() },
@@ -199,7 +206,7 @@ type Known = Readonly<Record<string, TUnsafe<GitParameters[string]>>>;
 
 /**
  * Returns the schema of a list of remotes.
- * @param known - accepted parameters of a remote
+ * @param known - parameters that a remote may have
  */
 function remotesKind(known: Known): TUnsafe<readonly GitRemote[]> {
   return custom<readonly GitRemote[]>(
@@ -217,19 +224,19 @@ function remotesKind(known: Known): TUnsafe<readonly GitRemote[]> {
   );
 }
 
-/** Returns the items of a setting, each with its place. */
+/** Returns the items of a list of remotes, each with its location. */
 export function remotesIn(setting: Setting): readonly Setting[] {
   return Array.isArray(setting.value) ? itemsOf(setting) : [setting];
 }
 
 /**
- * Returns all problems of an item, each with its own place. The place never contains the address,
- * which may hold a password.
+ * Returns all problems of a remote, each with its own location. A location never contains the
+ * remote's address, which may contain a password.
  */
 function explainRemote(item: Setting, known: Known): readonly ConfigError[] {
   if (readRemote(toPlain(item.value), known) !== undefined) return [];
   const [remote, ...members] = settingsOf(item);
-  // A program passes remotes in parsed form.
+  // A program passes remotes in the form of parsed options.
   const isOfProgram = remote?.[0] === 'id' && typeof remote[1].value === 'string';
   const read = isOfProgram
     ? members.flatMap(([name, member]) => (name === 'parameters' ? settingsOf(member) : []))
@@ -261,18 +268,18 @@ function explainRemote(item: Setting, known: Known): readonly ConfigError[] {
   return problems.length > 0 ? problems : [refusal];
 }
 
-/** Returns the pairs that {@link repack} returns, with places. */
+/** Returns the pairs that {@link repack} returns, with their locations. */
 function parametersIn(setting: Setting): readonly (readonly [string, Setting])[] | undefined {
   if (repack(setting.value) === undefined) return undefined;
   const maps = remotesIn(setting);
-  // Entries without a value are rejected as well.
+  // Include entries without a value, because they are rejected too.
   return maps.flatMap((map) => (isSettings(map.value) ? [...map.value] : settingsOf(map)));
 }
 
 function readRemote(item: unknown, known: Known): GitRemote | undefined {
   if (typeof item === 'string') return withId(item, {}, []);
   const [[id, given] = ['', undefined], ...others] = entriesOf(item) ?? [];
-  // A program passes values in parsed form.
+  // A program passes values in the form of parsed options.
   if (id === 'id' && typeof given === 'string') {
     const rest = new Map(others);
     const saltenv = parseValue(saltenvs, rest.get('saltenv') ?? []);
@@ -509,7 +516,7 @@ export type GitOptions = ValuesOf<typeof gitOptions>;
 
 const protocol = oneOf(['https', 'http', 'ssh', 'git', 'file', 'ext']);
 
-/** `saltbridge: git:`. */
+/** Options under `saltbridge: git:`. */
 export const gitLimits = section(
   {
     program: text({ default: 'git', description: 'Name or path of the git program.' }),

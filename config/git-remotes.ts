@@ -1,6 +1,6 @@
 /**
- * Remotes of git repositories: each with the common options as defaults, checked against the
- * permitted protocols.
+ * Remotes of git repositories. Common options are the defaults of each remote. Addresses are
+ * checked against the permitted protocols.
  */
 
 import { ConfigError, type OptionOrigin } from './config-error.ts';
@@ -31,7 +31,7 @@ export interface GitfsRemote {
   readonly disableSaltenvMapping: boolean;
   readonly saltenvWhitelist: readonly string[];
   readonly saltenvBlacklist: readonly string[];
-  /** Settings of environments. Those of the remote take precedence over the common ones. */
+  /** Settings of environments. Settings of the remote take precedence over common ones. */
   readonly saltenv: ReadonlyMap<string, GitSaltenv>;
 }
 
@@ -41,9 +41,9 @@ export interface GitPillarRemote {
   readonly access: GitAccess;
   /** Branch to read. `__env__` selects the branch of the requested environment. */
   readonly branch: string;
-  /** Environment of the pillar. `__env__` is the requested one. */
+  /** Environment in which the pillar is used. `__env__` is the requested environment. */
   readonly env: string;
-  /** Branch of the environment `base` if `branch` is `__env__`. */
+  /** Branch for the environment `base`, if `branch` is `__env__`. */
   readonly base: string;
   readonly root: string;
   readonly mountpoint: string;
@@ -166,7 +166,7 @@ function gitProtocol(url: string): string {
   return isShort ? 'ssh' : 'file';
 }
 
-/** Returns an error for each remote that must not be fetched. */
+/** Returns an error for each remote that the master must not fetch. */
 export function gitRemoteProblems(
   config: MasterConfig,
   settings: Settings,

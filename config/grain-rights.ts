@@ -21,7 +21,7 @@ export function warnOfGrainRights(config: MasterConfig, settings: Settings): Con
       const request = { tgt: target, tgtType: 'compound' };
       return compileRightTarget(request, config.nodegroups).restsOnGrains;
     } catch {
-      // Another check reports unreadable expressions.
+      // The check of the rights reports expressions that cannot be read.
       return false;
     }
   };
@@ -40,7 +40,7 @@ export function warnOfGrainRights(config: MasterConfig, settings: Settings): Con
     });
 }
 
-/** Target that a right is limited to, with the path of keys to it. */
+/** Target to which a right is limited, with the path of keys to it. */
 interface RightTarget {
   readonly path: readonly string[];
   readonly target: string;

@@ -1,4 +1,7 @@
-/** `rest_cherrypy:` and `saltbridge: api:`, Salt's HTTP API [salt/netapi/rest_cherrypy/app.py]. */
+/**
+ * Options under `rest_cherrypy:` and `saltbridge: api:`. They configure Salt's HTTP API
+ * [salt/netapi/rest_cherrypy/app.py].
+ */
 
 import type { Static } from 'typebox';
 import { addressSet } from '#runtime';
@@ -25,7 +28,7 @@ import {
 } from './schema.ts';
 import { settingsOf } from './settings.ts';
 
-/** Host name without a port, or `*`. */
+/** Schema of a host name without a port, or `*`. */
 const hostName = custom<string>(
   {
     expected: 'a host name without a port, or *',
@@ -63,8 +66,8 @@ function isAddress(value: string): boolean {
 /** `api_acl`: client addresses from which users may log in [app.py, salt_api_acl_tool]. */
 export interface ApiAcl {
   /**
-   * Addresses and networks by user; `*` is any address. The user `*` stands for all users that are
-   * not listed. Without it, users that are not listed cannot log in.
+   * Addresses and networks by user. `*` is any address. The entry of the user `*` applies to all
+   * users without an entry of their own. Without this entry, those users cannot log in.
    */
   readonly users: Readonly<Record<string, readonly string[]>>;
 }
@@ -78,7 +81,7 @@ const apiAcl = custom<ApiAcl>(
       'Client addresses from which users may log in. Default: every address for every user.',
     accept: (value) => {
       const users = parseValue(section({ users: usersOfAcl }), value)?.users;
-      // Names come from a file, so a null prototype prevents them from reading the object prototype.
+      // Create the map without a prototype, because a file may contain names such as `constructor`.
       return users === undefined || Object.keys(users).length === 0
         ? undefined
         : { users: Object.assign(Object.create(null), users) };
@@ -133,7 +136,7 @@ const members = {
   rootPrefix: optional(urlPath('Prefix of all paths.')),
   static: optional(text({ description: 'Directory of public files.' })),
   staticPath: optional(urlPath('Path of these files. Default: `/static`.')),
-  app: optional(text({ description: 'Page for browsers.' })),
+  app: optional(text({ description: 'HTML file of a page for browsers.' })),
   appPath: optional(urlPath('Path of this page. Default: `/app`.')),
   favicon: optional(text({ description: 'File of the icon.' })),
   webhookUrl: optional(urlPath('Path of hooks. Default: `/hook`.')),
@@ -152,17 +155,19 @@ const members = {
   maxRequestBodySize: optional(
     integer(1024, 100_000_000, {
       ...body,
-      description: 'Size of the body of a request with a token. Default: 16 MiB.',
+      description: 'Maximum size of the body of a request with a token. Default: 16 MiB.',
     }),
   ),
   maxUnauthenticatedBodySize: optional(
     integer(1024, 100_000_000, {
       ...body,
-      description: 'Size of the body of any other request. Default: 1 MiB.',
+      description: 'Maximum size of the body of any other request. Default: 1 MiB.',
     }),
   ),
   maxRequestBodyValues: optional(
-    integer(100, 10_000_000, { description: 'Number of values in a body. Default: 100,000.' }),
+    integer(100, 10_000_000, {
+      description: 'Maximum number of values in a body. Default: 100,000.',
+    }),
   ),
   corsOrigin: optional(
     textList({ description: 'Origins whose pages may read responses. Default: none.' }),
@@ -175,43 +180,46 @@ const members = {
     }),
   ),
   streams: optional(
-    integer(1, 100_000, { description: 'Event streams at a time. Default: 1,000.' }),
+    integer(1, 100_000, { description: 'Maximum number of event streams. Default: 1,000.' }),
   ),
   streamsPerToken: optional(
-    integer(1, 100_000, { description: 'Event streams of one session at a time. Default: 64.' }),
+    integer(1, 100_000, {
+      description: 'Maximum number of event streams of one session. Default: 64.',
+    }),
   ),
   streamBytes: optional(
     bytes(1_048_576, 1e12, {
       description:
-        'Size of the events that wait for readers. An event that waits for several readers counts once. The slowest readers are disconnected first. Default: 256 MiB.',
+        'Maximum size of the events that wait for readers. An event for several readers counts once. The slowest readers are disconnected first. Default: 256 MiB.',
     }),
   ),
   connections: optional(
     integer(1, 1_000_000, {
       description:
-        'Connections at a time, at most half of the files that the process may open. Default: 10,000.',
+        'Maximum number of connections, at most half of the files that the process may open. Default: 10,000.',
     }),
   ),
   connectionsPerAddress: optional(
     integer(1, 1_000_000, {
-      description: 'Connections from one address at a time. Default: half of `connections`.',
+      description:
+        'Maximum number of connections from one address. Default: half of `connections`.',
     }),
   ),
   bodyBytes: optional(
     bytes(1_048_576, 1e12, {
-      description: 'Size of the bodies of all requests in progress. Default: 128 MiB.',
+      description: 'Maximum size of the bodies of all requests in progress. Default: 128 MiB.',
     }),
   ),
   bodyBytesPerAddress: optional(
     bytes(1_048_576, 1e12, {
       description:
-        'Size of the bodies of all requests in progress from one address. Default: 32 MiB.',
+        'Maximum size of the bodies of all requests in progress from one address. Default: 32 MiB.',
     }),
   ),
   handshakesPerSecond: optional(
     integer(0, 1_000_000, {
       description:
-        'TLS handshakes in progress from one address. Four times as many are permitted from all addresses together. Further handshakes wait. 0: no limit. Default: 50.',
+        'TLS handshakes in a second from one address. All addresses together may start four times as many. Further handshakes are delayed. 0: no limit. Default: 50.',
     }),
   ),
   metrics: optional(
@@ -229,10 +237,10 @@ const members = {
   ),
 };
 
-/** The HTTP API. URL paths are used exactly as written. */
+/** Schema of the HTTP API's options. URL paths are used exactly as written. */
 export const httpApi = section(members, {
   expected: `a map with any of ${namesOf({ properties: members }).join(', ')}; a port requires ssl_crt and ssl_key, or disable_ssl: true`,
-  // Options of CherryPy itself and of log files have no effect on this server.
+  // Options of CherryPy and of its log files, which have no effect on this server.
   dropped: new Set([
     ...['debug', 'log_access_file', 'log_error_file', 'thread_pool', 'socket_queue_size'],
     ...['expire_responses', 'collect_stats'],
@@ -243,10 +251,10 @@ export const httpApi = section(members, {
 /** Options of the HTTP API. */
 export type HttpApiOptions = Static<typeof httpApi>;
 
-/** Requires an explicit `disable_ssl: true` for a port without TLS. */
+/** Rejects a port without TLS, unless `disable_ssl: true` is set. Returns the errors. */
 function checkTls({ origin, values, meant }: GivenSection): readonly ConfigError[] {
   if (!meant.has('port')) return [];
-  // A value that is not a boolean is reported as a mistake of its own.
+  // If the value is not a boolean, another check reports that.
   if (meant.has('disableSsl') && values.disableSsl !== false) return [];
   const missing = (['sslCrt', 'sslKey'] as const)
     .filter((member) => !meant.has(member))

@@ -1,4 +1,7 @@
-/** `saltbridge: http_query:`, services that the runner `http.query` may request. */
+/**
+ * Options under `saltbridge: http_query:`. They list the services to which the runner `http.query`
+ * may send requests.
+ */
 
 import type { Static } from 'typebox';
 import { parseAllowedEndpoints } from '#runtime';

@@ -4,12 +4,14 @@ import { type MasterConfig, optionSections } from './options.ts';
 
 /** Option that is set although the extension that reads it is not loaded. */
 export interface LeftOutOption {
-  /** Name in files. */
+  /** Name of the option in files. */
   readonly option: string;
   readonly extension: string;
 }
 
-/** Returns the options of extensions that are not loaded and that differ from their defaults. */
+/**
+ * Returns options whose extensions are not loaded, although the options differ from their defaults.
+ */
 export function leftOutOptions(
   config: MasterConfig,
   extensions: readonly string[],

@@ -1,4 +1,4 @@
-/** Every supported option, with its value and the place where it was set. */
+/** Lists every supported option with its value, and the location where it was set. */
 
 import type { OptionOrigin } from './config-error.ts';
 import { withoutCredentials } from './credentials.ts';
@@ -14,14 +14,17 @@ import { isSettings, type Settings, toPlain } from './settings.ts';
 export interface OptionInForce {
   /** Path of keys from the top of a file: `['saltbridge', 'limits', 'burst']`. */
   readonly key: readonly string[];
-  /** Value as written in a file, with resolved paths. Secrets are shown as `(hidden)`. */
+  /**
+   * Value as it is written in a file, with absolute paths. Secrets are replaced with `(hidden)`.
+   */
   readonly value: unknown;
-  /** Place where the option was set. Absent if the default applies. */
+  /** Location where the option was set. Absent if the option has its default. */
   readonly origin?: Pick<OptionOrigin, 'file' | 'line'>;
 }
 
 /**
- * Returns the options in the order of the tables: Salt's options, then those under `saltbridge:`.
+ * Returns all options, in the order of the option tables: Salt's options first, then those under
+ * `saltbridge:`.
  */
 export function listOptions({
   config,
@@ -33,7 +36,10 @@ export function listOptions({
   });
 }
 
-/** Returns the values of a table: the configuration itself or one of its groups. */
+/**
+ * Returns the values of the options in a table. They are members of the configuration or of one of
+ * its groups.
+ */
 export function valuesOf(options: OptionTable, config: MasterConfig): object {
   if (options === loginOptions) return config.eauth;
   if (options === limitOptions) return config.limits;
@@ -55,7 +61,7 @@ function rowsOf(
   return Object.entries(options).map(([member, { name, base }]) => {
     const setting = settings.get(name);
     const isSet = setting !== undefined && setting.value !== null;
-    // Paths are shown as resolved, below `root_dir`.
+    // Show paths as absolute paths below `root_dir`.
     const isWritten = isSet && base !== 'root_dir';
     const value = isWritten ? toPlain(setting.value) : toFileNames(found.get(member));
     const { file, line } = setting?.origin ?? { file: '', line: 0 };
@@ -67,7 +73,7 @@ function rowsOf(
   });
 }
 
-/** Converts the member names in a default value to their names in files. */
+/** Converts the names of members in a default value to the names in files. */
 function toFileNames(value: unknown): unknown {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) return value;
   return Object.fromEntries(
@@ -87,7 +93,7 @@ function hideSecrets(name: string, value: unknown): unknown {
   if (Array.isArray(value)) return value.map((item) => hideSecrets('', item));
   if (typeof value !== 'object') return value;
   return Object.fromEntries(
-    // A key may be the address of a repository.
+    // A key may be the address of a repository, which can contain a password.
     Object.entries(value).map(([inner, item]) => [
       withoutCredentials(inner, hidden),
       hideSecrets(inner, item),

@@ -1,4 +1,4 @@
-/** Configuration of a running master. A reload changes some of the options. */
+/** Configuration of a running master. A reload replaces some of the options. */
 
 import { isDeepStrictEqual } from 'node:util';
 import { loginOptions } from './login-options.ts';
@@ -15,7 +15,7 @@ type ReloadableOption =
   | 'eauth';
 type ReloadableLimit = ReloadableOf<typeof limitOptions>;
 
-/** Options that a reload changes: those whose rows have `reload`. */
+/** Names of the options that a reload replaces. Their rows have the property `reload`. */
 export const reloadableOptions: readonly ReloadableOption[] = [
   ...reloadableIn(saltOptions),
   ...reloadableIn(rightsOptions),
@@ -24,7 +24,7 @@ export const reloadableOptions: readonly ReloadableOption[] = [
   'eauth',
 ];
 
-/** Limits that a reload changes. */
+/** Names of the limits that a reload replaces. */
 export const reloadableLimits: readonly ReloadableLimit[] = reloadableIn(limitOptions);
 
 function reloadableIn<Table extends OptionTable>(table: Table): ReloadableOf<Table>[] {
@@ -38,7 +38,8 @@ export type ReloadableConfig = Pick<MasterConfig, ReloadableOption> & {
 };
 
 /**
- * Part of the configuration that never changes after the start. Code may destructure and store it.
+ * Part of the configuration that does not change while the master runs. Code may store these
+ * values.
  */
 export type FixedConfig = Omit<MasterConfig, ReloadableOption | 'limits'> & {
   readonly limits: Omit<Limits, ReloadableLimit>;
@@ -52,20 +53,20 @@ export interface ConfigChanges {
   readonly needRestart: readonly string[];
 }
 
-/** Callback that applies a new configuration. */
+/** Listener that applies a new configuration. */
 export type ConfigListener = (current: ReloadableConfig) => void | Promise<void>;
 
 /**
- * Prepares what depends on a new configuration before any of it takes effect.
+ * Prepares the state that depends on a new configuration, before the configuration takes effect.
  * @returns a function that puts the prepared state into effect
  * @throws the reason why the whole new configuration is rejected
  */
 export type ConfigPreparation = (next: MasterConfig) => () => void;
 
 /**
- * The configuration of a master. {@link LiveConfig.fixed} contains only options that a reload does
- * not change. To use the others, read {@link LiveConfig.current} each time, or update derived state
- * in {@link LiveConfig.onChange}.
+ * Configuration of a master. {@link LiveConfig.fixed} has only options that a reload does not
+ * change. Read the other options from {@link LiveConfig.current} each time, or update derived state
+ * in a listener of {@link LiveConfig.onChange}.
  */
 export class LiveConfig {
   readonly fixed: FixedConfig;
@@ -83,39 +84,42 @@ export class LiveConfig {
     this.fixed = fixedOf(config);
   }
 
-  /** The current reloadable options: a frozen object that the next reload replaces. */
+  /**
+   * Current values of the reloadable options. The object is frozen, and the next reload replaces
+   * it.
+   */
   get current(): ReloadableConfig {
     return this.#current;
   }
 
   /**
-   * All current options, for state that depends on the whole configuration. A reload replaces the
-   * object, like {@link current}.
+   * Current values of all options, for state that depends on the whole configuration. The next
+   * reload replaces the object.
    */
   get all(): MasterConfig {
     return this.#all;
   }
 
   /**
-   * Registers a listener for changes. A reload calls the listeners in the order of registration and
-   * waits for each.
+   * Registers a listener for changes. A reload calls the listeners in the order of their
+   * registration, and waits for each one.
    */
   onChange(listener: ConfigListener): void {
     this.#listeners.push(listener);
   }
 
   /**
-   * Registers a preparation, which can reject a change. Preparations run in the order of
-   * registration.
+   * Registers a preparation, which can reject a new configuration. A reload runs the preparations
+   * in the order of their registration.
    */
   beforeChange(preparation: ConfigPreparation): void {
     this.#preparations.push(preparation);
   }
 
   /**
-   * Applies the reloadable options of a new configuration and leaves the others unchanged. Resolves
-   * after every listener has finished.
-   * @throws the error of a preparation; nothing has changed then
+   * Applies the reloadable options of a new configuration. The other options do not change.
+   * Resolves after every listener has finished.
+   * @throws the error of a preparation; in this case, nothing has changed
    */
   async replace(next: MasterConfig): Promise<ConfigChanges> {
     const before = this.#all;
@@ -138,15 +142,15 @@ export class LiveConfig {
 type BridgeSection = MasterConfig['bridge'];
 
 /**
- * Returns the bridge section with new `handles: endpoints:`, the only part that a running master
- * applies.
+ * Returns the current bridge section with the new `handles: endpoints:`. This is the only part of
+ * the section that a reload applies.
  */
 function withEndpoints(before: BridgeSection, next: BridgeSection): BridgeSection {
   const [old, handles] = [membersOf(before?.handles), membersOf(next?.handles)];
-  // The bridge can only be added or removed by a restart.
+  // The bridge can be added or removed only by a restart.
   if (before === null || next === null || isDeepStrictEqual(old.endpoints, handles.endpoints))
     return before;
-  // Preserve the prototypes, because the comparison takes them into account.
+  // Preserve the prototypes, because `isDeepStrictEqual` compares them too.
   const merged = Object.assign(Object.create(Object.getPrototypeOf(handles)), old);
   delete merged.endpoints;
   if (handles.endpoints !== undefined) merged.endpoints = handles.endpoints;
@@ -182,9 +186,7 @@ function omit<T extends object, Name extends keyof T>(
   return rest;
 }
 
-/**
- * Options whose members are compared one by one, or that do not have a name of their own in files.
- */
+/** Options that are compared member by member, or that have no single name in files. */
 const grouped = ['limits', 'acl', 'eauth', 'saltgui', 'sdb'] as const;
 
 /** Returns the names in files of the options whose values differ. */

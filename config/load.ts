@@ -21,11 +21,11 @@ import { warnOfRights } from './user-rights.ts';
 export interface LoadedConfig {
   readonly config: MasterConfig;
   readonly warnings: readonly ConfigWarning[];
-  /** Every file that was read, in reading order. */
+  /** Files that were read, in the order of reading. */
   readonly files: readonly string[];
 }
 
-/** Options of programs other than Salt that read the master's file. */
+/** Options that programs other than Salt read from the master's configuration file. */
 const ofOtherPrograms = /^saltgui_/;
 
 const servedNames: ReadonlySet<string> = new Set([
@@ -39,15 +39,18 @@ const servedNames: ReadonlySet<string> = new Set([
 
 const ownNames: ReadonlySet<string> = new Set([...namesIn(ownOptions), 'limits', 'acl']);
 
-/** A configuration as read, with all its mistakes. */
+/** Configuration as read from files, with all mistakes. */
 export interface CheckedConfig extends LoadedConfig {
-  /** Every top-level option of a file, as written. */
+  /** Top-level options of the files, as written. */
   readonly settings: Settings;
-  /** Mistakes that prevent a start. For each of them, `config` contains the default. */
+  /** Mistakes that prevent a start. `config` has the default of each invalid option. */
   readonly problems: readonly ConfigError[];
 }
 
-/** Reads the same files as {@link loadMasterConfig} and reports all mistakes and warnings. */
+/**
+ * Reads the same files as {@link loadMasterConfig}. Returns all mistakes and warnings instead of
+ * throwing.
+ */
 export async function checkMasterConfig(directory: string): Promise<CheckedConfig> {
   const { warnings, ...read } = await readConfigDirectory(directory);
   const { config, settings } = read;
@@ -70,8 +73,8 @@ export async function checkMasterConfig(directory: string): Promise<CheckedConfi
 
 /**
  * Reads Salt's master configuration from a directory such as `/etc/salt`: the file `master` and the
- * files it includes. A missing main file, unsupported options of Salt and unknown options cause
- * warnings. Everything under `saltbridge:` is validated.
+ * files that it includes. A missing main file, unsupported options of Salt and unknown options only
+ * cause warnings. Everything under `saltbridge:` is validated.
  * @throws ConfigError with all mistakes, see {@link configErrors}
  */
 export async function loadMasterConfig(directory: string): Promise<LoadedConfig> {
@@ -111,7 +114,10 @@ function warnOfUnserved(settings: Settings): ConfigWarning[] {
   });
 }
 
-/** Returns a warning for each unsupported value of a supported option. */
+/**
+ * Returns a warning for each value that this master does not support, although it supports the
+ * option.
+ */
 function warnOfValues(
   { cluster, jobCache, logFile }: MasterConfig,
   settings: Settings,
@@ -132,7 +138,7 @@ function warnOfValues(
   return warnings;
 }
 
-/** Returns a warning if `cp.push` accepts a file that is larger than the space of its minion. */
+/** Returns a warning if the maximum size of a file of `cp.push` exceeds the space of a minion. */
 function warnOfPushedFiles(
   { acl, confFile, fileRecv, fileRecvMaxSize, limits }: MasterConfig,
   settings: Settings,

@@ -1,4 +1,4 @@
-/** Salt's values of `log_level`, starting with the most verbose. */
+/** Values of Salt's option `log_level`, the most verbose first. */
 export const logLevels = [
   'all',
   'garbage',
@@ -12,5 +12,5 @@ export const logLevels = [
   'quiet',
 ] as const;
 
-/** A value of Salt's `log_level`. */
+/** Value of Salt's option `log_level`. */
 export type LogLevel = (typeof logLevels)[number];

@@ -1,4 +1,4 @@
-/** Salt's options of log-ins and tokens, at the top level of a file. */
+/** Salt's options for log-ins and tokens. They are at the top level of a file. */
 
 import { option } from './option.ts';
 import {
@@ -16,8 +16,8 @@ import {
 import { settingsOf, toPlain } from './settings.ts';
 
 /**
- * Users who may choose the lifetime of a token: all (true), none (false), or the listed users of
- * each eauth.
+ * Users who may choose the lifetime of their token: all users (true), no user (false), or the
+ * listed users of each eauth back end.
  */
 export type ExpireOverride = boolean | Readonly<Record<string, readonly string[]>>;
 
@@ -35,7 +35,7 @@ const expireOverride = custom<ExpireOverride>({
   explain: (setting) => settingsOf(setting).flatMap(([, users]) => refusals(textList(), users)),
 });
 
-/** Secret text. A number is rejected, because it is probably a text without quotes. */
+/** Schema of a secret. A number is rejected, because it is probably a text without quotes. */
 const secretText = passphrase({
   accept: (value) => {
     const secret = typeof value === 'number' ? String(value) : value;
@@ -45,7 +45,7 @@ const secretText = passphrase({
 
 const serviceName = textWhere((name) => /^\w[\w.-]*$/.test(name), 'the name of a PAM service');
 
-/** Port. Text is accepted too, because Salt's documentation writes it as text. */
+/** Schema of a port. A text is accepted too, because Salt's documentation writes it as a text. */
 const port = integer(1, 65_535, {
   accept: (value) => (typeof value === 'string' ? Number(value) : value),
 });
@@ -54,7 +54,7 @@ const emptyText = anyText({ accept: (value) => (value === false ? '' : value) })
 
 const reload = 'the next log-in';
 
-/** Rows of these options. Their values are in `eauth` of the configuration. */
+/** Table of these options. Their values are in the member `eauth` of the configuration. */
 export const loginOptions = {
   tokenExpire: option(
     'token_expire',
@@ -74,14 +74,14 @@ export const loginOptions = {
     'keep_acl_in_token',
     flag(),
     false,
-    'Whether a token retains the rights of the time when it was issued.',
+    'Whether a token keeps the rights that its user had at the log-in.',
     { reload },
   ),
   sudoAcl: option(
     'sudo_acl',
     flag(),
     false,
-    'Whether users of sudo get the rights of `publisher_acl`, if it is set.',
+    'Whether `publisher_acl`, if set, limits users of sudo.',
     { reload: 'the next request' },
   ),
   sharedsecret: option(

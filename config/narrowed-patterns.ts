@@ -1,6 +1,7 @@
 /**
- * Detection of expressions in `peer`, `peer_run` and `mine_get` that permit less than in Salt. Salt
- * matches them against the beginning of a text (`re.match`), this master against the whole text.
+ * Detection of expressions in `peer`, `peer_run` and `mine_get` that permit less than in Salt. This
+ * master matches them against a whole text. Salt matches them against the beginning of a text
+ * (`re.match`).
  */
 
 import type { Grant, GrantSyntax } from '#acl';
@@ -9,10 +10,10 @@ import type { MasterConfig } from './options.ts';
 import { compilePermissions, type Permissions } from './permissions.ts';
 import { isSettings, type Setting, type Settings } from './settings.ts';
 
-/** Maximum number of expressions in one warning. */
+/** Maximum number of expressions that one warning lists. */
 const maxNamed = 5;
 
-/** Returns a warning for each id with narrowed grants, at its place. */
+/** Returns a warning for each minion id whose grants permit less than in Salt. */
 export function warnOfNarrowed(
   { peer, peerRun, mineGet }: Pick<MasterConfig, 'peer' | 'peerRun' | 'mineGet'>,
   settings: Settings,
@@ -35,7 +36,7 @@ function warnOfOption(
   if (typeof given?.value === 'boolean') return [warnOfFlag(name, given)];
   if (!isSettings(given?.value)) return [];
   return [...given.value].flatMap(([id, { origin }]): ConfigWarning[] => {
-    // The report continues after a rejected option.
+    // Continue after an invalid option, whose grants cannot be read.
     if (!Object.hasOwn(value, id)) return [];
     const grants = compilePermissions({ [id]: value[id] }, mapKey);
     const patterns = grants.flatMap(narrowedPatterns);
@@ -45,7 +46,10 @@ function warnOfOption(
   });
 }
 
-/** Returns a warning for a value that is not a map. Salt starts with it and permits nothing. */
+/**
+ * Returns a warning for a value that is not a map. Salt starts with such a value, and it permits
+ * nothing.
+ */
 function warnOfFlag(name: string, { origin, value }: Setting): ConfigWarning {
   const found = `${name}: found ${String(value)}, expected a map`;
   const message = `${placeOf(origin)}: ${found}; as in Salt, nothing is permitted`;
@@ -63,8 +67,8 @@ function describe(patterns: readonly string[]): string {
 }
 
 /**
- * Returns the expressions in a grant that Salt matches against a beginning and this master does
- * not, without duplicates.
+ * Returns the expressions in a grant, without duplicates, that match fewer texts on this master
+ * than in Salt.
  */
 function narrowedPatterns({ minion, functions }: Grant): string[] {
   const all = functions.flatMap(({ fun, conditions }) => [
@@ -75,14 +79,16 @@ function narrowedPatterns({ minion, functions }: Grant): string[] {
   return [...new Set(sources)].filter(isNarrowed);
 }
 
-/** Returns the expression that has Salt's meaning on this master. */
+/**
+ * Returns an expression that matches the same texts on this master as the given one does in Salt.
+ */
 function widened(pattern: string): string {
   return alternativesOf(pattern).length > 1 ? `(?:${pattern}).*` : `${pattern}.*`;
 }
 
 /**
- * Whether an expression may match only the beginning of a text. An expression whose alternatives
- * all end with `.*`, `$` or `\Z` is not narrowed. In doubt, it counts as narrowed.
+ * Whether an expression may match fewer texts on this master than in Salt. It does not if all its
+ * alternatives end with `.*`, `.+`, `$` or `\Z`. If this is uncertain, returns true.
  */
 export function isNarrowed(pattern: string): boolean {
   const alternatives = alternativesOf(pattern);
@@ -96,7 +102,7 @@ function endsOpenOrTight(alternative: string): boolean {
 }
 
 /**
- * Returns the content of the group at the end of the text, or `undefined` if the text does not end
+ * Returns the content of the group with which an expression ends, or `undefined` if it does not end
  * with a group.
  */
 function lastGroupOf(text: string): string | undefined {
@@ -113,9 +119,7 @@ function alternativesOf(pattern: string): string[] {
   return alternatives;
 }
 
-/**
- * Splits an expression into characters, escapes, bracketed classes, and groups with their content.
- */
+/** Splits an expression into pieces: characters, escapes, bracketed classes, and whole groups. */
 function piecesOf(pattern: string): string[] {
   const pieces: string[] = [];
   let open = '';

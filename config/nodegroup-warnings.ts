@@ -1,5 +1,5 @@
 /**
- * Detection of nodegroups that match no minion. The master starts with them, as Salt does, and jobs
+ * Detection of nodegroups that match no minion. As in Salt, the master starts with them, and jobs
  * that use them fail.
  */
 
@@ -8,7 +8,9 @@ import { type ConfigWarning, placeOf } from './config-error.ts';
 import type { MasterConfig } from './options.ts';
 import { originOfSetting, type Settings, settingsOf } from './settings.ts';
 
-/** Returns a warning for each nodegroup that contains itself or has an unreadable expression. */
+/**
+ * Returns a warning for each nodegroup that contains itself, or whose expression cannot be read.
+ */
 export function warnOfNodegroups(
   { nodegroups }: Pick<MasterConfig, 'nodegroups'>,
   settings: Settings,
@@ -34,7 +36,10 @@ function problemOf(name: string, nodegroups: MasterConfig['nodegroups']): string
   }
 }
 
-/** Accepts expressions that need a thread with a time limit, because targets may contain them. */
+/**
+ * Accepts any expression. Some are compiled only in a thread with a time limit, and targets may
+ * contain these too.
+ */
 function anyPattern(): () => boolean {
   return () => false;
 }

@@ -1,8 +1,14 @@
-/** Declaration of one option: its name, schema, default and documentation. */
+/**
+ * Declaration of an option: its name, schema, default and documentation. Option tables consist of
+ * such rows.
+ */
 
 import type { Static, TSchema } from 'typebox';
 
-/** Extension of the master that owns an option. Without one, the core reads the option. */
+/**
+ * Extension of the master that owns an option. Options without an extension belong to the core of
+ * the master.
+ */
 type OptionExtension =
   | 'bridge'
   | 'cluster'
@@ -17,34 +23,43 @@ type OptionExtension =
   | 'salt-api'
   | 'schedule';
 
-/** Optional properties of a row, besides name, schema, default and documentation. */
+/**
+ * Properties that a row of an option table may have, besides name, schema, default and
+ * documentation.
+ */
 export interface OptionDetails {
-  /** Time at which a running master applies a new value. Absent: after a restart. */
+  /**
+   * Point of time at which a running master applies a new value. Absent if the option requires a
+   * restart.
+   */
   readonly reload?: string;
   /**
-   * Directory that a relative path is relative to. Paths relative to `root_dir` are joined to it as
-   * in Salt. Paths relative to `configuration` remain as written.
+   * Base directory of a relative path. As in Salt, paths with the base `root_dir` are joined to
+   * that directory. Paths with the base `configuration` are stored as written.
    */
   readonly base?: 'root_dir' | 'sock_dir' | 'configuration';
-  /** Extension that reads the option. If it is not loaded, the option does not exist. */
+  /** Extension that reads the option. If the extension is not loaded, the option is unknown. */
   readonly extension?: OptionExtension;
-  /** Name in `createMaster`, or the alternative for programs. Default: the name of the member. */
+  /**
+   * Name of the option in `createMaster`, or an alternative for programs. Default: the name of the
+   * member.
+   */
   readonly program?: string | { readonly instead: string };
   /** Whether clients may not read the value. Default: false. */
   readonly isSecret?: boolean;
   /** Whether `pillar_opts` passes the value to minions. Default: false. */
   readonly isForMinions?: boolean;
-  /** Whether processes that share a master may have different values. Default: false. */
+  /** Whether the processes of a shared master may have different values. Default: false. */
   readonly isPerProcess?: boolean;
-  /** Difference for a site that migrates from a salt-master. Default: none. */
+  /** Note for a site that migrates from a salt-master. Default: none. */
   readonly migration?: string;
-  /** Description of the default, if it depends on the host. */
+  /** Description of the default, for defaults that depend on the host. */
   readonly defaultText?: string;
 }
 
-/** Required properties of every row. */
+/** Properties that every row of an option table has. */
 export interface NamedRow<T> {
-  /** Name in files, within its section. */
+  /** Name of the option in files, within its section. */
   readonly name: string;
   readonly schema: TSchema;
   readonly default: T;
@@ -52,18 +67,21 @@ export interface NamedRow<T> {
   readonly doc: string;
 }
 
-/** Declaration of one option. */
+/** Row of an option table: the declaration of one option. */
 export type OptionRow<T = unknown> = NamedRow<T> & OptionDetails;
 
-/** Options of one section of a file, by the names of the configuration's members. */
+/**
+ * Table of the options in one section of a file. Its keys are the names of members of the
+ * configuration.
+ */
 export type OptionTable = Readonly<Record<string, OptionRow>>;
 
-/** Values of a table. */
+/** Values of the options in a table. */
 export type ValuesOf<Table> = {
   readonly [Name in keyof Table]: Table[Name] extends NamedRow<infer T> ? T : never;
 };
 
-/** Members of a table that a reload changes. */
+/** Members of a table that a reload replaces. */
 export type ReloadableOf<Table> = {
   [Name in keyof Table]: Table[Name] extends { readonly reload: string } ? Name : never;
 }[keyof Table];

@@ -1,28 +1,68 @@
-/** Table of all options in docs/configuration.md. */
+/** Generates the table of all options in docs/configuration.md. */
 
 import type { TSchema } from 'typebox';
 import type { OptionRow } from './option.ts';
 import { optionSections } from './options.ts';
 import { expectedBy, fileNameOf, shapeOf } from './schema.ts';
 
-/** Heading of the generated part of the page, which extends to the end of the page. */
+/**
+ * Heading with which the generated part of the page begins. The generated part extends to the end
+ * of the page.
+ */
 export const optionsHeading = '## All options';
 
-const introduction = `The table is made from the option rows in \`config/\` by \`node scripts/options-doc.js\`. A new value of an option applies after a restart unless the last column says otherwise. Members of a section stand below it.
+const introduction =
+  'The tables are made from the option rows in `config/` by `node scripts/options-doc.js`. A new value of an option applies after a restart unless the last column names another time.';
 
-| option | value | default | meaning | a reload applies to |
+const tableHead = `| option | value | default | meaning | a reload applies to |
 | --- | --- | --- | --- | --- |
 `;
 
+/** Headings of the tables, by the name of the first option of each table. */
+const headings: ReadonlyMap<string, string> = new Map([
+  ['interface', 'Ports and transports'],
+  ['id', 'Identity, account and paths'],
+  ['keysize', 'Keys of the master'],
+  ['auto_accept', 'Acceptance of minions'],
+  ['minimum_auth_version', 'Protocol and signatures'],
+  ['zmq_filtering', 'Connections'],
+  ['timeout', 'Jobs, events and targets'],
+  ['file_roots', 'Pillar'],
+  ['file_ignore_glob', 'Sources of files'],
+  ['gitfs_remotes', 'Git repositories'],
+  ['fileserver_followsymlinks', 'File server'],
+  ['top_file_merging_strategy', 'States and templates'],
+  ['enforce_mine_cache', 'Mine, peers, reactor and schedule'],
+  ['rest_cherrypy', "Salt's HTTP API"],
+  ['log_level', 'Log'],
+  ['output', 'Output of commands'],
+  ['publisher_acl', 'Rights of users'],
+  ['token_expire', 'Tokens and log-ins'],
+  ['auth.pam.service', 'Authentication services'],
+  ['saltbridge:state_dir', 'Paths of saltbridge'],
+  ['saltbridge:api', 'HTTP API'],
+  ['saltbridge:event_ring', 'Event ring, audit log and event export'],
+  ['saltbridge:git', 'Limits of git and HTTP requests'],
+  ['saltbridge:bridge', 'Bridge'],
+  ['saltbridge:cluster', 'Cluster'],
+  ['saltbridge:minion_ids', 'Minions, restarts and confirmations'],
+  ['saltbridge:reactions', 'Reactions'],
+  ['saltbridge:relay', 'Relays'],
+  ['saltbridge:limits:requests_per_second', 'Limits'],
+  ['saltbridge:acl:signals', 'Policy'],
+]);
+
 /** Returns the generated part of docs/configuration.md. */
 export function optionsPage(): string {
-  const lines = optionSections.flatMap(({ above, options }) =>
-    Object.values(options).flatMap((row) => {
+  const parts = optionSections.flatMap(({ above, options }) =>
+    Object.values(options).map((row) => {
       const name = [...above, row.name].join(':');
-      return [lineOf(name, row), ...membersOf(name, row.schema)];
+      const heading = headings.get(name);
+      const head = heading === undefined ? '' : `\n### ${heading}\n\n${tableHead}`;
+      return `${head}${[lineOf(name, row), ...membersOf(name, row.schema)].join('\n')}\n`;
     }),
   );
-  return `${optionsHeading}\n\n${introduction}${lines.join('\n')}\n`;
+  return `${optionsHeading}\n\n${introduction}\n${parts.join('')}`;
 }
 
 function lineOf(name: string, { schema, doc, reload = '', migration, ...row }: OptionRow): string {
@@ -31,16 +71,23 @@ function lineOf(name: string, { schema, doc, reload = '', migration, ...row }: O
   return lineWith([`\`${name}\``, valueFormOf(schema), value, meaning, reload]);
 }
 
-/** Returns the members of a section that this page documents. */
+/** Returns the members of a section whose descriptions belong on this page. */
 function membersOf(name: string, schema: TSchema): string[] {
   const { properties = {} } = shapeOf(schema);
-  // Both names of the HTTP API share one description.
+  // `rest_cherrypy` and `api` are the same section, so it is described once.
   if (name === 'rest_cherrypy') return [];
   return Object.entries(properties).map(([member, its]) => {
-    const { description = '', default: value = null } = shapeOf(its);
+    const { default: value = null } = shapeOf(its);
     const place = `\`${name}:${fileNameOf(member, its)}\``;
-    return lineWith([place, valueFormOf(its), defaultIn(value), description, '']);
+    return lineWith([place, valueFormOf(its), defaultIn(value), descriptionOf(its), '']);
   });
+}
+
+/** Returns the description of a schema, or of its first alternative that has one. */
+function descriptionOf(schema: TSchema): string {
+  const { description, anyOf = [], inFiles } = shapeOf(schema);
+  const alternatives = inFiles === undefined ? anyOf : [...anyOf, inFiles];
+  return description ?? alternatives.map(descriptionOf).find((text) => text !== '') ?? '';
 }
 
 function lineWith(cells: readonly string[]): string {
@@ -54,7 +101,7 @@ function valueFormOf(schema: TSchema): string {
   return unit === undefined || expected.includes(unit) ? expected : `${expected} (${unit})`;
 }
 
-/** Returns a default as it is written in a file. */
+/** Returns a default in the form in which a file contains it. */
 function defaultIn(value: unknown): string {
   if (value === null || value === '') return '';
   const isSection = typeof value === 'object' && !Array.isArray(value);

@@ -1,4 +1,4 @@
-/** JSON Schema of configuration files, for editors. */
+/** Generates a JSON Schema of configuration files, which editors use. */
 
 import type { TSchema } from 'typebox';
 import { loginOptions } from './login-options.ts';
@@ -38,13 +38,13 @@ function propertiesOf(table: OptionTable): JsonSchema {
 }
 
 function propertyOf({ schema, doc, default: value, defaultText }: OptionRow): JsonSchema {
-  // A key without a value is an option that is not set.
+  // A key without a value is treated like an option that is not set.
   const form = { anyOf: [formInFiles(schema), { type: 'null' }], description: doc };
   const isShown = defaultText === undefined && value !== null && typeof value !== 'object';
   return isShown ? { ...form, default: value } : form;
 }
 
-/** Returns the form that a schema accepts in files. */
+/** Returns the JSON Schema of the values that a schema accepts in files. */
 function formInFiles(schema: TSchema): JsonSchema {
   const shape = shapeOf(schema);
   const { description, type, minimum, maximum, words } = shape;
@@ -61,7 +61,7 @@ function formInFiles(schema: TSchema): JsonSchema {
     return shape.takesOne === true ? { ...text, anyOf: [list, items] } : { ...text, ...list };
   }
   if (words !== undefined) return { ...text, enum: words };
-  // Where text is read leniently, an unquoted number is accepted as text.
+  // If an option accepts unquoted numbers as text, the schema for editors accepts them too.
   const isLenient = type === 'string' && shape.accept !== undefined;
   const types = isLenient ? ['string', 'number'] : type;
   return { ...text, type: types, const: shape.const, enum: shape.enum, minimum, maximum };

@@ -1,4 +1,4 @@
-/** The configuration of a master: the values of all options. */
+/** Configuration of a master: the values of all options. */
 
 import type { WireMap } from '#minion-protocol';
 import type { AuditOptions } from './audit-options.ts';
@@ -8,7 +8,7 @@ import { aclOptions, limitOptions, ownOptions } from './own-options.ts';
 import { rightsOptions, saltOptions } from './salt-options.ts';
 import type { SdbProfile } from './sdb-profiles.ts';
 
-/** Limits on the requests of one minion or one address. */
+/** Limits on the requests of a single minion or address. */
 export interface Limits extends ValuesOf<typeof limitOptions> {}
 
 /** Options of the policy. */
@@ -23,7 +23,7 @@ export type SaltOptions = ValuesOf<typeof saltOptions>;
 type TopOptions = SaltOptions & ValuesOf<typeof rightsOptions> & ValuesOf<typeof ownOptions>;
 
 /**
- * A complete, validated configuration. Paths are absolute. docs/configuration.md describes every
+ * Complete, validated configuration. Its paths are absolute. docs/configuration.md describes every
  * option.
  */
 export interface MasterConfig extends TopOptions {
@@ -34,18 +34,18 @@ export interface MasterConfig extends TopOptions {
   /** Options under `saltbridge:acl`. */
   readonly acl: AclOptions;
   /**
-   * Options named `saltgui_*`, and a few others that SaltGUI reads with `config.values`, as
-   * written.
+   * Options `saltgui_*` and a few others, as written. SaltGUI reads them with the wheel function
+   * `config.values`.
    */
   readonly saltgui: WireMap;
   /**
-   * Profiles of `sdb://` by name. In a file, each is a top-level option of that name whose value is
-   * a map with `driver`.
+   * Profiles of `sdb://` by name. In a file, a profile is a top-level option whose value is a map
+   * with `driver`.
    */
   readonly sdb: Readonly<Record<string, SdbProfile>>;
 }
 
-/** Options that a program may set. The others get their defaults. */
+/** Options that a program may pass. Omitted options get their defaults. */
 export interface MasterOptions extends Omit<MasterConfig, 'limits' | 'acl' | 'audit' | 'eauth'> {
   readonly audit: Partial<AuditOptions>;
   readonly eauth: Partial<EauthOptions>;
@@ -53,13 +53,13 @@ export interface MasterOptions extends Omit<MasterConfig, 'limits' | 'acl' | 'au
   readonly acl: Partial<AclOptions>;
 }
 
-/** A table of options with the path of keys to it in files. */
+/** Option table, with the path of keys that leads to its section in files. */
 export interface OptionSection {
   readonly above: readonly string[];
   readonly options: OptionTable;
 }
 
-/** All tables, in the order of reports. */
+/** All option tables, in the order of reports. */
 export const optionSections: readonly OptionSection[] = [
   { above: [], options: saltOptions },
   { above: [], options: rightsOptions },
@@ -69,7 +69,7 @@ export const optionSections: readonly OptionSection[] = [
   { above: ['saltbridge', 'acl'], options: aclOptions },
 ];
 
-/** Options that may differ between processes that share a master. */
+/** Names of the options that may differ between the processes of a shared master. */
 export const perProcessOptions: ReadonlySet<string> = new Set(
   optionSections.flatMap(({ options }) =>
     Object.keys(options).filter((name) => options[name]?.isPerProcess === true),
@@ -81,7 +81,7 @@ export function namesIn(table: OptionTable): string[] {
   return Object.values(table).map(({ name }) => name);
 }
 
-/** Returns the directory of the embedded store. */
+/** Returns the directory of the store within `state_dir`. */
 export function storeDirectory(stateDir: string): string {
   return `${stateDir}/store`;
 }

@@ -1,4 +1,4 @@
-/** Our own options, under `saltbridge:`. */
+/** Options under `saltbridge:`, which Salt does not have. */
 
 import { type AuditOptions, auditOptions } from './audit-options.ts';
 import { clusterOptions } from './cluster-options.ts';
@@ -53,7 +53,7 @@ export const ownOptions = {
     'event_ring',
     eventRing,
     null,
-    'Number of latest events to store for readers that reconnect.',
+    'Storage of the latest events for readers that reconnect.',
     { defaultText: '10,000 events and 32 MiB if the HTTP API is served, otherwise none' },
   ),
   audit: option(
@@ -73,7 +73,7 @@ export const ownOptions = {
     'export_bytes',
     bytes(65_536, 2 ** 40),
     256 * mebibyte,
-    'Events that may wait for an export.',
+    'Maximum size of the events that wait for an export.',
     { extension: 'export' },
   ),
   git: option(
@@ -188,43 +188,49 @@ export const ownOptions = {
   ),
 };
 
-/** Limits on the requests of one minion or one address, under `limits:`. */
+/** Options under `saltbridge: limits:`. They limit the requests of a single minion or address. */
 export const limitOptions = {
   requestsPerSecond: option(
     'requests_per_second',
     integer(0, many),
     50,
-    'Requests of a minion before they are delayed. 0: no limit.',
+    'Requests of a minion in a second. Further requests are delayed. 0: no limit.',
     { reload: nextRequest },
   ),
   eventsPerSecond: option(
     'events_per_second',
     integer(0, many),
     20,
-    'Events of a minion before they are dropped. 0: no limit.',
+    'Events of a minion in a second. Further events are dropped. 0: no limit.',
     { reload: 'the next event' },
   ),
-  burst: option('burst', integer(1, many), 200, 'Burst of requests, and of events.', {
-    reload: nextRequest,
-  }),
+  burst: option(
+    'burst',
+    integer(1, many),
+    200,
+    'Requests, and events, that a minion may send at once.',
+    {
+      reload: nextRequest,
+    },
+  ),
   requestBytes: option(
     'request_bytes',
     bytes(1024, megabytes100),
     16 * mebibyte,
-    'Size of a request.',
+    'Maximum size of a request.',
   ),
   returnBytes: option(
     'return_bytes',
     bytes(1024, megabytes100),
     16 * mebibyte,
-    'Size of a return that is stored completely.',
+    'Maximum size of a return that is stored completely.',
     { reload: 'the next return' },
   ),
   eventBytes: option(
     'event_bytes',
     bytes(1024, megabytes100),
     mebibyte,
-    'Size of an event of a minion.',
+    'Maximum size of an event of a minion.',
     { reload: 'the next event' },
   ),
   fileBytesPerSecond: option(
@@ -266,7 +272,7 @@ export const limitOptions = {
     'orchestration_states',
     integer(1, 100_000),
     2000,
-    'States of one orchestration.',
+    'Maximum number of states of one orchestration.',
     { extension: 'orchestration' },
   ),
   orchestrationSeconds: option(
@@ -280,53 +286,59 @@ export const limitOptions = {
     'grains_bytes',
     bytes(1024, megabytes100),
     mebibyte,
-    'Size of the grains of a minion.',
+    'Maximum size of the grains of a minion.',
   ),
   authsPerSecond: option(
     'auths_per_second',
     integer(0, many),
     20,
-    'Sign-ins of unknown or failing ids from one address. 0: no limit.',
+    'Sign-ins in a second of unknown or failing ids from one address. 0: no limit.',
     { reload: nextSignIn },
   ),
   mineBytes: option(
     'mine_bytes',
     bytes(1024, megabytes100),
     mebibyte,
-    'Size of the mine of a minion, including names.',
+    'Maximum size of the mine of a minion, including names.',
     { extension: 'mine' },
   ),
   mineValueBytes: option(
     'mine_value_bytes',
     bytes(1024, megabytes100),
     65_536,
-    'Size of the value of one function in the mine.',
+    'Maximum size of the value of one function in the mine.',
     { extension: 'mine' },
   ),
   mineReplyBytes: option(
     'mine_reply_bytes',
     bytes(1024, megabytes100),
     16 * mebibyte,
-    'Size of the mine data that one request may read.',
+    'Maximum size of the mine data that one request may read.',
     { extension: 'mine' },
   ),
   pendingKeys: option(
     'pending_keys',
     integer(0, many),
     500,
-    'Keys that wait for acceptance. 0: no limit.',
+    'Maximum number of pending keys. 0: no limit.',
     { reload: 'the next new key' },
+  ),
+  keyBits: option(
+    'key_bits',
+    integer(2048, 8192),
+    4096,
+    'Size of a key that a caller may request, in bits. Generating 8,192 bits takes many seconds.',
   ),
   pendingKeysPerAddress: option(
     'pending_keys_per_address',
     integer(0, many),
     64,
-    'Keys from one address that wait for acceptance. 0: no limit.',
+    'Maximum number of pending keys from one address. 0: no limit.',
     { reload: 'the next new key' },
   ),
 };
 
-/** Options of the policy, under `acl:`. */
+/** Options of the policy, under `saltbridge: acl:`. */
 export const aclOptions = {
   signals: option('signals', signalRules, [], 'Tags that minions may emit.', {
     reload: 'the next event',

@@ -1,4 +1,7 @@
-/** Options without effect that SaltGUI reads with the wheel function `config.values`. */
+/**
+ * Options that do not affect the master. SaltGUI reads them with the wheel function
+ * `config.values`.
+ */
 
 import type { WireMap, WireValue } from '#minion-protocol';
 import { type Settings, toPlain } from './settings.ts';
@@ -21,9 +24,9 @@ export function isPassedOn(name: string): boolean {
   return own.test(name) || ofSalt.has(name);
 }
 
-/** Returns these options as written, if they are set. */
+/** Returns the options for SaltGUI that are set, as written. */
 export function readPassedOn(settings: Settings): WireMap {
   const found = [...settings].filter(([name]) => isPassedOn(name));
-  // A file can contain only values that Salt supports.
+  // Files contain only values that Salt supports.
   return Object.fromEntries(found.map(([name, { value }]) => [name, toPlain(value) as WireValue]));
 }

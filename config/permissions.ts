@@ -9,11 +9,15 @@ import { itemsOf, type Setting, settingsOf, toPlain } from './settings.ts';
 export type Permissions = Readonly<Record<string, unknown>>;
 
 /**
- * Functions that minions may call. A map in the list is a function with conditions on arguments.
+ * Schema of `peer_run` and `mine_get`: the functions that minions may call. A map in the list is a
+ * function with conditions on its arguments.
  */
 export const functionPermissions: TUnsafe<Permissions> = permissions('function');
 
-/** Functions that minions may publish. A map in the list is a target with functions. */
+/**
+ * Schema of `peer`: the functions that minions may publish. A map in the list is a target with the
+ * functions that may be published to it.
+ */
 export const publishPermissions: TUnsafe<Permissions> = permissions('target');
 
 /** Converts validated permissions to grants. */
@@ -37,7 +41,7 @@ function permissions(mapKey: GrantSyntax['mapKey']): TUnsafe<Permissions> {
 
 function readPermissions(value: unknown, mapKey: GrantSyntax['mapKey']): Permissions | undefined {
   const plain = toPlain(value);
-  // As in Salt, a value that is not a map permits nothing. A warning reports it.
+  // As in Salt, a value that is not a map permits nothing. A warning reports this.
   if (typeof plain === 'boolean') return {};
   if (!isPermissions(plain)) return undefined;
   try {
@@ -49,7 +53,10 @@ function readPermissions(value: unknown, mapKey: GrantSyntax['mapKey']): Permiss
   }
 }
 
-/** Returns the unreadable expressions of an entry, or the entry itself. */
+/**
+ * Returns an error for each expression of an entry that cannot be read, or an error for the whole
+ * entry.
+ */
 function explainEntry(
   id: string,
   list: Setting,
@@ -68,12 +75,15 @@ function explainEntry(
   return refused.map(({ origin, value }) => typeError(origin, value, expected));
 }
 
-/** Whether the value is plain data with names. */
+/** Whether a value is a map or plain object. */
 function isPermissions(value: unknown): value is Permissions {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
-/** User rights as written. Unreadable parts cause warnings but do not prevent the start. */
+/**
+ * Schema of user rights, as written. Parts that cannot be read cause warnings but do not prevent
+ * the start.
+ */
 export const rights = custom<Permissions>(
   {
     expected: 'a map',

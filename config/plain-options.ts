@@ -1,4 +1,7 @@
-/** Options as a program passes them to `createMaster`: in camelCase, with units in the names. */
+/**
+ * Options in the form in which a program passes them to `createMaster`: names in camelCase, with
+ * units.
+ */
 
 import { ConfigError } from './config-error.ts';
 import type { LogLevel } from './log-level.ts';
@@ -12,14 +15,17 @@ const tables = { ...saltOptions, ...rightsOptions, ...ownOptions };
 
 type Rows = typeof tables;
 
-/** Name of an option in programs, or `never` if programs cannot set it by a name. */
+/** Name of an option in programs. `never` if programs cannot set the option by a name. */
 type ProgramName<Name extends keyof Rows> = Rows[Name] extends { readonly program: infer Program }
   ? Program extends string
     ? Program
     : never
   : Name;
 
-/** Groups of options, whose members are all optional, and options that are declared below. */
+/**
+ * Members of the configuration that are declared below: groups with optional members, and options
+ * of their own kind.
+ */
 type GroupName = 'acl' | 'audit' | 'eauth' | 'git' | 'limits' | 'logLevel';
 
 type RowOptions = {
@@ -29,11 +35,11 @@ type RowOptions = {
 };
 
 /**
- * Options that a program may set. `undefined` means the default. docs/configuration.md describes
+ * Options that a program may pass. `undefined` selects the default. docs/configuration.md describes
  * every option.
  */
 export interface PlainOptions extends RowOptions {
-  /** Policy. Default: minions may only perform their own lifecycle. */
+  /** Options of the policy. Default: minions may only report their own lifecycle. */
   readonly acl?: Partial<AclOptions> | undefined;
   /** Options of the audit log. */
   readonly audit?: Partial<MasterConfig['audit']> | undefined;
@@ -41,11 +47,11 @@ export interface PlainOptions extends RowOptions {
   readonly git?: Partial<MasterConfig['git']> | undefined;
   /** Options of log-ins and tokens. */
   readonly eauth?: Partial<EauthOptions> | undefined;
-  /** Limits on the requests of one minion or one address. */
+  /** Limits on the requests of a single minion or address. */
   readonly limits?: Partial<Limits> | undefined;
   /**
-   * Log level of `logger`, or of JSON lines on standard error if `logger` is not set. Default: the
-   * level of `logger`; without a logger nothing is logged.
+   * Log level of `logger`. Without a `logger`, the level of JSON lines on standard error. Default:
+   * the level of `logger`; without a logger, nothing is logged.
    */
   readonly logLevel?: LogLevel | undefined;
   /** See {@link MasterConfig}. */
@@ -63,9 +69,9 @@ const configNames: ReadonlyMap<string, string> = new Map(
 );
 
 /**
- * Returns a complete configuration from plain options.
+ * Returns a complete configuration from the options of a program.
  * @throws ConfigError ERR_OPTION_TYPE, ERR_OPTION_CONFLICT, ERR_OPTION_UNKNOWN, and
- *   ERR_OPTION_RENAMED for Salt's spelling; `key` is the name that the program used
+ * ERR_OPTION_RENAMED for Salt's spelling of a name; `key` is the name that the program used
  */
 export function resolvePlainOptions(options: PlainOptions): MasterConfig {
   const given = Object.entries(options).filter(([, value]) => value !== undefined);
@@ -80,7 +86,7 @@ export function resolvePlainOptions(options: PlainOptions): MasterConfig {
   return config;
 }
 
-/** Returns the error for a name that programs cannot use. */
+/** Returns the error for a name that files use but programs do not. */
 function formerName(name: string): readonly ConfigError[] {
   const origin = { file: 'options', line: 0, key: name };
   const refuse = (problem: string): readonly ConfigError[] => [
@@ -93,7 +99,7 @@ function formerName(name: string): readonly ConfigError[] {
     : refuse(`is not available in programs: ${program.instead}`);
 }
 
-/** Replaces the name of the option in an error by the name in programs. */
+/** Replaces the name of an option in an error with its name in programs. */
 function withPlainName(error: ConfigError): ConfigError {
   const program = rows.get(error.key)?.program;
   if (typeof program !== 'string') return error;

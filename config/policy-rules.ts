@@ -16,8 +16,8 @@ import { isSettings, itemsOf, type Settings } from './settings.ts';
 import { userRightsOf } from './user-rights.ts';
 
 /**
- * Returns the rules of a configuration: those under `saltbridge: acl:`, and those that Salt's
- * options imply. Each has the name of its source.
+ * Returns the rules of a configuration: those under `saltbridge: acl:`, and those that result from
+ * Salt's options. Rules that result from an option are named after it.
  */
 export function rulesOf(config: MasterConfig): PolicyRule[] {
   const everyMinion = { minion: '*' };
@@ -33,7 +33,7 @@ export function rulesOf(config: MasterConfig): PolicyRule[] {
     ...(config.fileRecv
       ? [allow('file_recv', { subject: everyMinion, action: 'file-send', resource: { path: '*' } })]
       : []),
-    // As in Salt. Rules that deny can exclude environments.
+    // As in Salt, minions may use all environments. Rules that deny can exclude some.
     allow('pillar', { subject: everyMinion, action: 'pillar', resource: { environment: '*' } }),
     ...(config.allowMinionKeyRevoke
       ? [

@@ -1,4 +1,4 @@
-/** `saltbridge: acl: rules:` and `signals:`: schemas of rules. */
+/** Schemas of rules: `saltbridge: acl: rules:` and `signals:`. */
 
 import type { TUnsafe } from 'typebox';
 import {
@@ -26,7 +26,7 @@ import {
   toPlain,
 } from './settings.ts';
 
-/** Map of rules by name. */
+/** Schema of rules: a map by name. */
 export const policyRules: TUnsafe<readonly PolicyRule[]> = custom<readonly PolicyRule[]>(
   {
     expected: 'a map of rules by name, each with subject, action and resource',
@@ -46,17 +46,20 @@ export const policyRules: TUnsafe<readonly PolicyRule[]> = custom<readonly Polic
   { type: 'object' },
 );
 
-/** A rule before validation. */
+/** Rule before its validation. */
 interface GivenRule {
   readonly name: string;
-  /** Plain data. */
+  /** Rule as plain data: objects, lists and scalars. */
   readonly rule: unknown;
-  /** Place in a file. Absent for rules from a program. */
+  /** Setting in a file. Absent if a program passed the rule. */
   readonly setting?: Setting | undefined;
   readonly origin?: RuleOrigin | undefined;
 }
 
-/** Returns rules from a file, or from the results of `allow` and `deny`. */
+/**
+ * Returns the rules in a parsed file, or in a list of results of `allow` and `deny`. Returns
+ * `undefined` for other values.
+ */
 function givenRules(value: unknown): readonly GivenRule[] | undefined {
   if (isSettings(value)) {
     return Array.from(value, ([name, setting]) => {
@@ -83,9 +86,9 @@ function readRule(name: string, rule: unknown, origin?: RuleOrigin): PolicyRule 
 }
 
 /**
- * Converts the error of a rule to a configuration error, with the line of the nearest existing
- * part.
- * @param rule place of the rule
+ * Converts an error of a rule to a configuration error. Its location is that of the mistake, or of
+ * the nearest part of the rule that exists.
+ * @param rule setting of the rule
  */
 export function toConfigError(cause: PolicyError, rule: Setting, path = cause.path): ConfigError {
   const { file, line } = placeWithin(rule, path);
@@ -104,17 +107,17 @@ const names: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * Permission for minions to emit tags other than those of their own lifecycle. In a file, each rule
- * is a map with these names.
+ * Rule that permits minions to emit signals, besides those of their own lifecycle. In a file, each
+ * rule is a map with the names below.
  */
 export interface SignalRule {
   /**
    * `tag`: glob on tags, as in `reactor:`, with at least one letter or digit. `${minion.id}` and
-   * `${pillar:path}` are replaced by values of the sender. Wildcards are only accepted after the
-   * last of them.
+   * `${pillar:path}` are replaced with values of the sender. Wildcards are accepted only after the
+   * last of these placeholders.
    */
   readonly tag: string;
-  /** `minions`: glob on ids. Default: `*`. */
+  /** `minions`: glob on the ids of the minions that may emit. Default: `*`. */
   readonly minions: string;
   /** `name`: name of the rule in explanations of decisions. Default: derived from the tag. */
   readonly name?: string;
@@ -122,13 +125,16 @@ export interface SignalRule {
   readonly schema?: unknown;
   /** `bytes`: maximum size of an event, in bytes. Default: `event_bytes`. */
   readonly bytes?: number;
-  /** `rate`: limit for one minion, for example `10/minute`. Default: `events_per_second`. */
+  /** `rate`: rate limit of each minion, for example `10/minute`. Default: `events_per_second`. */
   readonly rate?: string;
   /** `expires`: expiry time in ISO 8601 form. Default: never. */
   readonly expires?: string;
 }
 
-/** List of maps with `tag`. Each may also name the minions and restrict the events. */
+/**
+ * Schema of signal rules: a list of maps with `tag`, which may also limit the minions and the
+ * events.
+ */
 export const signalRules: TUnsafe<readonly SignalRule[]> = custom<readonly SignalRule[]>(
   {
     expected:
@@ -146,7 +152,7 @@ export const signalRules: TUnsafe<readonly SignalRule[]> = custom<readonly Signa
   { type: 'array', items: { type: 'object' } },
 );
 
-/** Returns all problems of a signal rule, each with its own place. */
+/** Returns all problems of a signal rule, each with its own location. */
 function signalProblems(item: Setting): readonly ConfigError[] {
   const members = settingsOf(item);
   const fields = fieldsOf(toPlain(item.value));
@@ -171,7 +177,7 @@ function signalProblems(item: Setting): readonly ConfigError[] {
   return others.length > 0 ? others : [typeError(item.origin, item.value, 'a map with tag')];
 }
 
-/** Converts the error of the rule that a signal rule implies to a configuration error. */
+/** Converts an error of a rule that results from a signal rule to a configuration error. */
 export function toSignalError(cause: PolicyError, item: Setting): ConfigError {
   const [part, field, ...rest] = cause.path;
   const isNested = part === 'subject' || part === 'resource';
@@ -198,7 +204,7 @@ function toRule(value: unknown): SignalRule | undefined {
   return isRule && more !== undefined ? { tag, minions, ...more } : undefined;
 }
 
-/** Reads the optional members besides tag and minions. */
+/** Reads the optional members of a signal rule. */
 function readMore(
   fields: ReadonlyMap<string, unknown>,
 ): Omit<SignalRule, 'minions' | 'tag'> | undefined {
@@ -217,7 +223,10 @@ function readMore(
   };
 }
 
-/** Returns the fields of a map from a file or from a program. */
+/**
+ * Returns the entries of a map from a file or of an object from a program. Returns `undefined` for
+ * other values.
+ */
 function fieldsOf(value: unknown): Map<string, unknown> | undefined {
   if (value instanceof Map)
     return new Map([...value].map(([name, field]) => [String(name), field]));
@@ -225,20 +234,24 @@ function fieldsOf(value: unknown): Map<string, unknown> | undefined {
   return isObject ? new Map(Object.entries(value)) : undefined;
 }
 
-/** Syntax checks of policies, except targets, which need the list of minions. */
+/**
+ * Syntax of patterns in policies. It does not include targets, whose compilation requires the list
+ * of minions.
+ */
 export const policySyntax: Omit<PolicySyntax, 'target'> = {
   glob: compileGlob,
   regex: compileWholePattern,
   search: (pattern) => {
-    // Rejects expressions that require the backtracking engine, because minions supply the text.
+    // Reject expressions that only the backtracking engine can run, because minions supply the text
+    // to match.
     compileLinearPattern(pattern);
     return compileSearchPattern(pattern);
   },
 };
 
 /**
- * Environment that validates rules without targets. Targets are checked together with the
- * nodegroups.
+ * Environment in which rules are validated without their targets. Another check validates targets
+ * together with the nodegroups.
  */
 export const formWorld: PolicyEnvironment = {
   ...policySyntax,
@@ -247,10 +260,10 @@ export const formWorld: PolicyEnvironment = {
   now: () => 0,
 };
 
-const nobody = (): boolean => false;
-export const noMinions = { isEntitled: nobody, claims: nobody, mayMean: nobody };
+const never = (): boolean => false;
+export const noMinions = { isEntitled: never, claims: never, mayMean: never };
 
-/** Place of rules that Salt's options imply. */
+/** Location of rules that result from Salt's options. */
 export const nowhere: Setting = {
   value: undefined,
   origin: { file: 'options', line: 0, key: 'acl' },

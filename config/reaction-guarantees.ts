@@ -1,4 +1,4 @@
-/** Signal rules whose schemas guarantee the data that a reaction takes from an event. */
+/** Finds signal rules whose schemas guarantee the data that a reaction takes from an event. */
 
 import type { PolicyRule } from '#acl';
 import { compileGlob } from '#template/python/fnmatch.ts';
@@ -8,10 +8,10 @@ import { globsOf, isMapped, listedIds, targetedOf, valuesOf } from './reaction-v
 const scalars: ReadonlySet<unknown> = new Set(['string', 'number', 'integer', 'boolean']);
 
 /**
- * Returns the types that a value at a path may have, if the schema requires the value and permits
- * only text, numbers and booleans there. Otherwise returns `undefined`. Only the keywords `type`,
- * `required`, `properties`, `enum` and `const` are evaluated.
- * @param path names of members from the top
+ * Returns the types that a value in the data may have. Returns `undefined` unless the schema
+ * requires the value and permits only text, numbers and booleans for it. Evaluates only the
+ * keywords `type`, `required`, `properties`, `enum` and `const`.
+ * @param path names of members, from the top of the data
  */
 export function requiredTypes(
   schema: unknown,
@@ -21,7 +21,7 @@ export function requiredTypes(
   if (!isMap(schema)) return undefined;
   if (name === undefined) return scalarTypes(schema);
   const { type, required, properties } = schema;
-  // `required` has no effect on values that are not objects.
+  // `required` does not apply to values that are not objects.
   if (type !== 'object' || !Array.isArray(required) || !required.includes(name)) return undefined;
   if (!isMap(properties) || !Object.hasOwn(properties, name)) return undefined;
   return requiredTypes(properties[name], rest);
@@ -38,13 +38,13 @@ function scalarTypes({
   return new Set(types.map((it) => (it === 'integer' ? 'number' : String(it))));
 }
 
-/** A value in the event's data that a reaction needs. */
+/** Value that a reaction takes from the data of an event. */
 export interface NeededValue {
-  /** Path of the field that uses it. */
+  /** Path of the reaction's field that contains the value. */
   readonly field: string;
   /** Names of members from the top of the data. */
   readonly path: readonly string[];
-  /** Whether the field accepts text. */
+  /** Whether the field accepts text, besides numbers and booleans. */
   readonly mayBeText: boolean;
 }
 
@@ -63,14 +63,14 @@ export function neededValues({ do: action, throttleKey }: Reaction): NeededValue
   });
 }
 
-/** Returns the names of the path `data.a.b`: `a` and `b`. */
+/** Splits a path such as `data.a.b` into the names below `data`: `a` and `b`. */
 export function pathOf(from: string): readonly string[] {
   return from.split('.').slice(1);
 }
 
 /**
- * Returns the names of the signal rules that match the tags of a reaction and whose schema requires
- * every needed value.
+ * Returns the names of the signal rules that match the tags of a reaction and whose schemas require
+ * all values that the reaction needs.
  */
 export function schemaGuarantees(
   reaction: Pick<Reaction, 'on'>,
@@ -86,7 +86,8 @@ export function schemaGuarantees(
     const isGood = needed.every((value) => isRequired(resource.schema, value));
     (isGood ? good : bad).add(name);
   }
-  // A decision only records the name of its rule, so every rule of this name must be good.
+  // A decision records only the name of its rule. If several rules have the same name, all of them
+  // must give the guarantee.
   for (const name of bad) good.delete(name);
   return good;
 }
@@ -96,7 +97,7 @@ function isRequired(schema: unknown, { path, mayBeText }: NeededValue): boolean 
   return types !== undefined && (mayBeText || !types.has('string'));
 }
 
-/** Whether a tag of a rule may match a glob of a reaction. */
+/** Whether an event may match both the tag of a rule and the glob of a reaction. */
 function mayMean(ruleTag: string, on: string): boolean {
   if (/[*?[]/.test(on)) return true;
   return compileGlob(ruleTag.replace(/\$\{[^}]*\}/g, '*'))(on);

@@ -1,4 +1,4 @@
-/** Checks well-formed reactions against targets, functions and the policy. */
+/** Checks valid reactions against targets, functions and the policy. */
 
 import { compileRightTarget, isFunctionName, isKeywordText } from '#minion-protocol';
 import { ConfigError } from './config-error.ts';
@@ -10,7 +10,7 @@ import { targetedOf, valuesOf } from './reaction-values.ts';
 import { originOf, rateProblem } from './reactions.ts';
 import { isSettings, placeWithin, type Settings } from './settings.ts';
 
-/** Returns the mistakes in well-formed reactions. */
+/** Returns the mistakes in reactions that have a valid form. */
 export function reactionProblems(config: MasterConfig, own: Settings): readonly ConfigError[] {
   const names = new Set<string>();
   const written = own.get('reactions')?.value;
@@ -42,7 +42,8 @@ function problemsOf(reaction: Reaction, config: MasterConfig): readonly string[]
       ? 'do.run.fun: expected module.function'
       : undefined,
     target && `do.${targeted?.kind}.target: ${target}`,
-    // A minion would convert it to a keyword argument, which no rule has checked as one.
+    // A minion would convert this text to a keyword argument, but the rules were checked with a
+    // positional one.
     ...keywords.map(([field]) => `${field}: name=value must be passed by name, in kwargs`),
     subject && `from: ${subject}`,
     rateProblem(rate),
@@ -61,10 +62,7 @@ function targetProblem(tgt: string, tgtType: string, config: MasterConfig): stri
   }
 }
 
-/**
- * Returns a problem for each value that a reaction takes from data without the guarantee of a
- * schema.
- */
+/** Returns a problem for each value in the event's data that no schema guarantees. */
 function dataProblems(reaction: Reaction, config: MasterConfig): readonly string[] {
   const positional = valuesOf(reaction.do)
     .filter(([field, value]) => field.includes('.args.') && isSender(value))

@@ -1,4 +1,4 @@
-/** Reactions with defaults, and the values that their actions use. */
+/** Creates reactions with defaults, and returns the values that their actions use. */
 
 import type {
   CallValue,
@@ -10,8 +10,8 @@ import type {
 } from './reaction.ts';
 
 /**
- * Returns a reaction for `resolveMasterConfig({ reactions: […] })`. It may perform only actions that
- * rules of the policy permit to the service `reaction:<name>`.
+ * Returns a reaction for `resolveMasterConfig({ reactions: […] })`. Its subject in the policy is
+ * the service `reaction:<name>`, and it may perform only actions that rules permit to this service.
  */
 export function reaction(name: string, options: ReactionOptions): Reaction {
   return {
@@ -26,7 +26,7 @@ export function reaction(name: string, options: ReactionOptions): Reaction {
   };
 }
 
-/** Returns the tag globs of a reaction. */
+/** Returns the globs on tags of a reaction. */
 export function globsOf({ on }: Pick<Reaction, 'on'>): readonly string[] {
   return typeof on === 'string' ? [on] : on;
 }
@@ -36,7 +36,7 @@ export function serviceOf(name: string): { readonly kind: 'service'; readonly na
   return { kind: 'service', name: `reaction:${name}` };
 }
 
-/** Whether a value is taken from the event. */
+/** Whether a value is a reference to the event. */
 export function isMapped(value: unknown): value is MappedValue {
   return typeof value === 'object' && value !== null && 'from' in value;
 }
@@ -56,13 +56,13 @@ export function valuesOf(action: ReactionAction): (readonly [field: string, valu
   ];
 }
 
-/** Returns the ids of a target that is a list, otherwise none. */
+/** Returns the ids in a target that is a list. Returns none for other targets. */
 export function listedIds(action: ReactionAction): readonly (string | MappedValue)[] {
   const target = targetedOf(action)?.target;
   return typeof target === 'object' && 'list' in target ? target.list : [];
 }
 
-/** Returns the part of an action that has a target, with its kind, or `undefined` if none has. */
+/** Returns the target of an action with its kind, or `undefined` if the action has no target. */
 export function targetedOf(
   action: ReactionAction,
 ): (Pick<RunAction, 'target' | 'tgtType'> & { readonly kind: 'run' | 'command' }) | undefined {

@@ -3,31 +3,35 @@
 import type { RuleOrigin } from '#acl';
 import type { WireValue } from '#minion-protocol';
 
-/** A reaction with defaults filled in. */
+/** Reaction with its defaults filled in. */
 export interface Reaction extends Omit<Required<ReactionOptions>, 'from'> {
   readonly name: string;
   readonly from?: string;
-  /** Place of the reaction in the configuration. */
+  /** Location of the reaction in the configuration. */
   readonly origin?: RuleOrigin;
 }
 
 /** Options of a reaction. */
 export interface ReactionOptions {
   /**
-   * One or more globs on the tags of events that the policy accepted or that the master emitted.
+   * Globs on the tags of events. Only events that the policy accepted and events of the master can
+   * match.
    */
   readonly on: string | readonly string[];
-  /** Compound target that limits the senders. Grains in it grant no right. Default: any sender. */
+  /**
+   * Compound target that limits the senders. Conditions on grains in it grant no right. Default:
+   * any sender.
+   */
   readonly from?: string;
   readonly do: ReactionAction;
   /**
-   * `throttle`: period in seconds in which only the first event counts. Default: 0, every event
-   * counts.
+   * `throttle`: period after an event in which further events are ignored, in seconds. Default: 0,
+   * no event is ignored.
    */
   readonly throttleSeconds?: number;
   /**
    * `throttle_key`: paths as in {@link MappedValue}. Events are throttled together if their values
-   * at these paths are equal. Default: all events together.
+   * at all paths are equal. Default: all events are throttled together.
    */
   readonly throttleKey?: readonly string[];
   /** `max_concurrent`: maximum number of concurrent runs. Default: 1. */
@@ -38,7 +42,7 @@ export interface ReactionOptions {
   readonly queue?: number;
   /** `timeout`: time limit for a run, in seconds. Default: 300. */
   readonly timeoutSeconds?: number;
-  /** `rate`: rate limit for requested runs, as in rules. Default: `60/minute`. */
+  /** `rate`: rate limit of requested runs, in the form of rules. Default: `60/minute`. */
   readonly rate?: string;
 }
 
@@ -57,21 +61,21 @@ export interface RunAction extends MappedCall {
   readonly tgtType?: string;
 }
 
-/** A call with values from the event. */
+/** Call whose arguments may contain values from the event. */
 interface MappedCall {
-  /** Function name, `module.function`. It never comes from the event. */
+  /** Name of the function, `module.function`. It cannot be taken from the event. */
   readonly fun: string;
   /**
-   * Positional arguments. Text of the event is not permitted here, because a minion would convert
+   * Positional arguments. Text from the event is not permitted here, because a minion would convert
    * `name=value` to a keyword argument.
    */
   readonly args?: readonly CallValue[];
   readonly kwargs?: Readonly<Record<string, CallValue>>;
 }
 
-/** A named command of a master extension, such as the bridge. */
+/** Named command that an extension of the master provides, for example the bridge. */
 interface CommandAction {
-  /** Name in the catalog. It never comes from the event. */
+  /** Name of the command in the catalog. It cannot be taken from the event. */
   readonly name: string;
   readonly target: ReactionTarget;
   /** `tgt_type`: type of `target`. Default: `glob`. */
@@ -80,7 +84,10 @@ interface CommandAction {
   readonly params?: Readonly<Record<string, CallValue>>;
 }
 
-/** Minions that get a job: an expression, the minion that emitted the event, or exact ids. */
+/**
+ * Minions to which a job is published: those that match an expression, the minion that emitted the
+ * event, or a list of ids.
+ */
 type ReactionTarget =
   | string
   | { readonly minion: 'sender' }
@@ -90,11 +97,14 @@ type ReactionTarget =
 export type CallValue = MappedValue | WireValue;
 
 /**
- * A value from the event: `sender`, the id of the minion that emitted it, or a path such as
- * `data.env`. The schema of the signal rule must require text, a number or a boolean at this path.
+ * Reference to a value of the event: `sender` (the id of the minion that emitted it), or a path
+ * such as `data.env`. The schema of the signal rule must require text, a number or a boolean at
+ * this path.
  */
 export interface MappedValue {
   readonly from: string;
-  /** Whether the text may begin with `-`, which programs interpret as an option. Default: false. */
+  /**
+   * Whether the text may begin with `-`. Programs would interpret it as an option. Default: false.
+   */
   readonly dash?: boolean;
 }

@@ -1,4 +1,4 @@
-/** `saltbridge: reactions:`: parses reactions and validates their form. */
+/** Options under `saltbridge: reactions:`. Parses reactions and validates their form. */
 
 import Type, { type TUnsafe } from 'typebox';
 import { PolicyError, parseRate } from '#acl';
@@ -30,7 +30,7 @@ const Mapped = Type.Object({ from: EventPath, dash: Type.Optional(Type.Boolean()
 const call = {
   fun: Text,
   args: Type.Optional(Type.Array(Type.Unknown(), { maxItems: 100 })),
-  // Names that begin with two underscores are reserved by Salt: `__kwarg__`, `__pub_jid`.
+  // Salt reserves names that begin with two underscores, such as `__kwarg__` and `__pub_jid`.
   kwargs: Type.Optional(
     Type.Record(Type.String({ pattern: '^(?!__)[A-Za-z_][A-Za-z0-9_]*$' }), Type.Unknown(), strict),
   ),
@@ -67,7 +67,7 @@ const reactionSchema = Type.Object(
 );
 const mappedCheck = compileSchema(Mapped);
 
-/** Option names of programs by field in files. YAML 1.1 reads the word `on` as true. */
+/** Names of options in programs, by their names in files. YAML 1.1 reads the word `on` as true. */
 const optionNames: ReadonlyMap<string, string> = new Map([
   ['true', 'on'],
   ['throttle', 'throttleSeconds'],
@@ -75,28 +75,28 @@ const optionNames: ReadonlyMap<string, string> = new Map([
   ['max_concurrent', 'maxConcurrent'],
   ['timeout', 'timeoutSeconds'],
 ]);
-/** Fields in files by option name, for errors. */
+/** Names of options in files, by their names in programs. Used in errors. */
 const fieldNames: ReadonlyMap<string, string> = new Map(
   [...optionNames].filter(([field]) => field !== 'true').map(([field, option]) => [option, field]),
 );
 
 const units: Readonly<Record<string, number>> = { s: 1, m: 60, h: 3600, d: 86_400 };
 
-/** A reaction before validation. */
+/** Reaction before its validation. */
 interface GivenReaction {
   readonly name: string;
-  /** Plain data, with the option names of programs. */
+  /** Reaction as plain data. Its options have their names in programs. */
   readonly value: unknown;
-  /** Place of the reaction. Its value is undefined if a program passed the reaction. */
+  /** Location of the reaction. If a program passed it, the value is undefined. */
   readonly setting: Setting;
-  /** Whether errors name the fields of files. */
+  /** Whether errors use the names of options in files. */
   readonly isInFile: boolean;
 }
 
 /** Returns the mistakes in the form of a reaction. */
 function formProblems({ name, value, setting, isInFile }: GivenReaction): readonly ConfigError[] {
   const { origin } = setting;
-  // The name is part of keys in the store, of a subject's name, and of output for people.
+  // The name becomes part of store keys, of the subject's name in the policy, and of messages.
   const isName = /^[^\p{C}]{1,100}$/u.test(name);
   const mistakes = schemaMistakes(reactionSchema, value);
   const foreign = isInFile ? foreignNames(setting) : [];
@@ -104,7 +104,7 @@ function formProblems({ name, value, setting, isInFile }: GivenReaction): readon
   return [
     ...(isName ? [] : [refuse(origin, 'the name', 'expected 1 to 100 printable characters')]),
     ...foreign,
-    // For a well-formed reaction, this is reported with the mistakes that depend on other options.
+    // For a reaction with a valid form, `reaction-problems.ts` reports this mistake.
     ...(hasMistakes ? rateProblems(value, setting) : []),
     ...mistakes.map((it) => mistakeToError(it, setting, isInFile)),
     ...(isMap(value) && isMap(value.do) && mistakes.every(({ path }) => path[0] !== 'do')
@@ -135,7 +135,10 @@ function mistakeToError(
   return refuseField(setting, field, `there is no such key; ${unknownName(field, names)}`, place);
 }
 
-/** Returns the error for a part of a reaction, with the line of the nearest existing part. */
+/**
+ * Returns the error for a part of a reaction. Its location is that of the part, or of the nearest
+ * part that exists.
+ */
 function refuseField(
   setting: Setting,
   field: string,
@@ -154,7 +157,7 @@ function writtenName(step: string | number): string | number {
   return fieldNames.get(String(step)) ?? (step === 'tgtType' ? 'tgt_type' : step);
 }
 
-/** Returns an error for each option name of programs in a file. */
+/** Returns an error for each option in a file that has its name in programs. */
 function foreignNames(setting: Setting): readonly ConfigError[] {
   return settingsOf(setting)
     .filter(([name]) => fieldNames.has(name))
@@ -171,12 +174,15 @@ function actionProblems(options: ReactionOptions, setting: Setting): readonly Co
   });
 }
 
-/** Converts the fields of a file to option names of programs. Unknown fields are preserved. */
+/**
+ * Converts the names of options in a file to their names in programs. Unknown options are
+ * unchanged.
+ */
 function withProgramNames(value: unknown): unknown {
   if (!isMap(value)) return value;
   const renamed = new Map(
     Object.entries(value)
-      // Option names of programs are reported separately.
+      // Omit options with their names in programs; `foreignNames` reports them.
       .filter(([name]) => !fieldNames.has(name))
       .map(([name, field]) => [optionNames.get(name) ?? name, field]),
   );
@@ -199,8 +205,8 @@ function withTargetType(call: unknown): unknown {
 }
 
 /**
- * Returns the fields whose values look like references to the event but are invalid. They are never
- * passed on literally.
+ * Returns the fields whose values look like references to the event but are invalid. Without this
+ * check, they would be passed on as literal values.
  */
 function hiddenValues({ do: action }: ReactionOptions): readonly string[] {
   return valuesOf(action)
@@ -213,7 +219,9 @@ function hides(value: unknown): boolean {
   return isMap(value) && Object.values(value).some((item) => isMapped(item) || hides(item));
 }
 
-/** Returns the seconds of a duration such as `90s`, `5m`, `1h` or `2d`. A number remains unchanged. */
+/**
+ * Converts a duration such as `90s`, `5m`, `1h` or `2d` to seconds. Returns other values unchanged.
+ */
 function secondsOf(value: unknown): unknown {
   const [, count, unit = ''] = /^(\d{1,9})([smhd])$/.exec(String(value)) ?? [];
   return count === undefined ? value : Number(count) * (units[unit] ?? 1);
@@ -226,7 +234,7 @@ function refuse(origin: OptionOrigin, field: string, problem: string): ConfigErr
 
 const key = 'saltbridge:reactions';
 
-/** Map of reactions by name. */
+/** Schema of reactions: a map by name. */
 export const reactions: TUnsafe<readonly Reaction[]> = custom<readonly Reaction[]>(
   {
     expected: 'a map of reactions by name, each with on and do',
@@ -240,7 +248,10 @@ export const reactions: TUnsafe<readonly Reaction[]> = custom<readonly Reaction[
   { type: 'object' },
 );
 
-/** Returns the reactions from a parsed file or from results of {@link reaction}. */
+/**
+ * Returns the reactions in a parsed file, or in a list of results of {@link reaction}. Returns
+ * `undefined` for other values.
+ */
 function givenReactions(value: unknown): readonly GivenReaction[] | undefined {
   if (isSettings(value)) {
     return Array.from(value, ([name, setting]) => {
@@ -261,7 +272,7 @@ function givenReactions(value: unknown): readonly GivenReaction[] | undefined {
   });
 }
 
-/** Converts a validated reaction. */
+/** Converts a reaction of valid form, and fills in its defaults. */
 function toReaction({ name, value, setting }: GivenReaction): Reaction {
   const { file, line } = setting.origin;
   const read = reaction(name, value as ReactionOptions); // every field has been validated

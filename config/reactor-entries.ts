@@ -1,4 +1,4 @@
-/** Salt's option `reactor`: files that run when an event matches a tag glob. */
+/** Salt's option `reactor`: reactor files, which run when the tag of an event matches a glob. */
 
 import path from 'node:path';
 import { custom, list, parseValue, refusals, textWhere } from './schema.ts';
@@ -26,7 +26,7 @@ const reactorEntry = custom<ReactorEntry>({
   },
 });
 
-/** List of maps with one tag each, as in Salt. */
+/** Schema of `reactor`: a list of maps with one tag each, as in Salt. */
 export const reactor = list(reactorEntry, {
   takesOne: false,
   expected: 'a list of maps, each of one tag to a list of its files (salt://…, or absolute paths)',

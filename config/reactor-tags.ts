@@ -1,4 +1,4 @@
-/** Detection of reactor tags that no minion may emit. */
+/** Detection of tags under `reactor:` that no minion may emit. */
 
 import { compileGlob } from '#template/python/fnmatch.ts';
 import { type ConfigWarning, placeOf } from './config-error.ts';
@@ -11,8 +11,9 @@ import { planSignals } from './signal-plan.ts';
 const maxNamed = 5;
 
 /**
- * Returns a warning if tags in Salt's `reactor:` need a rule and have none. It excludes tags that
- * the master emits, that minions emit without a rule, and that a template computes.
+ * Returns a warning if tags under Salt's `reactor:` need a signal rule and have none. Ignores tags
+ * that the master emits, tags that minions may emit without a rule, and tags that contain a
+ * template.
  */
 export function warnOfReactorTags(config: MasterConfig, settings: Settings): ConfigWarning[] {
   const setting = settings.get('reactor');
@@ -33,8 +34,8 @@ export function warnOfReactorTags(config: MasterConfig, settings: Settings): Con
 }
 
 /**
- * Whether one tag may match both patterns. If both contain wildcards, only their prefixes are
- * compared.
+ * Whether a tag may match both patterns. If both contain wildcards, compares only the texts before
+ * the wildcards.
  */
 function mayMeet(rule: string, pattern: string): boolean {
   if (literalPrefix(pattern) === pattern) return compileGlob(rule)(pattern);

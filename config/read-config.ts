@@ -8,13 +8,13 @@ import { mainFileOf, readConfigFiles } from './read-files.ts';
 import { type CompletedConfig, completeConfig } from './resolve.ts';
 import { isSettings, type Settings } from './settings.ts';
 
-/** Content of a configuration directory. */
+/** Configuration of a directory, with the mistakes in it. */
 export interface ReadConfig {
-  /** The valid options. For invalid ones it contains the default. */
+  /** Configuration with the default in place of each invalid option. */
   readonly config: MasterConfig;
-  /** Every top-level option of a file, as written. */
+  /** Top-level options of the files, as written. */
   readonly settings: Settings;
-  /** Files that were read, in reading order. */
+  /** Files that were read, in the order of reading. */
   readonly files: readonly string[];
   /** Warnings about the files themselves. */
   readonly warnings: readonly ConfigWarning[];
@@ -23,7 +23,7 @@ export interface ReadConfig {
 }
 
 /**
- * Reads the files of a configuration directory. After a mistake it continues with the remaining
+ * Reads the files of a configuration directory. After a mistake, it continues with the remaining
  * options.
  */
 export async function readConfigDirectory(directory: string): Promise<ReadConfig> {
@@ -34,7 +34,7 @@ export async function readConfigDirectory(directory: string): Promise<ReadConfig
   return { ...read, config, problems: [...ofFiles, ...problems] };
 }
 
-/** Returns a validated configuration from the settings of files, with all mistakes. */
+/** Returns a complete configuration from the options in files, with all mistakes. */
 export function completeSettings(settings: Settings, mainFile: string): CompletedConfig {
   const origin = { file: mainFile, line: 0, key: 'conf_file' };
   const salt = new Map(settings).set('conf_file', { value: mainFile, origin });
@@ -51,7 +51,10 @@ export function completeSettings(settings: Settings, mainFile: string): Complete
   return { config, problems: [...mistakes, ...problems] };
 }
 
-/** Returns an option that is a map, or an empty map if it has another type. */
+/**
+ * Returns the value of an option that is a map. For another type, records a mistake and returns an
+ * empty map.
+ */
 function section(settings: Settings, name: string, mistakes: ConfigError[]): Settings {
   const setting = settings.get(name);
   if (setting === undefined || setting.value === null) return new Map();

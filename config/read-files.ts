@@ -21,7 +21,9 @@ import { describeYamlProblem, markPosition } from './yaml-problem.ts';
 
 const defaultInclude = 'master.d/*.conf';
 
-/** Text of one letter. PyYAML, which Salt uses, does not read `y` and `n` as booleans. */
+/**
+ * YAML tag for text of one letter. PyYAML, which Salt uses, does not read `y` and `n` as booleans.
+ */
 const letter: ScalarTag = {
   tag: 'tag:yaml.org,2002:str',
   default: true,
@@ -29,22 +31,22 @@ const letter: ScalarTag = {
   resolve: (text) => text,
 };
 
-/** YAML 1.1 in PyYAML's dialect. */
+/** Parser options for YAML 1.1 as PyYAML reads it. */
 const saltYaml = { version: '1.1', customTags: (tags: Tags): Tags => [letter, ...tags] } as const;
 
-/** Merged content of the files. */
+/** Merged options of all files. */
 export interface FileSettings {
   readonly settings: Settings;
-  /** Every file that was read, in reading order. */
+  /** Files that were read, in the order of reading. */
   readonly files: readonly string[];
   readonly warnings: readonly ConfigWarning[];
 }
 
 /**
- * Reads a main file, then its `default_include`, then its `include`. Later values take precedence.
- * [salt.config.master_config]
- * @param onProblem - called for each unusable file, which is then skipped. Default: the first
- *   problem is thrown
+ * Reads a main file, then the files of its `default_include`, then those of its `include`. Later
+ * values take precedence [salt.config.master_config].
+ * @param onProblem - called for each invalid file, which is then skipped. Default: the first
+ * problem is thrown
  * @throws ConfigError ERR_CONFIG_READ, ERR_CONFIG_SYNTAX, ERR_OPTION_TYPE
  */
 export async function readConfigFiles(
@@ -77,8 +79,8 @@ class FileReader {
   }
 
   /**
-   * Reads settings. If there is a problem listener, it reports an error to it and returns no
-   * settings.
+   * Reads settings. If this fails and there is a listener for problems, reports the problem to it
+   * and returns no settings.
    */
   async attempt(read: () => Promise<Settings>): Promise<Settings> {
     try {
@@ -102,7 +104,7 @@ class FileReader {
     }
   }
 
-  /** Reads the files of an `include:`. Reports a pattern without matches. */
+  /** Reads the files that an `include:` names. Adds a warning for each pattern without matches. */
   async includeOf(setting: Setting, trail: readonly string[]): Promise<Settings> {
     const { origin } = setting;
     const patterns = patternsOf(setting);
@@ -175,9 +177,9 @@ function absolute(pattern: string, from: string): string {
 }
 
 /**
- * Parses a configuration file as YAML 1.1 (`yes`, `off`, `0777`), like PyYAML's safe loader, but
+ * Parses a configuration file. Reads YAML 1.1 (`yes`, `off`, `0777`) like PyYAML's safe loader, but
  * rejects duplicate keys.
- * @param file - path for the origins of values
+ * @param file - path of the file, for the locations of values
  * @throws ConfigError ERR_CONFIG_SYNTAX
  */
 export function parseConfigFile(text: string, file: string): Settings {
@@ -185,7 +187,7 @@ export function parseConfigFile(text: string, file: string): Settings {
   const document = parseDocument(text, { ...saltYaml, uniqueKeys: true, lineCounter: lines });
   const [problem] = [...document.errors, ...document.warnings];
   if (problem !== undefined) {
-    // The parser's message quotes the line, which may contain a secret.
+    // Omit the parser's message, because it quotes the line, which may contain a secret.
     const position = lines.linePos(problem.pos[0]);
     const words = `invalid YAML: ${describeYamlProblem(problem)} (${problem.code})`;
     throw syntaxError(file, position.line, words, markPosition(text, position));
@@ -234,8 +236,8 @@ function toSetting(value: unknown, path: ValuePath, originAt: OriginAt): Setting
 }
 
 /**
- * Returns the key and entry of a place. The key consists of the names down to the first list. A
- * name may be the address of a repository.
+ * Returns the key and the entry of a location. The key consists of the names before the first list.
+ * Credentials in names are removed, because a name may be the address of a repository.
  */
 function nameOf(place: ValuePath): Pick<OptionOrigin, 'entry' | 'key'> {
   const path = place.map((it) => (typeof it === 'number' ? it : withoutCredentials(it)));
@@ -248,8 +250,8 @@ function nameOf(place: ValuePath): Pick<OptionOrigin, 'entry' | 'key'> {
 }
 
 /**
- * Returns the line of a key or an item. If it comes from an alias, returns the line of the nearest
- * key or item above it.
+ * Returns the line of a key or item. If it comes from an alias, returns the line of the nearest key
+ * or item above it.
  */
 function lineOf(document: Document, lines: LineCounter, path: ValuePath): number {
   let node: unknown = document.contents;
@@ -265,8 +267,8 @@ function lineOf(document: Document, lines: LineCounter, path: ValuePath): number
 }
 
 /**
- * Returns a function that finds the line of a path in a YAML text, or of the nearest existing part
- * of the path.
+ * Returns a function that finds the line of a path in a YAML text. If the path does not exist, the
+ * function finds the line of the nearest existing part.
  */
 export function yamlLines(text: string): (path: ValuePath) => number {
   let read: { readonly document: Document; readonly lines: LineCounter } | undefined;
@@ -279,7 +281,7 @@ export function yamlLines(text: string): (path: ValuePath) => number {
   };
 }
 
-/** Returns the node at the line of a step and the value below it. */
+/** Returns the node that determines the line of a step, and the node of the step's value. */
 function stepInto(node: unknown, step: string | number): readonly [found: unknown, value: unknown] {
   if (typeof step === 'number')
     return isSeq(node) ? [node.items[step], node.items[step]] : [undefined, undefined];
@@ -295,8 +297,8 @@ function syntaxError(file: string, line: number, problem: string, excerpt?: stri
 }
 
 /**
- * Returns the sorted files that match an absolute path with globs. As in Python's `glob`, a name
- * that begins with a dot needs a pattern that does so too. Without matches, returns an empty list.
+ * Returns the sorted files that match an absolute path with globs, or an empty list. As in Python's
+ * `glob`, only a pattern that begins with a dot matches a name that begins with a dot.
  */
 export async function expandGlob(pattern: string): Promise<string[]> {
   const { root } = path.parse(pattern);

@@ -1,4 +1,7 @@
-/** `saltbridge: relay:`, ports for relays in networks without a route to the master. */
+/**
+ * Options under `saltbridge: relay:`. They configure ports for relays, which serve networks without
+ * a route to the master.
+ */
 
 import type { Static } from 'typebox';
 import { addressList } from './http-api-options.ts';
@@ -20,5 +23,5 @@ export const relayOptions = section(
   { expected: 'a map with publish_port, ret_port, from, and optionally interface' },
 );
 
-/** Ports whose connections begin with a PROXY protocol header, version 2. */
+/** Ports on which each connection begins with a PROXY protocol header, version 2. */
 export type RelayOptions = Static<typeof relayOptions>;

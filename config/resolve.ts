@@ -24,7 +24,7 @@ import {
   withoutPlaces,
 } from './settings.ts';
 
-/** Joins every path to `root_dir`, as Salt does. [salt.config.apply_master_config] */
+/** Joins all paths to `root_dir`, as Salt does [salt.config.apply_master_config]. */
 function joinRootDir(config: MasterConfig, given: GivenOptions): MasterConfig {
   const root = path.resolve(config.rootDir);
   const isTooLong = config.sockDir.length > config.cachedir.length + 10;
@@ -52,22 +52,24 @@ function isAddress(value: string): boolean {
 }
 
 /**
- * Joins a path to a root directory. Absolute paths are joined too, unless they are already below
- * it. [salt.config.prepend_root_dir]
+ * Joins a path to a root directory, even an absolute path, unless it is already below that
+ * directory [salt.config.prepend_root_dir].
  */
 function below(root: string, value: string): string {
   const isBelow = value === root || value.startsWith(`${root}/`);
   return isBelow ? path.resolve(value) : path.join(root, value);
 }
 
-/** A configuration with every mistake in its sources. */
+/** Complete configuration, with all mistakes in the given options. */
 export interface CompletedConfig {
-  /** The valid options. For invalid ones it contains the default. */
+  /** Configuration with the default in place of each invalid option. */
   readonly config: MasterConfig;
   readonly problems: readonly ConfigError[];
 }
 
-/** Validates the given options, continues after mistakes, and adds defaults. */
+/**
+ * Validates the given options and adds defaults. After a mistake, continues with the other options.
+ */
 export function completeConfig(given: GivenOptions): CompletedConfig {
   const mistakes: ConfigError[] = [];
   const salt = readTable({ ...saltOptions, ...rightsOptions }, given.salt, mistakes);
@@ -92,12 +94,14 @@ export function completeConfig(given: GivenOptions): CompletedConfig {
   );
   const config = Object.freeze({ ...rooted, keepJobsSeconds: keepJobsSeconds(rooted, usable) });
   const contradictions = problemsBetween(config, usable, namesOfGroups(given.salt));
-  const told = contradictions.filter((it) => !mistakes.some((mistake) => mayFollow(it, mistake)));
-  return { config, problems: [...mistakes, ...told] };
+  const reported = contradictions.filter(
+    (it) => !mistakes.some((mistake) => mayFollow(it, mistake)),
+  );
+  return { config, problems: [...mistakes, ...reported] };
 }
 
 /**
- * Returns contradictions between options that are valid separately.
+ * Returns contradictions between options that are valid on their own.
  * @param groups names of nodegroups
  */
 function problemsBetween(
@@ -105,7 +109,7 @@ function problemsBetween(
   given: GivenOptions,
   groups: readonly string[],
 ): readonly ConfigError[] {
-  // Unusable groups have already been reported.
+  // Add the names of invalid nodegroups, which have already been reported.
   const standIns = Object.fromEntries(groups.map((name) => [name, '*']));
   const known = { ...config, nodegroups: { ...standIns, ...config.nodegroups } };
   return [
@@ -123,13 +127,16 @@ function namesOfGroups(salt: Settings): readonly string[] {
   return setting === undefined ? [] : settingsOf(setting).map(([name]) => name);
 }
 
-/** Whether a problem may be a consequence of another mistake, whose option was left out. */
+/**
+ * Whether a problem may be a consequence of another mistake, whose option was omitted from the
+ * configuration.
+ */
 function mayFollow({ key, entry, problem }: ConfigError, mistake: ConfigError): boolean {
   const option = optionOf(key);
   const other = optionOf(mistake.key);
   if (option !== other && goesBy.get(option)?.includes(other) !== true) return false;
   if (ports.includes(option)) return true;
-  // Items of a list do not depend on each other.
+  // An item of a list is not affected by mistakes in other items.
   if (key === mistake.key && firstItem(entry) !== firstItem(mistake.entry)) return false;
   const [name = ''] = /[^:\]]*$/.exec(`${mistake.key}${mistake.entry ?? ''}`) ?? [];
   if (option !== other && option === 'saltbridge:reactions') return /signal rule/.test(problem);
@@ -137,8 +144,8 @@ function mayFollow({ key, entry, problem }: ConfigError, mistake: ConfigError): 
 }
 
 /**
- * Returns the option that contains a key: `saltbridge:acl` for `saltbridge:acl:rules`, and
- * `ext_pillar` for everything in it.
+ * Returns the option to which a key belongs: for `saltbridge:acl:rules`, it is `saltbridge:acl`;
+ * for a key within `ext_pillar`, it is `ext_pillar`.
  */
 function optionOf(key: string): string {
   const [first = '', second = ''] = key.split(':');
@@ -147,7 +154,7 @@ function optionOf(key: string): string {
 
 const ports = ['publish_port', 'ret_port', 'transport_opts'];
 
-/** Further options that contradictions of an option concern. */
+/** Options whose mistakes may cause contradictions of an option. */
 const goesBy: ReadonlyMap<string, readonly string[]> = new Map([
   ...ports.map((port): [string, readonly string[]] => [port, ports]),
   ['open_mode', ['saltbridge:confirm_open_mode']],
@@ -156,21 +163,21 @@ const goesBy: ReadonlyMap<string, readonly string[]> = new Map([
   ['saltbridge:reactions', ['saltbridge:acl']],
 ]);
 
-/** Returns `[1]` for `[1]:user`. */
+/** Returns the first index of an entry: `[1]` for `[1]:user`. */
 function firstItem(entry = ''): string {
   return entry.replace(/(?<=^\[\d+\]).*/s, '');
 }
 
-/** Options of one table, read from settings. */
+/** Options of one table, as read from settings. */
 interface ReadOptions<T> {
   readonly values: T;
-  /** The settings without unusable parts. */
+  /** Settings without their invalid parts. */
   readonly usable: Settings;
 }
 
 /**
  * Reads the options of a table.
- * @param mistakes receives the mistakes that are found
+ * @param mistakes list to which mistakes are added
  */
 function readTable<Table extends OptionTable>(
   table: Table,
@@ -183,14 +190,14 @@ function readTable<Table extends OptionTable>(
     values[member] = defaultValue;
     const found: ConfigError[] = [];
     let setting = given.get(name);
-    // A key without a value counts as not set: its value may be commented out.
+    // A key without a value is treated as not set: its value may be commented out.
     while (setting !== undefined && setting.value !== null) {
       const read = readSetting(schema, setting);
       if (read.problems === undefined) {
         values[member] = read.value;
         break;
       }
-      // Without the part that was left out, the remaining value may be incomplete.
+      // Ignore mistakes that only result from a part that was omitted before.
       found.push(
         ...read.problems.filter((it) => !found.some(({ part }) => isAbove(it.part, part))),
       );
@@ -223,7 +230,7 @@ function keepJobsSeconds(config: MasterConfig, { salt }: GivenOptions): number {
   return isOlderForm ? config.keepJobs * 3600 : config.keepJobsSeconds;
 }
 
-/** Returns the options that contradict each other. */
+/** Returns contradictions between single options. */
 function conflictsOf(config: MasterConfig, { salt, own }: GivenOptions): readonly ConfigError[] {
   const conflicts: ConfigError[] = [];
   const refuse = (settings: Settings, key: string, problem: string): void => {
@@ -254,7 +261,7 @@ function conflictsOf(config: MasterConfig, { salt, own }: GivenOptions): readonl
 
 /**
  * Returns a complete configuration from the options of a program. They are validated like those of
- * a file. `undefined` means not set.
+ * a file. `undefined` is treated as not set.
  * @throws ConfigError ERR_OPTION_TYPE, ERR_OPTION_CONFLICT, ERR_OPTION_UNKNOWN, with all mistakes
  */
 export function resolveMasterConfig(options: Partial<MasterOptions> = {}): MasterConfig {
@@ -264,7 +271,10 @@ export function resolveMasterConfig(options: Partial<MasterOptions> = {}): Maste
   return config;
 }
 
-/** Like {@link resolveMasterConfig}, but returns the mistakes with the usable options. */
+/**
+ * Validates options like {@link resolveMasterConfig}, but returns the mistakes together with a
+ * usable configuration.
+ */
 export function checkOptions(options: Partial<MasterOptions>): CompletedConfig {
   const { limits = {}, acl = {}, eauth = {}, saltgui = {}, sdb = {}, ...rest } = options;
   const ofSalt = { ...saltOptions, ...rightsOptions };
@@ -309,9 +319,9 @@ export function checkOptions(options: Partial<MasterOptions>): CompletedConfig {
 }
 
 interface SectionOfProgram {
-  /** Prefix of the keys in errors. */
+  /** Prefix of keys in errors. */
   readonly above: string;
-  /** Called for each name that is not in the table. */
+  /** Called for each name that the table does not contain. */
   readonly onUnknown: (origin: OptionOrigin) => void;
 }
 

@@ -1,6 +1,6 @@
 /**
  * Salt's options at the top level of a file. Names, units and defaults are those of Salt's master
- * configuration (salt/config/__init__.py, 3007.0). docs/compatibility.md lists the exceptions.
+ * configuration (salt/config/__init__.py, 3007.0). docs/compatibility/configuration.md lists the exceptions.
  */
 
 import { hostname } from 'node:os';
@@ -219,7 +219,7 @@ export const saltOptions = {
     'max_minions',
     integer(0, many),
     0,
-    'Connected minions at a time. The master asks further minions to retry later. 0: no limit.',
+    'Maximum number of connected minions. Further minions retry later. 0: no limit.',
     { reload: nextSignIn },
   ),
   allowMinionKeyRevoke: option(
@@ -321,13 +321,13 @@ export const saltOptions = {
     'zmq_backlog',
     integer(1, 65_535),
     1000,
-    'Connections that may wait to be accepted.',
+    'Maximum number of connections that wait to be accepted.',
   ),
   pubHwm: option(
     'pub_hwm',
     integer(0, many),
     1000,
-    'Publications that are queued for a slow subscriber. 0: any number, up to 8 MiB.',
+    'Maximum number of publications in the queue of a subscriber. 0: any number, up to 8 MiB.',
   ),
   tcpKeepalive: option('tcp_keepalive', flag(), true, 'Whether idle connections are probed.'),
   tcpKeepaliveIdle: option(
@@ -337,7 +337,7 @@ export const saltOptions = {
     'Idle time before the first probe. -1: the default of the operating system.',
     { program: 'tcpKeepaliveIdleSeconds' },
   ),
-  timeout: option('timeout', duration('seconds'), 5, 'How long a caller waits for returns.', {
+  timeout: option('timeout', duration('seconds'), 5, 'Time for which a caller waits for returns.', {
     reload: nextJobs,
     program: 'timeoutSeconds',
     isForMinions: true,
@@ -346,21 +346,21 @@ export const saltOptions = {
     'gather_job_timeout',
     duration('seconds'),
     10,
-    'How long a minion has to report whether it is still running a job.',
+    'Time for a minion to report whether it is still running a job.',
     { reload: nextJobs, program: 'gatherJobTimeoutSeconds', isForMinions: true },
   ),
   keepJobs: option(
     'keep_jobs',
     duration('hours'),
     24,
-    'How long a job is stored, if `keep_jobs_seconds` is not set.',
+    'Time for which a job is stored, if `keep_jobs_seconds` is not set.',
     { reload: nextJobs, program: instead('use keepJobsSeconds') },
   ),
   keepJobsSeconds: option(
     'keep_jobs_seconds',
     duration('seconds'),
     86_400,
-    'How long a job is stored.',
+    'Time for which a job is stored.',
     { reload: nextJobs, isForMinions: true },
   ),
   jobCache: option('job_cache', flag(), true, 'Whether jobs and returns are stored.'),
@@ -382,7 +382,7 @@ export const saltOptions = {
     'max_event_size',
     bytes(1024, megabytes100),
     mebibyte,
-    'Size of an event on the bus; larger values in it are trimmed.',
+    'Maximum size of an event on the bus. Larger values in the event are trimmed.',
   ),
   nodegroups: option(
     'nodegroups',
@@ -436,14 +436,14 @@ export const saltOptions = {
     'pillar_source_merging_strategy',
     oneOf(mergeStrategies),
     'smart',
-    'How pillar files are merged.',
+    'Method of merging pillar files.',
     { extension: 'pillar', isForMinions: true },
   ),
   pillarMergeLists: option(
     'pillar_merge_lists',
     flag(),
     false,
-    'Whether lists of the same key are joined.',
+    'Whether lists under the same key of several pillar files are joined.',
     { extension: 'pillar', isForMinions: true },
   ),
   pillarIncludesOverrideSls: option(
@@ -540,7 +540,7 @@ export const saltOptions = {
     'file_buffer_size',
     bytes(1024, 16 * mebibyte),
     mebibyte,
-    'Size of a part of a file in one response.',
+    'Size of the parts in which files are sent.',
     { extension: 'files', isForMinions: true },
   ),
   fileRecv: option('file_recv', flag(), false, 'Whether minions may push files.', {
@@ -551,14 +551,14 @@ export const saltOptions = {
     'file_recv_max_size',
     integer(0, many, { unit: 'MiB' }),
     100,
-    'Size of a pushed file.',
+    'Maximum size of a pushed file.',
     { extension: 'files', isForMinions: true },
   ),
   topFileMergingStrategy: option(
     'top_file_merging_strategy',
     oneOf(['merge', 'same', 'merge_all']),
     'merge',
-    'How minions merge the top files of several environments.',
+    'Method by which minions merge the top files of several environments.',
     { isForMinions: true },
   ),
   envOrder: option('env_order', textList(), [], 'Order in which environments are merged.', {
@@ -574,9 +574,15 @@ export const saltOptions = {
   renderer: option('renderer', text(), 'jinja|yaml', 'Renderers of state files.', {
     isForMinions: true,
   }),
-  failhard: option('failhard', flag(), false, 'Whether states end at the first failure.', {
-    isForMinions: true,
-  }),
+  failhard: option(
+    'failhard',
+    flag(),
+    false,
+    'Whether a state run stops at the first failed state.',
+    {
+      isForMinions: true,
+    },
+  ),
   stateTop: option('state_top', text(), 'top.sls', 'Name of the top file.', { isForMinions: true }),
   stateTopSaltenv: option(
     'state_top_saltenv',
@@ -693,7 +699,7 @@ export const saltOptions = {
     'rest_timeout',
     duration('seconds'),
     300,
-    'How long the HTTP API waits for a runner.',
+    'Time for which the HTTP API waits for a runner.',
     { extension: 'salt-api', program: 'httpRunnerTimeoutSeconds' },
   ),
   logLevel: option('log_level', oneOf(logLevels), 'warning', 'Lowest level on the console.', {
@@ -727,9 +733,15 @@ export const saltOptions = {
     defaultText: 'on a terminal',
     reload: nextCommand,
   }),
-  stateOutput: option('state_output', text(), 'full', 'How these commands print states.', {
-    reload: nextCommand,
-  }),
+  stateOutput: option(
+    'state_output',
+    text(),
+    'full',
+    'Form in which these commands print states.',
+    {
+      reload: nextCommand,
+    },
+  ),
   stateVerbose: option(
     'state_verbose',
     flag(),
@@ -755,7 +767,7 @@ export const saltOptions = {
 
 const nextRequest = 'the next request';
 
-/** Salt's options for the rights of users. */
+/** Salt's options that grant rights to users. */
 export const rightsOptions = {
   publisherAcl: option(
     'publisher_acl',
@@ -770,7 +782,7 @@ export const rightsOptions = {
     'publisher_acl_blacklist',
     rights,
     {},
-    'Users and modules that are forbidden.',
+    'Users and modules that may not be used.',
     { reload: nextRequest },
   ),
   externalAuth: option(

@@ -6,14 +6,15 @@ import { saltOptions } from './salt-options.ts';
 const rows: readonly (readonly [member: string, row: OptionRow])[] = Object.entries(saltOptions);
 
 /**
- * Returns the options that Salt has, under its names, without secrets, users and their rights.
+ * Returns the options that Salt has too, by their names in Salt, without secrets, users and rights
+ * of users.
  * @param leftOut - names of extensions whose options are omitted
  */
 export function saltValues(
   config: SaltOptions & Pick<MasterConfig, 'eauth' | 'saltgui'>,
   leftOut: readonly string[] = [],
 ): WireMap {
-  // Options that SaltGUI requires [salt/config/__init__.py].
+  // Options that SaltGUI requires, besides those in the option tables [salt/config/__init__.py].
   const values: WireMap = {
     syndic_master: 'masterofmasters',
     order_masters: false,
@@ -30,8 +31,8 @@ export function saltValues(
 }
 
 /**
- * Returns the options that minions may read, under Salt's names: the behaviour of the master and of
- * states. Secrets, paths and rights are omitted.
+ * Returns the options that minions may read, by their names in Salt. They describe the behaviour of
+ * the master and of states. Secrets, paths and rights are not included.
  * @param leftOut - names of extensions whose options are omitted
  */
 export function valuesForMinions(config: SaltOptions, leftOut: readonly string[] = []): WireMap {
@@ -59,6 +60,6 @@ function toWire(value: unknown): WireValue {
     return Object.fromEntries(Object.entries(value).map(([key, item]) => [key, toWire(item)]));
   }
   const isPlain = ['string', 'number', 'boolean'].includes(typeof value);
-  // Options are values that a file can contain.
+  // The values of options are values that a file can contain.
   return isPlain ? (value as string | number | boolean) : null;
 }

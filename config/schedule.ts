@@ -12,18 +12,18 @@ import {
 import { custom } from './schema.ts';
 import { entriesOf, isSettings, originOfSetting, type Settings, toPlain } from './settings.ts';
 
-/** Time at which an entry is due. */
+/** Rule for the times at which an entry runs. */
 export type ScheduleTrigger =
   | { readonly kind: 'interval'; readonly seconds: number }
   | { readonly kind: 'cron'; readonly cron: Cron }
   | { readonly kind: 'when'; readonly times: readonly ClockTime[] };
 
-/** A moment, or a time of every day or of one day of the week, in local time. */
+/** Point of time, in local time: one moment, or a time of every day or of a day of the week. */
 export type ClockTime =
   | { readonly at: number }
   | { readonly secondOfDay: number; readonly weekday?: number };
 
-/** A period of each day, or a period between two moments. */
+/** Period in which an entry runs: a part of each day, or the time between two moments. */
 export interface ScheduleRange {
   readonly start: ClockTime;
   readonly end: ClockTime;
@@ -36,7 +36,7 @@ export interface ScheduleEntry {
   readonly fun: string;
   readonly arg: readonly WireValue[];
   readonly kwarg: WireMap;
-  /** Minions that get a job. Absent if the entry is a runner. */
+  /** Minions to which a job is published. Absent if the entry runs a runner. */
   readonly target:
     | { readonly tgt: string | readonly string[]; readonly tgtType: string }
     | undefined;
@@ -44,9 +44,9 @@ export interface ScheduleEntry {
   /** Random delay, in seconds. */
   readonly splay: { readonly start: number; readonly end: number };
   readonly maxRunning: number;
-  /** Whether `maxrunning` counts the run. False for `jid_include: false`. */
+  /** Whether runs of this entry count towards `maxrunning`. False for `jid_include: false`. */
   readonly isCounted: boolean;
-  /** `return_job`: whether the result is stored. */
+  /** `return_job`: whether the result is stored in the job cache. */
   readonly isKept: boolean;
   readonly runsOnStart: boolean;
   readonly range: ScheduleRange | undefined;
@@ -55,13 +55,13 @@ export interface ScheduleEntry {
   readonly metadata: WireMap | undefined;
 }
 
-/** Any map. {@link readSchedule} validates it. */
+/** Schema of `schedule`, which accepts any map. {@link readSchedule} validates the entries. */
 export const scheduleMap = custom<WireMap>(
   {
     expected: 'a map of names to entries',
     accept: (value) => {
       const entries = entriesOf(value);
-      // A file can contain only values that Salt supports.
+      // Files contain only values that Salt supports.
       return entries && (Object.fromEntries(entries) as WireMap);
     },
   },
@@ -78,7 +78,7 @@ const known: ReadonlySet<string> = new Set([
 
 class ScheduleProblem extends Error {}
 
-/** An entry as written. */
+/** Entry as written. */
 type Given = ReadonlyMap<string, unknown>;
 
 /**
@@ -98,7 +98,7 @@ export function scheduleProblems(schedule: WireMap, settings: Settings): readonl
   );
 }
 
-/** Reads the enabled entries, each with its name. */
+/** Reads the enabled entries, each with its name. Returns them with the problems found. */
 function readEntries(
   schedule: WireMap,
 ): readonly (readonly [name: string, entry: ScheduleEntry | string[]])[] {
@@ -113,14 +113,14 @@ function readEntries(
 
 /**
  * Returns the error for an entry.
- * @param problem message that begins with the name of the member, if it concerns one
+ * @param problem message; it begins with the name of a member if it concerns a single one
  */
 function refuseEntry(settings: Settings, name: string, problem: string): ConfigError {
   const { file, line } = originWithin(settings, [name, problem.replace(/:.*/s, '')]);
   return new ConfigError('ERR_OPTION_TYPE', { file, line, key: `schedule:${name}` }, problem);
 }
 
-/** Returns the place of the nearest existing part. */
+/** Returns the location of a path, or of the nearest part that exists. */
 function originWithin(settings: Settings, names: readonly string[]): OptionOrigin {
   let origin = originOfSetting(settings, 'schedule');
   let within = settings.get('schedule')?.value;
@@ -155,12 +155,12 @@ function fail(problem: string): never {
 
 type Members = Omit<ScheduleEntry, 'name'>;
 
-/** Functions that read each member of an entry. */
+/** Functions that read the members of an entry, by member. */
 const readers: { readonly [Name in keyof Members]: (given: Given) => Members[Name] } = {
   fun: readFunction,
   arg: (given) => {
     const args = toPlain(given.get('args') ?? []);
-    // A file can contain only values that Salt supports.
+    // Files contain only values that Salt supports.
     return (Array.isArray(args) ? args : [args]) as WireValue[];
   },
   kwarg: (given) => {
@@ -183,11 +183,11 @@ const readers: { readonly [Name in keyof Members]: (given: Given) => Members[Nam
   metadata: (given) => readMetadata(given.get('metadata')),
 };
 
-/** Returns the entry, or all its mistakes. */
+/** Reads an entry. Returns the entry, or all its mistakes. */
 function readEntry(name: string, given: Given): ScheduleEntry | string[] {
   const problems: string[] = [];
   const members = readMembers(readers, given, problems);
-  // Without problems, every member of the table has been set.
+  // Without mistakes, every member of the table has been set.
   return problems.length > 0 ? problems : { name, ...(members as Members) };
 }
 
@@ -276,7 +276,10 @@ function readTrigger(given: ReadonlyMap<string, unknown>): ScheduleTrigger {
 
 const weekdayNames = ['sunday', 'monday', 'tuesday', 'wednesday', 'thursday', 'friday', 'saturday'];
 
-/** Reads a time: `5:00pm`, `17:00`, `Monday 5:00pm`, or a date with a time in ISO 8601 form. */
+/**
+ * Reads a point of time: `5:00pm`, `17:00`, `Monday 5:00pm`, or a date with a time in ISO 8601
+ * form.
+ */
 function readTime(name: string, value: unknown): ClockTime {
   const text = value instanceof Date ? value.toISOString() : String(value ?? '');
   if (/^\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d)?(?:\.\d+)?Z?)?$/.test(text)) {
@@ -310,7 +313,7 @@ const shortcuts: ReadonlySet<string> = new Set([
   ...['@yearly', '@monthly', '@weekly', '@daily', '@hourly'],
 ]);
 
-/** Bounds of the five fields of a cron expression. */
+/** Ranges of the five fields of a cron expression, for error messages. */
 const cronBounds = ['0 to 59', '0 to 23', '1 to 31', '1 to 12', '0 to 7'] as const;
 
 /** Reads a cron expression: five fields with `*`, lists, ranges, steps and names, or a shortcut. */
@@ -325,12 +328,12 @@ function readCron(text: string): Cron {
       fail(`cron: ${field} is not a valid value for a field with ${bounds}`);
   }
   const [, , day = '', , weekday = ''] = fields;
-  // Both must match, unless each of them restricts the day.
+  // Require both fields for days to match, unless both restrict the day.
   const domAndDow = day.startsWith('*') || weekday.startsWith('*');
   return new Cron(fields.join(' '), { ...cronOptions, domAndDow });
 }
 
-/** Extends steps from a weekday to 7, Sunday. The library stops them at 6. */
+/** Extends steps up to the weekday 7, which is Sunday. The cron library stops at 6. */
 function toSunday(weekday: string): string {
   return weekday.replace(/(?<![-\d])([0-7])\/([1-9]\d*)/g, (_, first: string, step: string) => {
     const count = Math.floor((7 - Number(first)) / Number(step)) + 1;
@@ -340,7 +343,7 @@ function toSunday(weekday: string): string {
 
 const cronOptions = { mode: '5-part', sloppyRanges: true } as const;
 
-/** Whether a field contains only characters that Salt accepts. The library accepts more. */
+/** Whether a field contains only characters that Salt accepts. The cron library accepts more. */
 function isCronField(field: string, place: number): boolean {
   if (!/^[a-z\d*,/-]+$/i.test(field) || /\d[a-z]|[a-z]\d|\b[lw]\b/i.test(field)) {
     return false;

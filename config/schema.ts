@@ -1,6 +1,6 @@
 /**
- * Schemas of options: TypeBox with additional keywords, which describe how lenient spellings of
- * Salt are read and how mistakes are reported.
+ * Schemas of options. TypeBox schemas get additional keywords, which describe the lenient spellings
+ * that Salt accepts, and how mistakes are reported.
  */
 
 import { type Static, type TProperties, type TSchema, type TUnsafe, Type } from 'typebox';
@@ -30,41 +30,46 @@ export type Keywords = {
   readonly expected?: string;
   /** Documentation sentence. */
   readonly description?: string;
-  /** Value of a member that is not set. */
+  /** Value if the member is not set. */
   readonly default?: unknown;
   /** Name of a member in files. Default: the name of the member in snake case. */
   readonly fileName?: string;
-  /** Converts an accepted spelling to a value of the schema. Returns `undefined` to reject it. */
+  /**
+   * Converts a spelling that Salt accepts to a value of the schema. Returns `undefined` to reject
+   * the value.
+   */
   readonly accept?: (value: unknown) => unknown;
-  /** Returns the mistakes inside a rejected value, or none if the value as a whole is rejected. */
+  /**
+   * Returns the mistakes inside a rejected value. Returns none if the value is wrong as a whole.
+   */
   readonly explain?: (setting: Setting) => readonly ConfigError[];
   /** Returns the contradictions between members of a section. */
   readonly check?: (given: GivenSection) => readonly ConfigError[];
-  /** Members of a section that are accepted and ignored. */
+  /** Names of members that are accepted in a section and ignored. */
   readonly dropped?: ReadonlySet<string>;
   /** Whether the entries of a map may have no value. */
   readonly takesNull?: boolean;
   /** Whether a single item is accepted as a list of one. */
   readonly takesOne?: boolean;
-  /** Known words for the detection of misspelt ones. */
+  /** Words that the value may be. Used to detect misspelt ones. */
   readonly words?: readonly string[];
 };
 
-/** The readable part of a section. */
+/** Valid part of a section. */
 export interface GivenSection {
   readonly origin: OptionOrigin;
   /** Valid members. */
   readonly values: Readonly<Record<string, unknown>>;
-  /** Members that are set, including those with a wrong value or a misspelt name. */
+  /** Names of the members that are set, including those with a wrong value or a misspelt name. */
   readonly meant: ReadonlySet<string>;
 }
 
-/** A value, or every mistake in it. */
+/** Value of a setting, or all mistakes in it. */
 export type ReadResult<T> =
   | { readonly value: T; readonly problems?: undefined }
   | { readonly problems: readonly ConfigError[] };
 
-/** Parts of a schema that the reader uses. */
+/** Keywords of a schema that the reader evaluates. */
 export interface Shape extends Keywords {
   readonly type?: string | readonly string[];
   readonly properties?: Readonly<Record<string, TSchema>>;
@@ -72,7 +77,7 @@ export interface Shape extends Keywords {
   readonly items?: TSchema;
   /** Schema of the values of a map. */
   readonly each?: TSchema;
-  /** Form in files of a value with its own parser. */
+  /** Schema of the form in files, for a value with its own parser. */
   readonly inFiles?: Shape;
   readonly anyOf?: readonly TSchema[];
   readonly const?: unknown;
@@ -81,14 +86,14 @@ export interface Shape extends Keywords {
   readonly maximum?: number;
 }
 
-/** Returns the keywords of a schema. */
+/** Returns a schema with the type of its keywords. */
 export function shapeOf(schema: TSchema): Shape {
   return schema;
 }
 
 export const megabytes100 = 100_000_000;
 export const mebibyte = 1_048_576;
-/** Upper bound for numbers without a meaningful limit. */
+/** Maximum for numbers that need no smaller limit. */
 export const many = 1_000_000_000;
 
 const oneLine = { minLength: 1, pattern: '^[^\\u0000\\r\\n]*$' };
@@ -98,18 +103,18 @@ export function flag(keywords: Keywords = {}): TUnsafe<boolean> {
   return Type.Unsafe(Type.Boolean({ expected: 'true or false', ...keywords }));
 }
 
-/** Returns the schema of text of at least one character, on one line. */
+/** Returns the schema of text: one line with at least one character. */
 export function text(keywords: Keywords = {}): TUnsafe<string> {
   return Type.Unsafe(Type.String({ ...oneLine, expected: 'text', ...keywords }));
 }
 
-/** Returns the schema of text. A number is converted to its decimal form. */
+/** Returns the schema of text that may also be written as a number. */
 export function numericText(keywords: Keywords = {}): TUnsafe<string> {
   const accept = (value: unknown): unknown => (typeof value === 'number' ? String(value) : value);
   return text({ accept, ...keywords });
 }
 
-/** Returns the schema of text that passes a test. */
+/** Returns the schema of text for which a function returns true. */
 export function textWhere(
   isRight: (value: string) => boolean,
   expected: string,
@@ -121,7 +126,7 @@ export function textWhere(
   return text({ accept, expected, ...keywords });
 }
 
-/** Returns the schema of text that may be empty. A number is converted to its decimal form. */
+/** Returns the schema of text that may be empty, or written as a number. */
 export function anyText(keywords: Keywords = {}): TUnsafe<string> {
   const accept = (value: unknown): unknown => (typeof value === 'number' ? String(value) : value);
   const schema = Type.String({ pattern: oneLine.pattern, accept, expected: 'text', ...keywords });
@@ -181,7 +186,8 @@ export function oneOf<const T extends string>(
 }
 
 /**
- * Returns the schema of a list. By default, a single item is accepted as a list of one, as in Salt.
+ * Returns the schema of a list. By default, a single item is accepted too, as in Salt, and read as
+ * a list of one item.
  */
 export function list<S extends TSchema>(
   item: S,
@@ -209,12 +215,12 @@ export function orNull<S extends TSchema>(schema: S): TUnsafe<Static<S> | null> 
   );
 }
 
-/** Values of members, read-only. */
+/** Read-only values of the members of a section. */
 type Members<P extends TProperties> = Readonly<Static<ReturnType<typeof Type.Object<P>>>>;
 
 /**
- * Returns the schema of a map of named members. Members with a default are filled in. The others
- * must be set unless they are optional.
+ * Returns the schema of a map with named members. Members with a default get it if they are not
+ * set. All other members must be set, unless they are optional.
  */
 export function section<P extends TProperties>(
   properties: P,
@@ -237,8 +243,8 @@ export function mapOf<S extends TSchema>(
 }
 
 /**
- * Returns the schema of a value with its own parser.
- * @param inFiles JSON Schema of its form in files
+ * Returns the schema of a value that has its own parser.
+ * @param inFiles JSON Schema of the value's form in files
  */
 export function custom<T>(
   keywords: Keywords & { readonly expected: string },
@@ -250,7 +256,7 @@ export function custom<T>(
 /** Declares an optional member. */
 export const optional = Type.Optional;
 
-/** Protocol version, or `auto`. */
+/** Schema of a protocol version, or `auto`. */
 export const authVersion: TUnsafe<'auto' | 0 | 1 | 2 | 3> = Type.Unsafe(
   Type.Enum(['auto', 0, 1, 2, 3], { expected: 'auto, 0, 1, 2 or 3' }),
 );
@@ -274,14 +280,17 @@ export function headers(keywords: Keywords = {}): TUnsafe<Readonly<Record<string
   );
 }
 
-/** Returns the values of the members of a section if none is set. */
+/**
+ * Returns the values that a section has if none of its members is set.
+ * @throws TypeError if a member has no default
+ */
 export function defaultsOf<T>(schema: TUnsafe<T>): T {
   const read = readSetting(schema, { value: {}, origin: nowhere });
   if (read.problems === undefined) return read.value;
   throw new TypeError('a member of the section has no default');
 }
 
-/** Returns the description of the values that a schema accepts. */
+/** Returns the description of the values that a schema accepts, for error messages. */
 export function expectedBy(schema: TSchema): string {
   return shapeOf(schema).expected ?? 'another value';
 }
@@ -300,18 +309,21 @@ export function namesOf(schema: TSchema): readonly string[] {
 
 const nowhere: OptionOrigin = { file: 'options', line: 0, key: '' };
 
-/** Returns a value as a schema reads it, or `undefined` if the schema rejects it. */
+/**
+ * Returns the value that a schema reads from the given one, or `undefined` if the schema rejects
+ * it.
+ */
 export function parseValue<S extends TSchema>(schema: S, value: unknown): Static<S> | undefined {
   const read = readSetting(schema, { value, origin: nowhere });
   return read.problems === undefined ? read.value : undefined;
 }
 
-/** Returns every mistake in a setting, or none if the schema accepts it. */
+/** Returns all mistakes in a setting. Returns none if the schema accepts it. */
 export function refusals(schema: TSchema, setting: Setting): readonly ConfigError[] {
   return readSetting(schema, setting).problems ?? [];
 }
 
-/** Reads a setting with a schema. Returns its value, or every mistake in it. */
+/** Reads a setting with a schema. Returns its value, or all mistakes in it. */
 export function readSetting<S extends TSchema>(schema: S, setting: Setting): ReadResult<Static<S>> {
   const read = readAny(schema, setting);
   if (read.problems === undefined && Value.Check(schema, read.value)) return { value: read.value };
@@ -320,8 +332,8 @@ export function readSetting<S extends TSchema>(schema: S, setting: Setting): Rea
 }
 
 /**
- * Reads a setting with any schema.
- * @returns the value, if there are no problems. The value's own constraints have not been checked
+ * Reads a setting, but does not check its value against constraints such as a pattern or a maximum.
+ * @returns the value, or the problems in it
  */
 function readAny(schema: TSchema, setting: Setting): ReadResult<unknown> {
   const { accept, explain, properties, items, each } = shapeOf(schema);
@@ -391,7 +403,7 @@ function readSection(
       if (nearest !== undefined) meant.add(nearest.member);
       continue;
     }
-    // A program may also use null to omit a member with a default.
+    // A program may pass null to omit a member that has a default.
     if (inner.value === null && shapeOf(row.schema).default !== undefined) continue;
     meant.add(row.member);
     const read = readSetting(row.schema, inner);
@@ -410,7 +422,7 @@ function readSection(
   return problems.length > 0 ? { problems } : { value: Object.freeze(values) };
 }
 
-/** Returns the error for a value as a whole. */
+/** Returns the error for a value that is wrong as a whole. */
 function refuse(schema: TSchema, { origin, value }: Setting): ConfigError {
   const { type, words } = shapeOf(schema);
   const expected = expectedBy(schema);
@@ -427,8 +439,8 @@ function refuse(schema: TSchema, { origin, value }: Setting): ConfigError {
 }
 
 /**
- * Returns the violated bound of a number. An invalid number is not secret, so the message may show
- * it.
+ * Returns a description of the bound that a number violates. The description may contain the
+ * number, because numbers are not secret.
  */
 function brokenBound(schema: TSchema, value: unknown): string | undefined {
   if (typeof value !== 'number' || Number.isNaN(value)) return undefined;

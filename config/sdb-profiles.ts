@@ -18,7 +18,7 @@ import {
 } from './schema.ts';
 import { entriesOf, type Setting, type Settings } from './settings.ts';
 
-/** Supported drivers. */
+/** Drivers that are supported. */
 export const sdbDrivers = ['env', 'yaml', 'json'] as const;
 
 const merge = section(
@@ -27,13 +27,13 @@ const merge = section(
       oneOf(mergeStrategies, { description: 'As `pillar_source_merging_strategy`.' }),
     ),
     mergeLists: optional(flag({ description: 'Whether lists are joined.' })),
-    // Name of the option in Salt's documentation.
+    // Spelling of the option in Salt's documentation.
     mergeList: optional(flag({ description: 'The same.' })),
   },
   { expected: 'a map with strategy and merge_lists' },
 );
 
-/** Maximum number of files. All files are read for each value. */
+/** Maximum number of files in a profile. All of them are read for each value. */
 const maxFiles = 16;
 
 const profileSection = section(
@@ -64,10 +64,10 @@ const profileSection = section(
   },
 );
 
-/** Profile of an address `sdb://<profile>/<key>`. */
+/** Profile for addresses `sdb://<profile>/<key>`. */
 export type SdbProfile = Static<typeof profileSection>;
 
-/** Returns the driver of an option, or `undefined` if the option is not a profile. */
+/** Returns the driver of a profile, or `undefined` if the option is not a profile. */
 function driverOf({ value }: Setting): string | undefined {
   const driver = entriesOf(value)?.find(([name]) => name === 'driver')?.[1];
   return typeof driver === 'string' ? driver : undefined;
@@ -78,8 +78,8 @@ function isServed(driver: string): boolean {
 }
 
 /**
- * Returns the valid profiles by name, and the problems of the others.
- * @param isOption whether a name belongs to another option
+ * Returns the valid profiles by name, and the problems of the invalid ones.
+ * @param isOption whether a name is that of a known option
  */
 export function readSdbProfiles(
   settings: Settings,
@@ -93,7 +93,7 @@ export function readSdbProfiles(
   for (const [name, setting] of settings) {
     const driver = isOption(name) ? undefined : driverOf(setting);
     if (driver === undefined) continue;
-    // The driver defines which options it has.
+    // The driver determines which settings are valid.
     const read = isServed(driver) ? readSetting(profileSection, setting) : { value: { driver } };
     if (read.problems === undefined) profiles[name] = read.value;
     else problems.push(...read.problems);
@@ -102,8 +102,8 @@ export function readSdbProfiles(
 }
 
 /**
- * Returns a warning for each setting of a profile that has no effect, or `undefined` if the option
- * is not a profile.
+ * Returns a warning for each setting of a profile that has no effect. Returns `undefined` if the
+ * option is not a profile.
  */
 export function warnOfSdbProfile(
   name: string,

@@ -1,12 +1,12 @@
-/** Transports that a configuration enables, and their ports. */
+/** Transports that a configuration enables, with their ports. */
 
 import type { MasterConfig } from './options.ts';
 import { type OwnTransportOptions, type TransportName, transports } from './transport-options.ts';
 
-/** Options that can be set separately for each transport. */
+/** Options that `transport_opts` can set for each transport. */
 export type TransportOptions = Pick<MasterConfig, keyof OwnTransportOptions>;
 
-/** A transport with the options that apply to it. */
+/** Transport, with the options that apply to it. */
 export interface ServedTransport extends TransportOptions {
   readonly name: TransportName;
   /** Ports for relays. Only the first transport has them. */
@@ -33,7 +33,7 @@ interface OptionPort {
   readonly port: number;
 }
 
-/** Returns the ports of a transport, except 0, which means any free port. */
+/** Returns the ports of a transport. Omits 0, with which the system chooses a free port. */
 export function portsOf({
   interface: host,
   publishPort,
@@ -56,7 +56,7 @@ export function portsOf({
 }
 
 /**
- * Returns a description of a port that two listeners would share, or `undefined` if there is none.
+ * Returns a description of a port that two listeners would use, or `undefined` if there is none.
  */
 export function findSharedPort(transports: readonly ServedTransport[]): string | undefined {
   const taken = new Map<string, string>();

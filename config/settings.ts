@@ -1,21 +1,24 @@
-/** Options as files and programs set them: values with the place of each. */
+/** Options in the form in which files and programs set them. Each value has its location. */
 
 import { isDeepStrictEqual } from 'node:util';
 import type { ValuePath } from '#runtime';
 import type { OptionOrigin } from './config-error.ts';
 
-/** A value as written: text, a number, …, a list, or {@link Settings} for a map. */
+/** Value of an option, as written: a scalar, a list, or {@link Settings} for a map. */
 export interface Setting {
   readonly value: unknown;
   readonly origin: OptionOrigin;
-  /** Items of a list from a file, each with its place. Maps among them are {@link Settings}. */
+  /** Items of a list from a file, each with its location. Maps among them are {@link Settings}. */
   readonly entries?: readonly Setting[];
 }
 
-/** Content of a file, by key. A `Map`, so that no key can reach an object's prototype. */
+/**
+ * Options of a file or of a map in it, by key. It is a `Map`, so that no key can reach an object's
+ * prototype.
+ */
 export type Settings = Map<string, Setting>;
 
-/** Options as written, each map with the names in files. */
+/** Options as written, by their names in files. */
 export interface GivenOptions {
   readonly salt: Settings;
   /** Options under `saltbridge:`. */
@@ -27,7 +30,8 @@ export interface GivenOptions {
 }
 
 /**
- * Returns the place of an option. The file is `options` if a program set it, or if it is not set.
+ * Returns the location of an option. The file is `options` if a program set the option, or if it is
+ * not set.
  */
 export function originOfSetting(settings: Settings, key: string): OptionOrigin {
   return settings.get(key)?.origin ?? { file: 'options', line: 0, key };
@@ -39,8 +43,8 @@ export function isSettings(value: unknown): value is Settings {
 }
 
 /**
- * Merges the files of one include: maps are merged, lists are appended without duplicates, other
- * values are replaced. [salt.utils.dictupdate.update with merge_lists]
+ * Merges the files of one `include`. Maps are merged, and lists are appended without duplicates.
+ * Other values are replaced [salt.utils.dictupdate.update with merge_lists].
  */
 export function mergeSettings(into: Settings, from: Settings): void {
   for (const [key, setting] of from) {
@@ -57,8 +61,9 @@ export function mergeSettings(into: Settings, from: Settings): void {
 }
 
 /**
- * Merges included files over the including file. Whole options are replaced, as in Salt
- * [salt.config.master_config]. Our own section is merged, because it contains many options.
+ * Merges the options of included files into those of the including file. As in Salt
+ * [salt.config.master_config], an included option replaces the whole option. Only the section
+ * `saltbridge` is merged, because it contains many options.
  */
 export function overrideSettings(into: Settings, from: Settings): void {
   for (const [key, setting] of from) {
@@ -71,7 +76,7 @@ export function overrideSettings(into: Settings, from: Settings): void {
   }
 }
 
-/** Appends the new items of a list to another list. */
+/** Appends those items of a list that another list does not contain. */
 function appendNew(setting: Setting, more: Setting): Setting {
   const list = listIn(setting);
   const added = listIn(more);
@@ -88,8 +93,8 @@ function listIn({ value }: Setting): readonly unknown[] {
 }
 
 /**
- * Returns the items of a list from a file or a program, each with its place. Returns none for other
- * values.
+ * Returns the items of a list from a file or a program, each with its location. Returns none for
+ * other values.
  */
 export function itemsOf(setting: Setting): readonly Setting[] {
   const { entries, origin } = setting;
@@ -98,8 +103,8 @@ export function itemsOf(setting: Setting): readonly Setting[] {
 }
 
 /**
- * Returns a value without its parts at some places. If a place does not exist, its nearest existing
- * parent is removed. Returns `undefined` if nothing remains or nothing was removed.
+ * Returns a value without the parts at some locations. If a location does not exist, removes its
+ * nearest parent that exists. Returns `undefined` if nothing remains, or if nothing was removed.
  */
 export function withoutPlaces(
   setting: Setting,
@@ -130,7 +135,8 @@ function withoutPlace(setting: Setting, place: OptionOrigin): Setting {
 }
 
 /**
- * Converts a setting to the form of parsed files: maps in lists contain values instead of settings.
+ * Converts a setting to the form that the parser returns: maps in lists have values instead of
+ * settings.
  */
 function toData({ value, entries }: Setting): unknown {
   if (entries !== undefined) return entries.map(toData);
@@ -142,7 +148,7 @@ function isSamePlace(one: OptionOrigin, other: OptionOrigin): boolean {
   return nameOfPlace(one) === nameOfPlace(other) && isSameList(one, other);
 }
 
-/** Whether a place contains another one. */
+/** Whether one location contains another. */
 export function isAbove(one: OptionOrigin, other: OptionOrigin): boolean {
   const rest = nameOfPlace(other).slice(nameOfPlace(one).length);
   const isBelow = nameOfPlace(other).startsWith(nameOfPlace(one)) && /^[:[]/.test(rest);
@@ -153,12 +159,12 @@ function nameOfPlace({ key, entry = '' }: OptionOrigin): string {
   return `${key}${entry}`;
 }
 
-/** Whether two places are in the same list. Items are numbered separately in each file. */
+/** Whether two locations are in the same list. Different files number their items separately. */
 function isSameList(one: OptionOrigin, other: OptionOrigin): boolean {
   return one.entry === undefined || one.file === other.file;
 }
 
-/** Returns the place at a path, or the place of the nearest existing parent. */
+/** Returns the location of a path, or of its nearest part that exists. */
 export function placeWithin(setting: Setting, path: ValuePath): OptionOrigin {
   const [step, ...rest] = path;
   if (step === undefined) return setting.origin;
@@ -169,7 +175,7 @@ export function placeWithin(setting: Setting, path: ValuePath): OptionOrigin {
   return inner === undefined ? setting.origin : placeWithin(inner, rest);
 }
 
-/** Returns the entries of a map from a file or a program, each with its place. */
+/** Returns the entries of a map from a file or a program, each with its location. */
 export function settingsOf({ value, origin }: Setting): (readonly [string, Setting])[] {
   if (isSettings(value)) return [...value].filter(([, inner]) => inner.value !== null);
   return (sectionEntries(value) ?? []).map(([name, inner]) => [
@@ -178,14 +184,14 @@ export function settingsOf({ value, origin }: Setting): (readonly [string, Setti
   ]);
 }
 
-/** Returns the place of a member of a map. */
+/** Returns the location of a member of a map. */
 export function originOfMember(origin: OptionOrigin, name: string): OptionOrigin {
   const { key, entry } = origin;
   if (entry === undefined) return { ...origin, key: `${key}:${name}` };
   return { ...origin, entry: `${entry}:${name}` };
 }
 
-/** Returns the place at a path, even if nothing exists there. */
+/** Returns the location that a path has or would have. */
 export function originOfPath(origin: OptionOrigin, path: ValuePath): OptionOrigin {
   let place = origin;
   for (const step of path) {
@@ -196,7 +202,8 @@ export function originOfPath(origin: OptionOrigin, path: ValuePath): OptionOrigi
 }
 
 /**
- * Returns the entries of a section from a file or a program. Entries without a value are omitted.
+ * Returns the entries of a section from a file or a program. Omits entries without a value. Returns
+ * `undefined` if it is not a map.
  */
 export function sectionEntries(value: unknown): (readonly [string, unknown])[] | undefined {
   if (isSettings(value)) {
@@ -212,7 +219,7 @@ export function sectionEntries(value: unknown): (readonly [string, unknown])[] |
   return isObject ? Object.entries(value).filter(([, found]) => found !== undefined) : undefined;
 }
 
-/** Converts a value of a file to plain data. */
+/** Converts a value from a file to plain data: objects, lists and scalars. */
 export function toPlain(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(toPlain);
   if (value instanceof Date) return value.toISOString();
@@ -227,7 +234,10 @@ export function entriesOf(value: unknown): [name: string, value: unknown][] | un
   return isMap ? Object.entries(plain) : undefined;
 }
 
-/** Converts a map to an object. Top-level maps of a file are settings, maps in lists are plain. */
+/**
+ * Converts a map from a file to an object. Its values are settings at the top level, and plain
+ * values in lists.
+ */
 function fromSettings(map: Settings | ReadonlyMap<unknown, unknown>): Record<string, unknown> {
   const plain: Record<string, unknown> = Object.create(null);
   for (const [name, item] of map)
@@ -250,7 +260,7 @@ export function textsOf(value: unknown): string[] {
 }
 
 /**
- * Returns the names in one of Salt's lists of modules: `[name, {name: options}]`, a map, or a
+ * Returns the names in a list of modules. Salt accepts `[name, {name: options}]`, a map, or a
  * single name.
  */
 export function moduleNames(value: unknown): string[] {

@@ -1,23 +1,23 @@
-/** Detection of resources that two masters of a process must not share. */
+/** Detection of resources that two masters in one process must not share. */
 
 import { realpath } from 'node:fs/promises';
 import path from 'node:path';
 import type { MasterConfig } from './options.ts';
 import { portsOf, servedTransports } from './served-transports.ts';
 
-/** A master with its name. */
+/** Configuration of a master, with its name. */
 interface Named {
   readonly name: string;
   readonly config: MasterConfig;
 }
 
-/** A resource that only one master may use, with the name of its option. */
+/** Resource that only one master may use, with the name of the option that selects it. */
 interface Claim {
   readonly option: string;
   readonly place: string;
 }
 
-/** Directories that only one master may use, including everything below them. */
+/** Directories that only one master may use. Everything below them belongs to this master too. */
 const ownPlaces: readonly (readonly [option: string, of: (config: MasterConfig) => string])[] = [
   ['pki_dir', (config) => config.pkiDir],
   ['cachedir', (config) => config.cachedir],
@@ -26,9 +26,9 @@ const ownPlaces: readonly (readonly [option: string, of: (config: MasterConfig) 
 ];
 
 /**
- * Returns one message for each pair of masters with the first resource that both would use, with
- * the names and files of both. Symbolic links are resolved. Paths that do not exist yet are
- * compared as written.
+ * Returns a message for each pair of masters that would use the same resource. The message names
+ * the first such resource, the masters and their files. Symbolic links are resolved; paths that do
+ * not exist yet are compared as written.
  */
 export async function findSharedBetween(masters: readonly Named[]): Promise<readonly string[]> {
   const claims = await Promise.all(masters.map(claimsOf));
@@ -45,7 +45,7 @@ export async function findSharedBetween(masters: readonly Named[]): Promise<read
   return problems;
 }
 
-/** Names of the shared resource in the two configurations. */
+/** Names that the two configurations have for a shared resource. */
 type Shared = readonly [one: string, other: string];
 
 function describe([one, other]: Shared, first: Named, second: Named): string {
@@ -74,8 +74,8 @@ function findSharedPlace(first: Claims, second: Claims): Shared | undefined {
 }
 
 /**
- * Returns a directory that one master serves to its minions and the other uses for its private
- * data.
+ * Returns a directory that one master serves to its minions although the other has private data in
+ * it. Returns `undefined` if there is none.
  */
 function findShownFiles(first: Claims, second: Claims): Shared | undefined {
   return (

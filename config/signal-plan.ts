@@ -1,29 +1,29 @@
-/** The smallest signal policy that the listeners of a site need. */
+/** Proposes the smallest set of signal rules that the listeners of a site need. */
 
 import { isReservedTag, isSpecificTagGlob } from '#acl';
 import { compileGlob } from '#template/python/fnmatch.ts';
 import type { Listening } from './event-listeners.ts';
 
-/** A rule to add, with the listeners that need it. */
+/** Signal rule to add, and the listeners that need it. */
 interface PlannedRule {
   /** Glob on tags, for `saltbridge: acl: signals:`. */
   readonly tag: string;
   readonly listeners: readonly Listening[];
 }
 
-/** A pattern without a rule, or with a narrower rule, with the reason. */
+/** Pattern for which no rule is proposed, or only a narrower one, with the reason. */
 interface UnplannedPattern extends Listening {
   readonly reason: string;
 }
 
-/** Patterns that need rules and patterns that do not. */
+/** Proposed signal rules, and the patterns that need no rule or cannot have one. */
 export interface SignalPlan {
   readonly rules: readonly PlannedRule[];
-  /** Tags that minions or the master emit without any rule. */
+  /** Patterns for tags that minions or the master emit without a rule. */
   readonly needless: readonly Listening[];
-  /** Patterns that are wider than their rule. */
+  /** Patterns that match more tags than their proposed rule permits. */
   readonly narrowed: readonly UnplannedPattern[];
-  /** Patterns for which no rule can be written. */
+  /** Patterns for which no rule can be proposed. */
   readonly ungranted: readonly UnplannedPattern[];
 }
 
@@ -39,7 +39,7 @@ const lifecycleTags: ReadonlySet<string> = new Set(['minion_start', 'minion_ping
 const stateResults = 'salt/state_result/';
 const maxTagLength = 512;
 
-/** Examples of each kind of tag that the master or a minion emits without a rule. */
+/** Example of each kind of tag that the master or a minion emits without a rule. */
 const ownTags: readonly string[] = [
   'salt/auth',
   'salt/key',
@@ -58,8 +58,8 @@ const ownTags: readonly string[] = [
 ];
 
 /**
- * Returns the rules for a list of listeners.
- * @param enginePrefixes prefixes of tags that engines of the master emit
+ * Proposes rules for a list of listeners.
+ * @param enginePrefixes prefixes of the tags that engines of the master emit
  */
 export function planSignals(
   listening: readonly Listening[],
@@ -127,12 +127,15 @@ function grant(pattern: string, begin: string): Verdict {
     : { kind: 'grant', tag: pattern };
 }
 
-/** Whether a pattern also matches tags that rules cannot cover. */
+/** Whether a pattern also matches tags that are emitted without a rule. */
 function reachesOwn(pattern: string): boolean {
   return ownTags.some(compileGlob(pattern));
 }
 
-/** Whether a tag, or every tag with this prefix, is emitted without a rule. */
+/**
+ * Whether a tag is emitted without a rule.
+ * @param begin the tag, or the beginning that all matching tags have
+ */
 function isOwn(begin: string, isLiteral: boolean): boolean {
   if (isLiteral) return lifecycleTags.has(begin) || isReservedTag(begin);
   return begin.includes('/') && isReservedTag(begin.replace(/\/$/, ''));

@@ -1,4 +1,4 @@
-/** `saltbridge: tenants:`, configuration directories by the names of tenants. */
+/** Option `saltbridge: tenants:`, the configuration directories of tenants by name. */
 
 import { ConfigError, typeError } from './config-error.ts';
 import { custom, numericText, parseValue } from './schema.ts';
@@ -6,7 +6,10 @@ import { sectionEntries, settingsOf } from './settings.ts';
 
 const nameForm = /^[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}$/;
 
-/** Map of tenant names, restricted to characters that are safe in logs, to directories. */
+/**
+ * Schema of tenants: a map of names to directories. Names may contain only characters that are safe
+ * in logs.
+ */
 export const tenantDirectories = custom<Readonly<Record<string, string>>>(
   {
     expected: 'a map of names (letters, digits, _ . -) to configuration directories',

@@ -1,28 +1,28 @@
-/** Several masters in one process, each with its own configuration directory. */
+/** Tenants: several masters in one process, each with its own configuration directory. */
 
 import path from 'node:path';
 import { ConfigError } from './config-error.ts';
 import { checkMasterConfig, type LoadedConfig } from './load.ts';
 import { findSharedBetween } from './shared-resources.ts';
 
-/** A tenant: one of several independent masters of a process. */
+/** Tenant: one of several independent masters in a process. */
 interface Tenant extends SaltConfig {
   readonly name: string;
 }
 
-/** The content of a configuration directory. */
+/** Configuration in a directory such as `/etc/salt`. */
 export interface SaltConfig extends LoadedConfig {
   readonly directory: string;
   /**
-   * Masters that the configuration lists under `saltbridge: tenants`. Absent if it configures a
-   * single master.
+   * Configurations of the tenants that `saltbridge: tenants` lists. Absent if the directory
+   * configures a single master.
    */
   readonly tenants?: readonly (SaltConfig & { readonly name: string })[];
 }
 
 /**
- * Reads Salt's master configuration from a directory such as `/etc/salt`, and those of its tenants.
- * Options without effect are in `warnings`.
+ * Reads Salt's master configuration from a directory such as `/etc/salt`, and the configurations of
+ * its tenants. `warnings` describes options without effect.
  * @throws ConfigError, see docs/errors.md
  */
 export async function loadSaltConfig(directory: string): Promise<SaltConfig> {
@@ -36,10 +36,10 @@ export interface LoadedTenants extends LoadedConfig {
 }
 
 /**
- * Reads a configuration directory and those of the tenants that it lists under `saltbridge:`. Fails
- * if any of them is invalid.
- * @throws ConfigError, see `configErrors`; ERR_OPTION_CONFLICT if two tenants share a resource that
- *   only one may use
+ * Reads a configuration directory, and the directories of the tenants that it lists under
+ * `saltbridge:`.
+ * @throws ConfigError if any of them is invalid, see `configErrors`; ERR_OPTION_CONFLICT if two
+ * tenants share a resource that only one may use
  */
 export async function loadTenants(directory: string): Promise<LoadedTenants> {
   const main = await checkMasterConfig(directory);
@@ -58,7 +58,8 @@ export async function loadTenants(directory: string): Promise<LoadedTenants> {
 }
 
 /**
- * Returns conflicts: options that only the process may set, and resources that tenants would share.
+ * Returns conflicts between the configurations: options that only the main configuration may set,
+ * and resources that tenants would share.
  */
 async function conflictsBetween(
   { config }: LoadedConfig,

@@ -39,10 +39,16 @@ const sslSection = section(
   { check: checkSsl },
 );
 
-/** Salt's `ssl`: TLS on the ports of `tcp` and `ws`. Paths are used as written. */
+/**
+ * Value of Salt's option `ssl`: TLS on the ports of the transports `tcp` and `ws`. Paths are used
+ * as written.
+ */
 export type SslOptions = Static<typeof sslSection> & { readonly certfile: string };
 
-/** Requires a certificate for TLS, and `ca_certs` for the verification of client certificates. */
+/**
+ * Requires a certificate for TLS, and `ca_certs` if client certificates are to be verified. Returns
+ * the errors.
+ */
 function checkSsl({ origin, values, meant }: GivenSection): readonly ConfigError[] {
   const { certReqs } = values;
   const checksPeers = certReqs !== undefined && certReqs !== 'CERT_NONE';
@@ -54,7 +60,7 @@ function checkSsl({ origin, values, meant }: GivenSection): readonly ConfigError
   ].map((problem) => new ConfigError('ERR_OPTION_TYPE', origin, problem));
 }
 
-/** Options of TLS, or false. */
+/** Schema of `ssl`: options of TLS, or false. */
 export const ssl = custom<SslOptions | false>(
   {
     expected:
@@ -91,16 +97,16 @@ const transportSection = section(
   { expected: 'a map' },
 );
 
-/** Options of one transport that override the general ones. */
+/** Options of a single transport, which override the general options. */
 export type OwnTransportOptions = Static<typeof transportSection>;
 
 /**
- * Salt's `transport_opts`: transports to serve in addition to `transport`, or with different
+ * Value of Salt's option `transport_opts`: transports to serve besides `transport`, or with other
  * options.
  */
 export type TransportOpts = { readonly [Name in TransportName]?: OwnTransportOptions };
 
-/** Map of transports to their own options. */
+/** Schema of `transport_opts`: a map of transports to their options. */
 export const transportOpts = custom<TransportOpts>(
   {
     expected: `a map of zeromq, tcp or ws to a map with any of ${namesOf(transportSection).join(', ')}`,
@@ -129,7 +135,8 @@ function explainTransport(name: string, own: Setting): readonly ConfigError[] {
 }
 
 /**
- * Whether a transport has no options of its own. Salt's own example writes this as an empty list.
+ * Whether a value means that a transport has no options. Salt's documentation writes an empty list
+ * for this.
  */
 function isNothing(value: unknown): boolean {
   return Array.isArray(value) && value.length === 0;

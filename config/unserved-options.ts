@@ -9,17 +9,17 @@ import {
 } from './advice.ts';
 import { type Setting, toPlain } from './settings.ts';
 
-/** An option of Salt that has no effect in this master. */
+/** Option of Salt that has no effect in this master. */
 export interface UnservedOption {
-  /** Effect of ignoring the option. With `not-needed`, nothing is lost. */
+  /** Consequence of ignoring the option. With `not-needed`, the site loses nothing. */
   readonly kind: 'not-served' | 'not-needed';
-  /** Text that follows the name of the option: its effect, and the advice. */
+  /** Text that follows the name of the option in a message: the consequence, and the advice. */
   readonly message: string;
-  /** Alternative to the option, or the reason why nothing is lost. */
+  /** Alternative to the option, or the reason why the site loses nothing. */
   readonly advice: string;
-  /** Whether the option only tunes how something works. */
+  /** Whether the option only adjusts a detail of a feature. */
   readonly isDetail: boolean;
-  /** Whether the value asks for a behaviour that this master does not have. */
+  /** Whether the option is set to a value whose behaviour this master does not have. */
   isLost(setting: Setting): boolean;
 }
 
@@ -41,7 +41,7 @@ const unserved: ReadonlyMap<string, UnservedOption> = new Map([
   ]),
 ]);
 
-/** Options of returners and similar modules, named `<module>.<option>`. */
+/** Options of returners and similar modules. Their names have the form `<module>.<option>`. */
 const ofModules: UnservedOption = {
   kind: 'not-served',
   message:
@@ -78,7 +78,7 @@ function* rows(
   }
 }
 
-/** Converts to plain objects, because the comparison takes prototypes into account. */
+/** Converts a value to plain objects, because `isDeepStrictEqual` compares prototypes too. */
 function plain(value: unknown): unknown {
   return structuredClone(toPlain(value));
 }

@@ -41,7 +41,7 @@ function warning(path: readonly string[], text: string, settings: Settings): Con
   return { kind: 'rights', ...origin, message: `${placeOf(origin)}: ${path.join(': ')}: ${text}` };
 }
 
-/** Returns the place of the nearest existing key. */
+/** Returns the location of a right, or of the nearest key above it that exists. */
 export function originOfRight(
   [name = '', ...rest]: readonly string[],
   settings: Settings,

@@ -1,8 +1,11 @@
-/** Describes mistakes in a YAML file and marks their place. */
+/** Describes mistakes in a YAML file, and marks their position in the line. */
 
 import type { YAMLError } from 'yaml';
 
-/** Our own messages. Those of the parser quote the file, which may contain a secret. */
+/**
+ * Messages for the parser's error codes. The parser's own messages quote the file, which may
+ * contain a secret.
+ */
 const words: Readonly<Record<string, string>> = {
   ALIAS_PROPS: 'an alias (*name) cannot have an anchor or a tag',
   BAD_ALIAS:
@@ -28,7 +31,7 @@ const words: Readonly<Record<string, string>> = {
 };
 
 /**
- * Patterns for the parser's messages about missing characters. These messages quote no text of the
+ * Patterns for messages of the parser about missing characters. These messages do not quote the
  * file.
  */
 const missing: readonly (readonly [RegExp, string])[] = [
@@ -44,10 +47,13 @@ export function describeYamlProblem({ code, message }: YAMLError): string {
   return ofMissing ?? words[code] ?? 'it cannot be read';
 }
 
-/** Maximum width of a quoted line, in characters. Longer lines are cut around the place. */
+/**
+ * Maximum width of a quoted line, in characters. Of a longer line, only the part around the mistake
+ * is quoted.
+ */
 const maxWidth = 100;
 
-/** Returns the line with a mark below the place. Letters and digits of values are hidden. */
+/** Returns the line with a mark below the position. Letters and digits of values are hidden. */
 export function markPosition(
   text: string,
   { line, col }: { readonly line: number; readonly col: number },
@@ -60,7 +66,7 @@ export function markPosition(
   return `${margin} | ${shown}\n${' '.repeat(margin.length)} | ${mark}^`;
 }
 
-/** Replaces all characters of values with `x`, except keys, spaces and YAML syntax. */
+/** Replaces the characters of values with `x`. Keys, spaces and YAML syntax are unchanged. */
 function hideValues(line: string): string {
   let hidden = '';
   let at = 0;

@@ -1,5 +1,5 @@
 /**
- * `saltbridge/acl`: rules of a policy and their decisions. Does no I/O.
+ * `saltbridge/acl`: compiles the rules of a policy and evaluates them. Does no I/O.
  *
  * @packageDocumentation
  */

@@ -1,5 +1,6 @@
 /**
- * `saltbridge/bridge`: named commands, plans, enrolment and signals for orchestration services.
+ * `saltbridge/bridge`: the bridge for orchestration services, with named commands, plans, enrolment
+ * and signals.
  *
  * @packageDocumentation
  */

@@ -1,6 +1,6 @@
 /**
- * `saltbridge/client`: interface of a master that runs in another process, over its local socket or
- * its HTTP API.
+ * `saltbridge/client`: client of a master that runs in another process. It uses the master's local
+ * socket or its HTTP API.
  *
  * @packageDocumentation
  */

@@ -1,6 +1,6 @@
 /**
- * `saltbridge/ops`: reports about a configuration and its master, and operations for a stopped
- * master.
+ * `saltbridge/ops`: reports about a configuration and its master, and operations on the files of a
+ * stopped master.
  *
  * @packageDocumentation
  */

@@ -1,6 +1,6 @@
 /**
- * `saltbridge/salt-api`: Salt's HTTP API (`rest_cherrypy`) for a master in this process, or for one
- * that `saltbridge/client` connects to.
+ * `saltbridge/salt-api`: Salt's HTTP API (`rest_cherrypy`) for a master in this process, or for a
+ * master that `saltbridge/client` has connected to.
  *
  * @packageDocumentation
  */

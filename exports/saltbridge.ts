@@ -1,8 +1,8 @@
 /**
  * `saltbridge`: a Salt master in the process of a program.
  *
- * {@link createMaster} creates a master. {@link serve} runs the same as `saltbridge master`: a
- * master with the bridge and the HTTP API.
+ * {@link createMaster} creates a master. {@link serve} starts what the command `saltbridge master`
+ * starts: a master with the bridge and the HTTP API.
  *
  * @packageDocumentation
  */

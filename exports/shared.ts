@@ -1,5 +1,5 @@
 /**
- * `saltbridge/shared`: one master for several processes of a host.
+ * `saltbridge/shared`: one master that several processes of a host share.
  *
  * @packageDocumentation
  */

@@ -31,7 +31,7 @@ export type BridgeExtensionName =
   | 'murano'
   | 'signals';
 
-/** Extensions by name: `false` omits one, `true` adds one that is not configured. */
+/** Extensions by name. `false` omits an extension, `true` adds one that is not configured. */
 type ChosenExtensions = Readonly<Partial<Record<BridgeExtensionName, boolean>>>;
 
 /** Bridge of one master. Pass it to `createMaster` in `extensions`. */
@@ -51,9 +51,10 @@ export interface Bridge<C extends CommandTypes = CommandsOf<[]>, P extends PlanT
 
 /**
  * Creates a bridge. Nothing is opened before its master starts.
- * @typeParam D - default: the types of `commands`; for catalog files, use the output of
- * `saltbridge bridge types`
- * @typeParam L - default: the types of `plans`; for catalog files as above
+ * @typeParam D - types of the commands. Default: derived from `commands`. For catalog files, use
+ * the types that `saltbridge bridge types` generates.
+ * @typeParam L - types of the plans. Default: derived from `plans`. For catalog files, use the
+ * generated types.
  */
 export function createBridge<
   const D extends readonly CommandDefinition[] = [],
@@ -79,7 +80,7 @@ export function checkBridgeOptions(
   return checkSections(config, guestExtensions);
 }
 
-/** Commands, plans and other entries of catalog files, and the errors in the rest. */
+/** Commands, plans and other valid entries of catalog files, and the errors in the invalid ones. */
 export interface LoadedCatalog
   extends Omit<Awaited<ReturnType<typeof loadCatalogOf>>, 'entriesOf'> {
   /** Code that software deployments may run. */
@@ -89,8 +90,8 @@ export interface LoadedCatalog
 }
 
 /**
- * Loads `*.yaml` and `*.yml` files, and those in directories, sorted by name.
- * @param known - commands of the program, which plans may use in steps
+ * Loads catalog files. Of a directory, loads the files `*.yaml` and `*.yml`, sorted by name.
+ * @param known - commands that the program defines; steps of plans may refer to them
  * @throws BridgeError ERR_CATALOG if one of the paths cannot be read
  */
 export async function loadCatalog(

@@ -3,7 +3,7 @@
 import Type from 'typebox';
 import { isPlainMap, parseSection } from '#heat-bridge';
 
-/** Keys of the section, by the name of the extension that reads them. */
+/** Keys of the section that each extension reads. */
 const keysOf = {
   'data-spaces': ['data', 'peers'],
   'metadata-agent': ['agents', 'identity', 'vendordata', 'peers'],

@@ -2,6 +2,18 @@ import { defineLimits } from '#runtime';
 
 /** Limits of services for guests. */
 export const guestLimits = defineLimits('guests', {
+  dataWrites: {
+    unit: 'records of values that a guest writes; the writes of one value in a minute count once',
+    owner: 'minion',
+    rate: { perSecond: 1, burst: 200 },
+    effect: 'Further ones are counted in a summary.',
+  },
+  allDataWrites: {
+    unit: 'such records of all guests',
+    owner: 'none',
+    rate: { perSecond: 100, burst: 20_000 },
+    effect: 'Further ones are counted in a summary.',
+  },
   vendordataRate: {
     unit: 'requests for vendordata',
     owner: 'instance',

@@ -1,4 +1,4 @@
-/** Code of `guests/` that runs without a master, loaded on demand. */
+/** Code of `guests/` that programs run without a master. It is loaded on demand. */
 
 /** Functions that compile Heat templates and draw their data flows. */
 export type HeatTemplates = Awaited<ReturnType<typeof loadHeatTemplates>>;

@@ -1,8 +1,8 @@
-/** Request bodies other than JSON, which the server passes as the received bytes. */
+/** Request bodies other than JSON. The server passes them as chunks of bytes. */
 
 import { BridgeError } from '#heat-bridge';
 
-/** Returns the bytes of a body. */
+/** Returns the received chunks of a body. */
 export function bytesOf(body: unknown): readonly Uint8Array[] {
   return Array.isArray(body) ? body.filter((part) => part instanceof Uint8Array) : [];
 }

@@ -29,8 +29,7 @@ export interface DeploymentResult {
 }
 
 /**
- * Returns the result of a deployment that did not run, or whose result is unknown. Its deployment
- * fails with the reason.
+ * Returns the failed result of a deployment that did not run, or of which the outcome is unknown.
  */
 export function failedResult(end: 'refused' | 'unknown', reason: string): DeploymentResult {
   return { end, stdout: '', stderr: `${end}: ${reason}`, statusCode: 1, outputs: {} };
@@ -59,7 +58,7 @@ export function resultOfRun(
   return failedResult('unknown', `${why}; it is unknown whether it ran`);
 }
 
-/** Returns the result of applied states. It is a success only if every state was applied. */
+/** Returns the result of applied states. It is successful only if every state was applied. */
 function resultOfStates(
   { state, return: value }: CommandResult,
   labels: Readonly<Record<string, string>>,
@@ -147,8 +146,9 @@ function failureCode(value: unknown, retcode: unknown): number {
 }
 
 /**
- * Returns the body of the result, truncated to the transport's limit with a note.
- * @param id - id of the entry; makes each body unique, and Heat ignores it
+ * Returns the body of the result. If it exceeds the transport's limit, truncates it and adds a
+ * note.
+ * @param id - id of the deployment. It makes each body unique; Heat ignores it.
  */
 export function answerBody(
   id: string,
@@ -193,7 +193,10 @@ function cutResult(result: DeploymentResult, length: number): DeploymentResult {
   return { ...result, stdout, stderr, outputs };
 }
 
-/** Truncates text at the start, because the end of a program's output is the most relevant. */
+/**
+ * Removes the start of a text that is too long, because the end of a program's output is the most
+ * relevant part.
+ */
 function cutStart(text: string, length: number): string {
   if (text.length <= length) return text;
   return `[cut: the last ${length} of ${text.length} characters]\n${text.slice(-length)}`;

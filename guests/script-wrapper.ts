@@ -1,4 +1,7 @@
-/** Runs scripts like Heat's agents: with inputs in the environment and outputs from files. */
+/**
+ * Shell wrapper that runs scripts like Heat's agents: inputs are environment variables, and outputs
+ * are read from files.
+ */
 
 import { randomBytes } from 'node:crypto';
 import { quoteForShell } from '#heat-bridge';
@@ -6,7 +9,7 @@ import { type JsonValue, writeJson } from '#runtime';
 
 /** Form of output names that can be part of a file name. */
 const outputName = /^[^/\p{Cc}]{1,128}$/u;
-/** Maximum size of one output, in bytes: the maximum of a result of heat-agents. */
+/** Maximum size of one output, in bytes. heat-agents have the same maximum for a result. */
 const maxOutputBytes = 950_000;
 
 /** Program to run in a shell of the minion. */
@@ -42,7 +45,7 @@ export function wrapScript(
 
 /**
  * Returns the shell text that runs a program. All untrusted text is encoded in base64, so that the
- * shell cannot interpret it. The shell's own variables have names that no input can have.
+ * shell cannot interpret it. The wrapper's own variables have names that no input can have.
  */
 export function wrapProgram({ variables, files, run, outputs }: WrappedProgram): string {
   const boundary = `saltbridge-${randomBytes(12).toString('hex')}`;
@@ -74,7 +77,7 @@ export function wrapProgram({ variables, files, run, outputs }: WrappedProgram):
   ].join('\n');
 }
 
-/** Directories to use if the directory of temporary files is unsuitable. */
+/** Directories to try if programs cannot run in the directory of temporary files. */
 const otherDirectories = ['/var/lib/saltbridge', '/var/tmp'] as const;
 
 /**
@@ -108,7 +111,8 @@ function base64(text: string): string {
 const boundaryForm = /saltbridge-[0-9a-f]{24}/;
 
 /**
- * Splits standard output into the outputs of a script and its own output.
+ * Splits the standard output of the wrapper into the outputs of the script and the script's own
+ * standard output.
  * @param code - code that ran
  */
 export function readScriptOutput(

@@ -4,7 +4,7 @@ import { randomBytes } from 'node:crypto';
 import type { StateArea } from '#master';
 
 /**
- * Returns the key of a row, and generates it on first use. It is sealed in the store.
+ * Returns the key in a row, and generates it on first use. The store contains it sealed.
  * @throws StoreError
  */
 export async function openSealedKey(
@@ -18,7 +18,7 @@ export async function openSealedKey(
     await state.write([{ op: 'put', key: row, value: state.seal(key), ifRevision: 0 }]);
     return key;
   } catch (error) {
-    // Another member of the cluster has generated it.
+    // Another member of the cluster has generated the key meanwhile.
     const made = await state.get(row);
     if (made === undefined) throw error;
     return state.unseal(made.value);

@@ -7,7 +7,7 @@ import type { ExtensionHost } from '#master';
 const minLength = 16;
 
 /**
- * Reads a secret from a file that a section names.
+ * Reads a secret from a file that a section of the configuration names.
  * @param key - key of the section, for error messages
  * @throws BridgeError ERR_BRIDGE_OPTIONS
  */

@@ -1,4 +1,4 @@
-/** Services that the extensions of `guests/` provide to each other and to programs. */
+/** Keys of the services that the extensions of `guests/` provide to each other and to programs. */
 
 import type { FastifyRequest } from 'fastify';
 import { defineService, type ServiceKey } from '#master';

@@ -1,6 +1,7 @@
 /**
- * Interface of extensions of the bridge, such as signals or software deployments. Each joins the
- * master as a separate extension. Its module is loaded only if the extension is enabled.
+ * Interface of extensions of the bridge, for example signals or software deployments. Each of them
+ * joins the master as a separate extension. The code of an extension is loaded only if the
+ * extension is enabled.
  */
 
 import type { FastifyInstance } from 'fastify';
@@ -12,30 +13,33 @@ import type { BridgeSections, SectionProblem } from './options.ts';
 import type { PlanDefinition } from './plans/plan-definition.ts';
 import type { Traces } from './tracing.ts';
 
-/** Extension of the bridge, before its module is loaded. */
+/** Description of an extension of the bridge. It is known before the extension's code is loaded. */
 export interface BridgeExtension {
   /** Name in the option `extensions` of the bridge. Its name in the master is `bridge-<name>`. */
   readonly name: string;
   /**
-   * Keys of `saltbridge: bridge:` that configure it. The value `false` of any of them disables it.
+   * Keys of `saltbridge: bridge:` that configure the extension. The value `false` for any of these
+   * keys disables it.
    */
   readonly sections: readonly (keyof BridgeSections)[];
-  /** Names of extensions of the bridge that it requires. It is disabled without them. */
+  /**
+   * Names of extensions of the bridge that must be enabled. Otherwise this extension is disabled.
+   */
   readonly requires?: readonly string[];
   /** Names of extensions that are opened before it, if they are enabled. */
   readonly after?: readonly string[];
   /** Whether the configuration enables it. Default: always enabled. */
   readonly isConfigured?: (sections: BridgeSections) => boolean;
-  /** Key in catalog files of this extension's entries. */
+  /** Key under which catalog files have entries of this extension. */
   readonly catalogKey?: string;
   load(): Promise<BridgeExtensionModule>;
 }
 
 /** Code of an extension. */
 export interface BridgeExtensionModule {
-  /** Kind of its entries below {@link BridgeExtension.catalogKey}. */
+  /** Kind of the catalog entries under {@link BridgeExtension.catalogKey}. */
   readonly entries?: CatalogEntryKind;
-  /** Returns every error in its sections. */
+  /** Returns all errors in the sections of the extension. */
   check(context: CheckContext): readonly SectionProblem[] | Promise<readonly SectionProblem[]>;
   /**
    * Opens the extension.
@@ -44,12 +48,12 @@ export interface BridgeExtensionModule {
   open(host: ExtensionHost, context: BridgeContext): Promise<BridgeContribution>;
 }
 
-/** Configuration whose sections are checked. */
+/** Input of {@link BridgeExtensionModule.check}. */
 export interface CheckContext {
-  /** Sections, whose form has not been validated. */
+  /** Sections of `saltbridge: bridge:`, not validated. */
   readonly sections: Readonly<Partial<Record<keyof BridgeSections, unknown>>>;
   readonly config: Pick<MasterConfig, 'api' | 'confFile' | 'restCherrypy'>;
-  /** Errors in the sections of preceding extensions. */
+  /** Errors that were found in the sections of preceding extensions. */
   readonly problems: readonly SectionProblem[];
   /** Names of the enabled extensions. */
   readonly names: ReadonlySet<string>;
@@ -57,13 +61,13 @@ export interface CheckContext {
   readonly kinds: readonly CatalogKindSource[];
 }
 
-/** Context that the extensions of one bridge share. */
+/** Input that all extensions of one bridge get when they are opened. */
 export interface BridgeContext {
   readonly sections: BridgeSections;
-  /** Commands of the program. */
+  /** Commands that the program defines. */
   readonly commands: readonly CommandDefinition[];
   readonly plans: readonly PlanDefinition[];
-  /** Service that is the caller if a request names none. */
+  /** Name of the service that is the caller of requests without a caller. */
   readonly service: string;
   readonly traces: Traces | undefined;
   /** Names of the enabled extensions. */
@@ -72,10 +76,10 @@ export interface BridgeContext {
   readonly kinds: readonly CatalogKindSource[];
 }
 
-/** Parts that an enabled extension adds to the master and to the routes of the bridge. */
+/** Parts that an open extension adds to the master, and to the routes of the bridge. */
 export interface BridgeContribution extends Omit<OpenExtension, 'pillar' | 'routes'> {
-  /** Pillar below the key `saltbridge`. */
+  /** Provider of pillar data below the key `saltbridge`. */
   readonly pillar?: ExtPillar;
-  /** Adds its routes below `/bridge/v1`. */
+  /** Adds the extension's HTTP routes below `/bridge/v1`. */
   readonly addRoutes?: (app: FastifyInstance, context: HttpServerContext) => void;
 }

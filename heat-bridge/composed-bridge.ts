@@ -1,6 +1,6 @@
 /**
- * Bridge as extensions of a master: one shared extension, and one for each extension of the
- * bridge.
+ * Composes a bridge of extensions of the master: one for state that all share, and one for each
+ * extension of the bridge.
  */
 
 import {
@@ -30,17 +30,17 @@ import { bridgeServices } from './services.ts';
 import type { HandlesApi, OutboxApi } from './signals/signals-api.ts';
 import { Traces } from './tracing.ts';
 
-/** Options of a bridge with any commands and plans. */
+/** Options of a bridge, whatever the types of its commands and plans are. */
 export type AnyBridgeOptions = BridgeOptions<
   readonly CommandDefinition[],
   readonly PlanDefinition[]
 >;
 
-/** Opened bridge. */
+/** State of a bridge while its master runs. */
 interface OpenBridge extends EnabledExtensions {
   readonly host: ExtensionHost;
   readonly context: BridgeContext;
-  /** Contributions of the extensions that are open. */
+  /** Contributions of the extensions that have been opened so far. */
   readonly contributions: BridgeContribution[];
 }
 
@@ -61,7 +61,7 @@ export class ComposedBridge implements CoreBridge<CommandTypes, PlanTypes> {
 
   /**
    * Creates the bridge.
-   * @param others - extensions from other directories
+   * @param others - extensions from other directories than `heat-bridge/`
    */
   constructor(options: AnyBridgeOptions, others: readonly BridgeExtension[]) {
     this.#options = options;
@@ -140,7 +140,10 @@ export class ComposedBridge implements CoreBridge<CommandTypes, PlanTypes> {
     };
   }
 
-  /** Returns a service of an extension. @throws BridgeError ERR_BRIDGE_NOT_OPEN */
+  /**
+   * Returns a service that an extension of the bridge provides.
+   * @throws BridgeError ERR_BRIDGE_NOT_OPEN if the extension is not enabled
+   */
   protected service<T extends object>(key: ServiceKey<T>): T {
     const found = this.#opened().host.find(key);
     if (found !== undefined) return found;
@@ -175,14 +178,15 @@ export class ComposedBridge implements CoreBridge<CommandTypes, PlanTypes> {
   }
 }
 
-/** Merges the pillars of all extensions of the bridge below the key `saltbridge`. */
+/** Merges the pillar data of all extensions of the bridge below the key `saltbridge`. */
 class BridgePillar implements ExtPillar {
   readonly name = 'bridge';
   readonly #contributions: readonly BridgeContribution[];
 
   /**
-   * Creates the pillar.
-   * @param contributions - list that may grow until the first minion is served
+   * Creates the provider.
+   * @param contributions - contributions of the opened extensions. More may be added until the
+   * first minion is served
    */
   constructor(contributions: readonly BridgeContribution[]) {
     this.#contributions = contributions;

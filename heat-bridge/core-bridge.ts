@@ -1,4 +1,7 @@
-/** Interface of a bridge for programs, without the extensions from other directories. */
+/**
+ * Interface of a bridge for programs. It does not include the extensions from other directories
+ * than `heat-bridge/`.
+ */
 
 import type { MasterExtension } from '#master';
 import type { CommandDefinition, TypedCommand } from './commands/command-definition.ts';
@@ -13,13 +16,13 @@ import type { PlanInfo } from './plans/plan-info.ts';
 import type { PlanHandle, PlanRequest } from './plans/plan-request.ts';
 import type { HandlesApi, OutboxApi } from './signals/signals-api.ts';
 
-/** Commands by name, as `saltbridge bridge types` writes them. */
+/** Types of commands by name, as `saltbridge bridge types` generates them. */
 export interface CommandTypes {
   readonly [name: string]: { readonly params: object };
 }
 
 /**
- * Types of the commands that a program defines with {@link defineCommand}. Without any, all
+ * Types of the commands that a program defines with {@link defineCommand}. If there are none, all
  * commands are permitted.
  */
 export type CommandsOf<D extends readonly CommandDefinition[]> = D extends readonly []
@@ -30,14 +33,14 @@ export type CommandsOf<D extends readonly CommandDefinition[]> = D extends reado
       };
     };
 
-/** Plans by name, as `saltbridge bridge types` writes them. */
+/** Types of plans by name, as `saltbridge bridge types` generates them. */
 export interface PlanTypes {
   readonly [name: string]: { readonly params: object; readonly groups: string };
 }
 
 /**
- * Types of the plans that a program defines with {@link definePlan}. Without any, all plans are
- * permitted.
+ * Types of the plans that a program defines with {@link definePlan}. If there are none, all plans
+ * are permitted.
  */
 export type PlansOf<L extends readonly PlanDefinition[]> = L extends readonly []
   ? { readonly [name: string]: { readonly params: Parameters; readonly groups: string } }
@@ -47,7 +50,9 @@ export type PlansOf<L extends readonly PlanDefinition[]> = L extends readonly []
         : { readonly params: Parameters; readonly groups: string };
     };
 
-/** Options of a bridge that a program sets. All others are in the master's configuration. */
+/**
+ * Options of a bridge that a program passes. All other options are in the master's configuration.
+ */
 export interface BridgeOptions<
   D extends readonly CommandDefinition[],
   L extends readonly PlanDefinition[],
@@ -57,16 +62,16 @@ export interface BridgeOptions<
   readonly commands?: D;
   /** Plans in addition to those of the catalog. Default: none. */
   readonly plans?: L;
-  /** Service that is the caller if a request names none. Default: `bridge`. */
+  /** Name of the service that is the caller of requests without a caller. Default: `bridge`. */
   readonly service?: string;
   /**
-   * Extensions of the bridge by name: `false` disables one together with its options, and `true`
-   * enables one that is not configured. Default: as configured.
+   * Extensions of the bridge by name. `false` disables an extension and makes its options unknown.
+   * `true` enables an extension that is not configured. Default: as configured.
    */
   readonly extensions?: E;
 }
 
-/** Bridge of one master. Pass it to `createMaster` in `extensions`. */
+/** Bridge of a master. Pass it to `createMaster` in `extensions`. */
 export interface CoreBridge<
   C extends CommandTypes = CommandsOf<[]>,
   P extends PlanTypes = PlansOf<[]>,
@@ -84,19 +89,19 @@ export interface CoreBridge<
     show(name: string): CommandInfo;
   };
   /**
-   * Runs a command. When this resolves, the run is permitted and its idempotency key is durable.
-   * If it rejects, nothing was published.
+   * Runs a command. When the promise resolves, the run is permitted and its idempotency key is
+   * durable. If the promise rejects, nothing was published.
    * @throws BridgeError ERR_COMMAND_UNKNOWN, ERR_COMMAND_PARAMETERS, ERR_COMMAND_TARGET,
-   * ERR_COMMAND_DENIED, ERR_COMMAND_BUSY, ERR_COMMAND_KEY, ERR_BRIDGE_NOT_OPEN;
-   * AuthenticationError ERR_EAUTH_TOKEN; MasterError ERR_BAD_TGT
+   * ERR_COMMAND_DENIED, ERR_COMMAND_BUSY, ERR_COMMAND_KEY, ERR_BRIDGE_NOT_OPEN; AuthenticationError
+   * ERR_EAUTH_TOKEN; MasterError ERR_BAD_TGT
    */
   run<N extends keyof C & string>(
     name: N,
     request: CommandRequest<C[N]['params']>,
   ): Promise<CommandHandle>;
   /**
-   * Returns a run that is active or ended recently.
-   * @throws BridgeError ERR_RUN_UNKNOWN, also if another caller started it
+   * Returns a run that is active or has ended recently.
+   * @throws BridgeError ERR_RUN_UNKNOWN, also if another caller started the run
    */
   find(id: string, caller: CommandCaller): Promise<CommandHandle>;
   /**
@@ -111,15 +116,15 @@ export interface CoreBridge<
      */
     show(name: string): PlanInfo;
     /**
-     * Returns a run that is active or ended recently.
-     * @throws BridgeError ERR_RUN_UNKNOWN, also if another caller started it
+     * Returns a run that is active or has ended recently.
+     * @throws BridgeError ERR_RUN_UNKNOWN, also if another caller started the run
      */
     find(id: string, caller: CommandCaller): Promise<PlanHandle>;
   };
   /**
-   * Runs several commands as one plan. When this resolves, all commands that do not depend on
-   * results are permitted, and the idempotency key is durable. If it rejects, nothing was
-   * published.
+   * Runs several commands as one plan. When the promise resolves, all commands that do not depend
+   * on results are permitted, and the idempotency key is durable. If the promise rejects, nothing
+   * was published.
    * @throws BridgeError ERR_PLAN_UNKNOWN, ERR_PLAN_GROUPS, ERR_COMMAND_PARAMETERS,
    * ERR_COMMAND_DENIED, ERR_COMMAND_KEY, ERR_BRIDGE_NOT_OPEN; AuthenticationError ERR_EAUTH_TOKEN;
    * MasterError ERR_BAD_TGT
@@ -141,7 +146,8 @@ export interface CoreBridge<
    */
   readonly handles: HandlesApi;
   /**
-   * API of pending and dead signals.
+   * API of the outbox: signals that wait for delivery, and dead signals, which are not retried any
+   * more.
    * @throws BridgeError ERR_BRIDGE_NOT_OPEN
    */
   readonly outbox: OutboxApi;

@@ -11,7 +11,7 @@ import { sectionProblems } from './section-problems.ts';
 /** Extensions by name: `false` disables one, `true` enables one that is not configured. */
 export type ExtensionChoice = Readonly<Record<string, boolean | undefined>>;
 
-/** Enabled extension with its code. */
+/** Enabled extension with its loaded module. */
 interface LoadedExtension {
   readonly extension: BridgeExtension;
   readonly module: BridgeExtensionModule;
@@ -26,8 +26,8 @@ export interface EnabledExtensions {
 }
 
 /**
- * Returns the names of the sections that the configuration may have. Sections of extensions that
- * the program disables are unknown.
+ * Returns the names of the sections that `saltbridge: bridge:` may have. Sections of extensions
+ * that the program disables are not included.
  */
 export function sectionNames(
   extensions: readonly BridgeExtension[],
@@ -50,7 +50,7 @@ export async function loadEnabled(
   return { sections, ...(await loadModules(extensions, choice, sections)) };
 }
 
-/** Loads extensions like {@link loadEnabled}, but accepts sections with errors. */
+/** Loads the enabled extensions like {@link loadEnabled}, but accepts sections with errors. */
 async function loadForCheck(
   extensions: readonly BridgeExtension[],
   choice: ExtensionChoice,
@@ -98,8 +98,8 @@ function enabledOf(
 }
 
 /**
- * Whether the program or the configuration disables the extension. Its catalog entries are ignored
- * then.
+ * Whether the program or the configuration disables the extension. If so, entries of the extension
+ * in catalog files are ignored.
  */
 function isLeftOut(
   { name, sections: own }: BridgeExtension,
@@ -110,8 +110,8 @@ function isLeftOut(
 }
 
 /**
- * Returns all errors under `saltbridge: bridge:` and in the catalog files that it names.
- * @param others - extensions from other directories
+ * Returns all errors under `saltbridge: bridge:`, and in the catalog files to which it refers.
+ * @param others - extensions from other directories than `heat-bridge/`
  */
 export async function checkSections(
   config: Pick<MasterConfig, 'api' | 'bridge' | 'confFile' | 'restCherrypy'>,
@@ -130,7 +130,7 @@ export async function checkSections(
   return withoutRepetitions(problems);
 }
 
-/** Removes duplicates, because extensions that share a section report the same errors. */
+/** Removes duplicate errors. Extensions that share a section report the same errors. */
 function withoutRepetitions(problems: readonly SectionProblem[]): readonly SectionProblem[] {
   return [...new Map(problems.map((it) => [JSON.stringify(it), it])).values()];
 }

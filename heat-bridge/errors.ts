@@ -1,14 +1,16 @@
-/** Errors of the bridge, by code. */
+/** Errors of the bridge: their codes, HTTP statuses, meanings and remedies. */
 
 import { type ErrorEntry, SaltbridgeError, type ValuePath } from '#runtime';
 
-/** Description of an error of the bridge, for users and for HTTP clients. */
+/** Description of an error code, for documentation and for HTTP responses. */
 interface BridgeErrorEntry extends ErrorEntry {
   /** HTTP status of the response. */
   readonly status: number;
 }
 
-/** Errors of the bridge by code. A code never changes its meaning; docs/errors.md lists them. */
+/**
+ * Descriptions of all error codes. The meaning of a code never changes. docs/errors.md lists them.
+ */
 export const bridgeErrors = {
   ERR_BRIDGE_NOT_OPEN: {
     meaning: 'The bridge is not open: its master has not started, or is closing.',
@@ -17,7 +19,8 @@ export const bridgeErrors = {
   },
   ERR_BRIDGE_OPTIONS: {
     meaning: 'A value under `saltbridge: bridge:`, or an option of createBridge, is invalid.',
-    action: 'Correct the key that the message names; docs/bridge.md lists them.',
+    action:
+      'Correct the key that the message names; docs/README.md lists the page of each section.',
     status: 500,
   },
   ERR_CATALOG: {
@@ -173,7 +176,7 @@ export const bridgeErrors = {
   ERR_DATA_FORM: {
     meaning: 'The registration of a data space is invalid, or a template cannot be compiled.',
     action:
-      'Correct the role, value or field that the message names; docs/guests.md describes the form.',
+      'Correct the role, value or field that the message names; docs/data-space-reference.md describes the form.',
     status: 400,
   },
   ERR_DATA_LIMIT: {
@@ -231,7 +234,7 @@ export const bridgeErrors = {
     meaning:
       'The registration of a handle is invalid, or the destination of its signals cannot be parsed.',
     action:
-      "Correct the field that the message names; docs/signals.md lists all forms of Heat's handles.",
+      "Correct the field that the message names; docs/signals-reference.md lists all forms of Heat's handles.",
     status: 400,
   },
   ERR_HANDLE_LIMIT: {
@@ -265,7 +268,7 @@ export const bridgeErrors = {
   },
   ERR_STACK_FORM: {
     meaning: 'The registration of a stack is invalid.',
-    action: 'Correct the field that the message names; docs/deployments.md lists them.',
+    action: 'Correct the field that the message names; docs/deployments-reference.md lists them.',
     status: 400,
   },
   ERR_STACK_LIMIT: {
@@ -285,30 +288,33 @@ export const bridgeErrors = {
 /** Code of an error of the bridge. */
 export type BridgeErrorCode = keyof typeof bridgeErrors;
 
-/** Error of the bridge. The message has the problem and the remedy, but no secrets. */
+/** Error of the bridge. Its message contains the problem and the remedy, but no secrets. */
 export class BridgeError extends SaltbridgeError<BridgeErrorCode> {}
 
-/** Error in a part of a catalog definition. */
+/** Mistake in a definition of the catalog. */
 export interface DefinitionMistake {
-  /** Field names and list indexes, relative to the definition. Empty for the whole definition. */
+  /**
+   * Path to the mistake in the definition: names of fields and indexes of lists. Empty for the
+   * whole definition.
+   */
   readonly path: ValuePath;
   readonly problem: string;
-  /** Probably intended name in place of an unknown one. */
+  /** Known name that was probably meant, if the mistake is an unknown name. */
   readonly meant?: string | undefined;
 }
 
-/** Error of invalid catalog definitions: ERR_CATALOG. */
+/** Error for invalid definitions of the catalog, with the code ERR_CATALOG. */
 export class CatalogError extends BridgeError {
   declare readonly mistakes: readonly DefinitionMistake[];
 
   constructor(name: string, mistakes: readonly DefinitionMistake[], options?: ErrorOptions) {
     super('ERR_CATALOG', mistakes.map((it) => describeMistake(name, it)).join('\n'), options);
-    // Not enumerable, because a log would repeat them after the message.
+    // Not enumerable, because a log would repeat the mistakes after the message.
     Object.defineProperty(this, 'mistakes', { value: mistakes, enumerable: false });
   }
 }
 
-/** Returns the text of an error, with the name of the definition and the field. */
+/** Returns the message for a mistake, with the name of the definition and the path of the field. */
 export function describeMistake(name: string, { path, problem }: DefinitionMistake): string {
   return [name, ...(path.length === 0 ? [] : [path.join('.')]), problem].join(': ');
 }

@@ -1,8 +1,8 @@
-/** Metrics of the bridge and its extensions. */
+/** Creates metrics of the bridge and its extensions. */
 
 import type { MetricFamily } from '#master';
 
-/** Metric with one label. */
+/** Metric with samples for the values of one label. */
 interface LabelledFigure {
   readonly type: 'counter' | 'gauge';
   /** Name without the prefix `saltbridge_`. */
@@ -11,7 +11,7 @@ interface LabelledFigure {
   readonly label: string;
 }
 
-/** Returns a metric with a sample for each value of its label. */
+/** Returns a metric that has one sample for each value of its label. */
 export function familyOf(
   { type, name, help, label }: LabelledFigure,
   values: Readonly<Record<string, number>>,
@@ -23,7 +23,7 @@ export function familyOf(
   return { type, name: `saltbridge_${name}`, help, labels: [label], samples };
 }
 
-/** Returns a metric without labels. */
+/** Returns a metric that has one sample and no labels. */
 export function figureOf(
   type: 'counter' | 'gauge',
   name: string,

@@ -1,6 +1,8 @@
 import type { HandleGroups } from './signals/handle-groups.ts';
 
-/** Returns the groups of a handle as text, for example `*.example.org`, `N@db`, `project p1`. */
+/**
+ * Returns the groups of a handle as texts, for example `*.example.org`, `N@db` and `project p1`.
+ */
 export function groupTexts({ globs = [], nodegroups = [], projects = [] }: HandleGroups): string[] {
   return [
     ...globs,

@@ -1,9 +1,9 @@
-/** HTTP responses for errors: status, code and remedy. */
+/** Converts errors to HTTP responses with status, code and remedy. */
 
 import type { FastifyReply } from 'fastify';
 import { BridgeError, bridgeErrors } from './errors.ts';
 
-/** HTTP statuses of the master's errors. */
+/** HTTP statuses for codes of the master's errors. */
 const statusOfMasterError: ReadonlyMap<string, number> = new Map([
   ['ERR_ARGS', 400],
   ['ERR_BAD_TGT', 400],
@@ -26,7 +26,7 @@ const statusOfMasterError: ReadonlyMap<string, number> = new Map([
 
 const retryAfterSeconds = 5;
 
-/** Error as HTTP clients of the bridge see it. */
+/** Content of the HTTP response for an error. */
 interface HttpProblem {
   readonly status: number;
   readonly code: string;
@@ -34,8 +34,9 @@ interface HttpProblem {
 }
 
 /**
- * Returns the HTTP response for an error. The message of an error with a known code is meant for
- * the caller. Other errors are reported without details.
+ * Returns the content of the HTTP response for an error. Messages of errors with a known code are
+ * for the caller. Other errors are reported without details, because they may contain internal
+ * information.
  */
 export function httpProblemOf(error: unknown): HttpProblem {
   if (error instanceof BridgeError) {
@@ -59,7 +60,7 @@ export function httpProblemOf(error: unknown): HttpProblem {
   };
 }
 
-/** Returns the status of an error of the HTTP server. */
+/** Returns the status for an error of the HTTP server itself. */
 function statusOfServerError(error: unknown): number {
   if (!(error instanceof Error)) return 500;
   if ('statusCode' in error) return Number(error.statusCode);
@@ -70,7 +71,10 @@ const listed: ReadonlySet<string> = new Set(['ERR_COMMAND_DENIED', 'ERR_COMMAND_
 
 const described: ReadonlySet<string> = new Set(['ERR_COMMAND_PARAMETERS', 'ERR_PLAN_GROUPS']);
 
-/** Returns a hint which request describes the permitted values, or an empty string. */
+/**
+ * Returns a hint that names the request which lists the permitted values. Returns an empty string
+ * if there is none.
+ */
 function hintOf(code: string, url: string): string {
   const [, collection, name] = /^(.*?\/(?:commands|plans))(?:\/([^/?]+))?/.exec(url) ?? [];
   if (collection === undefined) return '';
@@ -86,9 +90,10 @@ function hintOf(code: string, url: string): string {
 export function sendBridgeError(error: unknown, reply: FastifyReply, url = ''): FastifyReply {
   const { status, code, message: problem } = httpProblemOf(error);
   const message = `${problem}${hintOf(code, url)}`;
-  if (code === 'ERR_INTERNAL') reply.log.error({ err: error }, 'bridge request failed');
+  if (code === 'ERR_INTERNAL')
+    reply.log.error({ err: error }, 'request to the bridge failed because of an internal error');
   if (status === 503) reply.header('retry-after', retryAfterSeconds);
-  // The rest of the request body is not read.
+  // Close the connection, because the rest of the request body is not read.
   if (code === 'ERR_HTTP_BUSY') reply.header('connection', 'close');
   return reply.code(status).send({ error: { code, message } });
 }

@@ -1,5 +1,5 @@
 /**
- * Named commands and plans, enrolment and signals for orchestration services. Exports after
+ * Named commands and plans, enrolment and signals, for orchestration services. The exports after
  * `states` are for extensions of the bridge in other directories.
  */
 

@@ -1,9 +1,12 @@
-/** Fields of stored rows with wire values in plain objects, as JSON with type marks. */
+/**
+ * Fields of stored rows that contain values of Salt's wire format in plain objects. They are stored
+ * as JSON with marks for the types.
+ */
 
 import { readMarkedJson, writeMarkedJson } from '#master';
 import type { FieldCodec } from '#store';
 
-/** Decodes JSON with type marks, the form of rows without a version. */
+/** Decodes a row of the first format, which is JSON with marks for the types. */
 export function fromMarkedJson(bytes: Uint8Array): unknown {
   return readMarkedJson(Buffer.from(bytes).toString('utf8'));
 }

@@ -1,15 +1,15 @@
 /**
  * Options in the section `saltbridge: bridge:`. Each extension of the bridge has its own
- * subsection and schema.
+ * subsections with their own schemas.
  */
 import type { Static, TSchema } from 'typebox';
 import Type from 'typebox';
 import { compileSchema, schemaMistakes, type ValuePath } from '#runtime';
 import { BridgeError } from './errors.ts';
 
-/** Unparsed sections. Each extension validates its own. */
+/** Subsections of `saltbridge: bridge:`, not validated. Each extension validates its own. */
 export interface BridgeSections {
-  /** Files and directories of the command catalog. */
+  /** Files and directories with the catalog's definitions. */
   readonly catalog?: readonly string[];
   readonly runs?: unknown;
   readonly keystone?: unknown;
@@ -23,8 +23,8 @@ export interface BridgeSections {
 const Catalog = Type.Array(Type.String({ minLength: 1, maxLength: 4096 }));
 
 /**
- * Parses the names of the sections.
- * @param names - sections of the enabled extensions
+ * Checks the names of the subsections.
+ * @param names - names of the subsections that enabled extensions read
  * @throws BridgeOptionsError
  */
 export function parseSections(
@@ -39,15 +39,15 @@ export function parseSections(
   return parseSection('bridge', schema, value ?? {}) as BridgeSections; // of these names alone
 }
 
-/** Error in a section. */
+/** Error in the options of the bridge. */
 export interface SectionProblem {
   /**
-   * Path of keys from `saltbridge` on, separated by `:`, with `[0]` for the first element of a
-   * list.
+   * Path of keys below `saltbridge`, separated by `:`, for example `bridge:handles`. `[0]` is the
+   * first element of a list.
    */
   readonly key: string;
   readonly problem: string;
-  /** File of the error, if it is not the configuration. */
+  /** File that contains the error. Absent if it is a file of the configuration. */
   readonly file?: string;
   /** Line in that file. 0 for the whole file. */
   readonly line?: number;
@@ -55,8 +55,8 @@ export interface SectionProblem {
 
 /**
  * Parses a section by its schema.
- * @param name - name in messages: `bridge:handles`
- * @throws BridgeOptionsError with every error; messages contain values only if they are numbers
+ * @param name - name of the section in messages, for example `bridge:handles`
+ * @throws BridgeOptionsError with all errors; their messages quote only numbers, never other values
  */
 export function parseSection<S extends TSchema>(
   name: string,
@@ -73,7 +73,7 @@ export function parseSection<S extends TSchema>(
   );
 }
 
-/** Returns the text that follows a key for a path below it. */
+/** Returns a path as text that can follow a key, for example `:masters[0]`. */
 export function keyText(path: ValuePath): string {
   return path.map((step) => (typeof step === 'number' ? `[${step}]` : `:${step}`)).join('');
 }
@@ -90,9 +90,9 @@ export function keyPath(text: string): ValuePath {
 }
 
 /**
- * Parses each element of a list.
+ * Parses each element of a list. If elements are invalid, collects the errors of all of them.
  * @param key - key of the list
- * @throws BridgeOptionsError with the errors of all invalid elements
+ * @throws BridgeOptionsError
  */
 export function attemptEach<T, R>(
   items: readonly T[],
@@ -113,14 +113,14 @@ export function attemptEach<T, R>(
   return done;
 }
 
-/** Error of invalid options under `saltbridge: bridge:`. */
+/** Error for invalid options under `saltbridge: bridge:`. */
 export class BridgeOptionsError extends BridgeError {
   declare readonly problems: readonly SectionProblem[];
 
   constructor(problems: readonly SectionProblem[], options?: ErrorOptions) {
     const text = problems.map(({ key, problem }) => `${key}: ${problem}`).join('\n');
     super('ERR_BRIDGE_OPTIONS', text, options);
-    // Not enumerable, because a log would repeat them after the message.
+    // Not enumerable, because a log would repeat the problems after the message.
     Object.defineProperty(this, 'problems', { value: problems, enumerable: false });
   }
 }

@@ -1,6 +1,6 @@
 import type { BridgeExtension } from './bridge-extension.ts';
 
-/** Extensions of `heat-bridge/`, in the order in which they are opened. */
+/** Extensions of the bridge in `heat-bridge/`, in the order in which they are opened. */
 export const ownExtensions: readonly BridgeExtension[] = [
   {
     name: 'commands',

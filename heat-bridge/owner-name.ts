@@ -2,10 +2,13 @@
 
 import type { Subject } from '#acl';
 
-/** Start of the names of projects. */
+/** Prefix of the owner names of projects. */
 const ofProject = 'project:';
 
-/** Returns the name of an owner, unique to the subject. */
+/**
+ * Returns the name of the owner that a subject acts for. It is unique to the subject or its
+ * project.
+ */
 export function ownerNameOf(subject: Subject): string {
   switch (subject.kind) {
     case 'minion':

@@ -1,18 +1,18 @@
-/** Cached presence of minions, for frequent lookups. */
+/** Caches which minions are connected, for frequent lookups. */
 
 import { type MasterApi, MasterError, type PresentMinion } from '#master';
 
-/** Returns the connected minions by id. */
+/** Function that returns the connected minions, by id. */
 export type Presence = () => Promise<ReadonlyMap<string, PresentMinion>>;
 
-/** Time for which the presence is cached, in milliseconds. */
+/** Time for which the connected minions are cached, in milliseconds. */
 const presenceMs = 1_000;
 
 interface PresenceHost {
   readonly master: () => Pick<MasterApi, 'presence'>;
 }
 
-/** Creates a lookup of the connected minions, which is cached for a second. */
+/** Creates a lookup of the connected minions. Its result is cached for a second. */
 export function createPresence({ master }: PresenceHost): Presence {
   let known: ReturnType<Presence> | undefined;
   let at = -Infinity;
@@ -29,7 +29,7 @@ async function readPresence(master: PresenceHost['master']): ReturnType<Presence
     const list = await master().presence();
     return new Map(list.map((it) => [it.id, it]));
   } catch (error) {
-    // Minions may request pillar data before the master has started.
+    // Minions may request pillar data before the master has started completely.
     if (error instanceof MasterError && error.code === 'ERR_MASTER_STOPPED') return new Map();
     throw error;
   }

@@ -1,22 +1,25 @@
-/** Finds all errors in a value: removes each rejected part, and reads the rest again. */
+/**
+ * Finds all errors in a value with a parser that stops at the first one: removes each rejected
+ * part, and parses the rest again.
+ */
 
 import type { ValuePath } from '#runtime';
 import type { DefinitionMistake } from './errors.ts';
 
-/** Value that was read, or its errors. */
+/** Parsed value, or all errors that were found. */
 export interface LenientlyRead<T> {
-  /** Result. Absent if there are errors. */
+  /** Parsed value. Absent if there are errors. */
   readonly read?: T;
   readonly mistakes: readonly DefinitionMistake[];
 }
 
-/** Maximum number of rounds. Each removes at least one part. */
+/** Maximum number of attempts to parse. Each failed attempt removes at least one part. */
 const maxRounds = 50;
 
 /**
- * Reads a value, and collects all errors.
- * @param read - throws for a part that it rejects
- * @param mistakesOf - returns the errors that a thrown error contains, one or all
+ * Parses a value, and collects all errors.
+ * @param read - parses the value; throws if a part is invalid
+ * @param mistakesOf - returns the errors in a thrown value
  */
 export function readLeniently<T>(
   value: unknown,
@@ -43,18 +46,18 @@ export function readLeniently<T>(
   return { mistakes };
 }
 
-/** Whether an error may be a consequence of a removed part. */
+/** Whether an error may only be a consequence of a removed part. */
 function mayFollow({ path, problem }: DefinitionMistake, leftOut: ValuePath): boolean {
   const isAbove = path.length <= leftOut.length;
   if (isAbove && path.every((step, at) => step === leftOut[at])) return true;
   const name = String(leftOut.at(-1));
   const words = problem.split(/[^\w-]+/);
-  // Messages use the singular: `parameter` for the field `parameters`.
+  // Messages use the singular, for example `parameter` for the field `parameters`.
   const isField = leftOut.length === 1 && words.includes(name.replace(/s$/, ''));
   return isField || words.includes(name);
 }
 
-/** Options of programs, and their names in files. */
+/** Names of options in files, by their names in programs. */
 const writtenNames: ReadonlyMap<string | number, string> = new Map([
   ['timeoutSeconds', 'timeout'],
   ['perTarget', 'per_target'],
@@ -63,7 +66,7 @@ const writtenNames: ReadonlyMap<string | number, string> = new Map([
   ['onFailure', 'on_failure'],
 ]);
 
-/** Returns an error with the names that files use. */
+/** Returns an error with the names of options in files. */
 function asWritten(value: unknown, { path, problem, meant }: DefinitionMistake): DefinitionMistake {
   let within = value;
   const written = path.map((step) => {
@@ -80,7 +83,7 @@ function asWritten(value: unknown, { path, problem, meant }: DefinitionMistake):
   };
 }
 
-/** Returns the part of a path that exists. */
+/** Returns the longest part of a path that exists. */
 function presentPart(value: unknown, path: ValuePath): ValuePath {
   const missing = path.findIndex((step, at) => !hasMember(valueAt(value, path.slice(0, at)), step));
   return missing === -1 ? path : path.slice(0, missing);
@@ -103,7 +106,8 @@ function memberOf(value: unknown, step: string | number): unknown {
 }
 
 /**
- * Returns a value without the part that is in error, or with the name that was probably intended.
+ * Returns a value without the part that has an error. If the error is an unknown name, renames that
+ * part to the name that was probably meant.
  */
 function correct(value: unknown, { path, meant }: DefinitionMistake): unknown {
   const [step, ...rest] = path;

@@ -1,19 +1,21 @@
 /**
- * Registrations of services: handles of signals, stacks and data spaces. Each has a name that is
- * unique for its owner. This module has their API, their methods on the local socket, and their
- * lookup.
+ * Registrations of services: handles of signals, stacks and data spaces. A registration has a name
+ * that is unique for its owner. This module has the API, the RPC methods and the lookup that all
+ * kinds share.
  */
 
 import Type, { type TSchema } from 'typebox';
 import { type AuditDetails, extensionMethod, type RpcTable } from '#master';
 import { BridgeError, type BridgeErrorCode } from './errors.ts';
 
-/** Owner of a registration. Default: any owner, if only one has the name. */
+/**
+ * Owner of a registration. Default: any owner, if only one owner has a registration with the name.
+ */
 export interface RegistrationOwner {
   readonly owner?: string;
 }
 
-/** API of one kind of registrations, for programs. */
+/** API of one kind of registrations. */
 export interface RegistrationsApi<
   Registration,
   Info,
@@ -22,7 +24,8 @@ export interface RegistrationsApi<
 > {
   /**
    * Creates a registration. Resolves when it is durable.
-   * @param options - `replaces`: whether a registration with this name and owner may exist
+   * @param options - `replaces`: whether the registration may replace one with the same name and
+   * owner
    * @throws BridgeError `ERR_…_FORM`, `ERR_…_EXISTS`, `ERR_…_LIMIT` of the kind
    */
   add(
@@ -31,7 +34,7 @@ export interface RegistrationsApi<
   ): Promise<Info>;
   list(selection?: RegistrationOwner): Promise<readonly Info[]>;
   /**
-   * Returns one registration.
+   * Returns a registration.
    * @throws BridgeError `ERR_…_UNKNOWN` of the kind
    */
   show(name: string, of?: Of): Promise<Details>;
@@ -45,21 +48,21 @@ export interface RegistrationsApi<
 const strict = { additionalProperties: false };
 const Text = Type.String({ minLength: 1, maxLength: 256 });
 
-/** Parameter that names an owner. */
+/** Parameter of methods that names an owner. */
 export const ownerField = { owner: Type.Optional(Text) };
 
 interface RegistrationRecords<Info> {
-  /** Subject of the audit records, for example `stack`. */
+  /** Word for a registration in audit records, for example `stack`. */
   readonly subject: string;
-  /** Field with the name of a registration. */
+  /** Name of the field that contains the name of a registration. */
   readonly key: 'alias' | 'name';
-  /** Returns the audit details of a registration, without its name. */
+  /** Returns details of a registration for audit records, without its name. */
   readonly detailsOf: (info: Info) => AuditDetails;
-  /** Parameters besides the owner that select one of several registrations with the same name. */
+  /** Schemas of further parameters that select one of several registrations with the same name. */
   readonly selectors?: Readonly<Record<string, TSchema>>;
 }
 
-/** Returns the methods `add`, `list`, `show` and `remove` for the local socket. */
+/** Returns the RPC methods `add`, `list`, `show` and `remove` of a kind of registrations. */
 export function registrationMethods<Registration extends object, Info, Details>(
   api: RegistrationsApi<Registration, Info, Details>,
   { subject, key, detailsOf, selectors }: RegistrationRecords<Info>,
@@ -68,7 +71,7 @@ export function registrationMethods<Registration extends object, Info, Details>(
   const Which = Type.Unsafe<RegistrationOwner>(
     Type.Object({ [key]: Text, ...ownerField, ...selectors }, strict),
   );
-  // `add` validates the other fields.
+  // `add` of the API validates the other fields.
   const registration = Type.Unsafe<Registration>(Type.Object({ [key]: Text }));
   const ownerIn = (given: object): RegistrationOwner => {
     const { [key]: _, ...of } = Object(given);
@@ -112,7 +115,7 @@ export function registrationMethods<Registration extends object, Info, Details>(
   };
 }
 
-/** Stored registration. */
+/** Stored registration, as the lookup needs it. */
 interface Registered {
   readonly name: string;
   readonly owner?: string | undefined;
@@ -120,7 +123,8 @@ interface Registered {
 
 /**
  * Returns the registration with a name.
- * @param owner - default: the only owner that has the name
+ * @param owner - owner of the registration. Default: any owner, if only one has a registration with
+ * the name
  * @throws BridgeError with this code
  */
 export function findRegistration<R extends Registered>(
@@ -137,7 +141,10 @@ export function findRegistration<R extends Registered>(
   throw new BridgeError(code, `unknown ${kind} ${JSON.stringify(name.slice(0, 64))}${several}`);
 }
 
-/** Returns the registration with this name and exactly this owner, or `undefined`. */
+/**
+ * Returns the registration with this name and exactly this owner. `undefined` as the owner means
+ * that it has none.
+ */
 export function registrationOf<R extends Registered>(
   all: readonly R[],
   { name, owner }: Registered,
@@ -149,7 +156,7 @@ const maxRegistrations = 10_000;
 const maxOfOwner = 1_000;
 
 /**
- * Checks that a new registration stays within 1,000 per owner and 10,000 in total.
+ * Checks the limits for a new registration: 1,000 for each owner, and 10,000 in total.
  * @throws BridgeError
  */
 export function requireRegistrationRoom(

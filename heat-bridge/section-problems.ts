@@ -2,7 +2,7 @@ import { BridgeOptionsError, keyPath, keyText, type SectionProblem } from './opt
 import { readLeniently } from './read-leniently.ts';
 
 /**
- * Returns every error in a section.
+ * Returns all errors that a parser finds in a section.
  * @param name - name of the section, for example `bridge:handles`
  */
 export function sectionProblems(
@@ -13,7 +13,7 @@ export function sectionProblems(
   const above = `saltbridge:${name}`;
   const { mistakes } = readLeniently(section, parse, (error) => {
     if (!(error instanceof BridgeOptionsError)) throw error;
-    // Errors in other sections are reported by the checks of those.
+    // Ignore errors in other sections; the checks of those sections report them.
     return error.problems
       .filter(({ key }) => key.startsWith(above))
       .map(({ key, problem }) => ({ path: keyPath(key.slice(above.length)), problem }));

@@ -1,4 +1,4 @@
-/** Services that extensions of the bridge provide to each other. */
+/** Keys of the services that extensions of the bridge provide to each other. */
 
 import { defineService, type ServiceKey } from '#master';
 import type { EntriesOf } from './catalog/entry-kind.ts';
@@ -9,20 +9,20 @@ import type { EnrolmentModule } from './enroll/open-enrolment.ts';
 import type { PlanApi } from './plans/plan-api.ts';
 import type { SignalsModule } from './signals/open-signals.ts';
 
-/** Service of commands and plans for other extensions of the bridge. */
+/** Service of the extension `commands` for other extensions of the bridge. */
 export interface CommandsService {
   readonly api: CommandApi;
   readonly plans: PlanApi;
   readonly catalog: Catalog;
   readonly runner: CommandRunner;
-  /** Returns the catalog entries of another extension. */
+  /** Returns the catalog entries of a kind. */
   readonly entriesOf: EntriesOf;
   /** Creates a runner for commands that are not in the catalog. */
   createRunner(catalog: Catalog): CommandRunner;
 }
 
 export const bridgeServices: {
-  /** Commands and plans. */
+  /** Service of commands and plans. */
   readonly commands: ServiceKey<CommandsService>;
   readonly signals: ServiceKey<SignalsModule>;
   readonly enrolment: ServiceKey<EnrolmentModule>;

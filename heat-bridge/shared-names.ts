@@ -1,19 +1,22 @@
-/** Serializes decisions about names across the members of a cluster. */
+/** Makes decisions about names exclusive across the members of a cluster. */
 
 import { createHash } from 'node:crypto';
 import type { SharedArea, StateOperation } from '#master';
 import { KeyedMutex } from '#runtime';
 import { StoreError } from '#store';
 
-/** Number of rows. Names share them by hash, so that rows never need to be removed. */
+/**
+ * Number of rows. Names are distributed over the rows by their hash, so that rows never have to be
+ * removed.
+ */
 const rowCount = 64;
-/** Maximum number of attempts, each of which fails if another member decides first. */
+/** Maximum number of attempts. An attempt fails if another member decides first. */
 const maxTries = 100;
 
 /**
- * Makes decisions about names unique in a cluster. A member decides with its current data, and
- * writes the result together with a row for the name. If another member has written that row
- * meanwhile, nothing is written, and the decision is repeated.
+ * Makes decisions about names exclusive across the members of a cluster. A member decides with its
+ * current data. It writes the result together with a row for the name. If another member has
+ * written this row meanwhile, nothing is written, and the decision is repeated.
  */
 export class SharedNames {
   readonly #state: SharedArea;
@@ -37,9 +40,10 @@ export class SharedNames {
   }
 
   /**
-   * Runs a decision exclusively.
-   * @param work - decides, and writes the result in one transaction with the given operations;
-   * called again if another member was first, so it must have no other effects before the write
+   * Makes a decision exclusively.
+   * @param work - decides, and writes the result together with the given operations in one
+   * transaction. If another member was first, it is called again, so it must have no other effects
+   * before the write.
    */
   async decide<T>(
     names: readonly string[],

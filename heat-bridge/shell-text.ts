@@ -1,4 +1,4 @@
-/** Quoting of text for shells. */
+/** Quotes text for shells. */
 
 /** Quotes text as one word of a POSIX shell. */
 export function quoteForShell(text: string): string {

@@ -1,4 +1,4 @@
-/** OpenTelemetry traces of runs and of the signals that they cause. */
+/** OpenTelemetry traces of runs, and of the signals that runs cause. */
 
 import type { Context, Span, Tracer } from '@opentelemetry/api';
 import { createBoundedMap, loadOptionalPackage } from '#runtime';
@@ -8,7 +8,10 @@ import type { OutboxRecord } from './signals/outbox-records.ts';
 
 type Api = typeof import('@opentelemetry/api');
 
-/** Symbol under which all copies of the API share the program's registered providers. */
+/**
+ * Symbol of the global registry that all copies of the OpenTelemetry API use. The program registers
+ * its providers there.
+ */
 const registry = Symbol.for('opentelemetry.js.api.1');
 
 /** Maximum number of minions of one run with their own span. */
@@ -16,8 +19,8 @@ const maxReturns = 1_000;
 
 /**
  * Creates spans `saltbridge.run`, with the children `saltbridge.publish`, `saltbridge.return` and
- * `saltbridge.signal`. Attributes are names, ids and states only: no parameters, results, pillar
- * data or tokens.
+ * `saltbridge.signal`. Their attributes are only names, ids and states. They contain no parameters,
+ * results, pillar data or tokens.
  */
 export class Traces {
   readonly #api: Api;
@@ -33,7 +36,7 @@ export class Traces {
   }
 
   /**
-   * Opens tracing. Returns `undefined` if the program has registered no provider.
+   * Creates the traces. Returns `undefined` if the program has not registered a provider.
    * @throws SaltbridgeError ERR_PACKAGE_MISSING
    */
   static async open(): Promise<Traces | undefined> {
@@ -44,7 +47,7 @@ export class Traces {
     return new Traces(await loadOptionalPackage('@opentelemetry/api', need, load));
   }
 
-  /** Starts the span of a run as a child of the active span, and ends it with the run. */
+  /** Starts the span of a run as a child of the active span. The span ends with the run. */
   follow(run: Pick<CommandRun, 'command' | 'id' | 'minions' | 'updates'>): void {
     const { context, trace } = this.#api;
     const { id, command, minions } = run;
@@ -71,7 +74,7 @@ export class Traces {
         case 'published': {
           const attributes = { 'saltbridge.jid': update.jid };
           this.#jobs.set(update.jid, { context: inside, minions: new Set(run.minions) });
-          // A minion that is retried gets another publication.
+          // If the command is retried on a minion, it is published again.
           publishing ??= this.#tracer.startSpan('saltbridge.publish', {}, inside);
           publishing.setAttributes(attributes).end();
           publishing = undefined;
@@ -99,8 +102,8 @@ export class Traces {
   }
 
   /**
-   * Links an accepted signal to the run that caused it.
-   * @param jid - job that fired the signal, as claimed by the minion
+   * Associates an accepted signal with the run that caused it.
+   * @param jid - job that fired the signal, according to the minion
    */
   signalAccepted(minion: string, signal: string, jid: string | undefined): void {
     const job = jid === undefined ? undefined : this.#jobs.get(jid);
@@ -108,7 +111,7 @@ export class Traces {
   }
 
   /**
-   * Records the span of a signal.
+   * Creates the span of a signal whose delivery has ended.
    * @param reason - reason why it became dead, or `undefined` if it was delivered
    */
   signalOver(record: OutboxRecord, reason: string | undefined): void {

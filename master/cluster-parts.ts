@@ -4,15 +4,18 @@ import type { SharedKeySource } from './auth/index.ts';
 import type { MasterContext, SharedStore, SharedStoreOptions } from './context/index.ts';
 import type { JobsOfMembers } from './jobs/index.ts';
 
-/** Member of a cluster whose store is open. */
+/** Member of a cluster, with its opened store. */
 export interface ClusterMember extends SharedStore {
   readonly keys: SharedKeySource;
   readonly jobs: JobsOfMembers;
-  /** Creates the cluster interface, and accepts join requests with a ticket. */
+  /**
+   * Creates the cluster operations of the master's interface, and starts to accept join requests
+   * that have a ticket.
+   */
   createApi(config: FixedConfig, context: MasterContext): ClusterApi;
 }
 
-/** Opens the store of a cluster member, before all other modules. */
+/** Opens the store of a cluster member, before all other modules are created. */
 export interface StoreProvider {
   /**
    * Opens the store.

@@ -39,11 +39,11 @@ import { createStatus, figuresOf, measure } from './status.ts';
 import { createTransports, listen, renewCertificates } from './transports.ts';
 import { createUsers } from './users/index.ts';
 
-/** Opened modules of a running master. */
+/** All modules of a running master. */
 export interface Assembly {
   readonly api: InProcessApi;
   readonly config: LiveConfig;
-  /** Counter of calls at a cluster member. */
+  /** Counter of calls in progress. Present only for a cluster member. */
   readonly calls: CallGate | undefined;
   /** Applies a new configuration. See `Master.reload`. */
   reload(config: MasterConfig, by?: AuditRequester): Promise<ReloadReport>;
@@ -52,7 +52,10 @@ export interface Assembly {
 
 type Parts = StartedParts;
 
-/** Opens all modules of a master in order. If a step fails, the opened modules are closed again. */
+/**
+ * Creates all modules of a master in order. If a step fails, the modules that were already created
+ * are closed.
+ */
 export async function assemble(parts: Parts): Promise<Assembly> {
   const closers = new Closers();
   try {
@@ -67,7 +70,7 @@ async function open(parts: Parts, closers: Closers): Promise<Assembly> {
   const config = new LiveConfig(parts.config, parts.leftOut);
   const { fixed } = config;
   const closing = new AbortController();
-  // Every followed job listens to it.
+  // Each followed job adds a listener, so Node's limit for a memory leak warning does not apply.
   setMaxListeners(0, closing.signal);
   await preparePrivateDirectories([fixed.stateDir, fixed.pkiDir]);
   const { logger, store, now, onReplaced } = parts;
@@ -185,9 +188,9 @@ async function open(parts: Parts, closers: Closers): Promise<Assembly> {
   const rpc = new RpcServer({ api, log, methods, calls: gate }, fixed.maxEventSize);
   await closers.add(rpc, (it) => it.close()).listen(fixed.socket);
   closers.add(closing, (it) => {
-    // Minions must be warned before their connections end.
+    // Minions must be informed before their connections are closed.
     jobs.warnOfOwnRestarts();
-    // Streams end first, so that a job that ends because of the shutdown is not reported as
+    // Streams end first. Otherwise, a job that ends because the master closes would be reported as
     // finished.
     rpc.endStreams();
     it.abort();
@@ -229,10 +232,10 @@ const noCluster: ClusterApi = {
   resume: refuseWithout,
 };
 
-/** Name of the master's own modules in messages about conflicts. */
+/** Owner of the master's own names in error messages about conflicts between extensions. */
 const master = 'the master';
 
-/** Rejects calls of an interface whose extension is missing. */
+/** Rejects a call of a method whose extension is not loaded. */
 async function leftOut(): Promise<never> {
   const message = 'this master was started without this service; add its extension';
   throw new MasterError('ERR_NOT_SERVED', message);
@@ -243,7 +246,7 @@ const noReactions: ReactionsApi = { list: async () => [], show: leftOut, runs: a
 
 /**
  * Reads the configuration again.
- * @throws MasterError ERR_NOT_RELOADABLE if the program supplied it
+ * @throws MasterError ERR_NOT_RELOADABLE if the program supplied the configuration
  */
 async function readConfig({ readConfig: read }: Parts): Promise<MasterConfig> {
   if (read !== undefined) return read();

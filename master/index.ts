@@ -108,6 +108,7 @@ export {
   type KeySurvey,
   keyErrors,
   keyMarks,
+  keyOwner,
   keyPlaces,
   makeSealKey,
   type OfflineKeys,

@@ -10,27 +10,31 @@ export interface ReplaceableParts {
   /** Extensions, which are opened and closed with the master. Default: none. */
   readonly extensions?: readonly MasterExtension[];
   /**
-   * Names of extensions that this master omits. Their options are not listed. Default: none.
+   * Names of extensions that this master omits. The options of these extensions are not known to
+   * the master. Default: none.
    * @internal
    */
   readonly leftOut?: readonly string[];
-  /** Logger of the master. Default: none, or standard error if `logLevel` is set. */
+  /**
+   * Logger of the master. Default: if `logLevel` is set, a logger that writes to standard error;
+   * otherwise none.
+   */
   readonly logger?: Logger;
-  /** Transports to serve. Default: ZeroMQ on the configured ports. */
+  /** Transports that serve minions. Default: ZeroMQ on the configured ports. */
   readonly transports?: readonly MasterTransport[];
   /** Store of the master. Default: the embedded store in `saltbridge: state_dir`. */
   readonly store?: Store;
   /**
-   * Opens the store of a member of `saltbridge: cluster`. Default: a master with this option fails
-   * to start.
+   * Opens the store of a cluster member (`saltbridge: cluster`). Without it, a master with this
+   * option cannot start.
    */
   readonly storeProvider?: StoreProvider;
   /**
    * Reads the configuration again, for `Master.reload` and `acl.reload`. Default: reads the
-   * directory of `config`. A master created from plain options rejects a reload.
+   * directory of `config`. If the master was created from plain options, a reload is rejected.
    */
   readonly readConfig?: () => Promise<MasterConfig>;
-  /** Clock, in milliseconds since 1970. Default: the system's clock. */
+  /** Clock: returns the time in milliseconds since 1970. Default: the system clock. */
   readonly now?: () => number;
 }
 
@@ -39,11 +43,12 @@ export interface MasterParts extends ReplaceableParts {
   readonly config: MasterConfig;
 }
 
-/** Inputs for opening the modules of a master. */
+/** Configuration and parts with which the modules of a master are created. */
 export interface StartedParts extends MasterParts {
   readonly logger: Logger;
   /**
-   * Called once, when another process has taken over the store. Nothing can be stored after that.
+   * Called once, when another process has taken over the store. The master can then store nothing
+   * any more.
    */
   readonly onReplaced: (error: Error) => void;
 }

@@ -33,18 +33,18 @@ import type { Assembly } from './create-master.ts';
 import type { MasterParts, ReplaceableParts, StartedParts } from './master-parts.ts';
 
 /**
- * Options of {@link createBareMaster}: plain options or `config`, and parts that the program
- * replaces.
+ * Options of {@link createBareMaster}: configuration options, or `config`, and parts that the
+ * program replaces.
  */
 export interface BareMasterOptions extends PlainOptions, ReplaceableParts {
   /**
-   * Configuration from `loadSaltConfig(directory)`, or the complete configuration of a master.
-   * Excludes all plain options except `logLevel`.
+   * Configuration from `loadSaltConfig(directory)`, or the complete configuration of a master. If
+   * it is set, no plain options are allowed except `logLevel`.
    */
   readonly config?: SaltConfig | MasterConfig;
 }
 
-/** Salt master in this process. It is created, started and closed once. */
+/** A Salt master in this process. It can be started and closed once. */
 export interface Master extends MasterApi {
   /**
    * Opens keys and store, and binds the ports and the local socket. Resolves when minions are
@@ -57,23 +57,23 @@ export interface Master extends MasterApi {
    * Applies the options that can change while a master runs. docs/configuration.md lists them.
    * @param next all options, in any form that `createMaster` accepts. Default: the directory of
    * `config` is read again
-   * @returns the changed options, and those that need a restart
-   * @throws MasterError ERR_MASTER_STOPPED, ERR_NOT_RELOADABLE without a directory; ConfigError:
-   * nothing changed
+   * @returns the changed options, and the options that take effect only after a restart
+   * @throws MasterError ERR_MASTER_STOPPED, ERR_NOT_RELOADABLE if there is no directory to read;
+   * ConfigError if the configuration is invalid. Nothing was changed
    */
   reload(next?: SaltConfig | MasterConfig | PlainOptions): Promise<ReloadReport>;
   /** Current configuration. */
   readonly config: MasterConfig;
   /**
-   * Counter of calls at a cluster member.
+   * Counter of the calls that are in progress at a cluster member.
    * @internal
    */
   readonly calls?: CallGate | undefined;
-  /** Completes requests in progress, then closes everything. May be called twice. */
+  /** Waits for requests in progress, then closes everything. May be called more than once. */
   close(): Promise<void>;
   /**
-   * Resolves when the master has closed. The value is an error if the master closed itself because
-   * another process has taken over its store (StoreError ERR_STORE_FENCED).
+   * Resolves when the master has closed. If the master closed itself because another process has
+   * taken over its store, the value is the StoreError ERR_STORE_FENCED.
    */
   readonly closed: Promise<Error | undefined>;
 }
@@ -86,13 +86,13 @@ type State =
 
 /**
  * Creates a master with only the given extensions. Nothing is opened before {@link Master.start}.
- * @throws ConfigError that names the option as the program does
+ * @throws ConfigError. Its message contains the option name that the program used
  */
 export function createBareMaster(options: BareMasterOptions = {}): Master {
   return new MasterInProcess(partsOf(options));
 }
 
-/** Separates configuration options from replaced parts. */
+/** Separates the configuration options from the parts that the program replaces. */
 function partsOf(options: BareMasterOptions): MasterParts & { readonly logger: Logger } {
   const {
     config: given,
@@ -126,7 +126,7 @@ function partsOf(options: BareMasterOptions): MasterParts & { readonly logger: L
   return { ...Object.fromEntries(set), config, logger: own };
 }
 
-/** Logs the options of a configuration that have no effect. */
+/** Logs a warning for each option of a configuration that has no effect. */
 export function logConfigWarnings(logger: Logger, warnings: readonly ConfigWarning[]): void {
   for (const { key: option, message: reason, ...place } of warnings) {
     logger.warn({ option, reason, ...place }, 'configuration');
@@ -135,8 +135,8 @@ export function logConfigWarnings(logger: Logger, warnings: readonly ConfigWarni
 
 /**
  * Returns the complete configuration.
- * @throws ConfigError ERR_OPTION_CONFLICT if other options are given, or for a directory with
- * tenants
+ * @throws ConfigError ERR_OPTION_CONFLICT if other options are given too, or if the directory
+ * contains tenants
  */
 function configOf(given: SaltConfig | MasterConfig, beside: PlainOptions): MasterConfig {
   const { logLevel: _, ...others } = beside;
@@ -154,7 +154,7 @@ function configOf(given: SaltConfig | MasterConfig, beside: PlainOptions): Maste
 
 /**
  * Returns the complete configuration.
- * @throws ConfigError ERR_OPTION_CONFLICT for a directory with tenants
+ * @throws ConfigError ERR_OPTION_CONFLICT if the directory contains tenants
  */
 function wholeConfigOf(given: SaltConfig | MasterConfig): MasterConfig {
   if (!('config' in given)) return given;
@@ -313,7 +313,7 @@ class MasterInProcess implements Master, InProcessApi {
     const onReplaced = (error: Error): void => {
       this.#replacedBy = error;
       this.close().catch((failure: unknown) => {
-        this.#parts.logger.error({ err: failure }, 'master did not close completely');
+        this.#parts.logger.error({ err: failure }, 'cannot close all parts of the master');
       });
     };
     return open({ ...this.#parts, onReplaced });
@@ -328,18 +328,19 @@ class MasterInProcess implements Master, InProcessApi {
   }
 }
 
-/** Distinguishes plain options: only a complete configuration has a file. */
+/** Whether the options are plain options. Only a complete configuration has the property `file`. */
 function isPlain(options: SaltConfig | MasterConfig | PlainOptions): options is PlainOptions {
   return !('config' in options) && !('confFile' in options);
 }
 
-/** Loads the modules of a running master in advance, so that a later start is quick. */
+/** Loads the modules of a running master in advance, so that a later start is faster. */
 export async function preloadMaster(): Promise<void> {
   await import('./create-master.ts');
 }
 
 /**
- * Opens the modules of a master. They are loaded on demand, because most commands start no master.
+ * Creates the modules of a master. Their code is loaded on demand, because most commands do not
+ * start a master.
  */
 async function open(parts: StartedParts): Promise<Assembly> {
   const { assemble } = await import('./create-master.ts');
@@ -357,7 +358,8 @@ async function closeAssembly(
 ): Promise<void> {
   if (state.state === 'running') return state.assembly.close();
   const assembly = await state.ready.catch(() => {
-    // The caller of `start` receives the error. The opened modules have been closed again.
+    // The caller of `start` receives the error, so it is ignored here. The modules that were
+    // created have been closed again.
   });
   await assembly?.close();
 }

@@ -1,4 +1,4 @@
-/** Store of a master that is not running: backup, restore, inspection. */
+/** Operations on the store of a master that is not running: backup, restore, inspection. */
 
 import { type MasterConfig, storeDirectory } from '#config';
 import {
@@ -51,7 +51,7 @@ export function backupOfflineStore(
   return inStore(storeDirectory(stateDir), (store) => store.backup(target));
 }
 
-/** Prefix of the rows of unfinished reaction runs. */
+/** Prefix of the rows with unfinished reaction runs. */
 export const openRunsPrefix: Key = ['reactions', 'open'];
 
 /**
@@ -66,7 +66,7 @@ export const notRestored: readonly Key[] = [secretsPrefix, openRunsPrefix, token
  * Restores the store of a stopped master from a backup, without the rows in {@link notRestored}.
  * Every minion then signs in again.
  * @throws StoreError ERR_STORE_LOCKED while a master runs; ERR_STORE_CORRUPT, ERR_STORE_VERSION,
- * ERR_STORE_BACKUP, ERR_STORE_FULL: the store is unchanged
+ * ERR_STORE_BACKUP, ERR_STORE_FULL. The store is unchanged then
  */
 export async function restoreMasterStore(
   { stateDir, cluster }: MasterConfig,

@@ -15,9 +15,9 @@ import type { Jobs } from './jobs/index.ts';
 import { metricFamilies } from './metrics/index.ts';
 import type { RequestLimits } from './requests/index.ts';
 
-/** Transport that the master serves, with its actual ports. */
+/** Transport of the master, with the ports that are bound. */
 export interface BoundTransport extends BoundPorts {
-  /** Name of the transport in Salt. */
+  /** Name that Salt uses for the transport. */
   readonly transport: string;
 }
 
@@ -74,7 +74,10 @@ function sumOfRefusals(transports: readonly MasterTransport[]): Record<string, n
   return Object.fromEntries(sums);
 }
 
-/** Returns the metrics of extensions by namespace, for example `outbox_signals waiting: 3`. */
+/**
+ * Returns the metrics of extensions as numbers by namespace and name, for example `outbox_signals
+ * waiting: 3`.
+ */
 export function figuresOf(
   extensions: ReadonlyMap<string, readonly MetricFamily[]>,
 ): NonNullable<MasterStatus['extensions']> {

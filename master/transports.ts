@@ -18,7 +18,7 @@ import type { Requests } from './requests/index.ts';
 import type { BoundTransport } from './status.ts';
 
 /**
- * Binds the ports of all transports, which then serve requests. The transports close with the
+ * Binds the ports of all transports, which then serve minions. The transports are closed with the
  * master.
  */
 export async function listen(
@@ -37,7 +37,7 @@ export async function listen(
 
 /**
  * Reloads changed certificates. A failure is logged, and the previous certificate stays active.
- * @returns the certificate files now in use
+ * @returns the certificate files that were renewed
  */
 export async function renewCertificates(
   transports: readonly MasterTransport[],
@@ -51,14 +51,17 @@ export async function renewCertificates(
       const { name } = transport;
       log.error(
         { transport: name, err: error },
-        'certificate could not be renewed; the previous one stays in use',
+        'cannot load a renewed certificate; the previous certificate stays in use',
       );
     }
   }
   return renewed;
 }
 
-/** Creates the configured transports without binding them. The first is the one in `transport`. */
+/**
+ * Creates the configured transports without binding their ports. The first one is that of the
+ * option `transport`.
+ */
 export function createTransports(config: FixedConfig, log: Logger): readonly MasterTransport[] {
   return servedTransports(config).map((served) =>
     createTransport(served, config.limits.requestBytes, log),
@@ -71,7 +74,7 @@ function createTransport(
   log: Logger,
 ): MasterTransport {
   const options = {
-    // Salt's default address, in the address family that `ipv6` selects.
+    // Salt's default address for IPv4 or IPv6, as the option `ipv6` selects.
     host: served.ipv6 === true && served.interface === '0.0.0.0' ? '::' : served.interface,
     requestPort: served.retPort,
     publishPort: served.publishPort,
@@ -104,7 +107,7 @@ function reporter({ name, ssl }: ServedTransport, log: Logger): (error: unknown)
     else
       log.error(
         { ...about, err: error },
-        'certificate could not be renewed; the previous one stays in use',
+        'cannot load a renewed certificate; the previous certificate stays in use',
       );
   };
 }

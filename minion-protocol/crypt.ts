@@ -42,7 +42,8 @@ const packedNothing = packWire(emptyWireMap());
 const prefix = Buffer.from(prefixText, 'latin1');
 const randomBlocks = new RandomPool();
 /**
- * Buffer in which short messages are assembled. Each message leaves it before the next one starts.
+ * Reused buffer in which short messages are assembled. A message is copied out before the next one
+ * is assembled.
  */
 const shortMessageBuffer = Buffer.allocUnsafeSlow(sliceSize + 2 * blockSize);
 const expectedHmac = Buffer.allocUnsafeSlow(hmacSize);

@@ -1,20 +1,24 @@
 /**
- * Text that Salt interprets: a call, a reference or an encrypted block where others expect text. Text
- * from outside that has any of it becomes no value of a state, pillar, argument or file.
+ * Detects text that Salt interprets as a call, a reference or an encrypted block where other
+ * programs expect plain text. Such text from untrusted sources must not become a value of a state,
+ * pillar, argument or file.
  */
 
-/** Where a value goes. */
+/** Place where a value is used. */
 export type ValueDestination =
-  /** An argument of a state, as it is: nothing is rendered or joined on the way. */
+  /**
+   * An argument of a state. It is passed on unchanged: nothing is rendered or joined before Salt
+   * reads it.
+   */
   | 'argument'
-  /** Anything else: pillar, templates and files can cut, trim, join and convert it. */
+  /** Pillar, a template or a file. Templates can cut, trim, join and convert such a value. */
   | 'pillar';
 
 /** The first text in a value that Salt would interpret. */
 export interface InterpretedText {
-  /** Keys and indexes that lead to it. */
+  /** Keys and indexes of the path to the text. */
   readonly path: readonly (string | number)[];
-  /** A requirement for a message. It contains nothing of the value. */
+  /** Requirement that the text violates, for error messages. It contains nothing of the value. */
   readonly expected: string;
 }
 
@@ -23,7 +27,10 @@ interface Mark {
   readonly expected: string;
 }
 
-/** Arguments of states are read by State.format_slots, from Salt 3000 to 3008 by the same prefix. */
+/**
+ * Marks in arguments of states. Salt's `State.format_slots` looks only for this prefix, in all
+ * releases from 3000 to 3008.
+ */
 const argumentMarks: readonly Mark[] = [
   {
     form: /^__slot__:/,
@@ -32,10 +39,10 @@ const argumentMarks: readonly Mark[] = [
 ];
 
 /**
- * A template can join, trim or split a text, so a slot is refused at any place. Anybody can encrypt a
- * slot for a public key: `gpg` (salt.renderers.gpg) and `nacl` (salt.renderers.nacl) would decrypt it.
- * `config.get` resolves `sdb://` (salt.utils.sdb) in pillar, and functions that expect a path fetch
- * `salt://`.
+ * Marks in all other values. A template can join, trim or split a text, so a slot is refused at any
+ * position. Anybody can encrypt a slot for a public key, and the renderers `gpg`
+ * (salt.renderers.gpg) and `nacl` (salt.renderers.nacl) would decrypt it. `config.get` resolves
+ * `sdb://` (salt.utils.sdb) in pillar. Functions that expect a path fetch `salt://`.
  */
 const pillarMarks: readonly Mark[] = [
   {
@@ -61,9 +68,9 @@ const pillarMarks: readonly Mark[] = [
 ];
 
 /**
- * Finds the first text in a value, keys of maps included, that Salt would interpret.
- * @param value - JSON, or a value of the wire; `Map` objects too
- * @returns `undefined` if the value may be passed on
+ * Finds the first text in a value, including the keys of maps, that Salt would interpret.
+ * @param value - JSON or a wire value; may contain `Map` objects
+ * @returns `undefined` if the value contains no such text
  */
 export function findInterpretedText(
   value: unknown,
@@ -72,7 +79,7 @@ export function findInterpretedText(
   return find(value, destination === 'argument' ? argumentMarks : pillarMarks, []);
 }
 
-/** A text that may be passed on; `otherwise` in place of one that Salt would interpret. */
+/** Returns the text, or `otherwise` if Salt would interpret the text. */
 export function inertText(text: string, otherwise = ''): string {
   return findInterpretedText(text) === undefined ? text : otherwise;
 }
@@ -83,7 +90,7 @@ function find(
   path: readonly (string | number)[],
 ): InterpretedText | undefined {
   if (typeof value === 'string') return findInText(value, marks, path);
-  // Salt decodes bytes before it looks for slots.
+  // Salt decodes bytes to text before it looks for slots.
   if (value instanceof Uint8Array) {
     return findInText(Buffer.from(value).toString('latin1'), marks, path);
   }

@@ -75,7 +75,10 @@ function scalarStr(value: WireValue): string {
   return unboundedStr(toPythonValue(value));
 }
 
-/** `repr(value)`; the values that JSON has are written without a copy of them. */
+/**
+ * Returns `repr(value)`. Values that JSON also has are formatted directly, without converting them
+ * to Python values first.
+ */
 function wireRepr(value: WireValue): string {
   if (typeof value === 'string') return textRepr(value);
   if (Array.isArray(value)) return `[${value.map(wireRepr).join(', ')}]`;

@@ -1,12 +1,12 @@
-/** Sets of network addresses and networks. */
+/** Sets of IP addresses and networks. */
 
 import { BlockList, isIP } from 'node:net';
 
-/** A set of addresses. */
+/** A set of IP addresses. */
 export interface AddressSet {
   /**
-   * Whether the set contains an address. An IPv4 address mapped into IPv6 (`::ffff:…`) counts as
-   * IPv4.
+   * Whether the set contains an address. An IPv4 address mapped into IPv6 (`::ffff:…`) is treated
+   * as IPv4.
    */
   has(address: string): boolean;
 }
@@ -14,7 +14,7 @@ export interface AddressSet {
 /**
  * Creates a set.
  * @param list addresses, and networks such as `10.0.0.0/8`
- * @throws TypeError for an entry that is neither
+ * @throws TypeError if an entry is neither an address nor a network
  */
 export function addressSet(list: readonly string[]): AddressSet {
   const blocks = new BlockList();
@@ -31,7 +31,7 @@ function add(blocks: BlockList, text: string): void {
   const isNetwork = prefix.length === 1 && /^\d{1,3}$/.test(prefix[0] ?? '');
   const isWithin = isPlain || bits <= (familyOf(address) === 'ipv6' ? 128 : 32);
   if (isIP(address) === 0 || !isWithin || !(isPlain || isNetwork)) {
-    throw new TypeError(`${text}: expected an address or a network`);
+    throw new TypeError(`${text}: not an IP address or a network such as 10.0.0.0/8`);
   }
   if (isPlain) blocks.addAddress(address, familyOf(address));
   else blocks.addSubnet(address, bits, familyOf(address));

@@ -1,6 +1,7 @@
 /**
- * Endpoints that outgoing requests may use, listed by scheme, host and port. Their names may
- * resolve to public addresses only, unless the list permits others [THREATS B-08].
+ * Endpoints to which the master may send requests, listed by scheme, host and port. Their host
+ * names may resolve to public addresses only, unless the configuration permits other networks
+ * [THREATS B-08].
  */
 
 import { isIP } from 'node:net';
@@ -13,24 +14,27 @@ export interface EndpointOptions {
    */
   readonly url: string;
   /**
-   * Networks to which its name may resolve (`10.0.0.0/8`, `fd00::/8`, or one address). Default:
-   * public addresses, or the address itself if `url` contains one instead of a name.
+   * Networks to which its host name may resolve (`10.0.0.0/8`, `fd00::/8`, or one address).
+   * Default: public addresses, or the address itself if `url` contains one instead of a name.
    */
   readonly addresses?: readonly string[];
-  /** CAs that sign its certificate, in PEM. Default: those of Node. */
+  /** CA certificates for the service's certificate, in PEM. Default: the CAs of Node.js. */
   readonly ca?: Buffer;
 }
 
-/** A listed service. */
+/** A listed service, parsed. */
 export interface AllowedEndpoint {
   /** Normalised scheme, host and port. */
   readonly origin: string;
   readonly ca: Buffer | undefined;
-  /** Whether a connection to this address is permitted. */
+  /** Whether the configuration permits a connection to this address. */
   permits(address: string): boolean;
 }
 
-/** Networks that are not public. A name may only resolve to them if they are listed. */
+/**
+ * Networks that are not public. A host name may resolve to one of them only if the endpoint lists
+ * it.
+ */
 const nonPublicNetworks = [
   '0.0.0.0/8',
   '10.0.0.0/8',
@@ -75,7 +79,7 @@ export function parseAllowedEndpoints(
 
 /**
  * Returns the origin of a URL.
- * @throws TypeError unless it is an http or https URL
+ * @throws TypeError if it is not an http or https URL
  */
 export function originOf(url: string): string {
   const { origin, protocol } = new URL(url);

@@ -1,8 +1,8 @@
 import type { Limit, LimitValues } from './limits.ts';
 
 /**
- * A bounded queue of items for a reader with `for await`. If its capacity is exceeded, it ends with
- * an error instead of growing.
+ * A bounded queue of items, read with `for await`. If its capacity is exceeded, it ends with an
+ * error instead of growing.
  */
 export class BoundedQueue<T> implements AsyncIterableIterator<T> {
   readonly #capacity: number;
@@ -13,7 +13,7 @@ export class BoundedQueue<T> implements AsyncIterableIterator<T> {
   #end: 'open' | 'closed' | { readonly error: Error } = 'open';
 
   /**
-   * @param overflow creates the error for a reader that was too slow
+   * @param overflow creates the error that the reader gets if the queue was full
    * @param onEnd called once, when the queue accepts no more items
    * @param values amounts, if they differ from those of the row
    */
@@ -37,7 +37,10 @@ export class BoundedQueue<T> implements AsyncIterableIterator<T> {
     return this.#items.length;
   }
 
-  /** Adds an item. If the queue is full, it discards its items and ends. */
+  /**
+   * Adds an item. If the queue is full, the queue discards all items and ends with the error of
+   * `overflow`.
+   */
   push(item: T): void {
     if (this.#end !== 'open') return;
     if (this.#items.length >= this.#capacity) {
@@ -50,7 +53,7 @@ export class BoundedQueue<T> implements AsyncIterableIterator<T> {
     this.#wake?.();
   }
 
-  /** Ends the queue after its remaining items. */
+  /** Ends the queue. The reader still gets the remaining items. */
   close(): void {
     if (this.#end === 'open') {
       this.#end = 'closed';
@@ -73,7 +76,7 @@ export class BoundedQueue<T> implements AsyncIterableIterator<T> {
     }
   }
 
-  /** Returns all waiting items at once, repeatedly. */
+  /** Iterates over batches: each contains all items that are waiting. */
   async *batches(): AsyncGenerator<readonly T[], void, void> {
     try {
       for (;;) {

@@ -2,9 +2,9 @@ import type { Limit, LimitValues } from './limits.ts';
 
 /** Amounts of a {@link Budget}, in any unit: bytes, connections, slots. */
 export interface BudgetLimits {
-  /** Maximum amount of all owners together. */
+  /** Maximum amount that all owners may hold together. */
   readonly total: number;
-  /** Maximum amount of one owner. */
+  /** Maximum amount that one owner may hold. */
   readonly perOwner: number;
 }
 
@@ -45,7 +45,7 @@ export class Budget {
     return true;
   }
 
-  /** Returns `amount` to the budget, at most what the owner holds. */
+  /** Returns `amount` to the budget. If the owner holds less, returns that. */
   release(owner: string, amount = 1): void {
     const held = this.heldBy(owner);
     const released = Math.min(held, amount);

@@ -2,7 +2,7 @@
 export class Closers {
   readonly #closers: (() => Promise<void> | void)[] = [];
 
-  /** Registers how to close an opened resource, and returns the resource. */
+  /** Registers the function that closes an opened resource, and returns the resource. */
   add<T>(opened: T, close: (opened: T) => Promise<void> | void): T {
     this.#closers.push(() => close(opened));
     return opened;

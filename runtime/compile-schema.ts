@@ -8,8 +8,8 @@ export type SchemaCheck<Schema extends TSchema> = Pick<
 >;
 
 /**
- * Compiles a schema when it is first used. A program uses only few of the schemas that it loads,
- * and compiling all of them takes longer than loading them.
+ * Compiles a schema when it is first used. A program uses only a few of the schemas that it loads,
+ * and compiling all of them would take longer than loading them.
  */
 export function compileSchema<const Schema extends TSchema>(schema: Schema): SchemaCheck<Schema> {
   let compiled: Validator<Record<never, never>, Schema> | undefined;

@@ -1,10 +1,10 @@
-/** DNS lookups with the resolver of the operating system. */
+/** DNS lookups with the operating system's resolver. */
 
 import { lookup } from 'node:dns/promises';
 
 /**
- * Creates a resolver that merges simultaneous lookups of the same name, because Node performs
- * lookups in a few threads that the whole process shares.
+ * Creates a resolver that merges simultaneous lookups of the same name. Node.js performs lookups in
+ * a small thread pool that the whole process shares.
  */
 export function createDnsResolver(): (host: string) => Promise<readonly string[]> {
   const underWay = new Map<string, Promise<readonly string[]>>();

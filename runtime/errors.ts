@@ -8,14 +8,14 @@ export interface ErrorEntry {
 
 /**
  * An error of saltbridge. The meaning of its `code` never changes, and docs/errors.md lists the
- * remedy for each code. The message is for people and may change.
+ * remedy for each code. The message may change.
  */
 export class SaltbridgeError<Code extends string = string> extends Error {
   readonly code: Code;
 
   constructor(code: Code, message: string, options?: ErrorOptions) {
     super(message, options);
-    // The name is not enumerable, so that JSON and logs omit it.
+    // `name` is made non-enumerable, so that JSON and logs omit it.
     Object.defineProperty(this, 'name', { value: new.target.name, configurable: true });
     this.code = code;
   }

@@ -77,15 +77,24 @@ export class FairTable<Value> {
    * @throws LimitExceeded if the table is full of single rows of other owners
    */
   set(owner: string, key: string, value: Value): void {
+    if (!this.trySet(owner, key, value)) throw new LimitExceeded(this.#limit, this.#total);
+  }
+
+  /**
+   * Adds or replaces a row like {@link set}.
+   * @returns `false` if the table is full of single rows of other owners
+   */
+  trySet(owner: string, key: string, value: Value): boolean {
     const known = this.#rows.get(key);
     if (known !== undefined && known.owner.name === owner) {
       known.value = value;
       this.get(key);
-      return;
+      return true;
     }
     if (known !== undefined) this.#remove(known);
-    this.#makePlace(owner);
+    if (!this.#makePlace(owner)) return false;
     this.#add(owner, key, value);
+    return true;
   }
 
   /** Removes a row. */
@@ -107,22 +116,36 @@ export class FairTable<Value> {
     return this.#rows.keys();
   }
 
+  *entries(): Generator<readonly [key: string, value: Value], void> {
+    for (const { key, value } of this.#rows.values()) yield [key, value];
+  }
+
   *values(): Generator<Value, void> {
     for (const { value } of this.#rows.values()) yield value;
   }
 
-  #makePlace(owner: string): void {
-    const own = this.#owners.get(owner);
+  /**
+   * Returns the key of the row that a new row of an owner evicts from a full table, or `undefined`
+   * if it may evict none.
+   */
+  victimOf(owner: string): string | undefined {
+    return this.#victim(this.#owners.get(owner))?.key;
+  }
+
+  #victim(own: Owner<Value> | undefined): Row<Value> | undefined {
     const count = own?.count ?? 0;
-    if (count < this.#perOwner && this.#rows.size < this.#total) return;
-    const isOwn = count >= this.#perOwner || count >= this.#most;
-    const victim = isOwn ? own : this.#byCount[this.#most]?.first;
-    const oldest = victim?.rows.first;
-    if (oldest === undefined || (!isOwn && this.#most <= 1)) {
-      throw new LimitExceeded(this.#limit, this.#total);
-    }
+    if (count > 0 && (count >= this.#perOwner || count >= this.#most)) return own?.rows.first;
+    return this.#most <= 1 ? undefined : this.#byCount[this.#most]?.first?.rows.first;
+  }
+
+  #makePlace(owner: string): boolean {
+    const own = this.#owners.get(owner);
+    if ((own?.count ?? 0) < this.#perOwner && this.#rows.size < this.#total) return true;
+    const oldest = this.#victim(own);
+    if (oldest === undefined) return false;
     this.#remove(oldest);
     this.#onEvict(oldest.key, oldest.value);
+    return true;
   }
 
   #add(name: string, key: string, value: Value): void {

@@ -4,27 +4,36 @@ import { readFile } from 'node:fs/promises';
 /** Options of {@link FileReloader}. */
 export interface FileReloaderOptions {
   readonly files: readonly string[];
-  /** Applies the contents, in the order of the files. Throws if they are invalid. */
+  /**
+   * Applies the contents of all files, in the order of the file list. Throws if they are invalid.
+   */
   readonly apply: (contents: readonly Buffer[]) => void;
   /** Interval between two checks, in milliseconds. Default: 20,000. */
   readonly intervalMs?: number;
   /**
-   * Called when a periodic check has applied new content, but not after {@link FileReloader.check}.
+   * Called when a periodic check has applied new content. {@link FileReloader.check} does not call
+   * it.
    */
   readonly onRenewed: () => void;
-  /** Called when a periodic check fails, once for successive failures with the same reason. */
+  /**
+   * Called when a periodic check fails. If successive checks fail for the same reason, it is called
+   * only once.
+   */
   readonly onFailure: (error: unknown) => void;
 }
 
-/** Applies the content of files again when it changes, for example a certificate and its key. */
+/**
+ * Checks files periodically, for example a certificate and its key, and applies their content when
+ * it has changed.
+ */
 export class FileReloader {
   readonly #options: FileReloaderOptions;
   readonly #timer: NodeJS.Timeout;
   #applied: string | undefined;
-  /** Reason of the last failed check, so that it is reported once. */
+  /** Reason of the last failed check. It prevents the same failure from being reported again. */
   #failure: string | undefined;
 
-  /** @param contents - contents that are applied now */
+  /** @param contents - contents of the files that are currently applied */
   constructor(options: FileReloaderOptions, contents: readonly Buffer[]) {
     this.#options = options;
     this.#applied = digestOf(contents);
@@ -34,7 +43,7 @@ export class FileReloader {
   /**
    * Checks the files now.
    * @returns whether new content was applied
-   * @throws the system's error, or that of `apply`; the previous content stays applied
+   * @throws the system error, or the error of `apply`. The previous content stays applied
    */
   async check(): Promise<boolean> {
     const contents = await Promise.all(this.#options.files.map((file) => readFile(file)));

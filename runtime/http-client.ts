@@ -1,7 +1,7 @@
 /**
- * HTTP client for listed services. It resolves a name once and connects to the checked address. It
- * follows no redirects, uses no proxy, and limits the time and the size of the answer [THREATS
- * B-08].
+ * HTTP client for listed services. It resolves the host name once, checks the address and connects
+ * to exactly this address. It does not follow redirects or use a proxy, and limits the duration and
+ * the size of the answer [THREATS B-08].
  */
 
 import { readFileSync } from 'node:fs';
@@ -27,7 +27,7 @@ export interface OutgoingRequest {
   readonly headers?: Readonly<Record<string, string>>;
   /** Body of `PATCH`, `POST` and `PUT`. It is JSON, unless `headers` contains `content-type`. */
   readonly body?: string;
-  /** Maximum size of the answer, in bytes. The rest is discarded. */
+  /** Maximum size of the answer, in bytes. The part beyond it is discarded. */
   readonly maxAnswerBytes?: number;
 }
 
@@ -39,28 +39,32 @@ export type HttpResult =
       readonly headers: IncomingHttpHeaders;
       readonly body: string;
     }
-  /** No answer arrived, or not in time. The request may or may not have arrived. */
+  /** No answer arrived before the timeout. The service may have received the request. */
   | { readonly kind: 'unreachable'; readonly reason: string }
-  /** The request was not sent, because it is not permitted. Repeating it has the same result. */
+  /**
+   * The request was not sent, because it is not permitted. Sending it again has the same result.
+   */
   | { readonly kind: 'forbidden'; readonly reason: string };
 
-/** Sends a request. Never throws. The signal cancels it. */
+/** Sends a request. Never throws. Aborting the signal cancels the request. */
 export type HttpClient = (request: OutgoingRequest, signal: AbortSignal) => Promise<HttpResult>;
 
 export interface HttpClientOptions {
   readonly endpoints: Pick<ReadonlyMap<string, AllowedEndpoint>, 'get'>;
-  /** Option that lists the endpoints, for messages. Default: `handles: endpoints`. */
+  /**
+   * Name of the option that lists the endpoints, for error messages. Default: `handles: endpoints`.
+   */
   readonly listedBy?: string;
-  /** Timeout of the whole exchange, in milliseconds. */
+  /** Timeout of the whole request including its answer, in milliseconds. */
   readonly timeoutMs: number;
   /**
    * Returns all addresses of a host.
-   * @throws Error if there is none
+   * @throws Error if the host has no address
    */
   readonly resolve: (host: string) => Promise<readonly string[]>;
   /**
-   * Whether a request may arrive twice. If so, connections are reused. If the service closes a
-   * connection while it is being reused, it is unknown whether the request arrived. Default:
+   * Whether the service may receive a request twice. If `true`, connections are reused. If the
+   * service closes a reused connection before it answers, the request is sent again. Default:
    * `false`.
    */
   readonly mayRepeat?: boolean;
@@ -69,13 +73,14 @@ export interface HttpClientOptions {
 const defaultAnswerBytes = 65_536;
 
 /**
- * Maximum idle time of a reused connection, in milliseconds. Services keep connections open longer.
+ * Maximum idle time of a reused connection, in milliseconds. It is shorter than the time for which
+ * services usually leave idle connections open.
  */
 const idleMs = 4_000;
 /** Maximum number of idle connections for each address of a service. */
 const maxIdle = 4;
 
-/** Agents that supply connections. `false` opens a new connection for each request. */
+/** Agents that manage the connections. With `false`, each request opens a new connection. */
 interface Agents {
   readonly http: http.Agent | false;
   readonly https: https.Agent | false;
@@ -105,7 +110,7 @@ export function createHttpClient({
     const limit = timeLimit(timeoutMs);
     const ends = linkSignals(limit.signal, signal);
     try {
-      // A lookup cannot be cancelled.
+      // A DNS lookup cannot be cancelled, so its result is ignored after the timeout.
       const addresses = isIP(host) === 0 ? await inTime(resolve(host), ends.signal) : [host];
       if (addresses === undefined) throw ends.signal.reason;
       const closed = addresses.find((address) => !endpoint.permits(address));
@@ -136,7 +141,8 @@ interface ResolvedTarget {
 }
 
 /**
- * Sends the request over an idle connection, or over a new one if the service has just closed that.
+ * Sends the request over an idle connection. If the service has just closed that connection, sends
+ * it over another one.
  */
 async function sendRequest(
   request: OutgoingRequest,
@@ -151,7 +157,7 @@ async function sendRequest(
   }
 }
 
-/** Error of an idle connection that its service closed before it answered. */
+/** The service closed a reused connection before it answered. */
 class ClosedConnectionError extends Error {}
 
 const closedCodes: ReadonlySet<string | undefined> = new Set(['ECONNRESET', 'EPIPE']);
@@ -164,8 +170,8 @@ function sendOnce(
   const { method, url, headers, body = '' } = request;
   const hasBody = method === 'PATCH' || method === 'POST' || method === 'PUT';
   const { port, protocol } = new URL(url);
-  // The URL is handled as text, because parsing and formatting it may change what its signature
-  // covers.
+  // The path is cut from the text of the URL, because parsing and formatting the URL may change
+  // characters that its signature covers.
   const [, , authority = ''] = url.split('/');
   const path = url.slice(url.indexOf('//') + 2 + authority.length) || '/';
   const options = {
@@ -200,8 +206,7 @@ function sendOnce(
 }
 
 /**
- * Returns the TLS options. The certificate must be valid for the name, whatever address it resolves
- * to.
+ * Returns the TLS options. The certificate must be valid for the host name, not for the address.
  */
 function tlsOptions({ host, endpoint: { ca } }: ResolvedTarget): {
   readonly servername: string;
@@ -218,7 +223,7 @@ async function readAnswer(response: IncomingMessage, maxBytes: number): Promise<
     const bytes: Buffer = part;
     parts.push(bytes.subarray(0, left));
     left -= bytes.length;
-    // Leaving the loop destroys the connection.
+    // Leaving the loop early destroys the connection.
     if (left <= 0) break;
   }
   const { statusCode: status = 0, headers } = response;
@@ -226,7 +231,7 @@ async function readAnswer(response: IncomingMessage, maxBytes: number): Promise<
 }
 
 /**
- * Returns a text with the error code only, because the text of some errors contains the address,
+ * Returns a text that contains only the error code. The messages of some errors contain the URL,
  * which is a secret.
  */
 function connectionErrorText(error: unknown): string {
@@ -234,7 +239,7 @@ function connectionErrorText(error: unknown): string {
   return `the service cannot be reached (${code})`;
 }
 
-/** A service in a section of the configuration. */
+/** A service as listed in a section of the configuration. */
 export interface ConfiguredEndpoint {
   readonly url: string;
   readonly addresses?: readonly string[];
@@ -244,7 +249,7 @@ export interface ConfiguredEndpoint {
 
 /**
  * Reads the CA file of an endpoint.
- * @throws Error if it cannot be read
+ * @throws Error if the file cannot be read
  */
 export function readEndpoint({
   url,

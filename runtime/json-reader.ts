@@ -1,4 +1,4 @@
-/** Reads JSON from callers within limits, and long texts in steps. */
+/** Reads JSON from clients within limits. Long texts are read in steps. */
 
 import { Tokenizer, TokenParser, TokenType } from '@streamparser/json';
 import { exactNumber, JsonError, type JsonMap, type JsonOf, parseJson } from './json.ts';
@@ -6,30 +6,36 @@ import { maxReadingStep, type ReadingStep } from './step-scheduler.ts';
 
 /** Limits for reading a JSON text. */
 export interface JsonOptions<T = never> {
-  /** Maximum number of values. Keys do not count; lists and maps do. Default: unlimited. */
+  /** Maximum number of values. Lists and maps count as values, keys do not. Default: unlimited. */
   readonly maxValues?: number;
-  /** Maximum levels of lists and maps. Default 256. */
+  /** Maximum nesting of lists and maps. Default: 256. */
   readonly maxDepth?: number;
   /**
-   * Whether values are converted to what Salt can represent. An integer beyond 64 bits becomes its
-   * decimal text, as Salt sends it. Infinite numbers and text that is not Unicode are rejected.
-   * Default: `false`.
+   * Whether values are restricted to those that Salt can represent. An integer beyond 64 bits
+   * becomes a string of decimal digits, as Salt sends it. Infinite numbers and strings that are not
+   * valid Unicode are rejected. Default: `false`.
    */
   readonly isStrict?: boolean;
-  /** Replaces each map once it is complete. Default: maps are unchanged. */
+  /**
+   * Called with each map after all its members were read. Its result replaces the map. Default:
+   * maps are unchanged.
+   */
   readonly replaceMap?: (map: JsonMap<T>) => JsonOf<T>;
 }
 
-/** Maximum characters of a text that `JSON.parse` reads in one step. */
+/** Maximum length of a text that `JSON.parse` reads in one step, in characters. */
 const maxWhole = 16_384;
 
-/** Minimum characters of a step, unless it has enough values. */
+/** A step ends when it has read this number of characters, or {@link stepValues} values. */
 const stepCharacters = 32_768;
 
-/** Minimum values of a step, unless it has enough characters. */
+/** A step ends when it has read this number of values, or {@link stepCharacters} characters. */
 const stepValues = maxReadingStep.values / 2;
 
-/** Characters of a slice, after which a step may end. They hold at most as many values. */
+/**
+ * Length of a slice in characters. A step can end only after a slice. A slice contains at most as
+ * many values as characters.
+ */
 const sliceCharacters = maxReadingStep.values / 2;
 
 /**
@@ -62,7 +68,10 @@ function parseWhole(text: string): JsonOf<never> {
   }
 }
 
-/** Returns an integer, or its decimal text if it has no form of 64 bits, signed or unsigned. */
+/**
+ * Returns an integer that fits into 64 bits, signed or unsigned, unchanged. A larger integer
+ * becomes a string of decimal digits.
+ */
 export function integerOf64Bits(value: bigint): bigint | string {
   return value < -(2n ** 63n) || value >= 2n ** 64n ? String(value) : value;
 }
@@ -84,8 +93,8 @@ class JsonChecker<T> {
   }
 
   /**
-   * Counts a value.
-   * @param depth - number of lists and maps around it
+   * Counts a value and checks the limits.
+   * @param depth - number of lists and maps that enclose the value
    */
   enter(depth: number): void {
     this.#values += 1;
@@ -95,7 +104,7 @@ class JsonChecker<T> {
     if (depth > this.#maxDepth) throw new JsonError('limit', `more than ${this.#maxDepth} levels`);
   }
 
-  /** Undoes the count of a text that is a key. */
+  /** Undoes the count of a string that turned out to be a key. */
   uncountKey(): void {
     this.#values -= 1;
   }
@@ -119,7 +128,7 @@ class JsonChecker<T> {
     return this.#replaceMap(map);
   }
 
-  /** Converts a value that `JSON.parse` returned. */
+  /** Checks and converts a value that `JSON.parse` returned. */
   complete(value: JsonOf<never>, depth: number): JsonOf<T> {
     this.enter(depth);
     if (typeof value === 'string') this.checkText(value);
@@ -142,18 +151,18 @@ class JsonChecker<T> {
 type Token = Parameters<Tokenizer['onToken']>[0];
 type Element = Parameters<TokenParser['onValue']>[0];
 
-/** Feeds a text to the parser in slices. */
+/** Reads a JSON text with a streaming parser, one slice after the other. */
 class SlicedJson<T> extends Tokenizer {
   readonly #checker: JsonChecker<T>;
   readonly #parser = new TokenParser();
   #depth = 0;
   #values = 0;
-  /** The last number that the tokenizer found. */
+  /** The last number that the tokenizer has read, exactly. */
   #number: number | bigint = 0;
   #root: JsonOf<T> = null;
 
   constructor(options: JsonOptions<T>) {
-    // With buffers, long tokens do not become lists of single characters.
+    // Without buffers, the tokenizer would collect long tokens as lists of single characters.
     super({ stringBufferSize: 65_536, numberBufferSize: 64 });
     this.#checker = new JsonChecker(options);
     this.#parser.onValue = (element) => this.#complete(element);
@@ -221,7 +230,8 @@ class SlicedJson<T> extends Tokenizer {
   #complete({ value, key, parent }: Element): void {
     const complete = this.#completed(value);
     if (parent === undefined) this.#root = complete;
-    // Defined, because assigning to `__proto__` would set the prototype.
+    // `defineProperty` is used because an assignment to the key `__proto__` would set the
+    // prototype.
     else if (complete !== value && key !== undefined) {
       const attributes = { writable: true, enumerable: true, configurable: true };
       Reflect.defineProperty(parent, key, { value: complete, ...attributes });
@@ -231,7 +241,7 @@ class SlicedJson<T> extends Tokenizer {
   #completed(value: Element['value']): JsonOf<T> {
     if (typeof value === 'number') return this.#checker.completeNumber(this.#number);
     if (typeof value !== 'object' || value === null) return value ?? null;
-    // The members are already complete, and replaced if necessary.
+    // The members of this value were already converted, because inner values are complete first.
     const read = value as JsonOf<T>[] | JsonMap<T>;
     return Array.isArray(read) ? read : this.#checker.replace(Object.setPrototypeOf(read, null));
   }

@@ -1,6 +1,6 @@
 import { maxReadingStep, type ReadingStep } from './step-scheduler.ts';
 
-/** Members of a map, in the order of writing. */
+/** Members of a map, in the order in which they are written. */
 interface JsonMembers {
   readonly members: readonly (readonly [key: string, value: unknown])[];
 }
@@ -10,33 +10,36 @@ export interface JsonForm {
   /** Returns the text of a value. Writing in steps produces the same text. */
   readonly write: (value: unknown) => string;
   /**
-   * Returns the list, map or text to write in steps, or `undefined` to write the value at once with
-   * `write`.
+   * Returns the list, map or string that is written in steps. Returns `undefined` if the value must
+   * be written in one step with `write`.
    */
   readonly open: (value: unknown) => string | readonly unknown[] | JsonMembers | undefined;
-  /** Separator between two items. */
+  /** Separator between two items of a list or map. */
   readonly comma: string;
   /** Separator after a key. */
   readonly colon: string;
 }
 
-/** Maximum size of a value that is written at once. */
+/** Maximum size of a value that is written in one step. */
 const maxSmall: ReadingStep = { characters: 16_384, values: 500 };
 
 /**
- * Output of a step, in characters. A value that is written at once may exceed it, with up to six
- * characters for each of its own.
+ * A step ends when it has written this number of characters. A value that is written in one step
+ * may exceed it, because JSON needs up to six characters for one character of a string.
  */
 const stepOutput = 32_768;
 
-/** Whether a value is small enough to be written at once. Inspects no more of it than necessary. */
+/**
+ * Whether a value is small enough to be written in one step. Inspects only as much of the value as
+ * necessary.
+ */
 export function isSmallJson(value: unknown): boolean {
   return valuesOfSmall(value) !== undefined;
 }
 
 /**
  * Writes JSON in steps, each within {@link maxReadingStep}.
- * @param take - receives the text in pieces
+ * @param take - called with each piece of the text
  */
 export function writeJsonInSteps(
   value: unknown,
@@ -127,8 +130,8 @@ class JsonWriter {
 }
 
 /**
- * Returns the end of a part of a text. It does not split a surrogate pair, because half of one
- * would be written as an escape.
+ * Returns the end of the next part of a string. The part does not end inside a surrogate pair,
+ * because `JSON.stringify` would write each half as an escape.
  */
 function partEnd(text: string, start: number): number {
   const end = start + maxSmall.characters;
@@ -137,7 +140,10 @@ function partEnd(text: string, start: number): number {
   return isHalf ? end - 1 : end;
 }
 
-/** Returns the number of values in a small value, or `undefined` for a larger one. */
+/**
+ * Returns the number of values in a value that can be written in one step, or `undefined` for a
+ * larger one.
+ */
 function valuesOfSmall(value: unknown): number | undefined {
   if (value === null || (typeof value !== 'object' && typeof value !== 'string')) return 1;
   const left = { ...maxSmall };
@@ -145,7 +151,8 @@ function valuesOfSmall(value: unknown): number | undefined {
 }
 
 /**
- * Subtracts the size of a value from the remaining limits. Returns `false` if a limit is exceeded.
+ * Subtracts the size of a value from the remaining limits in `left`. Returns `false` if a limit is
+ * exceeded.
  */
 function fits(value: unknown, left: { characters: number; values: number }): boolean {
   left.values -= 1;

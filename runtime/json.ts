@@ -1,4 +1,4 @@
-/** JSON without loss of integers beyond 2^53, which become `bigint`. */
+/** Reads and writes JSON without loss of precision. Integers beyond 2^53 become `bigint`. */
 
 /** A JSON value, with `T` instead of some maps. An integer beyond 2^53 is a `bigint`. */
 export type JsonOf<T> = null | boolean | number | bigint | string | T | JsonOf<T>[] | JsonMap<T>;
@@ -18,10 +18,12 @@ export type JsonValue =
   | readonly JsonValue[]
   | { readonly [key: string]: JsonValue };
 
-/** Failure to read a text as JSON. */
+/** Error for a text that cannot be read as JSON. */
 export class JsonError extends Error {
   override readonly name = 'JsonError';
-  /** `syntax`: not JSON; `limit`: beyond a bound; `value`: a value that Salt cannot represent. */
+  /**
+   * `syntax`: not JSON; `limit`: a limit is exceeded; `value`: a value that Salt cannot represent.
+   */
   readonly reason: 'syntax' | 'limit' | 'value';
 
   constructor(reason: JsonError['reason'], message: string, options?: ErrorOptions) {
@@ -42,13 +44,13 @@ interface ExactJson {
 const exactJson = JSON as unknown as ExactJson; // declared above
 
 /**
- * Maximum length of an integer beyond 2^53, in characters. The time of `BigInt` grows with its
- * square.
+ * Maximum length of an integer beyond 2^53, in characters. The time that `BigInt` takes grows with
+ * the square of the length.
  */
 const maxDigits = 1000;
 
 /**
- * Returns the number that a JSON token denotes.
+ * Converts a number token of JSON to a number, or to a `bigint` if necessary.
  * @throws JsonError
  */
 export function exactNumber(token: string): number | bigint {
@@ -58,7 +60,10 @@ export function exactNumber(token: string): number | bigint {
   return BigInt(token);
 }
 
-/** Matches a number that may be an integer beyond 2^53; it may also match a part of a string. */
+/**
+ * Matches a text that may contain an integer beyond 2^53. False matches are possible, for example
+ * digits in a string.
+ */
 const longNumber = /(?:^|[-:,[\s])\d{16}/;
 
 /**
@@ -84,8 +89,8 @@ export function parseJsonNumbers<T>(
 }
 
 /**
- * Reads JSON with numbers as `JSON.parse` reads them.
- * @returns `undefined` for other text
+ * Parses JSON. Numbers have the precision of `JSON.parse`.
+ * @returns `undefined` if the text is not JSON
  */
 export function tryParseJson(text: string): JsonValue | undefined {
   try {
@@ -95,7 +100,7 @@ export function tryParseJson(text: string): JsonValue | undefined {
   }
 }
 
-/** Returns a value that `JSON.stringify` writes as this number. */
+/** Returns an object that `JSON.stringify` writes as this exact number. */
 export function rawNumber(number: string | bigint): unknown {
   return exactJson.rawJSON(String(number));
 }
@@ -110,7 +115,7 @@ export function writeJson(value: unknown, indent?: number): string {
     return JSON.stringify(value, null, indent);
   } catch (error) {
     if (!(error instanceof TypeError)) throw error;
-    // `JSON.stringify` rejects a `bigint`, and is much slower with a replacer.
+    // `JSON.stringify` throws for a `bigint`, and is much slower with a replacer function.
     const replace = (_: string, item: unknown): unknown =>
       typeof item === 'bigint' ? rawNumber(item) : item;
     return JSON.stringify(value, replace, indent);

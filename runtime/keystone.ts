@@ -1,5 +1,5 @@
 /**
- * Client of Keystone's Identity API v3 [Identity API v3: auth/tokens], used for log-ins of users,
+ * Client of Keystone's Identity API v3 [Identity API v3: auth/tokens], used to log in users,
  * services and stacks.
  */
 
@@ -38,10 +38,10 @@ export type KeystoneCredentials =
   /** Application credential, which has a scope of its own. */
   | { readonly application: { readonly id: string; readonly secret: string } };
 
-/** A token, as Keystone describes it. */
+/** Content of a token, as described by Keystone. */
 export interface IdentityToken {
   readonly user: IdentityEntity;
-  /** Project of the token, or `undefined` if it is unscoped. */
+  /** Project to which the token is scoped, or `undefined` if the token is unscoped. */
   readonly project: IdentityEntity | undefined;
   /** Names of the roles in the project. */
   readonly roles: readonly string[];
@@ -57,13 +57,15 @@ export type KeystoneLogin =
       /** Description of the token and the catalog of services, as JSON. */
       readonly body: string;
     }
-  /** The log-in failed, or an answer with status 201 lacks the token. */
+  /** The log-in failed, or a response with status 201 does not contain a token. */
   | { readonly isIn: false; readonly result: HttpResult };
 
-/** Maximum size of an answer, in bytes. Catalogs of large clouds have some tens of kilobytes. */
+/**
+ * Maximum size of a response, in bytes. Service catalogs of large clouds have tens of kilobytes.
+ */
 const maxAnswerBytes = 1_048_576;
 
-/** Sends requests to one Keystone. It stores no credentials and no token. */
+/** Sends requests to one Keystone service. It stores neither credentials nor tokens. */
 export class KeystoneClient {
   readonly #url: string;
   readonly #ask: (request: OutgoingRequest) => Promise<HttpResult>;
@@ -86,8 +88,8 @@ export class KeystoneClient {
   }
 
   /**
-   * Requests the description of a token, which {@link readToken} reads. The status is 404 if the
-   * token is invalid, and 401 if `own` is.
+   * Requests the description of a token. Parse the body with {@link readToken}. The status is 404
+   * if `token` is invalid, and 401 if `own` is invalid.
    * @param own - token of the requesting user
    */
   describe(own: string, token: string): Promise<HttpResult> {
@@ -123,7 +125,9 @@ function scopeOf(scope: Extract<KeystoneCredentials, { user: unknown }>['scope']
   return 'trust' in scope ? { 'OS-TRUST:trust': { id: scope.trust } } : { project: scope.project };
 }
 
-/** Reads the description of a token. Returns `undefined` if the value is not one. */
+/**
+ * Parses the description of a token. Returns `undefined` if the value is not such a description.
+ */
 export function readToken(body: unknown): IdentityToken | undefined {
   if (!tokenSchema.Check(body)) return undefined;
   const { user, project, roles = [], expires_at: expires } = body.token;

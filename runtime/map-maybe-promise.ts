@@ -1,6 +1,6 @@
 /**
- * Applies a function to a value or to the result of a promise. For a value it runs at once, without
- * the event loop turns of a promise, because nearly all requests wait for nothing.
+ * Applies a function to a value, or to the result of a promise. A value is processed synchronously,
+ * which avoids the delay of a promise. Nearly all requests have their values ready.
  */
 export function mapMaybePromise<Value, Result>(
   value: Value | Promise<Value>,

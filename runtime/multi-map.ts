@@ -1,8 +1,11 @@
-/** A map with several values per key. A single value, the usual case, is stored without a set. */
+/**
+ * A map with several values per key. If a key has a single value, which is the usual case, no set
+ * is allocated.
+ */
 export class MultiMap<Key, Value extends object> {
   readonly #values = new Map<Key, Value | ValueSet<Value>>();
 
-  /** Whether there is a value for a key. */
+  /** Whether the key has at least one value. */
   has(key: Key): boolean {
     return this.#values.has(key);
   }

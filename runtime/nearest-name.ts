@@ -5,8 +5,8 @@
 export function nearestName(name: string, known: readonly string[]): string | undefined {
   let best: { readonly candidate: string; readonly distance: number } | undefined;
   for (const candidate of known) {
-    // The distance is at least the difference in length. This check matters because a caller may
-    // send a name as long as a request body.
+    // The edit distance is at least the difference in length. Checking it first matters, because a
+    // client may send a very long name.
     if (Math.abs(name.length - candidate.length) > slips(name)) continue;
     const distance = editDistance(name, candidate);
     if (best === undefined || distance < best.distance) best = { candidate, distance };
@@ -16,15 +16,16 @@ export function nearestName(name: string, known: readonly string[]): string | un
 }
 
 /**
- * Returns the number of likely typing errors in a name: one in three letters, two in four or more.
+ * Returns the maximum edit distance that is accepted as a typing error: half of the name's length
+ * but at most 2, or a third of the length if that is more.
  */
 function slips({ length }: string): number {
   return Math.max(Math.min(2, Math.floor(length / 2)), length / 3);
 }
 
 /**
- * Returns the number of insertions, deletions, substitutions and swapped neighbours between two
- * texts.
+ * Returns the number of insertions, deletions, substitutions and swaps of adjacent characters that
+ * turn `a` into `b`.
  */
 function editDistance(a: string, b: string): number {
   let beforePrevious: number[] = [];

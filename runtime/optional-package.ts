@@ -1,4 +1,4 @@
-/** Loads packages that only some programs need and that npm may omit. */
+/** Loads optional packages. Only some programs need them, and npm may omit them. */
 
 import { type ErrorEntry, SaltbridgeError } from './errors.ts';
 
@@ -12,7 +12,7 @@ export const runtimeErrors = {
 
 /**
  * Loads an optional package.
- * @param need - feature that needs it, for the message
+ * @param need - feature that needs the package, for the error message
  * @throws SaltbridgeError ERR_PACKAGE_MISSING
  */
 export async function loadOptionalPackage<T>(
@@ -36,7 +36,9 @@ export function requireOptionalPackage<T>(name: string, need: string, load: () =
   }
 }
 
-/** Returns ERR_PACKAGE_MISSING if the package is missing, otherwise the error itself. */
+/**
+ * Returns the ERR_PACKAGE_MISSING error if the package is missing, otherwise the error unchanged.
+ */
 function toMissingPackage(name: string, need: string, cause: unknown): unknown {
   if (!(cause instanceof Error) || !('code' in cause)) return cause;
   const isMissing = cause.code === 'ERR_MODULE_NOT_FOUND' || cause.code === 'MODULE_NOT_FOUND';

@@ -5,8 +5,8 @@ import path from 'node:path';
 import { isMissing, withFileInErrors } from './system.ts';
 
 /**
- * Writes a file atomically, with the given mode from the start: a new file beside it is
- * synchronised and renamed into place [THREATS G-10].
+ * Writes a file atomically. A temporary file in the same directory, which has the given mode from
+ * the start, is written, synchronised to disk and renamed to the target [THREATS G-10].
  */
 export async function writeFileAtomically(
   file: string,
@@ -29,10 +29,10 @@ async function writeWhole(file: string, content: string | Uint8Array, mode: numb
     await rename(temporary, file);
   } catch (error) {
     await handle.close().catch(() => {
-      // The file was already closed; the original error is thrown below.
+      // The file was already closed. The original error is thrown below.
     });
     await unlink(temporary).catch(() => {
-      // There is no temporary file to remove.
+      // The temporary file does not exist, so there is nothing to remove.
     });
     throw error;
   }

@@ -3,10 +3,10 @@ import type { Server } from 'node:net';
 import path from 'node:path';
 
 /**
- * Binds a Unix socket that only this user may open, and replaces an existing one. It is bound in a
- * new directory that only this user may enter, and moved into place after its mode is set. So no
- * other user can connect at any moment. A umask applies to the whole process and cannot be set in
- * worker threads, so it is not used.
+ * Binds a Unix socket that only this user may open, and replaces an existing one. The socket is
+ * created in a new directory that only this user may enter. It is moved to its path after its mode
+ * is set, so that no other user can connect at any time. A umask is not used, because it applies to
+ * the whole process and cannot be set in worker threads.
  */
 export async function listenPrivately(server: Server, socketPath: string): Promise<void> {
   const directory = await mkdtemp(`${path.dirname(socketPath)}/.`);

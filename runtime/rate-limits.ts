@@ -2,8 +2,8 @@ import type { Limit, Rate } from './limits.ts';
 import { delay } from './time-limit.ts';
 
 /**
- * Threshold for one token. It is less than 1, because a token that was filled in thirds is not
- * exactly 1.
+ * Amount of tokens that counts as one. It is slightly less than 1, because the sum of three thirds
+ * is not exactly 1.
  */
 const oneToken = 1 - 1e-9;
 
@@ -15,8 +15,8 @@ interface Bucket {
 }
 
 /**
- * A token bucket for each owner (a minion, an address). Owners with a full bucket are forgotten, so
- * memory follows the currently active owners. At most `maxOwners` are tracked.
+ * A token bucket for each owner (a minion, an address). Full buckets are removed, so that memory
+ * depends only on the currently active owners. At most `maxOwners` are tracked.
  */
 export class TokenBuckets {
   #rate: Rate;
@@ -34,7 +34,7 @@ export class TokenBuckets {
     this.#maxOwners = limit.total ?? 100_000;
   }
 
-  /** Changes the rate. The remaining tokens of each owner stay, up to the new burst. */
+  /** Changes the rate. Each owner retains its remaining tokens, up to the new burst. */
   setRate(rate: Rate): void {
     this.#rate = rate;
   }
@@ -46,7 +46,7 @@ export class TokenBuckets {
     return bucket === undefined || this.#filled(bucket, now) >= oneToken;
   }
 
-  /** Takes one token. Returns `false` if there is none. */
+  /** Takes one token. Returns `false` if the bucket is empty. */
   tryTake(owner: string, now: number = this.#now()): boolean {
     if (this.#rate.perSecond === 0) return true;
     const bucket = this.#bucket(owner, now);
@@ -56,8 +56,8 @@ export class TokenBuckets {
   }
 
   /**
-   * Takes tokens, into debt if there are too few.
-   * @returns milliseconds to wait
+   * Takes tokens. If there are too few, the balance becomes negative.
+   * @returns time to wait in milliseconds, 0 if there were enough tokens
    */
   take(owner: string, count = 1): number {
     if (this.#rate.perSecond === 0) return 0;
@@ -79,15 +79,16 @@ export class TokenBuckets {
     return known;
   }
 
-  /** Returns the current number of tokens. A clock that is set back adds none. */
+  /** Returns the number of tokens at this time. If the clock was set back, no tokens are added. */
   #filled({ tokens, filledAt }: Bucket, now: number): number {
     const earned = (Math.max(0, now - filledAt) / 1000) * this.#rate.perSecond;
     return Math.min(this.#rate.burst, tokens + earned);
   }
 
   /**
-   * Forgets the oldest owner at the limit. If its bucket is full, it loses nothing; under a flood
-   * of owners, the limit is only approximate.
+   * Removes the oldest bucket if the maximum number of owners is reached. A full bucket can be
+   * removed without effect. If more owners are active than the maximum, the limit becomes
+   * approximate.
    */
   #forgetIdle(): void {
     if (this.#buckets.size < this.#maxOwners) return;
@@ -98,8 +99,8 @@ export class TokenBuckets {
 
 /**
  * Delays requests that exceed a rate, with a maximum number of waiting requests per owner. Without
- * the maximum, an owner that opens connection after connection would accumulate waiting requests
- * without limit.
+ * the maximum, an owner could accumulate any number of waiting requests by opening more
+ * connections.
  */
 export class Throttle {
   readonly #buckets: TokenBuckets;
@@ -119,10 +120,10 @@ export class Throttle {
 
   /**
    * Resolves when the request may proceed. Returns `true` without a promise if it may proceed now.
-   * @param count number of tokens that it costs
-   * @param onDelay called if it has to wait
-   * @returns `false`, at once and at no cost, if the owner already has the maximum number of
-   * waiting requests
+   * @param count number of tokens that the request costs
+   * @param onDelay called if the request has to wait
+   * @returns `false` if the owner already has the maximum number of waiting requests. It is
+   * returned synchronously, and no tokens are taken
    */
   pass(owner: string, count = 1, onDelay: () => void = () => {}): boolean | Promise<true> {
     const waiting = this.#waiting.get(owner) ?? 0;

@@ -4,7 +4,7 @@ import type { Limit } from './limits.ts';
 /** Options of {@link RecentAnswers}. */
 
 export interface RecentAnswersOptions {
-  /** Time for which an answer is valid, counted from its request, in milliseconds. */
+  /** Time for which an answer is valid, in milliseconds. It starts when the answer is requested. */
   readonly maxAgeMs: number;
   /** Maximum number of cached answers. The least recently used is evicted first. */
   readonly limit: Limit;
@@ -27,12 +27,15 @@ export class RecentAnswers<T> {
     this.#held = createBoundedMap<string, Held<T>>(options.limit);
   }
 
-  /** Stores an answer that is already known. */
+  /** Adds an answer that the caller already has. */
   note(key: string, answer: T): void {
     this.#remember(key, Promise.resolve(answer));
   }
 
-  /** Returns the answer, and requests it again if it is too old. Failures are not cached. */
+  /**
+   * Returns the cached answer for a key. If there is none or it is too old, requests it with `ask`.
+   * Failures are not cached.
+   */
   async of(key: string, ask: () => Promise<T>): Promise<T> {
     const { maxAgeMs, monotonic } = this.#options;
     const known = this.#held.get(key);

@@ -1,25 +1,25 @@
-/** Minimum interval between two log lines of one kind, in milliseconds. */
+/** Minimum interval between two log lines of the same kind, in milliseconds. */
 const intervalMs = 60_000;
 
-/** Part of a logger that is used. */
+/** Logger method that this module uses. */
 interface WarningLog {
   warn(about: object, message: string): void;
 }
 
-interface Told {
+interface LoggedWarning {
   readonly at: number;
-  /** Number of suppressed warnings of this kind since then. */
-  untold: number;
+  /** Number of warnings of this kind that were suppressed since the last log line. */
+  suppressed: number;
 }
 
 /**
- * Limits warnings that peers can cause as often as they like. Each kind is logged once a minute,
+ * Limits warnings that peers can trigger at any rate. Each kind is logged at most once a minute,
  * with the number of warnings since the last line.
  */
 export class RepeatedWarnings {
   readonly #log: WarningLog;
   readonly #now: () => number;
-  readonly #kinds = new Map<string, Told>();
+  readonly #kinds = new Map<string, LoggedWarning>();
 
   constructor(log: WarningLog, now: () => number = Date.now) {
     this.#log = log;
@@ -28,16 +28,16 @@ export class RepeatedWarnings {
 
   /**
    * Logs a warning.
-   * @param kind - one of a few kinds, because each is stored
+   * @param kind - kind of the warning. Use a small fixed set, because each kind is stored
    */
   warn(kind: string, about: object, message: string): void {
     const now = this.#now();
-    const told = this.#kinds.get(kind);
-    if (told !== undefined && now - told.at < intervalMs) {
-      told.untold += 1;
+    const logged = this.#kinds.get(kind);
+    if (logged !== undefined && now - logged.at < intervalMs) {
+      logged.suppressed += 1;
       return;
     }
-    this.#kinds.set(kind, { at: now, untold: 0 });
-    this.#log.warn({ ...about, times: 1 + (told?.untold ?? 0) }, message);
+    this.#kinds.set(kind, { at: now, suppressed: 0 });
+    this.#log.warn({ ...about, times: 1 + (logged?.suppressed ?? 0) }, message);
   }
 }

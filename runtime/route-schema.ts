@@ -6,8 +6,8 @@ import type { TSchema } from 'typebox';
 import Type from 'typebox';
 
 /**
- * Credentials that a route requires: none; a session; credentials in the body; a token or a
- * session.
+ * Credentials that a route requires. `anybody`: none; `session`: a session; `credentials`: user
+ * name and password in the body; `token`: a token or a session.
  */
 type RouteAccess = 'anybody' | 'session' | 'credentials' | 'token';
 

@@ -1,5 +1,5 @@
 /**
- * Describes every mistake in a value that a schema rejects, each once, at its own place and in
+ * Describes each mistake in a value that does not match a schema: its path, and the problem in
  * plain words.
  */
 
@@ -9,18 +9,22 @@ import { Value } from 'typebox/value';
 import { nearestName } from './nearest-name.ts';
 
 /**
- * Path from the top of a value: names of members and indices of lists. Empty for the value itself.
+ * Path of a mistake inside the value: names of members and indices of lists. Empty if the whole
+ * value is wrong.
  */
 export type ValuePath = readonly (string | number)[];
 
-/** A mistake that a schema rejects. */
+/** A place where a value does not match the schema. */
 export interface SchemaMistake {
   readonly path: ValuePath;
-  /** Found value and expected value. Only numbers are quoted from the value. */
+  /**
+   * Description of the found value and the expected value. It quotes only numbers from the found
+   * value, because other values may be secret.
+   */
   readonly problem: string;
-  /** Whether the last name of the path is unknown. */
+  /** Whether the problem is that the last name of the path is unknown. */
   readonly isUnknown: boolean;
-  /** Known name that an unknown one was probably meant to be. */
+  /** Known name that is similar to the unknown name. */
   readonly meant?: string | undefined;
 }
 
@@ -57,7 +61,7 @@ function mistake(path: ValuePath, problem: string): SchemaMistake {
   return { path, problem, isUnknown: false };
 }
 
-/** Returns the mistakes of members and items. Empty if the value as a whole is rejected. */
+/** Returns the mistakes inside a list or map. Empty if the value itself is of the wrong kind. */
 function mistakesWithin(
   schema: TSchema,
   value: unknown,
@@ -79,7 +83,7 @@ function mistakesWithin(
       );
       if (own !== undefined) return mistakesAt(own[1], member, [...path, name]);
       const [pattern = ''] = Object.keys(schema.patternProperties);
-      return [mistake([...path, name], `it cannot be called so, expected a name like ${pattern}`)];
+      return [mistake([...path, name], `invalid name, expected a name that matches ${pattern}`)];
     });
   }
   return Type.IsObject(schema) ? mistakesOfMembers(schema, value, path) : [];
@@ -117,7 +121,10 @@ function mistakesOfMembers(
   return [...found, mistake(path, `${missing.join(' and ')} must be set`)];
 }
 
-/** Whether a value has the same type as a schema, so that the schema's mistakes are relevant. */
+/**
+ * Whether a value is of the same kind as a schema. Only then are mistakes against this schema of a
+ * union worth reporting.
+ */
 function isAlike(schema: TSchema, value: unknown): boolean {
   if (Array.isArray(value)) return Type.IsArray(schema);
   if (isMap(value)) return Type.IsObject(schema) || Type.IsRecord(schema);
@@ -129,7 +136,7 @@ function isMap(value: unknown): value is Readonly<Record<string, unknown>> {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
-/** Returns the reason why a value is rejected as a whole. */
+/** Returns the reason why the whole value does not match the schema. */
 function refusal(schema: TSchema, value: unknown): string {
   const expected = `expected ${describeSchema(schema)}`;
   const bound = typeof value === 'number' ? brokenBound(schema, value) : undefined;
@@ -140,7 +147,10 @@ function refusal(schema: TSchema, value: unknown): string {
   return `found ${nameOfType(value)}, ${expected}${proposal}`;
 }
 
-/** Returns the violated bound of a number. Numbers may be quoted, because they are not secret. */
+/**
+ * Returns the bound that a number violates. The number may be quoted, because numbers are not
+ * secret.
+ */
 function brokenBound(schema: TSchema, value: number): string | undefined {
   if (!Type.IsInteger(schema) && !Type.IsNumber(schema)) return undefined;
   const { minimum, maximum, exclusiveMinimum } = boundsOf(schema);
@@ -156,7 +166,9 @@ function wordsOf(schema: TSchema): readonly string[] {
   return Type.IsUnion(schema) ? schema.anyOf.flatMap(wordsOf) : [];
 }
 
-/** Describes the values that a schema accepts, by its own `description` if it has one. */
+/**
+ * Describes the values that a schema accepts. Uses the `description` of the schema if it has one.
+ */
 function describeSchema(schema: TSchema): string {
   if ('description' in schema && typeof schema.description === 'string') return schema.description;
   const words = wordsOf(schema);
@@ -177,7 +189,7 @@ function describeSchema(schema: TSchema): string {
   return Type.IsNull(schema) ? 'nothing' : 'another value';
 }
 
-/** Returns the numeric keywords of a schema. */
+/** Returns the keywords of a schema that have a number as their value. */
 function boundsOf(schema: TSchema): Readonly<Partial<Record<string, number>>> {
   const entries = Object.entries(schema).filter(([, bound]) => typeof bound === 'number');
   return Object.fromEntries(entries);

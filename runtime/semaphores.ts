@@ -62,7 +62,10 @@ export class Semaphore extends Permits {
   }
 }
 
-/** Limits the number of concurrent tasks for each key. A slow task delays only tasks of its key. */
+/**
+ * Limits the number of concurrent tasks for each key. A slow task delays only tasks with the same
+ * key.
+ */
 export class KeyedSemaphore {
   readonly #permits: number;
   readonly #semaphores = new Map<string, Permits>();

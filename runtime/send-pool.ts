@@ -4,8 +4,8 @@ import type { Limit } from './limits.ts';
 /** Limits of a {@link SendPool}. */
 export interface SendLimits {
   /**
-   * Maximum size of a message, in bytes. One such message plus {@link extraBytes} may wait for a
-   * reader.
+   * Maximum size of a message, in bytes. For each reader, one message of this size plus
+   * {@link extraBytes} may be waiting.
    */
   readonly messageBytes: number;
   /**
@@ -17,17 +17,26 @@ export interface SendLimits {
   readonly extraBytes?: number;
 }
 
-/** Maximum number of bytes passed to the system in one write. TLS copies them. */
+/**
+ * Maximum number of bytes passed to the system in one write. It limits memory, because TLS copies
+ * the bytes of each write.
+ */
 const sliceBytes = 65_536;
 
-/** Time in milliseconds that a reader has to read the rest after its stream has ended. */
+/**
+ * Time that a reader has to receive the remaining output after `end` or `cut`, in milliseconds.
+ * Then its connection is destroyed.
+ */
 const lingerMs = 30_000;
 
-/** Limits the output that waits for slow readers, for each reader and for all together. */
+/**
+ * Limits the output that waits for slow readers. Each reader has a limit, and all readers share a
+ * total limit.
+ */
 export class SendPool {
   readonly #limits: Required<SendLimits>;
   readonly #queues = new Set<SendQueue>();
-  /** Number of queues that hold each chunk. */
+  /** Number of queues that contain each chunk. */
   readonly #holders = new Map<Uint8Array, number>();
   #heldBytes = 0;
 
@@ -35,14 +44,15 @@ export class SendPool {
     this.#limits = { extraBytes: 1_048_576, totalBytes: limit.total ?? Infinity, ...limits };
   }
 
-  /** Total size of the waiting chunks in bytes, each counted once. */
+  /** Total size of the waiting chunks in bytes. A chunk in several queues is counted once. */
   get heldBytes(): number {
     return this.#heldBytes;
   }
 
   /**
-   * Creates the queue of a reader. Nothing else may write to `out` from then on.
-   * @param farewell returns a final message for a reader that is ended because it is too slow
+   * Creates the queue of a reader. Other code must not write to `out` any more.
+   * @param farewell returns the last messages for a reader that is disconnected because it is too
+   * slow
    */
   open(out: Writable, farewell: () => readonly Uint8Array[] = () => []): SendQueue {
     const queue = new SendQueue(out, farewell, {
@@ -69,13 +79,16 @@ export class SendPool {
     else if (this.#holders.delete(chunk)) this.#heldBytes -= chunk.byteLength;
   }
 
-  /** Ends readers, starting with those that have the most waiting output. */
+  /**
+   * Disconnects readers until the total is below the limit, starting with the reader that has the
+   * most waiting output.
+   */
   #relieve(): void {
     const isOver = (): boolean => this.#heldBytes > this.#limits.totalBytes;
     const slowest = [...this.#queues].sort((a, b) => b.waitingBytes - a.waitingBytes);
     for (const queue of slowest) {
       if (isOver()) queue.cut();
-      // The queue still holds a partially written message.
+      // Even after `cut`, the queue contains the message that is partially written.
       if (isOver()) queue.destroy();
     }
   }
@@ -95,7 +108,10 @@ export class SendQueue {
   readonly #farewell: () => readonly Uint8Array[];
   readonly #pool: SendPoolHandle;
   #chunks: Uint8Array[] = [];
-  /** Index of the chunk that is being written, and the number of its written bytes. */
+  /**
+   * Index of the chunk that is being written. `#written` is the number of its bytes that were
+   * written.
+   */
   #at = 0;
   #written = 0;
   #waitingBytes = 0;
@@ -118,7 +134,7 @@ export class SendQueue {
   }
 
   /**
-   * Queues complete messages. A buffer for many readers is stored once.
+   * Queues complete messages. A buffer that several readers get is stored once.
    * @returns `false` if the queue accepts no more messages, because the reader was too slow or has
    * disconnected
    */
@@ -133,19 +149,19 @@ export class SendQueue {
     return this.#isOpen();
   }
 
-  /** Resolves when all waiting messages have been written, or never will be. */
+  /** Resolves when all waiting messages have been written, or when the queue is closed. */
   async flushed(): Promise<void> {
     if (this.#waitingBytes === 0) return;
     await new Promise<void>((resolve) => this.#waiters.push(resolve));
   }
 
-  /** Accepts no more messages, and ends the stream after the waiting ones. */
+  /** Ends the stream after the waiting messages. No further messages are accepted. */
   end(): void {
     this.#end([]);
   }
 
   /**
-   * Discards waiting messages except one that has been started, sends the farewell, and ends the
+   * Discards the waiting messages except a partially written one, sends the farewell, and ends the
    * stream.
    */
   cut(): void {
@@ -156,7 +172,7 @@ export class SendQueue {
     if (this.#state === 'open') this.#end(this.#farewell());
   }
 
-  /** Ends the stream at once. */
+  /** Destroys the stream immediately. */
   destroy(): void {
     this.#close();
     this.#out.destroy();
@@ -170,14 +186,14 @@ export class SendQueue {
     this.#write();
   }
 
-  /** Whether the queue is open. Other queues may have caused the pool to end this one. */
+  /** Whether the queue is open. Adding a message can cause the pool to close this queue. */
   #isOpen(): boolean {
     return this.#state === 'open';
   }
 
   /**
-   * Whether the queue is full. A message larger than `messageBytes` is accepted if little is
-   * waiting.
+   * Whether the queue is too full for a message of this size. A message larger than `messageBytes`
+   * is accepted if at most `extraBytes` are waiting.
    */
   #isFull(bytes: number): boolean {
     const { messageBytes, extraBytes } = this.#pool.limits;

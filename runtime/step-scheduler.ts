@@ -3,8 +3,8 @@
 import { type Channel, channel } from 'node:diagnostics_channel';
 
 /**
- * Amount of work of one synchronous step. Work that the engine performs by itself, such as reading
- * or searching, counts no values.
+ * Amount of work in one synchronous step: the characters read or written, and the values created or
+ * visited. Work that the JavaScript engine does natively, such as searching, adds no values.
  */
 export interface ReadingStep {
   readonly characters: number;
@@ -26,16 +26,16 @@ interface ScheduledWork {
 }
 
 /**
- * Runs long work in steps: one step in each turn of the event loop, alternating between tasks. New
- * work runs its first two steps at once, which completes most work.
+ * Runs long work in steps. Each turn of the event loop runs one step, and tasks take turns. The
+ * first two steps of new work run synchronously, which is enough for most work.
  */
 export class StepScheduler {
   readonly #waiting: ScheduledWork[] = [];
   #isScheduled = false;
 
   /**
-   * Runs work to its end.
-   * @returns the result of the work; rejects with its error
+   * Runs all steps of the work.
+   * @returns the result of the work. Rejects with the error of the work
    */
   run<T>(steps: Generator<ReadingStep, T, void>): Promise<T> {
     return new Promise((resolve, reject) => {

@@ -21,8 +21,8 @@ export function describeSystemError(error: unknown): string | undefined {
 }
 
 /**
- * Performs `work` on a file and adds the file's path to system errors, because Node omits it for
- * open files.
+ * Performs `work` on a file, and adds the file's path to the message of system errors. Node.js
+ * omits the path in errors of open files.
  */
 export async function withFileInErrors<T>(file: string, work: () => Promise<T>): Promise<T> {
   try {
@@ -36,10 +36,11 @@ export async function withFileInErrors<T>(file: string, work: () => Promise<T>):
 }
 
 /**
- * Creates a directory and its missing parents. Node's own `recursive` never ends if a file system
- * rejects a name with ENOENT, as /proc does, and it reports ENOENT for a read-only file system.
- * @returns the created directories, the highest first
- * @throws the system's error for the first directory that cannot be created
+ * Creates a directory and its missing parents. The option `recursive` of Node.js is not used: it
+ * never returns if a file system such as /proc rejects a name with ENOENT, and it reports ENOENT
+ * for a read-only file system.
+ * @returns the created directories, from the top down
+ * @throws the system error for the first directory that cannot be created
  */
 export async function makeDirectory(directory: string, mode: number): Promise<readonly string[]> {
   const made: string[] = [];
@@ -55,7 +56,7 @@ export async function makeDirectory(directory: string, mode: number): Promise<re
   return made;
 }
 
-/** Creates directories like {@link makeDirectory}, but blocks, for callers that cannot wait. */
+/** Creates directories like {@link makeDirectory}, but synchronously. */
 export function makeDirectorySync(directory: string, mode: number): readonly string[] {
   const made: string[] = [];
   for (const each of directoriesOnTheWay(directory)) {
@@ -78,8 +79,8 @@ function directoriesOnTheWay(directory: string): string[] {
 }
 
 /**
- * Returns the code of a system error (`ENOENT`, …) or of ours (`ERR_…`), or `undefined` if there is
- * none.
+ * Returns the code of an error: a system error code (`ENOENT`, …) or a saltbridge code (`ERR_…`).
+ * `undefined` if the error has no code.
  */
 export function codeOf(error: unknown): string | undefined {
   return error instanceof Error && 'code' in error ? String(error.code) : undefined;
@@ -99,8 +100,8 @@ export function isMissing(error: unknown): boolean {
 const processUsers = new Map<number, string | null>();
 
 /**
- * Returns the name of the account that runs the process, or `null` if it has none. It is looked up
- * once.
+ * Returns the name of the account that runs the process, or `null` if its user id has no name. The
+ * result is cached.
  */
 export function processUser(): string | null {
   const uid = process.getuid?.() ?? -1;
@@ -121,7 +122,9 @@ function lookUpUser(): string | null {
 
 const sliceBytes = 262_144;
 
-/** Returns the digest of a file. It reads slices, so that other work can run in between. */
+/**
+ * Returns the digest of a file. The file is read in slices, so that other work can run in between.
+ */
 export async function hashFile(file: string, algorithm: string): Promise<Buffer> {
   const handle = await open(file);
   try {

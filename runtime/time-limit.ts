@@ -1,7 +1,10 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { onAbort } from './on-abort.ts';
 
-/** Returns the result of a promise, or `undefined` if the signal is aborted first. */
+/**
+ * Returns the result of a promise, or `undefined` if the signal is aborted before the promise
+ * settles.
+ */
 export async function inTime<T>(coming: Promise<T>, end: AbortSignal): Promise<T | undefined> {
   let cancel = (): void => {};
   const ended = new Promise<undefined>((resolve) => {
@@ -17,19 +20,20 @@ export async function inTime<T>(coming: Promise<T>, end: AbortSignal): Promise<T
 }
 
 /**
- * One signal for several. `AbortSignal.any` of Node.js 24 retains a signal with a listener as long
- * as its sources live, which costs 1.2 KB for each request that listens to the end of the master.
+ * A signal that combines several source signals. `AbortSignal.any` of Node.js 24 is not used,
+ * because it retains a combined signal with a listener as long as its sources live. That costs 1.2
+ * KB for each request, because the signal for the end of the master is a source.
  */
 export interface LinkedSignal {
-  /** Aborted as soon as one of the sources is, with its reason. */
+  /** Aborted when the first source is aborted, with the reason of that source. */
   readonly signal: AbortSignal;
-  /** Removes the listeners from the sources. The abort of a source does so, too. */
+  /** Removes the listeners from the sources. Called automatically when a source is aborted. */
   unlink(): void;
 }
 
 /**
- * Links signals.
- * @param signals - sources; `undefined` is ignored
+ * Combines signals.
+ * @param signals - the source signals. `undefined` is ignored
  */
 export function linkSignals(...signals: readonly (AbortSignal | undefined)[]): LinkedSignal {
   const controller = new AbortController();
@@ -48,12 +52,15 @@ export function linkSignals(...signals: readonly (AbortSignal | undefined)[]): L
   return { signal: controller.signal, unlink };
 }
 
-/** Longest delay of a timer, in milliseconds. Node fires longer timers at once. */
+/**
+ * Longest delay of a timer, in milliseconds. With a longer delay, Node.js fires the timer
+ * immediately.
+ */
 export const longestTimerMs = 2_147_483_647;
 
 /** A running time limit. */
 export interface TimeLimit {
-  /** Aborted when the time is over. */
+  /** Aborted when the time has elapsed. */
   readonly signal: AbortSignal;
   /** Stops the timer. */
   clear(): void;
@@ -61,7 +68,8 @@ export interface TimeLimit {
 
 /**
  * Starts a time limit.
- * @param milliseconds values over 24 days are reduced to the longest delay of a timer
+ * @param milliseconds duration of the limit. Values above {@link longestTimerMs} (24.8 days) are
+ * reduced to it
  */
 export function timeLimit(milliseconds: number): TimeLimit {
   const time = new AbortController();
@@ -70,7 +78,10 @@ export function timeLimit(milliseconds: number): TimeLimit {
   return { signal: time.signal, clear: () => clearTimeout(timer) };
 }
 
-/** Returns the result of a promise, or `undefined` if it takes longer. */
+/**
+ * Returns the result of a promise, or `undefined` if the promise has not settled after
+ * `milliseconds`.
+ */
 export async function inMilliseconds<T>(
   coming: Promise<T>,
   milliseconds: number,
@@ -80,8 +91,8 @@ export async function inMilliseconds<T>(
 }
 
 /**
- * Waits `milliseconds`, or returns at once if there is nothing to wait for. The timer does not keep
- * the process alive.
+ * Resolves after `milliseconds`, or immediately if the number is not positive. The timer does not
+ * keep the process alive.
  */
 export async function delay(milliseconds: number): Promise<void> {
   if (milliseconds > 0) await sleep(milliseconds, undefined, { ref: false });
@@ -96,9 +107,9 @@ export interface RetryDelays {
 }
 
 /**
- * Returns the delay after consecutive failures. Half of it is fixed and half random, so that
- * clients that failed together do not retry together.
- * @param failures number of failures, 1 or more
+ * Returns the delay before the next attempt. Half of the delay is fixed and half is random, so that
+ * clients that failed at the same time retry at different times.
+ * @param failures number of consecutive failures, 1 or more
  */
 export function retryDelayMs(
   failures: number,
@@ -109,7 +120,7 @@ export function retryDelayMs(
   return whole / 2 + (whole / 2) * random();
 }
 
-/** Waits `milliseconds`, or until one of the signals is aborted. */
+/** Resolves after `milliseconds`, or as soon as one of the signals is aborted. */
 export function sleepUntilAborted(
   milliseconds: number,
   ...signals: readonly AbortSignal[]

@@ -8,7 +8,7 @@ const maxPartBytes = 65_536;
 
 /**
  * Decodes UTF-8 in steps.
- * @returns `undefined` for bytes that are not UTF-8
+ * @returns the text, or `undefined` if the bytes are not valid UTF-8
  */
 export function* textInSteps(
   chunks: readonly Uint8Array[],
@@ -33,7 +33,7 @@ export function* textInSteps(
   return parts.length === 1 ? parts[0] : parts.join('');
 }
 
-/** Returns the end of the last complete character. */
+/** Returns the index after the last complete character. */
 function endOfCharacters(bytes: Uint8Array): number {
   for (let back = 1; back <= 3; back += 1) {
     const byte = bytes.at(-back) ?? 0;

@@ -1,6 +1,7 @@
 /**
- * The budget of work that text from outside may cause. It counts steps and bytes, never time, so
- * that the same input always has the same result. A step takes roughly ten nanoseconds.
+ * Limits the work that untrusted text, such as a pattern of a request, may cause. The work is
+ * counted in steps and bytes, not in time, so that the same input always has the same result. A
+ * step takes roughly ten nanoseconds.
  */
 
 import { type Channel, channel } from 'node:diagnostics_channel';
@@ -13,30 +14,30 @@ export const workErrors = {
   },
 } as const satisfies Readonly<Record<string, ErrorEntry>>;
 
-/** Counter of work. Functions that evaluate or parse text from outside take it. */
+/** Counter of work. Functions that parse or evaluate untrusted text take one as a parameter. */
 export interface WorkMeter {
   /**
-   * Counts steps before they are taken.
-   * @param part name of the work, for the message
+   * Counts steps. Call it before the work is done.
+   * @param part name of the work, for the error message
    * @throws Error if the limit is exceeded
    */
   spend(part: string, steps: number): void;
   /**
-   * Counts bytes before they are allocated.
-   * @param part name of what they hold, for the message
+   * Counts bytes. Call it before they are allocated.
+   * @param part name of the data in these bytes, for the error message
    * @throws Error if the limit is exceeded
    */
   hold(part: string, bytes: number): void;
   /**
-   * Refuses a part that exceeds a limit of its own.
+   * Rejects a part of the text that exceeds a separate limit, for example a maximum length.
    * @throws Error always
    */
   refuse(part: string, limit: number, unit: string): never;
 }
 
-/** The error of work that exceeds its budget. The message names the expensive part. */
+/** Error of work that exceeds its budget. The message names the part that was too expensive. */
 export class WorkLimitExceeded extends SaltbridgeError<'ERR_WORK_LIMIT'> {
-  /** Name of the expensive part. */
+  /** Name of the part that was too expensive. */
   readonly part: string;
 
   constructor(part: string, limit: number, unit: string) {
@@ -49,26 +50,29 @@ export class WorkLimitExceeded extends SaltbridgeError<'ERR_WORK_LIMIT'> {
 /** Limits of a {@link WorkBudget}. */
 export interface WorkLimits {
   readonly steps: number;
-  /** Bytes of compiled patterns and of texts that are made of values. Defaults to 8,388,608. */
+  /**
+   * Maximum size of compiled patterns and of texts created from values, in bytes. Default:
+   * 8,388,608.
+   */
   readonly bytes?: number;
 }
 
 const defaultBytes = 8_388_608;
 
-/** Limits of one request of a minion. */
+/** Limits of one request from a minion. */
 export const minionWork: WorkLimits = { steps: 25_000_000 };
-/** Limits of one request of a user or of the operator. */
+/** Limits of one request from a user or the operator. */
 export const userWork: WorkLimits = { steps: 1_000_000_000 };
-/** Limits of one stored target or pattern, each time that it is evaluated. */
+/** Limits of each evaluation of a stored target or pattern. */
 export const storedWork: WorkLimits = { steps: 200_000, bytes: 1_048_576 };
 
-/** Steps that work may take before it gives way to other work: about one millisecond. */
+/** Number of steps after which work must yield to other work: about one millisecond. */
 export const maxSliceSteps = 100_000;
 
-/** Publishes the number of steps of each slice that ends by giving way. */
+/** Diagnostics channel. After each slice of work, it publishes the number of steps in the slice. */
 export const workSlices: Channel = channel('saltbridge.work.slice');
 
-/** Budget of one request. The parts of the request share it. */
+/** Budget of one request. All parts of the request share it. */
 export class WorkBudget implements WorkMeter {
   readonly #limits: Required<WorkLimits>;
   #steps = 0;
@@ -79,12 +83,12 @@ export class WorkBudget implements WorkMeter {
     this.#limits = { steps, bytes };
   }
 
-  /** Steps that were counted so far. */
+  /** Number of steps counted so far. */
   get steps(): number {
     return this.#steps;
   }
 
-  /** Bytes that were counted so far. */
+  /** Number of bytes counted so far. */
   get bytes(): number {
     return this.#bytes;
   }
@@ -108,17 +112,26 @@ export class WorkBudget implements WorkMeter {
     throw new WorkLimitExceeded(part, limit, unit);
   }
 
-  /** Counts steps of a budget of its own, as part of the present slice alone. */
+  /**
+   * Adds steps that another budget counts to the current slice, but not to the total of this
+   * budget.
+   */
   addToSlice(steps: number): void {
     this.#sliceStart -= steps;
   }
 
-  /** Whether the work should give way: see {@link WorkBudget.giveWay}. */
+  /**
+   * Whether the current slice has used up its steps, so that the work must call
+   * {@link WorkBudget.giveWay}.
+   */
   get isSliceOver(): boolean {
     return this.#steps - this.#sliceStart >= maxSliceSteps;
   }
 
-  /** Resolves when it is the turn of this work again. Each turn of the event loop has one slice. */
+  /**
+   * Ends the current slice and resolves when this work may run again. Each turn of the event loop
+   * runs one slice of the waiting work.
+   */
   async giveWay(): Promise<void> {
     workSlices.publish(this.#steps - this.#sliceStart);
     await nextTurn();

@@ -4,8 +4,8 @@ import { type FairSlot, FairSlots } from './fair-slots.ts';
 import type { Limit, LimitValues } from './limits.ts';
 
 /**
- * Options of a worker pool. A worker script posts `'ready'` once it accepts messages, then exactly
- * one message for each message that it receives.
+ * Options of a worker pool. A worker script posts `'ready'` when it can receive messages. Then it
+ * posts exactly one message for each message that it receives.
  */
 export interface WorkerPoolOptions {
   /** URL of the worker script. */
@@ -21,18 +21,18 @@ export interface WorkerPoolOptions {
   /** Timeout of a task, in milliseconds, after which its thread is terminated. Default: 30,000. */
   readonly deadlineMs?: number;
   /**
-   * Idle time after which a thread ends, in milliseconds. Default: it stays until {@link
-   * WorkerPool.close}.
+   * Time after which an idle thread is ended, in milliseconds. Default: threads run until
+   * {@link WorkerPool.close}.
    */
   readonly idleMs?: number;
   /**
-   * Maximum heap size of a thread, in MiB. Beyond it, the thread ends instead of the process.
-   * Default: 512.
+   * Maximum heap size of a thread, in MiB. A thread that exceeds it ends, but the process
+   * continues. Default: 512.
    */
   readonly memoryMb?: number;
 }
 
-/** Error of a task that a pool did not complete. */
+/** Error of a task that the pool could not complete. */
 export class WorkerPoolError extends Error {
   override readonly name = 'WorkerPoolError';
   /**
@@ -59,12 +59,12 @@ interface WaitingTask<Task, Result> {
 interface PoolThread<Task, Result> {
   readonly worker: Worker;
   /**
-   * Whether the thread accepts messages. The deadline counts only then, because starting a thread
-   * is not part of the task.
+   * Whether the thread accepts messages. The deadline of a task starts only then, because the start
+   * of the thread is not part of the task.
    */
   isReady: boolean;
   waiting: WaitingTask<Task, Result> | undefined;
-  /** Timer for the deadline of its task, or for the end of its idle time. */
+  /** Timer for the deadline of the current task, or for the end of the idle time. */
   timer: NodeJS.Timeout | undefined;
 }
 
@@ -84,10 +84,15 @@ export class WorkerPool<Task, Result> {
 
   constructor(limit: Limit, options: WorkerPoolOptions) {
     this.#script = options.script;
-    const { reserved = 0 } = limit;
+    const { perOwner, reserved = 0 } = limit;
     const { waiting = limit.waiting } = options;
     const threads = options.threads ?? Math.max(1, Math.min(2, availableParallelism() - 1));
-    this.#slots = new FairSlots(limit, { total: threads + reserved, reserved, waiting });
+    this.#slots = new FairSlots(limit, {
+      perOwner,
+      total: threads + reserved,
+      reserved,
+      waiting,
+    });
     this.#deadlineMs = options.deadlineMs ?? 30_000;
     this.#idleMs = options.idleMs;
     this.#memoryMb = options.memoryMb ?? 512;
@@ -116,7 +121,7 @@ export class WorkerPool<Task, Result> {
     });
   }
 
-  /** Rejects waiting tasks and ends the threads. May be called twice. */
+  /** Rejects waiting tasks and ends the threads. May be called more than once. */
   async close(): Promise<void> {
     this.#isClosed = true;
     for (const { reject } of this.#queue) reject(closed());
@@ -199,7 +204,7 @@ export class WorkerPool<Task, Result> {
   }
 
   #replace(member: PoolThread<Task, Result>, error: WorkerPoolError): void {
-    // The pool does not wait for a thread to end.
+    // The pool does not wait until the thread has ended.
     this.#end(member, error).catch(() => {});
   }
 

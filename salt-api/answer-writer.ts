@@ -1,4 +1,4 @@
-/** Writes responses of any size without blocking the event loop [THREATS A-17]. */
+/** Encodes responses of any size without blocking the event loop [THREATS A-17]. */
 import type { WireValue } from '#minion-protocol';
 import { type StepScheduler, WorkerPool, WorkerPoolError, writeJsonInSteps } from '#runtime';
 import { SaltApiError } from './errors.ts';
@@ -6,7 +6,7 @@ import type { Format } from './formats.ts';
 import { saltJson } from './json-text.ts';
 import { apiLimits } from './limits.ts';
 
-/** Time limit for one response in a thread, in milliseconds. */
+/** Time limit for encoding one response in a worker thread, in milliseconds. */
 const deadlineMs = 30_000;
 
 /** Writes JSON in steps, and YAML in a thread. */
@@ -33,7 +33,7 @@ export class AnswerWriter {
     return type === 'application/json' ? json : [await this.#yaml(owner, json)];
   }
 
-  /** Ends the threads. */
+  /** Ends the worker threads. */
   close(): Promise<void> {
     return this.#pool.close();
   }

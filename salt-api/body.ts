@@ -1,4 +1,6 @@
-/** Request bodies: JSON, text that is JSON, forms, YAML [THREATS A-12, A-17]. */
+/**
+ * Parses request bodies: JSON, JSON that is labelled as text, forms and YAML [THREATS A-12, A-17].
+ */
 import { type ParsedUrlQuery, parse } from 'node:querystring';
 import { ArgumentReader, type FunctionArguments, isReaderBusy, maxPlainDepth } from '#master';
 import type { WireMap, WireValue } from '#minion-protocol';
@@ -13,17 +15,17 @@ import {
 } from '#runtime';
 import { SaltApiError } from './errors.ts';
 
-/** A body as received. None of its parts is empty. */
+/** A body as received, in pieces. No piece is empty. */
 export type BodyBytes = readonly Buffer[];
 
-/** Body of a request. */
+/** Parsed body of a request. */
 export interface Body {
   /** Parsed value, or `undefined` if the request had no body. */
   readonly value: WireValue | undefined;
   readonly text: string;
 }
 
-/** Form fields that are parsed like arguments on the command line. */
+/** Form fields whose values are parsed like arguments on a command line. */
 const typedFields: ReadonlySet<string> = new Set(['arg', 'kwarg']);
 
 /** Parses bodies and the arguments in them without blocking the event loop. */
@@ -70,24 +72,24 @@ export class BodyReader {
    * @throws SaltApiError ERR_HTTP_BODY, ERR_HTTP_BUSY
    */
   readWords(owner: string, words: readonly string[]): Promise<FunctionArguments> {
-    return this.#asCallers('arguments in the syntax of the command line', () =>
+    return this.#asCallers('arguments of a command line', () =>
       this.#arguments.readWords(owner, words),
     );
   }
 
-  /** Runs work in steps, like all parsing. */
+  /** Runs a generator step by step, so that other requests are served between its steps. */
   run<T>(steps: Generator<ReadingStep, T, void>): Promise<T> {
     return this.#scheduler.run(steps);
   }
 
-  /** Ends the threads that parse long texts. */
+  /** Ends the worker threads that parse long texts. */
   close(): Promise<void> {
     return this.#arguments.close();
   }
 
   async #decode(bytes: BodyBytes): Promise<string> {
     const text = await this.#scheduler.run(textInSteps(bytes));
-    if (text === undefined) throw new SaltApiError('ERR_HTTP_BODY', 'expected UTF-8');
+    if (text === undefined) throw new SaltApiError('ERR_HTTP_BODY', 'the body is not valid UTF-8');
     return text.startsWith('\ufeff') ? text.slice(1) : text;
   }
 
@@ -108,7 +110,10 @@ export class BodyReader {
       case 'text/yaml':
         return (text) => this.#yaml(owner, text);
       default:
-        throw new SaltApiError('ERR_HTTP_FORMAT', 'expected a body of JSON, YAML or a form');
+        throw new SaltApiError(
+          'ERR_HTTP_FORMAT',
+          'the body has an unsupported type; use JSON, YAML or a form',
+        );
     }
   }
 
@@ -116,7 +121,10 @@ export class BodyReader {
     return this.#asCallers('JSON', () => this.#jsonOf(text));
   }
 
-  /** Parses text as JSON, or returns it unchanged. Browsers may label JSON as text. */
+  /**
+   * Parses a text as JSON. If it is not JSON, returns it unchanged. Some browsers send JSON with
+   * the content type of text.
+   */
   #jsonOrText(text: string): Promise<WireValue> {
     return this.#asCallers('JSON', async () => {
       try {
@@ -134,7 +142,7 @@ export class BodyReader {
   }
 
   #form(owner: string, text: string, isCommand: boolean): Promise<WireMap> {
-    return this.#asCallers('a form', async () => {
+    return this.#asCallers('form', async () => {
       const form: WireMap = Object.create(null);
       for (const [name, value = ''] of Object.entries(parseForm(text, this.#maxValues))) {
         form[name] = isCommand && typedFields.has(name) ? await this.#typed(owner, value) : value;
@@ -153,7 +161,10 @@ export class BodyReader {
     return this.#asCallers('plain YAML', () => this.#arguments.readYaml(owner, text));
   }
 
-  /** @param expected description of a valid text */
+  /**
+   * Runs a parser and converts its errors to those of the HTTP API.
+   * @param expected description of a valid text, for the error message
+   */
   async #asCallers<T>(expected: string, read: () => Promise<T>): Promise<T> {
     try {
       return await read();
@@ -167,12 +178,12 @@ export class BodyReader {
         );
       }
       const problem = cause instanceof Error ? cause.message : 'it cannot be read';
-      throw new SaltApiError('ERR_HTTP_BODY', `expected ${expected}: ${problem}`, { cause });
+      throw new SaltApiError('ERR_HTTP_BODY', `invalid ${expected}: ${problem}`, { cause });
     }
   }
 }
 
-/** Maximum size of a form, in characters: `node:querystring` reads it in one step. */
+/** Maximum length of a form in characters, because `node:querystring` parses a form in one step. */
 const maxFormLength = 1_048_576;
 
 /** Maximum number of fields of a form. */
@@ -187,6 +198,7 @@ function parseForm(text: string, maxValues: number): ParsedUrlQuery {
   const maxFields = Math.min(maxValues, maxFormFields);
   const { length } = text.split('&', maxFields + 1);
   if (length > maxFields) throw new RangeError(`more than ${maxFields} fields`);
-  // The parser's own decoder needs 60 ms for 1 MiB of `+`, `replaceAll` less than 1 ms.
+  // `replaceAll` decodes 1 MiB of `+` in less than 1 ms. The decoder of `node:querystring` needs 60
+  // ms.
   return parse(text.replaceAll('+', ' '), '&', '=', { maxKeys: maxFields });
 }

@@ -1,4 +1,4 @@
-/** The certificate of the HTTP API: read at the start, and reloaded when its files change. */
+/** The certificate of the HTTP API. It is read at the start and again when its files change. */
 import { readFile } from 'node:fs/promises';
 import type { Server } from 'node:net';
 import { type SecureContextOptions, Server as SecureServer } from 'node:tls';
@@ -7,10 +7,10 @@ import { describeSystemError, FileReloader } from '#runtime';
 import { SaltApiError } from './errors.ts';
 import type { SaltApiTls } from './options.ts';
 
-/** Contents of the files in {@link SaltApiTls}: certificate, key, chain. */
+/** Contents of the files that {@link SaltApiTls} names: certificate, key, chain. */
 export type TlsContents = readonly Buffer[];
 
-/** Names of the files in a configuration. */
+/** Options with which a configuration names these files. */
 const optionNames = ['ssl_crt', 'ssl_key', 'ssl_chain'] as const;
 
 /**
@@ -42,7 +42,7 @@ export function secureContextOf([
 }
 
 /**
- * Reloads the files within a minute after they change.
+ * Reads the files again within a minute after they have changed.
  * @param contents - the contents in use
  */
 export function renewTls(

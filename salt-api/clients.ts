@@ -1,5 +1,6 @@
 /**
- * The clients of Salt's API (`local`, `runner`, `wheel` …). This table is complete [THREATS A-06].
+ * The clients of Salt's API, such as `local`, `runner` and `wheel`. A request that names any other
+ * client is rejected [THREATS A-06].
  */
 
 import type { WireMap, WireValue } from '#minion-protocol';
@@ -58,12 +59,12 @@ const clients: ReadonlyMap<string, RunClient> = new Map<string, RunClient>([
   ],
 ]);
 
-/** Names of the clients. `ssh` is not among them. */
+/** Names of all clients that can be served. Salt's client `ssh` is not one of them. */
 export const clientNames: readonly string[] = [...clients.keys()];
 
 /**
- * Returns the client of a command.
- * @throws SaltApiError ERR_HTTP_CLIENT if it is not served
+ * Returns the client that a command names.
+ * @throws SaltApiError ERR_HTTP_CLIENT if this client is not served
  */
 export function checkClient(context: ApiContext, { client }: Lowstate): string {
   if (typeof client === 'string' && context.clients.has(client)) return client;
@@ -73,12 +74,12 @@ export function checkClient(context: ApiContext, { client }: Lowstate): string {
   );
 }
 
-/** Response to a request with several commands. */
+/** Response to a request, which may have several commands. */
 export class LowstateAnswer {
   readonly results: WireValue[] = [];
   readonly #warnings = new Set<string>();
 
-  /** Executes one command and adds the elements of its response. */
+  /** Executes one command and adds its results to the response. */
   async execute(
     context: ApiContext,
     caller: Caller,
@@ -90,7 +91,7 @@ export class LowstateAnswer {
     this.results.push(...(await run(caller, low, context, signal, this.#warnings)));
   }
 
-  /** Body of the response. `warnings` is present if a part of a target was left out. */
+  /** Body of the response. It has `warnings` if a command did not apply to its whole target. */
   get body(): WireMap {
     const { size } = this.#warnings;
     return { return: this.results, ...(size === 0 ? {} : { warnings: [...this.#warnings] }) };

@@ -1,4 +1,4 @@
-/** Fields of commands: validates them and describes them for /openapi.json. */
+/** Fields of commands. Validates them, and provides their schemas for /openapi.json. */
 
 import Type, { type TSchema } from 'typebox';
 import type { WireMap, WireValue } from '#minion-protocol';
@@ -8,7 +8,7 @@ import type { Lowstate } from './lowstate.ts';
 
 const Anything = Type.Optional(Type.Unsafe<WireValue>(Type.Unknown()));
 const Keywords = Type.Unsafe<WireMap>(Type.Object({}));
-/** Clients send `null` for a field that is not set. */
+/** Optional text. Clients may send `null` for a field that is not set. */
 const Text = Type.Optional(Type.Union([Type.String(), Type.Null()]));
 const Seconds = Type.Optional(
   Type.Union([Type.Number({ minimum: 0, maximum: 86_400 }), Type.String(), Type.Null()]),
@@ -48,7 +48,7 @@ const OfMaster = Type.Object({
   timeout: Seconds,
 });
 
-/** Fields of a command for minions. */
+/** Fields of a command that runs on minions. */
 export interface LocalForm {
   readonly tgt: string | string[];
   readonly fun: string | string[];
@@ -76,7 +76,7 @@ export interface MasterForm {
 }
 
 /**
- * Validates the fields of a command.
+ * Function that validates the fields of a command.
  * @throws SaltApiError ERR_HTTP_FIELDS
  */
 type Check<T> = (low: Lowstate) => Lowstate & T;
@@ -98,7 +98,7 @@ export const commandSchemas: ReadonlyMap<string, TSchema> = new Map<string, TSch
   ['wheel_async', OfMaster],
 ]);
 
-/** Descriptions of fields whose schema would produce an unclear message. */
+/** Descriptions of valid values, for fields whose schema would cause an unclear error message. */
 const expectedForms: ReadonlyMap<string, string> = new Map([
   ['tgt', 'a text or a list of texts'],
   ['tgt_type', 'a text'],
@@ -113,8 +113,8 @@ const expectedForms: ReadonlyMap<string, string> = new Map([
 ]);
 
 /**
- * Returns a check for a schema.
- * @param required fields whose presence is checked before any other
+ * Creates a validator from a schema.
+ * @param required fields whose presence is checked first
  */
 function checked<T>(schema: TSchema, required: readonly string[]): Check<T> {
   const validator = compileSchema(schema);
@@ -130,11 +130,11 @@ function checked<T>(schema: TSchema, required: readonly string[]): Check<T> {
 }
 
 /**
- * Returns the error for a field.
+ * Returns the error for an invalid field.
  * @param said - message of the schema
  */
 function refused(name: string, said = 'has an invalid value'): SaltApiError {
   const expected = expectedForms.get(name);
-  const problem = expected === undefined ? said : `expected ${expected}`;
+  const problem = expected === undefined ? said : `must be ${expected}`;
   return new SaltApiError('ERR_HTTP_FIELDS', `${name === '' ? 'command' : name}: ${problem}`);
 }

@@ -1,6 +1,7 @@
 /**
- * Limits the resources of HTTP API connections, per address and in total, like those of minion
- * connections: their number, the bytes of their bodies, and the rate of TLS handshakes.
+ * Limits the resources of HTTP API connections, per address and in total, in the same way as those
+ * of minion connections. The limits apply to the number of connections, the bytes of request
+ * bodies, and the rate of TLS handshakes.
  */
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
@@ -14,40 +15,43 @@ import { apiLimits } from './limits.ts';
 export interface HttpConnectionLimits {
   readonly connections: number;
   readonly connectionsPerAddress: number;
-  /** Bytes of the bodies of requests in progress. */
+  /** Maximum number of bytes in the bodies of requests in progress. */
   readonly bodyBytes: number;
   readonly bodyBytesPerAddress: number;
-  /** TLS handshakes of one address per second. 0: no limit. */
+  /** Maximum number of TLS handshakes of one address per second. 0: no limit. */
   readonly handshakesPerSecond: number;
   /** Time limit for receiving a request, in milliseconds. */
   readonly requestTimeoutMs: number;
 }
 
-/** Share of the process's descriptors that HTTP connections may use. The rest is a reserve. */
+/** Share of the process's file descriptors that HTTP connections may use. */
 const shareOfDescriptors = 1 / 2;
 const mostByDefault = 10_000;
 
 /** Time limit for a TLS handshake, in milliseconds. */
 const handshakeMs = 20_000;
-/** Number of addresses that may begin handshakes at the full rate at the same time. */
+/** Ratio of the total rate of handshakes to the rate of one address. */
 const handshakeShare = 4;
-/** Size of a burst of handshakes, in seconds of the rate. */
+/** Number of handshakes in a burst, as seconds of the permitted rate. */
 const handshakeBurst = 4;
 /**
  * Maximum delay of a handshake, in milliseconds. A handshake that would wait longer is rejected.
  */
 const maxHandshakeDelayMs = 5000;
 
-/** Size up to which a body counts immediately with its declared length, in bytes. */
+/**
+ * Maximum size of a body that is counted with its declared length as soon as the request begins, in
+ * bytes.
+ */
 const smallBody = 65_536;
-/** Overhead of a part of a body, in bytes. */
+/** Number of bytes that are counted for each piece of a body, in addition to its length. */
 const costOfChunk = 256;
 
 const sweepMs = 1000;
 
 /**
- * Returns the maximum number of connections.
- * @param descriptors limit of the process
+ * Returns the maximum numbers of connections, in total and per address.
+ * @param descriptors maximum number of open files of the process
  */
 export function connectionsOf(
   wanted: { readonly connections?: number; readonly connectionsPerAddress?: number },
@@ -66,7 +70,10 @@ export class HttpConnections {
   readonly #guard: ConnectionGuard;
   readonly #handshakes: TokenBuckets;
   readonly #allHandshakes: TokenBuckets;
-  /** Connections in their handshake, by the only value that both of their sockets report. */
+  /**
+   * Connections in the TLS handshake, by remote address and port. These are the only values that
+   * both sockets of a connection report.
+   */
   readonly #inHandshake = new Map<string, GuardedConnection>();
   readonly #bySocket = new WeakMap<Duplex, GuardedConnection>();
   readonly #sweeper: NodeJS.Timeout;
@@ -87,12 +94,12 @@ export class HttpConnections {
     this.#sweeper = setInterval(() => this.#guard.sweep(), sweepMs).unref();
   }
 
-  /** Returns the numbers of ended or rejected connections, by reason. */
+  /** Returns how many connections were ended or rejected, by reason. */
   refusals(): Readonly<Record<string, number>> {
     return this.#guard.refusals();
   }
 
-  /** Inserts the limits before the server's own handling of new connections. */
+  /** Installs the limits in front of the server's own handling of new connections. */
   protect(server: Server, isSecure: boolean): void {
     const accept = server.listeners('connection');
     const proceed = (socket: Socket): void => {
@@ -117,7 +124,10 @@ export class HttpConnections {
     });
   }
 
-  /** Marks a request as received. While it is in progress, its connection is not evicted. */
+  /**
+   * Marks the request of a connection as complete. Until the response is sent, the connection is
+   * not evicted.
+   */
   begin(request: IncomingMessage, response?: ServerResponse): void {
     const guarded = this.#of(request.socket);
     if (guarded === undefined) return;
@@ -129,8 +139,8 @@ export class HttpConnections {
   }
 
   /**
-   * Counts a body until its request is answered.
-   * @returns the stream to read the body from
+   * Counts the bytes of a body until its request is answered.
+   * @returns the stream from which to read the body
    * @throws SaltApiError ERR_HTTP_BUSY; the returned stream may fail with it as well
    */
   meter(request: IncomingMessage, response: ServerResponse, body: Readable): Readable {
@@ -160,7 +170,7 @@ export class HttpConnections {
   }
 
   /**
-   * Returns the owner whose limits apply to a request.
+   * Returns the key of the address whose limits apply to a request.
    * @throws SaltApiError ERR_HTTP_BUSY if its connection has ended
    */
   ownerOf(request: IncomingMessage): string {
@@ -169,7 +179,7 @@ export class HttpConnections {
     return guarded.limitKey;
   }
 
-  /** Stops enforcing the limits. */
+  /** Stops enforcing limits. Open connections are not closed. */
   close(): void {
     clearInterval(this.#sweeper);
   }
@@ -180,7 +190,7 @@ export class HttpConnections {
       socket.destroy();
       return undefined;
     }
-    // An error closes the connection, and 'close' reports it.
+    // The error closes the connection. The event 'close' is handled below.
     socket.on('error', () => {});
     const owner = { onEnd: () => socket.destroy(), finish: () => {} };
     const guarded = this.#guard.admit(address, { awaitsRequest: true, keepsStalled: true }, owner);
@@ -191,8 +201,8 @@ export class HttpConnections {
   }
 
   /**
-   * Returns the connection of a request, even if another server accepted it, or `undefined` if it
-   * has ended.
+   * Returns the connection of a request, or `undefined` if it has ended. A connection that another
+   * server accepted is added first.
    */
   #of(socket: Socket): GuardedConnection | undefined {
     const known = this.#bySocket.get(socket);
@@ -222,7 +232,7 @@ export class HttpConnections {
   }
 }
 
-/** Bytes of its connection that a request holds. A connection may have several requests. */
+/** Bytes of one request that are counted for its connection, which may have several requests. */
 class BodyShare {
   readonly #guarded: GuardedConnection;
   #bytes = 0;
@@ -233,11 +243,11 @@ class BodyShare {
   }
 
   /**
-   * Adds bytes.
+   * Adds to the counted bytes.
    * @throws SaltApiError ERR_HTTP_BUSY
    */
   take(bytes: number): void {
-    // Data after the response is read and discarded.
+    // After the response, the rest of the body is read and discarded, so it is not counted.
     if (this.#isReleased) return;
     if (!this.#guarded.trySetHeldBytes(this.#guarded.heldBytes + bytes)) throw busy();
     this.#bytes += bytes;
@@ -257,7 +267,8 @@ function busy(): SaltApiError {
 }
 
 function guardLimits(limits: HttpConnectionLimits): ConnectionGuard['limits'] {
-  // The server answers late requests before the guard ends their connection.
+  // The server itself answers requests that arrive too slowly, before the guard would end their
+  // connection.
   const lateMs = limits.requestTimeoutMs + 30_000;
   return {
     handshakeMs,

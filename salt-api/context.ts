@@ -1,4 +1,4 @@
-/** Shared dependencies of all routes, and the identification of callers. */
+/** Dependencies that all routes share, and the identification of callers. */
 import { Readable } from 'node:stream';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Logger } from 'pino';
@@ -24,15 +24,18 @@ import type { CompleteOptions } from './options.ts';
 import { sessionTokenOf } from './session-token.ts';
 import type { Sessions } from './sessions.ts';
 
-/** The master behind the API: in this process, or connected through `saltbridge/client`. */
+/**
+ * The master that the API serves. It runs in this process, or is connected through
+ * `saltbridge/client`.
+ */
 export interface ServedMaster extends MasterApi {
   /**
-   * Current configuration of a master in this process, which supplies defaults for the API's
-   * options.
+   * Current configuration of a master in this process. It supplies defaults for options of the API.
    */
   readonly config?: MasterConfig;
   /**
-   * Counts calls that requests begin, if set.
+   * Gate that counts the calls which requests start, so that the master can wait for them. Absent:
+   * calls are not counted.
    * @internal
    */
   readonly calls?: CallGate | undefined;
@@ -42,24 +45,24 @@ export interface ServedMaster extends MasterApi {
 export interface ApiContext {
   readonly master: InProcessApi & Pick<ServedMaster, 'calls' | 'config'>;
   readonly options: CompleteOptions;
-  /** Check that runs before any other. */
+  /** Check of host and address that runs before anything else. */
   readonly hostGuard: HostGuard;
   readonly sessions: Sessions;
   readonly connections: HttpConnections;
   readonly bodies: BodyReader;
   readonly answers: AnswerWriter;
-  /** Bytes of bodies from unidentified senders, by address. */
+  /** Budget for the bytes of bodies whose sender is not identified, by address. */
   readonly anonymousBodyBudget: Budget;
   readonly streams: StreamLimiter;
-  /** Buffer for the readers of all streams. */
+  /** Memory budget for the responses that wait for slow readers, shared by all streams. */
   readonly sendPool: SendPool;
   readonly eventEncoder: EventEncoder;
-  /** Timer of the writes to event streams. */
+  /** Timer that determines when event streams are written. */
   readonly flushTimer: FlushTimer;
-  /** Clients that are served. */
+  /** Names of the clients that are served. */
   readonly clients: ReadonlySet<string>;
   readonly nextJid: () => string;
-  /** Signal that fires when the server closes. It ends streams. */
+  /** Signal that is aborted when the server closes. It ends streams. */
   readonly closing: AbortSignal;
   readonly log: Logger;
 }
@@ -82,7 +85,7 @@ export interface SessionCaller extends Caller {
 
 /**
  * Returns the caller of a request with a session.
- * @throws SaltApiError ERR_HTTP_SESSION, for every reason the same
+ * @throws SaltApiError ERR_HTTP_SESSION; the message is the same for every reason
  */
 export async function requireSession(
   context: ApiContext,
@@ -93,7 +96,7 @@ export async function requireSession(
 }
 
 /**
- * Returns the caller of a session token that was not in the usual place.
+ * Returns the caller of a session whose token was in an unusual place, for example in the query.
  * @throws SaltApiError ERR_HTTP_SESSION
  */
 export async function requireSessionOf(
@@ -108,8 +111,8 @@ export async function requireSessionOf(
 }
 
 /**
- * Returns a function that finds the master's token of a request: that of its session, or one in its
- * header.
+ * Returns a function that finds the master's token of a request: the token of its session, or a
+ * token in its header.
  */
 export function tokenFinder(
   context: ApiContext,
@@ -121,7 +124,7 @@ export function tokenFinder(
 }
 
 /**
- * Returns the user of one of Salt's tokens.
+ * Returns the user to whom one of Salt's tokens belongs.
  * @throws AuthenticationError
  */
 export async function resolveCaller({ master }: ApiContext, token: string): Promise<Caller> {
@@ -153,12 +156,15 @@ export function bodyOf(
   return bodies.read(owner, request.headers['content-type'], bytesOf(request), isCommand);
 }
 
-/** Returns the body as received. */
+/** Returns the body of a request as received. */
 export function bytesOf({ body }: FastifyRequest): BodyBytes {
   return Array.isArray(body) ? body : [];
 }
 
-/** Sends a response in the accepted format, which was checked before any work was done. */
+/**
+ * Sends a response in the format that the client accepts. The format was checked before any work
+ * was done.
+ */
 export function sendAnswer(
   { answers }: Pick<ApiContext, 'answers'>,
   request: FastifyRequest,
@@ -173,7 +179,7 @@ export function sendAnswer(
     : answerInSteps(answers, { format, owner: ownerOf(request, caller) }, reply, value);
 }
 
-/** Writes and encodes the response without blocking the event loop. */
+/** Encodes the response without blocking the event loop. */
 async function answerInSteps(
   answers: AnswerWriter,
   { format, owner }: { readonly format: Format; readonly owner: string },
@@ -186,19 +192,20 @@ async function answerInSteps(
 }
 
 /**
- * Returns a signal that fires when a token expires. It ends its streams immediately [THREATS A-05].
+ * Returns a signal that is aborted when a token expires. It ends the token's streams immediately
+ * [THREATS A-05].
  */
 export function tokenExpirySignal({ expiresAt }: Caller): AbortSignal {
   const left = Math.max(0, expiresAt - Date.now());
   return AbortSignal.timeout(Math.min(left, longestTimerMs));
 }
 
-/** Returns a signal that fires when the client disconnects or the server closes. */
+/** Returns a signal that is aborted when the client disconnects or the server closes. */
 export function requestEndSignal({ closing }: ApiContext, reply: FastifyReply): AbortSignal {
   const gone = new AbortController();
   const { signal, unlink } = linkSignals(gone.signal, closing);
   reply.raw.once('close', () => {
-    // A completed response has nothing left to end.
+    // If the response is complete, nothing is left to abort.
     if (reply.raw.writableFinished) unlink();
     else gone.abort();
   });

@@ -1,12 +1,12 @@
 /**
- * Responses to failed requests: status, code and, for a malformed request, the reason [THREATS
- * A-21].
+ * Sends responses to failed requests: status and code, and the reason if the request was malformed
+ * [THREATS A-21].
  */
 
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Logger } from 'pino';
 
-/** HTTP status by code, for errors of other rooms. Other codes are unexpected errors. */
+/** HTTP status for each error code of other rooms. An error with any other code is unexpected. */
 const statuses: ReadonlyMap<string, number> = new Map([
   ['ERR_ARGS', 400],
   ['ERR_BAD_TGT', 400],
@@ -23,7 +23,7 @@ const statuses: ReadonlyMap<string, number> = new Map([
   ['ERR_MASTER_DRAINING', 503],
   ['ERR_MASTER_STOPPED', 503],
   ['ERR_NODEGROUP_LOOP', 400],
-  // Status that Salt's clients expect.
+  // Salt's clients expect this status.
   ['ERR_NODEGROUP_UNKNOWN', 500],
   ['ERR_SOCKET', 503],
   ['ERR_STORE_FULL', 503],
@@ -31,7 +31,7 @@ const statuses: ReadonlyMap<string, number> = new Map([
   ['ERR_WORK_LIMIT', 400],
 ]);
 
-/** Codes for fastify's own errors. */
+/** Our error codes for errors of fastify. */
 const fastifyCodes: ReadonlyMap<string, string> = new Map([
   ['FST_ERR_CTP_BODY_TOO_LARGE', 'ERR_HTTP_BODY'],
   ['FST_ERR_CTP_INVALID_CONTENT_LENGTH', 'ERR_HTTP_BODY'],
@@ -50,16 +50,16 @@ export function sendError(
   else log.debug(fields, 'http request rejected');
   reply.code(status).header('x-request-id', request.id);
   if (status === 503) reply.header('retry-after', '1');
-  // The rest of the body is not read.
+  // The rest of the body is not read, so the connection cannot be reused.
   if (status === 413 || code === 'ERR_HTTP_BUSY') reply.header('connection', 'close');
-  // Text of Salt, which clients display.
+  // Salt has the same text, which clients display.
   if (status === 500) return sendJson(reply, { status, return: 'An unexpected error occurred' });
-  // The response does not reveal the reason why a token or a right was rejected.
+  // The response must not reveal why a token or a right was rejected.
   if (status === 401) return sendJson(reply, { status, error: 'ERR_HTTP_SESSION' });
   return sendJson(reply, { status, error: code, ...(message === undefined ? {} : { message }) });
 }
 
-/** Status codes whose response contains a message, because the caller must change the request. */
+/** Status codes with which the response explains what the caller must change. */
 const explained: ReadonlySet<number> = new Set([400, 406, 413]);
 
 interface ErrorAnswer {

@@ -1,17 +1,23 @@
-/** Event filters of a request: the query, and the last event id that browsers send. */
+/**
+ * Reads which events a client requests: from the query, and from the header with the last event id
+ * that browsers send.
+ */
 
 import type { IncomingHttpHeaders } from 'node:http';
 import type { EventsRequest } from '#master';
 import { SaltApiError } from './errors.ts';
 
-/** Maximum number of globs of one reader, and of characters in each. */
+/** Maximum number of globs in one request, and maximum length of a glob in characters. */
 const maxPatterns = 64;
 const maxPattern = 512;
-/** Maximum length of an event id. In a cluster it has a part for each member. */
+/**
+ * Maximum length of an event id, in characters. In a cluster, the id has a part for each member.
+ */
 const maxEventId = 2048;
 
 /**
- * Reads the filters: `match`, which may be repeated, and `last_event_id` or its header.
+ * Reads the requested events from `match`, which may be repeated, and from `last_event_id` or the
+ * corresponding header.
  * @throws SaltApiError ERR_HTTP_FIELDS
  */
 export function eventsRequest(query: URLSearchParams, headers: IncomingHttpHeaders): EventsRequest {
@@ -20,7 +26,7 @@ export function eventsRequest(query: URLSearchParams, headers: IncomingHttpHeade
     throw new SaltApiError('ERR_HTTP_FIELDS', 'match: too many or too long globs');
   }
   const header = headers['last-event-id'];
-  // Browsers send the header when they reconnect. The id in the address is older.
+  // A browser sends the header when it reconnects. It is then newer than the id in the URL.
   const after = typeof header === 'string' ? header : query.get('last_event_id');
   return {
     ...(match.length === 0 ? {} : { match }),
@@ -28,7 +34,7 @@ export function eventsRequest(query: URLSearchParams, headers: IncomingHttpHeade
   };
 }
 
-/** Returns the query of an address. */
+/** Returns the query of a URL. */
 export function queryOf(url: string): URLSearchParams {
   const from = url.indexOf('?');
   return new URLSearchParams(from === -1 ? '' : url.slice(from + 1));

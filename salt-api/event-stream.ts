@@ -9,14 +9,19 @@ import { SaltApiError } from './errors.ts';
 import { jsonText } from './json-text.ts';
 import { apiLimits } from './limits.ts';
 
-/** Interval of keep-alive messages, in milliseconds. Proxies may close silent connections. */
+/**
+ * Interval of keep-alive messages, in milliseconds. They keep proxies from closing a connection
+ * without traffic.
+ */
 const keepAliveMs = 30_000;
 
 /** Format of the events in a stream. */
 export interface EventFormat {
-  /** Encodes events as whole messages. An empty result omits them. */
+  /**
+   * Encodes events as complete messages. If the result is empty, nothing is sent for these events.
+   */
   readonly encode: (events: readonly MasterEvent[]) => readonly Uint8Array[];
-  /** Message that keeps the connection open. */
+  /** Message that is sent when there are no events, to keep the connection open. */
   readonly keepAlive: Uint8Array;
 }
 
@@ -27,8 +32,8 @@ export interface EventWriterOptions {
 }
 
 /**
- * Writes events until they end, or until the reader disconnects or is too slow. Then ends the
- * stream.
+ * Writes events until there are no more, or until the reader disconnects or is too slow. Then ends
+ * the stream.
  */
 export async function writeEvents(
   batches: AsyncIterable<readonly MasterEvent[]>,
@@ -53,25 +58,29 @@ export async function writeEvents(
   }
 }
 
-/** Encodes an event. */
+/** Function that encodes one event. */
 type Encode = (event: MasterEvent) => Buffer;
 
-/** Consecutive events and their bytes. */
+/** A sequence of consecutive events and their encoded form. */
 interface EncodedRun {
   readonly events: readonly MasterEvent[];
   readonly chunks: readonly Buffer[];
 }
 
 /**
- * Size up to which messages are joined, in bytes. Joining larger ones would duplicate their memory.
+ * Maximum size of messages that are joined before they are written, in bytes. Joining larger ones
+ * would cost memory for a second copy.
  */
 const smallBytes = 8192;
 
-/** Cache of encoded events, and of encoded runs of events. Each is encoded once for all readers. */
+/**
+ * Cache of encoded events, and of encoded sequences of events. Each is encoded once for all
+ * readers.
+ */
 class EncodedEventCache {
   readonly #encode: Encode;
   readonly #single = new WeakMap<MasterEvent, Buffer>();
-  /** The latest run that begins with an event. */
+  /** Latest encoded sequence, by its first event. */
   readonly #runs = new WeakMap<MasterEvent, EncodedRun>();
 
   constructor(encode: Encode) {
@@ -98,7 +107,7 @@ class EncodedEventCache {
   }
 }
 
-/** Encodes events for readers. */
+/** Encodes events for streams. The encoded form is shared by all readers. */
 export class EventEncoder {
   readonly #serverSent = new EncodedEventCache(serverSent);
   readonly #frames = new EncodedEventCache((event) => encodeTextFrame(`data: ${json(event)}\n\n`));
@@ -106,13 +115,13 @@ export class EventEncoder {
     encodeTextFrame(`data: ${jsonWithId(event)}\n\n`),
   );
 
-  /** Encodes server-sent events. Scripts read the line with the tag. */
+  /** Encodes events as server-sent events. */
   serverSent(events: readonly MasterEvent[]): readonly Buffer[] {
     return this.#serverSent.of(events);
   }
 
   /**
-   * Encodes one WebSocket frame per event.
+   * Encodes each event as one WebSocket frame.
    * @param hasId whether the JSON contains the event's id
    */
   frames(events: readonly MasterEvent[], hasId: boolean): readonly Buffer[] {
@@ -120,7 +129,7 @@ export class EventEncoder {
   }
 }
 
-/** Joins small pieces. The bytes remain the same. */
+/** Joins small pieces, so that fewer writes are needed. */
 function joinSmall(pieces: readonly Buffer[]): Buffer[] {
   const joined: Buffer[] = [];
   let small: Buffer[] = [];
@@ -146,8 +155,8 @@ export function encodeTextFrame(text: string): Buffer {
 }
 
 /**
- * Encodes one server-sent event. `id:` follows the data, so that a reader that disconnects in
- * between receives the event again.
+ * Encodes one server-sent event. The line `id:` comes after the data. If a reader disconnects
+ * between the two, it therefore receives the event again.
  */
 function serverSent(event: MasterEvent): Buffer {
   const tag = event.tag.replace(/[\r\n]/g, ' ');
@@ -169,8 +178,8 @@ function isSame(a: readonly MasterEvent[], b: readonly MasterEvent[]): boolean {
 }
 
 /**
- * Timer for stream writes: immediate after a pause, otherwise at common moments for all streams.
- * Events between two moments are written together, and encoded once for all readers of the same
+ * Determines when streams are written. All streams are written at the same moments. Events that
+ * arrive between two moments are written together, and are encoded once for all readers of the same
  * events.
  */
 export class FlushTimer {
@@ -182,7 +191,7 @@ export class FlushTimer {
     this.#milliseconds = milliseconds;
   }
 
-  /** Resolves at the next moment, which is the same for all waiting streams. */
+  /** Resolves at the next moment for writing. All waiting streams get the same moment. */
   next(): Promise<void> {
     this.#next ??= new Promise((resolve) => {
       setTimeout(() => {
@@ -194,7 +203,10 @@ export class FlushTimer {
   }
 }
 
-/** Begins a stream: sends the head immediately. From then on the caller owns the reply. */
+/**
+ * Begins a stream by sending the head of the response. After that, the caller writes to `reply.raw`
+ * itself.
+ */
 export function sendStreamHead(reply: FastifyReply, headers: OutgoingHttpHeaders): void {
   reply.hijack();
   for (const [name, value] of Object.entries(reply.getHeaders())) {
@@ -218,7 +230,7 @@ export class StreamLimiter {
 
   /**
    * Registers a stream.
-   * @returns a function to call once at the end, or `undefined` if the limit is reached
+   * @returns a function to call once when the stream ends, or `undefined` if the limit is reached
    */
   tryEnter(token: string): (() => void) | undefined {
     const owner = createHash('sha256').update(token).digest('hex');

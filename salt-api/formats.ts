@@ -1,4 +1,4 @@
-/** Response formats, selected by the header `Accept`. */
+/** Response formats. The client selects one by the header `Accept`. */
 import type { WireValue } from '#minion-protocol';
 import { SaltApiError } from './errors.ts';
 import { jsonText } from './json-text.ts';
@@ -7,7 +7,7 @@ import { yamlText } from './yaml-text.ts';
 /** A response format. */
 export interface Format {
   readonly type: 'application/json' | 'application/x-yaml';
-  /** Encodes a small value. An {@link AnswerWriter} encodes values of any size. */
+  /** Encodes a small value. {@link AnswerWriter} can encode values of any size. */
   readonly write: (value: WireValue) => string;
 }
 
@@ -25,7 +25,7 @@ const formats: ReadonlyMap<string, Format> = new Map([
 ]);
 
 /**
- * Returns the format for a request, before any work is done.
+ * Returns the format that a client accepts. It is called before any work is done.
  * @throws SaltApiError ERR_HTTP_FORMAT
  */
 export function formatFor(accept: string | undefined): Format {
@@ -40,19 +40,22 @@ export function formatFor(accept: string | undefined): Format {
   );
 }
 
-/** Whether a browser requests a page. A client that accepts everything does not count. */
+/**
+ * Whether the client is a browser that requests a page. A client that accepts every type is not
+ * treated as a browser.
+ */
 export function wantsPage(accept: string | undefined): boolean {
   return accept !== undefined && acceptedTypes(accept).includes('text/html');
 }
 
-/** Whether a page is preferred over every format for programs. */
+/** Whether the client prefers a page over all formats for programs. */
 export function prefersPage(accept: string | undefined): boolean {
   if (accept === undefined) return false;
   const wanted = acceptedTypes(accept).find((name) => name === 'text/html' || formats.has(name));
   return wanted === 'text/html';
 }
 
-/** Returns the accepted types, the most preferred first. */
+/** Returns the types in an `Accept` header, the most preferred first. */
 function acceptedTypes(accept: string): string[] {
   return accept
     .slice(0, 1024)

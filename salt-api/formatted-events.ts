@@ -1,6 +1,6 @@
 /**
- * `/ws?format_events`: the current state of jobs and minions in place of events
- * [salt/netapi/rest_cherrypy/event_processor.py].
+ * Implements `/ws?format_events`, which sends the current state of jobs and minions instead of
+ * events [salt/netapi/rest_cherrypy/event_processor.py].
  */
 
 import type { LRUCache } from 'lru-cache';
@@ -12,31 +12,34 @@ import { jsonText } from './json-text.ts';
 import { apiLimits } from './limits.ts';
 
 /**
- * Maximum number of jobs and of minions to store for one reader. The oldest are evicted. Salt
- * stores all of them.
+ * Maximum number of jobs, and of minions, whose state is kept for one reader. The oldest are
+ * evicted. Salt keeps all of them.
  */
 const maxJobs = 100;
 const maxMinions = 10_000;
 
 const jobTag = /^salt\/job\/([^/]+)\/(new|ret\/([^/]+))$/;
 
-/** Replacement for a value that is too large, as in events. */
+/** Text that replaces a value that is too large. Salt's events use the same text. */
 const trimmed = 'VALUE_TRIMMED';
 
-/** State that one reader has received. */
+/** State of jobs and minions that one reader has received. */
 export class FormattedEvents {
   readonly #maxBytes: number;
   readonly #jobs: LRUCache<string, Entry>;
   readonly #minions: LRUCache<string, Entry>;
 
-  /** @param maxBytes size of the stored jobs, and of the minions; older ones are evicted */
+  /**
+   * @param maxBytes maximum size of the state of jobs, and of the state of minions; the oldest
+   * entries are evicted
+   */
   constructor(maxBytes: number) {
     this.#maxBytes = maxBytes;
     this.#jobs = createEntries(maxJobs, maxBytes);
     this.#minions = createEntries(maxMinions, maxBytes);
   }
 
-  /** Returns a frame for each change. */
+  /** Applies events, and returns a WebSocket frame for each change of the state. */
   encode(events: readonly MasterEvent[]): Buffer[] {
     let hasNewJobs = false;
     let hasNewMinions = false;
@@ -51,8 +54,8 @@ export class FormattedEvents {
   }
 
   /**
-   * Applies an event of a job.
-   * @returns whether anything changed
+   * Applies an event about a job.
+   * @returns whether the state has changed
    */
   #takeJob({ tag, data }: MasterEvent): boolean {
     const [, jid, what, minion] = jobTag.exec(tag) ?? [];
@@ -78,7 +81,7 @@ export class FormattedEvents {
 
   /**
    * Applies an event about minions.
-   * @returns whether anything changed
+   * @returns whether the state has changed
    */
   #takeMinions({ tag, data }: MasterEvent): boolean {
     const [, , what, minion] = jobTag.exec(tag) ?? [];
@@ -123,7 +126,7 @@ export class FormattedEvents {
   }
 }
 
-/** A job or a minion as last sent. */
+/** State of a job or minion that was sent last. */
 interface Entry {
   readonly value: WireMap;
   readonly bytes: number;
@@ -131,7 +134,7 @@ interface Entry {
 
 /**
  * Creates a cache of entries.
- * @param maxEntries each entry counts as at least its share of `maxBytes`
+ * @param maxEntries maximum number of entries; each counts as at least this share of `maxBytes`
  */
 function createEntries(maxEntries: number, maxBytes: number): LRUCache<string, Entry> {
   const minBytes = Math.ceil(maxBytes / maxEntries);

@@ -18,7 +18,7 @@ interface FunctionClientDeps {
   readonly user: UserApi;
   /** Name of the caller. */
   readonly name: string;
-  /** Time limit for a runner, in seconds: `rest_timeout`. */
+  /** Time limit for a runner, in seconds (`rest_timeout`). */
   readonly timeout: number;
   /** Parses arguments of the caller. */
   readonly readWords: WordReader;
@@ -28,7 +28,10 @@ interface FunctionClientDeps {
 
 const ownFields = ['client', 'fun', 'arg', 'kwarg', 'full_return', ...credentialFields];
 
-/** Returns the value of a runner, or the whole event if `full_return` is set. */
+/**
+ * Runs a runner and returns its value. If `full_return` is set, returns the data of its event
+ * instead.
+ */
 export async function runRunner(
   { user, name, timeout, readWords }: FunctionClientDeps,
   low: Lowstate,
@@ -60,7 +63,7 @@ export async function startRunner(
   return { tag, jid };
 }
 
-/** Runs a wheel function and returns the whole event, even after an error. */
+/** Runs a wheel function and returns the data of its event, also if the function failed. */
 export async function runWheel(parts: FunctionClientDeps, low: Lowstate): Promise<WireMap> {
   const call = await toCall(low, parts.readWords);
   try {
@@ -83,8 +86,8 @@ export async function startWheel(
 }
 
 /**
- * Reads a call. Keyword arguments are in `kwarg`, among the command's fields, or in `arg` as
- * `name=value`.
+ * Reads the call in a command. Its keyword arguments may be in `kwarg`, in further fields of the
+ * command, or in `arg` as `name=value`.
  */
 async function toCall(given: Lowstate, readWords: WordReader): Promise<FunctionCall> {
   const low = masterForm(given);
@@ -102,13 +105,15 @@ function wheelEvent(
   return { tag, data: { ...data, return: value, success } };
 }
 
-/** Returns the positional values, followed by a map of keyword arguments if there are any. */
+/**
+ * Returns the positional values. If there are keyword arguments, a map of them is the last value.
+ */
 function functionArguments({ arg = [], kwarg = {} }: FunctionCall): WireValue[] {
   return Object.keys(kwarg).length === 0 ? [...arg] : [...arg, { ...kwarg }];
 }
 
 /**
- * Converts an error about invalid arguments to a value.
+ * Converts an error about invalid arguments to a value for the response.
  * @throws every other error
  */
 function answerFor(error: unknown): WireValue {
@@ -123,7 +128,7 @@ function isAboutCall({ code }: MasterError): boolean {
 }
 
 /**
- * Waits for a runner up to a time limit.
+ * Waits for a runner, at most until the time limit.
  * @throws SaltApiError ERR_HTTP_TIMEOUT; the runner continues
  */
 async function withTimeout<T>(seconds: number, work: Promise<T>): Promise<T> {

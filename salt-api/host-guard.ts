@@ -1,7 +1,7 @@
 /**
- * Checks a request by host name and client address before anything else. A page of another site can
- * use a name of its own that resolves to this server (DNS rebinding). Its browser then sends that
- * name in `Host` [THREATS A-15].
+ * Checks the host name and the client address of a request before anything else. A page of another
+ * site can use a host name that resolves to this server (DNS rebinding). The browser then sends
+ * this name in the header `Host` [THREATS A-15].
  */
 
 import type { IncomingMessage } from 'node:http';
@@ -11,32 +11,32 @@ import { addressSet } from '#runtime';
 import { SaltApiError } from './errors.ts';
 import type { CompleteOptions } from './options.ts';
 
-/** Whether an address, or the name `localhost`, always means this machine. */
+/** Whether this address or name always refers to this machine. */
 export function isLoopback(address: string): boolean {
   return /^(?:localhost|127\.[\d.]+|::1|::ffff:127\.[\d.]+)$/i.test(address);
 }
 
-/** Returns the name in a `Host` header, without the port, in normalised form. */
+/** Returns the name in a `Host` header in normalised form, without the port. */
 function hostNameOf(host: string): string {
   return host.replace(/:\d*$/, '').replace(/\.$/, '').toLowerCase();
 }
 
-/** Whether a `Host` header contains an address or `localhost`. */
+/** Whether a `Host` header contains an IP address or `localhost`. */
 export function isLocalName(host: string): boolean {
   const name = hostNameOf(host).replace(/^\[(.*)\]$/, '$1');
   return name === 'localhost' || isIP(name) !== 0;
 }
 
-/** Part of a request that is available without reading its body. */
+/** Properties of a request that are known without reading its body. */
 type RequestOrigin = Pick<IncomingMessage, 'headers' | 'socket'>;
 
 /**
- * Checks a request.
+ * Function that checks a request by its host name and address.
  * @throws SaltApiError ERR_HTTP_ADDRESS, ERR_HTTP_HOST
  */
-export type HostGuard = (comer: RequestOrigin) => void;
+export type HostGuard = (request: RequestOrigin) => void;
 
-/** Returns the check that runs before every route and before WebSocket. */
+/** Creates the check that runs before every route and before WebSocket connections. */
 export function createHostGuard({
   host,
   hosts,
@@ -53,8 +53,8 @@ export function createHostGuard({
 }
 
 /**
- * Returns the check of the `Host` header. Browsers always send it. An address is safe, because DNS
- * cannot redirect it.
+ * Creates the check of the header `Host`, which browsers always send. IP addresses are accepted,
+ * because DNS cannot redirect them.
  */
 function createHostCheck(
   host: string,
@@ -65,7 +65,7 @@ function createHostCheck(
   return (asked) => asked === undefined || isLocalName(asked) || names.has(hostNameOf(asked));
 }
 
-/** Whether a request arrived over TLS at this server or at the proxy before it. */
+/** Whether a request arrived over TLS, at this server or at the proxy in front of it. */
 export function isSecure({ protocol }: FastifyRequest): boolean {
   return protocol === 'https';
 }

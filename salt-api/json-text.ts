@@ -1,4 +1,6 @@
-/** Encodes Salt's values as JSON like Python's `json.dumps`. Bytes become text. */
+/**
+ * Encodes Salt's values as JSON in the style of Python's `json.dumps`. Bytes are encoded as text.
+ */
 import {
   isWireMap,
   WireDateTime,
@@ -10,13 +12,14 @@ import { type JsonForm, rawNumber } from '#runtime';
 
 /** Returns the value as JSON on one line. */
 export function jsonText(value: WireValue | undefined): string {
-  // JSON escapes newlines in strings, so the remaining ones only separate items.
+  // JSON escapes newlines in strings, so each newline in the result separates items.
   const text = JSON.stringify(value ?? null, replaceValue, 1);
   return text.replaceAll(/,\n */g, ', ').replaceAll(/\n */g, '');
 }
 
 /**
- * Replaces values that JSON cannot represent. Reads the holder, because `Buffer` has a `toJSON`.
+ * Replaces values that JSON cannot represent. The original value is read from `this`, because
+ * `JSON.stringify` passes the result of `toJSON` for a `Buffer`.
  */
 function replaceValue(
   this: Readonly<Record<string, unknown>>,
@@ -24,7 +27,8 @@ function replaceValue(
   item: unknown,
 ): unknown {
   if (typeof item === 'bigint') return rawNumber(item);
-  // Python writes large floats with an exponent. Without one, the number would be an integer.
+  // Python writes large floats with an exponent. Without the exponent, a reader would take the
+  // number for an integer.
   if (typeof item === 'number' && Number.isInteger(item) && !Number.isSafeInteger(item)) {
     return rawNumber(item.toExponential());
   }
@@ -36,7 +40,7 @@ function replaceValue(
   return value instanceof Map ? Object.fromEntries(membersOf(value)) : item;
 }
 
-/** JSON form of values that are written in steps. */
+/** Description of Salt's values for the writer that encodes JSON in steps. */
 export const saltJson: JsonForm = {
   write: (value) => jsonText(value as WireValue), // the form receives only such values
   open: (value) => {

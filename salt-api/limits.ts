@@ -63,9 +63,10 @@ export const apiLimits = defineLimits('api', {
   },
   sessions: {
     unit: 'sessions',
-    owner: 'none',
+    owner: 'user',
     total: 50_000,
-    effect: 'The least recently used session ends.',
+    effect: 'The least recently used session of the user with most sessions ends.',
+    code: 'ERR_LIMIT',
   },
   formattedJobs: {
     unit: 'bytes of jobs that one stream of formatted events remembers',

@@ -1,4 +1,4 @@
-/** Commands in request bodies: a list of maps, or a single map. */
+/** Reads the commands in a request body, which is a list of maps or a single map. */
 
 import { type FunctionArguments, separateKeywords } from '#master';
 import { isKeywordText, isWireMap, type WireMap, type WireValue } from '#minion-protocol';
@@ -7,7 +7,7 @@ import { SaltApiError } from './errors.ts';
 /** A command as received, not yet validated. */
 export type Lowstate = Readonly<WireMap>;
 
-/** Arguments of a function. */
+/** Arguments for one call of a function. */
 export interface LowstateArguments {
   readonly arg: readonly WireValue[];
   readonly kwarg: Readonly<WireMap>;
@@ -16,7 +16,7 @@ export interface LowstateArguments {
 /** Maximum number of commands in one request [THREATS A-17]. */
 const maxCommands = 64;
 
-/** Fields with credentials. Functions, events and jobs never receive them. */
+/** Names of fields that contain credentials. They are never passed to functions, events or jobs. */
 export const credentialFields: readonly string[] = ['token', 'username', 'password', 'eauth'];
 
 /**
@@ -28,11 +28,14 @@ export function lowstatesOf(value: WireValue | undefined): Lowstate[] {
   if (!Array.isArray(value) || !value.every(isWireMap)) {
     throw new SaltApiError(
       'ERR_HTTP_BODY',
-      'expected a list of commands, each a map, or one such map',
+      'the body must be a list of commands, each a map, or one such map',
     );
   }
   if (value.length > maxCommands) {
-    throw new SaltApiError('ERR_HTTP_BODY', `expected at most ${maxCommands} commands`);
+    throw new SaltApiError(
+      'ERR_HTTP_BODY',
+      `too many commands in one request; the maximum is ${maxCommands}`,
+    );
   }
   return value;
 }
@@ -41,9 +44,9 @@ export function lowstatesOf(value: WireValue | undefined): Lowstate[] {
 export type WordReader = (words: readonly string[]) => Promise<FunctionArguments>;
 
 /**
- * Returns positional and keyword arguments. A positional text like `name=value` is a keyword
- * argument, as for minions and runners. It is converted here, because rights check keyword
- * arguments by name.
+ * Returns the positional and keyword arguments of a command. A positional text such as `name=value`
+ * is a keyword argument, as for minions and runners. It is converted here, because rights can refer
+ * to keyword arguments by name.
  * @param more keyword arguments from other fields
  * @throws SaltApiError ERR_HTTP_FIELDS, ERR_HTTP_BODY, ERR_HTTP_BUSY; MasterError ERR_ARGS
  */
@@ -53,7 +56,7 @@ export async function argumentsOf(
   more: WireMap = {},
 ): Promise<LowstateArguments> {
   if (kwarg !== undefined && kwarg !== null && !isWireMap(kwarg)) {
-    throw new SaltApiError('ERR_HTTP_FIELDS', 'kwarg: expected a map');
+    throw new SaltApiError('ERR_HTTP_FIELDS', 'kwarg: must be a map');
   }
   const positional: WireValue[] = [];
   const words: string[] = [];
@@ -66,7 +69,7 @@ export async function argumentsOf(
   return separateKeywords(positional, Object.assign(keywords, read, kwarg, more));
 }
 
-/** Returns a command without some fields. */
+/** Returns a copy of a command without the named fields. */
 export function omitFields(low: Lowstate, names: readonly string[]): WireMap {
   const rest: WireMap = Object.create(null);
   for (const [name, value] of Object.entries(low)) if (!names.includes(name)) rest[name] = value;
@@ -74,7 +77,7 @@ export function omitFields(low: Lowstate, names: readonly string[]): WireMap {
 }
 
 /**
- * Returns a number of seconds, given as a number or text.
+ * Returns a field as a number of seconds. The field may be a number or a text.
  * @throws SaltApiError ERR_HTTP_FIELDS
  */
 export function secondsOf(low: Lowstate, name: string): number | undefined {
@@ -82,7 +85,7 @@ export function secondsOf(low: Lowstate, name: string): number | undefined {
   if (value === undefined || value === null || value === '') return undefined;
   const seconds = typeof value === 'string' ? Number(value) : value;
   if (typeof seconds === 'number' && seconds >= 0 && seconds <= 86_400) return seconds;
-  throw new SaltApiError('ERR_HTTP_FIELDS', `${name}: expected a number of seconds up to a day`);
+  throw new SaltApiError('ERR_HTTP_FIELDS', `${name}: must be a number of seconds up to a day`);
 }
 
 function asList(value: WireValue | undefined): readonly WireValue[] {

@@ -21,7 +21,7 @@ export interface LocalClientDeps {
   readonly warnings: Set<string>;
 }
 
-/** Warning about a target that the caller's rights limited. It contains no minion id. */
+/** Warning that the caller's rights have limited the target. It contains no minion id. */
 const narrowedTarget =
   'the rights of the caller limit the target: the job was sent only to the permitted minions';
 
@@ -30,7 +30,10 @@ type JobReturn = Extract<JobUpdate, { type: 'return' }>;
 /** Default number of minions for `local_subset`. */
 const usualSubset = 3;
 
-/** Returns `{minion: value}`. The value of a minion without a return is `false`. */
+/**
+ * Runs a command and returns `{minion: value}`. The value of a minion that did not return is
+ * `false`.
+ */
 export async function runLocal(
   { user, readWords, warnings }: LocalClientDeps,
   low: Lowstate,
@@ -41,7 +44,7 @@ export async function runLocal(
   return collect(updates, low.full_return === true);
 }
 
-/** Runs a command on a few minions that have the function. */
+/** Runs a command on a few of the minions that have the function. */
 export async function runSubset(
   { user, readWords, warnings }: LocalClientDeps,
   low: Lowstate,
@@ -55,7 +58,8 @@ export async function runSubset(
 }
 
 /**
- * Starts a job and returns exactly `{jid, minions}`, or nothing if the target matches no minion.
+ * Starts a job and returns exactly `{jid, minions}`. If the target matches no minion, the result is
+ * empty.
  */
 export async function startLocal(
   { user, readWords, warnings }: LocalClientDeps,
@@ -69,7 +73,10 @@ export async function startLocal(
   return minions.length === 0 ? {} : { jid, minions: [...minions] };
 }
 
-/** Returns a map for each minion, in the order of their returns. */
+/**
+ * Runs a command in batches. Returns one map for each minion, in the order in which the minions
+ * returned.
+ */
 export async function runBatch(
   { user, readWords, warnings }: LocalClientDeps,
   low: Lowstate,
@@ -94,7 +101,9 @@ export async function runBatch(
   return returns;
 }
 
-/** Passes updates on, and adds a warning if the job's target was limited. */
+/**
+ * Yields the updates of a job unchanged. If the job's target was limited by rights, adds a warning.
+ */
 async function* noteNarrowing<U extends BatchUpdate>(
   updates: AsyncIterable<U>,
   warnings: Set<string>,
@@ -143,7 +152,10 @@ async function toRequest(low: Lowstate & LocalForm, readWords: WordReader): Prom
   };
 }
 
-/** Returns one function with its arguments, or several with a list of arguments for each. */
+/**
+ * Returns the function of a command with its arguments, or several functions with a list of
+ * arguments each.
+ */
 async function functionsOf(
   low: Lowstate & LocalForm,
   readWords: WordReader,
@@ -169,7 +181,7 @@ function countOf(value: WireValue | undefined): number | undefined {
   if (value === undefined || value === null) return undefined;
   const count = typeof value === 'string' ? Number(value) : value;
   if (typeof count === 'number' && Number.isSafeInteger(count) && count > 0) return count;
-  throw new SaltApiError('ERR_HTTP_FIELDS', 'subset: expected a number of minions');
+  throw new SaltApiError('ERR_HTTP_FIELDS', 'subset: must be a number of minions');
 }
 
 function brokenTarget(problem: string): SaltApiError {

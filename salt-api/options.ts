@@ -8,75 +8,83 @@ import type { SendPool } from '#runtime';
 import { SaltApiError } from './errors.ts';
 import type { StreamLimiter } from './event-stream.ts';
 
-/** TLS: paths of PEM files. */
+/** TLS files of the server, as paths of PEM files. */
 export interface SaltApiTls {
   readonly certificate: string;
   readonly key: string;
-  /** Intermediate certificates. Default: none. */
+  /** File with the intermediate certificates. Default: none. */
   readonly chain?: string;
-  /** Interval of checks for renewed files, in milliseconds. Default: 20,000. */
+  /** Interval between checks whether the files have changed, in milliseconds. Default: 20,000. */
   readonly renewalIntervalMs?: number;
 }
 
-/** Additional routes below a path of their own. */
+/** Additional routes under a path prefix. */
 export interface SaltApiPlugin {
-  /** Path prefix, for example `/bridge/v1`, after `rootPrefix`. */
+  /** Path prefix of the routes, for example `/bridge/v1`. `rootPrefix` precedes it. */
   readonly prefix: string;
   /**
-   * Methods that are available as `/rpc/<name>`, as on the local socket. User methods run with the
-   * token of the caller. Others require a caller with all rights. Default: none.
+   * Methods that can be called as `/rpc/<name>`, like those of the local socket. Methods for users
+   * run with the token of the caller. All others require a caller with all rights. Default: none.
    */
   readonly methods?: () => RpcTable;
   register(app: FastifyInstance, doors: SaltApiPluginContext): void;
 }
 
-/** Services of the server for additional routes. */
+/** Services of the server that additional routes can use. */
 export interface SaltApiPluginContext {
-  /** Returns the master's token of a request: that of its session, or one in its header. */
+  /**
+   * Returns the master's token of a request: the token of its session, or a token in its header.
+   */
   readonly tokenOf: (request: FastifyRequest) => string | undefined;
-  /** Signal that fires when the server closes. It ends streams. */
+  /** Signal that is aborted when the server closes. It ends streams. */
   readonly closing: AbortSignal;
-  /** Limits of event streams, in total and per token. */
+  /** Limiter for the number of event streams, in total and per token. */
   readonly streams: Pick<StreamLimiter, 'tryEnter'>;
-  /** Buffer for the readers of all streams. */
+  /** Memory budget for the responses that wait for slow readers, shared by all streams. */
   readonly sendPool: Pick<SendPool, 'open'>;
   /**
-   * Reads a JSON body within the server's limits. Returns `undefined` if there is none.
+   * Reads a JSON body within the limits of the server. Returns `undefined` if there is no body.
    * @throws SaltApiError ERR_HTTP_BODY, ERR_HTTP_BUSY
    */
   readonly readJson: (request: FastifyRequest, payload: IncomingMessage) => Promise<unknown>;
 }
 
 /**
- * Options with file names in a configuration, for which programs use {@link SaltApiOptions.tls}.
+ * Options with which a configuration names TLS files. Programs use {@link SaltApiOptions.tls}
+ * instead.
  */
 type TlsNames = 'sslCrt' | 'sslKey' | 'sslChain';
 
-/** Options that the master's configuration sets for all log-ins. */
+/** Options that apply to all log-ins of the master, so that only its configuration can set them. */
 type OfMaster = 'apiAcl';
 
 /** Options that a program may set. */
 export interface SaltApiOptions extends Omit<HttpApiOptions, TlsNames | OfMaster> {
-  /** Default: plain HTTP, which `listen` only serves on loopback addresses. */
+  /** TLS files. Default: plain HTTP, which `listen` serves only on loopback addresses. */
   readonly tls?: SaltApiTls;
-  /** Whether `listen` serves plain HTTP on any address, for use behind a proxy. Default: false. */
+  /**
+   * Whether `listen` may serve plain HTTP on any address, for use behind a proxy. Default: false.
+   */
   readonly disableSsl?: boolean;
   /** Names of the clients to serve. Default: all. */
   readonly clients?: readonly string[];
   /** Time limit for runners, in seconds. Default: 300. */
   readonly runnerTimeoutSeconds?: number;
   /**
-   * Time limit for receiving a request, and for a stalled reader of a response, in milliseconds.
-   * Default: 30,000.
+   * Time limit for receiving a request, and for a reader that has stopped reading a response, in
+   * milliseconds. Default: 30,000.
    */
   readonly requestTimeoutMs?: number;
-  /** Names of eauths for the log-in form of the status page. Default: users type the name. */
+  /**
+   * Names of the eauth back ends that the log-in form of the status page offers. Default: users
+   * type the name.
+   */
   readonly eauths?: readonly string[];
   /** `max_event_size` of the master, in bytes. Default: 1 MiB, as in Salt. */
   readonly maxEventSize?: number;
   /**
-   * Host of the extension that creates this server. If it is set, the members of a cluster share
-   * sessions, and methods of extensions that are not loaded are unknown. Default: this server has
+   * Extension host to which this server belongs. If it is set, the members of a cluster share
+   * sessions, and methods of extensions that are not loaded do not exist. Default: the server has
    * its own sessions.
    */
   readonly extensionHost?: Pick<ExtensionHost, 'find' | 'now' | 'shared'>;
@@ -86,7 +94,7 @@ export interface SaltApiOptions extends Omit<HttpApiOptions, TlsNames | OfMaster
   readonly logger?: Logger;
 }
 
-/** Options whose absence has a meaning. */
+/** Options that have no default value, because their absence has a meaning. */
 type WithoutDefault =
   | 'tls'
   | 'hosts'
@@ -100,7 +108,7 @@ type WithoutDefault =
   | 'connections'
   | 'connectionsPerAddress';
 
-/** Options with all defaults filled in, except those without a default. */
+/** Options with default values filled in, where a default exists. */
 export type CompleteOptions = Required<Omit<SaltApiOptions, WithoutDefault>> &
   Pick<SaltApiOptions, WithoutDefault>;
 
@@ -136,8 +144,8 @@ const defaults: Omit<CompleteOptions, WithoutDefault> = {
 };
 
 /**
- * Fills in defaults.
- * @param configured - options of the master's configuration, for those that `options` omits
+ * Fills in the default values.
+ * @param configured - options of the master's configuration, used where `options` has no value
  */
 export function completeOptions(
   options: SaltApiOptions,
@@ -180,7 +188,10 @@ function tlsOf({
 }: Pick<HttpApiOptions, TlsNames | 'disableSsl'>): SaltApiTls | undefined {
   if (disableSsl) return undefined;
   if (sslCrt === undefined || sslKey === undefined) {
-    throw new SaltApiError('ERR_HTTP_LISTEN', 'expected ssl_crt and ssl_key, or disable_ssl');
+    throw new SaltApiError(
+      'ERR_HTTP_LISTEN',
+      'TLS is not configured; set ssl_crt and ssl_key, or disable_ssl',
+    );
   }
   return {
     certificate: sslCrt,

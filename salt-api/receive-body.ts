@@ -1,4 +1,4 @@
-/** Receives request bodies within limits for each sender [THREATS A-17]. */
+/** Receives request bodies. Limits apply to each sender [THREATS A-17]. */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { AuthenticationError } from '#master';
@@ -8,16 +8,16 @@ import { SaltApiError } from './errors.ts';
 import { bearerOf, sessionTokenOf } from './session-token.ts';
 
 /**
- * Receives the body of a request.
+ * Function that receives the body of a request.
  * @throws SaltApiError ERR_HTTP_BODY, ERR_HTTP_BUSY
  */
 export type ReceiveBody = (request: FastifyRequest, payload: IncomingMessage) => Promise<BodyBytes>;
 
 /**
- * Adds a parser that receives bodies as bytes. For a request without a token, the limit is
- * `maxUnauthenticatedBodySize`, and all such requests of an address share a budget until they are
- * answered.
- * @returns the same function, for parsers of plugins
+ * Adds a content parser that receives bodies as bytes. A body without a token may have at most
+ * `maxUnauthenticatedBodySize`. All such bodies of one address share a budget until their requests
+ * are answered.
+ * @returns the same function, for use by parsers of plugins
  */
 export function addBodyReception(app: FastifyInstance, context: ApiContext): ReceiveBody {
   const responses = new WeakMap<IncomingMessage, ServerResponse>();
@@ -44,7 +44,7 @@ async function receive(
   let limit = openLimit;
   const admit = async (bytes: number): Promise<void> => {
     if (bytes <= limit) return;
-    // Only for a larger body is the sender identified.
+    // The sender is identified only if the body is larger than the limit for unidentified senders.
     if (limit === bodyLimit || !(await isCaller(context, request))) throw tooLarge(limit);
     limit = bodyLimit;
     if (bytes > limit) throw tooLarge(limit);
@@ -62,7 +62,9 @@ async function receive(
   return chunks;
 }
 
-/** Counts bytes for the address until the request is answered or the connection ends. */
+/**
+ * Counts the bytes of bodies for an address, until the request is answered or the connection ends.
+ */
 function holderOf(
   { anonymousBodyBudget: openBodies, connections }: ApiContext,
   { raw }: FastifyRequest,
@@ -102,6 +104,6 @@ function tooMany(): SaltApiError {
 }
 
 function tooLarge(limit: number): SaltApiError {
-  const message = `expected a body of at most ${limit} bytes`;
+  const message = `the body is too large; the maximum is ${limit} bytes`;
   return new SaltApiError('ERR_HTTP_BODY', message, { status: 413 });
 }

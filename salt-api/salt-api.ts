@@ -1,4 +1,7 @@
-/** Salt's HTTP API of a master: with its own server, or in the HTTP server of a service. */
+/**
+ * Salt's HTTP API for one master. It runs in a server of its own, or in the HTTP server of another
+ * service.
+ */
 import { setMaxListeners } from 'node:events';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -25,36 +28,37 @@ import {
   saltApiOptions,
 } from './options.ts';
 import { createServer } from './server.ts';
-import { MemorySessions, maxSessions, type Sessions } from './sessions.ts';
+import { MemorySessions, type Sessions } from './sessions.ts';
 import { SharedSessions } from './shared-sessions.ts';
 import { acceptWebsocket } from './websocket.ts';
 
 /** The HTTP API of one master. */
 export interface SaltApi {
   /**
-   * Handles a request of the caller's own server, which enforces its own limits on time and heads.
+   * Handles a request that the caller's own HTTP server has received. That server must enforce
+   * limits for the time and the size of request heads.
    */
   handle(request: IncomingMessage, response: ServerResponse): void;
-  /** Handles a connection of such a server that requests WebSocket. */
+  /** Handles a connection to the caller's own HTTP server that requests WebSocket. */
   upgrade(request: IncomingMessage, socket: Duplex, head: Uint8Array): void;
   /**
-   * Listens with its own server.
+   * Listens on the configured port with a server of its own.
    * @returns the address
    * @throws SaltApiError ERR_HTTP_LISTEN
    */
   listen(): Promise<AddressInfo>;
   /**
-   * Checks immediately whether the files of `tls` were renewed. Without this call it notices within
-   * a minute.
+   * Checks immediately whether the files of `tls` have changed. Without this call, a change is
+   * noticed within a minute.
    * @returns the certificates that were replaced
    * @throws the system's or OpenSSL's error; the previous certificates remain in use
    */
   renewCertificate(): Promise<readonly string[]>;
-  /** Ends streams, lets requests in progress finish (up to 5 s), and closes. */
+  /** Ends all streams, waits up to 5 seconds for requests in progress, and closes the server. */
   close(): Promise<void>;
 }
 
-/** Interval of writes to an event stream, in milliseconds. */
+/** Interval between two writes to an event stream, in milliseconds. */
 const flushIntervalMs = 25;
 
 /** Time for requests in progress to finish on close, in milliseconds. */
@@ -63,8 +67,8 @@ const graceMs = 5000;
 /**
  * Creates the HTTP API. The master must be running when requests arrive. Closing the API does not
  * close the master.
- * @param options - override those of the master's configuration (`saltbridge: api:` or
- *   `rest_cherrypy:`), if the master runs in this process
+ * @param options - replace the options of the master's configuration (`saltbridge: api:` or
+ * `rest_cherrypy:`), if the master runs in this process
  * @throws SaltApiError ERR_HTTP_LISTEN if a file that an option names cannot be read
  */
 export async function createSaltApi(
@@ -75,7 +79,7 @@ export async function createSaltApi(
   const configured = config === undefined ? undefined : saltApiOptions(config);
   const complete = completeOptions(options, configured);
   const closing = new AbortController();
-  // Every request in progress adds a listener to this signal.
+  // Each request in progress adds a listener to this signal.
   setMaxListeners(0, closing.signal);
   const wanted = complete.clients;
   const bodies = new BodyReader(complete.maxRequestBodyValues);
@@ -107,7 +111,7 @@ export async function createSaltApi(
   const upgrade: SaltApi['upgrade'] = (request, socket, head) => {
     sockets.add(socket);
     socket.once('close', () => sockets.delete(socket));
-    // The call always answers or ends the connection.
+    // `acceptWebsocket` always answers the request or ends the connection.
     acceptWebsocket(context, request, socket, head).catch(() => socket.destroy());
   };
   app.server.on('upgrade', upgrade);
@@ -136,7 +140,7 @@ export async function createSaltApi(
   };
 }
 
-/** Opens the sessions. In a cluster all members share them, if an extension host is set. */
+/** Opens the sessions. If an extension host is given, the members of a cluster share them. */
 async function openSessions({
   sessionIdleSeconds,
   extensionHost,
@@ -147,12 +151,12 @@ async function openSessions({
     return new MemorySessions({ idleMs, now: monotonic });
   }
   const { shared, now } = extensionHost;
-  return SharedSessions.open({ shared, now, monotonic, idleMs, capacity: maxSessions });
+  return SharedSessions.open({ shared, now, monotonic, idleMs });
 }
 
 function connectionLimits(options: CompleteOptions): HttpConnectionLimits {
   const { handshakesPerSecond, requestTimeoutMs, maxRequestBodySize } = options;
-  // A body of the permitted size must fit, including the overhead of its parts.
+  // The limit must allow one body of the maximum size, including what is counted for its pieces.
   const bodyBytesPerAddress = Math.max(options.bodyBytesPerAddress, maxRequestBodySize * 1.25);
   return {
     ...connectionsOf(options, descriptorLimit()),

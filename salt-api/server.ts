@@ -1,5 +1,6 @@
 /**
- * The HTTP server: fastify with the routes, their limits, and the common parts of all responses.
+ * The HTTP server: fastify with the routes, their limits, and everything that all responses have in
+ * common.
  */
 
 import { createServer as createHttpServer } from 'node:http';
@@ -30,7 +31,10 @@ import { leaveValidationToHandlers } from './routes/route.ts';
 import { addRpcRoutes } from './routes/rpc.ts';
 import { addAppPage, addFileSending, addStaticRoutes } from './routes/static.ts';
 
-/** Permits pages of listed origins, compared exactly, to read responses [THREATS A-15]. */
+/**
+ * Allows pages of the listed origins to read responses [THREATS A-15]. Origins are compared
+ * exactly.
+ */
 async function addCors(app: FastifyInstance, origins: readonly string[]): Promise<void> {
   if (origins.length === 0) return;
   await app.register(cors, {
@@ -45,7 +49,7 @@ async function addCors(app: FastifyInstance, origins: readonly string[]): Promis
   });
 }
 
-/** Whether a browser asks for permission before a request. */
+/** Whether the request is a CORS preflight, with which a browser asks for permission. */
 function isPreflight({ method, headers }: FastifyRequest): boolean {
   return method === 'OPTIONS' && headers['access-control-request-method'] !== undefined;
 }
@@ -53,12 +57,12 @@ function isPreflight({ method, headers }: FastifyRequest): boolean {
 /** Maximum size of the head of a request, in bytes [THREATS A-16]. */
 const maxHeaderSize = 16_384;
 
-/** Idle time of a connection between two requests, in milliseconds. */
+/** Maximum idle time of a connection between two requests, in milliseconds. */
 const keepAliveTimeout = 72_000;
 
 /**
- * Creates a server that does not listen yet.
- * @param tls - `undefined`: plain HTTP
+ * Creates the server. It does not listen yet.
+ * @param tls - contents of the TLS files; `undefined`: plain HTTP
  */
 export async function createServer(
   context: ApiContext,
@@ -103,7 +107,9 @@ async function addRoutes(app: FastifyInstance, context: ApiContext): Promise<voi
   await addStaticRoutes(app, context);
 }
 
-/** Adds plugins, each in its own scope with its own parsers and errors. */
+/**
+ * Adds plugins. Each has its own parsers and error handler, which do not affect the other routes.
+ */
 async function addPlugins(
   app: FastifyInstance,
   context: ApiContext,
@@ -130,7 +136,7 @@ function createApp(
     maxHeaderSize,
     requestTimeout,
     headersTimeout: Math.min(requestTimeout, 20_000),
-    // Interval at which Node.js checks for late requests.
+    // Node.js checks for requests that arrive too slowly at this interval.
     connectionsCheckingInterval: Math.min(requestTimeout, 5000),
     keepAliveTimeout,
   };
@@ -146,10 +152,10 @@ function createApp(
   });
 }
 
-/** Routes that start no work, and routes that are counted by method. */
+/** Routes that do not start any work, or whose work is counted by the called method itself. */
 const ungatedRoutes: ReadonlySet<string> = new Set(['/login', '/logout']);
 
-/** Rejects requests that would start work while the master is draining. */
+/** Rejects requests that would start work while the master is being drained. */
 function addCallGate(app: FastifyInstance, { master, options }: ApiContext): void {
   app.addHook('preHandler', (request, reply, done) => {
     const { method, routeOptions } = request;
@@ -170,8 +176,8 @@ function addCallGate(app: FastifyInstance, { master, options }: ApiContext): voi
 }
 
 /**
- * Enforces limits before the body of a request is read, before it is handled, and before it is
- * answered.
+ * Enforces limits in three steps: before the body of a request is read, before the request is
+ * handled, and before it is answered.
  */
 function addBounds(app: FastifyInstance, { connections, options }: ApiContext): void {
   app.addHook('preParsing', (request, reply, body, done) => {
@@ -193,25 +199,26 @@ function addBounds(app: FastifyInstance, { connections, options }: ApiContext): 
 
 async function addCommonHeaders(
   app: FastifyInstance,
-  { options, hostGuard: door, log }: ApiContext,
+  { options, hostGuard: checkHost, log }: ApiContext,
 ): Promise<void> {
   app.addHook('onRequest', async (request, reply) => {
-    door(request.raw);
+    checkHost(request.raw);
     reply.header('x-content-type-options', 'nosniff');
     reply.header('x-frame-options', 'DENY');
     reply.header('referrer-policy', 'same-origin');
   });
   await addCors(app, options.corsOrigin);
   app.addHook('onRequest', async (request, reply) => {
-    // The origin is not listed. After this response the browser permits nothing.
+    // The origin is not listed. With this response, the browser does not permit anything.
     if (isPreflight(request)) return reply.code(200).send('');
     const { 'content-encoding': encoding = 'identity' } = request.headers;
-    // The size of a compressed body is unknown.
-    if (encoding !== 'identity') throw new SaltApiError('ERR_HTTP_FORMAT', 'a compressed body');
+    // The size of the body after decompression is unknown.
+    if (encoding !== 'identity')
+      throw new SaltApiError('ERR_HTTP_FORMAT', 'compressed bodies are not supported');
     return undefined;
   });
   app.addHook('onResponse', async (request, reply) => {
-    // Omits the query, which may contain tokens.
+    // The query is left out, because it may contain tokens.
     const [path] = request.url.split('?');
     const { method, ip: remote } = request;
     const durationMs = Math.round(reply.elapsedTime);

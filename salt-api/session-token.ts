@@ -1,12 +1,12 @@
-/** The session token of a request, and the cookie that carries it [THREATS A-15]. */
+/** Reads the session token of a request and writes the cookie that contains it [THREATS A-15]. */
 
 import type { IncomingHttpHeaders } from 'node:http';
 
 const cookieName = 'session_id';
 
 /**
- * Returns the session token of a request: from the header, or from the cookie if there is no
- * header.
+ * Returns the session token of a request: from the header, or from the cookie if the header is
+ * absent.
  */
 export function sessionTokenOf(headers: IncomingHttpHeaders): string | undefined {
   const header = headers['x-auth-token'];
@@ -14,13 +14,15 @@ export function sessionTokenOf(headers: IncomingHttpHeaders): string | undefined
   return isCrossSite(headers) ? undefined : cookieOf(headers.cookie);
 }
 
-/** Returns one of the master's own tokens from the header that programs use. */
+/**
+ * Returns a token of the master itself, from the header `Authorization`, which only programs use.
+ */
 export function bearerOf({ authorization }: IncomingHttpHeaders): string | undefined {
   return /^Bearer ([0-9a-f]{64})$/i.exec(authorization ?? '')?.[1];
 }
 
 /**
- * Returns the cookie of a session.
+ * Returns the value of the header that sets the session cookie.
  * @param maxAge lifetime in seconds; 0 deletes the cookie
  */
 export function sessionCookie(token: string, maxAge: number, isSecure: boolean): string {
@@ -31,9 +33,9 @@ export function sessionCookie(token: string, maxAge: number, isSecure: boolean):
 }
 
 /**
- * Whether a browser reports that a page of another site sent the request. Such requests must not
- * use the cookie. Clients that report nothing are programs, or old browsers, which `SameSite`
- * covers.
+ * Whether the browser reports that a page of another site sent the request. The cookie of such a
+ * request must not be used. Clients that report nothing are programs, or old browsers, for which
+ * `SameSite` gives the same protection.
  */
 export function isCrossSite({
   origin,

@@ -1,16 +1,27 @@
 /**
- * Sessions of the HTTP API. Each has a random token, of which only the digest is stored [THREATS
- * A-03].
+ * Sessions of the HTTP API. A session has a random token, and only the digest of this token is
+ * stored [THREATS A-03].
  */
 
 import { createHash, randomBytes } from 'node:crypto';
-import { createBoundedMap } from '#runtime';
+import { FairTable } from '#runtime';
 import { apiLimits } from './limits.ts';
 
 /** A user's session. */
 export interface Session {
-  /** Salt's token of the session, for the master. */
+  /** Salt's token of the session, which is used for calls of the master. */
   readonly token: string;
+}
+
+/** User of a session. */
+export interface SessionOwner {
+  readonly user: string;
+  readonly eauth: string;
+}
+
+/** Returns the owner of a session for limits. Equal names of different backends are different. */
+export function ownerNameOf({ eauth, user }: SessionOwner): string {
+  return `${eauth} ${user}`;
 }
 
 /** Open sessions. */
@@ -18,30 +29,29 @@ export interface Sessions {
   /**
    * Opens a session.
    * @param token Salt's token
+   * @param owner user of the token
    * @returns the token of the session, which cannot be read again
-   * @throws StoreError if it should be stored and cannot be
+   * @throws StoreError if it should be stored and cannot be; LimitExceeded if there are too many,
+   * each of another user
    */
-  open(token: string): Promise<string>;
+  open(token: string, owner: SessionOwner): Promise<string>;
   /** Returns the session of a token. Accepts any text. */
   find(secret: string): Session | undefined;
   /**
-   * Returns the session of a token. If it may have been opened elsewhere just now, waits for it
-   * briefly.
+   * Returns the session of a token. If it is unknown, waits briefly, because another member may
+   * have opened it just before.
    */
   expect(secret: string): Promise<Session | undefined>;
   /**
    * Ends a session permanently.
-   * @throws StoreError if other members may still accept it
+   * @throws StoreError if the write fails, because other members may still accept the session
    */
   close(secret: string): Promise<void>;
-  /** Number of sessions, including those that expired and were not looked up since. */
+  /** Number of sessions. It includes expired sessions that were not looked up since. */
   readonly size: number;
-  /** Stops the sessions. No further call follows. */
+  /** Stops the service. No other method may be called afterwards. */
   stop(): Promise<void>;
 }
-
-/** Maximum number of sessions. The least recently used one is evicted first. */
-export const maxSessions = 50_000;
 
 /** Returns a new session token. */
 export function createSessionToken(): string {
@@ -50,17 +60,17 @@ export function createSessionToken(): string {
 
 const tokenForm = /^[0-9a-f]{64}$/;
 
-/** Whether a text has the form of a session token. */
+/** Whether a text has the form of a session token. The session may not exist. */
 export function hasTokenForm(text: string): boolean {
   return tokenForm.test(text);
 }
 
-/** Returns the digest under which a session is stored. */
+/** Returns the digest of a session's token, under which the session is stored. */
 export function digestOf(secret: string): string {
   return createHash('sha256').update(secret).digest('hex');
 }
 
-/** Returns the session of a token by its digest. Accepts any text. */
+/** Returns the session of a token, which is looked up by its digest. The token may be any text. */
 export function lookUp<Held>(
   sessions: { get(hash: string): Held | undefined },
   secret: string,
@@ -77,25 +87,27 @@ interface StoredSession {
 }
 
 export interface MemorySessionsOptions {
-  /** Idle time after which a session expires, in milliseconds. */
+  /** Time without use after which a session expires, in milliseconds. */
   readonly idleMs: number;
   /** Returns milliseconds of a monotonic clock. */
   readonly now: () => number;
 }
 
-/** Sessions of one server. They end with it, and users must log in again. */
+/**
+ * Sessions of one server, in memory. When the server closes, they end and users must log in again.
+ */
 export class MemorySessions implements Sessions {
   readonly #options: MemorySessionsOptions;
-  readonly #held = createBoundedMap<string, StoredSession>(apiLimits.sessions);
+  readonly #held = new FairTable<StoredSession>(apiLimits.sessions);
 
   constructor(options: MemorySessionsOptions) {
     this.#options = options;
   }
 
-  async open(token: string): Promise<string> {
+  async open(token: string, owner: SessionOwner): Promise<string> {
     const secret = createSessionToken();
     const usedAt = this.#options.now();
-    this.#held.set(digestOf(secret), { session: { token }, usedAt });
+    this.#held.set(ownerNameOf(owner), digestOf(secret), { session: { token }, usedAt });
     return secret;
   }
 
@@ -103,10 +115,12 @@ export class MemorySessions implements Sessions {
     const known = lookUp(this.#held, secret);
     if (known === undefined) return undefined;
     const [hash, held] = known;
-    this.#held.delete(hash);
     const now = this.#options.now();
-    if (now - held.usedAt >= this.#options.idleMs) return undefined;
-    this.#held.set(hash, { ...held, usedAt: now });
+    if (now - held.usedAt >= this.#options.idleMs) {
+      this.#held.delete(hash);
+      return undefined;
+    }
+    held.usedAt = now;
     return held.session;
   }
 

@@ -1,34 +1,42 @@
 /**
- * Sessions of the HTTP API that all members of a cluster share. A session is a row of the store:
- * the digest of its token, and the sealed master's token. Each member holds all of them in memory.
+ * Sessions of the HTTP API that all members of a cluster share. A row of the store contains the
+ * digest of the session's token and the sealed token of the master. Each member has all sessions in
+ * memory.
  */
 
 import { EventEmitter, once } from 'node:events';
 import Type from 'typebox';
 import type { ExtensionHost, SharedArea, StateChange, StateOperation } from '#master';
-import { defineRow } from '#store';
+import { FairTable, LimitExceeded } from '#runtime';
+import { defineRow, type RowOf } from '#store';
+import { apiLimits } from './limits.ts';
 import {
   createSessionToken,
   digestOf,
   hasTokenForm,
   lookUp,
+  ownerNameOf,
   type Session,
+  type SessionOwner,
   type Sessions,
 } from './sessions.ts';
 
 interface HeldSession {
+  /** Owner for the limit. */
+  readonly owner: string;
   /** The master's token as stored in the row. */
   readonly sealed: Uint8Array;
-  /** Set when the session is first used at this member. */
+  /** The session. Set when it is first used on this member. */
   session: Session | undefined;
   /** Revision of the row. */
   revision: number;
   /**
-   * Expiry time if the session is not used, in milliseconds since 1970 and of the monotonic clock.
+   * Time at which the session expires if it is not used, in milliseconds: since 1970, and on the
+   * monotonic clock.
    */
   endsAt: number;
   endsBy: number;
-  /** Time of the last write of the row, in milliseconds since 1970. */
+  /** Time at which the row was last written, in milliseconds since 1970. */
   writtenAt: number;
 }
 
@@ -36,54 +44,59 @@ export interface SharedSessionsOptions extends Pick<ExtensionHost, 'now'> {
   readonly shared: Pick<SharedArea, 'follow' | 'seal' | 'unseal' | 'write'>;
   /** Returns milliseconds of a monotonic clock. */
   readonly monotonic: () => number;
-  /** Idle time at all members after which a session expires, in milliseconds. */
+  /** Time without use on any member after which a session expires, in milliseconds. */
   readonly idleMs: number;
-  /** Maximum number of sessions. */
-  readonly capacity: number;
+  /** Maximum number of sessions. Default: that of the limit. */
+  readonly capacity?: number;
 }
 
 const prefix = 'sessions';
 
-/** Rows `sessions/<digest>`, sealed. */
+/** Schema of the rows `sessions/<digest>`, which are sealed. */
 const sessionRow = defineRow({
   name: 'HTTP session',
   schema: Type.Object({
     /** The master's token of the session. */
     token: Type.String(),
+    /** Owner of the session for limits. */
+    owner: Type.Optional(Type.String()),
   }),
   unversioned: (bytes) => ({ token: Buffer.from(bytes).toString() }),
 });
 
 const keyOf = (hash: string): readonly string[] => [prefix, hash];
 
-/** Minimum number of writes of a used session within its idle time. */
+/** Minimum number of times that a session in use is written during its idle time. */
 const writesPerIdleTime = 4;
 const maxWriteIntervalMs = 900_000;
 
 /**
- * Maximum number of sessions to evict when one is opened. It exceeds one, because several members
- * may open sessions at the same time.
+ * Maximum number of sessions that are evicted when one is opened. More than one may be surplus,
+ * because several members can open sessions at the same time.
  */
 const maxSurplus = 16;
 
-/** Maximum number of concurrent writes. */
+/** Maximum number of writes at the same time. */
 const writesAtOnce = 128;
 
-/** Time to wait for a session that another member may have opened just now, in milliseconds. */
+/**
+ * Maximum time to wait for a session that another member may have opened just before, in
+ * milliseconds.
+ */
 const expectedForMs = 250;
-/** Maximum number of requests that wait for such a session. */
+/** Maximum number of requests that wait for such a session at the same time. */
 const maxExpecting = 256;
 
-/** Sessions of a cluster, as known to this member. */
+/** Sessions of a cluster. Each member has a copy of them in memory. */
 export class SharedSessions implements Sessions {
   readonly #options: SharedSessionsOptions;
   readonly #writeIntervalMs: number;
-  /** Sessions in the order of use, the most recent last. */
-  readonly #held = new Map<string, HeldSession>();
+  /** Sessions by digest. Only {@link open} evicts, so that all members hold the same ones. */
+  readonly #held = new FairTable<HeldSession>(apiLimits.sessions, {}, {});
   /** Sessions that were used here since their rows were written. */
   readonly #unwritten = new Set<string>();
   readonly #timer: NodeJS.Timeout;
-  /** Emits the digest of each session that becomes known. */
+  /** Emits the digest of each session that is added. */
   readonly #opened = new EventEmitter().setMaxListeners(maxExpecting);
   #expecting = 0;
 
@@ -100,16 +113,17 @@ export class SharedSessions implements Sessions {
     return sessions;
   }
 
-  async open(token: string): Promise<string> {
+  async open(token: string, user: SessionOwner): Promise<string> {
     const { shared, now, idleMs } = this.#options;
     const secret = createSessionToken();
-    const value = shared.seal(sessionRow.encode({ token }));
+    const owner = ownerNameOf(user);
+    const value = shared.seal(sessionRow.encode({ token, owner }));
     const key = keyOf(digestOf(secret));
-    const surplus = this.#surplus();
+    const surplus = this.#surplusFor(owner);
     const removal = surplus.map((hash) => ({ op: 'delete', key: keyOf(hash) }) as const);
-    // The change is applied before this resolves.
+    // When this promise resolves, the change has already been applied to the copy in memory.
     await shared.write([{ op: 'put', key, value, expiresAt: now() + idleMs }, ...removal]);
-    // No change is reported for a row that had already expired.
+    // If the row had already expired, no change was reported for it.
     for (const hash of surplus) this.#forget(hash);
     return secret;
   }
@@ -119,14 +133,12 @@ export class SharedSessions implements Sessions {
     if (known === undefined) return undefined;
     const [hash, held] = known;
     if (this.#isOver(held)) return undefined;
-    const { now, monotonic, idleMs, shared } = this.#options;
-    this.#held.delete(hash);
+    const { now, monotonic, idleMs } = this.#options;
     held.endsAt = now() + idleMs;
     held.endsBy = monotonic() + idleMs;
-    this.#held.set(hash, held);
     this.#unwritten.add(hash);
     if (this.#isDue(held)) void this.#writeUse(hash, held);
-    held.session ??= sessionRow.decode({ key: keyOf(hash), value: shared.unseal(held.sealed) });
+    held.session ??= { token: this.#open(hash, held.sealed).token };
     return held.session;
   }
 
@@ -136,7 +148,7 @@ export class SharedSessions implements Sessions {
     try {
       await once(this.#opened, digestOf(secret), { signal: AbortSignal.timeout(expectedForMs) });
     } catch {
-      // The session did not arrive.
+      // The time is over, and the session was not added.
     } finally {
       this.#expecting -= 1;
     }
@@ -164,7 +176,7 @@ export class SharedSessions implements Sessions {
     this.#unwritten.delete(hash);
   }
 
-  /** Applies a change of a row, made by any member. */
+  /** Applies a change of a row, which any member may have made. */
   #note(change: StateChange): void {
     const hash = (change.type === 'put' ? change.entry : change).key.at(-1) ?? '';
     if (change.type === 'delete') {
@@ -174,13 +186,14 @@ export class SharedSessions implements Sessions {
     const { now, monotonic, idleMs } = this.#options;
     const { value, revision, expiresAt = 0 } = change.entry;
     const left = Math.min(expiresAt - now(), idleMs);
-    const before = this.#held.get(hash);
-    this.#held.delete(hash);
-    this.#held.set(hash, {
+    const before = this.#held.peek(hash);
+    const owner = before?.owner ?? this.#ownerOf(hash, value);
+    this.#held.set(owner, hash, {
+      owner,
       sealed: before?.sealed ?? new Uint8Array(value),
       session: before?.session,
       revision,
-      // Later use at this member is not in the row.
+      // If the session was used on this member later, the row does not contain this yet.
       endsAt: Math.max(expiresAt, before?.endsAt ?? 0),
       endsBy: Math.max(monotonic() + left, before?.endsBy ?? 0),
       writtenAt: expiresAt - idleMs,
@@ -189,16 +202,20 @@ export class SharedSessions implements Sessions {
     if (before === undefined) this.#opened.emit(hash);
   }
 
-  /** Sorts the sessions by use. Rows arrive in the order of their keys. */
+  /**
+   * Sorts the sessions by their last use, because the store returns rows in the order of their
+   * keys.
+   */
   #sort(): void {
-    const all = [...this.#held].sort(([, one], [, other]) => one.endsAt - other.endsAt);
-    this.#held.clear();
-    for (const [hash, held] of all) this.#held.set(hash, held);
+    const all = [...this.#held.entries()].sort(([, one], [, other]) => one.endsAt - other.endsAt);
+    for (const [hash, held] of all) this.#held.set(held.owner, hash, held);
   }
 
-  /** Removes expired sessions. The store reports no change for rows that expire. */
+  /** Removes expired sessions. The store does not report a change when a row expires. */
   #tick(): void {
-    for (const [hash, held] of this.#held) if (this.#isOver(held)) this.#forget(hash);
+    for (const [hash, held] of [...this.#held.entries()]) {
+      if (this.#isOver(held)) this.#forget(hash);
+    }
     void this.#writeUses((held) => this.#isDue(held));
   }
 
@@ -207,25 +224,48 @@ export class SharedSessions implements Sessions {
     return now() >= endsAt || monotonic() >= endsBy;
   }
 
-  /** Returns the sessions to evict before a new one is opened. */
-  #surplus(): readonly string[] {
-    const count = Math.min(this.#held.size + 1 - this.#options.capacity, maxSurplus);
-    const surplus: string[] = [];
-    for (const hash of this.#held.keys()) {
-      if (surplus.length >= count) break;
-      surplus.push(hash);
-    }
-    return surplus;
+  #open(hash: string, sealed: Uint8Array): RowOf<typeof sessionRow> {
+    return sessionRow.decode({ key: keyOf(hash), value: this.#options.shared.unseal(sealed) });
   }
 
-  /** Whether the use of a session should be written now. */
+  /** Returns the owner of a row. Rows that cannot be read, and those of older versions, share one. */
+  #ownerOf(hash: string, sealed: Uint8Array): string {
+    try {
+      return this.#open(hash, sealed).owner ?? '';
+    } catch {
+      return '';
+    }
+  }
+
+  /**
+   * Returns the sessions to evict before a new one is opened.
+   * @throws LimitExceeded if each of them belongs to another user
+   */
+  #surplusFor(owner: string): readonly string[] {
+    const { capacity = apiLimits.sessions.total ?? Infinity } = this.#options;
+    const count = Math.min(this.#held.size + 1 - capacity, maxSurplus);
+    const surplus: (readonly [hash: string, held: HeldSession])[] = [];
+    while (surplus.length < count) {
+      const hash = this.#held.victimOf(owner);
+      const held = hash === undefined ? undefined : this.#held.peek(hash);
+      if (hash === undefined || held === undefined) break;
+      this.#held.delete(hash);
+      surplus.push([hash, held]);
+    }
+    // They stay until the change is written.
+    for (const [hash, held] of surplus) this.#held.set(held.owner, hash, held);
+    if (count > 0 && surplus.length === 0) throw new LimitExceeded(apiLimits.sessions, capacity);
+    return surplus.map(([hash]) => hash);
+  }
+
+  /** Whether the last use of a session must be written now. */
   #isDue({ writtenAt }: HeldSession): boolean {
     return this.#options.now() - writtenAt >= this.#writeIntervalMs;
   }
 
   async #writeUses(isWanted: (held: HeldSession) => boolean): Promise<void> {
     const wanted = [...this.#unwritten].flatMap((hash) => {
-      const held = this.#held.get(hash);
+      const held = this.#held.peek(hash);
       return held !== undefined && isWanted(held) ? [{ hash, held }] : [];
     });
     for (let at = 0; at < wanted.length; at += writesAtOnce) {
@@ -234,18 +274,20 @@ export class SharedSessions implements Sessions {
     }
   }
 
-  /** Writes the use of a session for the other members. Never fails. */
+  /** Writes the last use of a session for the other members. A failure is ignored. */
   async #writeUse(hash: string, held: HeldSession): Promise<void> {
     const { shared, now } = this.#options;
-    const { session, sealed, endsAt: expiresAt, revision: ifRevision } = held;
-    const value = session === undefined ? sealed : shared.seal(sessionRow.encode(session));
+    const { owner, session, sealed, endsAt: expiresAt, revision: ifRevision } = held;
+    const value =
+      session === undefined ? sealed : shared.seal(sessionRow.encode({ ...session, owner }));
     held.writtenAt = now();
-    // The condition prevents that a session which another member has ended is restored.
+    // The condition prevents this write from restoring a session that another member has ended.
     const put: StateOperation = { op: 'put', key: keyOf(hash), value, expiresAt, ifRevision };
     try {
       await shared.write([put]);
     } catch {
-      // The session remains usable here. A later use, or the timer, writes it again.
+      // The session stays valid on this member. The write is repeated at the next use, or by the
+      // timer.
     }
   }
 }

@@ -1,14 +1,14 @@
 /**
- * Creates a tar archive in memory: a header of 512 bytes and the content of each file [POSIX
- * ustar].
+ * Creates a tar archive in memory. Each file has a header of 512 bytes, which precedes its content
+ * [POSIX ustar].
  */
 
 /** A file of an archive. */
 export interface TarMember {
-  /** Name of at most 100 ASCII characters. */
+  /** Name of the file: at most 100 ASCII characters. */
   readonly name: string;
   readonly content: Uint8Array;
-  /** Permissions, for example `0o400`. */
+  /** Permission bits, for example `0o400`. */
   readonly mode: number;
 }
 

@@ -1,4 +1,4 @@
-/** `/ws` and `/ws/<session token>`: events over WebSocket. */
+/** `/ws` and `/ws/<session token>`, which send events over WebSocket. */
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { missedBySlowReader } from '#master';
@@ -20,19 +20,19 @@ import { FormattedEvents } from './formatted-events.ts';
 import { apiLimits } from './limits.ts';
 import { sessionTokenOf } from './session-token.ts';
 
-/** Maximum size of a client message, in bytes. Clients only send one short text. */
+/** Maximum size of a message from a client, in bytes. Clients only send one short text. */
 const maxMessageBytes = 4096;
 
 /** Bytes to buffer for a client before reading from it pauses. */
 const maxUnreadBytes = 65_536;
 
-/** Status of RFC 6455: policy violation. */
+/** Status code of a close frame for a policy violation [RFC 6455]. */
 const closePolicy = 1008;
 
 const ready = 'websocket client ready';
 const received = 'server received message';
 
-/** Accepts a connection that requests WebSocket. */
+/** Accepts or rejects a connection that requests WebSocket. */
 export async function acceptWebsocket(
   context: ApiContext,
   request: IncomingMessage,
@@ -50,12 +50,13 @@ export async function acceptWebsocket(
   } catch (error) {
     const status = error instanceof SaltApiError ? error.status : 401;
     const text = `HTTP/1.1 ${status} Refused\r\nConnection: close\r\nContent-Length: 0\r\n\r\n`;
-    // Ensures that the connection closes, because the server's time limits no longer apply to it.
+    // This ensures that the connection is closed eventually, because the server's time limits no
+    // longer apply to it.
     socket.end(text, () => socket.destroy());
   }
 }
 
-/** Returns the token in the path, or in the usual places. */
+/** Returns the session token in the path, or in the header or cookie. */
 function tokenOf(
   { options }: ApiContext,
   { url = '', headers }: IncomingMessage,
@@ -71,7 +72,7 @@ function tokenOf(
   return token === undefined || token === '' ? sessionTokenOf(headers) : token;
 }
 
-/** Stream of one reader. It sends nothing before the client reports that it is ready. */
+/** Event stream for one client. It sends nothing until the client reports that it is ready. */
 class WebsocketStream {
   readonly #context: ApiContext;
   readonly #caller: Caller;
@@ -99,7 +100,7 @@ class WebsocketStream {
   }
 
   #take(chunk: Uint8Array): void {
-    // Data after the end is not parsed.
+    // Data that arrives after the end is not parsed.
     if (this.#isOver) return;
     for (const event of this.#decoder.push(chunk)) {
       if (isAnswered(event) && !this.#messages.tryTake('')) {
@@ -115,7 +116,7 @@ class WebsocketStream {
     this.#holdBack().catch(() => this.#queue.destroy());
   }
 
-  /** Pauses reading while the client does not read. */
+  /** Pauses reading from the client as long as the client does not read. */
   async #holdBack(): Promise<void> {
     if (this.#queue.waitingBytes <= maxUnreadBytes) return;
     this.#socket.pause();
@@ -146,7 +147,7 @@ class WebsocketStream {
     const { headers, query } = this.#request;
     const asked = eventsRequest(query, headers);
     const events = await this.#caller.user.events.subscribeBatches(asked, end);
-    // From here on, the client misses no event.
+    // From this moment on, the client misses no event.
     this.#confirm();
     const form = { encode: this.#encoder(), keepAlive: frame(OPCODE_PING, Buffer.alloc(0)) };
     const { flushTimer: pace, log } = this.#context;
@@ -160,7 +161,8 @@ class WebsocketStream {
       const formatted = new FormattedEvents(this.#context.options.maxEventSize);
       return (events) => formatted.encode(events);
     }
-    // Only clients that ask for ids receive them. Others get exactly Salt's format.
+    // Clients receive the ids of events only if they request them. Without ids, the format is
+    // exactly Salt's.
     const hasId = query.has('last_event_id');
     return (events) => eventTexts.frames(events, hasId);
   }
@@ -188,7 +190,7 @@ function frame(opcode: number, payload: Uint8Array): Uint8Array {
   return Buffer.concat(encodeWebsocketFrame(opcode, payload));
 }
 
-/** Returns the head of the request in its original form, for the decoder that answers it. */
+/** Returns the original text of a request's head, for the decoder of the WebSocket handshake. */
 function headOf({
   method = 'GET',
   url = '/',

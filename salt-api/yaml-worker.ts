@@ -1,4 +1,4 @@
-/** Thread that writes YAML which is too long for the main thread, one response at a time. */
+/** Worker thread that encodes long values as YAML, one response at a time. */
 import { parentPort } from 'node:worker_threads';
 import { yamlText } from './yaml-text.ts';
 

@@ -1,7 +1,7 @@
 /**
  * The compatibility table: which of Salt's runners, wheel functions, template functions and filters
- * are served, differ from Salt, or are refused. docs/compatibility.md is generated from it, and
- * refusals print the same texts.
+ * are served, differ from Salt, or are refused. Tables in docs/compatibility/ are generated from it,
+ * and refusals print the same texts.
  */
 
 import { filterRefusals, filters } from '#template';
@@ -18,12 +18,12 @@ import { randomFunctions } from './render/random-functions.ts';
 import { saltFunctions } from './render/template-functions.ts';
 import { insteadOfFunction, unservedFunctions } from './render/unserved-functions.ts';
 
-/** Kinds of rows, in document order. */
-const compatibilityKinds = ['runner', 'wheel', 'function', 'filter'] as const;
+type CompatibilityKind = 'runner' | 'wheel' | 'function' | 'filter';
 
-type CompatibilityKind = (typeof compatibilityKinds)[number];
-
-/** One element of Salt and its status in this master. */
+/**
+ * An element of Salt (a runner, a wheel function, a template function or a filter) and its status
+ * in this master.
+ */
 export interface CompatibilityRow {
   readonly kind: CompatibilityKind;
   readonly name: string;
@@ -47,7 +47,10 @@ const aboutMinion =
   'in pillar it describes the minion that the pillar is compiled for; in Salt it describes the master unless minion_id is given';
 const closedRunners = 'in pillar only for read-only runners; a failing runner fails the rendering';
 
-/** Texts of the differences, by kind and by name or `module.*`. */
+/**
+ * Differences from Salt in the words of docs/compatibility.md, by kind and then by name or
+ * `module.*`.
+ */
 const differences: Readonly<Record<CompatibilityKind, Readonly<Record<string, string>>>> = {
   runner: {
     'jobs.master': 'only the runners of this process',
@@ -79,7 +82,7 @@ const differences: Readonly<Record<CompatibilityKind, Readonly<Record<string, st
 };
 
 /**
- * Returns the sorted names of the functions that templates of pillar or orchestrations may call.
+ * Returns the sorted names of all functions that templates of pillar or of orchestrations may call.
  */
 export function templateFunctionNames(): readonly string[] {
   const grains = new TracedGrains({}, new GrainReads());
@@ -90,7 +93,9 @@ export function templateFunctionNames(): readonly string[] {
     lstripBlocks: false,
   });
   const unreachable = async (): Promise<never> => {
-    throw new TypeError('only the names are asked for');
+    throw new TypeError(
+      'cannot run a runner: this table of functions serves only to list their names',
+    );
   };
   const tables = [
     saltFunctions({ grains, setting }),
@@ -188,12 +193,23 @@ function byText(
   return Array.from(groups, ([text, names]) => [text, names.join(', ')]);
 }
 
+/** Pages with generated tables, as paths in the repository, and the kinds of their tables. */
+export const compatibilityPages: Readonly<Record<string, readonly CompatibilityKind[]>> = {
+  'docs/compatibility/runners.md': ['runner'],
+  'docs/compatibility/wheel.md': ['wheel'],
+  'docs/compatibility/templates.md': ['function', 'filter'],
+};
+
 /**
- * Returns the page with its tables replaced. Each table stands between two comments that name its
- * kind.
+ * Returns a page with its tables of these kinds replaced. Each table stands between two comments
+ * that name its kind.
  */
-export function withCompatibilityTables(page: string, rows: readonly CompatibilityRow[]): string {
-  return compatibilityKinds.reduce((text, kind) => {
+export function withCompatibilityTables(
+  page: string,
+  rows: readonly CompatibilityRow[],
+  kinds: readonly CompatibilityKind[],
+): string {
+  return kinds.reduce((text, kind) => {
     const [begin, end] = [`<!-- table: ${kind} -->`, `<!-- end of table: ${kind} -->`];
     const [before, after] = [text.indexOf(begin), text.indexOf(end)];
     if (before === -1 || after < before) throw new TypeError(`the page has no table of ${kind}`);

@@ -33,7 +33,7 @@ export interface SaltServiceOptions {
   readonly fileserver?: FileServerOptions | undefined;
   /** Pillar of each minion. Default: the pillar of the files below `pillar_roots`. */
   readonly pillar?: PillarProvider | undefined;
-  /** Additional pillar sources, merged over that pillar in this order. Default: none. */
+  /** Additional pillar sources, merged over `pillar` in this order. Default: none. */
   readonly extPillar?: readonly ExtPillar[] | undefined;
   /** Additional states of each minion's highstate, beside those of the top file. Default: none. */
   readonly tops?: TopsProvider | undefined;

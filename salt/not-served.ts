@@ -1,4 +1,4 @@
-/** Alternatives to functions of Salt's master that this master does not serve. */
+/** Functions of Salt's master that this master does not serve, and what to use instead. */
 
 // Functions of Salt's master (3007.8, without site modules). They distinguish a function that is
 // not served from one that does not exist.
@@ -70,13 +70,13 @@ const wheelNames = `
   pillar_roots.list_roots pillar_roots.read pillar_roots.write
 `;
 
-/** Salt's runners. */
+/** Names of all runner functions of Salt. */
 export const saltRunners: ReadonlySet<string> = new Set(runnerNames.trim().split(/\s+/));
 
-/** Salt's wheel functions. */
+/** Names of all wheel functions of Salt. */
 export const saltWheels: ReadonlySet<string> = new Set(wheelNames.trim().split(/\s+/));
 
-/** Alternatives by function or by module. */
+/** Alternatives to runners, by function or by module. */
 const insteadOfRunners: Readonly<Record<string, string>> = {
   asam: 'call its API from your orchestrating service',
   bgp: "run the function on proxy minions: salt '*' bgp.neighbors",
@@ -106,7 +106,7 @@ const insteadOfRunners: Readonly<Record<string, string>> = {
     'not needed: the cache follows its files; saltbridge pillar show compiles the pillar again',
   'pillar.show_pillar_cache': 'use saltbridge pillar show ID',
   pkg: "run the function on minions: salt '*' pkg.list_upgrades",
-  reactor: 'not needed: one master runs the reactors at a time; see docs/running.md',
+  reactor: 'not needed: one master runs the reactors at a time; see docs/shared-master.md',
   spacewalk: 'call its API from your orchestrating service',
   ssh: 'enrol the machine as a minion: saltbridge enroll, see docs/enrolment.md',
   'state.orchestrate_high': 'write the states to a file and use state.orchestrate',
@@ -132,11 +132,12 @@ const insteadOfWheels: Readonly<Record<string, string>> = {
   pillar_roots: 'edit the files of pillar_roots; saltbridge pillar show prints the result',
 };
 
-/** Advice for modules that neither table contains. */
+/** Advice for functions without an alternative in these tables. */
 const elsewhere = 'docs/compatibility.md lists the served functions';
 
 /**
- * Returns the alternative to a runner of Salt, or `undefined` if Salt has no runner of this name.
+ * Returns what to use instead of a runner of Salt, or `undefined` if Salt has no runner of this
+ * name.
  */
 export function insteadOfRunner(fun: string): string | undefined {
   return instead(fun, saltRunners, insteadOfRunners);
@@ -155,7 +156,7 @@ export function runnerProblem(fun: string): string | undefined {
 }
 
 /**
- * Returns the alternative to a wheel function of Salt, or `undefined` if Salt has none of this
+ * Returns what to use instead of a wheel function of Salt, or `undefined` if Salt has none of this
  * name.
  */
 export function insteadOfWheel(fun: string): string | undefined {

@@ -1,4 +1,4 @@
-/** Keys of the services that Salt's extensions provide to each other. */
+/** Service keys by which Salt's extensions use each other. */
 
 import path from 'node:path';
 import { defineService, type ExtensionHost, masterServices, type ServiceKey } from '#master';
@@ -12,7 +12,7 @@ const gitMirrorsKey: ServiceKey<GitMirrors> = defineService('git-mirrors');
 export const pillarSourceKey: ServiceKey<PillarSource> = defineService('pillar-source');
 export const mineKey: ServiceKey<Mine> = defineService('mine');
 
-/** Returns the git mirrors of the master, and creates them at the first call. */
+/** Returns the git mirrors of the master. The first call creates them. */
 export function gitMirrorsOf(host: ExtensionHost): GitMirrors {
   const found = host.find(gitMirrorsKey);
   if (found !== undefined) return found;

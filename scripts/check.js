@@ -15,6 +15,7 @@ const checks = [
   { name: 'types', command: [program('tsc')] },
   { name: 'unused code', command: [program('knip')] },
   { name: 'imports between rooms', command: ['scripts/imports.js'] },
+  { name: 'links and anchors of documents', command: [program('ava'), 'test/links.test.ts'] },
   { name: 'API reports and generated pages', command: ['scripts/docs.js', '--check'] },
 ];
 

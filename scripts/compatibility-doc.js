@@ -1,14 +1,18 @@
-// Writes the tables of docs/compatibility.md from the compatibility table. With --check it only
+// Writes the tables in docs/compatibility/ from the compatibility table. With --check it only
 // compares them.
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { resolveMasterConfig } from '#config';
-import { compatibilityRows, withCompatibilityTables } from '#salt/compatibility.ts';
+import {
+  compatibilityPages,
+  compatibilityRows,
+  withCompatibilityTables,
+} from '#salt/compatibility.ts';
 import { createMaster } from '#server';
 import { createMemoryStore } from '#store';
 
-const file = new URL('../docs/compatibility.md', import.meta.url);
+const root = new URL('../', import.meta.url);
 const rootDir = mkdtempSync(path.join(tmpdir(), 'saltbridge-'));
 const config = resolveMasterConfig({ rootDir, interface: '127.0.0.1', publishPort: 0, retPort: 0 });
 const master = createMaster({ config, store: createMemoryStore() });
@@ -19,14 +23,16 @@ try {
     runners: new Set(Object.keys(runners)),
     wheel: new Set(Object.keys(wheel)),
   };
-  const before = readFileSync(file, 'utf8');
-  const page = withCompatibilityTables(before, compatibilityRows(served));
-  if (!process.argv.includes('--check')) writeFileSync(file, page);
-  else if (before !== page) {
-    process.stderr.write(
-      'docs/compatibility.md is out of date: run node scripts/compatibility-doc.js\n',
-    );
-    process.exitCode = 1;
+  const rows = compatibilityRows(served);
+  for (const [name, kinds] of Object.entries(compatibilityPages)) {
+    const file = new URL(name, root);
+    const before = readFileSync(file, 'utf8');
+    const page = withCompatibilityTables(before, rows, kinds);
+    if (!process.argv.includes('--check')) writeFileSync(file, page);
+    else if (before !== page) {
+      process.stderr.write(`${name} is out of date: run node scripts/compatibility-doc.js\n`);
+      process.exitCode = 1;
+    }
   }
 } finally {
   await master.close();

@@ -1,5 +1,6 @@
-// Declarations of the package's entries: `emitDeclarations` compiles them into a folder, and
-// `bundleDeclarations` makes one file of them that has only what the entries export and reach.
+// Type declarations of the package's entries. `emitDeclarations` compiles them into a folder.
+// `bundleDeclarations` bundles them into one file with only those declarations that the entries
+// export or refer to.
 import { spawnSync } from 'node:child_process';
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
@@ -22,15 +23,15 @@ const { exports: entries, imports }: PackageFile = JSON.parse(
   readFileSync(path.join(root, 'package.json'), 'utf8'),
 );
 
-/** A module that the package exports. */
+/** An entry of the package that is a module. */
 interface EntryModule {
-  /** Its key in `exports`. */
+  /** Key of the module in `exports` of package.json. */
   readonly entry: string;
   readonly name: string;
   readonly file: string;
 }
 
-/** The entries that are modules, each with its name in the package and its source file. */
+/** Entries of the package that are modules. */
 export const modules: readonly EntryModule[] = Object.entries(entries)
   .filter(([, target]) => target.endsWith('.ts'))
   .map(([entry, target]) => ({
@@ -39,7 +40,10 @@ export const modules: readonly EntryModule[] = Object.entries(entries)
     file: path.join(root, target),
   }));
 
-/** A folder in which declarations resolve the dependencies of this checkout. */
+/**
+ * Creates a temporary folder inside this checkout, so that declarations in it resolve the
+ * checkout's dependencies.
+ */
 export function temporaryFolder(): string {
   const parent = path.join(root, 'temp');
   mkdirSync(parent, { recursive: true });
@@ -48,13 +52,13 @@ export function temporaryFolder(): string {
 
 const specifier = /(\bfrom |\bimport\()(['"])([#.][^'"]*)\2/g;
 
-/** The path of a module, from `folder`. */
+/** Returns the import specifier of a module, relative to `folder`. */
 function relativeSpecifier(target: string, folder: string): string {
   const name = path.relative(folder, target).replace(/\.ts$/, '.js');
   return name.startsWith('.') ? name : `./${name}`;
 }
 
-/** Writes the declarations of all modules that the entries reach into `folder`. */
+/** Writes the declarations of the entries, and of all modules that they import, into `folder`. */
 export function emitDeclarations(folder: string): void {
   rmSync(folder, { recursive: true, force: true });
   mkdirSync(folder, { recursive: true });
@@ -81,13 +85,16 @@ export function emitDeclarations(folder: string): void {
   const { status } = spawnSync(process.execPath, [compiler, '-p', project], {
     stdio: ['ignore', 2, 2],
   });
-  if (status !== 0) throw new Error('the declarations could not be compiled; see above');
+  if (status !== 0) throw new Error('cannot compile the declarations; see the output of tsc above');
   for (const name of readdirSync(folder, { recursive: true, encoding: 'utf8' })) {
     if (name.endsWith('.d.ts')) placeSpecifiers(folder, name);
   }
 }
 
-/** Replaces `#room` and `.ts`, which only this checkout resolves, by relative paths. */
+/**
+ * Replaces the specifiers `#room` and `….ts`, which only this checkout can resolve, by relative
+ * paths.
+ */
 function placeSpecifiers(folder: string, name: string): void {
   const file = path.join(folder, name);
   const here = path.dirname(name);
@@ -98,13 +105,15 @@ function placeSpecifiers(folder: string, name: string): void {
   writeFileSync(file, text);
 }
 
-/** The path of what `#room` or `#room/file.ts` names, from the root. */
+/**
+ * Returns the path of the module `#room` or `#room/file.ts`, relative to the root of the checkout.
+ */
 function resolveRoom(name: string): string {
   const [room = '', ...rest] = name.split('/');
   return rest.length === 0 ? path.join(imports[room] ?? '') : path.join(room.slice(1), ...rest);
 }
 
-/** Settings of API Extractor for one file of declarations. */
+/** Returns the settings of API Extractor for one declaration file. */
 export function extractorConfig(
   declarations: string,
   settings: Partial<IConfigFile>,
@@ -130,7 +139,10 @@ export function extractorConfig(
   });
 }
 
-/** API Extractor has a TypeScript of its own, which does not know all options of ours. */
+/**
+ * API Extractor contains an older TypeScript, which does not support all compiler options of this
+ * project.
+ */
 const extractorProject = {
   compilerOptions: {
     module: 'nodenext',
@@ -143,8 +155,9 @@ const extractorProject = {
 };
 
 /**
- * Writes types.d.ts, and for each entry a file that exports its names from there. A class is declared
- * once: two declarations with private members would be two types.
+ * Writes types.d.ts, and for each entry a file that exports the entry's names from types.d.ts. All
+ * entries share one file because each class must be declared only once. Two declarations of a class
+ * with private members would be incompatible types.
  */
 export function bundleDeclarations(emitted: string, folder: string): void {
   const all = path.join(emitted, 'all.d.ts');
@@ -162,13 +175,13 @@ export function bundleDeclarations(emitted: string, folder: string): void {
     const text = readFileSync(path.join(emitted, 'exports', `${name}.d.ts`), 'utf8');
     const lists = text
       .replaceAll(specifier, "$1'./types.js'")
-      // types.d.ts has each name as it is exported.
+      // types.d.ts declares each name under its exported name.
       .replaceAll(/export (?:type )?\{[^}]*\}/g, (list) => list.replaceAll(/\w+ as (\w+)/g, '$1'));
     writeFileSync(path.join(folder, `${name}.d.ts`), lists);
   }
 }
 
-/** Prints errors only. */
+/** Suppresses all messages of API Extractor except errors. */
 export function quiet(message: ExtractorMessage): void {
   message.handled ||= message.logLevel !== 'error';
 }

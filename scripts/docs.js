@@ -1,6 +1,6 @@
 // Makes the API reference (docs/api, a folder for each entry of the package) from the declarations, and the API reports (docs/reports), which are committed so that a change of a
 // promise shows in review. docs/rpc.md is made from the method table, the table of options in
-// docs/configuration.md from the option rows, the tables of docs/compatibility.md from the
+// docs/configuration.md from the option rows, docs/command-options.md from the subcommands, the tables in docs/compatibility/ from the
 // compatibility table, those of docs/errors.md from the error tables, and that of docs/limits.md from the tables of limits. With --check it only compares them and the reports.
 import { spawnSync } from 'node:child_process';
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -104,6 +104,7 @@ process.on('exit', () => rmSync(temporary, { recursive: true, force: true }));
 documentMethods();
 await import('./options-doc.js');
 await import('./compatibility-doc.js');
+await import('./commands-doc.js');
 await import('./errors-doc.ts');
 await import('./limits-doc.ts');
 const emitted = path.join(temporary, 'emitted');

@@ -1,6 +1,6 @@
-// Writes meaning, action and retry of each code into the tables of docs/errors.md, from the error
-// tables of the rooms. A new code needs a row with its name in one section of the page. With --check
-// it only compares them.
+// Writes the meaning, action and retry of each error code into the tables of docs/errors.md. The
+// texts come from the error tables of the rooms. For a new code, add a row with the code to a
+// section of the page. With --check, the script only compares the page with the tables.
 import { readFileSync, writeFileSync } from 'node:fs';
 import { policyErrors } from '#acl';
 import { commandErrors } from '#cli/errors.ts';
@@ -19,7 +19,7 @@ import { processErrors } from '#server/process/errors.ts';
 import { storeErrors } from '#store';
 import { templateErrors } from '#template';
 
-/** The error tables of all rooms. */
+/** Error tables of all rooms. */
 export const errorTables: readonly Readonly<Record<string, ErrorEntry>>[] = [
   runtimeErrors,
   limitErrors,
@@ -45,7 +45,7 @@ export const errorTables: readonly Readonly<Record<string, ErrorEntry>>[] = [
 const file = new URL('../docs/errors.md', import.meta.url);
 const head = ['code', 'meaning', 'what to do', 'same call may succeed later'];
 
-/** Returns the page with its tables of codes as the error tables have them. */
+/** Returns the page with its tables filled from the error tables. */
 function withErrorTables(page: string): string {
   const entries = new Map(errorTables.flatMap((table) => Object.entries(table)));
   return page.replaceAll(/^\| code .*\n\|[ -|]*\n(?:\| `ERR_.*\n)+/gm, (table) => {

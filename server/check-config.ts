@@ -1,4 +1,7 @@
-/** Checks a configuration directory for every mistake that `saltbridge master` would find. */
+/**
+ * Checks a configuration directory. It finds every mistake that would prevent `saltbridge master`
+ * from starting, and every setting without effect.
+ */
 
 import path from 'node:path';
 import {
@@ -39,8 +42,8 @@ export interface ConfigCheck {
 }
 
 /**
- * Reads a configuration directory and the files that it names. Opens no store or port, and changes
- * nothing.
+ * Reads and checks a configuration directory and the files that its options name. It does not open
+ * the store or a port, and changes nothing.
  */
 export async function checkServerConfig(directory: string): Promise<ConfigCheck> {
   const main = await checkDirectory(directory);
@@ -77,7 +80,10 @@ export async function checkServerConfig(directory: string): Promise<ConfigCheck>
   };
 }
 
-/** Finds resources that several tenants would share, although each tenant is valid by itself. */
+/**
+ * Loads the tenants together, to find resources that several tenants would share. Each tenant may
+ * be valid by itself.
+ */
 async function join(directory: string): Promise<Pick<ConfigCheck, 'loaded' | 'problems'>> {
   try {
     return { problems: [], loaded: await loadTenants(directory) };
@@ -100,7 +106,7 @@ function noDirectory(
   return new ConfigError('ERR_CONFIG_READ', origin, problem);
 }
 
-/** Adds the mistakes in files that the bridge and the options name. */
+/** Adds the mistakes in files that the options or the catalog of the bridge name. */
 export async function withNamedFiles(checked: CheckedConfig): Promise<CheckedConfig> {
   const { config, settings, problems, warnings } = checked;
   const bridge = await checkBridgeOptions(config);
@@ -124,7 +130,10 @@ export async function withNamedFiles(checked: CheckedConfig): Promise<CheckedCon
   };
 }
 
-/** Converts an error of the bridge. Mistakes in its catalog have their own place. */
+/**
+ * Converts a problem of the bridge to a configuration error. A problem in the bridge's catalog file
+ * refers to the line in that file.
+ */
 function sectionError(
   settings: Settings,
   { key, problem, file, line = 0 }: SectionProblem,
@@ -148,7 +157,10 @@ function toWarning(
   return { kind, file, line, key: name, ...(entry === undefined ? {} : { entry }), message };
 }
 
-/** Returns the place of a key, or of the nearest parent that a file contains. */
+/**
+ * Returns the file and line of a key. If no file contains the key, returns those of its nearest
+ * parent.
+ */
 function originAt(settings: Settings, path: ValuePath): OptionOrigin {
   const whole = { value: settings, origin: { file: 'options', line: 0, key: '' } };
   const { file, line } = placeWithin(whole, path);

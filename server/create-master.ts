@@ -2,21 +2,22 @@ import type { TransactionLog } from '#cluster';
 import { type BareMasterOptions, createBareMaster, type Master, preloadMaster } from '#master';
 import { preloadSaltServices, type SaltServiceOptions, saltServices } from '#salt';
 
-/** Options of {@link createMaster}: those of the master and of Salt's services. */
+/** Options of {@link createMaster}: options of the master and of Salt's services. */
 export interface CreateMasterOptions
   extends Omit<BareMasterOptions, 'leftOut' | 'storeProvider'>,
     SaltServiceOptions {
   /**
-   * Connects to the log of `saltbridge: cluster`. Default: connects to the log on its NATS servers.
+   * Connects to the log of `saltbridge: cluster`. Default: connects to the NATS servers of the
+   * configuration.
    * @internal
    */
   readonly clusterLog?: (() => Promise<TransactionLog>) | undefined;
 }
 
 /**
- * Creates a Salt master: the master, Salt's services, and the extensions of the program. Opens
- * nothing before `start`.
- * @throws ConfigError, which names the option as the program does
+ * Creates a Salt master with Salt's services and the program's extensions. It opens no files or
+ * ports before `start`.
+ * @throws ConfigError. Its message contains the option name that the program used
  */
 export function createMaster(options: CreateMasterOptions = {}): Master {
   const {
@@ -40,7 +41,7 @@ export function createMaster(options: CreateMasterOptions = {}): Master {
   });
 }
 
-/** Loads the code that serves minions, which makes a later start faster. */
+/** Loads the modules that serve minions in advance, so that a later start is faster. */
 export async function preloadServices(): Promise<void> {
   await Promise.all([preloadMaster(), preloadSaltServices()]);
 }

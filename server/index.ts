@@ -1,4 +1,4 @@
-/** Implementation of `saltbridge master`, for the command and for programs. */
+/** Implementation of `saltbridge master`, both for the command and for programs that embed it. */
 
 export { type ConfigCheck, checkServerConfig } from './check-config.ts';
 export { type CreateMasterOptions, createMaster } from './create-master.ts';

@@ -6,16 +6,16 @@ import {
 import type { SaltServiceOptions } from '#salt';
 import { createMaster, preloadServices } from './create-master.ts';
 
-/** Options of {@link joinMaster}: those of a shared master and of Salt's services. */
+/** Options of {@link joinMaster}: options of a shared master and of Salt's services. */
 export interface SharedMasterOptions extends SharingOptions, SaltServiceOptions {}
 
 /**
- * Shares a master with the other processes of this host that have the same `state_dir`. One of them
- * holds the store, the ports and the local socket. The others offer the same interface through its
- * socket. If the holder ends, another process takes over within three seconds. If it hangs, another
- * takes over after `takeover_after`. All processes must run under one account and have the same
- * options.
- * @throws ConfigError, which names the option as the program does
+ * Shares a master with the other processes of this host that have the same `state_dir`. One
+ * process, the holder, opens the store, the ports and the local socket. The others offer the same
+ * interface through the holder's socket. If the holder ends, another process takes over within
+ * three seconds. If the holder hangs, another process takes over after `takeover_after`. All
+ * processes must run under one account and have the same options.
+ * @throws ConfigError. Its message contains the option name that the program used
  */
 export function joinMaster(options: SharedMasterOptions): SharedMaster {
   const { without, fileserver, pillar, extPillar, tops, ...sharing } = options;

@@ -13,9 +13,12 @@ import type { SaltApi } from '#salt-api';
 import { createLocalClient } from '#salt-api/localclient/index.ts';
 import { type CreateMasterOptions, createMaster } from './create-master.ts';
 
-/** Options of `serve`: those of a master and of its bridge. */
+/** Options of `serve`: options of a master and of its bridge. */
 export interface ServeOptions extends CreateMasterOptions {
-  /** Service that calls the bridge if a request does not name a caller. Default: `bridge`. */
+  /**
+   * Name of the service that is used as the caller of the bridge if a request does not name one.
+   * Default: `bridge`.
+   */
   readonly service?: string;
 }
 
@@ -23,15 +26,16 @@ export interface ServeOptions extends CreateMasterOptions {
 export interface MasterServer {
   readonly master: Master;
   readonly bridge: Bridge;
-  /** Address of the HTTP API, or `undefined` if the options do not enable it. */
+  /** Address of the HTTP API, or `undefined` if the configuration does not enable it. */
   readonly httpAddress: AddressInfo | undefined;
   /**
-   * Applies other options, like `master.reload`, and a renewed certificate of the HTTP API. If the
-   * certificate cannot be read, this is logged and the previous one remains in use.
-   * @throws the errors of `master.reload`; the previous options remain in force
+   * Applies changed options like `master.reload`, and loads a renewed certificate of the HTTP API.
+   * If the certificate cannot be read, the failure is logged and the previous certificate remains
+   * in use.
+   * @throws the errors of `master.reload`. The previous options then stay active
    */
   reload(next?: SaltConfig | MasterConfig | PlainOptions): Promise<ReloadReport>;
-  /** Drains requests in progress, then closes everything. May be called twice. */
+  /** Waits for requests in progress, then closes everything. May be called more than once. */
   close(): Promise<void>;
 }
 
@@ -39,14 +43,14 @@ export interface MasterServer {
 export interface UnstartedMasterServer extends MasterServer {
   /**
    * Starts the server.
-   * @throws the errors of a master's start; SaltApiError ERR_HTTP_LISTEN
+   * @throws the errors of the master's start; SaltApiError ERR_HTTP_LISTEN
    */
   start(): Promise<void>;
 }
 
 /**
- * The HTTP API of a master, if its configuration enables it. It is an extension, so the master does
- * not start without it.
+ * HTTP API of a master, if the configuration enables it. It is an extension of the master. If it
+ * cannot start, the master does not start either.
  */
 class HttpApiExtension implements MasterExtension {
   readonly name = 'salt-api';
@@ -59,14 +63,16 @@ class HttpApiExtension implements MasterExtension {
     return { start: () => this.#start(host), close: () => this.close() };
   }
 
-  /** Ends streams and lets requests finish while the master can still answer them. */
+  /**
+   * Ends event streams and waits for requests in progress, while the master can still answer them.
+   */
   async close(): Promise<void> {
     await this.#api?.close();
   }
 
   /**
-   * Loads a renewed certificate immediately.
-   * @returns the certificates that were replaced
+   * Checks immediately whether the certificate files have changed, and loads them if so.
+   * @returns names of the replaced certificates
    */
   async renewCertificate(): Promise<readonly string[]> {
     try {
@@ -95,7 +101,6 @@ class HttpApiExtension implements MasterExtension {
   }
 }
 
-/** See {@link UnstartedMasterServer}. */
 export class MasterWithServices implements UnstartedMasterServer {
   readonly master: Master;
   readonly bridge: Bridge;

@@ -1,4 +1,4 @@
-/** Files and directories that a configuration names. */
+/** Checks the files and directories that a configuration names. */
 
 import { readFile, stat } from 'node:fs/promises';
 import { createSecureContext } from 'node:tls';
@@ -15,7 +15,7 @@ import {
 } from '#config';
 import { describeSystemError, type ValuePath } from '#runtime';
 
-/** An unusable file and the option that names it, as keys from the top of a file. */
+/** An unusable file, and the path of keys in the configuration that leads to its option. */
 export interface FileProblem {
   readonly key: readonly string[];
   readonly problem: string;
@@ -26,15 +26,18 @@ export async function isDirectory(directory: string): Promise<boolean> {
   return found?.isDirectory() ?? false;
 }
 
-/** A certificate with its key, as options name them. */
+/** Files of a certificate and its key that the configuration names. */
 interface NamedCertificate {
-  /** Section, as keys from the top of a file. */
+  /** Path of keys to the section that names the files. */
   readonly section: readonly string[];
-  /** Names of options with their files: the certificate first, then its key. */
+  /** Names of the options and their files: the certificate first, then its key. */
   readonly files: readonly (readonly [option: string, file: string | undefined])[];
 }
 
-/** Returns certificates and keys that cannot be read, or that do not belong together. */
+/**
+ * Returns problems of certificate and key files: files that cannot be read, and keys that do not
+ * match their certificate.
+ */
 export async function findUnreadableCertificates(config: MasterConfig): Promise<FileProblem[]> {
   const found = await Promise.all(certificatesOf(config).map(checkCertificate));
   return found.flat();
@@ -97,8 +100,8 @@ async function checkCertificate({ section, files }: NamedCertificate): Promise<F
 }
 
 /**
- * Returns a warning for each missing directory of `file_roots` and `pillar_roots`. Patterns are not
- * checked.
+ * Returns a warning for each missing directory of `file_roots` and `pillar_roots`. Entries with
+ * wildcards are not checked.
  */
 export async function findMissingRoots(settings: Settings): Promise<ConfigWarning[]> {
   const warnings: ConfigWarning[] = [];
@@ -115,13 +118,15 @@ export async function findMissingRoots(settings: Settings): Promise<ConfigWarnin
   return warnings;
 }
 
-/** A value without effect, and the path of keys to it from the top of a file. */
+/** A value without effect, and the path of keys in the configuration that leads to it. */
 export interface ValueProblem {
   readonly key: ValuePath;
   readonly problem: string;
 }
 
-/** Returns warnings about missing files that options name. A master starts without them. */
+/**
+ * Returns warnings about missing files that options name. The master starts without these files.
+ */
 export async function findMissingFiles({
   config,
   settings,
@@ -143,7 +148,10 @@ export async function findMissingFiles({
   return found.flat();
 }
 
-/** Returns the path of an option that was set. A default may be missing. */
+/**
+ * Returns an option as a list entry if the configuration sets it. The file of a default value may
+ * be missing.
+ */
 function ofOption(
   settings: Settings,
   name: string,
@@ -168,7 +176,7 @@ function reactorFiles(
   );
 }
 
-/** Returns the files with users and passwords of the eauth `file`. */
+/** Returns the password files of the eauth backend `file`. */
 function passwordFiles(config: MasterConfig): (readonly [ValuePath, string])[] {
   const read = readBackend('file', config);
   if (config.externalAuth.file === undefined || !('settings' in read)) return [];
@@ -179,8 +187,8 @@ function passwordFiles(config: MasterConfig): (readonly [ValuePath, string])[] {
 }
 
 /**
- * Returns the possible paths of a file. `salt://` stands for each directory of the environment
- * `base`.
+ * Returns the paths at which a file may be. A `salt://` path is resolved in each directory of the
+ * environment `base`.
  */
 function placesOf(file: string, { fileRoots }: MasterConfig): readonly string[] {
   const [, below] = /^salt:\/\/(.+)$/s.exec(file) ?? [];

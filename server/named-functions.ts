@@ -1,10 +1,13 @@
-/** Runners and renderers that a configuration names but a master does not support. */
+/** Finds runners and renderers that a configuration names but saltbridge does not support. */
 
 import { ConfigError, type MasterConfig, readSchedule, type ScheduleEntry } from '#config';
 import { rendererProblem, runnerProblem } from '#salt';
 import type { ValueProblem } from './named-files.ts';
 
-/** Returns unsupported values of the option `renderer`, and unsupported runners of `schedule`. */
+/**
+ * Returns problems for unsupported renderers in the option `renderer` and unsupported runners in
+ * `schedule`.
+ */
 export function findUnservedFunctions({
   renderer,
   schedule,
@@ -17,7 +20,10 @@ export function findUnservedFunctions({
   return ofRenderer === undefined ? found : [{ key: ['renderer'], problem: ofRenderer }, ...found];
 }
 
-/** Returns the entries of the schedule. Its mistakes are reported separately. */
+/**
+ * Returns the entries of the schedule. An invalid schedule returns none, because its mistakes are
+ * reported elsewhere.
+ */
 function readEntries(schedule: MasterConfig['schedule']): readonly ScheduleEntry[] {
   try {
     return readSchedule(schedule);

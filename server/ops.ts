@@ -1,4 +1,7 @@
-/** what looks at a configuration and its machine, with or without a master. */
+/**
+ * Checks and reports on a configuration and its machine. They work with or without a running
+ * master.
+ */
 export type {
   DiskRoom,
   DoctorFinding,

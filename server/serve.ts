@@ -1,12 +1,13 @@
-/** A master with the bridge and the HTTP API, started, reloaded and closed as one. */
+/** Starts, reloads and closes a master, its bridge and its HTTP API as one unit. */
 
 import type { SaltConfig } from '#config';
 import type { MasterServer, ServeOptions, UnstartedMasterServer } from './master-with-services.ts';
 
 /**
- * Starts the services of `saltbridge master`: a master with the bridge, and the HTTP API if `api`
- * (or `rest_cherrypy` of a file) has a port. Resolves when minions and HTTP clients are served. The
- * calling program manages the process itself (user, pid file, log files, signals, tenants).
+ * Starts the services of `saltbridge master`: a master with the bridge, and the HTTP API if the
+ * option `api` (in a configuration file also `rest_cherrypy`) sets a port. Resolves when minions
+ * and HTTP clients are served. It does not manage the process: user, pid file, log files, signals
+ * and tenants are the task of the calling program.
  * @param options - options of a master, or the result of `loadSaltConfig`
  * @throws ConfigError; the errors of a master's start; SaltApiError ERR_HTTP_LISTEN
  */
@@ -16,9 +17,9 @@ export async function serve(options: ServeOptions | SaltConfig): Promise<MasterS
   return server;
 }
 
-/** Returns the server of {@link serve} before it opens anything. */
+/** Creates the server of {@link serve} without starting it. */
 export async function createMasterServer(options: ServeOptions): Promise<UnstartedMasterServer> {
-  // Loaded on demand: a program that only creates a master does not load the bridge.
+  // The bridge is loaded on demand, so that programs that only create a master do not load it.
   const { MasterWithServices } = await import('./master-with-services.ts');
   return new MasterWithServices(options);
 }

@@ -27,7 +27,8 @@ async function sealBackup(file: string): Promise<void> {
 
 /**
  * Reads a backup to its end and verifies its seal.
- * @param write - receives the database in pieces; they are valid only once the promise has resolved
+ * @param write - called with each piece of the database. The seal is verified at the end, so
+ * discard the pieces if the promise rejects
  * @returns the size of the database, in bytes
  * @throws StoreError ERR_STORE_CORRUPT if the file is not a backup, is truncated or was altered;
  * ERR_STORE_BACKUP if it cannot be read
@@ -62,7 +63,7 @@ async function readSealed(
   const seal = Buffer.alloc(sealBytes);
   await handle.read(seal, 0, sealBytes, bytes);
   if (!seal.subarray(0, mark.length).equals(mark))
-    throw damagedBackupError(file, 'the seal at its end is missing');
+    throw damagedBackupError(file, 'the seal at the end of the file is missing');
   const hash = createHash('sha256');
   const end = bytes - 1;
   if (bytes > 0) {
@@ -72,7 +73,7 @@ async function readSealed(
     }
   }
   if (!hash.digest().equals(seal.subarray(mark.length))) {
-    throw damagedBackupError(file, 'its content does not match its checksum');
+    throw damagedBackupError(file, 'the content does not match the checksum');
   }
   return bytes;
 }
@@ -87,7 +88,8 @@ export interface BackupReceipt {
   readonly file: string;
   readonly bytes: number;
   /**
-   * Position in the log up to which the backup is complete at least. Set for a member of a cluster.
+   * Position in the cluster's log. The backup contains at least all changes up to it. Set only for
+   * a member of a cluster.
    */
   readonly position?: number;
 }
@@ -97,7 +99,8 @@ const partialName = /^\.saltbridge-backup-(\d+)-/;
 /**
  * Creates a backup (mode 0600). The file appears under its name only when it is complete.
  * @param copyTo - writes the database as `data.mdb` into the given directory
- * @param target - a file that does not exist, or a directory in which the file is named by the time
+ * @param target - path of a new file, or an existing directory, in which the file is named after
+ * the current time
  * @throws StoreError ERR_STORE_BACKUP, ERR_STORE_FULL
  */
 export async function writeBackup(

@@ -23,7 +23,10 @@ export class ChangeFeed {
   readonly #listeners = new Set<ChangeListener>();
   readonly #queues = new Set<BoundedQueue<Change>>();
 
-  /** Queues the changes below a prefix until the reader stops, falls behind, or aborts. */
+  /**
+   * Iterates over the changes below a prefix until the signal is aborted or the reader falls too
+   * far behind.
+   */
   watch(prefix: Buffer, signal: AbortSignal): AsyncIterable<Change> {
     const queue = new BoundedQueue<Change>(storeLimits.queuedChanges, overrun, () => {
       this.#queues.delete(queue);

@@ -5,7 +5,7 @@ import type { Row, Table, Tables } from './tables.ts';
 
 /** Result of reading a store completely. */
 export interface StoreInspection {
-  /** Layout version of the rows. See the error catalogue for an unknown one. */
+  /** Layout version of the rows. */
   readonly layout: number;
   /** Revision of the last write. */
   readonly revision: number;

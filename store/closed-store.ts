@@ -13,9 +13,9 @@ import { TableStore } from './table-store.ts';
 /**
  * Reads an embedded store. It neither creates a store nor changes file modes. Expired entries may
  * still be present.
- * @param read - may use the store until its promise settles
- * @returns the result of `read`, or `undefined` without a store, or for one of an older layout,
- * which the next start of a master upgrades
+ * @param read - function that reads the store. The store is closed when its promise settles
+ * @returns the result of `read`. `undefined` if there is no store, or if its layout is older; the
+ * next start of a master upgrades it
  * @throws StoreError ERR_STORE_LOCKED, ERR_STORE_CORRUPT, ERR_STORE_VERSION, ERR_STORE_UNAVAILABLE
  */
 export async function readStore<T>(
@@ -29,7 +29,7 @@ export async function readStore<T>(
   }
   await checkSignature(data);
   const tables = openLmdbTables(directory, true);
-  // At time 0 no entry has expired, so none is removed.
+  // At time 0 no entry has expired, so the store does not remove any entry.
   const store = new TableStore(tables, () => 0);
   try {
     return readLayout(tables, directory) < layoutVersion ? undefined : await read(store);
@@ -39,8 +39,9 @@ export async function readStore<T>(
 }
 
 /**
- * Copies a store into a new directory, as it was at one moment. Another process may have it open.
- * @throws StoreError ERR_STORE_UNAVAILABLE without a store; ERR_STORE_CORRUPT,
+ * Copies a consistent snapshot of a store into a new directory, even while another process has the
+ * store open.
+ * @throws StoreError ERR_STORE_UNAVAILABLE if there is no store; ERR_STORE_CORRUPT,
  * ERR_STORE_VERSION, ERR_STORE_FULL
  */
 export async function copyStore(directory: string, target: string): Promise<void> {

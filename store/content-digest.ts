@@ -12,7 +12,8 @@ import type { Row, Tables } from './tables.ts';
 /** Digest of a store's content. */
 export interface ContentDigest {
   /**
-   * SHA-256 of the keys, values and expiry times of entries, and of streams, in order. Hexadecimal.
+   * SHA-256 of the entries (key, value and expiry time) and of the streams, in a fixed order.
+   * Hexadecimal.
    */
   readonly sha256: string;
   readonly entries: number;
@@ -20,9 +21,12 @@ export interface ContentDigest {
   readonly records: number;
 }
 
-/** Selection of the content. */
+/** Content that the digest covers. */
 export interface DigestOptions {
-  /** Prefix that is removed from the keys of its entries. Default: none. */
+  /**
+   * Prefix of the member's own entries. The digest uses their keys without this prefix. Default:
+   * none.
+   */
   readonly own?: Key;
   /** Prefixes whose entries are excluded. */
   readonly without: readonly Key[];
@@ -34,13 +38,13 @@ export interface DigestOptions {
  * Number of bytes at the start of an entry's row that hold its revision. The expiry time follows.
  */
 const revisionBytes = 8;
-/** Number of rows after which other tasks get a turn. */
+/** Number of rows after which the event loop runs other tasks. */
 const rowsPerTurn = 1000;
 const streamRows: readonly Key[] = [['consumer'], ['stream']];
 
 /**
- * Reads a store completely, even while another process has it open. Concurrent writes may or may
- * not be included.
+ * Computes the digest of a store, even while another process has it open. Concurrent writes may or
+ * may not be included.
  * @throws StoreError ERR_STORE_UNAVAILABLE
  */
 export async function digestStore(
@@ -76,7 +80,7 @@ async function addRows(hash: Hash, rows: Iterable<Row>): Promise<number> {
   return count;
 }
 
-/** Returns entries without their revisions, in the order of the keys used for the digest. */
+/** Returns entries without their revisions, sorted by the keys that the digest uses. */
 function* entriesOf(tables: Tables, { own, without, at }: DigestOptions): Generator<Row> {
   const ownPrefix = own === undefined ? undefined : encodeKey(own);
   const leftOut = without.map(encodeKey);

@@ -12,7 +12,8 @@ import { giveRecordTo, recordOwnProcess, removeOwnRecord } from './process-ident
 /** Process that holds a directory. */
 export interface LockHolder {
   /**
-   * Process id in the process's own PID namespace, which may differ from ours in another container.
+   * Process id in the holder's own PID namespace. In another container it may denote a different
+   * process.
    */
   readonly pid: number;
   /** Host name of its machine or container. */
@@ -25,10 +26,7 @@ export interface LockHolder {
 export interface DirectoryLock {
   /** Identity of this process. */
   readonly holder: LockHolder;
-  /**
-   * Number of times that the directory has been locked. It is higher than that of every earlier
-   * holder.
-   */
+  /** Number of times that the directory has been locked, including this lock. */
   readonly generation: number;
   /**
    * Changes the owner of the lock files, so that an account can lock the directory after root has
@@ -49,21 +47,22 @@ export interface HolderState {
   /** Generation of the lock. 0 if the directory was never locked. */
   readonly generation: number;
   /**
-   * `none`: no process holds the directory. `answering`: the holder's main loop answered. `silent`:
-   * it did not answer within 200 ms, because it is stopped or busy.
+   * `none`: no process holds the directory. `answering`: the holder answered. `silent`: it did not
+   * answer within 200 ms, because it is stopped or busy.
    */
   readonly state: 'none' | 'answering' | 'silent';
 }
 
 /**
- * Number of attempts. A program that is being started while a lock is released briefly inherits a
- * copy of the lock's socket, so a held lock is checked again.
+ * Number of attempts. While a lock is being released, a program that this process is just starting
+ * briefly inherits a copy of the lock's socket. So a lock that appears to be taken is checked
+ * again.
  */
 const maxTries = 5;
 const retryMs = 50;
 /**
- * Timeout for a holder's reply. A holder that is stopped or busy is reported without its process
- * id.
+ * Timeout for the holder's reply. If a holder is stopped or busy, the error does not contain its
+ * process id.
  */
 const replyTimeoutMs = 200;
 const maxReplyBytes = 1024;
@@ -81,9 +80,9 @@ const candidatePrefix = 'candidate-';
  * those in other containers that have mounted the directory.
  *
  * The holder listens on the Unix socket `holder-<n>` in the directory, with the highest n. The
- * kernel closes the socket when its process ends, for whatever reason. If the highest socket
- * refuses connections, a process links its own socket, which is already listening, to n + 1. Names
- * are created exclusively and the highest one is never removed, so only one process succeeds. A
+ * kernel closes the socket whenever its process ends. If the socket with the highest n refuses
+ * connections, the next process links its own listening socket to the name with n + 1. Creating a
+ * name fails if it exists, and the highest name is never removed. So only one process succeeds. A
  * process that then finds a higher name was too late and gives up.
  * @param directory - real path of the directory
  * @throws StoreError ERR_STORE_LOCKED, ERR_STORE_UNAVAILABLE
@@ -96,7 +95,7 @@ export async function lockDirectory(directory: string): Promise<DirectoryLock> {
       found.holder === undefined ? await tryLock(directory, found.generation) : undefined;
     if (lock !== undefined) return lock;
     seen ??= found.generation;
-    // Another process was faster and holds the directory now.
+    // Another process was faster and has locked the directory.
     const isTaken = found.generation > seen;
     if (isTaken || tries === maxTries) throw lockedError(directory, found.holder ?? {});
     await pause(retryMs);
@@ -128,8 +127,8 @@ export async function isDirectoryLocked(directory: string): Promise<boolean> {
 }
 
 /**
- * Locks a directory that no process holds.
- * @param last - generation whose process has ended
+ * Locks a directory whose previous holder has ended.
+ * @param last - generation of the previous lock
  * @returns `undefined` if another process was faster
  * @throws StoreError ERR_STORE_FULL, ERR_STORE_UNAVAILABLE
  */
@@ -152,7 +151,7 @@ async function tryLock(directory: string, last: number): Promise<DirectoryLock |
             await chown(own, uid, gid);
             await giveRecordTo(directory, uid, gid);
           },
-          // The lock is released last, because after that the files belong to the next holder.
+          // The lock is released last, because the next holder may use the files from then on.
           release: async () => {
             await removeOwnRecord(directory);
             await close(server);
@@ -186,7 +185,7 @@ async function linkTo(candidate: string, name: string): Promise<boolean> {
 }
 
 /**
- * Removes the sockets of processes that have ended, or that will find another holder when they
+ * Removes the other lock sockets. Their processes have ended, or will find this lock when they
  * check.
  */
 async function removeOthers(directory: string, own: string): Promise<void> {
@@ -229,7 +228,7 @@ async function close(server: Server): Promise<void> {
 }
 
 /**
- * Returns the highest generation and the identity of its process. The holder is `undefined` if the
+ * Returns the highest generation and the identity of its holder. `holder` is `undefined` if that
  * process has ended.
  */
 async function readCurrentLock(
@@ -261,8 +260,8 @@ async function askHolder(
     return await readReply(connection, waitMs);
   } catch (cause) {
     if (codeOf(cause) === 'ECONNREFUSED' || codeOf(cause) === 'ENOENT') return undefined;
-    // The holder has not accepted connections for some time, or has just ended. The next attempt
-    // shows which.
+    // The holder's accept queue is full, or the holder has just ended. The next attempt
+    // distinguishes the two.
     if (codeOf(cause) === 'EAGAIN' || codeOf(cause) === 'ECONNRESET') return {};
     throw lockFailure(path.dirname(address), cause);
   } finally {
@@ -271,8 +270,8 @@ async function askHolder(
 }
 
 /**
- * Reads the identity of a holder. A process that does not answer, or answers something else, is a
- * holder as well.
+ * Reads the identity of a holder. If the process does not answer or sends something else, the
+ * identity is empty, but the lock is still taken.
  */
 async function readReply(connection: Socket, waitMs: number): Promise<Partial<LockHolder>> {
   connection.setTimeout(waitMs, () => connection.destroy());
@@ -291,8 +290,8 @@ async function readReply(connection: Socket, waitMs: number): Promise<Partial<Lo
 }
 
 /**
- * Calls `use` with an address of the file that is short enough for a Unix socket, however long the
- * path of its directory is.
+ * Calls `use` with an address for the file that fits the length limit of Unix sockets, even if the
+ * path of its directory is long.
  */
 async function withAddress<T>(file: string, use: (address: string) => Promise<T>): Promise<T> {
   if (Buffer.byteLength(file) <= maxAddressBytes) return await use(file);
@@ -349,8 +348,8 @@ export async function preparePrivateDirectory(directory: string): Promise<string
 
 /**
  * Creates the file if it is missing, readable by its owner only (0600) from the start.
- * @param bytes - minimum size, to which a shorter file is filled with zeros. A memory-mapped file
- * crashes the process if the disk has no space for one of its pages
+ * @param bytes - minimum size in bytes. A shorter file is filled with zeros, because a
+ * memory-mapped file crashes the process if the disk has no space for one of its pages
  * @throws StoreError ERR_STORE_FULL
  */
 export async function preparePrivateFile(file: string, bytes = 0): Promise<void> {
@@ -370,7 +369,7 @@ export async function preparePrivateFile(file: string, bytes = 0): Promise<void>
 }
 
 /**
- * Writes a number of bytes and removes them, to test for free space.
+ * Tests for free space by writing `bytes` bytes to a file and removing it.
  * @throws StoreError ERR_STORE_FULL
  */
 export async function probeFreeSpace(directory: string, bytes: number): Promise<void> {

@@ -1,12 +1,13 @@
 import { diskFullMessage, StoreError } from './errors.ts';
 
-/** Delay before a full disk is tested again, in milliseconds. */
+/** Interval between tests for free space while the disk is full, in milliseconds. */
 const probeIntervalMs = 2000;
 
 /**
- * Rejects writes while the disk is full. The first write that fails blocks all others, and a
- * periodic probe unblocks them. So a burst of writes causes only one engine failure, each of which
- * prints a line to standard error, and free space is detected without any traffic.
+ * Rejects writes while the disk is full. After the first write that fails, all later writes are
+ * rejected until a periodic probe succeeds. So a burst of writes causes only one failure of the
+ * engine, which prints a line to standard error for each. The probe detects free space even without
+ * any traffic.
  */
 export class DiskSpaceGuard {
   readonly #probe: () => Promise<unknown>;
@@ -15,7 +16,8 @@ export class DiskSpaceGuard {
 
   /**
    * @param probe writes as much as an ordinary write needs, and removes it
-   * @param onChange called when the disk is found full, and when a write has succeeded again
+   * @param onChange called with `true` when a write fails because the disk is full, and with
+   * `false` when a probe has succeeded
    */
   constructor(probe: () => Promise<unknown>, onChange: (isFull: boolean) => void) {
     this.#probe = probe;
@@ -29,7 +31,8 @@ export class DiskSpaceGuard {
 
   /**
    * Runs a write.
-   * @throws StoreError ERR_STORE_FULL, without trying, while the disk is known to be full
+   * @throws StoreError ERR_STORE_FULL. While the disk is known to be full, it rejects without
+   * running the write
    */
   async guard<T>(write: () => Promise<T>): Promise<T> {
     if (this.isFull) throw new StoreError('ERR_STORE_FULL', diskFullMessage);
@@ -58,7 +61,8 @@ export class DiskSpaceGuard {
       this.#probe().then(
         () => this.#openWay(),
         () => {
-          // The guard was stopped, or the disk is still full. Later writes report the error.
+          // The guard was stopped, or the disk is still full. Errors are ignored here, because
+          // later writes report them.
           if (this.isFull) this.#wait();
         },
       );

@@ -34,9 +34,9 @@ export interface EmbeddedStoreOptions {
   readonly directory: string;
   /** Clock for expiry, in milliseconds since 1970. Default: `Date.now`. */
   readonly now?: () => number;
-  /** Called when the disk is found full, and when it has free space again. */
+  /** Called with `true` when the disk is full, and with `false` when it has free space again. */
   readonly onFull?: ((isFull: boolean) => void) | undefined;
-  /** Called when a store of an older layout was upgraded. */
+  /** Called after a store of an older layout was upgraded. */
   readonly onUpgrade?: (upgrade: StoreUpgrade) => void;
   /** Called once, when a write detects that another process has taken over the store. */
   readonly onFenced?: (error: StoreError) => void;
@@ -49,18 +49,18 @@ export interface EmbeddedStore extends Store {
   /** Identity of this process, as recorded in the store. */
   readonly holder: StoreHolder;
   /**
-   * Creates a backup of the store at one moment, while it is in use. The file (0600) appears only
-   * when it is complete. Secrets in it stay encrypted.
-   * @param target - a file that does not exist, or a directory in which the file is named by the
-   * time
+   * Creates a backup that is a consistent snapshot of the store, while the store is in use. The
+   * file (0600) appears only when it is complete. Secrets in it stay encrypted.
+   * @param target - path of a new file, or an existing directory, in which the file is named after
+   * the current time
    * @throws StoreError ERR_STORE_BACKUP, ERR_STORE_FULL
    */
   backup(target: string): Promise<BackupReceipt>;
 }
 
 /**
- * Opens an LMDB store in a directory of the local disk. Only one process can have it open. A store
- * of an older layout is upgraded, and the old one is stored beside it as a backup.
+ * Opens an LMDB store in a directory of the local disk. Only one process can have it open. If the
+ * store has an older layout, it is backed up beside the directory and then upgraded.
  * @throws StoreError ERR_STORE_LOCKED, ERR_STORE_PERMISSIONS, ERR_STORE_CORRUPT, ERR_STORE_VERSION,
  * ERR_STORE_FULL, ERR_STORE_UNAVAILABLE; ERR_CLUSTER_LOG for the store of a cluster member
  */
@@ -75,7 +75,7 @@ export async function openEmbeddedStore(options: EmbeddedStoreOptions): Promise<
 }
 
 /**
- * Converts the store of a former cluster member to a standalone store. No process may have it open.
+ * Converts the store of a former cluster member to a standalone store. The store must be closed.
  */
 export async function detachFromLog(directory: string): Promise<void> {
   const { tables } = await openHeldTables({ directory });
@@ -127,11 +127,11 @@ export async function openHeldTables(options: EmbeddedStoreOptions): Promise<Hel
   }
 }
 
-/** Tables of a directory that this process holds. */
+/** Tables of a directory that this process has locked. */
 export class HeldTables {
   /**
-   * The tables. Their transactions fail while the disk is full, and once another process holds the
-   * directory.
+   * The tables. Their transactions fail while the disk is full, and after another process has taken
+   * over the directory.
    */
   readonly tables: Tables;
   readonly now: () => number;
@@ -174,7 +174,8 @@ export class HeldTables {
   }
 
   /**
-   * Writes the identity of this process. If the disk is full, the next successful write does so.
+   * Writes the identity of this process to the store. If the disk is full, the next successful
+   * write also writes the identity.
    */
   async recordHolder(): Promise<void> {
     try {
@@ -196,7 +197,7 @@ export class HeldTables {
 const probeKey = encodeKey(['probe']);
 const probeBytes = 256 * 1024;
 
-/** Tests for free space. The file retains the space, so that small writes succeed afterwards. */
+/** Tests for free space. The database file does not shrink afterwards, so small writes succeed. */
 async function probeSpace(tables: Tables): Promise<void> {
   await tables.transaction(() => tables.meta.put(probeKey, Buffer.alloc(probeBytes)));
   await tables.transaction(() => tables.meta.remove(probeKey));

@@ -1,6 +1,6 @@
 import { describeSystemError, type ErrorEntry, SaltbridgeError } from '#runtime';
 
-/** Error of the store. Identify it by {@link StoreError.code}, never by its text. */
+/** Error of the store. Identify it by {@link StoreError.code}, because the message may change. */
 export class StoreError extends SaltbridgeError<StoreErrorCode> {}
 
 /** Meaning and remedy of every {@link StoreErrorCode}. */
@@ -123,7 +123,8 @@ export const storeErrors = {
 export type StoreErrorCode = keyof typeof storeErrors;
 
 /**
- * Returns the error for a failure of the engine or the disk, with the operating system's reason.
+ * Returns an ERR_STORE_UNAVAILABLE for a failure of the engine or the disk. Its message contains
+ * the operating system's reason.
  */
 export function storeUnavailable(what: string, cause: unknown): StoreError {
   const reason =
@@ -131,5 +132,5 @@ export function storeUnavailable(what: string, cause: unknown): StoreError {
   return new StoreError('ERR_STORE_UNAVAILABLE', `${what}: ${reason}`, { cause });
 }
 
-/** Message of a write that failed because the disk is full. */
+/** Error message when a write fails because the disk is full. */
 export const diskFullMessage = 'the disk of the store is full: nothing was written';

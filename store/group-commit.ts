@@ -13,7 +13,10 @@ class PendingWrite<T> {
     this.#reject = reject;
   }
 
-  /** Performs the write. If it throws a StoreError, only this write fails, not the transaction. */
+  /**
+   * Performs the write. If the work throws a StoreError, only this write fails, and the transaction
+   * continues.
+   */
   run(): void {
     try {
       this.#outcome = { result: this.#work() };
@@ -23,7 +26,7 @@ class PendingWrite<T> {
     }
   }
 
-  /** Settles the promise of the write, which is durable now. */
+  /** Settles the promise of the write. Called when the transaction is durable. */
   done(): void {
     if (this.#outcome === undefined) return;
     if ('error' in this.#outcome) this.#reject(this.#outcome.error);
@@ -36,8 +39,8 @@ class PendingWrite<T> {
 }
 
 /**
- * Groups waiting writes into one transaction. All writes requested before the engine starts the
- * transaction share its commit and its synchronisation with the disk.
+ * Groups waiting writes into one transaction. All writes that are requested before the engine
+ * starts the transaction share one commit and one synchronisation with the disk.
  */
 export class GroupCommit {
   readonly #transaction: (work: () => void) => Promise<unknown>;
@@ -45,8 +48,8 @@ export class GroupCommit {
   #waiting: Pick<PendingWrite<unknown>, 'run' | 'done' | 'failed'>[] = [];
 
   /**
-   * @param transaction runs the work in one transaction and rolls it back if it throws
-   * @param toError returns the error for the writes of a failed transaction
+   * @param transaction runs the work in one transaction, which it rolls back if the work throws
+   * @param toError converts the error of a failed transaction to the error of its writes
    */
   constructor(
     transaction: (work: () => void) => Promise<unknown>,
@@ -58,8 +61,9 @@ export class GroupCommit {
 
   /**
    * Runs a write in the next transaction.
-   * @param work must not have written anything if it throws a StoreError
-   * @throws StoreError that of the work, or that of a failed transaction
+   * @param work function that performs the write. If it throws a StoreError, it must not have
+   * written anything before
+   * @throws StoreError the error of the work, or of the failed transaction
    */
   run<T>(work: () => T): Promise<T> {
     return new Promise((resolve, reject) => {

@@ -1,6 +1,6 @@
 /**
- * Work that one process of a cluster performs and that another process continues after the first
- * has stopped.
+ * Rows of unfinished work in a cluster. One process performs the work. After it has stopped,
+ * another process continues the work.
  */
 
 import { randomUUID } from 'node:crypto';
@@ -11,13 +11,13 @@ import { Bytes, defineRow, fromJson, type RowOf } from './row-codec.ts';
 import type { Change, Entry, Key, Operation } from './store.ts';
 
 const lookMs = 5000;
-const nobody = '';
-/** Revision that no row has. */
+const noProcess = '';
+/** Revision that never matches the revision of a row. */
 const noRevision = Number.MAX_SAFE_INTEGER;
 
 type RowOperation = Exclude<Operation, { readonly op: 'append' }>;
 
-/** Rows that all members read and write. */
+/** Store that all members of the cluster read and write. */
 interface RowState {
   get(key: Key): Promise<Entry | undefined>;
   write(operations: readonly RowOperation[]): Promise<number>;
@@ -29,20 +29,24 @@ interface RowCluster {
   /** Name of this member. */
   readonly member: string;
   isGone(member: string): boolean;
-  /** Whether this member currently performs the tasks that one member performs for all. */
+  /**
+   * Whether this member currently performs the tasks that exactly one member performs for the whole
+   * cluster.
+   */
   readonly isHeld: boolean;
   onHeld(listener: () => void): void;
 }
 
 /**
- * Rows of unfinished work: the process that performs it, and data of the module that it belongs to.
+ * Row of unfinished work: the process that performs the work, and the data of the module that
+ * started it.
  */
 const heldRow = defineRow({
   name: 'held work',
   schema: Type.Object({
     /** Name of the member that performs the work. */
     member: Type.String(),
-    /** Id of the process that performs the work. Empty if any process may take it. */
+    /** Id of the process that performs the work. Empty if any process may take over the work. */
     process: Type.String(),
     /** Request to cancel the work. `undo` states whether to revert its effects. */
     cancel: Type.Optional(Type.Object({ undo: Type.Boolean() })),
@@ -56,7 +60,7 @@ const heldRow = defineRow({
 
 type RowHead = Omit<RowOf<typeof heldRow>, 'body'>;
 
-/** A row in its latest received version. */
+/** A row without its body, in the latest version that this process has received. */
 export interface HeldRow extends RowHead {
   readonly revision: number;
 }
@@ -67,8 +71,8 @@ export interface HeldRowsOptions {
   /** Prefix of the keys of the rows. */
   readonly prefix: Key;
   /**
-   * Continues work of another process and takes over its row. If it rejects with anything other
-   * than a StoreError, the row is deleted.
+   * Continues the work that another process has left, and calls {@link HeldRows.take} to take over
+   * its row. If it rejects with an error other than a StoreError, the row is deleted.
    */
   readonly resume: (id: string, body: Uint8Array, cancel: RowHead['cancel']) => Promise<void>;
   /** Called when a row has changed, with `undefined` if it was deleted. */
@@ -84,11 +88,11 @@ export interface Hold {
 }
 
 /**
- * Rows of unfinished work. Each row names the process that performs the work. A process that a row
- * has ceased to name cannot write to the row.
+ * Rows of unfinished work. Each row names the process that performs the work. Only that process can
+ * write to the row. A process that was replaced can no longer write to it.
  */
 export class HeldRows {
-  /** Id of this process in its rows. */
+  /** Id by which the rows name this process. */
   readonly process: string = randomUUID();
   readonly #options: HeldRowsOptions;
   readonly #rows = new Map<string, HeldRow>();
@@ -111,7 +115,8 @@ export class HeldRows {
   }
 
   /**
-   * Continues the work of earlier processes of this member, and work that other members have left.
+   * Starts to continue the work of earlier processes of this member, and the work of members that
+   * have stopped.
    */
   start(): void {
     this.#timer = setInterval(() => this.#look(), lookMs).unref();
@@ -129,7 +134,10 @@ export class HeldRows {
     return row !== undefined && row.process !== this.process && !this.#isFree(row);
   }
 
-  /** Registers work that this process starts. */
+  /**
+   * Registers work that this process starts. The returned signal aborts when another process takes
+   * over the work.
+   */
   hold(id: string): Hold {
     const lost = new AbortController();
     this.#held.set(id, lost);
@@ -146,8 +154,7 @@ export class HeldRows {
   }
 
   /**
-   * Requests the process that performs the work to cancel it. Does nothing if the work has
-   * finished.
+   * Asks the process that performs the work to cancel it. Does nothing if the work has finished.
    */
   async cancel(id: string, undo: boolean): Promise<void> {
     const { state } = this.#options;
@@ -165,8 +172,8 @@ export class HeldRows {
   }
 
   /**
-   * Deletes the row of work that cannot continue, of this process or of one that has stopped. If
-   * the row cannot be written now, the deletion is retried.
+   * Deletes the row of work that cannot be continued. The work belonged to this process or to a
+   * process that has stopped. If the deletion fails, it is retried.
    */
   async forget(id: string): Promise<void> {
     this.#forgotten.add(id);
@@ -184,8 +191,8 @@ export class HeldRows {
   }
 
   /**
-   * Returns the operations that assign the work to this process. The write fails if another process
-   * performs it.
+   * Returns the operation that assigns the work to this process. The write fails if the row has
+   * changed since this process last received it.
    */
   take(id: string, body: Uint8Array): RowOperation[] {
     const { member } = this.#options.cluster;
@@ -200,14 +207,17 @@ export class HeldRows {
   }
 
   /**
-   * Returns the operations that delete the row. The write fails if another process performs the
+   * Returns the operation that deletes the row. The write fails if another process performs the
    * work.
    */
   end(id: string): RowOperation[] {
     return [{ op: 'delete', key: this.#key(id), ifRevision: this.#ownRevision(id) }];
   }
 
-  /** Returns the operations that delete the row if no other running process performs the work. */
+  /**
+   * Returns the operation that deletes the row of this process, or of a process that has stopped.
+   * The write fails if another running process performs the work.
+   */
   endLeft(id: string): RowOperation[] {
     const row = this.#rows.get(id);
     if (row === undefined) return [];
@@ -216,8 +226,9 @@ export class HeldRows {
   }
 
   /**
-   * Repeats a write that uses {@link condition} or {@link end} as long as this process performs the
-   * work, because the row also changes when it is cancelled.
+   * Performs a write whose condition is {@link condition} or {@link end}. If the row has changed
+   * but still names this process, it repeats the write. A cancel request changes the row in this
+   * way.
    * @throws StoreError ERR_REVISION once another process performs the work
    */
   async whileOwn(id: string, write: () => Promise<void>): Promise<void> {
@@ -230,7 +241,7 @@ export class HeldRows {
     }
   }
 
-  /** Releases the work of this process to the other members. */
+  /** Releases the work of this process, so that other members can continue it. */
   async close(): Promise<void> {
     this.#isClosed = true;
     clearInterval(this.#timer);
@@ -240,14 +251,14 @@ export class HeldRows {
       if (row.process !== this.process) continue;
       const entry = await state.get(this.#key(id));
       if (entry?.revision !== row.revision) continue;
-      const value = heldRow.encode({ ...heldRow.decode(entry), process: nobody });
+      const value = heldRow.encode({ ...heldRow.decode(entry), process: noProcess });
       const ifRevision = row.revision;
       await state
         .write([{ op: 'put', key: this.#key(id), value, ifRevision }])
         .catch((error: unknown) => {
           log.warn(
             { run: id, err: error },
-            'cannot release a run to the other members immediately; they take it over later',
+            'cannot release a run to the other members immediately; they take it over when they detect that this process has stopped',
           );
         });
     }
@@ -274,7 +285,7 @@ export class HeldRows {
         this.#held.get(id)?.abort();
         this.#held.delete(id);
       }
-      if (row.process === nobody) this.#look();
+      if (row.process === noProcess) this.#look();
       this.#options.onChange?.(id, row);
       return;
     }
@@ -282,11 +293,14 @@ export class HeldRows {
     this.#options.onChange?.(id, undefined);
   }
 
-  /** Whether the process that performed the work has stopped. */
+  /**
+   * Whether the process that the row names has stopped, so that another process may continue the
+   * work.
+   */
   #isFree({ member, process }: HeldRow): boolean {
-    if (process === nobody) return true;
+    if (process === noProcess) return true;
     const { cluster } = this.#options;
-    // An earlier process of this member.
+    // The row names an earlier process of this member.
     if (member === cluster.member) return process !== this.process;
     return cluster.isGone(member);
   }
@@ -297,7 +311,7 @@ export class HeldRows {
       const { cluster } = this.#options;
       for (const id of [...this.#forgotten]) await this.forget(id);
       for (const [id, row] of [...this.#rows]) {
-        const isOwn = row.member === cluster.member && row.process !== nobody;
+        const isOwn = row.member === cluster.member && row.process !== noProcess;
         if (this.#isClosed || !this.#isFree(row) || !(isOwn || cluster.isHeld)) continue;
         await this.#resume(id);
       }
@@ -317,13 +331,13 @@ export class HeldRows {
         await this.forget(id);
       });
     } catch (error) {
-      // Another member was faster, or writes are not possible now. The next check retries.
+      // Another member was faster, or the store cannot be written now. The next check retries.
       log.debug({ run: id, err: error }, 'a run was not taken over');
     }
   }
 }
 
-/** Whether the error means that another member was faster. */
+/** Whether the error means that another member has changed the row first. */
 function isSecond(error: unknown): boolean {
   return error instanceof StoreError && error.code === 'ERR_REVISION';
 }

@@ -3,24 +3,30 @@ import { StoreError } from './errors.ts';
 import { encodeKey } from './key-bytes.ts';
 import type { Table, Tables } from './tables.ts';
 
-/** Process that holds a store, with an epoch. Data of an earlier epoch is outdated. */
+/** Process that has a store open, with its epoch. */
 export interface StoreHolder extends LockHolder {
-  /** Epoch, higher than that of every earlier holder, and higher after a restore. */
+  /**
+   * Epoch of this process. It is higher than the epochs of all earlier holders, also after a
+   * restore. Data of an earlier epoch is outdated.
+   */
   readonly epoch: number;
 }
 
 const holderKey = encodeKey(['holder']);
 
 /**
- * The record of this process in the store. Each write checks it in its own transaction. So a
- * process that was replaced can no longer write, for whatever reason it was replaced and however
- * late it notices.
+ * Record in the store that identifies this process. Each write checks the record in its own
+ * transaction. So a process that was replaced can no longer write, even if it has not noticed the
+ * replacement.
  */
 export class HolderRecord {
   readonly holder: StoreHolder;
   readonly #meta: Table;
   readonly #own: Buffer;
-  /** Record when the store was opened. If the disk was full then, the store still contains it. */
+  /**
+   * Record of the previous holder. The store still contains it if the disk was full when this
+   * process opened the store.
+   */
   readonly #previous: Buffer | undefined;
   #onFenced: ((error: StoreError) => void) | undefined;
 
@@ -37,7 +43,8 @@ export class HolderRecord {
   }
 
   /**
-   * Checks the record inside a transaction, before it writes anything.
+   * Checks inside a transaction that the record is that of this process. Call it before the first
+   * write of the transaction.
    * @throws StoreError ERR_STORE_FENCED
    */
   assert(): void {
@@ -52,9 +59,9 @@ export class HolderRecord {
 
   /** Calls `onFenced` after the transaction was aborted, because the callback may use the store. */
   #fenced(error: StoreError): StoreError {
-    const tell = this.#onFenced;
+    const onFenced = this.#onFenced;
     this.#onFenced = undefined;
-    if (tell !== undefined) setImmediate(tell, error);
+    if (onFenced !== undefined) setImmediate(onFenced, error);
     return error;
   }
 }

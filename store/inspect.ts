@@ -9,13 +9,13 @@ import { checkSignature } from './lmdb-tables.ts';
 
 const program = fileURLToPath(new URL('./inspect-program.ts', import.meta.url));
 
-/** Message of the inspection program. */
+/** Message that the inspection program sends to its parent process. */
 export type InspectionMessage = { readonly found: StoreInspection } | { readonly failed: string };
 
 /**
- * Reads a store completely without changing it, even while another process has it open. It runs in
- * a separate process, because LMDB trusts its file and a damaged one can crash the process.
- * @throws StoreError ERR_STORE_CORRUPT; ERR_STORE_UNAVAILABLE without a store
+ * Reads a store completely without changing it, even while another process has it open. The
+ * inspection runs in a separate process, because a damaged database file can crash LMDB.
+ * @throws StoreError ERR_STORE_CORRUPT; ERR_STORE_UNAVAILABLE if there is no store
  */
 export async function inspectStore(directory: string): Promise<StoreInspection> {
   const data = path.join(directory, 'data.mdb');

@@ -11,7 +11,9 @@ const maxSegmentBytes = 512;
 const maxKeyBytes = 1024;
 const endOfSegment = 0x00;
 const escapeByte = 0x01;
-/** Form of most segments, with one byte per character and nothing to escape. */
+/**
+ * Most common form of a segment: only characters that are encoded as one byte and need no escape.
+ */
 const plainSegment = /^[ -~]{1,512}$/;
 
 /**
@@ -24,8 +26,8 @@ export function encodeKey(key: Key): Buffer {
 }
 
 /**
- * Returns the bytes with which every key under `prefix` begins. They are empty for the empty
- * prefix.
+ * Returns the bytes with which every encoded key under `prefix` begins. The empty prefix has no
+ * bytes.
  * @throws StoreError ERR_KEY
  */
 export function encodePrefix(prefix: Key): Buffer {
@@ -63,10 +65,10 @@ export function decodeKey(bytes: Buffer): Key {
   return segments;
 }
 
-/** Returns the encoded segment as text, whose UTF-8 is the encoded key. */
+/** Returns the encoded segment as a string. Its UTF-8 bytes are the encoded key. */
 function encodeSegment(segment: string): string {
   if (plainSegment.test(segment)) return `${segment}\0`;
-  // Different texts with lone surrogates would have the same UTF-8.
+  // Lone surrogates are rejected, because UTF-8 encodes all of them as the same character.
   if (/\p{Surrogate}/u.test(segment)) {
     throw new StoreError('ERR_KEY', 'a key segment contains half a surrogate pair');
   }

@@ -12,13 +12,13 @@ const binary = { keyEncoding: 'binary', encoding: 'binary' } as const;
 /** LMDB's codes for ENOSPC, EFBIG and EDQUOT. */
 const fullCodes: ReadonlySet<unknown> = new Set([28, 27, 122]);
 /**
- * EIO. It means a failing disk, but LMDB also returns it if only a part of a write fitted on the
- * disk.
+ * EIO. It usually means a failing disk, but LMDB also returns it if the disk had space for only a
+ * part of a write.
  */
 const inputOutputError = 5;
 /**
- * Free space in bytes below which a partial write is the likely cause of EIO. It exceeds the
- * largest request.
+ * Free space in bytes below which EIO is treated as a full disk. It exceeds the largest write
+ * request.
  */
 const lowSpaceBytes = 128 * 1024 * 1024;
 
@@ -29,22 +29,23 @@ export interface LmdbTables extends Tables {
 }
 
 /**
- * Opens or creates an LMDB environment in a directory. Transactions requested while one is being
- * synchronised share the next commit.
- * @param isReadOnly - opens an existing environment only, even while another process writes to it
+ * Opens or creates an LMDB environment in a directory. While one commit is being synchronised to
+ * disk, new transactions wait and then share the next commit.
+ * @param isReadOnly - opens an existing environment for reading. Another process may write to it at
+ * the same time
  * @throws StoreError ERR_STORE_UNAVAILABLE, ERR_STORE_FULL
  */
 export function openLmdbTables(directory: string, isReadOnly = false): LmdbTables {
   try {
-    // Without overlapping synchronisation, a promise resolves when the data and then the page that
-    // points to it are on disk. Measured with 1, 64 and 1,000 concurrent writes, overlapping and
-    // waiting for `flushed` is not reliably faster.
+    // When overlapping synchronisation is off, a promise resolves only after the data and the page
+    // that points to the data are on disk. In measurements with 1, 64 and 1,000 concurrent writes,
+    // turning it on and waiting for `flushed` was not reliably faster.
     const environment = open<Buffer, Buffer>({
       path: directory,
       maxDbs: 4,
       overlappingSync: false,
-      // With it, lmdb creates an internal promise for each batch. A commit that fails would then be
-      // an unhandled rejection, which ends the process.
+      // Event turn batching would make lmdb create an internal promise for each batch. A failed
+      // commit would then cause an unhandled rejection, which ends the process.
       eventTurnBatching: false,
       readOnly: isReadOnly,
       ...binary,
@@ -58,7 +59,7 @@ export function openLmdbTables(directory: string, isReadOnly = false): LmdbTable
 function tablesOf(environment: RootDatabase<Buffer, Buffer>, directory: string): LmdbTables {
   const table = (name: string): Table => new LmdbTable(environment.openDB({ name, ...binary }));
   const commits = new GroupCommit(
-    // A child transaction rolls back a group that throws.
+    // If a group throws, its child transaction is rolled back.
     (work) => environment.childTransaction(work),
     async (cause) =>
       engineFailure('a write failed', await toStoreError(cause), await isLowOnSpace(directory)),
@@ -112,19 +113,19 @@ class LmdbTable implements Table {
 }
 
 /**
- * Returns the reason of a failed commit. lmdb attaches it to the error as a promise, which rejects
- * in the same turn and has no other handler.
+ * Returns the reason of a failed commit. lmdb attaches the reason to the error as a promise. The
+ * promise rejects in the same turn of the event loop, and lmdb does not handle its rejection.
  */
 async function toStoreError(error: unknown): Promise<unknown> {
   if (!(error instanceof Error) || !('commitError' in error)) return error;
-  const told = Promise.resolve(error.commitError).then(
+  const rejection = Promise.resolve(error.commitError).then(
     () => error,
     (cause: unknown) => cause,
   );
-  const untold = new Promise((resolve) => {
+  const timeout = new Promise((resolve) => {
     setImmediate(() => resolve(error));
   });
-  return Promise.race([told, untold]);
+  return Promise.race([rejection, timeout]);
 }
 
 async function isLowOnSpace(directory: string): Promise<boolean> {
@@ -143,7 +144,7 @@ function isFull(error: Error, hasLittleRoom: boolean): boolean {
   if ('code' in error) {
     return fullCodes.has(error.code) || (hasLittleRoom && error.code === inputOutputError);
   }
-  // The copy function reports its reason as text only.
+  // LMDB's copy function reports the reason only in its message.
   return /no space left|quota exceeded|file too large/i.test(error.message);
 }
 

@@ -47,11 +47,11 @@ class MemoryTable implements Table {
     const rows = reverse
       ? this.#rows.slice(end - count, end).reverse()
       : this.#rows.slice(first, first + count);
-    // Values are copied, so that changes by a caller do not reach the store.
+    // Values are copied, so that the caller cannot change the stored bytes.
     return rows.map(({ key, value }) => ({ key, value: Buffer.from(value) }));
   }
 
-  /** Returns the index of the first row whose key is not before `key`. */
+  /** Returns the index of the first row whose key is equal to or after `key`. */
   #indexOf(key: Buffer): number {
     let low = 0;
     let high = this.#rows.length;

@@ -1,7 +1,7 @@
 /**
- * Identity of the process that holds a directory, in a file beside the lock. The file can be read
- * while that process does not respond. Another process of the same account can end it with this
- * information.
+ * Identity of the process that holds a directory, in a file beside the lock. Other processes can
+ * read the file even if the holder does not respond. A process of the same account can then end the
+ * holder.
  */
 
 import { readFileSync, readlinkSync, statSync } from 'node:fs';
@@ -9,23 +9,26 @@ import { chown, rm } from 'node:fs/promises';
 import path from 'node:path';
 import { codeOf, isDiskFull, readTextIfPresent, writeFileAtomically } from '#runtime';
 
-/** Identity of a process, unique until the kernel restarts. */
+/** Identity of a process. It is unique until the kernel restarts. */
 export interface ProcessIdentity {
   /** Process id in its own PID namespace. */
   readonly pid: number;
   /** Start time in clock ticks since the boot. It distinguishes processes with the same id. */
   readonly startTicks: number;
-  /** PID namespace in the form of `/proc/<pid>/ns/pid`: `pid:[…]`. */
+  /** PID namespace as shown by the link `/proc/<pid>/ns/pid`, for example `pid:[4026531836]`. */
   readonly pidNamespace: string;
-  /** Boot id of the kernel, because the first PID namespace has the same name on all kernels. */
+  /**
+   * Boot id of the kernel. It is needed because the first PID namespace has the same name on every
+   * kernel.
+   */
   readonly bootId: string;
   readonly uid: number;
 }
 
-/** Result of {@link endHolder}. */
+/** `reason` is a sentence without a full stop, for example `it runs under another account`. */
 export type EndedHolder =
   | { readonly isEnded: true; readonly pid: number }
-  /** Reason in words. */
+  /** `reason` completes the sentence "the process cannot be ended: …". */
   | { readonly isEnded: false; readonly reason: string };
 
 interface HolderFile extends ProcessIdentity {
@@ -34,18 +37,20 @@ interface HolderFile extends ProcessIdentity {
 
 interface RunningProcess {
   /**
-   * Process state. `Z` and `X` mean that the process has ended, but its exit code was not yet read.
+   * Process state. `Z` and `X` mean that the process has ended but its parent has not collected its
+   * exit code.
    */
   readonly state: string;
   readonly startTicks: number;
 }
 
-/** Name of the file beside the lock. */
+/** Name of the file, which is stored beside the lock. */
 const fileName = 'holder.json';
 
 /**
- * Stores the identity of the process that holds the directory. It does nothing without `/proc` or
- * on a full disk, because a store must open anyway. Other processes then cannot end this one.
+ * Stores the identity of this process, which holds the directory. If there is no `/proc` or the
+ * disk is full, it does nothing, because the store must open anyway. Other processes then cannot
+ * end this process.
  */
 export async function recordOwnProcess(directory: string, generation: number): Promise<void> {
   const own = ownIdentity();
@@ -67,7 +72,10 @@ export async function giveRecordTo(directory: string, uid: number, gid: number):
   }
 }
 
-/** Removes the file, unless it names another process that has taken over the directory. */
+/**
+ * Removes the file, unless another process has taken over the directory and written its own
+ * identity.
+ */
 export async function removeOwnRecord(directory: string): Promise<void> {
   const file = path.join(directory, fileName);
   const found = parseFile(await readTextIfPresent(file));
@@ -78,10 +86,11 @@ export async function removeOwnRecord(directory: string): Promise<void> {
 }
 
 /**
- * Ends the process that holds the directory with SIGKILL, if its identity is certain. The process
- * must belong to this kernel, PID namespace and account, and have the start time in the file.
+ * Ends the process that holds the directory with SIGKILL, if its identity is certain. It must run
+ * on this kernel, in the same PID namespace and under the same account. Its start time must match
+ * the file.
  * @param directory - real path of the directory
- * @param generation - generation of the lock that it holds
+ * @param generation - generation of the lock that the process holds
  */
 export async function endHolder(directory: string, generation: number): Promise<EndedHolder> {
   const found = parseFile(await readTextIfPresent(path.join(directory, fileName)));
@@ -95,7 +104,9 @@ export async function endHolder(directory: string, generation: number): Promise<
   return endProcess(found);
 }
 
-/** Checks and ends the process without waiting in between. */
+/**
+ * Checks and ends the process synchronously, so that its process id cannot be reused in between.
+ */
 function endProcess({ pid, startTicks }: ProcessIdentity): EndedHolder {
   if (pid === process.pid) return { isEnded: false, reason: 'it is this process' };
   if (isGone({ pid, startTicks })) return { isEnded: true, pid };
@@ -110,7 +121,7 @@ function endProcess({ pid, startTicks }: ProcessIdentity): EndedHolder {
   return { isEnded: true, pid };
 }
 
-/** Whether a process has certainly ended. */
+/** Whether it is certain that a process has ended. */
 export function hasEnded({ pidNamespace, bootId, ...started }: ProcessIdentity): boolean {
   const own = ownIdentity();
   return own?.bootId === bootId && own.pidNamespace === pidNamespace && isGone(started);
@@ -121,7 +132,7 @@ function isGone({ pid, startTicks }: Pick<ProcessIdentity, 'pid' | 'startTicks'>
   return running?.startTicks !== startTicks || 'ZX'.includes(running.state);
 }
 
-/** Returns the identity of this process, or `undefined` without `/proc`. */
+/** Returns the identity of this process, or `undefined` if there is no `/proc`. */
 export function ownIdentity(): ProcessIdentity | undefined {
   const running = readProcess(process.pid);
   if (running === undefined) return undefined;
@@ -134,7 +145,10 @@ export function ownIdentity(): ProcessIdentity | undefined {
   };
 }
 
-/** Reads `/proc/<pid>/stat`. The program name in parentheses may contain any characters. */
+/**
+ * Reads `/proc/<pid>/stat`. The parser starts after the last `)`, because the program name in
+ * parentheses may contain any characters.
+ */
 function readProcess(pid: number): RunningProcess | undefined {
   let text: string;
   try {

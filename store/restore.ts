@@ -12,7 +12,7 @@ import type { Store } from './store.ts';
 import { TableStore } from './table-store.ts';
 
 export interface RestoreOptions {
-  /** File that `EmbeddedStore.backup` or an upgrade wrote. */
+  /** Backup file that `EmbeddedStore.backup` or an upgrade of the layout has written. */
   readonly file: string;
   /** Directory of the store to replace. It is created if it is missing. */
   readonly directory: string;
@@ -31,9 +31,9 @@ export interface RestoreReceipt {
 }
 
 /**
- * Replaces a store that no process has open with a backup. It first reads the backup completely,
- * and moves the old store to a directory beside it. If it is interrupted at any time, either the
- * old or the restored store is complete and in place.
+ * Replaces a store that no process has open with a backup. It reads and verifies the whole backup
+ * first. Then it moves the old store to another directory beside it. After an interruption, the
+ * directory contains either the complete old store or the complete restored store.
  * @throws StoreError ERR_STORE_LOCKED if a master has it open; ERR_STORE_CORRUPT or
  * ERR_STORE_VERSION for a backup that this version cannot use; ERR_STORE_BACKUP, ERR_STORE_FULL
  */
@@ -43,8 +43,8 @@ export async function restoreStore(options: RestoreOptions): Promise<RestoreRece
   const lock = await lockDirectory(directory);
   const prefix = `${directory}-restoring-`;
   try {
-    // No other process restores while the lock is held, so these files are left over from a killed
-    // one.
+    // This process holds the lock, so no other restore is running. These files are left over from a
+    // restore that was killed.
     await removeAll(prefix);
     const fresh = await mkdtemp(prefix);
     try {
@@ -54,7 +54,7 @@ export async function restoreStore(options: RestoreOptions): Promise<RestoreRece
       await syncFile(data);
       const old = await keepReplacedStore(directory, new Date(now()));
       await chownToDirectoryOwner(directory, [data, ...(old === undefined ? [] : [old])], lock);
-      // One step, so that there is a store at every moment.
+      // The two are exchanged in one step, so that a store exists at every moment.
       await rename(data, path.join(directory, 'data.mdb'));
       await syncDirectory(directory);
       return { restored, old };
@@ -88,8 +88,8 @@ async function extract(file: string, data: string): Promise<void> {
 }
 
 /**
- * Checks the restored store. Its seal is valid, so LMDB may open it: see `checkSignature` in
- * lmdb-tables.ts.
+ * Checks the restored store. LMDB may open it, because its seal was verified (see `checkSignature`
+ * in lmdb-tables.ts).
  */
 async function checkRestored(
   directory: string,
@@ -136,7 +136,10 @@ async function keepReplacedStore(directory: string, now: Date): Promise<string |
   return old;
 }
 
-/** Changes the owner of the files if root restores a store of another account. */
+/**
+ * If root restores a store that belongs to another account, changes the owner of the files to that
+ * account.
+ */
 async function chownToDirectoryOwner(
   directory: string,
   made: readonly string[],

@@ -1,9 +1,9 @@
 /**
  * Codecs of stored rows. The module that stores a row defines its schema and its upgrades from
- * earlier versions. Types, encoding and checks follow from the definition.
+ * earlier versions. Types, encoding and checks are derived from the definition.
  *
- * A row begins with the byte 0xC1 and its version. MessagePack reserves that byte and UTF-8 does
- * not use it, which distinguishes these rows from rows without a version (version 0).
+ * A row begins with the byte 0xC1 and its version. Neither MessagePack nor UTF-8 uses that byte. So
+ * a row that begins with any other byte is of version 0, which had no version number.
  */
 
 import { Packr, RESERVE_START_SPACE } from 'msgpackr';
@@ -13,7 +13,7 @@ import { StoreError } from './errors.ts';
 import { checkRowBody } from './row-limits.ts';
 import type { Entry } from './store.ts';
 
-/** Encodes a field that MessagePack cannot represent exactly with JavaScript values. */
+/** Codec of a field whose JavaScript values MessagePack cannot represent exactly. */
 export interface FieldCodec {
   pack(value: unknown): Uint8Array;
   unpack(bytes: Uint8Array): unknown;
@@ -28,13 +28,22 @@ export interface RowDefinition<S extends TSchema> {
   readonly name: string;
   /** Fields of the current version. */
   readonly schema: S;
-  /** Fields that are stored as bytes in another encoding, for example values from minions. */
+  /**
+   * Codecs of the fields that have another encoding than MessagePack, for example values from
+   * minions.
+   */
   readonly packed?: Readonly<Record<string, FieldCodec>>;
-  /** Reads a row of version 0 into the fields of version 1. Default: there are no such rows. */
+  /**
+   * Converts a row of version 0 to the fields of version 1. Default: rows of version 0 are
+   * rejected.
+   */
   readonly unversioned?: (bytes: Uint8Array) => unknown;
-  /** Whether a row has version 0. Default: whether its first byte differs from 0xC1. */
+  /** Whether a row has version 0. Default: rows whose first byte is not 0xC1. */
   readonly isUnversioned?: (bytes: Uint8Array) => boolean;
-  /** The function at index n upgrades a row of version n + 1. */
+  /**
+   * Functions that upgrade a row by one version. The function at index n upgrades from version n +
+   * 1 to n + 2.
+   */
   readonly upgrades?: readonly ((old: OldRow) => OldRow)[];
 }
 
@@ -55,21 +64,21 @@ export interface RowCodec<T> {
 /** Type of the rows of a codec. */
 export type RowOf<C> = C extends RowCodec<infer T> ? T : never;
 
-/** Schema of a field that holds bytes. */
+/** Schema of a byte field. */
 export const Bytes = Type.Refine(
   Type.Unsafe<Uint8Array>(Type.Unknown()),
   (value) => value instanceof Uint8Array,
 );
 
-/** Schema of a list of texts. */
+/** Schema of a list of strings. */
 export const Texts = Type.Unsafe<readonly string[]>(Type.Array(Type.String()));
 
-/** Reads a row of version 0 that is JSON. */
+/** Parses a row of version 0 that contains JSON. */
 export function fromJson(bytes: Uint8Array): unknown {
   return JSON.parse(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('utf8'));
 }
 
-/** Codec of fields of any form that are JSON. */
+/** Codec that stores a field as JSON. */
 export const jsonField: FieldCodec = {
   pack: (value) => Buffer.from(JSON.stringify(value)),
   unpack: fromJson,
@@ -78,12 +87,15 @@ export const jsonField: FieldCodec = {
 const marker = 0xc1;
 const headBytes = 2;
 
-/** Maximum size of a row in the shared buffer, in bytes. Larger rows get a temporary buffer. */
+/**
+ * Maximum size in bytes of a row that is encoded in the shared buffer. For a larger row, a
+ * temporary buffer is allocated.
+ */
 const slabBytes = 8192;
 
 const packr = new Packr({ useRecords: false, variableMapSize: true });
 
-/** Defines a stored row. Its version is one more than the number of its upgrades. */
+/** Defines a stored row. Its current version is 1 plus the number of upgrades. */
 export function defineRow<S extends TSchema>(
   definition: RowDefinition<S>,
 ): RowCodec<Readonly<Static<S>>> {
@@ -94,7 +106,7 @@ class SchemaRowCodec<S extends TSchema> implements RowCodec<Readonly<Static<S>>>
   readonly version: number;
   readonly #definition: RowDefinition<S>;
   readonly #packed: readonly (readonly [string, FieldCodec])[];
-  /** Compiled when the first row is read. */
+  /** Validator of the schema. It is compiled when the first row is read. */
   #validator: Validator<Type.TProperties, S> | undefined;
 
   constructor(definition: RowDefinition<S>) {
@@ -133,7 +145,10 @@ class SchemaRowCodec<S extends TSchema> implements RowCodec<Readonly<Static<S>>>
     throw this.#corrupt(key, new TypeError(`${first?.instancePath}: ${first?.message}`));
   }
 
-  /** Returns the version of a row, or `undefined` for a damaged row: 0xC1 without a version. */
+  /**
+   * Returns the version of a row. `undefined` if the row is damaged, that is, 0xC1 is followed by
+   * 0.
+   */
   #versionOf(value: Uint8Array): number | undefined {
     if (this.#definition.isUnversioned?.(value) === true) return 0;
     if (value[0] !== marker) return 0;
@@ -166,8 +181,8 @@ class SchemaRowCodec<S extends TSchema> implements RowCodec<Readonly<Static<S>>>
   }
 
   /**
-   * Packs fields in place, except texts, numbers and other values that are the same in both
-   * encodings.
+   * Encodes the fields that have a codec, in place. Strings, numbers and other scalar values stay
+   * unchanged, because they are the same in both encodings.
    */
   #pack(fields: Record<string, unknown>): Record<string, unknown> {
     let size = slabBytes;

@@ -1,11 +1,11 @@
 /**
- * The layout of rows. Numbers are IEEE 754 doubles, big-endian: the bytes of those that are not
- * negative sort as the numbers do.
+ * The layout of rows. Numbers are big-endian IEEE 754 doubles. The bytes of two numbers that are
+ * not negative sort in the same order as the numbers.
  *
  *     entries   key                      → revision (8)  expiresAt (8, infinite: never)  value
  *     expiries  expiresAt (8)  key       → nothing
  *     records   stream 00  sequence (8)  → appendedAt (8)  value
- *     meta      what a store records of itself
+ *     meta      metadata of the store, such as its layout version
  */
 
 import { StoreError } from './errors.ts';
@@ -23,21 +23,21 @@ export interface EntryRecord {
   readonly value: Buffer;
 }
 
-/** Returns a number as eight bytes that sort like the number. */
+/** Returns a number as eight bytes, which sort in the same order as the numbers. */
 export function packNumber(value: number): Buffer {
   const bytes = Buffer.allocUnsafe(numberBytes);
   bytes.writeDoubleBE(value);
   return bytes;
 }
 
-/** Returns the number of {@link packNumber}, or 0 if there is none. */
+/** Decodes a number that {@link packNumber} encoded. Returns 0 for `undefined`. */
 export function unpackNumber(bytes: Buffer | undefined): number {
   return bytes === undefined ? 0 : bytes.readDoubleBE();
 }
 
 /**
- * Returns the row of an entry, with a copy of the value. {@link setRevision} sets its revision when
- * it is written.
+ * Encodes an entry as a row, with a copy of the value. The revision is set later by
+ * {@link setRevision}, when the row is written.
  */
 export function packEntry(value: Uint8Array, expiresAt: number): Buffer {
   const row = Buffer.allocUnsafe(2 * numberBytes + value.length);
@@ -60,14 +60,14 @@ export function unpackEntry(bytes: Buffer): EntryRecord {
   };
 }
 
-/** Returns an entry in the form for readers. */
+/** Converts a decoded entry to the form of the public interface. */
 export function entryOf(key: Key, { value, revision, expiresAt }: EntryRecord): Entry {
   return expiresAt === Number.POSITIVE_INFINITY
     ? { key, value, revision }
     : { key, value, revision, expiresAt };
 }
 
-/** Returns the key in `expiries` of an entry that expires. */
+/** Returns the key of an entry's row in `expiries`. */
 export function packExpiry(expiresAt: number, key: Buffer): Buffer {
   const bytes = Buffer.allocUnsafe(numberBytes + key.length);
   bytes.writeDoubleBE(expiresAt);
@@ -75,17 +75,17 @@ export function packExpiry(expiresAt: number, key: Buffer): Buffer {
   return bytes;
 }
 
-/** Returns the encoded key of the entry that a row of `expiries` refers to. */
+/** Returns the encoded key of an entry from the key of its row in `expiries`. */
 export function keyOfExpiry(expiry: Buffer): Buffer {
   return expiry.subarray(numberBytes);
 }
 
-/** Returns the key in `records` of a stream record. */
+/** Returns the key of a stream record's row in `records`. */
 export function packRecordKey(stream: Buffer, sequence: number): Buffer {
   return Buffer.concat([stream, packNumber(sequence)]);
 }
 
-/** Returns the row of a stream record. */
+/** Encodes a stream record as a row. */
 export function packRecord(appendedAt: number, value: Uint8Array): Buffer {
   return Buffer.concat([packNumber(appendedAt), value]);
 }
@@ -102,13 +102,13 @@ export function unpackRecord({ key, value }: Row): StreamRecord {
 /** Version of the row layout described above. */
 export const layoutVersion = 2;
 
-/** Key of the layout version. It is absent in layout 0 and in a new store. */
+/** Key of the layout version in `meta`. The row is absent in layout 0 and in a new store. */
 export const layoutKey: Buffer = encodeKey(['layout']);
 
-/** Key of the revision of the last write. */
+/** Key in `meta` of the revision of the last write. */
 export const revisionKey: Buffer = encodeKey(['revision']);
 
-/** Key of the state that a store records about the log it follows. */
+/** Key in `meta` of the position of a cluster member's store in the cluster's log. */
 export const logStateKey: Buffer = encodeKey(['log', 'view']);
 
 /**

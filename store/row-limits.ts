@@ -6,12 +6,14 @@ const maxDepth = 64;
 const maxElements = 250_000;
 
 /**
- * Walks through the MessagePack of a row without building its values.
+ * Checks the MessagePack of a row against the limits, without decoding its values.
  * @throws RangeError if it exceeds the limits, is truncated, or contains an extension type
  */
 export function checkRowBody(bytes: Uint8Array): void {
   const end = bytes.length;
-  /** // Number of missing values in the innermost list or map, and in those around it. */
+  /**
+   * Number of elements still to be read in the innermost list or map, and in each enclosing one.
+   */
   let missing = 1;
   const around: number[] = [];
   let elements = 0;
@@ -22,7 +24,7 @@ export function checkRowBody(bytes: Uint8Array): void {
     offset += 1;
     let entries = 0;
     if (head < 0x80 || head >= 0xe0) {
-      // A small integer needs no further bytes.
+      // The head of a small integer contains its value, so no further bytes follow.
     } else if (head < 0x90) entries = 2 * (head & 0x0f);
     else if (head < 0xa0) entries = head & 0x0f;
     else if (head < 0xc0) offset += head & 0x1f;
@@ -54,7 +56,9 @@ export function checkRowBody(bytes: Uint8Array): void {
   throw new RangeError('the row is truncated');
 }
 
-/** Returns the number of bytes after the head of nil, a boolean, a float or an integer. */
+/**
+ * Returns the number of bytes that follow the head byte of nil, a boolean, a float or an integer.
+ */
 function scalarBytes(head: number): number {
   if (head === 0xc0 || head === 0xc2 || head === 0xc3) return 0;
   if (head === 0xca) return 4;

@@ -1,6 +1,6 @@
 import type { Change, Entry, Key, Operation, Store } from './store.ts';
 
-/** Returns a change below a prefix, with its key relative to the prefix. */
+/** Returns the change with its key relative to the prefix. */
 export function changeBelow(change: Change, prefix: Key): Change {
   if (change.type === 'delete') return { ...change, key: change.key.slice(prefix.length) };
   const { entry } = change;
@@ -8,8 +8,8 @@ export function changeBelow(change: Change, prefix: Key): Change {
 }
 
 /**
- * Converts an operation with keys relative to a prefix to one for the whole store.
- * @param streams - prefix of the names of streams in the whole store
+ * Converts an operation whose keys are relative to a prefix to an operation on the whole store.
+ * @param streams - prefix of the stream names in the whole store
  */
 export function operationBelow(operation: Operation, prefix: Key, streams: string): Operation {
   switch (operation.op) {
@@ -23,8 +23,9 @@ export function operationBelow(operation: Operation, prefix: Key, streams: strin
 }
 
 /**
- * Returns a store that contains the rows below a prefix, with keys relative to it.
- * @param streams - prefix of the names of its streams in the whole store
+ * Returns a view of the store that contains only the rows below a prefix. Its keys are relative to
+ * the prefix.
+ * @param streams - prefix of the stream names in the whole store
  */
 export function storeBelow(store: Store, prefix: Key, streams: string): Store {
   const inside = (key: Key): Key => [...prefix, ...key];
@@ -44,7 +45,7 @@ export function storeBelow(store: Store, prefix: Key, streams: string): Store {
     watch: (below, signal) =>
       mapped(store.watch(inside(below), signal), (change) => changeBelow(change, prefix)),
     stream: (name) => store.stream(`${streams}${name}`),
-    // The underlying store stays open, because it also holds other rows.
+    // The underlying store stays open, because it also contains other rows.
     close: async () => {},
   };
 }

@@ -1,7 +1,7 @@
 /**
- * Interface of durable storage. Data must be written here before it is acknowledged. The interface
- * is independent of masters and minions: it has ordered keys, revisions, watches, streams and
- * expiry. An engine may be an embedded database or a cluster.
+ * Interface of durable storage. Data must be written here before it is acknowledged. It offers
+ * ordered keys, revisions, watches, streams and expiry, and does not depend on masters or minions.
+ * An engine may be an embedded database or a cluster.
  */
 
 /**
@@ -18,17 +18,17 @@ export interface Entry {
   readonly key: Key;
   readonly value: Uint8Array;
   /**
-   * Revision of the {@link Store.write} that wrote the entry. It grows with every write and is
-   * never reused.
+   * Revision of the {@link Store.write} that wrote the entry. Each write has a higher revision than
+   * the one before. A revision is never reused.
    */
   readonly revision: number;
-  /** Expiry in milliseconds since 1970. From then on the entry does not exist. */
+  /** Expiry time in milliseconds since 1970. Reads return no entry from this time on. */
   readonly expiresAt?: number;
 }
 
 /**
- * One operation of {@link Store.write}. All conditions are checked against the store before the
- * first operation. Then the operations are performed in order.
+ * One operation of {@link Store.write}. All conditions of a write are checked before its first
+ * operation. Then the operations are performed in order.
  */
 export type Operation =
   | {
@@ -41,7 +41,7 @@ export type Operation =
       readonly ifRevision?: number;
     }
   | { readonly op: 'delete'; readonly key: Key; readonly ifRevision?: number }
-  /** Checks a condition on an entry that the write does not change, such as a lease. */
+  /** Checks the revision of an entry that the write does not change, such as a lease. */
   | { readonly op: 'require'; readonly key: Key; readonly ifRevision: number }
   /** Deletes every key that begins with these segments. */
   | { readonly op: 'delete-prefix'; readonly prefix: Key }
@@ -56,7 +56,10 @@ export type Change =
 export interface ListOptions {
   /** Key after which the list starts. */
   readonly after?: Key;
-  /** Maximum number of entries. Default: no limit. */
+  /**
+   * Whether to list from the last entry to the first. `after` is then the upper bound. Default:
+   * `false`.
+   */
   readonly limit?: number;
   /**
    * Whether to list from the last entry to the first. `after` is then the upper end. Default:
@@ -74,13 +77,17 @@ export interface StreamRecord {
   readonly appendedAt: number;
 }
 
-/** Reads a stream from the last acknowledged record, even after a restart. */
+/**
+ * A named reader of a stream. It continues after the last record that it acknowledged, even after a
+ * restart.
+ */
 export interface StreamConsumer {
-  /** Returns the oldest records after the last acknowledged one, at most `limit`. */
+  /** Returns the oldest records after the last acknowledged record, at most `limit`. */
   fetch(limit: number): Promise<readonly StreamRecord[]>;
   /**
-   * Acknowledges all records up to and including `sequence`. Durable when the promise resolves. A
-   * lower number than before has no effect; a number beyond the end acknowledges all records.
+   * Acknowledges all records up to and including `sequence`. The acknowledgement is durable when
+   * the promise resolves. A lower number than before has no effect; a number beyond the end
+   * acknowledges all records.
    */
   acknowledge(sequence: number): Promise<void>;
 }
@@ -98,31 +105,31 @@ export interface Stream {
 }
 
 /**
- * A store. All methods may be called until `close`.
+ * A store. Methods may be called until `close` is called.
  * @throws StoreError ERR_KEY for an invalid key, prefix or name, ERR_STORE_CLOSED,
  * ERR_STORE_UNAVAILABLE
  */
 export interface Store {
   get(key: Key): Promise<Entry | undefined>;
   /**
-   * Lists entries whose key begins with `prefix`, in key order. The view may be inconsistent if the
-   * store changes meanwhile.
+   * Lists entries whose key begins with `prefix`, in key order. If the store changes during the
+   * iteration, the result may be inconsistent.
    */
   list(prefix: Key, options?: ListOptions): AsyncIterable<Entry>;
   /**
-   * Performs all operations or none. Resolves with the revision once they are on disk, so that they
-   * survive a crash. The call copies the values.
+   * Performs all operations or none. Resolves with the revision of the write once the changes are
+   * on disk. Values are copied when the method is called.
    * @throws StoreError ERR_REVISION if an `ifRevision` does not match; nothing was written
    */
   write(operations: readonly Operation[]): Promise<number>;
   /**
-   * Watches changes to keys under `prefix` that are made through this store from now on, in
-   * revision order. The signal or the end of the store ends the iteration. A reader that falls more
-   * than 10,000 changes behind gets a StoreError ERR_WATCH_OVERRUN.
+   * Watches changes to keys under `prefix` that are made through this store object after the call,
+   * in revision order. The iteration ends when the signal is aborted or the store is closed. A
+   * reader that falls more than 10,000 changes behind gets a StoreError ERR_WATCH_OVERRUN.
    */
   watch(prefix: Key, signal: AbortSignal): AsyncIterable<Change>;
   stream(name: string): Stream;
-  /** Waits for current writes and closes the store. May be called twice. */
+  /** Waits for pending writes and closes the store. May be called more than once. */
   close(): Promise<void>;
 }
 
@@ -134,7 +141,7 @@ const partBytes = 262_144;
 /** Maximum overhead of an operation besides its key and value, in bytes. */
 const stepBytes = 64;
 
-/** Writes operations that need not take effect together, in parts that any engine accepts. */
+/** Writes operations that need not be atomic, in parts that are small enough for any engine. */
 export async function writeInParts(
   store: Pick<Store, 'write'>,
   operations: readonly Operation[],

@@ -20,7 +20,9 @@ export class TableStore implements Store {
   readonly #sweeper: NodeJS.Timeout | undefined;
   #closed: Promise<void> | undefined;
 
-  /** @param sweeps - whether the store removes expired entries by itself, by its own clock */
+  /**
+   * @param sweeps - whether the store itself removes expired entries, according to its own clock
+   */
   constructor(tables: Tables, now: () => number, sweeps = true) {
     this.#tables = tables;
     this.#now = now;
@@ -70,7 +72,7 @@ export class TableStore implements Store {
   }
 
   /**
-   * Applies the steps. Resolves with the revision when they are durable.
+   * Applies the steps. Resolves with the revision when the changes are durable.
    * @throws StoreError ERR_REVISION
    */
   protected async commit(steps: readonly WriteStep[]): Promise<number> {
@@ -81,7 +83,7 @@ export class TableStore implements Store {
     return revision;
   }
 
-  /** Applies a stream step. Resolves when it is durable. */
+  /** Applies a step of a stream. Resolves when the change is durable. */
   protected async commitStreamStep(step: StreamStep): Promise<void> {
     await this.follow(this.#tables.transaction(() => applyStreamStep(this.#tables, step)));
   }
@@ -97,8 +99,8 @@ export class TableStore implements Store {
   }
 
   /**
-   * Calls the listener with each change under the prefix until the signal is aborted. The call
-   * happens before the promise of the write resolves. The listener must not throw.
+   * Calls the listener with each change under the prefix until the signal is aborted. The listener
+   * is called before the promise of the write resolves. The listener must not throw.
    */
   onChange(prefix: Key, listener: (change: Change) => void, signal: AbortSignal): void {
     this.#refuseWhenClosed();
@@ -123,7 +125,7 @@ export class TableStore implements Store {
     return this.#closed;
   }
 
-  /** Runs work that {@link close} waits for. */
+  /** Runs work. {@link close} waits for its end. */
   protected busy<T>(work: () => Promise<T>): Promise<T> {
     this.#refuseWhenClosed();
     return this.follow(work());
@@ -151,8 +153,8 @@ export class TableStore implements Store {
   }
 
   /**
-   * Checks that the store can be used.
-   * @throws StoreError if it cannot
+   * Checks that the store can be used. Subclasses override it.
+   * @throws StoreError if the store cannot be used
    */
   protected assertUsable(): void {}
 
@@ -164,7 +166,7 @@ export class TableStore implements Store {
   }
 
   #sweep(): void {
-    // The next tick repeats a failed sweep; reads do not depend on it.
+    // The next tick repeats a failed sweep. Reads ignore expired entries in any case.
     this.follow(sweepExpired(this.#tables, this.#now())).catch(() => {});
   }
 }

@@ -3,7 +3,7 @@ import { packNumber, packRecordKey, unpackNumber, unpackRecord } from './row-lay
 import type { Stream, StreamConsumer, StreamRecord } from './store.ts';
 import type { RowTables, Tables } from './tables.ts';
 
-/** Changes of a {@link Stream} other than an {@link Operation}. */
+/** Change of a {@link Stream} that is not an {@link Operation}. */
 export type StreamStep =
   | { readonly op: 'trim'; readonly stream: string; readonly sequence: number }
   | {
@@ -13,10 +13,10 @@ export type StreamStep =
       readonly sequence: number;
     };
 
-/** Access of a stream to the tables of its store. */
+/** Tables of the store that a stream uses, and the function that applies its steps. */
 interface StreamAccess {
   read<T>(work: () => T): T;
-  /** Resolves when the step is durable. */
+  /** Applies the step. Resolves when the change is durable. */
   write(step: StreamStep): Promise<void>;
 }
 
@@ -46,7 +46,7 @@ function acknowledge(
 }
 
 /**
- * Returns the key of the last sequence that a consumer acknowledged.
+ * Returns the key of the row that contains the last sequence number that a consumer acknowledged.
  * @throws StoreError ERR_KEY
  */
 function consumerKey(stream: string, consumer: string): Buffer {
@@ -54,7 +54,7 @@ function consumerKey(stream: string, consumer: string): Buffer {
 }
 
 /**
- * Returns the key of the number of the last record of a stream.
+ * Returns the key of the row that contains the sequence number of a stream's last record.
  * @throws StoreError ERR_KEY
  */
 export function streamHeadKey(stream: string): Buffer {

@@ -1,6 +1,6 @@
 /**
  * Ordered maps of bytes that {@link TableStore} needs. Implementations use LMDB or a sorted array.
- * Neither side may change a buffer after it was passed.
+ * Neither the caller nor the implementation may change a buffer after passing it.
  */
 
 /** A row of a {@link Table}. */
@@ -33,11 +33,11 @@ export interface Table {
 
 /** The tables of a store. */
 export interface RowTables {
-  /** Encoded key → entry record. */
+  /** Entries: maps the encoded key to the entry's row. */
   readonly entries: Table;
-  /** Expiry time and encoded key → nothing. */
+  /** Expiry index: keys are the expiry time followed by the encoded key, and values are empty. */
   readonly expiries: Table;
-  /** Encoded stream name and sequence → stream record. */
+  /** Stream records: maps the encoded stream name and sequence number to the record's row. */
   readonly records: Table;
   /** Metadata of the store. */
   readonly meta: Table;
@@ -46,9 +46,10 @@ export interface RowTables {
 /** The tables of a store, with transactions. */
 export interface Tables extends RowTables {
   /**
-   * Runs `work` in a transaction, one after the other in the order of the calls. Resolves with its
-   * result once its changes are durable. Promises resolve in the order of the calls. If `work`
-   * throws, it must not have written anything, and the promise rejects with the error.
+   * Runs `work` in a transaction. Transactions run one at a time, in the order of the calls.
+   * Resolves with its result once its changes are durable. Promises resolve in the order of the
+   * calls. If `work` throws, it must not have written anything, and the promise rejects with the
+   * error.
    * @throws StoreError ERR_STORE_UNAVAILABLE
    */
   transaction<T>(work: () => T): Promise<T>;

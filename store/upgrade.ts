@@ -15,7 +15,7 @@ export interface StoreUpgrade {
 /**
  * Upgrades the tables to the current layout. Before the first change it writes a backup of the old
  * store beside the directory (`<directory>-layout-<n>.mdb`).
- * @returns the upgrade, or `undefined` if the layout is current or the store is new
+ * @returns the result of the upgrade, or `undefined` if the layout is current or the store is new
  * @throws StoreError ERR_STORE_VERSION for a later layout, ERR_STORE_FULL
  */
 export async function upgradeTables(
@@ -28,14 +28,14 @@ export async function upgradeTables(
   const old = isEmpty(tables)
     ? undefined
     : await backUpBeforeUpgrade(tables, directory, layout, now);
-  // The rows are the same in all layouts. Programs of layout 1 do not detect that another process
-  // has taken over the directory and would write at the same time. The new number prevents them
-  // from opening it.
+  // The rows are the same in all layouts. But programs that use layout 1 do not detect that another
+  // process has taken over the directory, and would write at the same time. The new layout number
+  // prevents them from opening the store.
   await tables.transaction(() => tables.meta.put(layoutKey, packNumber(layoutVersion)));
   return old === undefined ? undefined : { from: layout, to: layoutVersion, old };
 }
 
-/** Writes the backup. If an interrupted upgrade left a copy, it is replaced. */
+/** Writes the backup. Replaces a copy that an interrupted upgrade left. */
 async function backUpBeforeUpgrade(
   tables: LmdbTables,
   directory: string,

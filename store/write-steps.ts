@@ -24,7 +24,7 @@ export type WriteStep =
   | {
       readonly op: 'put';
       readonly key: Buffer;
-      /** Row of the entry, without its revision. */
+      /** Row of the entry. Its revision is not set yet. */
       readonly row: Buffer;
       readonly expiresAt: number;
       readonly ifRevision: number | undefined;
@@ -34,7 +34,7 @@ export type WriteStep =
   | { readonly op: 'delete-prefix'; readonly prefix: Buffer }
   | { readonly op: 'append'; readonly stream: string; readonly value: Buffer };
 
-/** The write that steps belong to. */
+/** Context of the write that a step belongs to. */
 interface WriteContext {
   readonly revision: number;
   /** Time of the write, in milliseconds since 1970. */
@@ -90,7 +90,7 @@ export interface AppliedWrite {
 }
 
 /**
- * Applies the steps of a write inside a transaction, if its conditions hold.
+ * Applies the steps of a write inside a transaction, if all its conditions are met.
  * @param now - milliseconds since 1970
  * @throws StoreError ERR_REVISION, before anything is written
  */

@@ -1,4 +1,4 @@
-/** Codes of errors of templates and YAML texts. {@link templateErrors} explains each. */
+/** Code of an error in a template or YAML text. {@link templateErrors} explains each code. */
 export type TemplateErrorCode =
   | 'ERR_TEMPLATE_SYNTAX'
   | 'ERR_TEMPLATE_UNDEFINED'
@@ -17,17 +17,20 @@ export interface SourcePosition {
   readonly line: number;
 }
 
-/** Details of an error besides its code. */
+/** Details of an error, in addition to its code. */
 export interface TemplateErrorDetails {
   readonly place: SourcePosition;
-  /** Class that jinja2, Python or PyYAML would raise, for example `UndefinedError`. */
+  /**
+   * Exception class of the original implementation (jinja2, Python or PyYAML), for example
+   * `UndefinedError`.
+   */
   readonly kind: string;
   /** Message of the original implementation, for example `'x' is undefined`. */
   readonly detail: string;
   readonly cause?: unknown;
 }
 
-/** Salt's prefixes of jinja2's messages. */
+/** Words that Salt puts before a message of jinja2. */
 const messagePrefixes: Readonly<Record<TemplateErrorCode, string>> = {
   ERR_TEMPLATE_SYNTAX: 'Jinja syntax error: ',
   ERR_TEMPLATE_UNDEFINED: 'Jinja variable ',
@@ -50,9 +53,9 @@ export class TemplateError extends Error {
 
   readonly code: TemplateErrorCode;
   readonly place: SourcePosition;
-  /** Class that jinja2, Python or PyYAML would raise. */
+  /** Exception class of the original implementation: jinja2, Python or PyYAML. */
   readonly kind: string;
-  /** Message of the original implementation. */
+  /** Message of the original implementation: jinja2, Python or PyYAML. */
   readonly detail: string;
 
   constructor(code: TemplateErrorCode, { place, kind, detail, cause }: TemplateErrorDetails) {
@@ -67,17 +70,20 @@ export class TemplateError extends Error {
   }
 }
 
-/** Whether Salt reports this kind as a syntax error [salt/utils/templates.py]. */
+/** Whether Salt reports exceptions of this class as syntax errors [salt/utils/templates.py]. */
 function isSyntaxInSalt(kind: string): boolean {
   return (
     kind === 'TemplateRuntimeError' || kind === 'FilterArgumentError' || kind === 'SecurityError'
   );
 }
 
-/** Ends a rendering for a reason of the caller, which catches it. Templates cannot catch it. */
+/**
+ * Exception with which a caller's function ends a rendering. Templates cannot catch it, and the
+ * renderer rethrows it to the caller.
+ */
 export class Interruption extends Error {}
 
-/** Explanation of a code for readers of logs. */
+/** Explanation of an error code. */
 export interface TemplateErrorEntry {
   readonly meaning: string;
   readonly action: string;

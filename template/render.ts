@@ -12,9 +12,9 @@ import type { TemplateLimits } from './python/limits.ts';
 import { isText, type PyObject, textOf, type Value } from './python/values.ts';
 
 /**
- * A function that templates call as `salt['mod.fun'](…)`, with plain data as arguments and result.
- * An exception ends the rendering with ERR_TEMPLATE_FUNCTION and its message. {@link Interruption}
- * and {@link UnsupportedFeature} are rethrown unchanged.
+ * A function that templates call as `salt['mod.fun'](…)`. Its arguments and its result are plain
+ * data. An exception ends the rendering with ERR_TEMPLATE_FUNCTION and the exception's message.
+ * {@link Interruption} and {@link UnsupportedFeature} are rethrown unchanged.
  */
 export type SaltFunction = (
   args: readonly PlainData[],
@@ -24,7 +24,7 @@ export type SaltFunction = (
 /** Options with the functions of a template. */
 type FunctionOptions = Pick<RenderOptions, 'functions' | 'insteadOf'>;
 
-/** Value of `salt` in a template: a closed table of functions. */
+/** Value of `salt` in a template. It has the given functions and no others. */
 class SaltFunctions implements PyObject {
   readonly typeName = 'AliasedLoader';
   readonly module = 'salt.utils.templates.';
@@ -77,8 +77,8 @@ function isFunctionName(name: string): boolean {
 }
 
 /**
- * Returns a function that fails only when it is called. Salt may define a function of this name, so
- * the value must be defined: otherwise `default` would hide the difference.
+ * Returns a function that fails only when it is called. Salt may have a function of this name. If
+ * the value were undefined, the filter `default` would silently replace it.
  */
 function notServed(name: string, instead: string): Value {
   return new BuiltinFunction(name, () => {
@@ -135,11 +135,11 @@ export interface RenderOptions {
   readonly context?: Readonly<Record<string, unknown>>;
   /** Loader for includes, imports and extends. Default: none are found. */
   readonly loader?: TemplateLoader;
-  /** Limits of the rendering. Defaults apply to omitted ones. */
+  /** Limits of the rendering. Limits that are not given have their defaults. */
   readonly limits?: Partial<TemplateLimits>;
   /** Functions for `salt['test.ping']` and `salt.test.ping`. */
   readonly functions?: Readonly<Record<string, SaltFunction>>;
-  /** Returns why a function is not available, with an alternative. */
+  /** Returns the reason why a function is not available, with an alternative. */
   readonly insteadOf?: (fun: string) => string;
   /**
    * Whether the use of an undefined value is an error; the opposite of Salt's `allow_undefined`.
@@ -189,7 +189,10 @@ export function renderJinja(source: string | Template, options: RenderOptions): 
   }
 }
 
-/** Returns the variables, each converted once, before the functions of all templates. */
+/**
+ * Returns the variables of a template. A variable is converted when it is first used. It hides a
+ * function of the same name.
+ */
 function namesOf(options: RenderOptions, builtins: ReadonlyMap<string, Value>): NameLookup {
   const { context = {}, functions, name } = options;
   const converted = new Map<string, Value>([...tplNames(name), ['tplpath', name]]);

@@ -26,8 +26,9 @@ import { constructScalar, resolveTag } from './python/yaml-scalar.ts';
 
 /**
  * Creates a lexer of the `yaml` package that ignores indentation inside brackets and quotes, like
- * PyYAML. Salt's filter `yaml` breaks lines after 80 characters, and its output may be indented at
- * any depth. The package has no option for this, so two of its methods are wrapped.
+ * PyYAML. This is needed because Salt's filter `yaml` breaks lines after 80 characters, and
+ * templates insert its output at any depth. The package has no option for this, so two of its
+ * methods are wrapped.
  */
 function createLenientLexer(): Lexer {
   const lexer = new Lexer();
@@ -61,7 +62,7 @@ const defaultNodes = 1_000_000;
 const defaultDepth = 100;
 const core = 'tag:yaml.org,2002:';
 
-/** A pair of a mapping. Merged pairs come from other mappings. */
+/** A key and a value of a mapping. Merged pairs (`<<`) come from other mappings. */
 interface Pair {
   readonly key: Node;
   readonly value: Node | null;
@@ -84,7 +85,7 @@ export function loadYaml(given: string, options: YamlOptions): Value {
     problems.fail('ReaderError', 'special characters are not allowed', control.index);
   }
   const [error] = document.errors;
-  // The parser's stack overflowed before the levels were counted.
+  // The parser's stack overflowed before the limit of the nesting depth was reached.
   if (error?.message.includes('call stack')) {
     problems.tooMuch('levels of nesting', defaultDepth, error.pos[0]);
   }
@@ -96,7 +97,7 @@ export function loadYaml(given: string, options: YamlOptions): Value {
   return new Constructor(document, problems, text).construct(root);
 }
 
-/** Returns the last line if the text does not end with a line break, otherwise an empty text. */
+/** Returns the last line of a text if it has no line break at its end, otherwise an empty text. */
 function lastLineOf(text: string): string {
   return text.slice(Math.max(text.lastIndexOf('\n'), text.lastIndexOf('\r')) + 1);
 }
@@ -144,8 +145,8 @@ function* tokens(text: string, lineCounter: LineCounter, levels: Levels): Genera
 }
 
 /**
- * Counts the levels that a text opens in one flow or one line, before they are parsed: parsing and
- * reporting them takes a thousand times longer than reading them.
+ * Limits the nesting depth while the text is split into tokens, before it is parsed. Parsing
+ * excessive nesting and reporting its errors would take a thousand times longer.
  */
 class Levels {
   readonly #problems: Problems;
@@ -181,7 +182,7 @@ class Levels {
       case 'doc-mode':
       case 'flow-error-end':
       case 'scalar':
-        // Marks of the lexer, which are not in the text.
+        // The lexer produces these tokens without advancing in the text.
         return;
     }
     if (this.#flows > this.#max || this.#indicators > this.#max) {
@@ -191,7 +192,7 @@ class Levels {
   }
 }
 
-/** Reports errors with their line. */
+/** Converts errors to exceptions with the line in the text. */
 class Problems {
   readonly #name: string;
   readonly #lines: LineCounter;
@@ -202,7 +203,7 @@ class Problems {
   }
 
   /**
-   * Fails with a YAML error.
+   * Throws a YAML error.
    * @throws TemplateError ERR_YAML
    */
   fail(kind: string, detail: string, offset: number | undefined): never {
@@ -210,7 +211,7 @@ class Problems {
   }
 
   /**
-   * Fails because a limit is exceeded.
+   * Throws the error for an exceeded limit.
    * @throws TemplateError ERR_TEMPLATE_LIMIT
    */
   tooMuch(what: string, limit: number, offset: number | undefined): never {
@@ -229,7 +230,7 @@ function offsetOf(node: Node): number | undefined {
   return node.range?.[0];
 }
 
-/** Checks the limits of nodes and depth before values are constructed. */
+/** Checks the number of nodes and the depth before values are constructed. */
 class Bounds {
   readonly #document: Document<Node>;
   readonly #problems: Problems;
@@ -331,7 +332,10 @@ class StrictForms {
   }
 }
 
-/** Matches an escaped half of a surrogate pair. YAML uses `\UXXXXXXXX` for such characters. */
+/**
+ * Matches an escaped half of a surrogate pair, such as `\uD83D`. In YAML, such characters must be
+ * written as `\UXXXXXXXX`.
+ */
 const surrogateEscape = /(?<!\\)(?:\\\\)*\\(?:u|U0000)[dD][89a-fA-F]/;
 
 /** Whether a block scalar without an explicit indentation has a tab before its first text. */
@@ -360,7 +364,7 @@ function resolveAlias(alias: Alias, document: Document<Node>, problems: Problems
 class Constructor {
   readonly #document: Document<Node>;
   readonly #problems: Problems;
-  /** Values by node. An alias is the same value, not a copy. */
+  /** Constructed values by node. An alias refers to the same value, not to a copy. */
   readonly #made = new Map<Node, Value>();
   readonly #text: string;
 
@@ -516,8 +520,8 @@ function isLastBlockScalar({ type, range }: Scalar, text: string): boolean {
 }
 
 /**
- * Returns the text of a block scalar like libyaml: a last line without a line break adds none. The
- * `yaml` package always adds one.
+ * Returns the text of a block scalar as libyaml does. If the last line of the document has no line
+ * break, the text has none either. The `yaml` package always adds one.
  */
 function withoutMissingBreak(text: string, lastLine: string): string {
   if (lastLine === '' || !text.endsWith('\n')) return text;
@@ -531,7 +535,10 @@ function withoutMissingBreak(text: string, lastLine: string): string {
   return isLastLine ? content : text;
 }
 
-/** Returns the value by which merging compares keys: the text before type resolution. */
+/**
+ * Returns the value by which keys are compared when mappings are merged: the text before its type
+ * is resolved.
+ */
 function nameOf(key: Node): unknown {
   return isScalar(key) ? textOf(key) : key;
 }

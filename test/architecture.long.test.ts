@@ -1,4 +1,4 @@
-/** Follows the examples of docs/ARCHITECTURE.md in a copy of the sources. */
+/** Follows the examples of docs/architecture/adding.md in a copy of the sources. */
 
 import { execFile } from 'node:child_process';
 import {
@@ -18,7 +18,7 @@ import test from 'ava';
 
 const root = fileURLToPath(new URL('../', import.meta.url));
 const run = promisify(execFile);
-const guide = readFileSync(path.join(root, 'docs/ARCHITECTURE.md'), 'utf8');
+const guide = readFileSync(path.join(root, 'docs/architecture/adding.md'), 'utf8');
 
 /** Folders that the type check and the command line need, without tests, benchmarks and examples. */
 const folders = Object.values(
@@ -60,8 +60,8 @@ test.before(() => {
     cpSync(path.join(root, file), path.join(copy, file));
   }
   symlinkSync(path.join(root, 'node_modules'), path.join(copy, 'node_modules'));
-  insertBefore('salt/runners/test-runner.ts', "    'test.sleep':", exampleBelow('Adding a runner'));
-  insertBefore('config/own-options.ts', '  eventRing: option(', exampleBelow('Adding an option'));
+  insertBefore('salt/runners/test-runner.ts', "    'test.sleep':", exampleBelow('Add a runner'));
+  insertBefore('config/own-options.ts', '  eventRing: option(', exampleBelow('Add an option'));
   const transports = 'heat-bridge/transports/transports.ts';
   insertBefore(
     transports,
@@ -73,10 +73,10 @@ test.before(() => {
     'const resultBytes',
     'const isPigeon = compileSchema(Type.Object({ loft: Type.String(), whistle: Type.String() }));\n',
   );
-  insertBefore(transports, '  TEMP_URL_SIGNAL: {', exampleBelow('Adding a signal transport'));
+  insertBefore(transports, '  TEMP_URL_SIGNAL: {', exampleBelow('Add a signal transport'));
   const groups = 'guests/deployments/deployment-groups.ts';
   insertBefore(groups, "  | 'ansible'", "  | 'terraform'\n");
-  insertBefore(groups, '  saltbridge: { config:', exampleBelow('Adding a deployment group'));
+  insertBefore(groups, '  saltbridge: { config:', exampleBelow('Add a deployment group'));
 });
 
 test.after.always(() => rmSync(copy, { recursive: true, force: true }));

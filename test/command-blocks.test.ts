@@ -20,13 +20,11 @@ import { end } from './helpers/background-process.ts';
 import { makeCertificate } from './helpers/certificate.ts';
 import { until } from './helpers/deadline.ts';
 import {
-  anchorsOf,
   codeBlocks,
   documents,
   isCommandBlock,
   linesOf,
   programsOf,
-  relativeLinks,
   root,
 } from './helpers/markdown.ts';
 import { layMasterKey } from './helpers/rsa-keys.ts';
@@ -160,10 +158,10 @@ ${rule('trove', 'service: trove', 'fun: "mysql.*", within: "db-*"')}`,
   const daemon = execFileSync(process.execPath, [program, 'master', '-d', '-c', etc]);
   t.teardown(() => end(Number(daemon.toString())));
 
-  writeFileSync(path.join(work, 'shop.json'), blockOf('docs/guests.md', 'json'));
+  writeFileSync(path.join(work, 'shop.json'), blockOf('docs/data-spaces.md', 'json'));
   writeFileSync(
     path.join(work, 'shop.yaml'),
-    blockOf('docs/guests.md', 'yaml', 'heat_template_version'),
+    blockOf('docs/data-spaces.md', 'yaml', 'heat_template_version'),
   );
   const functions = {
     'saltutil.sync_all': () => ({}),
@@ -269,33 +267,4 @@ async function type(etc: string, argv: readonly string[]): Promise<CliOutcome> {
   // It goes on in the background, as `&` has it.
   await type(etc, ['salt', '*', 'test.ping']);
   return outcome;
-}
-
-// Links.
-
-const inGit = execFileSync('git', ['ls-files'], { cwd: root, encoding: 'utf8' }).split('\n');
-const { files: packed }: { files: string[] } = JSON.parse(
-  readFileSync(`${root}package.json`, 'utf8'),
-);
-
-test('every relative link of the documents leads somewhere, in git and in the tarball', (t) => {
-  const links = [...documents(), 'CHANGELOG.md'].flatMap(relativeLinks);
-  t.true(links.length > 100, String(links.length));
-  for (const { document, link, target, anchor } of links) {
-    t.true(isIn(inGit, target), `${document}: ${link} in git`);
-    t.true(isPacked(target), `${document}: ${link} in the tarball`);
-    if (anchor === undefined) continue;
-    t.true(anchorsOf(target).has(anchor), `${document}: ${link} has no such heading`);
-  }
-});
-
-function isIn(files: readonly string[], target: string): boolean {
-  return files.some((file) => file === target || file.startsWith(`${target}/`));
-}
-
-/** As `files` of package.json says; npm packs README and LICENSE by itself. */
-function isPacked(target: string): boolean {
-  if (target === 'README.md' || target === 'LICENSE') return true;
-  const isExcluded = packed.some((it) => it.startsWith('!') && isIn([target], it.slice(1)));
-  return !isExcluded && packed.some((it) => target === it || target.startsWith(`${it}/`));
 }

@@ -41,6 +41,7 @@ withDpkg('the Debian package has its own Node.js, the unit, man pages and the pr
     'etc/saltbridge/environment',
     'usr/share/man/man1/saltbridge-master.1.gz',
     'usr/share/doc/saltbridge/copyright',
+    'usr/share/doc/saltbridge/docs/README.md',
     'DEBIAN/postinst',
     'DEBIAN/postrm',
   ]) {

@@ -1,11 +1,12 @@
 /** The TypeScript in README.md and docs/ compiles against what the package exports. */
 
 import { spawnSync } from 'node:child_process';
-import { readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import test from 'ava';
 import { emitDeclarations, modules, temporaryFolder } from '../scripts/declarations.ts';
+import { documents } from './helpers/markdown.ts';
 import { temporaryDirectory } from './helpers/temporary-directory.ts';
 
 const root = fileURLToPath(new URL('../', import.meta.url));
@@ -67,11 +68,8 @@ test('the examples of README.md and docs/ compile', (t) => {
     [path.join(declarations, 'exports', `${name}.d.ts`)],
   ]);
   let count = 0;
-  // docs/ARCHITECTURE.md shows code of this repository, which the package does not export.
-  const documents = ['README.md', ...readdirSync(`${root}docs`).map((name) => `docs/${name}`)];
-  for (const document of documents.filter(
-    (name) => name.endsWith('.md') && name !== 'docs/ARCHITECTURE.md',
-  )) {
+  // docs/architecture/ shows code of this repository, which the package does not export.
+  for (const document of documents().filter((name) => !name.startsWith('docs/architecture/'))) {
     const text = readFileSync(`${root}${document}`, 'utf8');
     for (const [, example = ''] of text.matchAll(/^```ts\n(.*?)^```/gms)) {
       count += 1;

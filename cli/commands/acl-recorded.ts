@@ -1,5 +1,6 @@
 /**
- * `saltbridge acl learn` and `saltbridge acl replay`: policies that follow from recorded decisions.
+ * `saltbridge acl learn` and `saltbridge acl replay`, which evaluate decisions that the master has
+ * recorded.
  */
 
 import type { Command } from 'commander';

@@ -19,7 +19,7 @@ interface AclOptions {
   readonly json?: boolean;
 }
 
-/** Additional attributes of the subject. */
+/** Further attributes of the user, service or minion whose rights are queried. */
 interface SubjectOptions {
   readonly group?: readonly string[];
   readonly eauth?: string;
@@ -128,7 +128,7 @@ function addCheck(acl: Command, context: CommandContext): void {
       for (const finding of json ? [] : findings) {
         await printLine(context.stdout, formatFinding(finding));
       }
-      // Rules with exceptions are not a problem.
+      // A rule with exceptions is not reported, because it has an effect.
       const isWrong = findings.some(({ kind }) => kind !== 'overlapping');
       if (isWrong) context.setExitCode(exitCodes.failure);
     });
@@ -180,7 +180,7 @@ function readSubject(
   { group: groups = [], eauth, role: roles = [], domain, user }: SubjectOptions,
 ): ExplainRequest['subject'] {
   const [, kind, name = ''] = /^(user|project|service|token):(.+)$/s.exec(text) ?? [];
-  // Rules compare ids as well as names.
+  // A rule can name the project by its id or by its name.
   const entity = (it: string) => ({ id: it, name: it, domain: { id: domain, name: domain } });
   if (kind === 'project') return { kind, project: entity(name), user: entity(user), roles };
   if (kind === 'user') return { kind, name, groups, ...(eauth === undefined ? {} : { eauth }) };

@@ -109,8 +109,8 @@ async function verifyMasterLog(configDir: string, context: CommandContext): Prom
 }
 
 /**
- * Makes the running master write its buffered records. Returns its last record, `null` if nothing
- * is audited, or `undefined` if no master is running.
+ * Makes the running master write its buffered audit records to the log. Returns its last record,
+ * `null` if nothing is audited, or `undefined` if no master is running.
  */
 async function flushAudit(
   configDir: string,

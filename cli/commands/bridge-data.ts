@@ -12,7 +12,7 @@ export function addDataCommands(bridge: Command, context: CommandContext): void 
     name: 'data',
     methods: 'data',
     noun: 'data space',
-    page: 'docs/guests.md',
+    page: 'docs/data-spaces.md',
     help: {
       all: 'manage data spaces: values that the minions of a stack write for each other',
       add: 'register a data space: the roles of a stack, and their minions; replacing it preserves the values',

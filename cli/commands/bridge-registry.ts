@@ -5,14 +5,14 @@ import { CommandError } from '../errors.ts';
 import { configOption, jsonOption, logLevelOption } from '../options.ts';
 import { printJson, printLine } from '../terminal.ts';
 
-/** Objects that are registered with the bridge by name, from a file: stacks and data spaces. */
+/** Kind of objects that the bridge registers by name, from a file: stacks or data spaces. */
 export interface Registry<Info extends object, Details extends Info> {
   /** Name of the subcommand. */
   readonly name: string;
-  /** Prefix of the methods, as in `stacks.add`. */
+  /** Prefix of the methods in the master's interface, for example `stacks` for `stacks.add`. */
   readonly methods: string;
   readonly noun: string;
-  /** Page of docs/ that describes the file. */
+  /** Page of docs/ that describes the format of the file. */
   readonly page: string;
   readonly help: {
     readonly all: string;
@@ -22,7 +22,7 @@ export interface Registry<Info extends object, Details extends Info> {
   };
   print(info: Info): Promise<void>;
   printDetails(details: Details): Promise<void>;
-  /** Prints advice about a new object, even with JSON output. */
+  /** Prints advice about an object that was added. It is printed even if `--json` is given. */
   printAdvice?(added: Info): Promise<void>;
 }
 
@@ -66,7 +66,8 @@ export function addRegistry<Info extends object, Details extends Info>(
         file: string,
         options: RegistryOptions & { readonly replace?: boolean },
       ) => {
-        // Read from a file, because every account on the machine can see command lines.
+        // The object is read from a file, because every account on the machine can see command
+        // lines.
         const registration = { ...parseMap(await readFileOrStandardInput(file, context)), name };
         const replaces = options.replace ?? false;
         const info = await call<Info>('add', options, { registration, replaces });

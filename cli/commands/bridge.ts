@@ -22,16 +22,16 @@ import { addHandleCommands, addOutboxCommands } from './bridge-signals.ts';
 import { addStackCommands } from './bridge-stacks.ts';
 import { narrowedTarget } from './salt-output.ts';
 
-/** Targets of a plan's groups, by the name of the group. */
+/** Target of each group of a plan, by the name of the group. */
 type GroupTargets = Readonly<Record<string, string | readonly string[]>>;
 
-/** Options of every command for plans. */
+/** Options that all commands for plans have. */
 interface PlanOptions {
   readonly configDir: string;
   readonly json?: boolean;
 }
 
-/** Options of a plan run, besides the name of the plan. */
+/** Options for running a plan. */
 interface RunPlanOptions extends PlanOptions {
   readonly group: GroupTargets;
   readonly params?: WireValue;
@@ -69,7 +69,7 @@ function addPlanCommands(bridge: Command, context: CommandContext): void {
     });
 }
 
-/** Runs a plan and prints its updates. */
+/** Runs a plan and prints its updates as they arrive. */
 async function runPlan(
   plan: string,
   { group: groups, params, key, project, service, ...options }: RunPlanOptions,
@@ -106,7 +106,7 @@ async function printPlanUpdates(
     if (update.type === 'outcome' && update.outcome.status !== 'succeeded') {
       context.setExitCode(exitCodes.failure);
     }
-    // The update consists of Salt's values, because it came over the socket.
+    // The update came over the socket, so its values are Salt's values.
     if (json) {
       const line = writeMarkedJson(update);
       await printLine(context.stdout, line);
@@ -306,7 +306,7 @@ async function printCommandUpdate(
   if (update.type === 'outcome' && update.outcome.status !== 'succeeded') {
     context.setExitCode(exitCodes.failure);
   }
-  // The update consists of Salt's values, because it came over the socket.
+  // The update came over the socket, so its values are Salt's values.
   if (json) return printLine(context.stdout, writeMarkedJson(update));
   switch (update.type) {
     case 'begun': {
@@ -327,7 +327,7 @@ async function printCommandUpdate(
   }
 }
 
-/** Functions that write a page about a whole catalog. */
+/** Names of the functions that generate a page about a whole catalog, by subcommand. */
 const pageWriters = { docs: 'catalogAsMarkdown', types: 'catalogAsTypes' } as const;
 
 function addPage(
@@ -359,7 +359,10 @@ function addPage(
     });
 }
 
-/** Returns the paths of a catalog: the given ones, or those of the configuration. */
+/**
+ * Returns the paths of a catalog's files: those on the command line, or else those of the
+ * configuration.
+ */
 async function catalogPaths(
   given: readonly string[],
   configDir: string,
@@ -376,12 +379,12 @@ function parseParameters(text: string): WireValue {
     const value = readMarkedJson(text);
     if (isWireMap(value)) return value;
   } catch {
-    // The problem is reported below.
+    // Invalid JSON is reported below.
   }
   throw new InvalidArgumentError('expected a map in JSON.');
 }
 
-/** Defines `saltbridge bridge`, the operations of the running master's bridge. */
+/** Defines `saltbridge bridge`, whose subcommands call the bridge of the running master. */
 export function defineBridge(command: Command, context: CommandContext): void {
   addNamedCommands(command, context);
   addPlanCommands(command, context);

@@ -41,7 +41,7 @@ export function defineCluster(command: Command, context: CommandContext): void {
   subcommand('init', 'create a cluster with the state and keys of this stopped master').action(
     async (options: ClusterCommandOptions) => {
       const receipt = await (await context.openCluster(options.configDir)).init();
-      await tell(context, options, receipt, [
+      await report(context, options, receipt, [
         `cluster ${escapeName(receipt.cluster)} created with member ${escapeName(receipt.member)}`,
         `secret       ${escapeName(receipt.secretFile)}; store a copy outside of the cluster`,
       ]);
@@ -53,14 +53,14 @@ export function defineCluster(command: Command, context: CommandContext): void {
       const api = await context.openApi(options.configDir);
       const { seconds } = options;
       const made = await api.cluster.ticket(seconds === undefined ? {} : { seconds });
-      await tell(context, options, made, [made.ticket]);
+      await report(context, options, made, [made.ticket]);
     });
   subcommand('join', 'join a cluster with a ticket; this master must not have any state yet')
     .argument('<ticket>', 'output of saltbridge cluster ticket; - reads standard input')
     .action(async (given: string, options: ClusterCommandOptions) => {
       const ticket = given === '-' ? await context.input.readAll() : given;
       const receipt = await (await context.openCluster(options.configDir)).join(ticket);
-      await tell(context, options, receipt, [
+      await report(context, options, receipt, [
         `member ${escapeName(receipt.member)} has joined cluster ${escapeName(receipt.cluster)}: start the master`,
       ]);
     });
@@ -69,11 +69,11 @@ export function defineCluster(command: Command, context: CommandContext): void {
     .action(async (member: string | undefined, options: ClusterCommandOptions) => {
       if (member !== undefined) {
         await (await context.openApi(options.configDir)).cluster.remove({ member });
-        await tell(context, options, { member }, [`member ${escapeName(member)} is removed`]);
+        await report(context, options, { member }, [`member ${escapeName(member)} is removed`]);
         return;
       }
       const receipt = await (await context.openCluster(options.configDir)).leave();
-      await tell(context, options, receipt, [
+      await report(context, options, receipt, [
         `member ${escapeName(receipt.member)} has left cluster ${escapeName(receipt.cluster)}`,
         'before you start it again, remove saltbridge: cluster from its configuration',
       ]);
@@ -86,14 +86,14 @@ export function defineCluster(command: Command, context: CommandContext): void {
       const left = await api.cluster.drain(seconds === undefined ? {} : { seconds });
       if (left.active > 0) context.setExitCode(exitCodes.failure);
       const calls = `${left.active} ${left.active === 1 ? 'call is' : 'calls are'} still in progress`;
-      await tell(context, options, left, [
+      await report(context, options, left, [
         left.active === 0 ? 'this member is drained: you can restart it' : calls,
       ]);
     });
   subcommand('resume', 'let a drained member accept jobs and calls again').action(
     async (options: ClusterCommandOptions) => {
       await (await context.openApi(options.configDir)).cluster.resume();
-      await tell(context, options, null, ['this member accepts jobs and calls again']);
+      await report(context, options, null, ['this member accepts jobs and calls again']);
     },
   );
   subcommand('refound', 'recreate the log from the store of this stopped master, or from a backup')
@@ -107,7 +107,7 @@ export function defineCluster(command: Command, context: CommandContext): void {
       if (status?.refusesWrites || status?.isStale) context.setExitCode(exitCodes.failure);
       const lines =
         status === null ? ['this master is not a member of a cluster'] : clusterLines(status);
-      await tell(context, options, status, lines);
+      await report(context, options, status, lines);
     },
   );
 }
@@ -124,7 +124,7 @@ async function refound(options: RefoundOptions, context: CommandContext): Promis
   const point = from === undefined ? undefined : { file: from, until: bound };
   const receipt = await (await context.openCluster(options.configDir)).refound(point);
   const { restored } = receipt;
-  await tell(context, options, receipt, [
+  await report(context, options, receipt, [
     `the log of cluster ${escapeName(receipt.cluster)} is recreated with member ${escapeName(receipt.member)}`,
     ...(restored === undefined ? [] : restoredLines(restored)),
   ]);
@@ -138,7 +138,7 @@ function restoredLines({ from, to, time, last, old }: RestoredPoint): string[] {
   ];
 }
 
-async function tell(
+async function report(
   { stdout }: CommandContext,
   { json }: ClusterCommandOptions,
   value: object | null,
@@ -148,7 +148,7 @@ async function tell(
   else await printLine(stdout, lines.join('\n'));
 }
 
-/** Returns the state of a cluster as lines of text. `saltbridge status` prints them too. */
+/** Returns the state of a cluster as lines of text. `saltbridge status` prints the same lines. */
 export function clusterLines(status: ClusterStatus): string[] {
   const { name, member, position, members, failingMs, warnings } = status;
   return [
@@ -157,8 +157,8 @@ export function clusterLines(status: ClusterStatus): string[] {
       const skew = it.clockSkewMs === undefined ? '' : `, clock ${Math.round(it.clockSkewMs)} ms`;
       const state = it.isAlive ? 'alive' : 'not heard';
       const versions = Object.entries(it.versions ?? {}).map(([kind, id]) => `, ${kind} ${id}`);
-      const told = escapeName(versions.sort().join(''));
-      return `member       ${escapeName(it.name)}: ${state}, position ${it.position}${skew}${told}`;
+      const version = escapeName(versions.sort().join(''));
+      return `member       ${escapeName(it.name)}: ${state}, position ${it.position}${skew}${version}`;
     }),
     ...(status.isStale
       ? ['stale        it may lack entries of the log: minions and tokens are rejected']

@@ -7,27 +7,27 @@ import type { LoadAll } from '../define-command.ts';
 import { configOption } from '../options.ts';
 import { printLine } from '../terminal.ts';
 
-/** Kind of a word on the command line. */
+/** Kind of value that can be completed at a place on the command line. */
 type CompletionKind =
   | 'any'
   | 'files'
-  /** Ids of accepted keys; ids of all keys; ids of the latest jobs. */
+  /** Ids of minions with an accepted key, ids of all keys, or ids of the latest jobs. */
   | 'minions'
   | 'keys'
   | 'jids'
   | { readonly words: readonly string[] };
 
-/** An option with all of its names. */
+/** An option of a command, with all of its names. */
 interface CompletionOption {
   readonly flags: readonly string[];
   readonly description: string;
-  /** Kind of its value, or `undefined` if it has none. */
+  /** Kind of the option's value, or `undefined` if the option has no value. */
   readonly value: CompletionKind | undefined;
 }
 
-/** The program, or one of its commands. */
+/** The program itself or one of its commands, for completion. */
 interface CompletionCommand {
-  /** Names of the commands that lead to it. Empty for the program. */
+  /** Names of the commands from the program to this one. Empty for the program itself. */
   readonly path: readonly string[];
   readonly description: string;
   readonly options: readonly CompletionOption[];
@@ -35,7 +35,7 @@ interface CompletionCommand {
   readonly commands: readonly CompletionCommand[];
 }
 
-/** Kinds by the names of arguments and values in the help. */
+/** Kinds of values, by the names that arguments and option values have in the help. */
 const completionKinds: ReadonlyMap<string, CompletionKind> = new Map([
   ['dir', 'files'],
   ['file', 'files'],
@@ -46,7 +46,7 @@ const completionKinds: ReadonlyMap<string, CompletionKind> = new Map([
   ['tgt', 'minions'],
 ]);
 
-/** Returns the words to complete of a command and its subcommands. */
+/** Returns the words that can be completed for a command and its subcommands. */
 function describeCommand(command: Command, path: readonly string[] = []): CompletionCommand {
   const help = command.createHelp();
   return {
@@ -86,8 +86,8 @@ function completionKindOf(name: string, choices: readonly string[] | undefined):
 }
 
 /**
- * Returns a script for bash. Ids come from the running master. The shell never expands them, and
- * the script offers only ids without special characters.
+ * Returns a completion script for bash. Ids are requested from the running master. The script
+ * offers only ids without special characters, and bash never expands them.
  */
 function bashCompletion(program: CompletionCommand): string {
   const commands = allCommands(program);
@@ -182,7 +182,7 @@ complete -p salt-run >/dev/null 2>&1 || complete -F _saltbridge_salt_run salt-ru
 `;
 }
 
-/** Returns the script for zsh, which uses zsh's emulation of bash completion. */
+/** Returns a completion script for zsh. It uses zsh's emulation of bash completion. */
 function zshCompletion(program: CompletionCommand): string {
   return `autoload -U +X compinit && compinit
 autoload -U +X bashcompinit && bashcompinit
@@ -222,7 +222,7 @@ function quoteForBash(text: string): string {
   return `'${text.replaceAll("'", "'\\''")}'`;
 }
 
-/** Returns a script for fish. It offers the same words as {@link bashCompletion}. */
+/** Returns a completion script for fish. It offers the same words as {@link bashCompletion}. */
 function fishCompletion(program: CompletionCommand): string {
   const commands = allCommands(program);
   const paths = commands.flatMap(({ path }) =>
@@ -300,10 +300,10 @@ const shells: Readonly<Record<'bash' | 'zsh' | 'fish', (program: CompletionComma
   fish: fishCompletion,
 };
 
-/** Number of latest jobs to offer. */
+/** Maximum number of latest jobs that are offered. */
 const jobCount = 20;
 
-/** Lists that the scripts request during completion. */
+/** Lists that the completion scripts request from the program. */
 const completionLists: Readonly<
   Record<'minions' | 'keys' | 'jids', (api: MasterApi) => Promise<readonly string[]>>
 > = {
@@ -314,12 +314,15 @@ const completionLists: Readonly<
 };
 
 /**
- * Form of safe words. Any machine can submit a key under an id, so words with characters that a
- * shell may interpret are omitted.
+ * Matches words that are safe to offer. Any machine can submit a key under any id, so words with
+ * characters that a shell could interpret are left out.
  */
 const plainText = /^[\w.:@-]+$/;
 
-/** Returns the script that scripts/build.js stored in the package. A checkout has none. */
+/**
+ * Reads the script that scripts/build.js stored in the package. Returns `undefined` in a checkout
+ * of the sources.
+ */
 async function readStoredScript(shell: string): Promise<string | undefined> {
   return readTextIfPresent(fileURLToPath(new URL(`./completion.${shell}`, import.meta.url)));
 }

@@ -59,7 +59,10 @@ export function defineDoctor(command: Command, context: CommandContext): void {
     });
 }
 
-/** Rejects a configuration with tenants. The doctor reports all other problems itself. */
+/**
+ * Rejects a configuration with tenants. All other problems are found and reported by the doctor
+ * itself.
+ */
 async function rejectTenants({ openApi }: CommandContext, configDir: string): Promise<void> {
   try {
     await openApi(configDir);

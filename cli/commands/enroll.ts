@@ -31,7 +31,7 @@ interface EnrollCreateOptions {
 const expiryUnitsMs: Readonly<Record<string, number>> = { m: 60_000, h: 3_600_000, d: 86_400_000 };
 
 /**
- * Returns the request for the options.
+ * Converts the options to a request for an enrolment.
  * @throws CommandError ERR_ARGS
  */
 async function toEnrolRequest(
@@ -89,11 +89,14 @@ async function readMinionList(
 ): Promise<readonly KnownMinion[]> {
   const list = parseJson(await readFileOrStandardInput(file, context));
   if (!Array.isArray(list)) throw new CommandError('ERR_ARGS', `${file} does not contain a list`);
-  // The master validates each entry.
+  // The master validates each entry of the list.
   return list.map((one) => (project === undefined ? one : { project, ...one }));
 }
 
-/** Prints each state until the minion has signed in. Otherwise the command fails. */
+/**
+ * Prints each state of an enrolment until the minion has signed in. If the enrolment fails, the
+ * command fails.
+ */
 async function followEnrolment(
   bridge: ExtensionClient,
   number: string,
@@ -113,7 +116,7 @@ function formatEnrolmentLine({ number, id, project, by, state, reason }: Enrolme
   return escapeName(`${number} ${id} of ${project} by ${by}: ${state}${why}`);
 }
 
-/** Returns an enrolment as text, with one line for each attribute. */
+/** Returns an enrolment as text. Each attribute has its own line. */
 function formatEnrolment(enrolment: Enrolment): string {
   const time = (ms: number | undefined): string | undefined =>
     ms === undefined ? undefined : new Date(ms).toISOString();
@@ -148,7 +151,10 @@ function parseJson(text: string): unknown {
   }
 }
 
-/** Returns the time of a duration from now, or of a date or time in ISO 8601 form. */
+/**
+ * Parses an expiry time: a duration from now, or a date or time in ISO 8601 form. Returns
+ * milliseconds since 1970.
+ */
 function parseExpiry(text: string, now: number = Date.now()): number {
   const [, count, unit = ''] = /^(\d{1,6})([mhd])$/.exec(text) ?? [];
   const ms = expiryUnitsMs[unit];

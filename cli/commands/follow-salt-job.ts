@@ -34,18 +34,18 @@ import {
   reconnectingReturn,
 } from './salt-output.ts';
 
-/** Salt's message for a target that matches no minion. */
+/** Salt's message about a target that matches no minion. */
 export const noMinionsMatched =
   'No minions matched the target. No command was sent, no jid was assigned.';
 
-/** Salt's message for a job without returns. */
+/** Salt's message about a job without any returns. */
 export const noReturnReceived = 'ERROR: No return received';
 
 /** Display options of a job. */
 interface JobFollowerOptions {
   readonly output: OutputOptions;
   readonly sink: OutputSink;
-  /** Whether all returns are printed at the end instead of one by one. */
+  /** Whether all returns are printed together at the end, instead of each when it arrives. */
   readonly isStatic: boolean;
   /** Whether the jid is printed first, and the minions are listed in the summary. */
   readonly isVerbose: boolean;
@@ -55,11 +55,14 @@ interface JobFollowerOptions {
   readonly showsSilent: boolean;
   /** Whether a summary is printed at the end. */
   readonly hasSummary: boolean;
-  /** Whether a summary replaces the returns. */
+  /** Whether only the progress and a summary are printed, without returns. */
   readonly isProgressOnly: boolean;
 }
 
-/** Follows one job and prints the output of `salt` [salt cli/salt.py]. For a single use. */
+/**
+ * Follows one job and prints the output of `salt` [salt cli/salt.py]. An object can be used only
+ * once.
+ */
 export class JobFollower {
   readonly #stdout: CommandContext['stdout'];
   readonly #stderr: CommandContext['stderr'];
@@ -78,7 +81,7 @@ export class JobFollower {
   }
 
   /**
-   * Publishes the job and prints it until its end.
+   * Publishes the job and prints its returns until it ends.
    * @returns Salt's exit code
    */
   async follow(jobs: MasterApi['jobs'], request: RunRequest, signal: AbortSignal): Promise<number> {
@@ -100,7 +103,7 @@ export class JobFollower {
   }
 
   /**
-   * Prints the message for a target that matches no minion.
+   * Prints Salt's message about a target that matches no minion.
    * @returns the exit code
    */
   async showNobody(problem: string): Promise<number> {
@@ -181,15 +184,15 @@ export class JobFollower {
       const facts = { returned: this.#returns.map(minionOf), silent, failed: failed.map(minionOf) };
       await printLine(this.#stdout, formatJobSummary(facts, isVerbose));
     }
-    // As in Salt, the exit code is then independent of the returns.
+    // As in Salt, the exit code does not depend on the returns in this case.
     if (isProgressOnly || (failed.length === 0 && silent.length === 0)) return exitCodes.ok;
     await printLine(this.#stderr, 'ERROR: Minions returned with non-zero exit code');
     return exitCodes.failure;
   }
 
   /**
-   * Prints all returns at the end. As in Salt, with `--static` the exit code only reports whether
-   * any minion returned.
+   * Prints all returns together. As in Salt, the exit code with `--static` only reports whether any
+   * minion returned.
    */
   async #finishWhole(fun: string | readonly string[]): Promise<number> {
     const { output, sink, isStatic } = this.#options;
@@ -252,13 +255,14 @@ interface BatchFollowerOptions {
 }
 
 /**
- * Follows a batch and prints the output of `salt --batch` [salt cli/batch.py]. For a single use.
+ * Follows a batch and prints the output of `salt --batch` [salt cli/batch.py]. An object can be
+ * used only once.
  */
 export class BatchFollower {
   readonly #stdout: CommandContext['stdout'];
   readonly #stderr: CommandContext['stderr'];
   readonly #options: BatchFollowerOptions;
-  /** Returns collected for `--static`. */
+  /** Returns that are printed at the end, with `--static`. */
   readonly #returns: MinionReturn[] = [];
   readonly #silent: string[] = [];
   #jid: string | undefined;
@@ -385,7 +389,7 @@ export class BatchFollower {
 
 const noBatch = [noMinionsMatched, 'No minions matched the target.'];
 
-/** Returns the highest code. Several functions have one code each. */
+/** Returns the highest return code. A job with several functions has one code for each. */
 function highestCode(retcode: WireValue): number {
   const codes = (mapEntries(retcode) ?? []).map(([, code]) => highestCode(code));
   if (codes.length > 0) return Math.max(...codes);

@@ -1,4 +1,6 @@
-/** `saltbridge heat`: templates whose resources have roles that exchange values. */
+/**
+ * `saltbridge heat`, which handles Heat templates whose resources have roles and exchange values.
+ */
 
 import { type Command, Option } from 'commander';
 import type { CompiledTemplate, CompileOptions, HeatTemplates, PreparedRoles } from '#guests';
@@ -35,7 +37,7 @@ function addCompile(heat: Command, context: CommandContext): void {
   heat
     .command('compile')
     .description('check the roles of a template, and print a plain template for Heat')
-    .argument('<file>', 'template with roles, see docs/guests.md; - reads standard input')
+    .argument('<file>', 'template with roles, see docs/data-spaces.md; - reads standard input')
     .addOption(
       new Option(
         '--print <what>',
@@ -81,7 +83,7 @@ function addCompile(heat: Command, context: CommandContext): void {
     });
 }
 
-/** Compiles a template. The text of the error contains a line for each problem. */
+/** Compiles a template. If it is invalid, the error message has a line for each problem. */
 async function compileOrProblems(
   text: string,
   options: CompileOptions,
@@ -133,13 +135,13 @@ function addPrepare(heat: Command, context: CommandContext): void {
         const { userData } = await bridge.call<NewEnrolment>('enroll.create', request);
         parameters[parameter] = userData;
       }
-      // JSON is valid YAML, so Heat can read it as an environment.
+      // The output is JSON, which is valid YAML, so that Heat can read it as an environment.
       await printJson(context.stdout, { parameters });
     });
 }
 
 /**
- * Loads the compiler of templates.
+ * Loads the compiler of Heat templates on demand.
  * @throws CommandError ERR_ARGS; BridgeError ERR_DATA_FORM
  */
 async function loadTemplates(): Promise<HeatTemplates> {

@@ -53,7 +53,7 @@ function formatJob(job: JobReport): string {
   ].join('\n');
 }
 
-/** Returns all data of the job. */
+/** Returns all data of a job, for output as JSON. */
 function formatJobAsJson({
   tgt,
   fun,

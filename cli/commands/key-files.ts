@@ -7,23 +7,23 @@ import type { CommandContext } from '../context.ts';
 import { CommandError, errorCodeOf } from '../errors.ts';
 import { printJson, printLine } from '../terminal.ts';
 
-/** Options of a new key pair. */
+/** Options for a new key pair. */
 interface KeyFilesOptions {
-  /** Existing directory. */
+  /** Directory for the files, which must exist. */
   readonly dir: string;
-  /** Base name of the files `<name>.pem` and `<name>.pub`. */
+  /** Base name of the files, which are called `<name>.pem` and `<name>.pub`. */
   readonly name: string;
   /** Size of the RSA key, in bits. */
   readonly bits: number;
 }
 
-/** Minimum size of a key in Salt, in bits. */
+/** Minimum size of a key, in bits. Salt has the same minimum. */
 const minBits = 2048;
 const maxBits = 8_192;
 
 /**
- * Creates a key pair and writes it: the private key with mode 0400, the public one with 0644. If
- * one file cannot be written, neither remains.
+ * Creates a key pair and writes its files. The private key has mode 0400, the public one 0644. If
+ * one file cannot be written, the other is removed.
  * @throws CommandError ERR_ARGS, ERR_FILE_EXISTS
  */
 export async function generateKeyFiles(
@@ -64,6 +64,6 @@ export async function writeNewFile(file: string, content: string, mode: number):
     const message = `${file} exists and is not replaced`;
     throw new CommandError('ERR_FILE_EXISTS', message, { cause });
   }
-  // The process's umask may have removed permissions that minions' users need.
+  // The umask of the process may have removed permissions that other accounts need.
   await chmod(file, mode);
 }

@@ -16,7 +16,7 @@ import {
 
 type LocalKeyInfo = Awaited<ReturnType<MasterApi['keys']['local']>>[number];
 
-/** States in the order of `salt-key -L` [salt key.py]. */
+/** Key states in the order in which `salt-key -L` prints them [salt key.py]. */
 const keyStates: readonly {
   readonly state: KeyState;
   readonly heading: string;
@@ -28,7 +28,7 @@ const keyStates: readonly {
   { state: 'rejected', heading: 'Rejected Keys:', color: 'blue' },
 ];
 
-/** Groups keys by state. Contains every state, in Salt's order. */
+/** Groups keys by state. The result has all states in Salt's order, even those without keys. */
 function groupByState(keys: readonly KeyInfo[]): Record<KeyState, KeyInfo[]> {
   const groups: Record<KeyState, KeyInfo[]> = {
     accepted: [],
@@ -59,7 +59,8 @@ export async function listKeys(
 }
 
 /**
- * Shows fingerprints. Without a glob, it shows those of all keys, starting with the master's own.
+ * Prints fingerprints. Without a glob, prints those of all keys, beginning with the master's own
+ * keys.
  */
 export async function fingerprintKeys(
   api: MasterApi['keys'],
@@ -123,7 +124,7 @@ async function printByState(
   }
 }
 
-/** Returns the id with remarks for the operator. */
+/** Returns the id of a key, followed by remarks for the operator. */
 function describeKey({ id, protocol, conflicts, ...marks }: KeyInfo): string {
   const notes: string[] = [];
   if (marks.isInvalid) notes.push('no public key');

@@ -14,7 +14,7 @@ type KeyChange = Awaited<ReturnType<MasterApi['keys']['accept']>>[number];
 /** Operation that changes keys. */
 export type KeyOperation = 'accept' | 'reject' | 'delete';
 
-/** Options of such a command, with commander's names. */
+/** Options of a command that changes keys, with commander's names. */
 export interface KeyChangeOptions {
   readonly fingerprint?: string;
   readonly yes?: boolean;
@@ -37,7 +37,7 @@ const participles: Readonly<Record<KeyOperation, string>> = {
   delete: 'deleted',
 };
 
-/** Changes the keys that match, after confirmation, or immediately with `-y`. */
+/** Changes the matching keys. Asks for confirmation before, unless `-y` is given. */
 async function changeKeys(
   operation: KeyOperation,
   api: MasterApi['keys'],
@@ -72,7 +72,7 @@ async function changeKeys(
   }
 }
 
-/** Reports matching keys that cannot be accepted. */
+/** Prints a message about each matching key that cannot be accepted. */
 async function reportInvalidKeys(
   api: MasterApi['keys'],
   glob: string,
@@ -94,8 +94,9 @@ export function invalidKeyText(id: string): string {
 }
 
 /**
- * Shows the keys and asks for confirmation. Each is then changed by id and fingerprint, so that a
- * key which arrives in the meantime is not affected. Returns `undefined` if the answer is no.
+ * Shows the keys and asks for confirmation. Each key is then changed by its id and fingerprint, so
+ * that a key that arrives after the question is not changed. Returns `undefined` if the answer is
+ * no.
  */
 async function changeConfirmed(
   operation: KeyOperation,
@@ -130,14 +131,14 @@ async function changeConfirmed(
   return changes;
 }
 
-/** Warns about a key that was changed or replaced during the question. */
+/** Prints a warning about a key that was changed or replaced while the question was open. */
 async function warnKeyChanged({ id }: KeyInfo, context: CommandContext): Promise<void> {
   const message = `saltbridge: the key of ${escapeName(id)} has changed in the meantime and was not modified`;
   await printLine(context.stderr, message);
   context.setExitCode(exitCodes.failure);
 }
 
-/** Changes one key, if it is still the one that was shown. */
+/** Changes one key, on the condition that it is still the key that was shown. */
 export function changeKey(
   operation: KeyOperation,
   api: MasterApi['keys'],
@@ -192,7 +193,7 @@ interface GenerateOptions {
   readonly json?: boolean;
 }
 
-/** States whose keys each operation changes, and states that options can add. */
+/** Key states that each operation changes, and further states that options can add. */
 const operations: readonly {
   readonly operation: KeyOperation;
   readonly description: string;
@@ -301,7 +302,10 @@ function addGenerateCommand(key: Command, context: CommandContext): void {
     });
 }
 
-/** Uses the keys of the running master, or those in its PKI directory. */
+/**
+ * Calls a function with the keys of the running master, or with those in its PKI directory if no
+ * master is running.
+ */
 async function withKeys(
   configDir: string,
   context: CommandContext,

@@ -12,8 +12,8 @@ interface LocalClientOptions {
 }
 
 /**
- * Defines `saltbridge localclient`: the interface for Salt's own Python clients on the master's
- * host.
+ * Defines `saltbridge localclient`, which manages the service for Salt's own Python clients on the
+ * master's host.
  */
 export function defineLocalClient(command: Command, context: CommandContext): void {
   command

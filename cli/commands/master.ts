@@ -21,13 +21,14 @@ export function defineMaster(command: Command, context: CommandContext): void {
     .addOption(configOption())
     .option('-d, --daemon', 'run in the background; return when the master is ready')
     .addOption(logLevelOption())
-    // For the process that -d starts. Its standard error is already the log file.
+    // Only the process that -d starts has this option. Its standard error is the log file from the
+    // beginning.
     .addOption(new Option('--no-console', 'log only to log_file').hideHelp())
     .action(async ({ configDir, daemon, logLevel, console }: MasterOptions) => {
       if (daemon) {
         await printLine(context.stdout, `${await startInBackground(configDir, logLevel)}`);
       } else {
-        // Loaded on demand, because only this command needs all code that serves minions.
+        // This module is loaded on demand, because it needs all code that serves minions.
         const { runMaster } = await import('#server/process/master-process.ts');
         await runMaster(configDir, logLevel, console ? context.stderr : undefined);
       }
@@ -42,7 +43,7 @@ async function startInBackground(configDir: string, logLevel?: LogLevel): Promis
   const program = process.argv.slice(1, 2);
   const level = logLevel === undefined ? [] : ['-l', logLevel];
   const argv = [...program, 'master', '-c', configDir, '--no-console', ...level];
-  // Tenants start one after the other. When the last one responds, all are running.
+  // Tenants start one after the other. When the last one responds, all of them are running.
   const { socket } = tenants.at(-1)?.config ?? config;
   return startDaemon(argv, { socket, logFile: config.logFile }, owner);
 }

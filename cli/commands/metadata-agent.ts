@@ -12,15 +12,15 @@ interface MetadataAgentOptions {
 }
 
 /**
- * Defines `saltbridge metadata-agent`, which adds the identity of the requesting instance to
- * requests for Nova and the master.
+ * Defines `saltbridge metadata-agent`, a proxy for metadata requests of instances. It adds the
+ * identity of the instance and forwards the requests to Nova or the master.
  */
 export function defineMetadataAgent(command: Command, context: CommandContext): void {
   command
     .addOption(
       new Option(
         '--config <file>',
-        'sockets, services and instances; see docs/guests.md',
+        'sockets, services and instances; see docs/metadata-agent.md',
       ).makeOptionMandatory(),
     )
     .addOption(logLevelOption())

@@ -24,7 +24,7 @@ const headings: Readonly<Record<MigrationOutcome, string>> = {
 
 /**
  * Returns the report as text.
- * @param policyFile file that the policy was written to; default: the text contains it
+ * @param policyFile file to which the policy was written; default: the text contains the policy
  */
 function formatMigrationReport(report: MigrationReport, policyFile?: string): string {
   const sections = (['refused', 'ignored', 'honoured'] as const).flatMap((outcome) =>
@@ -107,8 +107,8 @@ async function checkSite(
 }
 
 /**
- * Writes a configuration file with the permissions of the main file, so that the service can read
- * it.
+ * Writes a configuration file with the owner and the permissions of the main file, so that the
+ * service can read it.
  */
 async function writePolicy(file: string, directory: string, text: string): Promise<void> {
   const main = await stat(path.join(directory, 'master')).catch(() => undefined);
@@ -116,7 +116,10 @@ async function writePolicy(file: string, directory: string, text: string): Promi
   if (main !== undefined && process.getuid?.() === 0) await chown(file, main.uid, main.gid);
 }
 
-/** Rejects a path inside the examined directory. That directory is never changed. */
+/**
+ * Rejects an output path inside the directory that is examined, because this command never changes
+ * that directory.
+ */
 async function rejectPathInside(file: string, directory: string): Promise<void> {
   const folder = await realpath(path.dirname(path.resolve(file)));
   const inside = path.relative(await realpath(directory), folder);

@@ -15,7 +15,7 @@ interface MinionOptions {
   readonly logLevel?: LogLevel;
 }
 
-/** Defines `saltbridge minion`: the embedded minion as a separate process. */
+/** Defines `saltbridge minion`, which runs the embedded minion as a process of its own. */
 export function defineMinion(command: Command, context: CommandContext): void {
   command
     .option('--master <host>', 'address of the master', '127.0.0.1')

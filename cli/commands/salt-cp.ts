@@ -24,16 +24,16 @@ import { printLeftOut } from './salt-output.ts';
 import { addTargetOptions, rangeProblem, type TargetOptions, toTarget } from './salt-target.ts';
 import { formatSaltUsageError, useSaltUsage } from './salt-usage.ts';
 
-/** Options with commander's names. */
+/** Options of the command, with commander's names. */
 interface SaltCpOptions extends TargetOptions, OutputCommandOptions {
   readonly configDir: string;
   readonly timeout?: number;
   readonly chunked?: boolean;
-  /** Whether chunks are compressed. False with `--no-compression`. */
+  /** Whether the chunks are compressed. `--no-compression` disables compression. */
   readonly compression: boolean;
 }
 
-/** Files to copy, and their destination. */
+/** Files to copy, and the destination on the minions. */
 interface CopyRequest {
   readonly sources: readonly string[];
   readonly destination: string;
@@ -42,17 +42,20 @@ interface CopyRequest {
 /** A source file in the form that `--chunked` sends. */
 interface SourceFile {
   readonly file: string;
-  /** Permissions, or `undefined` for an empty directory. */
+  /** Permission bits of the file, or `undefined` for an empty directory. */
   readonly mode: number | undefined;
 }
 
-/** Returns of the minions for each file, in the order of their first return. */
+/** Results for each file, by minion. Minions are in the order of their first return. */
 type Answers = Map<string, WireValue>;
 
-/** Maximum size of a file without `--chunked`, in bytes. A job is held in memory completely. */
+/**
+ * Maximum size of a file without `--chunked`, in bytes. It is limited because a job is completely
+ * held in memory.
+ */
 const maxWholeBytes = 1_048_576;
 
-/** Ends the command with Salt's output and exit code. */
+/** Error that ends the command with Salt's output and exit code. */
 class CopyStopped extends Error {
   readonly exitCode: number;
   readonly isError: boolean;
@@ -64,7 +67,7 @@ class CopyStopped extends Error {
   }
 }
 
-/** Sends files as jobs and collects the results. For a single use. */
+/** Sends files as jobs and collects the results. An object can be used only once. */
 class FileCopier {
   readonly #jobs: MasterApi['jobs'];
   readonly #call: Omit<RunRequest, 'fun' | 'arg'>;
@@ -82,7 +85,7 @@ class FileCopier {
     this.#context = context;
   }
 
-  /** Sends all files in one job. Supports only text. */
+  /** Sends all files in one job. The files must be text. */
   async copyWhole({ sources, destination }: CopyRequest): Promise<Answers> {
     const texts = new Map<string, string>();
     for (const source of sources) {
@@ -92,7 +95,7 @@ class FileCopier {
     return this.#run('cp.recv', [texts, destination]);
   }
 
-  /** Sends each chunk of each file in its own job. */
+  /** Sends the files in chunks. Each chunk is a job of its own. */
   async copyChunks(
     request: CopyRequest,
     chunks: { readonly size: number; readonly isCompressed: boolean },
@@ -127,13 +130,13 @@ class FileCopier {
     let isFirst = true;
     for await (const chunk of readChunks(file, size)) {
       const packed = isCompressed ? await promisify(gzip)(chunk) : chunk;
-      // Passed by keyword, because a minion would interpret text with an equals sign as a keyword
-      // argument.
+      // The arguments are passed by keyword, because a minion would interpret a positional text
+      // with an equals sign as a keyword argument.
       const answers = await this.#run('cp.recv_chunked', [], {
         ...{ dest: remote, chunk: packed.toString('base64'), append: !isFirst },
         ...{ compressed: isCompressed, mode },
       });
-      // No minion responded, so none will receive the rest.
+      // No minion responded, so the remaining chunks are not sent.
       if (answers.size === 0) return;
       for (const [minion, answer] of answers) {
         this.#record(minion, remote, answer);
@@ -157,7 +160,10 @@ class FileCopier {
     await printLeftOut(stderr, published);
   }
 
-  /** Runs a function and returns the returns of the minions, or `false` for those without one. */
+  /**
+   * Runs a function on the minions and returns their results, or `false` for a minion that did not
+   * return.
+   */
   async #run(fun: string, arg: readonly WireValue[], kwarg: WireMap = {}): Promise<Answers> {
     const answers: Answers = new Map();
     const { interruption } = this.#context;
@@ -171,7 +177,10 @@ class FileCopier {
   }
 }
 
-/** Reads a file. Returns `undefined` if it does not exist. Salt skips such a file silently. */
+/**
+ * Reads a file. Returns `undefined` if the file does not exist. Like Salt, the command skips such a
+ * file silently.
+ */
 async function readWhole(file: string): Promise<string | undefined> {
   const found = await stat(file).catch(absentFile);
   if (found === undefined) return undefined;
@@ -201,7 +210,7 @@ function absentFile(error: unknown): undefined {
   if (errorCodeOf(error) !== 'ENOENT') throw error;
 }
 
-/** Returns a file, or all files and empty directories below a directory. */
+/** Returns a file, or if it is a directory, all files and empty directories below it. */
 async function listFiles(source: string): Promise<SourceFile[]> {
   const found = await stat(source).catch(absentFile);
   if (found === undefined)
@@ -214,7 +223,9 @@ async function listFiles(source: string): Promise<SourceFile[]> {
   return below;
 }
 
-/** Returns the destination of a file: below the given destination, with the name of its source. */
+/**
+ * Returns the path of a file on the minions: below the destination, with the name of the source.
+ */
 function remotePath(file: string, { sources, destination }: CopyRequest, isInto: boolean): string {
   if (sources.includes(file)) {
     return isInto ? path.posix.join(destination, path.basename(file)) : destination;
@@ -223,7 +234,10 @@ function remotePath(file: string, { sources, destination }: CopyRequest, isInto:
   return path.posix.join(destination, path.basename(source), path.relative(source, file));
 }
 
-/** Yields the chunks of a file, at least one, so that an empty file is created. */
+/**
+ * Yields the chunks of a file. There is at least one, so that an empty file is created on the
+ * minions.
+ */
 async function* readChunks(file: string, size: number): AsyncGenerator<Buffer, void, void> {
   const handle: FileHandle = await open(file);
   try {
@@ -239,8 +253,8 @@ async function* readChunks(file: string, size: number): AsyncGenerator<Buffer, v
 }
 
 /**
- * Fills a buffer from a file.
- * @returns the number of bytes, which is smaller only at the end of the file
+ * Reads from a file until the buffer is full.
+ * @returns the number of bytes that were read, which is smaller only at the end of the file
  */
 async function fill(handle: FileHandle, buffer: Buffer): Promise<number> {
   let length = 0;
@@ -325,7 +339,7 @@ async function copy(
   return copier.copyChunks(request, { size, isCompressed: compression });
 }
 
-/** Resolves symbolic links. A path that does not exist remains unchanged. */
+/** Resolves the symbolic links in a path. A path that does not exist is returned unchanged. */
 function resolvePath(file: string): Promise<string> {
   return realpath(file).catch(() => path.resolve(file));
 }

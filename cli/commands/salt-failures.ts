@@ -1,4 +1,6 @@
-/** Failures that Salt's commands print as results, to standard output and with Salt's texts. */
+/**
+ * Prints failures that Salt's commands print as results: with Salt's texts, and to standard output.
+ */
 
 import type { CommandContext } from '../context.ts';
 import { errorCodeOf, exitCodes } from '../errors.ts';
@@ -7,12 +9,12 @@ import { chooseOutput, type OutputCommandOptions } from '../output/output-option
 import { formatData } from '../output/outputters.ts';
 import { escapeLines, printLine } from '../terminal.ts';
 
-/** Command with the name of one of Salt's. */
+/** Name of a command that is named as Salt's. */
 type SaltCommand = 'salt' | 'salt-cp' | 'salt-key' | 'salt-run';
 
 /**
- * Prints a failed log-in or an unknown nodegroup as Salt does.
- * @returns the exit code: 77 after a failed log-in, where Salt ends with 0 or 2
+ * Prints a failed log-in or an unknown nodegroup in the same way as Salt.
+ * @returns the exit code. It is 77 after a failed log-in, where Salt's commands end with 0 or 2
  * @throws every other error
  */
 export async function printSaltFailure(

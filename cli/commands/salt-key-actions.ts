@@ -13,7 +13,7 @@ import { invalidKeyText, type KeyOperation } from './key.ts';
 import { formatKeys, type KeyPlaceName, type KeysByPlace } from './salt-key-output.ts';
 import { keyPlaces, type ListedKey, type SaltKeySource } from './salt-key-source.ts';
 
-/** States by the beginning of an argument of `--list`. */
+/** Key states by the first letters of the argument of `--list`. */
 const listArguments: readonly (readonly [string, readonly KeyState[]])[] = [
   ['acc', ['accepted']],
   ['pre', ['pending']],
@@ -23,14 +23,14 @@ const listArguments: readonly (readonly [string, readonly KeyState[]])[] = [
   ['all', ['accepted', 'pending', 'rejected', 'denied']],
 ];
 
-/** A requested change of keys. */
+/** A request to change keys. */
 interface KeyChangeRequest {
   readonly operation: KeyOperation;
   /** Globs, separated by commas. */
   readonly match: string;
-  /** States in addition to the operation's own. */
+  /** Further states whose keys are changed, in addition to the usual states of the operation. */
   readonly include: readonly KeyState[];
-  /** Whether to change the keys without confirmation. */
+  /** Whether the keys are changed without asking for confirmation. */
   readonly isConfirmed: boolean;
 }
 
@@ -41,7 +41,7 @@ export function listedStates(argument: string): readonly KeyState[] | undefined 
   return listArguments.find(([start]) => argument.startsWith(start))?.[1];
 }
 
-/** Shows and changes keys with Salt's texts. */
+/** Lists and changes keys, and prints Salt's texts. */
 export class SaltKeyActions {
   readonly #source: SaltKeySource;
   readonly #context: CommandContext;
@@ -65,12 +65,15 @@ export class SaltKeyActions {
     );
   }
 
-  /** Prints public keys. `undefined` prints all, including empty groups. */
+  /**
+   * Prints the public keys that match. `undefined` matches all keys, and then empty groups are
+   * printed too.
+   */
   async print(match: string | undefined): Promise<void> {
     await this.#show(await this.#texts(match, 'publicKey'));
   }
 
-  /** Prints fingerprints, including the master's own. */
+  /** Prints the fingerprints that match, and those of the master's own keys. */
   async fingerprints(match: string | undefined): Promise<void> {
     const texts = await this.#texts(match, 'fingerprint');
     const matches = globMatcher(match ?? '*');
@@ -84,7 +87,10 @@ export class SaltKeyActions {
     await this.#show(texts);
   }
 
-  /** Shows the matching keys, asks for confirmation, changes them, and prints the changed ones. */
+  /**
+   * Prints the matching keys and asks for confirmation. Then changes them and prints the ids of the
+   * changed keys.
+   */
   async change(request: KeyChangeRequest): Promise<void> {
     const { operation, match } = request;
     const matches = globMatcher(match);
@@ -142,8 +148,8 @@ export class SaltKeyActions {
   }
 
   /**
-   * Changes the keys. Like Salt, it prints an id once for each state in which it is found
-   * afterwards.
+   * Changes the chosen keys. As in Salt, the result contains an id once for each state in which it
+   * is found afterwards.
    */
   async #apply(operation: KeyOperation, chosen: readonly ListedKey[]): Promise<string[]> {
     const changed: ListedKey[] = [];
@@ -169,8 +175,8 @@ export class SaltKeyActions {
 }
 
 /**
- * Returns the order in which states are changed. Deleting covers all states; other operations start
- * with pending keys.
+ * Returns the states in the order in which their keys are changed. Deletion covers all states.
+ * Other operations begin with pending keys.
  */
 function changeOrder({ operation, include }: KeyChangeRequest): typeof keyPlaces {
   if (operation === 'delete') return keyPlaces;

@@ -13,18 +13,18 @@ import {
 import { makeDirectory } from '#runtime';
 import { writeNewFile } from './key-files.ts';
 
-/** Files of the signature. The default is the PKI directory's files. */
+/** Files that are needed to create a signature. By default they are in the PKI directory. */
 export interface SignatureOptions {
   readonly priv?: string;
   readonly pub?: string;
   readonly signaturePath?: string;
   readonly autoCreate?: boolean;
-  /** Size of a new key, in bits. */
+  /** Size of a key that is generated, in bits. */
   readonly keysize: number;
 }
 
 /**
- * Creates `<name>.pem` and `<name>.pub`. An existing pair remains unchanged.
+ * Creates `<name>.pem` and `<name>.pub`. If they exist, they are not changed.
  * @param passphrase - encrypts the private key
  * @returns the fingerprint of the public key
  */
@@ -45,8 +45,8 @@ export async function generateSaltKeyPair(
 }
 
 /**
- * Signs the master's public key in the form that minions receive: without the last line feed of its
- * file. Salt's `salt-key` signs it as well [WIRE 6.6].
+ * Signs the public key of the master in the form in which minions receive it: without the last line
+ * feed of its file. Salt's `salt-key` signs the line feed too [WIRE 6.6].
  * @returns true on success, false if the file exists, or a message
  */
 export async function generateMasterSignature(

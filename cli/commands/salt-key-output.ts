@@ -3,7 +3,7 @@
 import { textOrder } from '#template/python/comparison.ts';
 import { type Colors, escapeLines, escapeName } from '../terminal.ts';
 
-/** Name of a group of keys: Salt's directory names, and `local` for the master's own. */
+/** Name of a group of keys: a directory name of Salt, or `local` for the master's own keys. */
 export type KeyPlaceName =
   | 'local'
   | 'minions'
@@ -11,7 +11,7 @@ export type KeyPlaceName =
   | 'minions_pre'
   | 'minions_rejected';
 
-/** Ids by group, or ids with a text each. */
+/** Keys by group: a list of ids, or a text for each id. */
 export type KeysByPlace = ReadonlyMap<
   KeyPlaceName,
   readonly string[] | ReadonlyMap<string, string>
@@ -27,7 +27,7 @@ const headings: Readonly<
   minions_rejected: { text: 'Rejected Keys:', light: 'lightBlue', color: 'blue' },
 };
 
-/** Returns each group with its keys, both sorted. May be empty. */
+/** Formats each group with its keys. Both are sorted. The result may be empty. */
 export function formatKeys(keys: KeysByPlace, colors: Colors): string {
   const places = [...keys].sort(([left], [right]) => textOrder(left, right));
   const lines = places.flatMap(([place, content]) => {

@@ -1,6 +1,6 @@
 /**
- * Access to keys for `salt-key`: directly to those of the master, or through wheel functions of a
- * user.
+ * Sources of keys for `salt-key`: the master's keys themselves, or wheel functions with the rights
+ * of a user.
  */
 
 import { readFile } from 'node:fs/promises';
@@ -13,7 +13,7 @@ import { errorCodeOf } from '../errors.ts';
 import { changeKey, type KeyOperation } from './key.ts';
 import type { KeyPlaceName } from './salt-key-output.ts';
 
-/** Salt's directories, in the order in which Salt searches them. */
+/** Salt's directories of keys, in the order in which Salt searches them. */
 export const keyPlaces: readonly { readonly place: KeyPlaceName; readonly state: KeyState }[] = [
   { place: 'minions', state: 'accepted' },
   { place: 'minions_pre', state: 'pending' },
@@ -23,7 +23,7 @@ export const keyPlaces: readonly { readonly place: KeyPlaceName; readonly state:
 
 type LocalKeyInfo = Awaited<ReturnType<MasterApi['keys']['local']>>[number];
 
-/** A listed key. If only ids were requested, the other texts may be empty. */
+/** A key in a list. Texts that were not requested may be empty. */
 export interface ListedKey {
   readonly id: string;
   readonly state: KeyState;
@@ -33,20 +33,23 @@ export interface ListedKey {
 
 /** Operations on keys that `salt-key` uses. */
 export interface SaltKeySource {
-  /** Lists the keys of all states. */
+  /**
+   * Lists the keys of all states.
+   * @param texts data that is needed besides the ids
+   */
   list(texts: 'ids' | 'publicKey' | 'fingerprint'): Promise<readonly ListedKey[]>;
-  /** Returns fingerprints of the master's own key files. */
+  /** Returns the fingerprints of the master's own key files. */
   local(): Promise<readonly LocalKeyInfo[]>;
   /**
-   * Changes a listed key.
+   * Changes a key that was listed.
    * @returns false if the key cannot be accepted
    */
   change(operation: KeyOperation, key: ListedKey): Promise<boolean>;
 }
 
 /**
- * Returns the keys of a master on this host, whether or not it is running. A key is only changed if
- * it is still the listed one.
+ * Returns the keys of a master on this host, which need not be running. A key is changed only if it
+ * is still the key that was listed.
  */
 export function localKeySource(api: MasterApi['keys'], configDir: string): SaltKeySource {
   return {
@@ -67,7 +70,10 @@ export function localKeySource(api: MasterApi['keys'], configDir: string): SaltK
   };
 }
 
-/** Returns fingerprints of private key files, which show whether two files are equal. */
+/**
+ * Returns the fingerprints of private key files. By these, an operator can see whether two files
+ * are equal.
+ */
 async function privateHalves(
   own: readonly LocalKeyInfo[],
   configDir: string,
@@ -82,10 +88,12 @@ async function privateHalves(
   return found;
 }
 
-/** Wheel functions that Salt's `salt-key --eauth` calls for each kind of list. */
+/**
+ * Wheel functions with which Salt's `salt-key --eauth` requests lists, by the data that is needed.
+ */
 const listFunctions = { ids: 'key.name_match', publicKey: 'key.print', fingerprint: 'key.finger' };
 
-/** Returns keys through wheel functions, with the rights of a user [salt key.py _run_cmd]. */
+/** Accesses keys by wheel functions, with the rights of a user [salt key.py _run_cmd]. */
 export function userKeySource(wheel: UserApi['wheel']): SaltKeySource {
   const call = async (fun: string, kwarg: Readonly<Record<string, WireValue>>) => {
     const { return: value, success } = await wheel.run({ fun, kwarg });
@@ -121,7 +129,8 @@ export function userKeySource(wheel: UserApi['wheel']): SaltKeySource {
 }
 
 /**
- * Returns options of the wheel functions for additional states. Deleting covers keys in any state.
+ * Returns the options with which a wheel function includes further states. Deletion covers all
+ * states anyway.
  */
 function includedBy(operation: KeyOperation, state: KeyState): Readonly<Record<string, boolean>> {
   return operation === 'delete' || state === 'pending' ? {} : { [`include_${state}`]: true };

@@ -20,7 +20,7 @@ import { generateMasterSignature, generateSaltKeyPair } from './salt-key-files.t
 import { localKeySource, type SaltKeySource, userKeySource } from './salt-key-source.ts';
 import { formatSaltUsageError, useSaltUsage } from './salt-usage.ts';
 
-/** Options with commander's names. */
+/** Options of the command, with commander's names. */
 interface SaltKeyOptions extends OutputCommandOptions, LoginOptions {
   readonly list?: string;
   readonly listAll?: boolean;
@@ -116,8 +116,8 @@ export function defineSaltKey(command: Command, context: CommandContext): void {
 const deleteAllProblem = 'Error: Delete all takes no arguments. Use -d to delete specified keys';
 
 /**
- * Returns a usage error in Salt's words. Salt ignores words that belong to no option, and executes
- * the rest.
+ * Finds a usage error and returns it in Salt's words. An argument that belongs to no option is an
+ * error. Salt ignores such an argument and executes the rest.
  */
 function findUsageError(
   { list, keysize }: SaltKeyOptions,
@@ -145,7 +145,7 @@ async function runSaltKey(options: SaltKeyOptions, context: CommandContext): Pro
   }
 }
 
-/** Opens the keys of the master, or with `--auth` those that a user may see and change. */
+/** Opens the keys of the master. With `--auth`, opens those that a user may see and change. */
 async function openSource(
   options: SaltKeyOptions,
   context: CommandContext,
@@ -159,7 +159,8 @@ async function openSource(
 }
 
 /**
- * Executes the requested action. If there are several, Salt executes only the first in this order.
+ * Executes the requested action. As in Salt, if several are requested, only the first in this order
+ * is executed.
  */
 async function runKeyAction(saltKey: SaltKeyActions, options: SaltKeyOptions): Promise<void> {
   const { list, accept, reject, finger } = options;
@@ -195,7 +196,7 @@ function includedStates(options: SaltKeyOptions): KeyState[] {
 
 async function generateKeys(options: SaltKeyOptions, context: CommandContext): Promise<void> {
   const keysize = Number(options.keysize);
-  // A key pair can be created without a configuration.
+  // A configuration is not needed to create a key pair.
   const commandDefaults = async (): Promise<CommandDefaults> => saltDefaults;
   const { output, sink } = await chooseOutput(options, { ...context, commandDefaults });
   const result = options.genKeys

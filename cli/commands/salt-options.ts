@@ -7,13 +7,13 @@ import { addOutputOptions, type OutputCommandOptions } from '../output/output-op
 import type { SaltRequestOptions } from './salt-request.ts';
 import { addTargetOptions } from './salt-target.ts';
 
-/** Options with commander's names. */
+/** Options of `saltbridge salt`, with commander's names. */
 export interface SaltOptions extends SaltRequestOptions, OutputCommandOptions, LoginOptions {
   readonly configDir: string;
   readonly static?: boolean;
   readonly async?: boolean;
   readonly batch?: string;
-  /** Alias of the batch option in Salt. */
+  /** Second name that Salt has for the option `batch`. */
   readonly batchSize?: string;
   readonly batchWait?: number;
   readonly batchSafeLimit?: number;

@@ -10,7 +10,10 @@ import { formatData, type MinionReturn, type OutputOptions } from '../output/out
 import { mapEntries, pythonStr } from '../output/value-text.ts';
 import { escapeLines, escapeName, printLine } from '../terminal.ts';
 
-/** Returns the text of each function once, sorted, whichever minion sent it first. */
+/**
+ * Returns the documentation of each function once, sorted. The text is that of the first minion
+ * that sent one.
+ */
 export function formatFunctionDocs(
   results: readonly MinionReturn[],
   options: OutputOptions,
@@ -30,18 +33,18 @@ export function formatFunctionDocs(
   );
 }
 
-/** Results of a job by minion. */
+/** Results of a job, for its summary. */
 interface JobSummaryFacts {
   readonly returned: readonly string[];
-  /** Minions without a return. */
+  /** Minions that did not return. */
   readonly silent: readonly string[];
-  /** Minions among `returned` that failed. */
+  /** Minions that returned a failure. They are also in `returned`. */
   readonly failed: readonly string[];
 }
 
 const rule = '-'.repeat(43);
 
-/** Returns the summary, which begins with two empty lines. */
+/** Returns the summary. It begins with two empty lines. */
 export function formatJobSummary(facts: JobSummaryFacts, isVerbose: boolean): string {
   const { returned, silent, failed } = facts;
   const names = (title: string, minions: readonly string[]): string[] =>
@@ -73,7 +76,7 @@ export function formatTargetProblem(problem: string): string {
   return `saltbridge: invalid target: ${escapeName(problem)}`;
 }
 
-/** Prints the part of a target that did not get the job. */
+/** Prints which part of a target did not get the job. */
 export async function printLeftOut(
   stderr: CommandContext['stderr'],
   { missing, isNarrowed }: { readonly missing: readonly string[]; readonly isNarrowed?: true },
@@ -85,7 +88,7 @@ export async function printLeftOut(
   if (isNarrowed) await printLine(stderr, narrowedTarget);
 }
 
-/** Notice about a target that the caller's rights limited. It contains no minion id. */
+/** Notice that the caller's rights have limited a target. It contains no minion id. */
 export const narrowedTarget =
   'saltbridge: your rights limit this target: the job was sent only to the permitted minions';
 
@@ -101,7 +104,7 @@ function formatTargetReason(minion: TargetPlan['minions'][number]): string {
 }
 
 /**
- * Returns Salt's result for a minion without a return [salt client/__init__.py
+ * Returns the result that Salt prints for a minion that did not return [salt client/__init__.py
  * get_cli_event_returns].
  */
 export function noResponseReturn(minion: string, jid: string): MinionReturn {
@@ -109,13 +112,13 @@ export function noResponseReturn(minion: string, jid: string): MinionReturn {
   return { minion, value, isFailure: true, out: 'no_return' };
 }
 
-/** Returns the result for a minion that had not reconnected after a restart of the master. */
+/** Returns the result for a minion that did not reconnect after a restart of the master. */
 export function reconnectingReturn(minion: string, jid: string): MinionReturn {
   const value = `Minion did not return. [Reconnecting after the restart of the master]\n${lookUpHint(jid)}`;
   return { minion, value, isFailure: true, out: 'no_return' };
 }
 
-/** Returns Salt's text for an interruption before the job has ended [salt scripts.py]. */
+/** Returns Salt's text about a job that the user stopped following [salt scripts.py]. */
 export function formatInterrupted(jid: string): string {
   return `\nExiting gracefully on Ctrl-c\nThis job's jid is: ${jid}\n${lookUpHint(jid)}`;
 }

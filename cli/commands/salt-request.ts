@@ -5,7 +5,7 @@ import { isWireMap, type WireMap, type WireValue } from '#minion-protocol';
 import { CommandError } from '../errors.ts';
 import { type TargetOptions, toTarget } from './salt-target.ts';
 
-/** Options of the command that define the request. */
+/** Options that determine the request. */
 export interface SaltRequestOptions extends TargetOptions {
   readonly timeout?: number;
   readonly gatherJobTimeout?: number;
@@ -15,12 +15,15 @@ export interface SaltRequestOptions extends TargetOptions {
   readonly return?: string;
   readonly jid?: string;
   readonly argsSeparator: string;
-  /** Names, separated by commas. Commander's name for `--no-parse`. */
+  /**
+   * Names of arguments that are not parsed, separated by commas. Commander stores `--no-parse`
+   * under this name.
+   */
   readonly parse: string;
 }
 
 /**
- * Returns the request of a command line.
+ * Converts a command line to a request.
  * @throws CommandError ERR_ARGS, ERR_COMPOUND
  */
 export function toRunRequest(
@@ -56,8 +59,8 @@ function parseCall(
 }
 
 /**
- * Splits arguments at separators, which are separate words or otherwise anywhere inside the
- * arguments.
+ * Splits the arguments of several functions at the separator. If no argument is equal to the
+ * separator, the text of the arguments is split.
  */
 function splitArguments(args: readonly string[], functions: number, separator: string): string[][] {
   const isAlone = args.filter((arg) => arg === separator).length === functions - 1;

@@ -16,7 +16,7 @@ import { printLine } from '../terminal.ts';
 import { printSaltFailure } from './salt-failures.ts';
 import { formatSaltUsageError, useSaltUsage } from './salt-usage.ts';
 
-/** Options with commander's names. */
+/** Options of the command, with commander's names. */
 interface SaltRunOptions extends OutputCommandOptions, LoginOptions {
   readonly timeout?: number;
   readonly doc?: boolean;
@@ -24,11 +24,14 @@ interface SaltRunOptions extends OutputCommandOptions, LoginOptions {
   readonly async?: boolean;
   readonly quiet?: boolean;
   readonly jid?: string;
-  /** Names, separated by commas. Commander's name for `--no-parse`. */
+  /**
+   * Names of arguments that are not parsed, separated by commas. Commander stores `--no-parse`
+   * under this name.
+   */
   readonly parse: string;
 }
 
-/** Prints the documentation of a function, a module or all functions. */
+/** Prints the documentation of a function, of a module, or of all functions. */
 async function showRunnerDocs(
   context: CommandContext,
   prefix: string | undefined,
@@ -86,13 +89,13 @@ async function callRunner(
   } catch (error) {
     const text = error instanceof Error ? await refusalText(error, fun, runners) : undefined;
     if (text === undefined) throw error;
-    // Salt prints this as a result and exits with 0.
+    // Salt prints this error as a result, with exit code 0.
     await printResult(context, text, options);
     return exitCodes.ok;
   }
 }
 
-/** Returns Salt's text for an unknown function, or for invalid arguments. */
+/** Returns Salt's text about an unknown function or invalid arguments. */
 async function refusalText(
   error: Error,
   fun: string,
@@ -121,9 +124,9 @@ async function printResult(
 }
 
 /**
- * Splits `{outputter, data}`, by which a function requests an outputter. If the value has further
- * members, as for orchestrations, and the user requests another outputter, that one gets the whole
- * value.
+ * Splits a result `{outputter, data}`, with which a function selects an outputter. The results of
+ * orchestrations have further members. If the user selects another outputter for these, it gets the
+ * whole result.
  */
 function splitOutputter(
   value: WireValue,
@@ -135,11 +138,11 @@ function splitOutputter(
   return isAll ? { outputter, data } : { outputter: asked ?? outputter, data: value };
 }
 
-/** Returns the exit code, which a function may set itself. */
+/** Returns the exit code of a call. A function can set it in its result. */
 function exitCodeOfResult({ return: value, retcode }: FunctionResult): number {
   if (retcode !== undefined) return retcode;
-  const told = isWireMap(value) ? (value.retcode ?? retcodeInData(value.data)) : undefined;
-  return typeof told === 'number' ? told & 0xff : exitCodes.ok;
+  const exitCode = isWireMap(value) ? (value.retcode ?? retcodeInData(value.data)) : undefined;
+  return typeof exitCode === 'number' ? exitCode & 0xff : exitCodes.ok;
 }
 
 function retcodeInData(data: WireValue | undefined): WireValue | undefined {

@@ -1,13 +1,13 @@
 import { type Command, Option } from 'commander';
 import type { TargetRequest } from '#master';
 
-/** Options of a command that select the target. */
+/** Options that determine the target. */
 export type TargetOptions = { readonly delimiter?: string } & Readonly<
   Partial<Record<TargetFlag['name'], boolean>>
 >;
 
 interface TargetFlag {
-  /** Name of the option in commander. */
+  /** Name of the option in commander's result. */
   readonly name:
     | 'pcre'
     | 'list'
@@ -88,19 +88,22 @@ const targetFlags: readonly TargetFlag[] = [
   },
 ];
 
-/** Message for `-R`. Without seco.range, Salt's command matches no minion either. */
+/**
+ * Message about `-R`. Salt's command does not match any minion either if the package seco.range is
+ * missing.
+ */
 export const rangeProblem =
   'range expressions are not supported: list the minions with -L, or use a nodegroup with -N';
 
-/** Sorts the long flags of targets into Salt's order. */
+/** Sorts the long flags of targets in Salt's order. */
 export function inOrderOfFlags(flags: readonly string[]): string[] {
   const place = (flag: string): number => targetFlags.findIndex((it) => it.flags.endsWith(flag));
   return flags.toSorted((left, right) => place(left) - place(right));
 }
 
 /**
- * Adds the options that set the type of `tgt`: all, or the named ones. A command accepts at most
- * one of them.
+ * Adds the options that set the type of the target: all of them, or only the named ones. At most
+ * one can be used in a call.
  */
 export function addTargetOptions(
   command: Command,
@@ -117,7 +120,7 @@ export function addTargetOptions(
   );
 }
 
-/** Returns the target of the command line. */
+/** Returns the target of a command line, with its type. */
 export function toTarget(tgt: string, options: TargetOptions): TargetRequest {
   const { delimiter } = options;
   const tgtType = targetFlags.find(({ name }) => options[name])?.tgtType ?? 'glob';
@@ -128,7 +131,7 @@ export function toTarget(tgt: string, options: TargetOptions): TargetRequest {
   };
 }
 
-/** Splits a list of ids [salt utils/parsers.py SaltCMDOptionParser]. */
+/** Splits a comma-separated list of ids [salt utils/parsers.py SaltCMDOptionParser]. */
 function splitList(tgt: string): string[] {
   return tgt.includes(',') ? tgt.replaceAll(' ', '').split(',') : tgt.trim().split(/\s+/);
 }

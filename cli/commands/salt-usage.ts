@@ -5,7 +5,7 @@ import type { OutputStream } from '../context.ts';
 import { formatVersionsReport } from '../output/versions-report.ts';
 import { inOrderOfFlags } from './salt-target.ts';
 
-/** Text after `Usage:` in Salt's own commands. */
+/** Usage of Salt's own commands, as they print it after `Usage:`. */
 const usages: Readonly<Record<string, string>> = {
   salt: "salt [options] '<target>' <function> [arguments]",
   'salt-cp': "salt-cp [options] '<target>' SOURCE DEST",
@@ -13,12 +13,12 @@ const usages: Readonly<Record<string, string>> = {
   'salt-run': 'salt-run [options] <function> [arguments]',
 };
 
-/** Returns the text for an invalid command line. */
+/** Returns Salt's text about an invalid command line. */
 export function formatSaltUsageError(command: string, complaint: string): string {
   return `Usage: ${usages[command] ?? command}\n\n${command}: error: ${complaint}`;
 }
 
-/** Messages of commander, with the corresponding ones of Python's optparse. */
+/** Patterns of commander's messages, with the corresponding messages of Python's optparse. */
 const complaints: readonly (readonly [RegExp, (...groups: readonly string[]) => string])[] = [
   [/^error: unknown option '([^'=]+)(?:=.*)?'/s, (flag) => `no such option: ${flag}`],
   [
@@ -36,7 +36,7 @@ const complaints: readonly (readonly [RegExp, (...groups: readonly string[]) => 
   ],
 ];
 
-/** Converts a usage error of commander to Salt's words. */
+/** Converts a message of commander about an invalid command line to Salt's text. */
 function toSaltUsageError(command: string, text: string): string {
   const [found] = complaints.flatMap(([form, say]) => {
     const [, ...groups] = form.exec(text) ?? [];
@@ -46,7 +46,7 @@ function toSaltUsageError(command: string, text: string): string {
   return `${formatSaltUsageError(command, complaint)}\n`;
 }
 
-/** Makes a command with a name of Salt's print usage errors and versions like Salt. */
+/** Makes a command that is named as Salt's print its usage errors and its version like Salt. */
 export function useSaltUsage(command: Command, stdout: OutputStream): Command {
   const version = command.parent?.version() ?? '';
   command

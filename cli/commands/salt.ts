@@ -102,7 +102,8 @@ async function runJob(
 }
 
 /**
- * Returns warnings about options without effect in this combination. Salt ignores them silently.
+ * Returns warnings about options that have no effect in their combination. Salt ignores such
+ * options silently.
  */
 function ignoredOptions(options: SaltOptions, isBatch: boolean): string[] {
   const { async: isAsync, static: isStatic, subset, failhard, batchWait } = options;
@@ -128,8 +129,8 @@ function ignoredOptions(options: SaltOptions, isBatch: boolean): string[] {
 }
 
 /**
- * Returns the batch size for `--batch-safe-limit`, if the target matches at least that many
- * minions.
+ * Returns the batch size for `--batch-safe-limit`. Returns `undefined` if the target matches fewer
+ * minions than the limit.
  */
 async function batchSizeBySafeLimit(
   jobs: MasterApi['jobs'],
@@ -164,7 +165,7 @@ async function showTargetPlan(
   return exitCodes.noReturn;
 }
 
-/** Resolves a target. If its nodegroup is undefined, or contains itself, it matches no minion. */
+/** Resolves a target. A nodegroup that is undefined or contains itself matches no minion. */
 async function planTarget(
   { jobs }: MasterApi,
   tgt: string,
@@ -179,7 +180,9 @@ async function planTarget(
   }
 }
 
-/** Prints the ids for `--preview-target` like any value. */
+/**
+ * Prints the ids of the matching minions, for `--preview-target`. They are formatted like a return.
+ */
 async function previewTarget(
   tgt: string | undefined,
   options: SaltOptions,
@@ -294,5 +297,5 @@ async function followBatch(
   return follower.follow(jobs, { ...request, ...spread }, context.interruption());
 }
 
-/** Salt's text. */
+/** Salt's message about an invalid batch size. */
 const batchSizeForms = 'Data must be in the form of %10, 10% or 3';

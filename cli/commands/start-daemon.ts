@@ -16,17 +16,19 @@ const pollMs = 100;
 
 /**
  * Starts a Node.js program without a terminal, and waits until its local socket responds.
- * @param argv of the new process, the program's file first
+ * @param argv arguments of the new process; the first is the file of the program
  * @param owner - owner of a new log file
- * @returns its process id
- * @throws CommandError ERR_MASTER_NOT_READY if it ends early or does not respond within a minute
+ * @returns the id of the process
+ * @throws CommandError ERR_MASTER_NOT_READY if the process ends early or does not respond within a
+ * minute
  */
 export async function startDaemon(
   argv: readonly string[],
   config: Pick<MasterConfig, 'socket' | 'logFile'>,
   owner?: Account,
 ): Promise<number> {
-  // Receives output that the process writes before it opens its log, and when it crashes.
+  // This file receives the output of the process before it opens its log, and the output of a
+  // crash.
   const log = path.isAbsolute(config.logFile) ? openLogFile(config.logFile, owner) : 'ignore';
   const begin = typeof log === 'number' ? fstatSync(log).size : 0;
   const child = spawn(process.execPath, [...argv], {
@@ -52,7 +54,8 @@ async function waitUntilReady(
   const deadline = Date.now() + startTimeoutMs;
   const api = connectMaster({ socketPath: socket });
   while (!hasEnded.aborted && Date.now() < deadline) {
-    // Another master on the same socket could respond too, so the pid is compared.
+    // A master that was already running on this socket would respond too, so the process id is
+    // compared.
     const pid = await api.status().then(
       (status) => status.pid,
       () => undefined,
@@ -62,17 +65,17 @@ async function waitUntilReady(
   }
   if (!hasEnded.aborted) child.kill();
   const reason = hasEnded.aborted ? String(hasEnded.reason) : 'it did not respond within a minute';
-  const told = await readLastWords(logFile, begin);
-  const message = `the master did not start: ${reason}${told}; see ${logFile}`;
+  const lastWords = await readLastWords(logFile, begin);
+  const message = `the master did not start: ${reason}${lastWords}; see ${logFile}`;
   throw new CommandError('ERR_MASTER_NOT_READY', message);
 }
 
-/** Maximum size of a process's output to read from its log, in bytes. */
+/** Maximum number of bytes that are read from the log of a process. */
 const maxLastWords = 65_536;
 
 /**
- * Returns the reason that a process logged before it ended: the last line in the form of our
- * errors.
+ * Returns the reason that a process logged before it ended. It is the last line that has the form
+ * of our errors.
  */
 async function readLastWords(logFile: string, begin: number): Promise<string> {
   const said = await readEnd(logFile, begin).catch(() => '');
@@ -80,7 +83,10 @@ async function readLastWords(logFile: string, begin: number): Promise<string> {
   return reason === undefined ? '' : `: ${reason.slice('saltbridge: '.length)}`;
 }
 
-/** Reads at most {@link maxLastWords} bytes, because a log may be larger than memory. */
+/**
+ * Reads at most the last {@link maxLastWords} bytes of a file, because a log may be larger than the
+ * memory.
+ */
 async function readEnd(file: string, begin: number): Promise<string> {
   const handle = await open(file);
   try {

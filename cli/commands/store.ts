@@ -14,7 +14,7 @@ interface StoreOptions {
   readonly json?: boolean;
 }
 
-/** Defines `saltbridge store`: operations on the store as a whole. */
+/** Defines `saltbridge store`, with operations on the whole store of a master. */
 export function defineStore(command: Command, context: CommandContext): void {
   command
     .command('backup')

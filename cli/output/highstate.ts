@@ -6,31 +6,34 @@ import { type Colors, escapeLine, escapeLines, escapeName } from '../terminal.ts
 import { formatNested } from './nested.ts';
 import { formatPprint, mapEntries, pythonStr, wrapText } from './value-text.ts';
 
-/** Result of one state on a minion. */
+/** Result of one state on one minion. */
 interface StateResult {
-  /** Module of the state. */
+  /** Name of the state's module, such as `pkg`. */
   readonly module: string;
   readonly id: string;
   readonly name: string;
   readonly fun: string;
   readonly runNumber: number;
-  /** Result. `null` means that the state would be changed (`test=True`). */
+  /** Result of the state. `null` means that it would make changes (`test=True`). */
   readonly result: WireValue;
   readonly changes: WireValue;
   readonly comment: WireValue;
-  /** Additional text of the comment. */
+  /** Further text that is printed with the comment. */
   readonly data: WireValue | undefined;
   readonly startTime: WireValue | undefined;
-  /** Duration, in milliseconds. */
+  /** Duration of the state, in milliseconds. */
   readonly duration: WireValue | undefined;
   readonly warnings: readonly WireValue[];
   readonly isParallel: boolean;
 }
 
-/** Column of the text after `Comment:` and `Changes:`. */
+/** Column in which the text after `Comment:` and `Changes:` begins. */
 const changesIndent = 14;
 
-/** Reads `module_|-id_|-name_|-fun` and its value. Returns `undefined` if it is not a state. */
+/**
+ * Reads a state from a key `module_|-id_|-name_|-fun` and its value. Returns `undefined` if the key
+ * or value does not describe a state.
+ */
 function toStateResult(key: string, info: WireValue): StateResult | undefined {
   if (!isWireMap(info) || info.result === undefined) return undefined;
   const [module = '', id = '', name = id, ...rest] = key.split('_|-');
@@ -75,7 +78,7 @@ function formatState(
   return lines.join('\n');
 }
 
-/** Formats a state on one line. */
+/** Formats a state in one line. */
 function formatTerse(
   state: StateResult,
   color: string,
@@ -123,10 +126,10 @@ function formatWarnings(warnings: readonly WireValue[], colors: Colors): string 
   return `   ${colors.lightRed} Warnings: ${escapeLines(text)}${colors.end}`;
 }
 
-/** Width of the longest label, `Succeeded`. */
+/** Width of the longest label in the summary, `Succeeded`. */
 const labelWidth = 9;
 
-/** Counts of the displayed states. */
+/** Counts the states that are printed, for the summary. */
 class HighstateSummary {
   readonly #host: string;
   readonly #colors: Colors;
@@ -155,7 +158,7 @@ class HighstateSummary {
     else this.#duration += duration;
   }
 
-  /** Returns the summary, which begins with an empty line. */
+  /** Returns the summary. It begins with an empty line. */
   format(hasProfile: boolean): string {
     const { cyan, green, red, lightRed, end } = this.#colors;
     const { succeeded, failed, notRun, warnings } = this.#counts;
@@ -203,10 +206,13 @@ class HighstateSummary {
   }
 }
 
-/** Display options of states, named like Salt's options. */
+/** Display options of states. They have the names of Salt's options. */
 interface HighstateOptions {
   readonly colors: Colors;
-  /** `state_output`: full, terse, mixed or changes, each also with `_id`. Default: `full`. */
+  /**
+   * `state_output`: `full`, `terse`, `mixed` or `changes`, each also with the suffix `_id`.
+   * Default: `full`.
+   */
   readonly stateOutput?: string | undefined;
   /** `state_verbose`: whether unchanged states are printed too. Default: true. */
   readonly stateVerbose?: boolean | undefined;
@@ -215,8 +221,8 @@ interface HighstateOptions {
 }
 
 /**
- * Returns the states of all minions with summaries, or `undefined` if the data is not a map of
- * minions.
+ * Formats the states of all minions with a summary for each minion. Returns `undefined` if the data
+ * is not a map of minions.
  */
 export function formatHighstate(data: WireValue, options: HighstateOptions): string | undefined {
   const unwrapped = unwrap(data);
@@ -225,7 +231,7 @@ export function formatHighstate(data: WireValue, options: HighstateOptions): str
   return hosts.map(([host, value]) => formatHost(pythonStr(host), value, options).text).join('\n');
 }
 
-/** Removes the wrappers that runners and `jobs.lookup_jid` add to results of states. */
+/** Removes the maps that runners and `jobs.lookup_jid` put around the results of states. */
 function unwrap(data: WireValue): WireValue {
   if (!isWireMap(data)) return data;
   if (data.return !== undefined) return unwrap(data.return);
@@ -284,8 +290,8 @@ function formatStates(host: string, data: WireMap, options: HighstateOptions): H
 }
 
 /**
- * Formats states without their order number, which cannot be sorted. They are printed first and
- * unformatted.
+ * Formats states that have no order number and can therefore not be sorted. They are printed first
+ * and without their usual format.
  */
 function formatUnordered(data: WireMap): string[] {
   return Object.entries(data).flatMap(([name, info]) => {
@@ -327,7 +333,7 @@ function isTerse(
   return mode.startsWith('changes') && isAsItShouldBe;
 }
 
-/** Formats the text after `Changes:`. Returns `undefined` if nothing changed. */
+/** Formats the text after `Changes:`. Returns `undefined` if the state has changed nothing. */
 function formatChanges(changes: WireValue, options: HighstateOptions): string | undefined {
   const entries = mapEntries(changes);
   if (entries === undefined) {
@@ -342,7 +348,7 @@ function formatChanges(changes: WireValue, options: HighstateOptions): string | 
   return `\n${formatNested(changes, { colors, indent: changesIndent }).trimEnd()}`;
 }
 
-/** Formats a state that ran states itself, like an orchestration. */
+/** Formats the changes of a state that ran states on other hosts, such as an orchestration. */
 function formatNestedHosts(hosts: WireMap, options: HighstateOptions): string | undefined {
   const parts = Object.entries(hosts).map(([host, data]) => formatHost(host, data, options));
   if (!parts.some(({ hasChanges }) => hasChanges)) return undefined;

@@ -1,4 +1,6 @@
-/** Salt's default outputter: YAML-like, keys sorted, coloured [salt output/nested.py]. */
+/**
+ * Salt's default outputter: similar to YAML, with sorted keys and colours [salt output/nested.py].
+ */
 
 import { WireDateTime, WireExtension, type WireValue } from '#minion-protocol';
 import { splitLines } from '#template/python/text.ts';
@@ -10,13 +12,13 @@ import { mapEntries, pythonRepr, sortMapEntries } from './value-text.ts';
 export interface NestedOptions {
   /** Colours. Default: none. */
   readonly colors?: Colors;
-  /** Whether the minion reported a failure. The structure is then red. */
+  /** Whether the minion reported a failure. Keys and punctuation are then red. */
   readonly isFailure?: boolean;
   /** Indentation in spaces. Default: 0. */
   readonly indent?: number;
 }
 
-/** Returns the value in Salt's format, without a final newline. Empty text is omitted. */
+/** Formats the value in Salt's format, without a newline at the end. Empty texts are left out. */
 export function formatNested(value: WireValue, options: NestedOptions = {}): string {
   const lines: string[] = [];
   const { colors = noColors, isFailure = false, indent = 0 } = options;
@@ -63,7 +65,7 @@ class NestedWriter {
     }
   }
 
-  /** Writes bytes that are text as text, and omits others. */
+  /** Writes bytes as text if they are valid text. Leaves out other bytes. */
   #writeBytes(bytes: Uint8Array, indent: number, prefix: string): void {
     let text: string;
     try {

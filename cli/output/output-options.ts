@@ -7,13 +7,13 @@ import type { CommandContext, OutputStream } from '../context.ts';
 import { escapeName, noColors, printLine, terminalColors } from '../terminal.ts';
 import { isOutputter, type OutputOptions } from './outputters.ts';
 
-/** Destination of returns: a stream, or with `--out-file` a file. */
+/** Destination of the output: a stream, or a file with `--out-file`. */
 export interface OutputSink {
-  /** Writes a line. Like Salt, it omits an empty one. */
+  /** Writes a line. As in Salt, an empty line is left out. */
   write(text: string): Promise<void>;
 }
 
-/** Writes returns to a stream. */
+/** Returns a sink that writes to a stream. */
 function streamSink(stream: OutputStream): OutputSink {
   return {
     write: async (text) => {
@@ -22,7 +22,10 @@ function streamSink(stream: OutputStream): OutputSink {
   };
 }
 
-/** Writes returns to a file. An existing file is truncated, unless the output is appended. */
+/**
+ * Returns a sink that writes to a file. The file is emptied first, unless the output is to be
+ * appended.
+ */
 async function fileSink(
   file: string,
   { append }: { readonly append: boolean },
@@ -36,7 +39,7 @@ async function fileSink(
   };
 }
 
-/** Options with commander's names. An option with two names in Salt appears twice. */
+/** Output options, with commander's names. An option for which Salt has two names appears twice. */
 export interface OutputCommandOptions {
   readonly configDir: string;
   readonly out?: string;
@@ -57,7 +60,7 @@ export interface OutputCommandOptions {
   readonly state_verbose?: boolean;
 }
 
-/** Selected output format. */
+/** Outputter, colours and destination that the options select. */
 export interface OutputChoice {
   readonly output: OutputOptions;
   readonly sink: OutputSink;
@@ -121,7 +124,10 @@ export async function chooseOutput(
   };
 }
 
-/** Returns whether to use colours, or `undefined` to decide by the terminal. */
+/**
+ * Returns whether to use colours. `undefined` means that colours are used if the output is a
+ * terminal.
+ */
 function wantsColors(
   { forceColor, forceColour, color, colour }: OutputCommandOptions,
   defaults: CommandDefaults,

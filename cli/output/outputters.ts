@@ -1,4 +1,4 @@
-/** Selection of outputters, as in `salt` [salt output/__init__.py get_printout]. */
+/** Selects the outputter for a result, like `salt` does [salt output/__init__.py get_printout]. */
 
 import { isWireMap, type WireValue } from '#minion-protocol';
 import { splitLines } from '#template/python/text.ts';
@@ -14,7 +14,7 @@ import {
   pythonStr,
 } from './value-text.ts';
 
-/** Returns the minion's id with the reason for a missing return below it. */
+/** Returns the minion's id, and below it the reason why the minion did not return. */
 export function formatNoReturn(minion: string, reason: string, colors: Colors = noColors): string {
   const lines = reason
     .split('\n')
@@ -22,7 +22,9 @@ export function formatNoReturn(minion: string, reason: string, colors: Colors = 
   return [`${colors.cyan}${escapeName(minion)}${colors.end}:`, ...lines].join('\n');
 }
 
-/** Formats as `txt`: each line of each value after its key [salt output/txt.py]. */
+/**
+ * Formats a value as `txt`: each line of each value, after the value's key [salt output/txt.py].
+ */
 export function formatTxt(value: WireValue): string {
   const entries = mapEntries(value);
   if (entries === undefined) return escapeLines(pythonStr(value));
@@ -34,13 +36,13 @@ export function formatTxt(value: WireValue): string {
     .join('\n');
 }
 
-/** Formats as `raw`: Python's representation [salt output/raw.py]. */
+/** Formats a value as `raw`, which is Python's representation [salt output/raw.py]. */
 export function formatRaw(value: WireValue): string {
   return escapeLines(pythonStr(value));
 }
 
 /**
- * Formats as `newline_values_only`: no ids, and each list item on its own line [salt
+ * Formats a value as `newline_values_only`: without ids, and each list item on its own line [salt
  * output/newline_values_only.py].
  */
 export function formatValuesOnly(value: WireValue): string {
@@ -48,20 +50,25 @@ export function formatValuesOnly(value: WireValue): string {
   return escapeLines(values.map(pythonStr).join('\n'));
 }
 
-/** Return of one minion, or the information that there is none. */
+/** Return of one minion, or the information that the minion did not return. */
 export interface MinionReturn {
   readonly minion: string;
   readonly value: WireValue;
   readonly isFailure: boolean;
-  /** Outputter that the function requests. */
+  /** Outputter that the executed function selects. */
   readonly out?: string;
 }
 
-/** Display options of returns. */
+/** Options for printing returns. */
 export interface OutputOptions {
-  /** Outputter that the user requests. It takes precedence over that of the function. */
+  /**
+   * Outputter that the user selects. It takes precedence over the one that the function selects.
+   */
   readonly outputter?: string | undefined;
-  /** Spaces per level. Negative: no indentation, on as few lines as possible. */
+  /**
+   * Number of spaces per level. If it is negative, the output has no indentation and as few lines
+   * as possible.
+   */
   readonly indent?: number | undefined;
   readonly colors: Colors;
   /** `state_output`. Default: `full`. */
@@ -94,14 +101,17 @@ const outputters: ReadonlyMap<string, Outputter> = new Map<string, Outputter>([
   ['yaml', (data, { indent }) => formatYaml(data, { indent })],
 ]);
 
-/** Whether an outputter with this name exists. Salt's nested outputter replaces unknown ones. */
+/**
+ * Whether an outputter with this name exists. For unknown names, Salt uses its nested outputter.
+ */
 export function isOutputter(name: string): boolean {
   return outputters.has(name);
 }
 
 /**
- * Returns data in the selected format, without trailing spaces and newlines. May be empty.
- * @param out outputter that the function requests
+ * Formats data with the selected outputter, without spaces and newlines at the end. The result may
+ * be empty.
+ * @param out outputter that the function selects
  */
 export function formatData(
   data: WireValue,
@@ -115,15 +125,16 @@ export function formatData(
   return format(data, options, isFailure).trimEnd();
 }
 
-/** Returns one minion's return in the format for immediate output. */
+/** Formats the return of one minion, for printing it as soon as it arrives. */
 export function formatReturn(result: MinionReturn, options: OutputOptions): string {
   const { minion, value, isFailure, out } = result;
   return formatData(new Map([[minion, value]]), out, options, isFailure);
 }
 
 /**
- * Returns all returns together, in the format of `--static`. States always use their outputter.
- * @param fun executed function
+ * Formats all returns together, as `--static` prints them. Results of states always use their own
+ * outputter.
+ * @param fun function that was executed
  */
 export function formatReturns(
   results: readonly MinionReturn[],

@@ -1,4 +1,7 @@
-/** Converts wire values to text: Python's form, which Salt's outputters use, JSON and YAML. */
+/**
+ * Converts wire values to text: in Python's notation, which Salt's outputters use, as JSON and as
+ * YAML.
+ */
 
 import {
   toPythonValue,
@@ -17,17 +20,21 @@ import { Bytes, Float, Tuple, type Value } from '#template/python/values.ts';
 import { dumpYaml } from '#template/python/yaml.ts';
 import { escapeJson } from '../terminal.ts';
 
-/** Conversions of wire values without a literal in Python. */
+/** Conversions for wire values that have no literal in Python. */
 type PythonForms = Parameters<typeof toPythonValue>[1];
 
-/** Conversions for printing. Salt's client receives dates as text, and extensions as a pair. */
+/**
+ * Conversions for printing in Python's notation. Salt's client receives dates as text and
+ * extensions as pairs.
+ */
 const printed: PythonForms = {
   dateTime: ({ text }) => text,
   extension: ({ code, data }) => [code, new Bytes(data)],
 };
 
 /**
- * Conversions for JSON, which has neither bytes nor tuples as keys. Python's literals replace both.
+ * Conversions for JSON. Bytes, and tuples as keys, are written as Python literals, because JSON has
+ * neither.
  */
 const jsonForms: PythonForms = {
   bytes: bytesRepr,
@@ -36,7 +43,7 @@ const jsonForms: PythonForms = {
   key: (key) => (key instanceof Tuple ? str(key) : key),
 };
 
-/** Conversions for YAML, which has dates, written without quotes. */
+/** Conversions for YAML. Dates are written without quotes, because YAML has a type for them. */
 const yamlForms: PythonForms = {
   ...printed,
   dateTime: ({ text }) => ({ typeName: 'datetime', repr: () => text }),
@@ -47,12 +54,15 @@ export function pythonRepr(value: WireValue): string {
   return repr(toPythonValue(value, printed), new RecursionGuard(Number.POSITIVE_INFINITY));
 }
 
-/** Returns Python's `str()` of a value: text unchanged, everything else as `repr()`. */
+/** Returns Python's `str()` of a value: a text unchanged, any other value as `repr()`. */
 export function pythonStr(value: WireValue): string {
   return typeof value === 'string' ? value : unboundedStr(toPythonValue(value, printed));
 }
 
-/** Returns a map's entries in their original order, or `undefined` if the value is not a map. */
+/**
+ * Returns the entries of a map in their original order. Returns `undefined` if the value is not a
+ * map.
+ */
 export function mapEntries(value: WireValue): [WireValue, WireValue][] | undefined {
   if (value === null || typeof value !== 'object' || Array.isArray(value)) return undefined;
   if (value instanceof Uint8Array || value instanceof WireDateTime) return undefined;
@@ -61,8 +71,8 @@ export function mapEntries(value: WireValue): [WireValue, WireValue][] | undefin
 }
 
 /**
- * Returns a map's entries in the order of Python's `sorted()`. Keys that cannot be compared are
- * sorted as text.
+ * Returns the entries of a map in the order of Python's `sorted()`. Keys that Python cannot compare
+ * are sorted as text.
  */
 export function sortMapEntries(entries: readonly [WireValue, WireValue][]): [string, WireValue][] {
   const named = entries.map(([key, item]) => ({ key, name: pythonStr(key), item }));
@@ -83,15 +93,15 @@ function isNumeric(key: WireValue): boolean {
   return typeof key === 'number' || typeof key === 'bigint' || typeof key === 'boolean';
 }
 
-/** Layout options of JSON. */
+/** Options for the layout of JSON. */
 export interface JsonOptions {
-  /** Spaces per level. By default, everything is on one line. */
+  /** Number of spaces per level. Default: everything is on one line. */
   readonly indent?: number;
 }
 
 /**
- * Returns the value as JSON, with keys in their original order [salt output/json_out.py]. As in
- * Salt, bytes are written as Python literals, and special numbers as `NaN` and `Infinity`.
+ * Formats a value as JSON, with keys in their original order [salt output/json_out.py]. As in Salt,
+ * bytes are written as Python literals, and special numbers as `NaN` and `Infinity`.
  */
 export function formatJson(value: WireValue, { indent }: JsonOptions = {}): string {
   const meter = UsageMeter.unlimited();
@@ -99,14 +109,14 @@ export function formatJson(value: WireValue, { indent }: JsonOptions = {}): stri
   return escapeJson(dumpJson(converted, { sortKeys: false, indent, ensureAscii: false, meter }));
 }
 
-/** Layout options of YAML. */
+/** Options for the layout of YAML. */
 export interface YamlOptions {
-  /** Spaces per level, 2 to 9. Negative: flow style. Default: 2. */
+  /** Number of spaces per level, 2 to 9. A negative number selects flow style. Default: 2. */
   readonly indent?: number | undefined;
 }
 
 /**
- * Returns the value as YAML with sorted keys, without a final newline [salt output/yaml_out.py].
+ * Formats a value as YAML with sorted keys, without a newline at the end [salt output/yaml_out.py].
  */
 export function formatYaml(value: WireValue, { indent = 2 }: YamlOptions = {}): string {
   return dumpYaml(toPythonValue(value, yamlForms), {
@@ -118,7 +128,8 @@ export function formatYaml(value: WireValue, { indent = 2 }: YamlOptions = {}): 
 }
 
 /**
- * Returns the value in lines of up to 80 columns, if it can be broken [salt output/pprint_out.py].
+ * Formats a value in lines of at most 80 columns, as far as it can be broken [salt
+ * output/pprint_out.py].
  */
 export function formatPprint(value: WireValue, indentPerLevel = 1): string {
   const converted: Value = toPythonValue(value, printed);

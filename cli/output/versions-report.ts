@@ -5,8 +5,8 @@ import { fileURLToPath } from 'node:url';
 import { parseJson } from '#runtime';
 
 /**
- * Returns the text of `--versions-report` in Salt's format: one section per kind, with
- * right-aligned names.
+ * Returns the text of `--versions-report` in Salt's format. It has one section per kind of version,
+ * with right-aligned names.
  */
 export function formatVersionsReport(version: string): string {
   const { arch, platform, versions } = process;
@@ -36,15 +36,15 @@ function formatEntries(entries: Readonly<Record<string, string>>, width: number)
 
 const ownPackage = fileURLToPath(new URL('../../package.json', import.meta.url));
 
-/** Returns the versions of the packages in package.json. */
+/** Returns the installed versions of the packages on which package.json depends. */
 function dependencyVersions(): Record<string, string> {
   const names = Object.keys(Object(readPackage(ownPackage)?.dependencies));
   return Object.fromEntries(names.map((name) => [name, installedVersion(name) ?? notInstalled]));
 }
 
 /**
- * Returns the installed version of a package. Searches each `node_modules` from here upwards, like
- * Node.js.
+ * Returns the installed version of a package. Like Node.js, searches the `node_modules` of this
+ * directory and of its parents.
  */
 function installedVersion(name: string): string | undefined {
   for (let folder = path.dirname(ownPackage); ; folder = path.dirname(folder)) {
@@ -54,7 +54,7 @@ function installedVersion(name: string): string | undefined {
   }
 }
 
-/** Reads a package file. Returns `undefined` if there is none. */
+/** Reads a package.json file. Returns `undefined` if it does not exist. */
 function readPackage(
   file: string,
 ): { readonly version?: unknown; readonly dependencies?: unknown } | undefined {

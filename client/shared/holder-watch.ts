@@ -1,4 +1,7 @@
-/** Watches the process that holds the directory from another process, and ends it when it hangs. */
+/**
+ * Watches the process that holds the store's directory, and ends that process if it hangs. Runs in
+ * the other processes.
+ */
 
 import { delay } from '#runtime';
 import { endHolder, type HolderState, probeHolder } from '#store';
@@ -10,31 +13,28 @@ export type WatchedHolder =
   /** The holder did not respond for too long and was ended. */
   | 'ended'
   /**
-   * The holder did not respond for too long and cannot be ended: see {@link HolderWatch.reason}.
+   * The holder has not responded for too long and cannot be ended: see {@link HolderWatch.reason}.
    */
   | 'hung';
 
 /**
- * Maximum time that the interval between two checks counts, in milliseconds, because this process
- * may have been stopped itself.
+ * Maximum time that is counted between two checks, in milliseconds. A longer interval may mean that
+ * this process itself was stopped.
  */
 const maxStepMs = 1500;
 
 export interface HolderWatchOptions {
-  /** Real path of the store's directory. */
+  /** Path of the store's directory, without symbolic links. */
   readonly directory: string;
   readonly takeoverAfterMs: number;
-  /** Called when an unresponsive holder was ended. */
+  /** Called when a holder that did not respond was ended. */
   readonly onEnded: (pid: number) => void;
 }
 
-/**
- * Time to wait for an answer that did not arrive at the first check, in milliseconds. It may arrive
- * at a later check.
- */
+/** Time that a later check waits for a pending answer, in milliseconds. */
 const lateMs = 200;
 
-/** Measures for how long a holder has not responded. */
+/** Watches the holder, and measures how long it has not responded. */
 export class HolderWatch {
   readonly #directory: string;
   readonly #takeoverAfterMs: number;
@@ -43,8 +43,8 @@ export class HolderWatch {
   #silentMs = 0;
   #lookedAt = performance.now();
   /**
-   * Pending answer of the holder. A busy holder answers late and must not count as hung, so a
-   * pending request is not repeated.
+   * Pending request to the holder. A busy holder answers late and must not be treated as hung, so
+   * the request is not repeated.
    */
   #late: Promise<HolderState> | undefined;
   #reason = '';
@@ -84,7 +84,7 @@ export class HolderWatch {
       this.#onEnded(outcome.pid);
       return 'ended';
     }
-    // Another process may have taken over between the two checks.
+    // Another process may have become the holder between the two checks.
     const again = await probeHolder(this.#directory);
     if (again.generation !== generation || again.state !== 'silent') return again.state;
     this.#reason = outcome.reason;
@@ -105,7 +105,7 @@ export class HolderWatch {
 
   #waitForAnswer(): void {
     this.#late = probeHolder(this.#directory, this.#takeoverAfterMs);
-    // The check that waits for the answer handles the error.
+    // A later check waits for this promise and handles its error.
     this.#late.catch(() => {});
   }
 }

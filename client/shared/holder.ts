@@ -1,4 +1,4 @@
-/** Access to the process that currently holds the master. */
+/** Access to the process that currently runs the shared master. */
 
 import type { MasterConfig } from '#config';
 import { type Master, MasterError } from '#master';
@@ -6,15 +6,16 @@ import type { Connection } from '../connection.ts';
 import type { ReachedMaster } from '../fail-over.ts';
 import { callerOf, type MethodCaller, type NamedMethod } from '../rpc-client.ts';
 
-/** Returns the properties that all processes of a shared master have in common. */
+/** Returns the properties that are equal for all processes of a shared master. */
 function sharedBy({
   jobCache,
 }: MasterConfig): Pick<ReachedMaster, 'jobs' | 'hasOthers' | 'onBreak'> {
-  // The lock, not a failed call, shows whether another process holds the master.
+  // Only the lock on the directory shows whether another process runs the master. A failed call
+  // does not.
   return { jobs: jobCache ? 'shared' : undefined, hasOthers: false, onBreak: () => {} };
 }
 
-/** Returns the master of another process, reached by its local socket. */
+/** Returns the master of another process, which is called over its local socket. */
 export function remoteHolder(
   connection: Connection,
   end: AbortSignal,
@@ -23,14 +24,14 @@ export function remoteHolder(
   return { caller: callerOf(connection), connection, end, ...sharedBy(config) };
 }
 
-/** Returns the master of this process. Its local socket serves calls to extensions. */
+/** Returns the master of this process. Calls to its extensions use its local socket. */
 export function ownHolder(master: Master, connection: Connection, end: AbortSignal): ReachedMaster {
   return { caller: ownCaller(master), connection, end, ...sharedBy(master.config) };
 }
 
 const never = new AbortController().signal;
 
-/** Returns a caller that checks each call against its row, as a connection does. */
+/** Returns a caller that validates the parameters of each call, as a connection does. */
 function ownCaller(master: Master): MethodCaller {
   return {
     call: async (method, parameters) => {
@@ -51,11 +52,15 @@ async function* streamOfOwn(
   items: AsyncIterable<unknown>,
 ): AsyncGenerator<unknown, void, void> {
   yield* items;
-  // A master that shuts down ends its streams normally; this call then throws.
+  // When a master shuts down, its streams end without an error. Throw one, so that the stream
+  // continues on the next master.
   await master.status();
 }
 
-/** @throws MasterError ERR_ARGS */
+/**
+ * Validates the parameters of a call.
+ * @throws MasterError ERR_ARGS
+ */
 function checkParameters({ name, row }: NamedMethod, parameters: object): void {
   const complaint = row.complaint(parameters);
   if (complaint !== undefined) throw new MasterError('ERR_ARGS', `${name}: ${complaint}`);

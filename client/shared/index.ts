@@ -1,4 +1,4 @@
-/** One master for several processes of a host. */
+/** Shared master: several processes of a host use one master, which one of them runs. */
 export { sharedMasterErrors } from './errors.ts';
 export {
   type SharedMaster,

@@ -1,6 +1,6 @@
 /**
- * The holder's side of joining. Other processes join by a stream on its local socket, which ends
- * with the holder.
+ * Extension of the master that other processes join. A process joins by a stream on the master's
+ * local socket. The stream ends with the master's process.
  */
 
 import { once } from 'node:events';
@@ -14,17 +14,17 @@ import { differingOptions, digestOptions, type OptionDigests } from './option-di
 /** Name of the extension. Its method is `processes.join`. */
 export const extensionName = 'processes';
 
-/** Parameters of a process that joins. */
+/** Parameters with which a process joins. */
 export interface JoinRequest {
   readonly pid: number;
-  /** Salt of the digests, any text. */
+  /** Salt for the digests of options. Any text. */
   readonly salt: string;
   readonly options: OptionDigests;
 }
 
-/** Item of the stream, sent once. */
+/** Item of the stream, which is sent once after the process has joined. */
 export interface Joined {
-  /** Process id of the holder. */
+  /** Process id of the process that runs the master. */
   readonly pid: number;
 }
 
@@ -41,7 +41,7 @@ const JoinParameters = Type.Object(
   { additionalProperties: false },
 );
 
-/** Creates the extension for a master that other processes join. */
+/** Creates the extension of the master that other processes join. */
 export function createJoinExtension(): MasterExtension {
   return {
     name: extensionName,

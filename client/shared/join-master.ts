@@ -1,5 +1,6 @@
 /**
- * Shares a master between several processes of a host: one process holds it, the others call it.
+ * Shared master: several processes of a host use one master. One process, the holder, runs it. The
+ * other processes call it.
  */
 
 import { randomBytes } from 'node:crypto';
@@ -35,15 +36,15 @@ import {
 } from './join-extension.ts';
 import { digestOptions } from './option-digests.ts';
 
-/** Role of a process: it holds the master, or calls the master that another process holds. */
+/** Role of a process. The `holder` runs the master, a `sibling` calls it. */
 type SharedRole = 'holder' | 'sibling';
 
 /**
- * Options of each process. All processes need the same options. Callbacks and extensions may differ
- * and apply while the process holds the master.
+ * Options of each process. They must be equal in all processes, except for callbacks and
+ * extensions. Those take effect when their process becomes the holder.
  */
 export interface SharedMasterOptions extends Omit<BareMasterOptions, 'store' | 'transports'> {
-  /** Called when this process starts or stops holding the master. */
+  /** Called when this process becomes the holder, or is the holder no longer. */
   readonly onRole?: (role: SharedRole) => void;
 }
 
@@ -51,19 +52,19 @@ export interface SharedMasterOptions extends Omit<BareMasterOptions, 'store' | '
 export interface SharedMaster extends MasterApi {
   readonly role: SharedRole;
   /**
-   * Starts the master, or joins the process that holds it.
+   * Starts the master, or joins the process that runs it.
    * @throws SharedMasterError ERR_OPTIONS_DIFFER, ERR_HOLDER_HUNG, ERR_NO_HOLDER, and the errors of
    * starting a master
    */
   start(): Promise<void>;
   /**
-   * Leaves the shared master. If this process holds it, another one takes over. May be called
-   * twice.
+   * Leaves the shared master. If this process is the holder, another process takes over. May be
+   * called twice.
    */
   close(): Promise<void>;
   /**
-   * Returns the client of an extension, whichever process holds the master. Runs of the bridge
-   * (`run`, `runPlan`) get an idempotency key if they have none, and continue when a holder stops.
+   * Returns the client of an extension, whichever process is the holder. Runs of the bridge (`run`,
+   * `runPlan`) get an idempotency key if they have none, and continue when a holder stops.
    * @param name - name of the extension, for example `bridge`
    */
   extension(name: string): ExtensionClient;
@@ -77,11 +78,10 @@ export interface MasterFactory {
 }
 
 /**
- * Shares a master with the other processes of this host that have the same `state_dir`. One of them
- * holds it: the store, the ports and the local socket. The others use the same interface through
- * its socket. When the holder stops, another process takes over within three seconds; when it
- * hangs, after `takeover_after`. All processes must run under one account and with the same
- * options.
+ * Shares a master with the other processes of this host that have the same `state_dir`. One of
+ * them, the holder, owns the store, the ports and the local socket. The others call it over its
+ * socket. When the holder stops, another process takes over within three seconds; when it hangs,
+ * after `takeover_after`. All processes must run under one account and with the same options.
  * @throws ConfigError, which names the option as in a configuration file
  */
 export function shareMaster(options: SharedMasterOptions, factory: MasterFactory): SharedMaster {
@@ -97,11 +97,11 @@ export function shareMaster(options: SharedMasterOptions, factory: MasterFactory
   };
 }
 
-/** Delay between two checks while no holder is known, in milliseconds. */
+/** Delay between two checks while there is no known holder, in milliseconds. */
 const pauseMs = 50;
 /** Delay between two checks of a holder that answers, in milliseconds. */
 const watchMs = 1000;
-/** Delay after a failed attempt to hold or join, in milliseconds. */
+/** Delay after a failed attempt to become the holder or to join it, in milliseconds. */
 const failurePauseMs = 500;
 
 interface WaitingCall {
@@ -123,18 +123,20 @@ class Member implements MasterSource {
   /** Master of this process while it starts or runs. */
   #own: Master | undefined;
   #role: SharedRole = 'sibling';
-  /** Last known reason why no process holds the master. */
+  /** Reason of the last failure to run or to join the master. */
   #obstacle: Error | undefined;
   #running: Promise<void> | undefined;
   #request: JoinRequest | undefined;
-  /** Whether this process has held or joined the master before. Later failures are retried. */
+  /**
+   * Whether this process has run or joined the master before. If so, later failures are retried.
+   */
   #isStarted = false;
 
   constructor({ onRole, ...options }: SharedMasterOptions, factory: MasterFactory) {
     this.#options = options;
     this.#factory = factory;
     this.#onRole = onRole ?? (() => {});
-    // This master is never started; it only interprets the options.
+    // This master is never started. It only validates and completes the options.
     this.#config = factory.create(options).config;
     this.#log = (options.logger ?? createSilentLogger()).child({ component: 'processes' });
     const suffix = `p${process.pid}${randomBytes(2).toString('hex')}`;
@@ -157,7 +159,10 @@ class Member implements MasterSource {
       directory,
       takeoverAfterMs: this.#config.takeoverAfterSeconds * 1000,
       onEnded: (pid) =>
-        this.#log.error({ pid }, 'the process that held the master did not respond and was ended'),
+        this.#log.error(
+          { pid },
+          'the process that ran the shared master did not respond, so this process ended it',
+        ),
     });
     await new Promise<void>((resolve, reject) => {
       this.#waiting.add({ resolve: () => resolve(), reject });
@@ -221,7 +226,7 @@ class Member implements MasterSource {
     return new SharedMasterError('ERR_NO_HOLDER', message, { cause });
   }
 
-  /** Holds the master or joins its holder, repeatedly, until this process leaves. */
+  /** Runs the master or joins its holder, repeatedly, until this process leaves. */
   async #run(
     watch: HolderWatch,
     directory: string,
@@ -244,14 +249,14 @@ class Member implements MasterSource {
         this.#fail(error);
         restMs = failurePauseMs;
       }
-      // This timer keeps the process alive, unlike the timers of a check.
+      // This timer keeps the process alive. The timers of the checks do not.
       await sleepUntilAborted(restMs, this.#closing.signal);
     }
   }
 
   /**
-   * Reads the configuration again, so that options which the holder has reloaded also apply to the
-   * next holder.
+   * Reads the configuration again. If the previous holder reloaded options, the next holder then
+   * has them too.
    */
   async #refreshConfig(): Promise<void> {
     const reread = rereadOf(this.#options);
@@ -271,21 +276,24 @@ class Member implements MasterSource {
   async #hold(watch: HolderWatch): Promise<void> {
     await this.#refreshConfig();
     const master = this.#factory.create(withConfig(this.#options, this.#config));
-    // Two processes may try to start at once. The slower one joins instead of waiting for the lock
-    // in vain.
+    // Two processes may try to start at once. The slower one joins, instead of waiting for the
+    // lock.
     if ((await watch.look()) !== 'none') return;
     const end = new AbortController();
-    // Each pending call adds a listener.
+    // Each pending call adds a listener to this signal.
     setMaxListeners(0, end.signal);
     this.#own = master;
     try {
       await master.start();
-      this.#log.info('this process holds the master');
+      this.#log.info('this process runs the shared master now');
       this.#setRole('holder');
       this.#setHolder(ownHolder(master, this.#connection(), end.signal));
       const error = await master.closed;
       if (error !== undefined)
-        this.#log.error({ err: error }, 'this process lost the master to another process');
+        this.#log.error(
+          { err: error },
+          'another process has taken over the shared master from this process',
+        );
     } catch (error) {
       if (codeOf(error) !== 'ERR_STORE_LOCKED') throw error;
     } finally {
@@ -296,20 +304,20 @@ class Member implements MasterSource {
     }
   }
 
-  /** Joins the process that holds the master, and waits until that stops or hangs. */
+  /** Joins the holder, and waits until the holder stops or hangs. */
   async #join(watch: HolderWatch): Promise<void> {
     const agent = new Agent({ keepAlive: false });
     const connection = this.#connection(agent);
     const left = new AbortController();
     const joined = linkSignals(this.#closing.signal, left.signal);
     const end = new AbortController();
-    // Each pending call adds a listener.
+    // Each pending call adds a listener to this signal.
     setMaxListeners(0, end.signal);
     try {
       const entered = await this.#enter(connection, joined.signal);
       if (entered === undefined) return;
       const { stream, pid } = entered;
-      this.#log.info({ pid }, 'joined the process that holds the master');
+      this.#log.info({ pid }, 'joined the process that runs the shared master');
       this.#setHolder(remoteHolder(connection, end.signal, this.#config));
       void this.#factory.preload();
       await this.#watchHolder(watch, stream, left.signal);
@@ -343,8 +351,7 @@ class Member implements MasterSource {
   }
 
   /**
-   * Returns the join request. It is created once, because a process retries often while a holder
-   * starts.
+   * Returns the join request. It is cached, because a process retries often while a holder starts.
    */
   #joinRequest(): JoinRequest {
     const salt = randomBytes(16).toString('hex');
@@ -352,7 +359,7 @@ class Member implements MasterSource {
     return this.#request;
   }
 
-  /** Resolves when the stream has ended, or when the holder no longer holds the master. */
+  /** Resolves when the stream has ended, or when its process is no longer the holder. */
   async #watchHolder(
     watch: HolderWatch,
     stream: AsyncIterable<Joined>,
@@ -371,8 +378,8 @@ class Member implements MasterSource {
   }
 
   #connection(agent?: Agent): Connection {
-    // All processes run under one account, and a call without proof counts as a call of the
-    // socket's owner.
+    // All processes run under one account. The master treats a call without proof as a call of the
+    // socket's owner, so no proof is needed.
     const { prove: _, ...connection } = localConnection({ socketPath: this.#config.socket }, agent);
     return { ...connection, failsOnClose: true };
   }
@@ -407,7 +414,7 @@ class Member implements MasterSource {
   #fail(error: unknown): void {
     const obstacle = error instanceof Error ? error : new Error(String(error));
     if (this.#obstacle?.message !== obstacle.message) {
-      this.#log.error({ err: obstacle }, 'cannot hold or join the shared master');
+      this.#log.error({ err: obstacle }, 'cannot run or join the shared master; retrying');
     }
     this.#obstacle = obstacle;
     if (obstacle instanceof SharedMasterError) this.#rejectWaiting(obstacle);
@@ -427,15 +434,18 @@ function stopped(): MasterError {
 }
 
 /**
- * Returns a function that reads the configuration files again, or `undefined` if the program
- * supplied the options.
+ * Returns a function that reads the configuration files again. Returns `undefined` if the program
+ * supplied the options itself.
  */
 function rereadOf({ readConfig, config }: SharedMasterOptions): SharedMasterOptions['readConfig'] {
   if (readConfig !== undefined || config === undefined || !('config' in config)) return readConfig;
   return async () => (await loadSaltConfig(config.directory)).config;
 }
 
-/** Returns the options with the complete configuration in place of its sources. */
+/**
+ * Returns the options with the complete configuration, in place of the files or values that it was
+ * read from.
+ */
 function withConfig(options: SharedMasterOptions, config: MasterConfig): BareMasterOptions {
   const { extensions = [], logger, logLevel, now } = options;
   const readConfig = rereadOf(options);
@@ -448,14 +458,17 @@ function withConfig(options: SharedMasterOptions, config: MasterConfig): BareMas
   };
 }
 
-/** Stream of a process that has joined. It ends with the holder. */
+/** Stream with which a process has joined. It ends with the holder. */
 interface EnteredStream {
   readonly stream: AsyncIterable<Joined>;
   /** Process id of the holder. */
   readonly pid: number;
 }
 
-/** @returns `undefined` if the holder is starting or closing */
+/**
+ * Opens the stream with which a process joins.
+ * @returns `undefined` if the holder is starting or closing
+ */
 async function openJoin(
   connection: Connection,
   request: JoinRequest,
@@ -479,6 +492,6 @@ async function drain(items: AsyncIterable<unknown>): Promise<void> {
   try {
     for await (const _ of items);
   } catch {
-    // The holder has ended, for whatever reason.
+    // The holder has ended, whatever the error is.
   }
 }

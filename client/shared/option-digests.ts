@@ -1,6 +1,6 @@
 /**
- * Compares the options of two processes without disclosing them. Each option is sent as a digest,
- * salted by the process that joins.
+ * Compares the options of two processes without disclosing them. The process that joins sends a
+ * digest of each option, with a random salt.
  */
 
 import { createHmac } from 'node:crypto';
@@ -9,12 +9,12 @@ import { type MasterConfig, perProcessOptions } from '#config';
 /** Digests by option name. Options of a group have names such as `limits.burst`. */
 export type OptionDigests = Readonly<Record<string, string>>;
 
-/** Options that are groups of options. */
+/** Names of options that contain other options. */
 const groups: ReadonlySet<string> = new Set(['acl', 'audit', 'eauth', 'limits']);
 
 /**
- * Returns the digests of a configuration.
- * @param salt - any text, the same for both sides
+ * Returns the digest of each option.
+ * @param salt - any text, the same for both processes
  */
 export function digestOptions(config: MasterConfig, salt: string): OptionDigests {
   const digests: Record<string, string> = {};
@@ -42,7 +42,8 @@ function digestOf(value: unknown, salt: string): string {
 }
 
 /**
- * Returns the same text for equal values, whatever the order of their keys. Functions are ignored.
+ * Returns a text that is equal for equal values, whatever the order of their keys. Functions are
+ * ignored.
  */
 function canonicalText(value: unknown): string {
   if (value instanceof Map) return `map${canonicalText([...value])}`;

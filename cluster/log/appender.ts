@@ -11,9 +11,12 @@ export interface AppenderOptions {
   readonly cipher: LogCipher;
   readonly member: string;
   readonly now: () => number;
-  /** Time for which a write waits for the log, in milliseconds. */
+  /** Maximum time that a write waits for the log, in milliseconds. */
   readonly writeTimeoutMs: number;
-  /** Called when a new entry got a position that this view has already passed. */
+  /**
+   * Function that is called if a new entry gets a position that this view has already applied,
+   * which means that the log has lost entries.
+   */
   readonly onBehind: (position: number) => void;
 }
 
@@ -35,39 +38,46 @@ interface SealedEntry {
 }
 
 /**
- * Maximum number of entries being appended. It is small, because waiting transactions share the
- * next entry, and an entry costs each member more than a transaction.
+ * Maximum number of entries that are being appended at a time. With a small number, more waiting
+ * transactions share the next entry. This saves work, because each entry costs every member more
+ * than a transaction.
  */
 const maxEntriesInFlight = 3;
 const maxTransactionsPerEntry = 128;
 const retryDelays = { initialDelayMs: 50, maxDelayMs: 2000 };
 
-/** Appends transactions to the log, several per entry if many wait, and returns their results. */
+/**
+ * Appends transactions to the log and returns their results. If several are waiting, they share an
+ * entry.
+ */
 export class Appender {
   readonly #options: AppenderOptions;
   readonly #sent = new Map<number, readonly PendingTransaction[]>();
   readonly #ending = new AbortController();
   #queue: PendingTransaction[] = [];
   #inFlight = 0;
-  /** Time since which every attempt has failed, on the clock of `performance.now()`. */
+  /**
+   * Time since which all attempts to append have failed, on the clock of `performance.now()`.
+   * `undefined` after a success.
+   */
   #failingSince: number | undefined;
 
   constructor(options: AppenderOptions) {
     this.#options = options;
   }
 
-  /** Session of this opening of the store, as recorded in entries. */
+  /** Session id, which is new each time the store is opened. Entries contain it. */
   get session(): string {
     return this.#options.cipher.session.toString('hex');
   }
 
-  /** Time for which the log has accepted nothing, in milliseconds. */
+  /** Time for which the log has accepted no entry, in milliseconds. */
   get failingMs(): number {
     return this.#failingSince === undefined ? 0 : performance.now() - this.#failingSince;
   }
 
   /**
-   * Appends a transaction. Resolves when it was applied to this store and is durable.
+   * Appends a transaction. The promise resolves when this store has applied it and it is durable.
    * @throws StoreError ERR_STORE_TOO_LARGE or ERR_STORE_UNAVAILABLE if nothing was written;
    * ERR_CLUSTER_OUTCOME if it may still be written
    */
@@ -89,14 +99,15 @@ export class Appender {
   }
 
   /**
-   * Appends an entry for this content. Resolves with its position when it is in the log.
+   * Appends an entry with this content. The promise resolves with its position when the log has
+   * stored it.
    * @throws StoreError ERR_CLUSTER_OUTCOME
    */
   async append(content: EntryContent): Promise<number> {
     return await this.#appendSealed(this.#seal(content));
   }
 
-  /** Settles the transactions of an applied entry of this session. */
+  /** Resolves or rejects the transactions of an entry of this session that was applied. */
   settle({ counter, position, results }: AppliedEntry): void {
     const sent = this.#sent.get(counter);
     if (sent === undefined) return;
@@ -114,7 +125,7 @@ export class Appender {
     }
   }
 
-  /** Rejects all waiting transactions and stops. */
+  /** Rejects all waiting transactions, and stops. */
   fail(error: StoreError): void {
     this.#ending.abort();
     for (const { reject } of this.#queue.splice(0)) reject(error);
@@ -145,7 +156,10 @@ export class Appender {
     return this.#queue.splice(0, count < 0 ? this.#queue.length : count);
   }
 
-  /** Resolves when the entry is in the log or was given up. */
+  /**
+   * Sends an entry repeatedly. The promise resolves when the log has stored the entry, or when no
+   * further attempt is made.
+   */
   async #send(pending: readonly PendingTransaction[]): Promise<void> {
     const transactions = pending.map(({ bytes }) => bytes);
     const sealed = this.#seal({ kind: 'transactions', transactions });
@@ -153,7 +167,7 @@ export class Appender {
     try {
       await this.#appendSealed(sealed);
     } catch (error) {
-      // The entry may have been applied in the meantime.
+      // Another attempt may have succeeded, and the entry may already be applied.
       if (!this.#sent.delete(sealed.counter)) return;
       for (const { reject } of pending) reject(error);
     }
@@ -166,7 +180,10 @@ export class Appender {
     return cipher.seal(encodeEntry({ member, time: now(), known, content }));
   }
 
-  /** @throws StoreError ERR_CLUSTER_OUTCOME */
+  /**
+   * Appends an encrypted entry, and repeats this until the time limit.
+   * @throws StoreError ERR_CLUSTER_OUTCOME
+   */
   async #appendSealed(sealed: SealedEntry): Promise<number> {
     const { log, view, writeTimeoutMs } = this.#options;
     const start = performance.now();

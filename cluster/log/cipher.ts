@@ -6,10 +6,11 @@ export type SealedKind = 'entry' | 'announcement' | 'message' | 'ticket';
 /** A decrypted message. */
 export interface OpenedMessage {
   /**
-   * Session that encrypted it: sixteen random bytes of one opening of the store, in hexadecimal.
+   * Session of the sender: sixteen random bytes that are new each time it opens its store, in
+   * hexadecimal.
    */
   readonly session: string;
-  /** Counter within the session: 1, 2, 3, … */
+  /** Number of the message within the session, from 1. */
   readonly counter: number;
   readonly body: Buffer;
 }
@@ -19,7 +20,10 @@ export interface OpenedMessage {
 /** Version of the format. */
 export const sealVersion = 1;
 export const versionBits = 0x0f;
-/** Marks that are added to the version, so that the kind is visible without decryption. */
+/**
+ * Bits that are added to the version byte, so that the kind of a message is visible without
+ * decryption.
+ */
 const kindMarks: Readonly<Record<SealedKind, number>> = {
   entry: 0,
   announcement: 0x10,
@@ -35,8 +39,8 @@ const maxKnownKeys = 64;
 export const sealOverheadBytes: number = headBytes + tagBytes;
 
 /**
- * Encrypts messages between members with keys that the log's servers do not have. Each session has
- * its own key, so its counter can serve as the nonce.
+ * Encrypts messages between members. The servers of the log do not have the keys. Each session has
+ * its own key, so that the counter can be used as the nonce.
  */
 export class LogCipher {
   readonly session: Buffer = randomBytes(sessionBytes);
@@ -48,8 +52,8 @@ export class LogCipher {
   #counter = 0;
 
   /**
-   * @param cluster - name of the cluster; it ensures that two clusters with the same secret use
-   * different keys
+   * @param cluster - name of the cluster, so that two clusters with the same secret use different
+   * keys
    */
   constructor(secret: Uint8Array, cluster: string, kind: SealedKind) {
     this.#secret = secret;
@@ -58,7 +62,7 @@ export class LogCipher {
     this.#mark = sealVersion + kindMarks[kind];
   }
 
-  /** Encrypts a body. The counter is one more than that of the previous message. */
+  /** Encrypts a message. Its counter is one more than that of the previous message. */
   seal(body: Uint8Array): { readonly counter: number; readonly bytes: Buffer } {
     this.#counter += 1;
     const head = Buffer.alloc(headBytes);
@@ -71,7 +75,9 @@ export class LogCipher {
     return { counter: this.#counter, bytes: sealed };
   }
 
-  /** Returns the message, or `undefined` if it was altered or encrypted with a different secret. */
+  /**
+   * Decrypts a message. Returns `undefined` if it was altered or encrypted with a different secret.
+   */
   open(bytes: Uint8Array): OpenedMessage | undefined {
     const sealed = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length);
     if (sealed.length < sealOverheadBytes || sealed.readUInt8(0) !== this.#mark) return undefined;

@@ -1,8 +1,8 @@
 import type { StreamStep, WriteStep } from '#store';
 
-/** Position in the history of a view. It is equal for two views with the same content. */
+/** Point in the history of a store. It is equal for two stores with the same content. */
 export interface HistoryMark {
-  /** Identity of the log. Each founding creates a new one. */
+  /** Identity of the log. Each founding of a log creates a new one. */
   readonly log: string;
   readonly position: number;
   /** Running hash over all entries and their changes, in hexadecimal. */
@@ -12,31 +12,34 @@ export interface HistoryMark {
 /** Content of an entry of the log. */
 export type EntryContent =
   /**
-   * The first entry of a log. `from` is the history that a view must have to follow it. Default:
-   * empty.
+   * The first entry of a log. A store can follow the log if its history is `from`. Default: an
+   * empty store.
    */
   | { readonly kind: 'found'; readonly from?: HistoryMark }
-  /** A member opened its store. Later entries of its previous session have no effect. */
+  /**
+   * A member has opened its store and begun a new session. Entries of its previous session that
+   * come after this one have no effect.
+   */
   | { readonly kind: 'open' }
   | { readonly kind: 'leave'; readonly member: string }
-  /** A backup contains all entries up to this position. */
+  /** A member has created a backup with all entries up to this position. */
   | { readonly kind: 'snapshot'; readonly position: number }
-  /** An entry without content. */
+  /** An entry without content, for waiting until all earlier entries are applied. */
   | { readonly kind: 'barrier' }
-  /** Transactions, each encoded by {@link encodeTransaction}. */
+  /** Transactions in the encoding of {@link encodeTransaction}. */
   | { readonly kind: 'transactions'; readonly transactions: readonly Buffer[] };
 
 /** An entry of the log in decrypted form. */
 export interface EntryBody {
   readonly member: string;
-  /** Time on the member's clock, in milliseconds since 1970. */
+  /** Time at which the member wrote the entry, on its own clock, in milliseconds since 1970. */
   readonly time: number;
-  /** History that the member had applied. */
+  /** History that the member had applied when it wrote the entry. */
   readonly known: HistoryMark;
   readonly content: EntryContent;
 }
 
-/** One write, or one step of a stream. */
+/** A write to the store, or one step of a long write. */
 export type Transaction =
   | { readonly type: 'write'; readonly steps: readonly WriteStep[] }
   | { readonly type: 'stream'; readonly step: StreamStep };
@@ -131,7 +134,7 @@ function decodeStep(reader: ByteReader): WriteStep {
       return {
         op,
         key: reader.buffer(),
-        // A copy, because the revision is written into it.
+        // The bytes are copied, because a revision is written into them later.
         row: Buffer.from(reader.buffer()),
         expiresAt: reader.number(),
         ifRevision: reader.revision(),

@@ -7,23 +7,23 @@ import { digestOf, readViewState, type ViewState, writeViewState } from './view.
 
 /** Options of {@link foundLog}. */
 export interface FoundingOptions {
-  /** Directory of the store with the initial content. Default: an empty store. */
+  /** Directory of the store that becomes the initial content. Default: an empty store. */
   readonly directory?: string;
-  /** The log. It stays open. */
+  /** The log to found. This function does not close it. */
   readonly log: TransactionLog;
   readonly secret: Uint8Array;
   readonly cluster: string;
   /**
-   * Whether to discard the content of the log and start it anew with this store, which should be
-   * the most advanced one. Other members with the same store content follow. The rest must restore
-   * a backup. Default: `false`.
+   * Whether to discard an existing log and begin a new one with this store. Choose the most
+   * advanced store. Members whose store has the same content follow the new log; all others must
+   * restore a backup. Default: `false`.
    */
   readonly replace?: boolean;
   readonly now?: () => number;
 }
 
 /**
- * Starts a log with the content of a store. No process may have the store open.
+ * Begins a log with the content of a store. No process may have the store open.
  * @throws StoreError ERR_CLUSTER_FOUNDED, and the errors of opening an embedded store
  */
 export async function foundLog(options: FoundingOptions): Promise<void> {
@@ -50,7 +50,10 @@ function newIdentity(): string {
   return randomBytes(16).toString('hex');
 }
 
-/** Gives the content of an embedded store a unique identity and returns its history mark. */
+/**
+ * Gives the content of an embedded store a unique history id, and returns this point of the
+ * history.
+ */
 async function markHistory(directory: string): Promise<HistoryMark | undefined> {
   const { tables } = await openHeldTables({ directory });
   try {
@@ -74,7 +77,7 @@ function stateOf(mark: HistoryMark, entry: string, time: number): ViewState {
 }
 
 /**
- * Returns the state from which a store continues in a log.
+ * Returns the state from which a store continues to follow a log.
  * @throws StoreError ERR_CLUSTER_LOG, ERR_CLUSTER_BEHIND, ERR_CLUSTER_SECRET, ERR_STORE_DIVERGED
  */
 export async function startingState(
@@ -105,7 +108,10 @@ export async function startingState(
   throw new StoreError('ERR_STORE_DIVERGED', where);
 }
 
-/** Whether the entry at the store's position is the one that the store has applied. */
+/**
+ * Whether the store belongs to this log: the log's entry at the store's position is the entry that
+ * the store has applied.
+ */
 async function follows(
   state: ViewState,
   log: TransactionLog,
@@ -130,8 +136,8 @@ interface AdoptContext {
 }
 
 /**
- * Returns the state after a founding entry, if the store has the content that the entry starts
- * from.
+ * Returns the state after the founding entry of a log. Returns `undefined` if the store does not
+ * have the history that this entry requires.
  */
 function adopt(
   { position, bytes }: LogEntry,

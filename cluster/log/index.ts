@@ -1,4 +1,4 @@
-/** The engine of a cluster. It is loaded only if a cluster is configured. */
+/** The replicated log of a cluster. This module is loaded only if a cluster is configured. */
 export { LogCipher } from './cipher.ts';
 export { foundLog } from './founding.ts';
 export { openJetStreamLog } from './jetstream-log.ts';

@@ -16,40 +16,42 @@ export interface JetStreamLogOptions {
   /** URLs of the servers, for example `nats://10.0.0.1:4222`. */
   readonly servers: readonly string[];
   /**
-   * Name of the cluster: letters, digits, `-` and `_`. The names of the stream and subjects contain
-   * it.
+   * Name of the cluster, which consists of letters, digits, `-` and `_`. It is part of the names of
+   * the stream and its subjects.
    */
   readonly cluster: string;
   /**
-   * Number of replicas of the stream to create if it is missing. If absent, no stream is created.
+   * Number of replicas with which a missing stream is created. If the option is absent, no stream
+   * is created.
    */
   readonly create?: { readonly replicas: number } | undefined;
   readonly user?: string | undefined;
   readonly password?: string | undefined;
-  /** Returns a JWT and its key in the format of `nsc`. Called at each connection. */
+  /** Returns a JWT and its key in the format of `nsc`. Called for each connection. */
   readonly credentials?: (() => Uint8Array) | undefined;
-  /** Returns the seed of an nkey. Called at each connection. */
+  /** Returns the seed of an nkey. Called for each connection. */
   readonly nkeySeed?: (() => Uint8Array) | undefined;
   /** Certificates and key in PEM. */
   readonly tls?:
     | { readonly ca?: string; readonly cert?: string; readonly key?: string }
     | undefined;
   /**
-   * Time to wait for servers that are starting or have no leader, in milliseconds. Default: 15,000.
+   * Maximum time to wait for servers that are starting or have no leader, in milliseconds. Default:
+   * 15,000.
    */
   readonly connectTimeoutMs?: number;
   /** Timeout of a request, in milliseconds. Default: 4,000. */
   readonly requestTimeoutMs?: number;
 }
 
-/** Size reserved for the headers of a message, in bytes. They count against `max_payload`. */
+/** Number of bytes reserved for the headers of a message, which count towards `max_payload`. */
 const headerBytes = 512;
 const messagesAhead = 512;
 const progressIntervalMs = 2000;
 const pullExpiryMs = 5000;
 /**
  * Heartbeat interval of a consumer, in milliseconds. After two missing heartbeats, the consumer is
- * created anew on another server.
+ * created again on another server.
  */
 const heartbeatMs = 1000;
 const purgeStep = 10_000;
@@ -96,12 +98,12 @@ export async function openJetStreamLog(options: JetStreamLogOptions): Promise<Tr
         const message = `cannot open the log at ${options.servers.join(', ')}: ${reasonOf(cause)}`;
         throw new StoreError('ERR_STORE_UNAVAILABLE', message, { cause });
       }
-      // This timer keeps the process alive, because it is starting.
+      // This timer keeps the process alive while it is starting.
       await sleep(retryDelayMs(failures, retryDelays, Math.random));
     }
   }
 
-  /** Connects. Fails while the servers are starting or have no leader. */
+  /** Connects once. Throws while the servers are starting or have no leader. */
   async function connectOnce(): Promise<TransactionLog> {
     const connection = await transport.connect(connectionOptions(transport, options));
     try {
@@ -152,7 +154,7 @@ function connectionOptions(
     reconnectTimeWait: 500,
     pingInterval: 5000,
     timeout: 5000,
-    // Members do not need their own announcements.
+    // A member does not need to receive its own announcements.
     noEcho: true,
     ...(user === undefined ? {} : { user, pass: password ?? '' }),
     ...(credentials === undefined ? {} : { authenticator: credsAuthenticator(credentials) }),
@@ -202,7 +204,10 @@ class JetStreamLog implements TransactionLog {
     return (this.#connection.info?.max_payload ?? 1_048_576) - headerBytes;
   }
 
-  /** @throws StoreError ERR_CLUSTER_LOG */
+  /**
+   * Creates the stream if it is missing and `create` is set.
+   * @throws StoreError ERR_CLUSTER_LOG
+   */
   async ensureStream(): Promise<void> {
     try {
       await this.#manager.streams.info(this.#stream);
@@ -220,7 +225,7 @@ class JetStreamLog implements TransactionLog {
         subjects: [`${this.#subject}.log`],
         num_replicas: create.replicas,
         duplicate_window: duplicateWindowMs * nanosPerMs,
-        // Only the leader answers, because a follower may return outdated data.
+        // The request goes to the leader, because a follower may return outdated data.
         allow_direct: false,
         deny_delete: true,
       });
@@ -239,7 +244,7 @@ class JetStreamLog implements TransactionLog {
   async *read(from: number, signal: AbortSignal): AsyncIterable<LogEntry> {
     const messages = await asked(async () => {
       const consumer = await this.#client.consumers.get(this.#stream, { opt_start_seq: from });
-      // The limit is a number of messages. With a limit in bytes, the consumer stops at a larger
+      // The limit counts messages. With a limit in bytes, the consumer would stop at a larger
       // entry.
       return await consumer.consume({
         max_messages: messagesAhead,
@@ -311,8 +316,8 @@ class JetStreamLog implements TransactionLog {
   }
 
   onAnnouncement(listener: (bytes: Uint8Array) => void, signal: AbortSignal): void {
-    // All listeners share one subscription, because the servers send a message once per
-    // subscription.
+    // All listeners share one subscription. Otherwise the servers would send each message once per
+    // listener.
     this.#announcements ??= this.#connection.subscribe(`${this.#subject}.members`, {
       callback: (error, message) => {
         if (error === null) for (const hear of this.#listeners) hear(message.data);
@@ -327,8 +332,8 @@ class JetStreamLog implements TransactionLog {
   }
 
   /**
-   * Restarts a stalled consumer. A consumer sometimes stalls; it is stopped if it has not advanced
-   * although the log has.
+   * Ends a consumer that has stalled, so that it is created again. A consumer has stalled if it has
+   * received nothing although the log has new entries.
    */
   async #watch(messages: ConsumerMessages, progress: { readonly position: number }): Promise<void> {
     const { position } = progress;
@@ -339,7 +344,8 @@ class JetStreamLog implements TransactionLog {
 }
 
 /**
- * Runs a request and converts every failure, because the client uses many error classes.
+ * Runs a request and converts every failure to one error class, because the client library uses
+ * many.
  * @throws LogUnavailableError
  */
 async function asked<T>(ask: () => Promise<T>): Promise<T> {

@@ -2,24 +2,24 @@ import type { LogCipher, OpenedMessage } from './cipher.ts';
 import type { TransactionLog } from './transaction-log.ts';
 import type { LogView } from './view.ts';
 
-/** A member's access to the messages outside the log. */
+/** Dependencies for sending and receiving messages outside the log. */
 export interface MemberLink {
   readonly log: TransactionLog;
   readonly view: LogView;
   readonly cipher: LogCipher;
   readonly member: string;
-  /** Session of this opening of the store, as recorded in the log. */
+  /** Session of this member, which is new each time its store is opened. The log records it. */
   readonly session: string;
 }
 
 interface Heard {
-  /** Session of the sender, as recorded in the log. */
+  /** Session of the sender, which the log records. */
   readonly session: string;
   readonly sealedBy: string;
   readonly counter: number;
 }
 
-/** Detects repeated messages of members outside the log. */
+/** Detects repeated and outdated messages that other members sent outside the log. */
 export class LatestHeard {
   readonly #view: LogView;
   readonly #heard = new Map<string, Heard>();
@@ -29,9 +29,9 @@ export class LatestHeard {
   }
 
   /**
-   * Whether a message comes from the current session of a member and is newer than all earlier
-   * ones.
-   * @param session - session that the sender claims
+   * Whether a message belongs to the current session of a member and is newer than all earlier
+   * messages.
+   * @param session - session that the message names
    */
   isNew(member: string, session: string, { session: sealedBy, counter }: OpenedMessage): boolean {
     if (this.#view.state.members[member]?.session !== session) return false;

@@ -1,4 +1,4 @@
-/** Loads the engine of a cluster with its NATS client. */
+/** Loads the replicated log with its NATS client. */
 export function loadLogEngine(): Promise<typeof import('./index.ts')> {
   return import('./index.ts');
 }

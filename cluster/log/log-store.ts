@@ -27,30 +27,36 @@ import { type AppliedEntry, digestOf, LogView } from './view.ts';
 
 /** Options of {@link openLogStore}. */
 export interface LogStoreOptions extends EmbeddedStoreOptions {
-  /** The log. The store closes it. */
+  /** The log that the store follows. The store closes it. */
   readonly log: TransactionLog;
-  /** At least 32 bytes that the members share and the log's servers do not have. */
+  /** Secret of at least 32 bytes that the members share. The servers of the log do not have it. */
   readonly secret: Uint8Array;
   /** Name of the cluster, the same for all members. */
   readonly cluster: string;
-  /** Name of this member. If another process opens the log with this name, it replaces this one. */
+  /**
+   * Name of this member. If another process opens the log with the same name, it replaces this
+   * process.
+   */
   readonly member: string;
-  /** Members that must have applied a write before it is acknowledged. Default: `second`. */
+  /**
+   * Rule for the number of members that must have applied a write before it is acknowledged.
+   * Default: `second`.
+   */
   readonly acknowledge?: AcknowledgeRule | undefined;
   /**
-   * Whether writes continue if too few members are running. Default: `local` while the cluster has
-   * one member, otherwise `refuse`.
+   * Whether writes continue while fewer members are running than `acknowledge` requires. Default:
+   * `local` while the cluster has one member, otherwise `refuse`.
    */
   readonly whenAlone?: 'local' | 'refuse' | undefined;
-  /** Called once, when the store detects that its history differs from the log's. */
+  /** Function that is called once if the history of the store differs from that of the log. */
   readonly onDiverged?: (error: StoreError) => void;
   /**
-   * Time for which a write waits for the log and for other members, in milliseconds. Default:
+   * Maximum time that a write waits for the log and for other members, in milliseconds. Default:
    * 15,000.
    */
   readonly writeTimeoutMs?: number;
   /**
-   * Time without a message after which a member counts as stopped, in milliseconds. Default:
+   * Time without a message after which a member is considered stopped, in milliseconds. Default:
    * 12,000.
    */
   readonly memberTimeoutMs?: number;
@@ -60,21 +66,27 @@ export interface LogStoreOptions extends EmbeddedStoreOptions {
   readonly checkIntervalMs?: number;
 }
 
-/** State of the cluster as a member sees it. */
+/** State of the cluster from the point of view of one member. */
 interface LogStoreStatus {
   /** Identity of the log. */
   readonly log: string;
   readonly position: number;
-  /** Running hash at that position. It is equal for members with the same content. */
+  /**
+   * Running hash over all changes up to this position. It is equal for members with the same
+   * content.
+   */
   readonly hash: string;
   readonly members: readonly MemberStatus[];
-  /** Whether fewer members are running than must store a write. */
+  /** Whether fewer members are running than the rule of `acknowledge` requires. */
   readonly isAlone: boolean;
-  /** Whether writes are rejected for that reason. */
+  /** Whether writes are rejected because too few members are running. */
   readonly refusesWrites: boolean;
   /** Time for which the log has accepted no write of this member, in milliseconds. */
   readonly failingMs: number;
-  /** Numbers of repeated entries and of entries that no member encrypted. They had no effect. */
+  /**
+   * Numbers of repeated entries and of entries that were not encrypted by a member. Such entries
+   * have no effect.
+   */
   readonly repeatedEntries: number;
   readonly foreignEntries: number;
   /** Last known state of the log. */
@@ -100,11 +112,11 @@ export async function openLogStore(options: LogStoreOptions): Promise<LogStore> 
       'the secret of a cluster must have at least 32 bytes',
     );
   }
-  let tell: (error: StoreError) => void = () => {};
+  let fail: (error: StoreError) => void = () => {};
   const held = await openHeldTables({
     ...options,
     onFenced: (error) => {
-      tell(error);
+      fail(error);
       options.onFenced?.(error);
     },
   });
@@ -114,7 +126,7 @@ export async function openLogStore(options: LogStoreOptions): Promise<LogStore> 
     const health = await options.log.health();
     const view = new LogView(held.tables, cipher, state);
     const store = new LogStore({ held, view, cipher, options, health });
-    tell = (error) => store.fail(error);
+    fail = (error) => store.fail(error);
     try {
       await store.start();
     } catch (error) {
@@ -139,7 +151,7 @@ interface LogStoreDeps {
   readonly health: LogHealth;
 }
 
-/** A store whose writes are entries of a log that all members apply. */
+/** Store of a cluster member. Each write is an entry of the log, which all members apply. */
 export class LogStore extends TableStore {
   readonly #held: HeldTables;
   readonly #view: LogView;
@@ -159,7 +171,7 @@ export class LogStore extends TableStore {
   #passed: { readonly position: number; readonly resolve: () => void }[] = [];
   #following: Promise<void> = Promise.resolve();
   #suspicions = 0;
-  /** Whether the open entry of this session was applied. */
+  /** Whether the entry that announces this session was applied. */
   #hasOpened = false;
 
   constructor({ held, view, cipher, options, health }: LogStoreDeps) {
@@ -235,11 +247,13 @@ export class LogStore extends TableStore {
     };
   }
 
-  /** Follows the log and announces in it that this member has opened its store. */
+  /**
+   * Begins to follow the log, and appends an entry that announces the new session of this member.
+   */
   async start(): Promise<void> {
     this.#following = this.#follow();
     const { member } = this.#options;
-    // The entry has no effect if another process opened the log with this name at the same time.
+    // If another process opens the log with the same name at this moment, this entry has no effect.
     for (let tries = 0; tries < maxOpenings; tries += 1) {
       const at = performance.now();
       const { last } = await this.#options.log.health();
@@ -255,7 +269,7 @@ export class LogStore extends TableStore {
   }
 
   /**
-   * Sends a message to the other connected members. It may be lost.
+   * Sends a message to the other connected members. The message may be lost.
    * @throws StoreError ERR_STORE_TOO_LARGE
    */
   send(body: Uint8Array): void {
@@ -263,12 +277,12 @@ export class LogStore extends TableStore {
     this.#messages.send(body);
   }
 
-  /** Calls the listener once for each message of another member. */
+  /** Registers a listener for the messages of other members. It is called once for each message. */
   onMessage(listener: MessageListener): void {
     this.#messages.onMessage(listener);
   }
 
-  /** Waits until this store has applied all writes that any member made before the call. */
+  /** Waits until this store has applied all writes that members had made before this call. */
   async barrier(): Promise<void> {
     this.assertUsable();
     await this.#applied(await this.#appender.append({ kind: 'barrier' }));
@@ -281,8 +295,9 @@ export class LogStore extends TableStore {
   }
 
   /**
-   * Creates a backup from which another member can be restored. Then trims the log: entries that
-   * are older than the last backup but one and applied by all running members are deleted.
+   * Creates a backup from which another member can be restored, and then trims the log. Entries are
+   * deleted if they are older than the last backup but one and all running members have applied
+   * them.
    * @throws StoreError ERR_STORE_BACKUP, ERR_STORE_FULL, ERR_CLUSTER_OUTCOME
    */
   backup(target: string): Promise<BackupReceipt> {
@@ -296,14 +311,14 @@ export class LogStore extends TableStore {
   }
 
   /**
-   * Creates a temporary backup for a new member. The log is not trimmed.
+   * Creates a temporary backup for a new member, without trimming the log.
    * @throws StoreError ERR_STORE_BACKUP, ERR_STORE_FULL
    */
   handOver(target: string): Promise<BackupReceipt> {
     return this.busy(() => this.#held.backup(target));
   }
 
-  /** Makes all current and later operations of the store fail with this error. */
+  /** Makes all pending and later operations of the store fail with this error. */
   fail(error: StoreError): void {
     if (this.#failure !== undefined) return;
     this.#failure = error;
@@ -367,13 +382,14 @@ export class LogStore extends TableStore {
   async #trim(): Promise<void> {
     const [behind, newest] = this.#view.state.snapshots;
     if (behind === undefined || newest === undefined) return;
-    // The last applied entry of this member stays in the log for the comparison at the next start.
+    // The log must still contain the last entry that this member applied, because the next start
+    // compares the store with it.
     const to = Math.min(behind, this.#members.lowestAlive()) - 1;
     if (to >= this.#health.first) await this.#options.log.trim(to);
     this.#health = await this.#options.log.health();
   }
 
-  /** Reads the log until the store closes, and reconnects if the connection is lost. */
+  /** Reads entries of the log until the store closes. Reconnects if the connection is lost. */
   async #follow(): Promise<void> {
     const { signal } = this.#ending;
     while (!signal.aborted) {
@@ -399,7 +415,10 @@ export class LogStore extends TableStore {
     return (this.#entries.at(-1)?.position ?? this.#view.state.position) + 1;
   }
 
-  /** @returns `false` if reading must stop, because entries are missing or the store has failed */
+  /**
+   * Handles an entry that was read from the log.
+   * @returns `false` if reading must stop, because entries are missing or the store has failed
+   */
   #take(entry: LogEntry): boolean {
     const next = this.#next();
     if (this.#failure !== undefined) return false;
@@ -422,7 +441,7 @@ export class LogStore extends TableStore {
       try {
         const applied = await this.#view.apply(batch);
         this.#entries.splice(0, batch.length);
-        this.#tell(applied);
+        this.#notifyFollowers(applied);
       } catch (error) {
         if (!mayBeRetried(error)) this.fail(unexpected(error));
         // On a full disk, the entries are retried until there is free space.
@@ -434,7 +453,7 @@ export class LogStore extends TableStore {
     this.#drained();
   }
 
-  #tell(applied: readonly AppliedEntry[]): void {
+  #notifyFollowers(applied: readonly AppliedEntry[]): void {
     const { session } = this.#appender;
     for (const entry of applied) {
       this.publish(entry.changes);
@@ -469,7 +488,7 @@ export class LogStore extends TableStore {
     this.#options.onFenced?.(error);
   }
 
-  /** Compares the store with the log. */
+  /** Compares the position and history of the store with the log. */
   async #check(): Promise<void> {
     if (this.#failure !== undefined || this.#ending.signal.aborted) return;
     const { position, entry } = this.#view.state;
@@ -480,7 +499,8 @@ export class LogStore extends TableStore {
       const found = await this.#options.log.entry(position);
       if (found !== undefined && digestOf(found.bytes) !== entry) this.#failChanged(position);
       this.#suspicions = this.#health.last < position ? this.#suspicions + 1 : 0;
-      // A server may report an outdated end of the log. The position of a new entry is reliable.
+      // A server may report an outdated end of the log. The position of a newly appended entry is
+      // reliable.
       if (this.#suspicions >= 2) await this.#appender.append({ kind: 'barrier' });
     } catch {
       // The next check retries.

@@ -3,50 +3,50 @@ import type { HistoryMark } from './entry.ts';
 import { LatestHeard, type MemberLink } from './latest-heard.ts';
 
 /**
- * Members that must have applied a write before it is acknowledged: this one, a second one, or a
- * majority.
+ * Number of members that must have applied a write before it is acknowledged: this member, one
+ * more, or a majority.
  */
 export type AcknowledgeRule = 'local' | 'second' | 'majority';
 
-/** State of a member as this member sees it. */
+/** State of a member, as another member observes it. */
 export interface MemberStatus {
   readonly name: string;
-  /** Position up to which it has applied the log. */
+  /** Position up to which the member has applied the log. */
   readonly position: number;
   readonly isAlive: boolean;
   /**
-   * Difference between its clock and this member's, in milliseconds. Positive if its clock is
-   * ahead. It includes the transmission time of a message.
+   * Difference between that member's clock and this member's clock, in milliseconds. It is positive
+   * if the other clock is ahead, and includes the transmission time of a message.
    */
   readonly clockSkewMs: number | undefined;
 }
 
-/** Periodic announcement of a member. */
+/** Report that each member sends periodically. */
 interface Report extends HistoryMark {
   readonly member: string;
-  /** Session of its opening of the store, as recorded in the log. */
+  /** Session of the member, which is new each time its store is opened. The log records it. */
   readonly session: string;
   /** Time in milliseconds since 1970. */
   readonly time: number;
-  /** Whether it is the last report before the member closes. */
+  /** Whether the member is closing and sends no further report. */
   readonly isClosing?: boolean;
 }
 
 interface Heard {
   readonly session: string;
-  /** Time of the last report, on the clock of `performance.now()`. */
+  /** Time at which the last report arrived, on the clock of `performance.now()`. */
   readonly at: number;
   readonly position: number;
   readonly skewMs: number;
-  /** Last position at which both members had the same hash. */
+  /** Last position at which this member and the other one had the same hash. */
   readonly agreedAt: number;
 }
 
 export interface MembersOptions extends MemberLink {
   readonly acknowledge: AcknowledgeRule;
   /**
-   * Whether writes continue if too few members are running. Default: `local` in a cluster of one,
-   * otherwise `refuse`.
+   * Whether writes continue while too few members are running. Default: `local` in a cluster of one
+   * member, otherwise `refuse`.
    */
   readonly whenAlone: 'local' | 'refuse' | undefined;
   readonly now: () => number;
@@ -61,8 +61,8 @@ interface Waiting {
 }
 
 /**
- * State of all members: which are running, what they have applied, and whether their histories
- * agree.
+ * Observes the other members: which of them are running, what they have applied, and whether their
+ * histories agree with this one.
  */
 export class Members {
   readonly #options: MembersOptions;
@@ -70,11 +70,11 @@ export class Members {
   readonly #heard = new Map<string, Heard>();
   readonly #latest: LatestHeard;
   /**
-   * Marks of members that are ahead of this one. They are compared when this member reaches their
-   * position.
+   * Reported positions and hashes of members that are ahead of this one. They are compared when
+   * this member reaches their position.
    */
   readonly #toCompare = new Map<string, HistoryMark>();
-  /** Members with a different hash, by name. */
+  /** Members whose hash differs from that of this member, by name. */
   readonly #disputes = new Map<string, { readonly position: number; readonly since: number }>();
   readonly #ending = new AbortController();
   readonly #timer: NodeJS.Timeout;
@@ -87,7 +87,10 @@ export class Members {
     this.#timer = setInterval(() => this.#tick(), options.reportIntervalMs).unref();
   }
 
-  /** Announces the applied position, and acknowledges writes that enough members have applied. */
+  /**
+   * Reports the applied position to the other members. Acknowledges writes that enough members have
+   * applied.
+   */
   applied(): void {
     this.report();
     this.#compareWaiting();
@@ -103,7 +106,10 @@ export class Members {
     log.announce(cipher.seal(Buffer.from(JSON.stringify(report))).bytes);
   }
 
-  /** @throws StoreError ERR_CLUSTER_ALONE while too few members are running */
+  /**
+   * Checks that enough members are running for a write.
+   * @throws StoreError ERR_CLUSTER_ALONE if there are too few
+   */
   assertEnough(): void {
     const needed = this.#needed();
     const alive = this.#alive().length + 1;
@@ -114,17 +120,17 @@ export class Members {
     );
   }
 
-  /** Whether fewer members are running than the rule requires. */
+  /** Whether fewer members are running than `acknowledge` requires. */
   get isAlone(): boolean {
     return this.#alive().length + 1 < this.#needed();
   }
 
-  /** Whether writes are rejected, because fewer members are running than the rule requires. */
+  /** Whether writes are rejected because fewer members are running than `acknowledge` requires. */
   get refusesWrites(): boolean {
     return this.isAlone && !this.#goesOnAlone();
   }
 
-  /** Resolves when enough members have applied the log up to a position. */
+  /** Waits until enough members have applied the log up to a position. */
   keptAt(position: number): Promise<void> {
     if (this.#isKept(position)) return Promise.resolve();
     return new Promise((resolve) => this.#waiting.push({ position, resolve }));
@@ -166,7 +172,7 @@ export class Members {
   }
 
   /**
-   * Compares the history of a member with that of this member at the same position.
+   * Compares the reported history of a member with that of this member at the same position.
    * @param name - name of the member
    */
   compare(name: string, mark: HistoryMark): void {
@@ -223,8 +229,8 @@ export class Members {
   }
 
   /**
-   * Stops this member if its hash differs from that of most members. The others continue without
-   * it.
+   * Stops this member if its hash differs from the hash of most members. The other members continue
+   * without it.
    */
   #judge(): void {
     if (this.#disputes.size === 0) return;
@@ -274,7 +280,8 @@ export class Members {
       .filter(([name, { session }]) => {
         if (name === member || this.#disputes.has(name)) return false;
         const heard = this.#heard.get(name);
-        // A member that has not reported yet gets the same timeout, from the opening of this store.
+        // The same timeout applies to a member without any report. It begins when this store is
+        // opened.
         const at = heard?.session === session ? heard.at : this.#openedAt;
         return now - at < memberTimeoutMs;
       })

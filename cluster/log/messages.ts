@@ -2,7 +2,10 @@ import { StoreError } from '#store';
 import { sealOverheadBytes } from './cipher.ts';
 import { LatestHeard, type MemberLink } from './latest-heard.ts';
 
-/** Called with the content of a message and the name of the member that sent it. */
+/**
+ * Function that is called for each message.
+ * @param from name of the member that sent the message
+ */
 export type MessageListener = (body: Buffer, from: string) => void;
 
 export interface MessagesOptions extends MemberLink {
@@ -10,13 +13,16 @@ export interface MessagesOptions extends MemberLink {
   readonly ending: AbortSignal;
 }
 
-/** Time in milliseconds during which messages are collected to be encrypted and sent together. */
+/**
+ * Time during which messages are collected before they are encrypted and sent together, in
+ * milliseconds.
+ */
 const gatherMs = 5;
 const lengthBytes = 4;
 
 /**
- * Messages between members outside the log. They are encrypted, delivered at most once, and may be
- * lost.
+ * Messages that members send to each other outside the log. They are encrypted, and delivered at
+ * most once; they may be lost.
  */
 export class Messages {
   readonly #options: MessagesOptions;
@@ -36,7 +42,8 @@ export class Messages {
   }
 
   /**
-   * Sends a message. The first one after a pause is sent at once.
+   * Sends a message. The first message after a pause is sent at once, the following ones are
+   * collected.
    * @throws StoreError ERR_STORE_TOO_LARGE
    */
   send(body: Uint8Array): void {

@@ -6,19 +6,25 @@ import { startingState } from './founding.ts';
 import { type LogEntry, LogUnavailableError, type TransactionLog } from './transaction-log.ts';
 import { LogView, readViewState } from './view.ts';
 
-/** End of a replay. If both are set, the earlier one applies. Default: the end of the log. */
+/**
+ * Point at which a replay ends. If both members are set, the earlier point applies. Default: the
+ * end of the log.
+ */
 export interface ReplayPoint {
   /** Position of the last entry to apply. */
   readonly position?: number;
-  /** Time in milliseconds since 1970. Entries that were written later are not applied. */
+  /** Time in milliseconds since 1970. Entries that were written after it are not applied. */
   readonly time?: number;
 }
 
 /** Options of {@link replayLog}. */
 export interface ReplayOptions {
-  /** Directory of a store restored from a member's backup. No process may have it open. */
+  /**
+   * Directory of a store that was restored from a member's backup. No process may have the store
+   * open.
+   */
   readonly directory: string;
-  /** The log. It stays open. */
+  /** The log to read. This function does not close it. */
   readonly log: TransactionLog;
   readonly secret: Uint8Array;
   readonly cluster: string;
@@ -27,7 +33,7 @@ export interface ReplayOptions {
 
 /** Result of a replay. */
 export interface ReplayReceipt {
-  /** Position of the backup. */
+  /** Position in the log at which the backup was made. */
   readonly from: number;
   /** Position of the last applied entry. */
   readonly to: number;
@@ -39,11 +45,12 @@ export interface ReplayReceipt {
 
 const entriesPerStep = 256;
 const retryMs = 250;
-/** Maximum number of consecutive attempts in which the log fails or returns nothing. */
+/** Maximum number of consecutive attempts in which reading the log fails or returns nothing. */
 const maxFailures = 40;
 
 /**
- * Applies the entries of a log after a backup, up to a point. An empty log changes nothing.
+ * Applies to a backup the entries of the log that follow it, up to a point. An empty log changes
+ * nothing.
  * @throws StoreError ERR_STORE_BACKUP if the point is before the backup or after the end of the
  * log; ERR_CLUSTER_LOG if the backup is not from a member; ERR_CLUSTER_BEHIND, ERR_CLUSTER_SECRET,
  * ERR_STORE_DIVERGED, ERR_STORE_UNAVAILABLE
@@ -80,7 +87,10 @@ export async function replayLog(options: ReplayOptions): Promise<ReplayReceipt> 
   }
 }
 
-/** @throws StoreError ERR_STORE_BACKUP */
+/**
+ * Checks that the point is between the backup and the end of the log.
+ * @throws StoreError ERR_STORE_BACKUP if it is not
+ */
 function checkPoint(
   until: ReplayPoint,
   { from, time, last }: { readonly from: number; readonly time: number; readonly last: number },
@@ -102,7 +112,10 @@ interface Range {
   readonly isWanted: (entry: LogEntry) => boolean;
 }
 
-/** @throws StoreError ERR_STORE_UNAVAILABLE, ERR_STORE_DIVERGED */
+/**
+ * Applies entries until the point is reached.
+ * @throws StoreError ERR_STORE_UNAVAILABLE, ERR_STORE_DIVERGED
+ */
 async function applyWhile(
   log: TransactionLog,
   view: LogView,
@@ -127,7 +140,10 @@ async function applyWhile(
   }
 }
 
-/** @returns whether the last requested entry was applied */
+/**
+ * Applies a batch of entries.
+ * @returns whether the last requested entry was applied
+ */
 async function applyEntries(
   entries: AsyncIterable<LogEntry>,
   view: LogView,

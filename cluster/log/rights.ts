@@ -1,5 +1,6 @@
 /**
- * Checks the rights of a member's NATS user: all that it needs, and no dangerous ones beyond that.
+ * Checks the rights of a member's NATS user. It must have all rights that a member needs. Dangerous
+ * rights beyond these are reported.
  */
 
 import { setImmediate as turn } from 'node:timers/promises';
@@ -8,29 +9,29 @@ import { StoreError } from '#store';
 
 type Transport = typeof import('@nats-io/transport-node');
 
-/** Names that determine the required rights. */
+/** Names on which the required rights depend. */
 export interface RightsOptions {
   /** Stream of the log. */
   readonly stream: string;
   /** Prefix of the member's own subjects. */
   readonly subject: string;
-  /** Whether the member creates the stream. */
+  /** Whether the member may have to create the stream. */
   readonly isFounding: boolean;
 }
 
-/** Name of a consumer and a stream that do not exist. */
-const nobody = 'saltbridge_rights_check';
+/** Name that no consumer and no stream has. */
+const unusedName = 'saltbridge_rights_check';
 /**
- * A request that a server rejects and that names nothing that exists. It must be an object with
- * names: nats-server 2.11 and later treats any other payload as a request without conditions, so a
- * purge would delete everything.
+ * Payload of a request that the server always rejects, because it names nothing that exists. It
+ * must be an object with names. From version 2.11 on, nats-server treats any other payload as a
+ * request without conditions, so a purge would delete everything.
  */
 const unreadable = JSON.stringify({
-  name: nobody,
-  stream_name: nobody,
-  filter: nobody,
-  seq: nobody,
-  config: nobody,
+  name: unusedName,
+  stream_name: unusedName,
+  filter: unusedName,
+  seq: unusedName,
+  config: unusedName,
 });
 
 interface Probe {
@@ -39,11 +40,14 @@ interface Probe {
   readonly headers?: MsgHdrs;
 }
 
-/** Maximum number of recorded rejections, more than the number of simultaneous requests. */
+/**
+ * Maximum number of rejections that are recorded. It exceeds the number of requests that are sent
+ * at the same time.
+ */
 const maxRefusals = 100;
 
 /**
- * Tests the operations of a member in ways that change nothing.
+ * Tests the operations of a member by requests that change nothing.
  * @returns rights that the user has although no member needs them
  * @throws StoreError ERR_CLUSTER_RIGHTS naming the missing rights
  */
@@ -64,7 +68,7 @@ export async function checkRights(
       `the NATS user of this member lacks the right to ${missing.join(', ')}; docs/cluster.md lists the rights that it needs`,
     );
   }
-  const others = ['PURGE', 'DELETE'].map((verb) => `$JS.API.STREAM.${verb}.${nobody}`);
+  const others = ['PURGE', 'DELETE'].map((verb) => `$JS.API.STREAM.${verb}.${unusedName}`);
   const refusedOthers = await refusals.ofPublishing(others.map(toRequest));
   const refusedAll = await refusals.ofSubscribing(['>']);
   return [
@@ -77,17 +81,17 @@ function needed(
   { headers, createInbox }: Transport,
   { stream, subject, isFounding }: RightsOptions,
 ): { readonly publish: readonly Probe[]; readonly subscribe: readonly string[] } {
-  // A stream name that does not match, so that the log stores nothing.
+  // The header names a stream that does not exist, so that the log does not store the message.
   const elsewhere = headers();
-  elsewhere.set('Nats-Expected-Stream', nobody);
+  elsewhere.set('Nats-Expected-Stream', unusedName);
   const requests = [
     `STREAM.INFO.${stream}`,
     `STREAM.MSG.GET.${stream}`,
     `STREAM.PURGE.${stream}`,
-    `CONSUMER.CREATE.${stream}.${nobody}`,
-    `CONSUMER.DELETE.${stream}.${nobody}`,
-    `CONSUMER.INFO.${stream}.${nobody}`,
-    `CONSUMER.MSG.NEXT.${stream}.${nobody}`,
+    `CONSUMER.CREATE.${stream}.${unusedName}`,
+    `CONSUMER.DELETE.${stream}.${unusedName}`,
+    `CONSUMER.INFO.${stream}.${unusedName}`,
+    `CONSUMER.MSG.NEXT.${stream}.${unusedName}`,
     ...(isFounding ? [`STREAM.CREATE.${stream}`] : []),
   ];
   return {
@@ -104,7 +108,7 @@ function toRequest(subject: string): Probe {
   return { subject, payload: unreadable };
 }
 
-/** Collects the server's rejections of one group of subjects at a time. */
+/** Collects the rejections that the server sends for a group of subjects. */
 class Refusals {
   readonly #connection: NatsConnection;
   readonly #refused = new Set<string>();
@@ -114,7 +118,7 @@ class Refusals {
     void this.#watch();
   }
 
-  /** Returns the subjects to which publishing was rejected. */
+  /** Returns the subjects to which the server did not allow the user to publish. */
   async ofPublishing(probes: readonly Probe[]): Promise<readonly string[]> {
     for (const { subject, payload, headers } of probes) {
       this.#connection.publish(subject, payload, headers === undefined ? {} : { headers });
@@ -132,8 +136,8 @@ class Refusals {
   }
 
   /**
-   * Returns the subjects that the server has rejected. The server sends rejections before its reply
-   * to a flush. The client reports them in the next turn of the event loop.
+   * Returns the subjects that the server has rejected. It sends rejections before its reply to a
+   * flush. The client library reports them in the next turn of the event loop.
    */
   async #settled(subjects: readonly string[]): Promise<readonly string[]> {
     await this.#connection.flush();

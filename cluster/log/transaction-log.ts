@@ -1,5 +1,6 @@
 /**
- * Interface of a replicated log for the store. JetStream implements it; tests use one in memory.
+ * Interface of the replicated log on which a cluster's store is based. JetStream implements it.
+ * Tests use an implementation in memory.
  */
 
 /** An entry of a log. */
@@ -11,25 +12,28 @@ export interface LogEntry {
 
 /** State of a log. */
 export interface LogHealth {
-  /** Position of the oldest stored entry, or `last` plus one if there is none. */
+  /** Position of the oldest entry in the log. If the log is empty, `last` plus one. */
   readonly first: number;
-  /** Position of the newest entry. 0 for a log that never had one. */
+  /** Position of the newest entry. 0 if the log never had an entry. */
   readonly last: number;
   /** Number of replicas of the log, including the leader. `undefined` if it is not known. */
   readonly replicas: number | undefined;
-  /** Number of replicas that are up to date and reachable. */
+  /** Number of replicas that are reachable and up to date. */
   readonly currentReplicas: number | undefined;
-  /** Program and version, for example `nats-server 2.12.1`. */
+  /** Program and version of the server, for example `nats-server 2.12.1`. */
   readonly server: string | undefined;
-  /** Rights of this member's user that no member needs. Default: none. */
+  /** Rights that this member's user has although no member needs them. Default: none. */
   readonly excessRights?: readonly string[];
 }
 
-/** First version of nats-server with a configurable synchronisation interval. */
+/** First version of nats-server whose synchronisation interval can be configured. */
 const firstWithSyncInterval = [2, 10];
 const recommended = [2, 12];
 
-/** Returns warnings about the servers of a log for the operator. Empty if all is as recommended. */
+/**
+ * Returns warnings for the operator about the servers of a log. Empty if they are set up as
+ * recommended.
+ */
 export function logWarnings({
   replicas,
   currentReplicas,
@@ -65,7 +69,7 @@ export function logWarnings({
 }
 
 /**
- * Whether the server has the recommended version or a later one.
+ * Whether the server has at least the recommended version.
  * @param server - see {@link LogHealth.server}
  */
 export function isRecommended(server: string): boolean {
@@ -90,18 +94,19 @@ export interface TransactionLog {
   /** Maximum size of an entry, in bytes. Longer entries are rejected. */
   readonly maxEntryBytes: number;
   /**
-   * Appends an entry. Resolves with its position once it is replicated. If the log already has an
-   * entry with this id, it appends nothing and returns the position of that entry.
+   * Appends an entry. The promise resolves with its position when the entry is replicated. If the
+   * log already contains an entry with this id, nothing is appended and the position of that entry
+   * is returned.
    * @throws LogUnavailableError; the entry may or may not have been appended
    */
   append(id: string, bytes: Uint8Array): Promise<number>;
   /**
-   * Reads entries from a position on, in order, and later ones as they arrive, until the signal is
-   * aborted. If `from` was trimmed, it starts with the oldest entry.
+   * Reads entries in order from a position on, and then new entries as they arrive, until the
+   * signal is aborted. If entries at `from` were already trimmed, begins with the oldest entry.
    */
   read(from: number, signal: AbortSignal): AsyncIterable<LogEntry>;
   /**
-   * Returns the entry at a position, or `undefined` if there is none.
+   * Returns the entry at a position, or `undefined` if the log does not contain it.
    * @throws LogUnavailableError
    */
   entry(position: number): Promise<LogEntry | undefined>;
@@ -115,17 +120,20 @@ export interface TransactionLog {
    * @throws LogUnavailableError
    */
   health(): Promise<LogHealth>;
-  /** Sends a message to all connected members. It may be lost. */
+  /** Sends a message to all connected members. The message may be lost. */
   announce(bytes: Uint8Array): void;
   /**
-   * Calls the listener for each announcement of a member, including its own, until the signal is
-   * aborted.
+   * Registers a listener for the announcements of all members, including this one. It is removed
+   * when the signal is aborted.
    */
   onAnnouncement(listener: (bytes: Uint8Array) => void, signal: AbortSignal): void;
   close(): Promise<void>;
 }
 
-/** The log did not respond, has no leader, or is unreachable. The same call may succeed later. */
+/**
+ * Error for a log that did not respond, has no leader, or is unreachable. The same call may succeed
+ * later.
+ */
 export class LogUnavailableError extends Error {
   override readonly name = 'LogUnavailableError';
 }

@@ -14,26 +14,28 @@ import { type LogCipher, type OpenedMessage, sealVersion, versionBits } from './
 import { decodeEntry, decodeTransaction, type EntryBody, type HistoryMark } from './entry.ts';
 import type { LogEntry } from './transaction-log.ts';
 
-/** State of a member, as recorded in the log. */
+/** State of a member, as the entries of the log determine it. */
 interface MemberState {
-  /** Session of its last opening. */
+  /** Current session of the member. Each opening of its store begins a new one. */
   readonly session: string;
-  /** Position of that opening. */
+  /** Position of the entry that began this session. */
   readonly openedAt: number;
-  /** Counter up to which all entries of the session were applied or are no longer expected. */
+  /**
+   * Counter up to which all entries of the session were applied, or will not be applied any more.
+   */
   readonly through: number;
-  /** Higher counters that were applied. */
+  /** Counters above `through` whose entries were applied. */
   readonly beyond: readonly number[];
 }
 
-/** State of a view. It is written in the transaction of the entry that changes it. */
+/** State of a view. An entry and the state after it are written in the same transaction. */
 export interface ViewState extends HistoryMark {
   /** SHA-256 of the entry at {@link HistoryMark.position}, in hexadecimal. */
   readonly entry: string;
   /** Latest time of an entry, in milliseconds since 1970. */
   readonly time: number;
   readonly members: Readonly<Record<string, MemberState>>;
-  /** Positions at which members were removed, by name. */
+  /** Positions at which former members were removed, by name. */
   readonly departed: Readonly<Record<string, number>>;
   /** Positions of the last two snapshots, the older one first. */
   readonly snapshots: readonly number[];
@@ -46,25 +48,32 @@ export type TransactionResult = { readonly revision: number } | { readonly error
 export interface AppliedEntry {
   readonly position: number;
   readonly hash: string;
-  /** Sender of the entry, or `undefined` if no member encrypted it. */
+  /**
+   * Member that wrote the entry and its history, or `undefined` if the entry was not encrypted by a
+   * member.
+   */
   readonly sender: { readonly member: string; readonly known: HistoryMark } | undefined;
   readonly session: string | undefined;
   readonly counter: number;
-  /** Results of its transactions, in order, or `undefined` if the entry had no effect. */
+  /**
+   * Results of the transactions in the entry, in order, or `undefined` if the entry had no effect.
+   */
   readonly results: readonly TransactionResult[] | undefined;
   readonly changes: readonly KeyedChange[];
 }
 
 const sweepIntervalMs = 1000;
 /**
- * Maximum number of applied entries of a session after the first missing one. Beyond it, the
- * missing one is given up.
+ * Maximum number of applied entries of a session beyond a missing one. If there are more, the
+ * missing entry is ignored when it arrives later.
  */
 const maxBeyond = 256;
-/** Number of positions whose hash is cached. */
+/** Maximum number of positions whose hash is cached. */
 const maxKnownHashes = 8192;
 
-/** Reads the state of the view, or `undefined` if the tables never followed a log. */
+/**
+ * Reads the stored state of the view. Returns `undefined` if the store has never followed a log.
+ */
 export function readViewState({ meta }: RowTables): ViewState | undefined {
   const row = meta.get(logStateKey);
   return row === undefined ? undefined : JSON.parse(row.toString());
@@ -80,7 +89,7 @@ export function digestOf(bytes: Uint8Array): string {
   return createHash('sha256').update(bytes).digest('hex');
 }
 
-/** The tables of a store, as produced by the entries of a log. */
+/** The tables of a store that follows a log. Applies the entries of the log to them. */
 export class LogView {
   readonly #tables: Tables;
   readonly #cipher: LogCipher;
@@ -100,25 +109,26 @@ export class LogView {
     return this.#state;
   }
 
-  /** Number of repeated entries, which had no effect. */
+  /** Number of repeated entries. They have no effect. */
   get repeated(): number {
     return this.#repeated;
   }
 
-  /** Number of entries that no member encrypted, which had no effect. */
+  /** Number of entries that were not encrypted by a member. They have no effect. */
   get foreign(): number {
     return this.#foreign;
   }
 
   /**
-   * Returns the running hash at a position, or `undefined` if it is not cached or not yet reached.
+   * Returns the running hash at a position, or `undefined` if the position is not reached yet or
+   * the hash is no longer cached.
    */
   hashAt(position: number): string | undefined {
     return this.#hashes.get(position);
   }
 
   /**
-   * Applies entries in one transaction. Resolves when it is durable.
+   * Applies entries in one transaction. The promise resolves when it is durable.
    * @throws StoreError ERR_STORE_DIVERGED, ERR_STORE_VERSION, and the errors of a transaction
    */
   async apply(entries: readonly LogEntry[]): Promise<AppliedEntry[]> {
@@ -151,7 +161,7 @@ export class LogView {
   }
 
   /**
-   * Decrypts an entry before anything is written.
+   * Decrypts an entry. Nothing has been written at this point.
    * @throws StoreError ERR_STORE_VERSION
    */
   #open({ position, bytes }: LogEntry): OpenedMessage | undefined {
@@ -172,14 +182,14 @@ export class LogView {
     const recorded = new RecordedTables(this.#tables);
     const body = message === undefined ? undefined : decodeEntry(message.body);
     if (body !== undefined && body.content.kind !== 'found') this.#compare(before, body);
-    const told =
+    const applied =
       message === undefined || body === undefined
         ? { state: before }
         : applyBody(before, { message, body, position, recorded });
     const hash = createHash('sha256').update(`${before.hash} ${position} `).update(bytes);
     hash.update(recorded.effects());
-    const state = { ...told.state, position, entry: digestOf(bytes), hash: hash.digest('hex') };
-    const { results, changes = [] } = told;
+    const state = { ...applied.state, position, entry: digestOf(bytes), hash: hash.digest('hex') };
+    const { results, changes = [] } = applied;
     return {
       state,
       applied: {
@@ -195,7 +205,7 @@ export class LogView {
   }
 
   /**
-   * Compares the sender's history with this view.
+   * Compares the history in an entry with the history of this view.
    * @throws StoreError ERR_STORE_DIVERGED if they differ
    */
   #compare(state: ViewState, { member, known }: EntryBody): void {
@@ -208,7 +218,7 @@ export class LogView {
   }
 }
 
-interface Told {
+interface BodyResult {
   readonly state: ViewState;
   readonly results?: readonly TransactionResult[];
   readonly changes?: readonly KeyedChange[];
@@ -221,13 +231,14 @@ interface BodyContext {
   readonly recorded: RecordedTables;
 }
 
-function applyBody(before: ViewState, context: BodyContext): Told {
+function applyBody(before: ViewState, context: BodyContext): BodyResult {
   const { message, body, position, recorded } = context;
   const { member, content } = body;
   if (content.kind === 'found') return { state: before };
   if (content.kind === 'open') {
     const past = before.members[member]?.openedAt ?? before.departed[member] ?? 0;
-    // A new opening has seen all earlier ones. If it has not, it is a repeated old entry.
+    // A member that opens its store has applied all its earlier openings. If it has not, the entry
+    // is an old one that was repeated.
     if (body.known.position < past) return { state: before };
     const { session, counter: through } = message;
     const opened: MemberState = { session, openedAt: position, through, beyond: [] };
@@ -289,7 +300,7 @@ function withSnapshot(state: ViewState, { position }: { readonly position: numbe
 
 const noBytes = Buffer.alloc(0);
 
-/** Tables that record the changes made to them. */
+/** Wraps tables and records all changes that are made to them. */
 class RecordedTables implements RowTables {
   readonly entries: Table;
   readonly expiries: Table;

@@ -153,7 +153,7 @@ export interface RelayProxyOptions {
   readonly timeout: number;
 }
 
-/** What docs/guests.md says of Salt's ports in the namespace of a network. */
+/** Configuration of Salt's ports in the namespace of a network, from docs/relay.md. */
 export function relayProxyConfiguration(
   network: string,
   { folder, publishPort, requestPort, timeout }: RelayProxyOptions,

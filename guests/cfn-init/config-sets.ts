@@ -5,10 +5,15 @@ import { isPlainMap, states } from '#heat-bridge';
 const { configError } = states;
 
 const maxConfigs = 256;
-/** Maximum number of entries of sets, including references to other sets. */
+/**
+ * Maximum number of entries that are processed while config sets are expanded. References to other
+ * sets are counted too.
+ */
 const maxEntries = 4 * maxConfigs;
 
-/** Key of the metadata, also used as the location in error messages. */
+/**
+ * Key of the init metadata in a template. Error messages use it to name the location of a problem.
+ */
 export const initKey = 'AWS::CloudFormation::Init';
 
 /**
@@ -23,7 +28,8 @@ export function selectConfigs(
 ): readonly string[] {
   const { configSets: sets } = init;
   if (sets === undefined) {
-    if (asked !== undefined) throw configError(initKey, 'no configSets to select from');
+    if (asked !== undefined)
+      throw configError(initKey, 'configSets is missing, so no config set can be selected');
     return ['config'];
   }
   if (!isPlainMap(sets)) throw configError('configSets', 'must be a map of sets');
@@ -37,11 +43,11 @@ export function selectConfigs(
   return expansion.names;
 }
 
-/** State of the expansion of sets. */
+/** Progress of expanding config sets into a list of configs. */
 interface Expansion {
   readonly sets: Readonly<Record<string, unknown>>;
   readonly names: string[];
-  /** Sets that led to the current one, the outermost first. */
+  /** Names of the sets that enclose the current one, the outermost first. Used to detect cycles. */
   readonly chain: Set<string>;
   /** Number of entries that were processed. */
   entries: number;
@@ -57,8 +63,8 @@ function expand(expansion: Expansion, name: string): void {
   chain.add(name);
   const set = sets[name];
   for (const entry of typeof set === 'string' ? [set] : listOf(set, name)) {
-    // Count entries, because sets that refer to others twice double the work at each level, even
-    // if they are empty.
+    // Count entries as well as configs: sets that refer to other sets twice double the work at each
+    // level, even if they contain no configs.
     expansion.entries += 1;
     if (expansion.entries > maxEntries) {
       throw configError('configSets', `the sets expand to more than ${maxEntries} entries`);

@@ -12,12 +12,12 @@ import type { JsonValue } from '#runtime';
 
 const { applyStatesCall, problemOfStates, statesFunction, statesKey } = states;
 
-/** Returns the parameters of such a command for compiled states. */
+/** Returns the parameters with which a command of `createStatesCommand` applies compiled states. */
 export function statesParameters({ states, labels }: states.CompiledStates): Parameters {
   return { [statesKey]: states as JsonValue, labels: labels as JsonValue }; // both are JSON
 }
 
-/** Returns the label of each state from the parameters of such a command. */
+/** Returns the label of each state, from the parameters that `statesParameters` returned. */
 export function labelsOf(parameters: Parameters): Readonly<Record<string, string>> {
   const { labels } = parameters;
   return isPlainMap(labels) ? (labels as Readonly<Record<string, string>>) : {}; // written above
@@ -42,7 +42,7 @@ export function createStatesCommand(
     },
     toCall: (_given, reference) => applyStatesCall(reference),
     pillarOf: (given) => ({ [statesKey]: given[statesKey] ?? {} }),
-    // Rules can see that there are states, but not their content.
+    // Policy rules see that there are states, but not their content.
     split: (given) => ({ secret: given, open: {} }),
     givesSecrets: () => true,
     problemOfReturn: problemOfStates,

@@ -15,7 +15,10 @@ const Endpoint = Type.Object(
 );
 const Section = Type.Object(
   {
-    /** Section as `bridge: keystone:`, which is the default. */
+    /**
+     * Keystone options of the service account, in the form of `bridge: keystone:`. Default: that
+     * section.
+     */
     keystone: Type.Optional(Type.Unknown()),
     compute: Endpoint,
     network: Endpoint,
@@ -29,7 +32,7 @@ const Section = Type.Object(
   strict,
 );
 
-/** Cloud from which peers are read. */
+/** Options of the cloud from which peers are read. */
 export type CloudOptions = Readonly<ReturnType<typeof parseCloudOptions>>;
 
 /**
@@ -60,7 +63,10 @@ export function parseCloudOptions(given: unknown, common: unknown) {
       timeoutMs: (pace.timeout ?? 30) * 1000,
       intervalMs: (pace.poll_interval ?? 60) * 1000,
       fullIntervalMs: (pace.full_interval ?? 600) * 1000,
-      /** File with the secret for notifications. Default: none; notifications are rejected. */
+      /**
+       * File with the secret that senders of notifications must present. Default: none, so
+       * notifications are rejected.
+       */
       notificationSecret: notifications?.secret_file,
     };
   } catch (cause) {

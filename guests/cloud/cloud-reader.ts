@@ -188,7 +188,7 @@ export class CloudReader {
    */
   async networksOfRouter(router: string): Promise<readonly string[]> {
     const query = new URLSearchParams({ limit: this.#limit, device_id: router });
-    // A tenant may set the id of a router on its own port, but not such an owner.
+    // A tenant can set the id of a router on its own port, but cannot set these device owners.
     const ports = (await this.#portBodies(query)).filter(
       (it) => it.device_id === router && routerPortOwners.has(it.device_owner),
     );
@@ -218,8 +218,8 @@ export class CloudReader {
   }
 
   /**
-   * Returns ports of instances with an address in one of the networks.
-   * @param by - a fixed address, or the MAC address of a link-local one
+   * Returns ports of instances that have an address in one of the networks.
+   * @param by - the fixed IP address, or for a link-local address, the MAC address of the port
    * @throws CloudError
    */
   async portsAt(
@@ -271,8 +271,8 @@ export class CloudReader {
   }
 
   /**
-   * Returns all entries of a list. Of a link to the next page only the query is used, because its
-   * host may be internal to the cloud.
+   * Returns all entries of a list. Uses only the query of the link to the next page, because the
+   * host in that link may be internal to the cloud.
    */
   async #pages<S extends TSchema>(
     form: PageForm<S>,
@@ -288,8 +288,8 @@ export class CloudReader {
         throw new CloudError(`${url}: ${form.list}${problem.instancePath}: ${problem.message}`);
       }
       const read = Object(body) as Readonly<Record<string, unknown>>;
-      // Push entries one by one: a service without pages may return more entries than a call can
-      // have arguments.
+      // Push entries one by one: a service without pages may return more entries than a call
+      // accepts arguments.
       for (const entry of (read[form.list] ?? []) as readonly Static<S>[]) entries.push(entry);
       const links = (read[`${form.list}_links`] ?? []) as readonly Static<typeof Link>[];
       const next = links.find(({ rel }) => rel === 'next')?.href;
@@ -319,7 +319,8 @@ export class CloudReader {
       }
       if (result.status === 404 && mayBeMissing) return undefined;
       const [place] = url.split('?');
-      if (result.status !== 200) throw new CloudError(`${place} answered ${result.status}`);
+      if (result.status !== 200)
+        throw new CloudError(`${place} responded with status ${result.status}`);
       const body = tryParseJson(result.body);
       if (body !== undefined) return body;
       throw new CloudError(`${place}: the response is not JSON, or exceeds ${maxPageBytes} bytes`);

@@ -1,6 +1,7 @@
 /**
  * Authentication of values in an external server, which other programs may be able to modify.
- * Values of this bridge have a MAC that covers their location. All other values are rejected.
+ * Values that this bridge writes have a MAC, which covers the location too. Values without a valid
+ * MAC are rejected.
  */
 
 import { createHmac, timingSafeEqual } from 'node:crypto';
@@ -22,7 +23,7 @@ export function authenticateValues(
   const warnings = new RepeatedWarnings(log);
   const macOf = (space: string, name: string, { value, version }: CoordinatedValue): Buffer =>
     createHmac('sha256', key)
-      // Serialize as JSON, so that different locations never produce the same text.
+      // JSON, so that two different locations never produce the same text.
       .update(JSON.stringify(['saltbridge-data', space, name, version]))
       .update('\n')
       .update(value)

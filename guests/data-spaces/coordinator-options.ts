@@ -74,7 +74,10 @@ const Zookeeper = Type.Object(
   strict,
 );
 
-/** One of the two services. Without either, values are in the master's store. */
+/**
+ * Options of the external server: either etcd or ZooKeeper. Without them, the master's store stores
+ * the values.
+ */
 const CoordinatorSection = Type.Object(
   { etcd: Type.Optional(Etcd), zookeeper: Type.Optional(Zookeeper) },
   {
@@ -85,7 +88,10 @@ const CoordinatorSection = Type.Object(
   },
 );
 
-/** One of the two services. Without either, values are in the master's store. */
+/**
+ * Options of the external server: either etcd or ZooKeeper. Without them, the master's store stores
+ * the values.
+ */
 export type CoordinatorOptions = Static<typeof CoordinatorSection>;
 
 type EtcdOptions = Static<typeof Etcd>;
@@ -197,7 +203,10 @@ async function openServer(
   return undefined;
 }
 
-/** Reads the files once. Missing files are an error at the start; later, they are logged. */
+/**
+ * Reads the files once, so that unreadable files end the start of the master. Later read errors are
+ * only logged.
+ */
 async function tryFiles(kind: string, read: () => Promise<unknown>): Promise<void> {
   try {
     await read();
@@ -240,7 +249,7 @@ async function readTls(
 
 async function readLine(file: string): Promise<string> {
   const line = (await readFile(file, 'utf8')).trim();
-  if (line === '') throw new Error(`${file}: must have a line of text`);
+  if (line === '') throw new Error(`${file}: must contain a line of text, but is empty`);
   return line;
 }
 

@@ -11,7 +11,7 @@ import { Bytes, defineRow, StoreError } from '#store';
 /** Stored value. */
 export interface CoordinatedValue {
   readonly value: Uint8Array;
-  /** Version. The first value of a key has version 1, and each later one the next number. */
+  /** Version of the value. The first value of a key has version 1; each write increments it. */
   readonly version: number;
 }
 
@@ -23,8 +23,9 @@ export interface CoordinatedValue {
 export interface Coordinator {
   get(space: string, key: string): Promise<CoordinatedValue | undefined>;
   /**
-   * Writes a version of a value, if the previous version is current. Resolves when it is durable.
-   * @returns false if another version is current; nothing was written then
+   * Writes a new version of a value if the stored version is the preceding one. Resolves when the
+   * write is durable.
+   * @returns false if another version is stored; in this case, nothing was written
    */
   put(space: string, key: string, written: CoordinatedValue): Promise<boolean>;
   /**
@@ -103,7 +104,10 @@ const valueRow = defineRow({
   }),
 });
 
-/** Size of the version before the value, in bytes, in rows without a format version. */
+/**
+ * Size of the version that precedes the value, in bytes. Only rows of the first format, which has
+ * no format version, begin with it.
+ */
 const headLength = 6;
 
 /**
@@ -152,7 +156,7 @@ export async function createStoreCoordinator(
       await state.write([{ op: 'delete-prefix', prefix: [...prefix, space] }]);
       changes.tellSpace(space);
     },
-    // The store belongs to the master.
+    // Nothing to close: the master closes its own store.
     close: async () => {},
   };
 }

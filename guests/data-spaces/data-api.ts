@@ -64,7 +64,7 @@ export function createDataApi({ spaces, values, keysPerStack }: DataApiDeps): Da
   };
 }
 
-/** Returns the RPC methods, called on the local socket as `bridge.data.add` and so on. */
+/** Returns the RPC methods of data spaces: `bridge.data.add` and others on the local socket. */
 export function dataMethods(data: DataApi): RpcTable {
   return {
     data: registrationMethods(data, {

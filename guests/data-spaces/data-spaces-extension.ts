@@ -34,7 +34,7 @@ import { GuestTokens } from './guest-tokens.ts';
 import { redactReturn } from './secret-returns.ts';
 
 /**
- * Opens the extension.
+ * Opens the extension: data spaces, peers, and the requests of guests.
  * @throws BridgeError ERR_BRIDGE_OPTIONS
  */
 const openDataSpaces: BridgeExtensionModule['open'] = async (host, { sections, names }) => {
@@ -101,7 +101,7 @@ const openDataSpaces: BridgeExtensionModule['open'] = async (host, { sections, n
     start: () => {
       state.cluster?.onHeld(() => {
         spaces.takeOver().catch((err: unknown) => {
-          host.logger.error({ err }, 'could not delete the values of ended data spaces');
+          host.logger.error({ err }, 'could not delete the values of removed data spaces');
         });
       });
       if (poller !== undefined) polling = poller.run(closing);
@@ -135,7 +135,8 @@ function addressReader(host: ExtensionHost): () => Promise<AddressOf> {
     const all = await present();
     return (id) => {
       const minion = all.get(id);
-      // The address of a minion behind a relay is not reachable for peers.
+      // If a minion connects through a relay, its address is the relay's, where peers cannot reach
+      // it.
       const isPlain = minion?.isSure === true && !isRelayedAddress(minion.address);
       return isPlain ? minion.address : undefined;
     };
@@ -153,14 +154,17 @@ function createPoller(
   return new PeerPoller({ reader, directory, intervalMs, fullIntervalMs, now, log });
 }
 
-/** Returns the metrics of the coordinator. The master's store counts as connected. */
+/**
+ * Returns the metric for the connection to the external server. It is 1 if the master's store is
+ * used.
+ */
 function connectionFigures(coordinator: Coordinator): readonly MetricFamily[] {
   const isConnected = coordinator.isConnected?.() ?? true;
   const help = 'Whether the server that stores the values of data spaces is connected.';
   return [figureOf('gauge', 'data_coordinator_connected', help, isConnected ? 1 : 0)];
 }
 
-/** Maximum wait for a minion while it is described, in milliseconds. */
+/** Maximum time to wait for the response of a minion whose state is described, in milliseconds. */
 const answerMs = 1_000;
 
 /** Describes the state of a minion, for clients that wait for a value from it. */

@@ -1,4 +1,4 @@
-/** Data spaces: registered roles of stacks, with their minions. */
+/** Registry of data spaces. A data space has the roles of a stack, and the minions of each role. */
 
 import { randomUUID } from 'node:crypto';
 import Type, { type Static } from 'typebox';
@@ -27,7 +27,9 @@ export const DataSpaceSchema = Type.Object(
   {
     /** Name of the space, unique for its owner. */
     name: Name,
-    /** Roles of a stack, with their minions. A role with writes must have at most one minion. */
+    /**
+     * Roles of a stack, with their minions. A role that writes values must have at most one minion.
+     */
     roles: Type.Record(
       roleNameSchema,
       Type.Object(
@@ -72,7 +74,7 @@ const spaceRow = defineRow({
   unversioned: fromJson,
 });
 
-/** Role of a minion in a data space. */
+/** Data space of a minion, and its role there. */
 export interface Membership {
   readonly space: DataSpace;
   readonly role: string;
@@ -85,7 +87,7 @@ export const SpaceInfoSchema = Type.Object({
   owner: Type.Optional(Type.String()),
   /** Minions by role. */
   roles: Type.Record(Type.String(), Texts),
-  /** Number of values that are declared. */
+  /** Number of declared values. */
   keys: Type.Integer(),
   /** Time of the registration, in milliseconds since 1970. */
   registeredAt: Type.Integer(),
@@ -180,7 +182,10 @@ export class DataSpaces {
     return spaces;
   }
 
-  /** In a cluster, completes the removals of other members. */
+  /**
+   * Completes removals that other members of a cluster began. Called when this member takes over
+   * their work.
+   */
   takeOver(): Promise<void> {
     return this.#ended.resume();
   }
@@ -263,8 +268,8 @@ export class DataSpaces {
   }
 
   /**
-   * Serializes all changes across the members of a cluster, because a minion can be in one space
-   * only.
+   * Serializes all changes across the members of a cluster, because a minion may be in only one
+   * space.
    */
   #decide<T>(work: (steps: readonly StateOperation[]) => Promise<T>): Promise<T> {
     return this.#changes.run('spaces', () => this.#names.decide(['spaces'], work));
@@ -290,7 +295,7 @@ export class DataSpaces {
     if (state.cluster === undefined) this.#set(space, value.length);
   }
 
-  /** Applies a stored space. In a cluster, also applies the changes of other members. */
+  /** Applies a change of a stored space to memory. In a cluster, other members make changes too. */
   #note(change: StateChange): void {
     if (change.type === 'delete') {
       this.#forget(change.key.at(-1) ?? '');
@@ -313,7 +318,7 @@ export class DataSpaces {
     const more = bytes - (this.#sizes.get(space.id) ?? 0);
     const isFull =
       this.#bytes.heldBy(budgetOwner(space)) + more > perOwner || this.#bytes.total + more > total;
-    // A space may always become smaller.
+    // A space that becomes smaller is always accepted.
     if (more > 0 && isFull) {
       const text = 'the data spaces of this owner, or all of them, reach the limit of their size';
       throw new BridgeError('ERR_DATA_LIMIT', text);
@@ -322,7 +327,7 @@ export class DataSpaces {
 
   async #remove({ id }: DataSpace, steps: readonly StateOperation[]): Promise<void> {
     const { state } = this.#options;
-    // Remove it first, so that nothing more is written to it.
+    // Remove the space from memory first, so that no more values are written to it.
     if (state.cluster === undefined) this.#forget(id);
     await state.write([
       { op: 'delete', key: [...prefix, id] },
@@ -332,7 +337,7 @@ export class DataSpaces {
     await this.#ended.forget(id);
   }
 
-  /** Indexes an existing space, even if the limits are lower now. */
+  /** Indexes a stored space, even if it exceeds limits that were lowered since. */
   #remember(space: DataSpace, bytes: number): void {
     this.#spaces.set(space.id, space);
     if (this.#bytes.tryTake(budgetOwner(space), bytes)) this.#sizes.set(space.id, bytes);
@@ -355,8 +360,8 @@ export class DataSpaces {
 }
 
 /**
- * Returns the budget to charge. Each space without an owner (from the local interface) has its
- * own.
+ * Returns the name of the budget that a space is charged to. Spaces without an owner (from the
+ * local interface) have a budget each.
  */
 function budgetOwner({ owner, id }: DataSpace): string {
   return owner ?? id;

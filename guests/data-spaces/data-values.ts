@@ -11,7 +11,7 @@ import { readersByKey, splitKey, writtenKeys } from './roles.ts';
 /** Maximum size of a value, in bytes of UTF-8. */
 const maxValueBytes = 65_536;
 
-/** Value, as a guest gets it. */
+/** Value in the form in which a guest receives it. */
 export interface DataValue {
   readonly key: string;
   readonly value: string;
@@ -21,7 +21,7 @@ export interface DataValue {
 /** Result of a write. */
 export interface DataReceipt {
   readonly key: string;
-  /** Version of the value. 0 if no role reads it, so that it is not stored. */
+  /** Version of the value. 0 if it was not stored, because no role reads it. */
   readonly version: number;
 }
 
@@ -47,7 +47,7 @@ export interface DataValuesOptions {
   readonly seal: (plain: Uint8Array) => Uint8Array;
   readonly unseal: (sealed: Uint8Array) => Uint8Array;
   readonly bytesPerStack: number;
-  /** Whether other members of a cluster also write values. */
+  /** Whether other members of a cluster write values too. */
   readonly isShared: boolean;
   /** Describes the state of a minion, for example `connected`, for readers that wait for it. */
   readonly describeMinion: (id: string) => Promise<string>;
@@ -57,13 +57,15 @@ export interface DataValuesOptions {
 
 /** Delay before a waiting read retries an unavailable server, in milliseconds. */
 const awayRetryMs = 2_000;
-/** Time after which the sizes of values from other members are read again, in milliseconds. */
+/**
+ * Age at which sizes of values are read again if other members write values too, in milliseconds.
+ */
 const sharedSizesMs = 10_000;
 
 /** Sizes of the values of a space, in bytes, by key. */
 interface KnownSizes {
   readonly sizes: Map<string, number>;
-  /** Time of the read, by `performance.now()`. */
+  /** Time of the read, as `performance.now()` returned it. */
   readonly readAt: number;
 }
 
@@ -78,11 +80,11 @@ export class DataValues {
   }
 
   /**
-   * Returns a value that the minion's role reads, as soon as it is written. A waiting read
-   * continues while the server is unavailable.
+   * Returns a value that the minion's role reads, as soon as it is written. If the server becomes
+   * unavailable, a waiting read continues to wait.
    * @throws BridgeError ERR_DATA_UNKNOWN, ERR_DATA_DENIED, ERR_DATA_BUSY, ERR_DATA_TIMEOUT,
-   * ERR_DATA_ALTERED, ERR_DATA_VALUE for a value that was written before such values were
-   * rejected, ERR_DATA_UNAVAILABLE
+   * ERR_DATA_ALTERED, ERR_DATA_VALUE for a value that was written before such values were rejected,
+   * ERR_DATA_UNAVAILABLE
    */
   async read(reader: DataReader, { key, waitMs, after = 0 }: ReadRequest): Promise<DataValue> {
     const space = this.#readableSpace(reader, key);
@@ -119,7 +121,7 @@ export class DataValues {
     }
     requireInert(key, value);
     return this.#writes.run(space.id, async () => {
-      // The membership may have changed meanwhile.
+      // The minion's role may have changed while this write waited.
       const current = this.#membershipOf(minion);
       this.#requireWritable(current, key);
       if (!readersByKey(current.space.roles).has(key)) return { key, version: 0 };
@@ -224,14 +226,14 @@ export class DataValues {
       throw new BridgeError('ERR_DATA_QUOTA', text);
     }
     const version = (known?.version ?? 0) + 1;
-    // The sizes are uncertain until the write has succeeded.
+    // If the write fails, the sizes are unknown and must be read again.
     this.#sizes.delete(space.id);
     const isWritten = await coordinator.put(space.id, key, { value: row, version });
-    // If a request was sent twice, the first one has already written the value.
+    // If the same request was sent twice, the first one has already written the value.
     if (isWritten || (await this.#isThere(space, key, value))) {
       sizes.set(key, row.length);
       this.#sizes.set(space.id, stored);
-      // Another member may have ended the space meanwhile.
+      // Another member of the cluster may have removed the space meanwhile.
       if (!spaces.has(space.id)) await this.#forget(space.id);
       return { key, version };
     }
@@ -243,7 +245,10 @@ export class DataValues {
     return found !== undefined && value.equals(this.#open(found));
   }
 
-  /** Returns the sizes of a space. They are read once if this is the only writer. */
+  /**
+   * Returns the sizes of the values in a space. If no other process writes values, reads them from
+   * the server only once.
+   */
   async #sizesOf(space: string): Promise<KnownSizes> {
     const { coordinator, isShared } = this.#options;
     const known = this.#sizes.get(space);
@@ -319,13 +324,16 @@ export class DataValues {
     const who = await Promise.all(
       minions.map(async (id) => `minion ${id} (${await this.#options.describeMinion(id)})`),
     );
-    const whom = who.length === 0 ? 'which has no minion' : who.join(', ');
-    const text = `${key} has not been written yet by role ${role}, ${whom}`;
+    const writers = who.length === 0 ? 'which has no minion' : who.join(', ');
+    const text = `${key} has not been written yet by role ${role}, ${writers}`;
     return new BridgeError('ERR_DATA_TIMEOUT', text);
   }
 }
 
-/** The states of the reader get the value. @throws BridgeError ERR_DATA_VALUE */
+/**
+ * Rejects a value that Salt would interpret, because states of the readers contain it.
+ * @throws BridgeError ERR_DATA_VALUE
+ */
 function requireInert(key: string, value: string): void {
   const interpreted = findInterpretedText(value);
   if (interpreted === undefined) return;

@@ -1,4 +1,4 @@
-/** Data spaces that have ended, until their values are deleted. */
+/** Records of removed data spaces whose values still have to be deleted. */
 
 import { BridgeError } from '#heat-bridge';
 import type { SharedArea, StateOperation } from '#master';
@@ -17,8 +17,8 @@ const prefix = ['guests', 'ended-spaces'];
 const retryMs = 5_000;
 
 /**
- * Deletes the values of ended spaces. A space can end while the server is unavailable; its values
- * are then deleted later.
+ * Deletes the values of removed spaces. If the server is unavailable when a space is removed,
+ * retries later.
  */
 export class EndedSpaces {
   readonly #options: EndedSpacesOptions;
@@ -29,7 +29,7 @@ export class EndedSpaces {
     this.#options = options;
   }
 
-  /** Continues deletions that another process did not complete. */
+  /** Continues deletions that an earlier process did not complete. */
   async resume(): Promise<void> {
     for await (const { key } of this.#options.state.list(prefix)) {
       this.#waiting.add(key.at(-1) ?? '');
@@ -37,7 +37,10 @@ export class EndedSpaces {
     this.#retry();
   }
 
-  /** Returns the operation that records the end, for the transaction that ends the space. */
+  /**
+   * Returns the store operation that records the removal of a space. Write it in the same
+   * transaction as the removal.
+   */
   operation(space: string): StateOperation {
     return { op: 'put', key: [...prefix, space], value: new Uint8Array() };
   }

@@ -13,8 +13,8 @@ export interface EtcdCoordinatorOptions {
 }
 
 /**
- * Interval between two checks of the connection, in milliseconds. An idle stream does not show a
- * lost one.
+ * Interval between two checks of the connection, in milliseconds. Needed because a lost connection
+ * is not noticed on an idle stream.
  */
 const heartbeatMs = 10_000;
 const reconnectDelays = { initialDelayMs: 200, maxDelayMs: 10_000 };
@@ -53,12 +53,15 @@ export function createEtcdCoordinator({
     }
   };
   const keyOf = (space: string, key: string): string => toBase64(`${prefix}${space}/${key}`);
-  const tell = (name: string): void => {
+  const notify = (name: string): void => {
     const slash = name.indexOf('/', prefix.length);
     changes.tell(name.slice(prefix.length, slash), name.slice(slash + 1));
   };
 
-  /** Follows changes. After the first response, every change is reported. */
+  /**
+   * Reports changes until the stream ends. etcd reports every change that follows its first
+   * response.
+   */
   const follow = async (signal: AbortSignal): Promise<void> => {
     const range = { key: toBase64(prefix), range_end: toBase64(endOf(prefix)) };
     const body = { create_request: { ...range, fragment: true } };
@@ -71,7 +74,7 @@ export function createEtcdCoordinator({
         isConnected = true;
         changes.tellAll();
       }
-      for (const name of changedKeys(result)) tell(name);
+      for (const name of changedKeys(result)) notify(name);
     }
   };
   const followAlways = async (): Promise<void> => {
@@ -141,13 +144,13 @@ export function createEtcdCoordinator({
   };
 }
 
-/** Aborts a stream whose server no longer responds. */
+/** Checks the server at intervals, and aborts the stream if the server does not respond. */
 async function beat(gateway: EtcdGateway, stream: AbortController): Promise<void> {
   for (;;) {
     await sleepUntilAborted(heartbeatMs, stream.signal);
     if (stream.signal.aborted) return;
     try {
-      // A read that requires a quorum; the key does not exist.
+      // Read a key that does not exist. etcd answers only if a quorum of its members is available.
       await gateway.call('/v3/kv/range', { key: toBase64('\0'), count_only: true });
     } catch {
       stream.abort();
@@ -184,7 +187,10 @@ function toBase64(text: string): string {
   return Buffer.from(text).toString('base64');
 }
 
-/** Returns the first key after all keys with a prefix that ends with a slash. */
+/**
+ * Returns the end of the key range for a prefix that ends with a slash. The range excludes this
+ * key.
+ */
 function endOf(prefix: string): string {
   return `${prefix.slice(0, -1)}0`;
 }

@@ -12,8 +12,8 @@ export interface EtcdAccess {
 
 export interface EtcdGatewayOptions {
   /**
-   * Servers, for example `https://etcd-1.example.org:2379`, in the order of attempts. The last one
-   * that responded is tried first.
+   * URLs of the servers, for example `https://etcd-1.example.org:2379`. Requests try the server
+   * that responded last, then the others in this order.
    */
   readonly endpoints: readonly string[];
   /**
@@ -44,7 +44,7 @@ interface Session {
 
 /** Error response of etcd. */
 class EtcdRefusal extends Error {
-  /** Whether a new token may help. */
+  /** Whether etcd rejected the token, so that a new login may help. */
   readonly isOfToken: boolean;
 
   constructor(status: number, text: string) {
@@ -93,7 +93,8 @@ export class EtcdGateway {
         const lines = `${rest}${part}`.split('\n');
         rest = lines.pop() ?? '';
         for (const line of lines) if (line !== '') yield oneAnswer(line);
-        if (rest.length > maxAnswerBytes) throw new Error('a line of etcd is too long');
+        if (rest.length > maxAnswerBytes)
+          throw new Error(`etcd sent a line of more than ${maxAnswerBytes} bytes`);
       }
     } finally {
       closing.removeEventListener('abort', end);
@@ -131,7 +132,7 @@ export class EtcdGateway {
       return await this.#send(session, { endpoint, path, body, token });
     } catch (error) {
       if (!(error instanceof EtcdRefusal && error.isOfToken && token !== undefined)) throw error;
-      // The token has expired; unused tokens expire in etcd.
+      // The token has expired: etcd expires unused tokens.
       session.token = undefined;
       const next = await this.#tokenOf(session, endpoint);
       return this.#send(session, { endpoint, path, body, token: next });
@@ -153,9 +154,9 @@ export class EtcdGateway {
   async #forgetSession(): Promise<void> {
     const known = this.#session;
     this.#session = undefined;
-    // The error of an unreadable file was reported to the caller that waited for the session.
+    // If the files could not be read, the caller that opened the session has received the error.
     const session = await known?.catch(() => undefined);
-    // Requests on other connections end on their own.
+    // Close idle connections only. Requests in progress end on their own.
     for (const agent of Object.values(session?.agents ?? {})) {
       for (const sockets of Object.values(agent.freeSockets))
         for (const it of sockets ?? []) it.destroy();
@@ -217,7 +218,7 @@ export class EtcdGateway {
   }
 
   async #readInTime(response: IncomingMessage): Promise<string> {
-    const late = new Error('a response of etcd timed out');
+    const late = new Error('etcd did not complete its response in time');
     const timer = setTimeout(() => response.destroy(late), this.#options.timeoutMs);
     try {
       return await readText(response);
@@ -262,7 +263,7 @@ function startRequest(
   const headers = {
     'content-type': 'application/json',
     'content-length': Buffer.byteLength(content),
-    // A server without a leader then ends its streams.
+    // With this header, etcd ends a stream when its server loses the leader of the cluster.
     'grpc-metadata-hasleader': 'true',
     ...(token === undefined ? {} : { authorization: token }),
   };
@@ -284,7 +285,8 @@ async function readText(response: IncomingMessage): Promise<string> {
   for await (const part of response) {
     const bytes: Buffer = part;
     length += bytes.length;
-    if (length > maxAnswerBytes) throw new Error('a response of etcd is too long');
+    if (length > maxAnswerBytes)
+      throw new Error(`etcd sent a response of more than ${maxAnswerBytes} bytes`);
     parts.push(bytes);
   }
   return Buffer.concat(parts).toString('utf8');

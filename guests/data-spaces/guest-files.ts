@@ -1,13 +1,13 @@
 /**
- * Files for guests: modules for their minions, a program for machines with a shell, and a Ruby
- * file for Puppet and Chef. Minions get them from the file server; `saltutil.sync_all` and
- * highstates load the modules.
+ * Files for guests: modules for their minions, a program for machines with a shell, and a Ruby file
+ * for Puppet and Chef. Minions get them from the file server. `saltutil.sync_all` and highstates
+ * load the modules.
  */
 
 import { readFile } from 'node:fs/promises';
 import { createMemoryFiles, type MemoryFiles } from '#master';
 
-/** Paths below `clients/guests`, which are also the paths for minions. */
+/** Paths of the files, below `clients/guests` and in the file server. */
 const paths = [
   '_modules/saltbridge_data.py',
   '_modules/saltbridge_peers.py',
@@ -27,7 +27,7 @@ export async function readGuestFiles(): Promise<GuestFiles> {
   const folder = new URL('../../clients/guests/', import.meta.url);
   const read = (path: string): Promise<string> => readFile(new URL(path, folder), 'utf8');
   const texts = await Promise.all(paths.map(async (path) => [path, await read(path)] as const));
-  // Each of the paths was read.
+  // Every path has been read, so every key is present.
   return Object.fromEntries(texts) as GuestFiles;
 }
 

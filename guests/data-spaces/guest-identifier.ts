@@ -4,14 +4,14 @@ import type { AgentRequests } from '../services.ts';
 import type { Guest, GuestTokens } from './guest-tokens.ts';
 
 /**
- * Authenticates the machine of a request, which comes from a metadata agent or has the machine's
- * token.
+ * Authenticates the machine that sent a request: by the signature of a metadata agent, or by the
+ * machine's own token.
  */
 export type GuestIdentifier = (request: FastifyRequest) => Promise<Guest>;
 
 /**
  * Creates a function that authenticates machines.
- * @param agents - requests of metadata agents, if they are enabled
+ * @param agents - verifies requests of metadata agents; `undefined` if there are none
  * @returns a function that throws AuthenticationError ERR_EAUTH_TOKEN and BridgeError
  * ERR_ENROLL_UNKNOWN
  */

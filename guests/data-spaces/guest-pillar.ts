@@ -20,8 +20,8 @@ const maxPillarPeers = 100;
 /**
  * Creates the pillar. `saltbridge:driver` makes `saltbridge` a profile of `sdb://`.
  * `saltbridge:data` has `reads` and `writes` (attribute → key), `unread` (keys that no role reads)
- * and `attributes` (values at the time of rendering). `saltbridge:peers` has the result of
- * `saltbridge_peers.list`.
+ * and `attributes` (values at the time when the pillar is rendered). `saltbridge:peers` has the
+ * result of `saltbridge_peers.list`.
  */
 export function guestPillar(deps: GuestPillarDeps): ExtPillar {
   return {
@@ -67,7 +67,7 @@ async function peersOf(id: string, { requests }: GuestPillarDeps): Promise<WireM
     const peers = { ...list, peers: list.peers.slice(0, maxPillarPeers) };
     return { peers: peersAsWire(isCut ? { ...peers, truncated: true } : peers) };
   } catch (error) {
-    // The minion was not enrolled.
+    // Minions that were not enrolled have no peers.
     if (error instanceof BridgeError && error.code === 'ERR_ENROLL_UNKNOWN') return undefined;
     throw error;
   }

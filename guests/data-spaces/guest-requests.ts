@@ -16,7 +16,7 @@ type MinionRunners = NonNullable<OpenExtension['minionRunners']>;
 
 type MinionRunnerCall = Parameters<MinionRunners[string]>[0];
 
-/** Names of the runners, as rules of the action `runner` name them. */
+/** Names of the runners that minions call. Rules of the action `runner` refer to them. */
 export const guestRunners = {
   get: 'saltbridge_data.get',
   put: 'saltbridge_data.put',
@@ -114,7 +114,7 @@ export class GuestRequests {
     return effect === 'allow';
   }
 
-  /** Runners for minions. The master has already checked the rules. */
+  /** Runners that minions call. The master checks the policy before it calls one. */
   get runners(): MinionRunners {
     return {
       [guestRunners.get]: (call) =>
@@ -128,13 +128,20 @@ export class GuestRequests {
     };
   }
 
-  /** Returns the result, or an error with its code, which the module on the minion raises. */
+  /**
+   * Returns the result of a request, or a map with the error and its code. The module on the minion
+   * raises this error.
+   */
   async #answer(work: () => Promise<WireMap>): Promise<WireMap> {
     try {
       return await work();
     } catch (error) {
       const { code, message } = httpProblemOf(error);
-      if (code === 'ERR_INTERNAL') this.#host.logger.error({ err: error }, 'guest request failed');
+      if (code === 'ERR_INTERNAL')
+        this.#host.logger.error(
+          { err: error },
+          'request of a guest failed because of an internal error',
+        );
       return { error: { code, message } };
     }
   }
@@ -152,8 +159,8 @@ export function peersAsWire(list: PeerList): WireMap {
 }
 
 /**
- * Returns the keywords of a call.
- * @throws BridgeError ERR_DATA_FORM
+ * Returns the keyword arguments of a call.
+ * @throws BridgeError ERR_DATA_FORM for positional arguments
  */
 function keywordsOf({ arg, kwarg }: MinionRunnerCall): object {
   if (arg.length === 0) return kwarg;

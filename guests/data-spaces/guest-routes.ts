@@ -47,8 +47,8 @@ const routes: Readonly<Record<'get' | 'peers' | 'program' | 'put', FastifySchema
 
 const plainText = 'text/plain; charset=utf-8';
 /**
- * Maximum size of a body, in bytes. It exceeds the largest value, so that a value that is too
- * large gets a specific error.
+ * Maximum size of a body, in bytes. It exceeds the maximum size of a value, so that the error for
+ * an oversized value names that maximum.
  */
 const bodyLimit = 131_072;
 

@@ -1,4 +1,7 @@
-/** HTTPS route for signals of guests whose minion does not run, or that have a shell only. */
+/**
+ * HTTPS route through which guests send signals without a running minion, for example from a shell
+ * script.
+ */
 
 import type { FastifyInstance } from 'fastify';
 import Type from 'typebox';
@@ -11,8 +14,8 @@ import { textOf } from '../request-body.ts';
 import type { GuestIdentifier } from './guest-identifier.ts';
 
 /**
- * Maximum size of a body, in bytes. It exceeds the largest signal, so that a signal that is too
- * large gets a specific error.
+ * Maximum size of a body, in bytes. It exceeds the maximum size of a signal, so that the error for
+ * an oversized signal names that maximum.
  */
 const bodyLimit = 1_048_576;
 const maxValues = 100_000;
@@ -78,14 +81,14 @@ export function addGuestSignalRoute(
 
 /**
  * Parses a signal.
- * @throws BridgeError ERR_HANDLE_FORM, without the text
+ * @throws BridgeError ERR_HANDLE_FORM, whose message does not contain the text
  */
 async function parseSignalText(text: string, scheduler: StepScheduler): Promise<WireMap> {
   try {
     const value = await scheduler.run(readJsonInSteps(text, { maxValues, isStrict: true }));
     if (isWireMap(value)) return value;
   } catch {
-    // The error below does not repeat the text.
+    // Omit the parser's message, because it contains part of the text.
   }
   throw new BridgeError('ERR_HANDLE_FORM', 'the signal must be a JSON object');
 }

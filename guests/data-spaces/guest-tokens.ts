@@ -1,4 +1,7 @@
-/** Tokens with which enrolled machines call the bridge over HTTPS, each as its own minion. */
+/**
+ * Tokens with which enrolled machines call the bridge over HTTPS. A token has the rights of the
+ * machine's own minion.
+ */
 
 import { createHmac, timingSafeEqual } from 'node:crypto';
 import type { Enrolment } from '#heat-bridge';
@@ -23,8 +26,8 @@ const keyRow = ['guests', 'token-key'];
 const tokenForm = /^sbg1\.([A-Za-z0-9_-]{22})\.([A-Za-z0-9_-]{43})$/;
 
 /**
- * Creates and verifies tokens. A token is derived from the number of an enrolment and the
- * fingerprint of its key. It is not stored, and becomes invalid with the enrolment.
+ * Creates and verifies tokens. A token is a MAC over the number of an enrolment and the fingerprint
+ * of its key, and is not stored. It is valid as long as the enrolment.
  */
 export class GuestTokens {
   readonly #key: Uint8Array;
@@ -39,7 +42,7 @@ export class GuestTokens {
     return new GuestTokens(await openSealedKey(state, keyRow), findEnrolment);
   }
 
-  /** Returns the token of an enrolment, or `undefined` if it has no key yet. */
+  /** Returns the token of an enrolment, or `undefined` if no key has been enrolled yet. */
   of({ number, fingerprint }: Enrolment): string | undefined {
     if (fingerprint === undefined) return undefined;
     return `sbg1.${number}.${this.#mac(number, fingerprint).toString('base64url')}`;

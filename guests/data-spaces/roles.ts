@@ -1,6 +1,6 @@
 /**
- * Roles of a stack, with the values that each writes and reads. Templates declare them, and data
- * spaces are registered with them.
+ * Roles of a stack: the values that each role writes and reads. Templates declare roles, and
+ * registrations of data spaces contain them.
  */
 
 import Type, { type Static, type TObject } from 'typebox';
@@ -24,14 +24,17 @@ const writeFields = {
   secret: Type.Optional(Type.Boolean()),
   /** Whether the value may be written more than once. Default: false. */
   versioned: Type.Optional(Type.Boolean()),
-  /** Values that the role reads before it writes this one. Default: all that it reads. */
+  /** Values that the role reads before it writes this one. Default: all values that it reads. */
   needs: Type.Optional(Type.Unsafe<readonly string[]>(Type.Array(ValueKey, { maxItems: 1000 }))),
 };
 
 /** Value that guests of a role write. */
 export type RoleWrite = Readonly<Static<TObject<typeof writeFields>>>;
 
-/** Schema of a written value in a template. With the expression `value`, Heat resolves it. */
+/**
+ * Schema of a written value in a template. If it has an expression `value`, Heat resolves the value
+ * instead of a guest.
+ */
 export const TemplateWriteSchema = Type.Object(
   { ...writeFields, value: Type.Optional(Type.Unknown()) },
   strict,
@@ -43,7 +46,9 @@ const valueNameSchema = Type.String({
 
 /** Fields of a role: the values that its guests read and write. */
 export const roleFields = {
-  /** Keys of the values (`role/name`), by attribute of the role's own software. */
+  /**
+   * Keys of the values that the role reads (`role/name`), by attribute of the role's own software.
+   */
   reads: Type.Optional(Type.Record(Attribute, ValueKey, strict)),
   /** Written values by name. Their keys are `<role>/<name>`. */
   writes: Type.Optional(Type.Record(valueNameSchema, Type.Object(writeFields, strict), strict)),
@@ -54,12 +59,12 @@ export type Role = Readonly<Static<TObject<typeof roleFields>>>;
 
 export type Roles = Readonly<Record<string, Role>>;
 
-/** Problem of roles and values. */
+/** Problem in the declarations of roles. */
 export interface RoleProblem {
   readonly kind: 'cycle' | 'unknown-role' | 'unknown-value' | 'unread-value';
   /** Human-readable text. */
   readonly text: string;
-  /** Keys of a cycle, with the first one repeated at the end. */
+  /** Keys of the values that depend on each other, with the first one repeated at the end. */
   readonly chain?: readonly string[];
 }
 
@@ -86,11 +91,14 @@ export const writtenKeys: (roles: Roles) => ReadonlyMap<string, RoleWrite> = onc
     ),
 );
 
-/** Returns the reading roles of each key that is read. */
+/** Returns for each key the roles that read it. */
 export const readersByKey: (roles: Roles) => ReadonlyMap<string, readonly string[]> =
   oncePerRoles(listReaders);
 
-/** Caches a function of roles, which are immutable. A stack may have 10,000 values. */
+/**
+ * Wraps a function so that its result is cached for each map of roles. The maps are immutable, and
+ * a stack may have 10,000 values.
+ */
 function oncePerRoles<T>(make: (roles: Roles) => T): (roles: Roles) => T {
   const made = new WeakMap<Roles, T>();
   return (roles) => {
@@ -115,8 +123,8 @@ function listReaders(roles: Roles): ReadonlyMap<string, readonly string[]> {
 }
 
 /**
- * Yields reads of unknown roles and values, and a circular dependency. The search stops when the
- * caller does.
+ * Yields reads of unknown roles and values, and then a circular dependency. Searches only as far as
+ * the caller iterates.
  */
 export function* findRoleProblems(roles: Roles): Generator<RoleProblem, void, void> {
   const written = writtenKeys(roles);
@@ -136,13 +144,13 @@ export function* findRoleProblems(roles: Roles): Generator<RoleProblem, void, vo
   if (cycle !== undefined) yield describeCycle(cycle);
 }
 
-/** Returns the keys that no role reads. Guests do not send their values. */
+/** Returns the keys of values that no role reads. Guests do not send these values. */
 export const unreadKeys: (roles: Roles) => readonly string[] = oncePerRoles((roles) => {
   const readers = readersByKey(roles);
   return [...writtenKeys(roles).keys()].filter((key) => !readers.has(key));
 });
 
-/** Maximum number of roles in a message. */
+/** Maximum number of role names in a message. */
 const maxShownRoles = 20;
 
 function describeMissing(role: string, key: string, roles: Roles): RoleProblem {
@@ -160,9 +168,9 @@ function describeMissing(role: string, key: string, roles: Roles): RoleProblem {
 }
 
 /**
- * Returns the dependencies of each value: those that its writer reads before. The reads of a role
- * share one node, whose key has no name. Otherwise, each of thousands of values would depend on
- * thousands of others.
+ * Returns for each value the values that its writer must read first. The default, all values that
+ * the role reads, is one extra node per role, whose key has an empty name. Without this node,
+ * thousands of values would have thousands of dependencies each.
  */
 function waitsOf(roles: Roles): ReadonlyMap<string, readonly string[]> {
   const waits = new Map<string, readonly string[]>();

@@ -1,6 +1,6 @@
 /**
- * Redacts values that a data space declares `secret` in returns of minions. Every `salt-call`
- * sends its arguments and its result to the master, which would publish and store them.
+ * Redacts secret values of data spaces in returns of minions. Every `salt-call` sends its arguments
+ * and its result to the master, which would publish and store them.
  */
 
 import { isWireMap, type ReturnLoad, type WireValue } from '#minion-protocol';
@@ -72,7 +72,7 @@ const redactions: Readonly<Record<string, Redaction>> = {
 /** Redacts the result if an argument names a secret key. */
 function redactValue(load: ReturnLoad, { isSecret }: SecretKeys): ReturnLoad {
   const isNamed = argumentsOf(load).some((it) => typeof it === 'string' && isSecret(keyIn(it)));
-  // The message of an error contains no value.
+  // Messages of errors contain no values.
   const hasFailed = load.success === false || Number(load.retcode ?? 0) !== 0;
   return isNamed && !hasFailed ? { ...load, return: redacted } : load;
 }

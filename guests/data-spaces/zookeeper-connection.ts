@@ -1,6 +1,6 @@
 /**
- * Session with a ZooKeeper server: the parts of its protocol that values require [ZooKeeper 3.8:
- * zookeeper.jute].
+ * Session with a ZooKeeper server. Implements only the parts of the protocol that values require
+ * [ZooKeeper 3.8: zookeeper.jute].
  */
 
 import net from 'node:net';
@@ -241,7 +241,7 @@ export class ZookeeperConnection {
     }
   }
 
-  /** Whether the first received frame may be complete. */
+  /** Whether the received bytes may contain the whole first frame. */
   #isWhole(): boolean {
     const [first] = this.#received;
     return (
@@ -284,7 +284,7 @@ export class ZookeeperConnection {
       return;
     }
     const request = this.#pending.shift();
-    if (request?.xid !== xid) throw new Error(`response to request ${xid} out of order`);
+    if (request?.xid !== xid) throw new Error(`ZooKeeper responded to request ${xid} out of order`);
     clearTimeout(this.#deadline);
     this.#deadline = undefined;
     if (this.#pending.length > 0) this.#awaitAnswer();
@@ -300,7 +300,7 @@ export class ZookeeperConnection {
     this.#lost.abort(reason);
     for (const { reject } of this.#pending.splice(0)) reject(reason);
     this.#received = [];
-    // Pending writes are sent first.
+    // `destroySoon` sends pending writes before it closes the socket.
     this.#socket.destroySoon();
   }
 }

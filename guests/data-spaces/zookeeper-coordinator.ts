@@ -32,15 +32,15 @@ const reconnectDelays = { initialDelayMs: 200, maxDelayMs: 10_000 };
 const batchSize = 200;
 const ofRequest: ReadonlySet<number> = new Set(Object.values(zookeeperCodes));
 
-/** Connection, and the nodes that it watches. */
+/** Connection, and the nodes that are watched through it. */
 interface Session {
   readonly connection: ZookeeperConnection;
   readonly watched: Set<string>;
 }
 
 /**
- * Stores values in ZooKeeper. A value is the node `<root>/<space>/<key>`, whose version is one
- * less than that of the value.
+ * Stores values in ZooKeeper, each in the node `<root>/<space>/<key>`. ZooKeeper counts versions of
+ * a node from 0, so the version of a value is one higher.
  */
 export class ZookeeperCoordinator implements Coordinator {
   readonly #options: ZookeeperCoordinatorOptions;
@@ -77,7 +77,9 @@ export class ZookeeperCoordinator implements Coordinator {
     }
   }
 
-  /** Watches a key. Requests are ordered, so that a later read is not older than the watch. */
+  /**
+   * Watches a key. ZooKeeper handles requests in order, so a read after this call misses no change.
+   */
   watch(space: string, key: string, listener: () => void): () => void {
     const stop = this.#changes.add(space, key, listener);
     if (this.#session !== undefined) this.#watchOnce(this.#session, this.#nodeOf(space, key));

@@ -12,7 +12,10 @@ export function int(value: number): Buffer {
   return bytes;
 }
 
-/** Returns zero, because no session is resumed. */
+/**
+ * Returns a 64-bit zero. The fields of this type resume earlier sessions, which this client never
+ * does.
+ */
 export function long(): Buffer {
   return Buffer.alloc(8);
 }
@@ -59,7 +62,8 @@ export class Reader {
   /** Returns a copy of a byte field. Empty if the field is absent. */
   buffer(): Uint8Array {
     const length = Math.max(0, this.int());
-    if (length > this.#bytes.length - this.#at) throw new RangeError('a record ends early');
+    if (length > this.#bytes.length - this.#at)
+      throw new RangeError('a record of ZooKeeper is truncated');
     this.#at += length;
     return Uint8Array.from(this.#bytes.subarray(this.#at - length, this.#at));
   }

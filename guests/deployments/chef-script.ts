@@ -27,8 +27,8 @@ export function chefScript({ config, inputs, outputs, options }: GroupConfig): s
     throw configError('group chef', 'the environment must have letters, digits, _ and - only');
   }
   const kitchen = String(options.kitchen_path ?? defaultKitchen);
-  // Ruby and the shell read `quoteForShell` alike here: wordForm permits no quotes and
-  // backslashes.
+  // Ruby and the shell read the result of `quoteForShell` in the same way, because wordForm permits
+  // no quotes and no backslashes.
   const client = ['cookbook', 'role', 'environment']
     .map((kind) => `${kind}_path ${quoteForShell(`${kitchen}/${kind}s`)}\n`)
     .join('');

@@ -1,6 +1,6 @@
 /**
- * Code that templates may bring: `deployments:` in files of the catalog. An entry pins the SHA-256
- * of the code, or states that the operator accepts the risk of running any code.
+ * Catalog of the code that templates may contain: `deployments:` in catalog files. An entry pins
+ * the SHA-256 of the code, or states that the operator accepts the risk of running any code.
  */
 
 import { createHash } from 'node:crypto';
@@ -27,7 +27,7 @@ import { readGroupOptions } from './group-config.ts';
 import { type Deployment, declaredFacts, heatFactsOf } from './metadata.ts';
 import type { DeploymentCall, ResolvedCall } from './resolved-call.ts';
 
-/** Entry of `deployments:`. */
+/** Entry of `deployments:` in a catalog file. */
 export interface CodeDefinition {
   /** Name, in the form of command names. Rules of the action `command` refer to it. */
   readonly name: string;
@@ -116,7 +116,7 @@ interface CompiledCode {
 /** Catalog of the code that may run. */
 export class CodeCatalog {
   readonly #entries: readonly CompiledCode[];
-  /** The entries as commands, which callers cannot name. */
+  /** Entries in the form of commands. Callers cannot run them by name. */
   readonly commands: Catalog;
 
   /**
@@ -208,8 +208,8 @@ function codeCall(
 }
 
 /**
- * Returns the inputs that have an effect. Heat has already put the inputs of a structured config
- * into it.
+ * Returns the inputs that have an effect. Heat has already inserted the inputs of a structured
+ * config into that config.
  */
 function usedInputs(
   group: CodeGroup,

@@ -48,8 +48,8 @@ function resolveCommand(deployment: Deployment, { commands, mayCall }: CallCatal
 const stateFileName = /^[\w./-]*$/;
 
 /**
- * Resolves a config that names a state file, which a command of the catalog must apply, or that is
- * SLS itself.
+ * Resolves a config of the group `salt-state`. It is the name of a state file, which a command of
+ * the catalog must apply, or inline SLS.
  */
 function resolveState(
   deployment: Deployment,
@@ -77,8 +77,8 @@ function resolveState(
 }
 
 /**
- * Returns the call of a command with the inputs, and with Heat's facts for which it has
- * parameters.
+ * Returns the call of a command with the inputs of the deployment. Heat's own inputs
+ * (`deploy_action` and others) are added if the command has parameters for them.
  */
 function callOf({ definition }: ReturnType<Catalog['get']>, deployment: Deployment): ResolvedCall {
   const { properties = {} } = definition.parameters ?? {};

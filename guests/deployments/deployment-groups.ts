@@ -33,8 +33,8 @@ export type DeploymentGroup = CodeGroup | 'salt-state' | 'saltbridge';
 /** Group whose config is code, which an entry of `deployments:` must permit. */
 export type CodeRow = {
   /**
-   * Permission that an entry gives: the config, or directories for its files. `no-config` if the
-   * group has no config.
+   * Part that a catalog entry must permit: the config, or the directories of its files instead.
+   * `no-config` if the group has no config.
    */
   readonly permits: 'config' | 'config-or-paths' | 'no-config';
   /** Names of the config's options. */
@@ -55,7 +55,7 @@ type CodeOfGroup =
 
 /** Row of a group. */
 type GroupRow<G extends DeploymentGroup> = {
-  /** Content of the config: the name of a command, the name of a state file or SLS, or code. */
+  /** Meaning of the config: the name of a command, the name of a state file or SLS, or code. */
   readonly config: 'code' | 'command' | 'state-file-or-sls';
 } & (G extends CodeGroup ? { readonly code: CodeRow } : { readonly code?: never });
 
@@ -169,7 +169,7 @@ export function isCodeGroup(name: string): name is CodeGroup {
   return isDeploymentGroup(name) && rows[name].code !== undefined;
 }
 
-/** Returns the content of a group's config, or `undefined` for an unknown group. */
+/** Returns the meaning of a group's config, or `undefined` for an unknown group. */
 export function configKindOf(group: string): GroupRow<DeploymentGroup>['config'] | undefined {
   return isDeploymentGroup(group) ? rows[group].config : undefined;
 }
@@ -179,8 +179,8 @@ export function codeRowOf(group: CodeGroup): CodeRow {
 }
 
 /**
- * Returns the init section: the config itself, or the section of a map that contains it under its
- * name.
+ * Returns the init section of a config: the config itself, or its value under the key
+ * `AWS::CloudFormation::Init`.
  */
 function initOf(config: GroupConfig['config']): unknown {
   const map = typeof config === 'string' ? readConfigJson(config) : config;

@@ -7,13 +7,13 @@ import type { DeploymentRecord } from './deployment-records.ts';
 import type { ServerStatus } from './server-worker.ts';
 import type { ReadResult } from './sources.ts';
 
-/** Current state for gauges. */
+/** Current state, from which gauges are set. */
 export interface DeploymentsNow {
   readonly servers: readonly Pick<ServerStatus, 'problem'>[];
   readonly open: readonly Pick<DeploymentRecord, 'state'>[];
 }
 
-/** Counters since the start of the master. */
+/** Counters of deployments since the start of the master. */
 export class DeploymentMeter {
   readonly #ends: Record<DeploymentEnd, number> = {
     failed: 0,

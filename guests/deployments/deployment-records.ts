@@ -1,6 +1,6 @@
 /**
- * Records of deployments. A record is durable before anything runs, and stays after the deployment
- * ends.
+ * Records of deployments. A record is stored durably before its deployment runs, and stays after
+ * the deployment ends.
  */
 
 import Type from 'typebox';
@@ -31,7 +31,7 @@ export interface DeploymentRecord {
   readonly endedAt?: number;
   readonly command?: string;
   /**
-   * Call to run, present while the deployment runs. On disk only, because a queued run can have 4
+   * Call to run, present while the deployment runs. Not in memory, because a queued run can have 4
    * MiB of states.
    */
   readonly call?: DeploymentCall;
@@ -39,7 +39,7 @@ export interface DeploymentRecord {
   readonly target?: Pick<Deployment, 'outputs' | 'resource' | 'signal'> & {
     readonly serverId: string;
   };
-  /** Result for Heat. On disk only. */
+  /** Result for Heat, in JSON. Not in memory. */
   readonly body?: string;
   readonly end?: DeploymentEnd;
   /** Reason why the deployment failed, or why Heat rejected the result. */
@@ -76,16 +76,16 @@ const recordRow = defineRow({
 });
 
 /**
- * Time for which a record stays after Heat no longer lists its entry, in milliseconds. Older lists
- * may still be read.
+ * Time for which a record is retained after Heat no longer lists its deployment, in milliseconds.
+ * During this time, an outdated list may still be read.
  */
 const goneRetentionMs = 7 * 86_400_000;
 /** Maximum number of finished records of one server. */
 const maxPerServer = 1_000;
 
 /**
- * Deployment records of all stacks, sealed in the store. In a cluster, the member with the lease
- * writes them, and all members follow.
+ * Deployment records of all stacks, sealed in the store. In a cluster, only the member with the
+ * lease writes records. The other members follow the changes.
  */
 export class DeploymentRecords {
   readonly #state: SharedArea;
@@ -180,7 +180,8 @@ export class DeploymentRecords {
   }
 
   /**
-   * Applies a stored record. In a cluster, also applies the changes of the member with the lease.
+   * Applies a change of a stored record to memory. In a cluster, the member with the lease makes
+   * the changes.
    */
   #note(change: StateChange): void {
     if (change.type === 'put') {

@@ -25,8 +25,8 @@ export interface DeploymentRunsDeps {
 }
 
 /**
- * Time for which the idempotency key of a run is certain to be stored, in milliseconds. It is
- * stored for a day after the run's deadline.
+ * Time for which the idempotency key of a run is certain to be stored, in milliseconds. Keys are
+ * deleted a day after the deadline of their run.
  */
 const keyCertainMs = 86_400_000;
 
@@ -87,12 +87,15 @@ export class DeploymentRuns {
     if (handle === undefined || 'end' in handle) return handle;
     try {
       const outcome = await handle.outcome;
-      // The next process resumes the run.
+      // Leave the record as it is: the next process resumes the run.
       if (outcome.status === 'interrupted' && host.closing.aborted) return undefined;
       return resultOfRun(outcome, target.outputs, call);
     } catch (error) {
       if (host.closing.aborted) return undefined;
-      host.logger.error({ err: error, deployment: record.id }, 'deployment run failed');
+      host.logger.error(
+        { err: error, deployment: record.id },
+        'run of a deployment failed because of an internal error',
+      );
       return failedResult('unknown', 'internal error of the master during the run; see its log');
     }
   }
@@ -109,7 +112,7 @@ export class DeploymentRuns {
         target: [minion],
         params: call.params,
         caller: subject,
-        // The key is durable before the job is published, so the same entry never runs twice.
+        // Store the idempotency key before the job is published, so that no entry runs twice.
         idempotencyKey: hash('sha256', JSON.stringify(['deployment', stack, server, id])),
       };
       return await runner.run(call.command, request, { isCarried: true });

@@ -24,7 +24,7 @@ export interface GroupConfig {
   readonly id: string;
   readonly name: string;
   readonly inputs: Parameters;
-  /** Heat's inputs: `deploy_action`, `deploy_server_id` and others. */
+  /** Inputs that Heat adds: `deploy_action`, `deploy_server_id` and others. */
   readonly facts: Readonly<Record<string, string>>;
   readonly outputs: readonly string[];
   readonly options: GroupOptions;
@@ -42,8 +42,8 @@ const flagForm = /^enable_/;
 const wordForm = /^[A-Za-z0-9_/][A-Za-z0-9_,.:/ -]{0,999}$/;
 
 /**
- * Reads the options of a config. Only the operator may set options that select code on the minion
- * (modules, cookbooks, inventories).
+ * Reads the options of a config. Options that select code on the minion (modules, cookbooks,
+ * inventories) are read from the catalog entry only.
  * @param given - options of the template
  * @param ofEntry - options of the catalog entry, which take precedence
  * @throws BridgeError ERR_CFN_INIT

@@ -30,12 +30,15 @@ function flowYaml(value: unknown): string {
   return isQuotable ? `'${value}'` : writeJson(value ?? null);
 }
 
-/** Salt functions that read the minion's own configuration and pillar, not the inputs. */
+/**
+ * Salt functions that read the minion's own configuration and pillar, so they do not see the
+ * inputs.
+ */
 const ownReader = /\b(?:config\.(?:get|option)|pillar\.(?:get|item))\b/;
 
 /**
  * Returns SLS whose `pillar` and `opts` include the inputs. The inputs are encoded in base64, so
- * Jinja cannot evaluate them.
+ * that Jinja does not evaluate them.
  * @throws BridgeError ERR_COMMAND_PARAMETERS for inputs that the SLS tries to read with other
  * functions
  */
@@ -58,7 +61,7 @@ export function slsWithInputs(
   }
   const readsFacts = sls.includes('deploy_');
   if (isRenderedElsewhere || (names.length === 0 && !readsFacts)) return sls;
-  // The catalog has checked the inputs.
+  // The catalog has already validated the inputs.
   const interpreted = readsFacts ? findInterpretedText(facts) : undefined;
   if (interpreted !== undefined) {
     throw inputsError(`${interpreted.path.join('.')} ${interpreted.expected}`);
@@ -73,7 +76,7 @@ export function slsWithInputs(
   ].join('');
 }
 
-/** Returns the first arguments of calls of {@link ownReader}. */
+/** Returns the first argument of each call of {@link ownReader}. */
 function callsOf(sls: string): string {
   const call = new RegExp(`${ownReader.source}['"]?\\]?\\(\\s*(['"][^'"]*['"])`, 'g');
   return [...sls.matchAll(call)].map(([, argument = '']) => argument).join('\n');

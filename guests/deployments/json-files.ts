@@ -56,7 +56,7 @@ function filesOf(
   return Object.entries(map).map(([path, value]) => jsonFile(requirePath(path, place), value));
 }
 
-/** Returns JSON as Python writes it with an indent of 4 and sorted keys. */
+/** Formats JSON as Python does with an indent of 4 and sorted keys. */
 function jsonFile(path: string, value: unknown): states.ConfigFile {
   const bytes = Buffer.from(writeJson(sorted(value), 4));
   return { path, content: { kind: 'bytes', bytes }, mode: '0600' };

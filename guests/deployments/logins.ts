@@ -1,4 +1,4 @@
-/** Keystone tokens, each used for one registered stack only. */
+/** Cache of Keystone tokens. Each token is used for one registered stack only. */
 
 import { hash } from 'node:crypto';
 import { type Ask, publicServiceUrl, requestToken } from '#heat-bridge';
@@ -26,8 +26,8 @@ export class StackLogins {
   readonly #logins = new Map<string, Promise<LoginOutcome>>();
 
   /**
-   * Returns a session. Concurrent calls share one login, because the servers of a stack are read
-   * in parallel.
+   * Returns a session. Concurrent calls share one login, because the metadata of a stack's servers
+   * is read in parallel.
    * @param stack - id of the registration that has these credentials
    */
   async session(ask: Ask, stack: string, login: OwnerLogin | ServerLogin): Promise<LoginOutcome> {
@@ -66,7 +66,8 @@ export class StackLogins {
   }
 
   /**
-   * Sends a request with a token, and once more with a new token if the first is rejected.
+   * Sends a request with a token. If the service rejects the token, logs in again and sends the
+   * request once more.
    * @param request - creates the request for a session; returns `undefined` if the service catalog
    * lacks the service
    */

@@ -1,7 +1,7 @@
 /**
- * Hooks on changes of a server's own metadata, like `cfn-hup` on other clouds. Applies the
- * server's `AWS::CloudFormation::Init`, and runs commands of the catalog. The previous values are
- * derived from the deployment records, so no other state is stored.
+ * Hooks that run when values in a server's own metadata change, like `cfn-hup` on other clouds. A
+ * hook applies the server's `AWS::CloudFormation::Init`, or runs a command of the catalog. Digests
+ * of the previous values are part of the ids of deployment records, so no other state is stored.
  */
 
 import { isPlainMap, jsonDigest } from '#heat-bridge';
@@ -25,21 +25,24 @@ const actionOf: Readonly<Record<HookEvent, DeploymentAction>> = {
   remove: 'DELETE',
 };
 
-/** Hook, as the metadata has it below `saltbridge:cfn-hup`. */
+/** Hook, parsed from an entry of `saltbridge:cfn-hup` in the metadata. */
 interface Hook {
   readonly name: string;
   readonly triggers: ReadonlySet<HookEvent>;
-  /** Keys that lead to the value. */
+  /** Keys from the root of the metadata to the value. */
   readonly path: readonly string[];
   /** Command of the catalog, or `undefined` to apply the init metadata. */
   readonly action: string | undefined;
 }
 
-/** Work that results from the metadata of a server. */
+/** Work that follows from the metadata of a server. */
 export interface MetadataUpdates {
   /** Deployments to run now, in the form of Heat's entries. */
   readonly deployments: readonly (Deployment | UnreadableDeployment)[];
-  /** Changes that have no hook, and changes that ran last; they are only recorded. */
+  /**
+   * Changes that only need a record: changes that trigger no hook, and the change for which each
+   * hook ran last.
+   */
   readonly noted: readonly Pick<Deployment, 'action' | 'id' | 'name'>[];
   /** Hooks that never run, or not for all triggers, with the reasons. */
   readonly warnings: readonly string[];
@@ -48,13 +51,13 @@ export interface MetadataUpdates {
 const hooksKey = 'saltbridge:cfn-hup';
 const optionsKey = 'saltbridge:cfn-init';
 const maxHooks = 16;
-/** Ids of hook entries. They cannot collide with Heat's, which are UUIDs. */
+/** Form of the ids of hook runs. They cannot collide with the ids of Heat, which are UUIDs. */
 const idForm = /^hook-([0-9a-f]{12})-(add|update|remove)-([0-9a-f]{24})-(\d+)$/;
 const aliasForm = /^[A-Za-z0-9_.-]{1,128}$/;
 
 /**
  * Returns the hooks to run for the metadata.
- * @param records - records of the server, the oldest first
+ * @param records - deployment records of the server, the oldest first
  */
 export function metadataUpdates(
   metadata: Readonly<Record<string, unknown>>,
@@ -71,7 +74,7 @@ export function metadataUpdates(
     const before = last?.event === 'remove' ? undefined : last?.digest;
     const event = eventOf(before, digest);
     if (event === undefined) {
-      // List the last run while it is in force, so that its record is retained.
+      // Note the last run as long as the value is unchanged, so that its record is retained.
       if (last !== undefined) noted.push({ id: last.id, name: hook.name, action: 'UPDATE' });
       continue;
     }
@@ -90,8 +93,8 @@ function eventOf(before: string | undefined, now: string | undefined): HookEvent
 }
 
 /**
- * Returns a function that digests the value at a path, or returns `undefined` if there is none.
- * Results are cached.
+ * Returns a function that returns the digest of the value at a path, or `undefined` if there is no
+ * value. Results are cached.
  */
 function digestsOf(
   metadata: Readonly<Record<string, unknown>>,
@@ -109,7 +112,7 @@ function digestsOf(
 }
 
 /**
- * Returns the last run of a hook, with the digest of the value then.
+ * Returns the last run of a hook, with the digest that the value had at that time.
  * @param key - digest of the hook's name
  */
 function lastOf(
@@ -201,8 +204,8 @@ function shownName(text: string): string {
 }
 
 /**
- * Parses `Resources.NAME.Metadata.KEY.KEY` or `Metadata.KEY.KEY`. Keys with dots are quoted. The
- * resource is always the server, whatever its name.
+ * Parses `Resources.NAME.Metadata.KEY.KEY` or `Metadata.KEY.KEY`. Keys with dots are quoted. NAME
+ * is ignored, because the resource is always the server itself.
  */
 function pathOf(text: string): readonly string[] | undefined {
   const [, rest] = /^(?:Resources\.[^.]+\.)?Metadata(?:\.(.+))?$/.exec(text) ?? [

@@ -9,16 +9,18 @@ import { cutNesting, isNestedDeeper, maxConfigDepth } from '../config-json.ts';
 const deploymentActions = ['CREATE', 'UPDATE', 'DELETE', 'SUSPEND', 'RESUME'] as const;
 export type DeploymentAction = (typeof deploymentActions)[number];
 
-/** Entry of a server's list: a config to apply once. */
+/** Deployment in the metadata of a server: a config that is applied once. */
 export interface Deployment {
   /** Id of the derived config. Heat creates a new one for each action. */
   readonly id: string;
   readonly name: string;
-  /** Group that interprets the config. For a component, the `tool` of the action. */
+  /**
+   * Group, which determines how the config is run. For a component, it is the `tool` of the action.
+   */
   readonly group: string;
   readonly config: string | Readonly<Record<string, unknown>>;
   readonly action: DeploymentAction;
-  /** Inputs of the template's author, without Heat's own. */
+  /** Inputs that the template's author declared, without those that Heat adds. */
   readonly inputs: Readonly<Record<string, JsonValue>>;
   /** Names of the outputs that Heat accepts. */
   readonly outputs: readonly string[];
@@ -33,7 +35,8 @@ export interface Deployment {
 }
 
 /**
- * Entry that cannot be parsed. Heat gets a failure for it, so that no stack waits for its timeout.
+ * Entry that cannot be parsed. Heat gets a failure for it, so that the stack does not wait until it
+ * times out.
  */
 export interface UnreadableDeployment
   extends Pick<Deployment, 'id' | 'name' | 'resource' | 'signal'> {
@@ -43,11 +46,11 @@ export interface UnreadableDeployment
 
 /** Parsed metadata of a server. */
 export interface ServerMetadata {
-  /** `saltbridge:minion` of its template. */
+  /** Minion of the server: `saltbridge:minion` of its template. */
   readonly minion?: string;
   /** Handles to register, by alias: `saltbridge:handles` of the template. */
   readonly handles: Readonly<Record<string, unknown>>;
-  /** Parts that have no effect, with the reasons. */
+  /** Parts of the metadata that have no effect, with the reasons. */
   readonly warnings: readonly string[];
   /** The whole metadata, for hooks on its values. */
   readonly values: Readonly<Record<string, unknown>>;
@@ -62,8 +65,8 @@ const maxIo = 256;
 const maxHandles = 64;
 const maxConfigLength = 262_144;
 /**
- * Includes the levels around the config of a component, and one more level to detect a config that
- * is too deep.
+ * Maximum nesting of the metadata, in levels. It includes the levels around the config of a
+ * component, and one more level to detect a config that is nested too deep.
  */
 const maxMetadataDepth = maxConfigDepth + 8;
 
@@ -129,8 +132,8 @@ export function parseServerMetadata(given: unknown): ParsedMetadata {
 }
 
 /**
- * Parses an entry. Returns `undefined` if it has no valid id, because it can then be neither
- * recorded nor answered.
+ * Parses an entry. Returns `undefined` if it has no valid id. Such an entry can neither be recorded
+ * nor get a result.
  */
 function parseDeployment(entry: unknown): Deployment | UnreadableDeployment | undefined {
   if (!isEntry.Check(entry)) return undefined;
@@ -184,7 +187,10 @@ function parseDeployment(entry: unknown): Deployment | UnreadableDeployment | un
   };
 }
 
-/** Returns Heat's inputs about the deployment. Programs of heat-agents read them by these names. */
+/**
+ * Returns the inputs that Heat adds about the deployment. Programs of heat-agents read them by
+ * these names.
+ */
 export function heatFactsOf({
   action,
   resource,
@@ -199,7 +205,7 @@ export function heatFactsOf({
   };
 }
 
-/** Returns those of Heat's inputs for which parameters are declared. */
+/** Returns those of Heat's own inputs for which a command declares parameters. */
 export function declaredFacts(
   deployment: Parameters<typeof heatFactsOf>[0],
   declared: readonly string[],
@@ -208,7 +214,10 @@ export function declaredFacts(
   return Object.fromEntries(facts.filter(([name]) => declared.includes(name)));
 }
 
-/** Inputs that Heat adds. An author who declares one of these names gets Heat's value. */
+/**
+ * Names of the inputs that Heat adds. If a template declares an input with one of these names,
+ * Heat's value replaces it.
+ */
 const heatInputs: ReadonlySet<string> = new Set([
   'deploy_server_id',
   'deploy_action',
@@ -268,7 +277,7 @@ export function boundedConfig(
 }
 
 /**
- * Converts an input to its declared type. Heat checks types of parameters but not of inputs, so
+ * Converts an input to its declared type. Heat validates types of parameters but not of inputs, so
  * numbers may be strings.
  */
 function typedInput(type: string, value: unknown): JsonValue | undefined {

@@ -153,7 +153,8 @@ export async function openDeployments(
     const { intervalMs } = options;
     return new StackFollower(stack, { worker: workerDeps(stack, ended), find, intervalMs });
   });
-  // A worker may write a record before it notices that its stack was removed.
+  // A worker may write a record after its stack was removed, until the worker stops. Delete the
+  // records again.
   const forget = async (id: string): Promise<void> => {
     await followers.update(id);
     await records.forgetStack(id);
@@ -181,7 +182,8 @@ export async function openDeployments(
     metrics: () =>
       meter.families({
         servers: followers.status,
-        // Only one member of a cluster reports them, so that nothing is counted twice.
+        // Only the member of the cluster that follows the stacks reports these metrics, so that
+        // nothing is counted twice.
         open: followers.isActive ? records.open : [],
       }),
     dismiss: (minion, owner) => registry.dismiss(minion, owner),

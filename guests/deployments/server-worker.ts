@@ -34,8 +34,8 @@ export interface ServerWorkerDeps {
   /** Whether a minion is reachable. */
   readonly isPresent: (minion: string) => Promise<boolean>;
   /**
-   * Registers the handles that a server's metadata names, and removes the minion from other
-   * handles of the stack. Returns the reasons for which handles were not registered.
+   * Registers the handles that a server's metadata names, and removes the minion from other handles
+   * of the stack. Returns the reasons why handles could not be registered.
    */
   readonly registerHandles: (
     minion: string,
@@ -48,7 +48,7 @@ export interface ServerWorkerDeps {
     isResumed: boolean,
   ) => Promise<DeploymentResult | undefined>;
   readonly deliver: (delivery: StackResult) => Promise<DeliveryOutcome>;
-  /** Resolves when the next request may be sent. */
+  /** Resolves when the next metadata request may be sent. Limits the rate of requests. */
   readonly turn: () => Promise<void>;
   readonly onEnd: (record: DeploymentRecord) => void;
   readonly intervalMs: number;
@@ -75,9 +75,9 @@ export interface ServerStatus {
   readonly minion?: string;
   /** Time of the last read, in milliseconds since 1970. */
   readonly readAt?: number;
-  /** Reason why it could not be read, or why its next deployment waits. */
+  /** Reason why its metadata could not be read, or why its next deployment waits. */
   readonly problem?: string;
-  /** Handles and hooks of its metadata that have no effect, with the reasons. */
+  /** Handles and hooks in the metadata that have no effect, with the reasons. */
   readonly warnings?: readonly string[];
 }
 
@@ -86,11 +86,13 @@ export class ServerWorker {
   readonly done: Promise<void>;
   readonly #deps: ServerWorkerDeps;
   readonly #stop = new AbortController();
-  /** Ids of the deployments that this worker started, which cannot have run before. */
+  /**
+   * Ids of the deployments that this worker started. These cannot have run in an earlier process.
+   */
   readonly #begun = new Set<string>();
-  /** Digest of metadata with nothing left to run. */
+  /** Digest of the last metadata that had nothing left to run. */
   #settled: string | undefined;
-  /** Digest of metadata with a deployment that waits for the minion. */
+  /** Digest of the last metadata that had a deployment for a minion that does not respond. */
   #waiting: string | undefined;
   #handles: string | undefined;
   #refusedHandles: readonly string[] = [];
@@ -158,7 +160,7 @@ export class ServerWorker {
   }
 
   /**
-   * Performs the next step.
+   * Continues an unfinished deployment, or reads the metadata and starts the next deployment.
    * @returns delay before the next step, in milliseconds
    */
   async #step(): Promise<number> {
@@ -201,7 +203,7 @@ export class ServerWorker {
     return this.#wait(`minion ${minion} does not respond`);
   }
 
-  /** Starts the first new deployment. The list is read again before the next one. */
+  /** Starts the first new deployment. The others wait until the metadata is read again. */
   async #take(metadata: ServerMetadata): Promise<number> {
     const { records, minionOf, isPresent } = this.#deps;
     const { server, source } = this.server;
@@ -221,7 +223,7 @@ export class ServerWorker {
     for (const change of updates.noted) await this.#note(change, minion);
     const fresh = entries.find(({ id }) => !records.has(source.stack, server, id));
     if (fresh === undefined) {
-      // Rejected handles are retried.
+      // Handles that could not be registered are retried.
       if (this.#refusedHandles.length === 0) this.#settled = digest;
       return this.#interval();
     }
@@ -285,7 +287,7 @@ export class ServerWorker {
         ...(resource === undefined ? {} : { resource }),
       },
     };
-    if (!resolved.ok) return this.#tell(record, failedResult('refused', resolved.reason));
+    if (!resolved.ok) return this.#report(record, failedResult('refused', resolved.reason));
     if (!(await isPresent(minion))) return this.#waitFor(minion, digest);
     this.#begun.add(id);
     // Store the record before the job can be published.
@@ -302,13 +304,13 @@ export class ServerWorker {
     const result = await run(record, this.server.subject, !this.#begun.has(record.id));
     if (this.#isOver) return 0;
     if (result === undefined) return this.#fail(`${record.command} cannot run now; retrying`);
-    return this.#tell(record, result);
+    return this.#report(record, result);
   }
 
-  async #tell(record: DeploymentRecord, result: DeploymentResult): Promise<number> {
+  async #report(record: DeploymentRecord, result: DeploymentResult): Promise<number> {
     const { records, now } = this.#deps;
     const { signal } = record.target ?? { signal: { transport: 'NO_SIGNAL' as const } };
-    const told: DeploymentRecord = {
+    const finished: DeploymentRecord = {
       ...record,
       state: 'signalling',
       endedAt: now(),
@@ -316,8 +318,8 @@ export class ServerWorker {
       ...(result.statusCode === 0 ? {} : { reason: result.stderr.slice(0, maxReason) }),
       body: answerBody(record.id, result, signal.transport),
     };
-    await records.put(told);
-    return this.#signal(told);
+    await records.put(finished);
+    return this.#signal(finished);
   }
 
   async #signal(record: DeploymentRecord): Promise<number> {
@@ -343,7 +345,7 @@ export class ServerWorker {
 
   /**
    * Ends a deployment.
-   * @param refusal - reason why Heat did not get the result
+   * @param refusal - reason why Heat did not receive the result
    */
   async #end(record: DeploymentRecord, refusal: string | undefined): Promise<number> {
     const { records, onEnd } = this.#deps;

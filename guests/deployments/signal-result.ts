@@ -1,6 +1,6 @@
 /**
- * Sends the result of a deployment to Heat, with the login of the stack if the transport requires
- * it.
+ * Sends the result of a deployment to Heat. Logs in with the stack's credentials if the transport
+ * requires a login.
  */
 
 import { type Ask, type DeliveryOutcome, deliverResult, type ResultDelivery } from '#heat-bridge';
@@ -30,7 +30,7 @@ export interface ResultDeliveryDeps {
   ) => Promise<DeliveryOutcome>;
 }
 
-/** Sends a result once. */
+/** Makes one attempt to send a result. */
 export function deliverStackResult(
   { stack, login, minion, signal, ...result }: StackResult,
   { ask, logins, signalHandle }: ResultDeliveryDeps,

@@ -19,7 +19,7 @@ import type { CollectConfig, OwnerLogin } from './stacks.ts';
 /** Result of reading a server's metadata. */
 export type ReadResult =
   | { readonly kind: 'metadata'; readonly metadata: ServerMetadata }
-  /** The queue has no messages, so nothing has changed. */
+  /** The queue has no messages, so the metadata has not changed. */
   | { readonly kind: 'unchanged' }
   | { readonly kind: 'failed'; readonly reason: string };
 
@@ -68,7 +68,10 @@ async function readHeatResource(
   return metadataOf(result, deps, (body) => (isPlainMap(body) ? body.metadata : undefined));
 }
 
-/** Reads a resource of the stack, or the deployments of a server id in the owner's project. */
+/**
+ * Reads a resource of the stack. If its path is unknown, reads the deployments of the server id in
+ * the owner's project.
+ */
 async function readAsOwner(
   { stack, serverId, resourcePath, login }: ServerSource,
   deps: SourceDeps,
@@ -113,7 +116,7 @@ function memberOf(value: unknown, key: string): unknown {
   return isPlainMap(value) ? value[key] : undefined;
 }
 
-/** Returns a signed URL for one request. The signature is valid for minutes only. */
+/** Returns a signed URL for one request. The signature is valid for a few minutes. */
 export function describeResourceUrl(cfn: NonNullable<CollectConfig['cfn']>, now: number): string {
   const { protocol, host, pathname } = new URL(cfn.metadata_url);
   const [resource = ''] = cfn.path.split('.Metadata');
@@ -147,8 +150,8 @@ const maxQueueReads = 50;
 
 /**
  * Reads the newest message of a queue, to which Heat posts the whole metadata at each change.
- * Deletes the older messages. The newest one stays, so that the next read finds the state, even
- * after a crash.
+ * Deletes the older messages. The newest message stays, so that the next read finds the metadata,
+ * even after a crash.
  */
 async function readQueue(
   stack: string,

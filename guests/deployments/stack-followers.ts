@@ -11,12 +11,12 @@ import {
 import { type findServers, namedServers } from './stack-servers.ts';
 import type { RegisteredStack, StackRegistry } from './stacks.ts';
 
-/** Follows all stacks while this process is active. */
+/** Follows all stacks while this process is the active member of the cluster. */
 export class StackFollowers {
   readonly #registry: Pick<StackRegistry, 'all' | 'get'>;
   readonly #create: (stack: RegisteredStack, ended: AbortSignal) => StackFollower;
   readonly #followers = new Map<string, StackFollower>();
-  /** Followers and workers that are ending. */
+  /** Followers and workers that are stopping. */
   readonly #ending = new Set<Promise<unknown>>();
   #ended: AbortSignal = AbortSignal.abort();
 
@@ -39,7 +39,7 @@ export class StackFollowers {
   begin(ended: AbortSignal): void {
     this.#ended = ended;
     for (const { id } of this.#registry.all) void this.update(id);
-    // Every worker listens to this signal.
+    // Every worker adds a listener to this signal.
     setMaxListeners(0, ended);
     const end = (): void => {
       if (this.#ended === ended) this.end();
@@ -51,7 +51,10 @@ export class StackFollowers {
     for (const id of [...this.#followers.keys()]) void this.#stop(id);
   }
 
-  /** Follows a stack as it is registered now. Resolves when the previous follower has ended. */
+  /**
+   * Starts to follow a stack in its current registration, in place of the previous follower.
+   * Resolves when that follower has ended.
+   */
   async update(id: string): Promise<void> {
     const stopped = this.#stop(id);
     const stack = this.#registry.get(id);

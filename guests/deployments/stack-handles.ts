@@ -1,4 +1,4 @@
-/** Handles of a registered stack, which its servers' metadata names. */
+/** Handles of a registered stack. The metadata of the stack's servers names them. */
 
 import type { Logger } from 'pino';
 import { BridgeError, type HandleInfo, isPlainMap, type SignalsModule } from '#heat-bridge';
@@ -57,9 +57,9 @@ interface HandlesOfServer {
 
 /**
  * Registers the handles that a server's metadata names for its minion, and removes the minion from
- * the other handles of the stack. If another stack's handle has the alias and minion, this stack
- * takes the minion over only if the other was removed or registered earlier.
- * @returns the reasons for which handles were not registered
+ * the other handles of the stack. Another stack may have a handle with the same alias and minion.
+ * This stack gets the minion only if that stack was removed or was registered earlier.
+ * @returns the reasons why handles could not be registered
  */
 export async function registerHandles(given: HandlesOfServer): Promise<readonly string[]> {
   const { stack, minion, handles, signals, stacks, log } = given;
@@ -79,8 +79,7 @@ export async function registerHandles(given: HandlesOfServer): Promise<readonly 
     try {
       await signals.ofStacks.claim({ alias, minion, signal, emptyIsSuccess, takesFrom, ...whose });
     } catch (error) {
-      // An internal error is logged with its stack. Rejections are logged by the caller when they
-      // are new.
+      // Log an internal error with its call stack. The caller logs rejections when they are new.
       if (!(error instanceof BridgeError)) {
         log.error({ alias, minion, err: error }, 'could not register a handle of a server');
       }

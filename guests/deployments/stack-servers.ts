@@ -114,8 +114,8 @@ function nameOfResource(resourcePath: string | undefined): string | undefined {
 }
 
 /**
- * Returns the minion of a server. The first of these sources decides: the registration; the
- * enrolment of an instance with this id, if it belongs to the registration's project; the
+ * Returns the minion of a server, from the first of these sources that names one: the registration;
+ * the enrolment of an instance with this id, if it belongs to the registration's project; the
  * template, which may name minions that the registration lists.
  */
 export function minionOfServer(

@@ -57,7 +57,7 @@ const CollectConfigSchema = Type.Object({
   request: Type.Optional(Type.Object({ metadata_url: Text })),
 });
 
-/** Section `os-collect-config` of a server, which describes how to read its metadata. */
+/** Section `os-collect-config` of a server. It describes how the server's metadata is read. */
 export type CollectConfig = Static<typeof CollectConfigSchema>;
 
 const region = { region_name: Type.Optional(Text) };
@@ -89,8 +89,8 @@ const ServerSchema = Type.Object(
     /** Id of the server, or the name of its resource. */
     server: ServerName,
     /**
-     * Minion of the server. Default: determined by the enrolment of this instance, or by the
-     * server's metadata.
+     * Minion of the server. Default: the minion of the enrolment with this instance, or the minion
+     * that the server's metadata names.
      */
     minion: Type.Optional(MinionId),
     /** Its `os-collect-config`. Default: its metadata is read with the stack's `login`. */
@@ -119,9 +119,9 @@ export const StackRegistrationSchema = Type.Object(
     stack: Type.Optional(StackPath),
     /** Credentials for this stack only. */
     login: Type.Optional(OwnerLoginSchema),
-    /** Project whose enrolments assign minions to servers, by their instance. */
+    /** Keystone project. Its enrolments determine the minions of servers, by instance id. */
     project: Type.Optional(Type.String({ minLength: 1, maxLength: 255 })),
-    /** Service whose rules decide about the deployments. Default: `deployments`. */
+    /** Service whose policy rules apply to the deployments. Default: `deployments`. */
     service: Type.Optional(Name),
   },
   strict,
@@ -192,13 +192,13 @@ export const StackSchema = Type.Object({
     Type.Object({
       server: Type.String(),
       minion: Type.Optional(Type.String()),
-      /** Source of its metadata. */
+      /** Transport through which its metadata is read. */
       source: Type.Enum(['cfn', 'heat', 'login', 'request', 'zaqar']),
     }),
   ),
   /** Scheme, host and port of every service that the registration names. */
   origins: Texts,
-  /** Origins that are not listed under `handles: endpoints`, so they are not contacted. */
+  /** Origins that are not listed under `handles: endpoints`. The bridge does not contact them. */
   unlisted: Texts,
   /** Time of the registration, in milliseconds since 1970. */
   registeredAt: Type.Integer(),
@@ -318,7 +318,7 @@ export class StackRegistry {
     });
   }
 
-  /** Serializes changes of a name, across all members of a cluster. */
+  /** Serializes changes of registrations with one name, across all members of a cluster. */
   #decide<T>(name: string, work: (steps: readonly StateOperation[]) => Promise<T>): Promise<T> {
     return this.#changes.run(name, () => this.#names.decide([name], work));
   }
@@ -334,7 +334,10 @@ export class StackRegistry {
     if (state.cluster === undefined) this.#set(stack.id, stack);
   }
 
-  /** Applies a stored stack. In a cluster, also applies the changes of other members. */
+  /**
+   * Applies a change of a stored registration to memory. In a cluster, other members make changes
+   * too.
+   */
   #note(change: StateChange): void {
     const id = (change.type === 'put' ? change.entry : change).key.at(-1) ?? '';
     if (change.type === 'delete') {
@@ -420,7 +423,7 @@ export class StackRegistry {
   }
 }
 
-/** Stack with the name and the owner by which it is looked up. */
+/** Stack, with the name and the owner by which callers look it up. */
 interface NamedStack {
   readonly stack: RegisteredStack;
   readonly name: string;
@@ -428,7 +431,8 @@ interface NamedStack {
 }
 
 /**
- * Removes a minion from a registration. A later machine with the id must not inherit its servers.
+ * Removes a minion from a registration. A later machine with the same minion id must not get its
+ * servers.
  */
 function withoutMinion(registration: StackRegistration, minion: string): StackRegistration {
   const { minions = [], servers = [] } = registration;

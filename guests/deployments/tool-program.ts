@@ -6,8 +6,8 @@ import { quoteForShell } from '#heat-bridge';
 export const toolNameForm: RegExp = /^[A-Za-z0-9_-]{1,128}$/;
 
 /**
- * Returns the commands that run a tool. A missing tool is a failure; heat-agents would succeed
- * without doing anything.
+ * Returns shell commands that run a tool. If the tool is missing, they fail. In heat-agents, a
+ * missing tool counts as success.
  */
 export function runTool(program: string, args: readonly string[], after = ''): string {
   return [

@@ -17,7 +17,7 @@ export interface AgentInstance {
   readonly project: string;
 }
 
-/** Instance, and the agent that asks for it. */
+/** Instance, and the agent that identified it. */
 export interface IdentifiedInstance extends AgentInstance {
   /** Name of the agent. */
   readonly agent: string;
@@ -140,7 +140,10 @@ function refused(): AuthenticationError {
   );
 }
 
-/** Returns the error for an instance without access, whatever the reason is. */
+/**
+ * Returns the error for an instance without access. It is the same for every reason, so that the
+ * instance learns none.
+ */
 export function unknownInstance(): BridgeError {
   return new BridgeError('ERR_ENROLL_UNKNOWN', 'the instance is not enrolled');
 }

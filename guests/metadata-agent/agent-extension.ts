@@ -117,7 +117,7 @@ const checkAgents: BridgeExtensionModule['check'] = ({ sections, names, problems
     hasCloud: peers !== undefined,
     hasEnroll:
       Object.hasOwn(Object(enroll), 'masters') ||
-      // A section with errors may have masters.
+      // If the section `enroll` has errors, it is unknown whether it has masters.
       problems.some(({ key }) => key.startsWith('saltbridge:bridge:enroll')),
   };
   return [
@@ -133,10 +133,10 @@ const checkAgents: BridgeExtensionModule['check'] = ({ sections, names, problems
 export const agentExtension: BridgeExtensionModule = { check: checkAgents, open: openAgents };
 
 /**
- * Adds `POST guest/enroll/claim` and `POST guest/enroll/failure`. The ticket must be valid for the
- * instance and its project, as the agent identified them.
- * @param identify - returns the instance of a request;
- * @throws AuthenticationError ERR_EAUTH_TOKEN
+ * Adds `POST guest/enroll/claim` and `POST guest/enroll/failure`. A ticket is accepted only for the
+ * instance and the project that the agent identified.
+ * @param identify - returns the instance of a request, or throws AuthenticationError
+ * ERR_EAUTH_TOKEN
  */
 export function addAgentClaimRoutes(
   app: FastifyInstance,
@@ -146,7 +146,8 @@ export function addAgentClaimRoutes(
   const { bodyLimit, claim, failure } = machineRoutes;
   const originOf = (request: FastifyRequest): Parameters<typeof machines.claim>[1] => {
     const { instance, project } = identify(request);
-    // Same address form as in relays, so that a ticket can be bound to it.
+    // Relays name an instance in the same form of address, so that a ticket can be bound to that
+    // address.
     const address = relayedAddress({ network: '', address: '', instance, project });
     return { address, identity: { instance, project } };
   };

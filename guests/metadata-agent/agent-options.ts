@@ -48,7 +48,7 @@ const RelaySection = Type.Object(
     publish_socket: Type.Optional(Socket),
     ret_port: Port,
     ret_socket: Type.Optional(Socket),
-    /** Port for minions in `networks`, their option `publish_port`. Default: 4505. */
+    /** Port for minions in `networks`, which they set as `publish_port`. Default: 4505. */
     guest_publish_port: Type.Optional(Port),
     guest_ret_port: Type.Optional(Port),
     connections_per_network: Count,
@@ -59,7 +59,7 @@ const RelaySection = Type.Object(
 /** Form of ids of networks, instances and projects. */
 const idForm = /^[A-Za-z0-9-]{1,64}$/;
 const NetworkId = Type.String({ pattern: idForm.source });
-/** Network in which the agent itself listens. */
+/** Network in which the agent itself listens, instead of a proxy. */
 const NetworkSection = Type.Object(
   {
     network: Type.Union([NetworkId, Type.Array(NetworkId, { minItems: 1, maxItems: 160 })]),
@@ -84,7 +84,7 @@ const AgentFile = Type.Object(
      * is absent.
      */
     instances: Type.Optional(Text),
-    /** Networks of each router, for `instances`. */
+    /** Networks of each router, by router id. Used with the file `instances`. */
     routers: Type.Optional(
       Type.Record(
         Type.String({ pattern: idForm.source }),
@@ -92,7 +92,7 @@ const AgentFile = Type.Object(
         strict,
       ),
     ),
-    /** Neutron, which is asked if `instances` is absent. */
+    /** Options of Neutron. The agent queries it if `instances` is absent. */
     neutron: Type.Optional(
       Type.Object(
         {
@@ -254,7 +254,7 @@ function only<T>(found: readonly T[]): T | undefined {
 }
 
 /**
- * Returns an instance if its ids are valid. A tenant may write any text into the fields of its own
+ * Returns an instance if its ids are valid. A tenant can write any text into the fields of its own
  * port.
  */
 function toInstance(instance: string, project: string): AgentInstance | undefined {
@@ -309,7 +309,7 @@ function findInNeutron(
   ]);
   const { timeoutMs } = account;
   const ask = createHttpClient({ endpoints, timeoutMs, resolve: createDnsResolver() });
-  // Each pending request listens to this signal.
+  // Each pending request adds a listener to this signal.
   setMaxListeners(0, closing);
   const network = service.url.replace(/\/+$/, '');
   const reader = new CloudReader({

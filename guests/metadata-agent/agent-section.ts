@@ -12,7 +12,7 @@ const AgentsSection = Type.Record(
   Type.Object({ secret_file: Text }, strict),
   strict,
 );
-/** Rules that enrol instances without a ticket, by name. */
+/** Rules by which instances are enrolled without a ticket, by name. */
 const IdentitySection = Type.Record(
   Type.String({ pattern: '^[A-Za-z0-9 ._-]{1,64}$' }),
   Type.Unknown(),
@@ -21,7 +21,7 @@ const IdentitySection = Type.Record(
 const VendordataSection = Type.Object(
   {
     /**
-     * Form of minion ids. `{uuid}`, `{name}` and `{project}` are replaced with those of the
+     * Pattern of minion ids. `{uuid}`, `{name}` and `{project}` are replaced with the values of the
      * instance. Default: `{uuid}`.
      */
     id: Type.Optional(Type.String({ minLength: 1, maxLength: 255 })),
@@ -30,7 +30,10 @@ const VendordataSection = Type.Object(
      * ticket_lifetime`.
      */
     ticket_lifetime: Type.Optional(Type.Integer({ minimum: 60, maximum: 86_400 })),
-    /** Whether instances claim through the metadata agent of their network. Default: false. */
+    /**
+     * Whether instances use their ticket through the metadata agent of their network. Default:
+     * false.
+     */
     agent: Type.Optional(Type.Boolean()),
     /** Addresses at which instances reach the masters. Default: `enroll: masters`. */
     masters: Type.Optional(Type.Array(Text, { minItems: 1, maxItems: 16 })),
@@ -48,8 +51,8 @@ export function parseAgents(given: unknown): ReadonlyMap<string, string> {
 }
 
 /**
- * Returns the rules, whose form is not validated yet.
- * @throws BridgeError ERR_BRIDGE_OPTIONS
+ * Returns the rules, which are not validated yet.
+ * @throws BridgeError ERR_BRIDGE_OPTIONS if the section is not a map of rules
  */
 export function parseIdentities(given: unknown): Readonly<Record<string, unknown>> {
   return parseSection('bridge:guests:identity', IdentitySection, given ?? {});

@@ -1,18 +1,18 @@
 /**
- * Rules that enrol instances without a ticket, under `bridge: guests: identity:`, by name. All
- * conditions of a rule must hold. Values are compared exactly.
+ * Rules by which instances are enrolled without a ticket, from `bridge: guests: identity:`. An
+ * instance must match all conditions of a rule. Values are compared exactly.
  */
 
 import type { Static } from 'typebox';
 import Type from 'typebox';
 import { BridgeOptionsError, parseSection, type SectionProblem } from '#heat-bridge';
 
-/** Facts about an instance, each with all its values. */
+/** Facts about an instance. A fact may have several values. */
 export interface InstanceFacts {
   readonly project: readonly string[];
-  /** Name of the metadata agent that asks for the instance. */
+  /** Name of the metadata agent that identified the instance. */
   readonly agent: readonly string[];
-  /** Image, from Nova. `network` and `zone` are from Neutron and Nova. */
+  /** Image id, from Nova. `network` and `zone` are from Neutron and Nova. */
   readonly image: readonly string[];
   readonly network: readonly string[];
   readonly zone: readonly string[];
@@ -22,7 +22,9 @@ export interface InstanceFacts {
 export interface IdentityRule {
   readonly name: string;
   readonly conditions: Partial<InstanceFacts>;
-  /** Form of the minion's id, which makes ids of a cloud's instances unique. */
+  /**
+   * Pattern of the minion's id, with placeholders that make the ids of a cloud's instances unique.
+   */
   readonly id: string;
   /** Validity of the ticket, in seconds. Default: `enroll: ticket_lifetime`. */
   readonly ticketLifetime: number | undefined;
@@ -52,7 +54,7 @@ const idForms: readonly string[] = ['{uuid}', '{name}.{project}'];
 
 const section = 'bridge:guests:identity';
 
-/** Other settings that rules depend on. */
+/** Other sections of the configuration that rules depend on. */
 export interface IdentitySurroundings {
   /** Names of metadata agents. */
   readonly agents: readonly string[];
@@ -131,7 +133,7 @@ function problemsOf(
   return problems;
 }
 
-/** Whether an instance matches a rule, considering only the given facts. */
+/** Whether an instance matches a rule. Conditions on facts that are not given are ignored. */
 export function matchesRule(
   { conditions }: IdentityRule,
   facts: Readonly<Partial<InstanceFacts>>,

@@ -1,6 +1,6 @@
 /**
- * Enrolment by identity. An instance that a metadata agent identified gets the user-data that
- * enrols it, if a rule of the configuration matches. No enrolment has to be created beforehand.
+ * Enrolment by identity. A metadata agent identifies an instance. If a configured rule matches it,
+ * the instance gets user-data that enrols it. No enrolment has to be created beforehand.
  */
 
 import type { FastifyInstance, FastifyRequest } from 'fastify';
@@ -34,8 +34,8 @@ interface CloudFacts {
 }
 
 /**
- * Reason why an instance gets no user-data, for the operator. The instance gets the same error for
- * every reason.
+ * Reason why an instance gets no user-data. The reason is for the operator; the instance gets the
+ * same error for every reason.
  */
 class IdentityRefusal extends Error {}
 
@@ -53,15 +53,15 @@ export class IdentityEnrolment {
 
   /**
    * Returns user-data that enrols the instance.
-   * @throws BridgeError ERR_ENROLL_UNKNOWN if the instance gets none, with the same message as for
-   * an unknown instance; AuthenticationError ERR_EAUTH_LIMIT
+   * @throws BridgeError ERR_ENROLL_UNKNOWN if the instance gets none, with the same message for
+   * every reason; AuthenticationError ERR_EAUTH_LIMIT
    */
   async userDataFor(asking: IdentifiedInstance): Promise<string> {
     const { instance } = asking;
     if (!this.#rates.tryTake(instance)) throw tooMany();
     if (!this.#requests.tryTake(instance)) throw tooMany();
     try {
-      // Requests of an instance run one at a time, so that it cannot use up the lookups.
+      // Requests of an instance run one at a time, so that one instance cannot occupy all lookups.
       const { rule, userData } = await this.#byInstance.run(instance, () => this.#enrol(asking));
       this.#note(asking, 'permitted', { rule: rule.name });
       return userData;
@@ -93,7 +93,7 @@ export class IdentityEnrolment {
       id: minionIdOf(rule.id, { uuid: instance, name: facts.name, project }),
       instance,
       project,
-      // The request came through an agent.
+      // Only a metadata agent sends this request, so the instance can claim through the agent too.
       agent: true,
       ...(masters === undefined ? {} : { masters }),
       ...(ticketLifetime === undefined ? {} : { lifetimeSeconds: ticketLifetime }),
@@ -172,8 +172,8 @@ const operation = describeRoute({
 
 /**
  * Adds `GET guest/user-data`.
- * @param identify - returns the instance of a request;
- * @throws AuthenticationError ERR_EAUTH_TOKEN
+ * @param identify - returns the instance of a request, or throws AuthenticationError
+ * ERR_EAUTH_TOKEN
  */
 export function addIdentityRoute(
   app: FastifyInstance,

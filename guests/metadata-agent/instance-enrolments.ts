@@ -1,6 +1,7 @@
 /**
- * Enrolments of instances that ask for user-data themselves, or for which Nova asks. Each instance
- * has one. The response is the same until its ticket is used. After that, there is none.
+ * Enrolments of instances, created when an instance or Nova requests user-data. Each instance has
+ * one enrolment. Until its ticket is used, each request returns user-data for that enrolment. Later
+ * requests are rejected.
  */
 
 import Type from 'typebox';
@@ -9,22 +10,23 @@ import type { SharedArea } from '#master';
 import { KeyedMutex } from '#runtime';
 import { defineRow } from '#store';
 
-/** Instance, and the minion that it will become. */
+/** Request for the user-data of an instance, with the id of its future minion. */
 export interface InstanceRequest
   extends Pick<EnrolRequest, 'agent' | 'id' | 'lifetimeSeconds' | 'masters' | 'project'> {
   readonly instance: string;
 }
 
 /**
- * User-data with a ticket, or the reason why there is none. The reason is for the operator only.
+ * User-data with a ticket, or the reason why the instance gets none. The reason is for the operator
+ * only.
  */
 export type InstanceUserData =
   | { readonly userData: string }
   | { readonly refusal: string; readonly code?: string };
 
 /**
- * Prefix of the numbers of instances' enrolments. They never expire, so that no instance is
- * enrolled twice.
+ * Prefix of rows with the number of each instance's enrolment. The rows are never deleted, so that
+ * no instance is enrolled twice.
  */
 const prefix = ['guests', 'vendordata'];
 
@@ -35,7 +37,10 @@ const instanceRow = defineRow({
   unversioned: (bytes) => ({ number: Buffer.from(bytes).toString('utf8') }),
 });
 
-/** Key that is written to synchronize with other members of a cluster, which may have answered. */
+/**
+ * Row that a member writes before it reads. When its write is applied, it has seen the earlier
+ * writes of the other members of the cluster.
+ */
 const askedKey = ['guests', 'vendordata-asked'];
 const noValue = new Uint8Array(0);
 
@@ -44,15 +49,12 @@ export interface InstanceEnrolmentDeps {
   readonly enroll: Pick<EnrolmentModule, 'api' | 'enrolments' | 'reissue'>;
 }
 
-/**
- * Enrolment that was created for an instance; `undefined` in it if the enrolment was deleted long
- * after its end.
- */
+/** Enrolment of an instance. `undefined` if it existed but was deleted, long after its end. */
 interface KnownEnrolment {
   readonly enrolment: Enrolment | undefined;
 }
 
-/** Creates enrolments, one for each instance. */
+/** Creates the enrolments of instances, one for each. */
 export class InstanceEnrolments {
   readonly #deps: InstanceEnrolmentDeps;
   readonly #byInstance = new KeyedMutex();
@@ -68,11 +70,11 @@ export class InstanceEnrolments {
     return known !== undefined && (known.enrolment === undefined || isUsed(known.enrolment));
   }
 
-  /** Returns the user-data of an instance. */
+  /** Returns user-data for an instance, and creates its enrolment on the first request. */
   async userDataFor(request: InstanceRequest): Promise<InstanceUserData> {
     // Requests of an instance run one at a time: the first creates the enrolment.
     return this.#byInstance.run(request.instance, () => {
-      // Requests for one id run one at a time. Otherwise, the second instance would take the id
+      // Requests for one minion id run one at a time, so that a second instance cannot take the id
       // from the first.
       return this.#byId.run(request.id, () => this.#userDataFor(request));
     });
@@ -127,7 +129,9 @@ export class InstanceEnrolments {
   }
 }
 
-/** Whether the enrolment was used. An expired unused enrolment can be followed by another one. */
+/**
+ * Whether the ticket of an enrolment was used. If it expired unused, another enrolment may follow.
+ */
 function isUsed(enrolment: Enrolment | undefined): boolean {
   if (enrolment === undefined || enrolment.state === 'open') return false;
   return enrolment.state !== 'failed' || enrolment.fingerprint !== undefined;

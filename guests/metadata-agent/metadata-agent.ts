@@ -1,7 +1,7 @@
 /**
- * Metadata agent of networks. It identifies the instance of a request by network and address, and
- * forwards the request to Nova or the master. It listens on a Unix socket behind the networks' own
- * proxies, or in the networks themselves.
+ * Metadata agent of networks. It identifies the instance that sent a request by its network and
+ * address, and forwards the request to Nova or to the master. It listens on a Unix socket behind
+ * the networks' own proxies, or in the networks themselves.
  */
 
 import { createHmac } from 'node:crypto';
@@ -28,8 +28,8 @@ export type FindInstance = (
 ) => Promise<AgentInstance | undefined>;
 
 /**
- * Returns the networks that a router connects, whose addresses are distinct. Returns an empty list
- * if the id is not a router's.
+ * Returns the networks that a router connects. No address occurs in two of them. Returns an empty
+ * list if the id is not that of a router.
  */
 export type FindNetworks = (router: string) => Promise<readonly string[]>;
 
@@ -52,7 +52,7 @@ export interface MetadataAgentOptions {
   };
   readonly master: AgentUpstream & { readonly name: string; readonly secret: string };
   readonly find: FindInstance;
-  /** Lookup of a router's networks. Default: no router is known. */
+  /** Looks up the networks of a router. Default: requests through routers are rejected. */
   readonly networksOf?: FindNetworks | undefined;
   /** Milliseconds since 1970. */
   readonly now: () => number;
@@ -91,7 +91,7 @@ const timeoutMs = 31_000;
 /** Maximum number of connections. Requests beyond the limits of an instance are closed at once. */
 const maxConnections = 4_096;
 
-/** Request that is rejected with a status and no body. */
+/** Error for a request that is rejected with a status and an empty body. */
 class AgentRefusal extends Error {
   readonly status: number;
 
@@ -107,7 +107,7 @@ class AgentRefusal extends Error {
  */
 export async function startMetadataAgent(options: MetadataAgentOptions): Promise<MetadataAgent> {
   const { socket, networks = [], nova, master, log } = options;
-  // With an empty secret, Nova would trust every client.
+  // Requests to Nova are signed with this secret. If it were empty, any client could sign them.
   if (nova.secret === '') throw new TypeError("Nova's secret is empty");
   checkSecret(master.secret);
   const warnings = new RepeatedWarnings(log, options.now);
@@ -168,7 +168,7 @@ async function answer(
     readonly origin: ConnectionOrigin | undefined;
   },
 ): Promise<void> {
-  // Without a proxy, headers about the origin were sent by the guest and are ignored.
+  // Ignore headers about the origin if there is no proxy, because the guest sent them.
   const origin = options.origin ?? originOfRequest(request.rawHeaders);
   const target = targetOf(request.url ?? '/');
   const { address } = origin;
@@ -244,7 +244,7 @@ function forwardFor(
   return forward(response, { upstream: master, method, path, headers, body });
 }
 
-/** Origin of a request through a router's proxy, which does not know the network. */
+/** Origin of a request that came through a router's proxy. The proxy does not know the network. */
 interface RouterOrigin {
   readonly router: string;
   readonly address: string;

@@ -1,6 +1,6 @@
 /**
- * Listeners of a metadata agent in the networks themselves, without a proxy. The address of a
- * connection is that of its socket, and its network is that of the listener.
+ * Listeners of a metadata agent in the networks themselves, without a proxy. The listener
+ * determines the network of a connection, and the socket its address.
  */
 
 import { spawn } from 'node:child_process';
@@ -10,7 +10,10 @@ import { BridgeError } from '#heat-bridge';
 
 /** Network in which an agent listens for instances. */
 export interface AgentNetwork {
-  /** Id of the network. Several ids mean the networks of a router, whose addresses are distinct. */
+  /**
+   * Ids of the networks. Several ids are the networks of one router, in which no address occurs
+   * twice.
+   */
   readonly networks: readonly string[];
   /** Network namespace to listen in, by its name in `/run/netns`. Default: that of the process. */
   readonly namespace: string | undefined;
@@ -45,7 +48,7 @@ export async function listenInNetwork(
   const counts = new ConnectionCounts();
   const onConnection = (socket: Socket): void => {
     const address = plainAddress(socket.remoteAddress ?? '');
-    // The other end has already disconnected.
+    // The address is missing if the other end has already disconnected.
     if (net.isIP(address) === 0) {
       socket.destroy();
       return;
@@ -73,7 +76,7 @@ export async function listenInNetwork(
   }
 }
 
-/** Counts of open connections by key. */
+/** Counters of open connections, by key. */
 export class ConnectionCounts {
   readonly #counts = new Map<string, number>();
 
@@ -95,8 +98,8 @@ export class ConnectionCounts {
 }
 
 /**
- * Returns an address in the form that Neutron's ports use: without the device of a link-local
- * address, and without the IPv6 prefix of mapped IPv4.
+ * Returns an address in the form of Neutron's ports: without the device of a link-local address,
+ * and without the prefix of an IPv4 address in an IPv6 address.
  */
 export function plainAddress(address: string): string {
   return address
@@ -134,7 +137,7 @@ function listenInNamespace(namespace: string, host: string, port: number): Promi
       if (handle instanceof net.Server) resolve(handle);
       else reject(new Error(Object(message).problem));
     });
-    // Unlike 'exit', 'disconnect' is emitted after all sent messages.
+    // Wait for 'disconnect': it is emitted after all messages, 'exit' may be emitted before.
     child.once('disconnect', () =>
       reject(new Error(said.trim() || 'the listener process ended without a socket')),
     );

@@ -1,7 +1,8 @@
 /**
  * Relay of Salt's two ports between networks and the master. The network's proxy sends the network
- * and address of each connection, or the relay listens in the network itself. The relay adds the
- * instance's identity and limits the connections of each network and instance.
+ * and address of each connection, or the relay itself listens in the network. The relay sends the
+ * identity of the instance to the master, and limits the connections of each network and each
+ * instance.
  */
 
 import { rm } from 'node:fs/promises';
@@ -43,7 +44,7 @@ export interface RelayOptions {
 
 export interface RelayDeps {
   readonly find: FindInstance;
-  /** Lookup of a router's networks. Default: no router is known. */
+  /** Looks up the networks of a router. Default: connections through routers are rejected. */
   readonly networksOf?: FindNetworks | undefined;
   readonly log: Pick<Logger, 'info' | 'warn'>;
 }
@@ -61,14 +62,14 @@ interface Refusal {
 
 const headerMs = 5000;
 /**
- * Idle time before the first keep-alive probe, in milliseconds, which closes connections whose
- * other end is gone.
+ * Idle time before the first keep-alive probe, in milliseconds. Failed probes close a connection
+ * whose other end is gone.
  */
 const keepAliveMs = 60_000;
 /**
- * Time for which a lookup is cached, in milliseconds, including negative results. A minion opens a
- * connection for each request. An address may change its owner, but the cached owner is used for
- * this time only.
+ * Time for which lookups are cached, including negative results, in milliseconds. A minion opens a
+ * connection for each request. If an address gets a new owner, the relay uses the previous one
+ * until the cached lookup expires.
  */
 const foundForMs = 5000;
 /** Address of the proxy in the PROXY header, which the master ignores. */
@@ -153,7 +154,7 @@ class ByteRelay implements Relay {
 
   #passOn(socket: Socket, origin: ConnectionOrigin, port: number): void {
     this.#tryToPassOn(socket, origin, port).catch((error: unknown) => {
-      // The lookup may fail, for example for an invalid id that a tenant set on its port.
+      // The lookup may fail, for example because a tenant set an invalid id on its port.
       const reason = error instanceof Error ? error.message : 'unknown';
       this.#refuse(socket, { reason: `relay-nobody: ${reason}` });
     });
@@ -177,7 +178,7 @@ class ByteRelay implements Relay {
       this.#refuse(socket, { reason: 'relay-connections-of-instance', network, address });
       return;
     }
-    // Identity that the proxy sends is ignored, because the proxy cannot know the instance.
+    // Ignore any identity that the proxy sent: a proxy does not know the instance.
     const ids = { network, ...instance };
     const header = encodeProxyHeader(ids, { address, port: 0 }, { address: nowhere, port });
     this.#join(socket, port, header);
@@ -205,8 +206,8 @@ class ByteRelay implements Relay {
   }
 
   /**
-   * Connects a minion to the master. There is no idle timeout, because subscriptions can be idle
-   * for long.
+   * Connects a minion to the master. Sets no idle timeout, because a subscription may be idle for a
+   * long time.
    */
   #join(socket: Socket, port: number, header: Buffer): void {
     const { host } = this.#options;
@@ -222,7 +223,7 @@ class ByteRelay implements Relay {
 
   #keep(socket: Socket): void {
     this.#sockets.add(socket);
-    // Either end may disconnect at any time; 'close' follows.
+    // Ignore errors of either end: 'close' follows and closes the other end.
     socket.on('error', () => {});
     socket.once('close', () => this.#sockets.delete(socket));
   }

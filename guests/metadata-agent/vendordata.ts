@@ -1,7 +1,7 @@
 /**
- * Nova's dynamic vendordata. Nova requests it when an instance reads its metadata, and the
- * response enrols the instance. Nova repeats the request at each read. The response stays the same
- * until the ticket in it is used, and is empty from then on.
+ * Dynamic vendordata of Nova: user-data that enrols an instance. Nova requests it each time an
+ * instance reads its metadata. The response stays the same until the instance has used its ticket,
+ * and is empty after that.
  */
 
 import type { FastifyInstance } from 'fastify';
@@ -39,7 +39,7 @@ const requestCheck = compileSchema(RequestSchema);
 
 type VendordataRequest = Static<typeof RequestSchema>;
 
-/** Right to get vendordata, as rules of the action `command` name it. */
+/** Name under which rules of the action `command` grant vendordata. */
 const vendordataRight = 'bridge.vendordata';
 /** Maximum size of a request, in bytes. It contains the user-data: up to 64 KiB in base64. */
 const bodyLimit = 262_144;
@@ -61,8 +61,8 @@ export class Vendordata {
   }
 
   /**
-   * Returns user-data with a ticket, or `undefined` if the instance has used its ticket or cannot
-   * get one.
+   * Returns user-data with a ticket. Returns `undefined` if the instance has used its ticket or
+   * cannot get one.
    */
   async answer(asked: VendordataRequest): Promise<string | undefined> {
     const answer = await this.#enrolments.userDataFor(this.#requestFor(asked));
@@ -70,7 +70,7 @@ export class Vendordata {
     const { code, refusal: reason } = answer;
     const instance = asked['instance-id'];
     if (code !== undefined)
-      this.#log.warn({ code, reason, instance }, 'instance gets no vendordata');
+      this.#log.warn({ code, reason, instance }, 'an instance requested vendordata but gets none');
     return undefined;
   }
 
@@ -88,7 +88,10 @@ export class Vendordata {
   }
 }
 
-/** Returns the minion id of an instance from a form with `{uuid}`, `{name}` and `{project}`. */
+/**
+ * Returns the minion id of an instance.
+ * @param form - pattern with `{uuid}`, `{name}` and `{project}`
+ */
 export function minionIdOf(
   form: string,
   { uuid, name, project }: Readonly<Record<'name' | 'project' | 'uuid', string>>,
@@ -104,9 +107,9 @@ const operation = describeRoute({
 });
 
 /**
- * Adds `POST vendordata`. The token must belong to a service. A rule must permit it `command` for
- * `bridge.vendordata` with the keywords `project`, `instance`, `image` and `name` of the instance.
- * Instances that no rule matches get `{}`.
+ * Adds `POST vendordata`. The token must belong to a service. A rule must permit that service the
+ * action `command` on `bridge.vendordata`. The keyword arguments are `project`, `instance`, `image`
+ * and `name` of the instance. Instances that no rule matches get `{}`.
  */
 export function addVendordataRoute(
   app: FastifyInstance,
@@ -152,7 +155,7 @@ export function addVendordataRoute(
         rule,
         outcome: 'permitted',
       });
-      // cloud-init reads a JSON string as user-data.
+      // cloud-init treats a JSON string as user-data.
       return reply.type('application/json; charset=utf-8').send(JSON.stringify(userData));
     },
   );

@@ -1,6 +1,6 @@
 /**
- * Execution plans of Murano, formats 2.0 to 2.2, parsed within limits and never executed. The
- * `Body` must be one call of one script. Anything else is rejected with the error code of
+ * Parser of Murano's execution plans, formats 2.0 to 2.2. Code in a plan is never run. The `Body`
+ * must be a single call of a script; all other bodies are rejected with the error code of
  * murano-agent.
  */
 
@@ -11,7 +11,7 @@ import { isNestedDeeper } from '../config-json.ts';
 /** Error codes of results [murano-agent common/messaging]. */
 export const errorCodes = { failure: 1, malformed: 2, version: 9, script: 100 } as const;
 
-/** Reason to reject an execution plan, which becomes a result with an error code. */
+/** Reason why an execution plan is rejected. The result contains it with the error code. */
 export class ExecutionPlanError extends Error {
   readonly errorCode: number;
   readonly additionalInfo: unknown;
@@ -26,7 +26,10 @@ export class ExecutionPlanError extends Error {
 /** Part of a result that the body returns. */
 type ResultMember = 'exitCode' | 'stderr' | 'stdout';
 
-/** Argument of a call: a parameter, or text with parameters in it. `args` counts as no argument. */
+/**
+ * Argument of a call: a parameter, or text that contains parameters. The argument `args` (all
+ * parameters) is not represented.
+ */
 type CallArgument =
   | { readonly parameter: string }
   /** Text and parameters, in order. */
@@ -65,8 +68,8 @@ const maxDepth = 64;
 type JsonMap = Readonly<Record<string, unknown>>;
 
 /**
- * Parses the object and its id.
- * @returns `undefined` if there is no id, because no result could then be addressed
+ * Parses the JSON object of an execution plan and its id.
+ * @returns `undefined` if there is no id, because a result without an id cannot be sent
  */
 export function readExecutionPlan(
   text: string,
@@ -173,13 +176,13 @@ function shown(value: unknown): string {
   return String(value).slice(0, 64);
 }
 
-/** Only permitted form of a body. */
+/** Body: the only form that is accepted. */
 const bodyForm =
   /^return ([A-Za-z_][A-Za-z0-9_]{0,127})\(([^\n]{0,8192})\)(?:\.(stdout|stderr|exitCode))?\n?$/;
 const parameterForm = /^args\.([A-Za-z_][A-Za-z0-9_]{0,127})$/;
 const textForm =
   /^(?:'([^'\\\n]{0,4096})'|"([^"\\\n]{0,4096})")(?:\.format\(([^()'"]{0,4096})\))?$/;
-/** Fields in a `format` string: escaped braces, and places with or without a number. */
+/** Fields and escaped braces in a Python format string. Fields may have a number. */
 const placeForm = /\{\{|\}\}|\{(\d{0,3})\}|[{}]/g;
 const emptyBody = /^return\n?$/;
 
@@ -214,11 +217,11 @@ function parseBody(body: unknown, scripts: JsonMap, files: JsonMap): ScriptCall 
 }
 
 /**
- * Parses an argument.
- * @returns `undefined` if it has another form
+ * Parses an argument of a call.
+ * @returns `undefined` if it has an unsupported form
  */
 function parseArgument(given: string): CallArgument | 'none' | undefined {
-  // The command gets all parameters anyway.
+  // A command gets all parameters in any case.
   if (given === '' || given === 'args') return 'none';
   const [, parameter] = parameterForm.exec(given) ?? [];
   if (parameter !== undefined) return { parameter };

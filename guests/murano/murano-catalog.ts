@@ -1,4 +1,4 @@
-/** Entry points of execution plans: `murano:` in files of the catalog. */
+/** Catalog of the entry points that execution plans may call: `murano:` in catalog files. */
 
 import { createHash } from 'node:crypto';
 import Type from 'typebox';
@@ -12,7 +12,7 @@ import {
 import { compileSchema } from '#runtime';
 import { ExecutionPlanError, errorCodes, type ScriptCall } from './execution-plan.ts';
 
-/** Entry point, and the command that it runs. */
+/** Entry point, with the command of the catalog that is run for it. */
 export interface MuranoDefinition {
   readonly name: string;
   readonly description: string;
@@ -21,7 +21,7 @@ export interface MuranoDefinition {
   readonly entry_point: string;
   /** Name of a command of the catalog. */
   readonly command: string;
-  /** Parameter of the command that gets the argument of the call. */
+  /** Parameter of the command that receives the argument of the call. */
   readonly argument?: string;
   /**
    * SHA-256 of the permitted files, in hex. A file with another digest is rejected. The file

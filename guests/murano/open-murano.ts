@@ -1,4 +1,7 @@
-/** Accepts execution plans for minions, and runs the commands for their entry points. */
+/**
+ * Accepts execution plans for guests, and runs the commands that the catalog assigns to their entry
+ * points.
+ */
 
 import { hash, verify } from 'node:crypto';
 import path from 'node:path';
@@ -60,7 +63,9 @@ export interface MuranoService {
   execute(guest: string, request: ExecutionPlanRequest): Promise<ExecutionResult>;
 }
 
-/** Errors that become a result for Murano's engine. Others become an HTTP error for the caller. */
+/**
+ * Errors that become a result for Murano's engine. All others become an HTTP error for the caller.
+ */
 const refusals: ReadonlySet<BridgeErrorCode> = new Set([
   'ERR_COMMAND_DENIED',
   'ERR_COMMAND_KEY',
@@ -115,7 +120,7 @@ export function openMurano(
 
 /**
  * Converts an error about the execution plan.
- * @throws any other error unchanged
+ * @throws the same error if it is not about the plan
  */
 function planErrorOf(error: unknown): ExecutionPlanError {
   if (error instanceof ExecutionPlanError) return error;
@@ -185,17 +190,18 @@ async function executePlan(
     target: [guest],
     params,
     caller,
-    // The same id is the same run, even after a crash.
+    // Use the plan's id in the idempotency key, so that a repeated plan is the same run, even after
+    // a crash.
     idempotencyKey: hash('sha256', JSON.stringify(['murano', guest, id])),
   };
-  // The stamp is checked after permissions, so that it is not revealed to callers without any.
+  // Check the stamp after the permissions, so that callers without permissions cannot learn it.
   const options = { permitted: requireLaterStamp, isCarried: true };
   const run = await commands.run(command, request, options);
   // The stamp is stored only now, so that callers without permissions cannot set it.
   if (plan.stamp !== undefined) await storeStamp(host, whose, { stamp: plan.stamp, id });
   const outcome = await run.outcome;
   if (outcome.status === 'interrupted' && host.closing.aborted) {
-    // The next process, or another member of the cluster, continues the run.
+    // Leave the run to the next process or to another member of the cluster.
     throw new BridgeError(
       'ERR_BRIDGE_NOT_OPEN',
       'the master is closing; send the execution plan again',
@@ -228,7 +234,8 @@ function parametersOf(
     typeof it === 'string' ? it : textOfValue(it.parameter, parameterValue(it.parameter)),
   );
   if (name !== undefined) return { ...given, [name]: texts.join('') };
-  // Parameters separated by blanks only are the parameters of the command.
+  // If the text only separates parameters by blanks, the call needs no argument besides the
+  // parameters.
   const hasOwnText = argument.parts.some((it) => typeof it === 'string' && it.trim() !== '');
   const hasParameter = argument.parts.some((it) => typeof it !== 'string');
   if (hasParameter && !hasOwnText) return given;

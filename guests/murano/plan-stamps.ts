@@ -74,7 +74,7 @@ export async function storeStamp(
       await host.shared.write([{ op: 'put', key: stampKey(whose), value, ifRevision }]);
       return;
     } catch (error) {
-      // Another member of the cluster has stored a stamp for the guest.
+      // Another member of the cluster has stored a stamp for the guest meanwhile.
       if (!(error instanceof StoreError && error.code === 'ERR_REVISION')) throw error;
     }
   }

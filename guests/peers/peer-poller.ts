@@ -23,13 +23,16 @@ export interface PeerPollerOptions {
 const overlapMs = 60_000;
 const maxBackOff = 16;
 /**
- * Delay after a notification before reading, in milliseconds. Related notifications usually
- * follow.
+ * Delay between a notification and the read that it causes, in milliseconds. Related notifications
+ * usually arrive in this time.
  */
 const notifiedDelayMs = 1000;
-/** Maximum number of noted instances. Further changes are found by the next polls. */
+/**
+ * Maximum number of instances that wait to be read after notifications. The next regular polls find
+ * further changes.
+ */
 const maxNotified = 1000;
-/** Maximum number of noted instances that one poll reads. */
+/** Maximum number of those instances that one poll reads. */
 const notifiedOfPoll = 100;
 
 /** Keeps a directory in sync with the cloud. Data that cannot be read stays unchanged. */
@@ -38,7 +41,7 @@ export class PeerPoller {
   #fullAt = -Infinity;
   #polledAt = 0;
   #failures = 0;
-  /** Ids of instances that may have changed. */
+  /** Ids of instances that have changed according to notifications. */
   readonly #notified = new Set<string>();
   #wake = new AbortController();
 
@@ -55,13 +58,13 @@ export class PeerPoller {
     }
   }
 
-  /** Schedules an early read of these instances and of all other changes. */
+  /** Schedules an early poll, which reads these instances and all other changes. */
   noteChanged(instances: readonly string[]): void {
     for (const id of instances) {
       if (this.#notified.size >= maxNotified) break;
       this.#notified.add(id);
     }
-    // A failing service is not asked earlier than its back-off.
+    // If the last poll failed, wait until its retry delay has passed.
     if (this.#failures === 0) this.#wake.abort();
   }
 
@@ -80,7 +83,7 @@ export class PeerPoller {
   async poll(): Promise<void> {
     const { now, fullIntervalMs } = this.#options;
     const startedAt = now();
-    // Monotonic clock.
+    // Monotonic time, unlike `startedAt`.
     const time = performance.now();
     if (time - this.#fullAt >= fullIntervalMs) {
       this.#notified.clear();
@@ -121,7 +124,7 @@ export class PeerPoller {
     const { reader, directory } = this.#options;
     const changed = [...(await reader.servers(new Date(since).toISOString()))];
     const seen = new Set(changed.map(({ id }) => id));
-    // A changed port does not count as a change of its instance.
+    // Nova does not report an instance as changed when only its ports change.
     for (const id of notified.filter((it) => !seen.has(it))) {
       const server = await reader.server(id);
       if (server !== undefined) changed.push(server);
@@ -147,7 +150,7 @@ export class PeerPoller {
   }
 }
 
-/** Adds the previous details to an instance whose cell is down. */
+/** Returns a server with its previously known details if its cell is down. */
 function withKnown(server: CloudServer, before: ReadonlyMap<string, CloudServer>): CloudServer {
   if (server.name !== undefined) return server;
   const known = before.get(server.id);

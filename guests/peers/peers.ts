@@ -1,4 +1,7 @@
-/** Peers: instances of one project that discover each other, from enrolments and from the cloud. */
+/**
+ * Directory of peers: instances of one project that discover each other. Its sources are enrolments
+ * and the cloud.
+ */
 
 import { isIP } from 'node:net';
 import Type, { type Static } from 'typebox';
@@ -14,12 +17,15 @@ const PeerSchema = Type.Object({
   id: Type.Optional(Text),
   /** Minion of the instance. Absent if it is not enrolled. */
   minion: Type.Optional(Text),
-  /** Empty if Salt would interpret it; so are the names of groups and networks. */
+  /**
+   * Name of the instance. Empty if Salt would interpret it, for example as a template. The same
+   * applies to the names of groups and networks.
+   */
   name: Type.Optional(Text),
   /** Address from which its minion is connected. */
   address: Type.Optional(Text),
   availability_zone: Type.Optional(Text),
-  /** Reservation, shared by instances that were started by one request. */
+  /** Reservation id. Instances that were started by one request share it. */
   reservation_id: Type.Optional(Text),
   security_groups: listOf(Type.Object({ id: Type.Optional(Text), name: Text })),
   /** Ports of the instance. */
@@ -57,7 +63,7 @@ type KnownEnrolments = Pick<EnrolmentModule['enrolments'], 'liveOf' | 'liveOfPro
 /** Maximum number of peers in a response. */
 const maxPeers = 1000;
 
-/** Cloud state of the last poll. */
+/** Data of the cloud, as the last poll read it. */
 interface CloudState {
   readonly servers: ReadonlyMap<string, CloudServer>;
   /** Ports by instance. */
@@ -102,7 +108,8 @@ export class PeerDirectory {
 
   /**
    * Returns the peers of a minion in the project of its enrolment.
-   * @param isTogether - whether to return only instances with the same reservation as its own
+   * @param isTogether - whether to return only instances with the reservation of the minion's
+   * instance
    * @throws BridgeError ERR_ENROLL_UNKNOWN
    */
   of(minion: string, addressOf: AddressOf, isTogether = false): PeerList {
@@ -127,7 +134,7 @@ export class PeerDirectory {
     const known = (this.#byProject.get(project) ?? []).filter((id) => id !== self);
     const instances = isTogether ? known.filter(isWithSelf) : known;
     const listed = new Set(known);
-    // The reservation of an instance without cloud data is unknown.
+    // The reservation of instances without cloud data is unknown, so they are omitted.
     const others = isTogether
       ? []
       : enrolled.filter(({ instance }) => instance === undefined || !listed.has(instance));
@@ -146,7 +153,7 @@ export class PeerDirectory {
   #peer(id: string, minion: string | undefined): Peer {
     const { servers, ports, networks } = this.#cloud;
     const server = servers.get(id);
-    // A tenant may set the id of another tenant's instance on its own port.
+    // A tenant can set the id of another tenant's instance on its own port.
     const own = (ports.get(id) ?? []).filter(({ project }) => project === server?.project);
     const groups = new Set(own.flatMap(({ securityGroups }) => securityGroups));
     const named = [...groups].map((group) => ({

@@ -1,7 +1,7 @@
 /**
- * Compiles templates with roles in the metadata of their resources. The results are plain Heat
- * templates, whose user-data enrols the machines, and the roles of a data space. Heat still
- * resolves the values that it can.
+ * Compiler of Heat templates whose resources have roles in their metadata. The result is a plain
+ * Heat template, whose user-data enrols the machines, and the roles of a data space. Values that
+ * Heat can resolve remain expressions for Heat.
  */
 
 import {
@@ -36,7 +36,7 @@ interface TemplateMachine {
   readonly parameter?: string;
 }
 
-/** Value that one role reads of another, for drawings. */
+/** Value that one role reads from another. Drawings show it as a line. */
 export interface ValueFlow {
   readonly key: string;
   readonly from: string;
@@ -65,7 +65,7 @@ export interface CompileOptions {
   readonly configDir?: string;
 }
 
-/** Types of machines without user-data. */
+/** Resource types of machines that accept no user-data. */
 const withoutUserData: ReadonlySet<unknown> = new Set(['OS::Heat::DeployedServer']);
 
 /**
@@ -109,7 +109,7 @@ export function compileTemplate(text: string, options: CompileOptions = {}): Com
     warnings.push(...addUserData(document, parts));
     return { resource: name, role, parameter: parameterOf(name) };
   });
-  // New values are quoted. Existing values are unchanged.
+  // Quote strings that are added; leave existing ones unchanged.
   const style = {
     lineWidth: 0,
     defaultStringType: 'QUOTE_DOUBLE',
@@ -138,7 +138,7 @@ function writerProblems(found: readonly RoleResource[]): string[] {
   return problems;
 }
 
-/** Returns problems of Heat values that refer to unknown resources. */
+/** Returns the problems of expressions that refer to unknown resources. */
 function expressionProblems(
   found: readonly RoleResource[],
   resources: TemplateResources,

@@ -7,7 +7,7 @@ import type { DataSpaceRegistration } from '../data-spaces/data-spaces.ts';
 import { roleFields, roleNameSchema } from '../data-spaces/roles.ts';
 import type { CompiledTemplate, CompileOptions } from './compile-template.ts';
 
-/** Input from which a template's machines are prepared. */
+/** Input for creating the enrolments and the data space of a template's machines. */
 export type PreparedRoles = Pick<CompiledTemplate, 'machines' | 'roles'> & Required<CompileOptions>;
 
 const strict = { additionalProperties: false };

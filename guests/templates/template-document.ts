@@ -14,7 +14,7 @@ export function parseTemplate(text: string): Document {
   if (Buffer.byteLength(text) > maxTemplateBytes) {
     throw formError([`the template exceeds Heat's limit of ${maxTemplateBytes} bytes`]);
   }
-  // Every plain scalar is parsed as a string, so that Heat's own YAML parser decides its type.
+  // Parse every plain scalar as a string, so that Heat's own YAML parser determines its type.
   const document = parseDocument(indentFlowEnds(text), { schema: 'failsafe' });
   const [error] = document.errors;
   if (error !== undefined) throw formError([error.message]);
@@ -28,7 +28,7 @@ export function parseTemplate(text: string): Document {
   return document;
 }
 
-/** Token of the lexer at which it ends a flow collection because of the indentation. */
+/** Token with which the lexer ends a flow collection when a line has too little indentation. */
 const flowErrorEnd = '\u0018';
 /** Tokens of the lexer without source text. */
 const markers: ReadonlySet<string> = new Set(['\u0002', '\u001f', flowErrorEnd]);
@@ -92,7 +92,7 @@ export function parameterOf(resource: string): string {
 }
 
 /**
- * Adds the user-data of a machine.
+ * Adds user-data to the resource of a machine.
  * @returns warnings
  */
 export function addUserData(

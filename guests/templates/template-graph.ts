@@ -48,8 +48,8 @@ export function resourceDependencies(
 }
 
 /**
- * Dependencies of a value that a guest writes: the resource of its machine, and the values that it
- * needs.
+ * Dependencies of a value that a guest writes: the resource of the guest's machine, and the values
+ * that the guest reads first.
  */
 interface GuestValueWaits {
   readonly resource: string;
@@ -59,9 +59,9 @@ interface GuestValueWaits {
 /** Dependencies in which to search for a cycle. */
 export interface TemplateWaits {
   readonly resources: ReadonlyMap<string, readonly string[]>;
-  /** Values that Heat resolves, with the resources on which they depend. */
+  /** Values that Heat resolves, each with the resources on which it depends. */
   readonly heatValues: ReadonlyMap<string, readonly string[]>;
-  /** Values of Heat in the user-data of each resource. */
+  /** Values that Heat inserts into the user-data of each resource. */
   readonly heatReads: ReadonlyMap<string, readonly string[]>;
   readonly guestValues: ReadonlyMap<string, GuestValueWaits>;
 }

@@ -1,8 +1,11 @@
-/** Drawing of the values that roles read of each other, for Mermaid. */
+/** Drawing of the values that roles read from each other, in the syntax of Mermaid. */
 
 import type { ValueFlow } from './compile-template.ts';
 
-/** Returns a flow chart. Values of guests are solid lines, values of Heat dotted ones. */
+/**
+ * Returns a flow chart. Values that guests write are solid lines, values that Heat resolves are
+ * dotted.
+ */
 export function drawFlows(roles: readonly string[], flows: readonly ValueFlow[]): string {
   const nodeOf = new Map(roles.map((role, index) => [role, `r${index}`]));
   const lines = [

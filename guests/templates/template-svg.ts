@@ -1,4 +1,4 @@
-/** Drawing of the values that roles read of each other, in SVG. */
+/** Drawing of the values that roles read from each other, in SVG. */
 
 import { escapeMarkup } from '#runtime';
 import type { ValueFlow } from './compile-template.ts';
@@ -10,7 +10,10 @@ const padding = 10;
 const columnGap = 120;
 const boxGap = 30;
 
-/** Role with a row for each value that it reads, and one for each value that others read of it. */
+/**
+ * Box of a role, with a row for each value that it reads and for each value that other roles read
+ * from it.
+ */
 interface Box {
   readonly role: string;
   readonly reads: readonly string[];
@@ -25,14 +28,14 @@ interface PlacedBox extends Box {
 }
 
 /**
- * Returns an SVG image. Roles without dependencies are on the left. Values of guests are solid
- * lines, values of Heat dashed ones.
+ * Returns an SVG image. Roles without dependencies are on the left. Values that guests write are
+ * solid lines, values that Heat resolves are dashed.
  */
 export function drawFlowsAsSvg(roles: readonly string[], flows: readonly ValueFlow[]): string {
   const boxes = placeBoxes(roles, flows);
   const width = Math.max(0, ...boxes.map((box) => box.x + box.width)) + padding;
   const lowest = Math.max(0, ...boxes.map((box) => box.y + box.height));
-  // Curves below boxes reach up to this height.
+  // Leave space for the curves that are drawn below the boxes.
   const height = Math.ceil(lowest * 1.1) + boxGap;
   const byRole = new Map(boxes.map((box) => [box.role, box]));
   const lines = flows.flatMap((flow) => {
@@ -146,7 +149,7 @@ function drawFlow(
   return `<path d="${path}" fill="none" stroke="black"${dashes} marker-end="url(#arrow)"><title>${escapeXml(label)}</title></path>`;
 }
 
-/** Returns the vertical middle of a row below the name of the role. */
+/** Returns the y coordinate of the middle of a row. The rows are below the name of the role. */
 function middleOf(box: PlacedBox, row: number): number {
   return box.y + (row + 1.5) * rowHeight;
 }

@@ -65,8 +65,8 @@ function blockText(text: string): Scalar<string> {
 }
 
 /**
- * Returns a script that writes the values to a file. Heat renders them as JSON on one line, so
- * they cannot contain the end marker of the text.
+ * Returns a script that writes the values to a file. Heat renders the values as JSON on one line,
+ * so they cannot contain the line that ends the here-document.
  */
 function valuesScript(configDir: string, format: 'cloud-init' | 'shell'): string {
   if (!/^\/[A-Za-z0-9._/-]+$/.test(configDir)) {

@@ -1,4 +1,4 @@
-/** Catalog as Markdown. */
+/** Formats a catalog as Markdown. */
 
 import { isPlainMap, type JsonSchema } from '../commands/command-definition.ts';
 import type { CommandInfo } from '../commands/command-info.ts';

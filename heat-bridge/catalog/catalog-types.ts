@@ -1,4 +1,4 @@
-/** Catalog as TypeScript declarations. */
+/** Formats a catalog as TypeScript declarations. */
 
 import type { CommandInfo } from '../commands/command-info.ts';
 import { givenGroups, type PlanInfo } from '../plans/plan-info.ts';

@@ -1,8 +1,11 @@
 import type { Catalog } from '../commands/command-catalog.ts';
 
-/** Kind of entries in catalog files, below a separate key. */
+/**
+ * Kind of entries in catalog files, besides commands and plans. The entries are below a separate
+ * key.
+ */
 export interface CatalogEntryKind<D extends { readonly name: string } = { readonly name: string }> {
-  /** Key, for example `murano`. No command can have this name. */
+  /** Key in catalog files, for example `murano`. No command can have this name. */
   readonly key: string;
   /**
    * Parses one entry.
@@ -10,19 +13,19 @@ export interface CatalogEntryKind<D extends { readonly name: string } = { readon
    */
   parse(name: string, value: unknown): D;
   /**
-   * Validates one entry on its own.
+   * Validates an entry without considering other entries of its kind.
    * @throws BridgeError ERR_CATALOG
    */
   check(definition: D, commands: Catalog): void;
 }
 
-/** Kind whose code is loaded only if a catalog file has entries of it. */
+/** Kind of entries whose code is loaded only if a catalog file contains such entries. */
 export interface CatalogKindSource {
   readonly key: string;
   load(): Promise<CatalogEntryKind>;
 }
 
-/** Returns the entries of a kind, with the kind's type. */
+/** Function that returns the entries of a kind, with their type. */
 export type EntriesOf = <D extends { readonly name: string }>(
   kind: CatalogEntryKind<D>,
 ) => readonly D[];

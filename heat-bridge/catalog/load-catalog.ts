@@ -32,7 +32,7 @@ export interface CatalogFinding {
   readonly problem: string;
 }
 
-/** Commands and plans of catalog files, and the errors in the rest. */
+/** Valid commands and plans of catalog files, and the errors in the invalid ones. */
 export interface LoadedCatalog {
   readonly definitions: readonly CommandDefinition[];
   readonly plans: readonly PlanDefinition[];
@@ -41,7 +41,7 @@ export interface LoadedCatalog {
   readonly findings: readonly CatalogFinding[];
 }
 
-/** Key of the plans. No command can have this name. */
+/** Key of the plans in a catalog file. No command can have this name. */
 const plansKey = 'plans';
 
 /** Named entry of a file, before it is parsed. */
@@ -62,8 +62,8 @@ interface CatalogFile {
 }
 
 /**
- * Loads `*.yaml` and `*.yml` files, and those in directories, sorted by name.
- * @param known - commands of the program, which plans may use in steps
+ * Loads catalog files. Of a directory, loads the files `*.yaml` and `*.yml`, sorted by name.
+ * @param known - commands that the program defines; steps of plans may refer to them
  * @param kinds - kinds of entries to load besides commands and plans
  * @throws BridgeError ERR_CATALOG if one of the paths cannot be read
  */
@@ -102,15 +102,15 @@ export async function loadCatalog(
   const refused = new Set(
     commands.map(({ name }) => name).filter((name) => !isIn(definitions, { name })),
   );
-  // Errors about invalid commands have already been reported.
-  const isTold = ({ problem }: DefinitionMistake, named: unknown): boolean =>
+  // Errors about invalid commands have already been reported, so report only the others.
+  const isReported = ({ problem }: DefinitionMistake, named: unknown): boolean =>
     problem.startsWith('no command') && typeof named === 'string' && refused.has(named);
   const read = parseEntries(
     plans,
     findings,
     parsePlanEntry,
     (one) => compilePlan(one, catalog),
-    isTold,
+    isReported,
   );
   const entries = new Map<string, readonly { readonly name: string }[]>();
   for (const { key, load } of kinds) {
@@ -119,7 +119,7 @@ export async function loadCatalog(
     const kind = await load();
     const check = (one: { readonly name: string }): void => kind.check(one, catalog);
     const parse: typeof kind.parse = (name, value) => kind.parse(name, value);
-    entries.set(key, parseEntries(written, findings, parse, check, isTold));
+    entries.set(key, parseEntries(written, findings, parse, check, isReported));
   }
   const order = new Map(files.map((file, index) => [file, index]));
   const orderOf = ({ file }: CatalogFinding): number => order.get(file) ?? 0;
@@ -134,7 +134,7 @@ export async function loadCatalog(
 }
 
 /**
- * Loads a catalog like {@link loadCatalog}, but rejects it if there are errors.
+ * Loads a catalog like {@link loadCatalog}, but fails if any entry is invalid.
  * @throws BridgeError ERR_CATALOG with all errors
  */
 export async function requireCatalog(
@@ -155,14 +155,15 @@ function entriesOf(file: CatalogFile, above: ValuePath, map: unknown): CatalogEn
 
 /**
  * Parses and validates entries, and collects errors.
- * @param isTold - whether an error has already been reported; gets the value in error
+ * @param isReported - whether an error was reported before; gets the part of the entry that
+ * contains the error
  */
 function parseEntries<D extends { readonly name: string }>(
   written: readonly CatalogEntry[],
   findings: CatalogFinding[],
   read: (name: string, value: unknown) => D,
   check: (definition: D) => unknown,
-  isTold: (mistake: DefinitionMistake, value: unknown) => boolean = () => false,
+  isReported: (mistake: DefinitionMistake, value: unknown) => boolean = () => false,
 ): readonly D[] {
   const definitions = new Map<string, D>();
   for (const { file, above, name, value } of written) {
@@ -175,7 +176,7 @@ function parseEntries<D extends { readonly name: string }>(
     const { read: definition, mistakes } = readEntry(value, readOne);
     if (definition !== undefined) definitions.set(name, definition);
     for (const mistake of mistakes) {
-      if (isTold(mistake, valueAt(value, mistake.path))) continue;
+      if (isReported(mistake, valueAt(value, mistake.path))) continue;
       const line = file.lineOf([...above, name, ...mistake.path]);
       findings.push({ file: file.file, line, problem: describeMistake(name, mistake) });
     }
@@ -188,7 +189,7 @@ function readEntry<D>(value: unknown, read: (value: unknown) => D): LenientlyRea
   const lacks = ({ path, problem }: DefinitionMistake): boolean =>
     path.length === 0 && problem.endsWith('must be set') && problem.includes('description');
   if (!isPlainMap(value) || !first.mistakes.some(lacks)) return first;
-  // A missing description must not hide other errors.
+  // Supply a missing description, so that other errors in the entry are found too.
   const { mistakes } = readLeniently({ description: 'none', ...value }, read, mistakesOf);
   const isNew = ({ path, problem }: DefinitionMistake): boolean =>
     !problem.endsWith('must be set') &&
@@ -228,8 +229,8 @@ async function readCatalogFile(file: string): Promise<CatalogFile> {
 }
 
 /**
- * Returns the message of an error. Catalog files are the operator's own, so it may contain their
- * text.
+ * Returns the message of an error. It may contain text of a catalog file, because the operator
+ * wrote the file.
  */
 function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : 'cannot be read';

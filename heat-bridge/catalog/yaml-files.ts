@@ -2,9 +2,9 @@ import { readdir, stat } from 'node:fs/promises';
 import path from 'node:path';
 
 /**
- * Returns the file itself, or the `*.yaml` and `*.yml` files of a directory, sorted and without
- * hidden ones.
- * @throws errors of the operating system if `place` does not exist or cannot be read
+ * Returns the files of a path. For a directory, these are its files `*.yaml` and `*.yml`, sorted,
+ * without hidden ones.
+ * @throws errors of the operating system if the path does not exist or cannot be read
  */
 export async function listYamlFiles(place: string): Promise<string[]> {
   if (!(await stat(place)).isDirectory()) return [place];

@@ -1,26 +1,28 @@
-/** Maps parameters to keyword arguments. Values are never used as templates. */
+/**
+ * Maps parameters of a command to keyword arguments of a function. Values are never interpreted as
+ * templates.
+ */
 
 import type { WireMap, WireValue } from '#minion-protocol';
 import type { JsonValue } from '#runtime';
 import type { ArgumentSource } from './command-definition.ts';
 import type { Parameters } from './parameters.ts';
 
-/** Sources of arguments, by keyword. */
+/** Sources of the values of arguments, by keyword. */
 export type ArgumentSources = Readonly<Record<string, ArgumentSource>>;
 
-/** Keyword with which a state gets the reference of its secrets. */
+/** Keyword argument in which a state file receives the reference to its secrets in the pillar. */
 export const secretsKeyword = 'saltbridge_secrets';
 
 /**
- * Returns a parameter, or `undefined` if it was not given. Inherited members of objects are
- * ignored.
+ * Returns a parameter, or `undefined` if it was not given. Ignores properties that objects inherit.
  */
 export function givenParameter(parameters: Parameters, name: string): JsonValue | undefined {
   if (!Object.hasOwn(parameters, name)) return undefined;
   return parameters[name];
 }
 
-/** Returns the names of the parameters that a source uses. */
+/** Returns the names of the parameters from which a source takes values. */
 export function parametersOfArgument(source: ArgumentSource): string[] {
   if ('parameter' in source) return [source.parameter];
   return 'map' in source ? Object.values(source.map).flatMap(parametersOfArgument) : [];

@@ -1,4 +1,4 @@
-/** Callers of commands, and their authorisation. */
+/** Authentication and authorisation of the callers of commands. */
 
 import {
   type Call,
@@ -19,20 +19,20 @@ import type { CommandCaller } from './command-request.ts';
 import type { Parameters } from './parameters.ts';
 import { Releases } from './releases.ts';
 
-/** Authenticated caller during a run. */
+/** Authenticated caller, as it is used during a run. */
 export interface ResolvedCaller {
   /** Name that is unique to the caller. */
   readonly name: string;
-  /** Subject for rules, or `undefined` if no rule applies. */
+  /** Subject to which policy rules apply. `undefined` if no rules apply to the caller. */
   readonly subject: Subject | undefined;
-  /** Returns the caller's policy. Default: the policy in force. */
+  /** Returns the policy that applies to the caller. Default: the current policy of the master. */
   readonly policy?: () => Policy;
-  /** Aborts when the caller's token becomes invalid. Absent if the caller has no token. */
+  /** Aborted when the caller's token becomes invalid. Absent if the caller has no token. */
   readonly ended?: AbortSignal;
 }
 
 /**
- * Authenticates a caller, and follows its token until released.
+ * Authenticates a caller. Watches the validity of its token until `releases` is released.
  * @throws AuthenticationError ERR_EAUTH_TOKEN
  */
 async function resolveCaller(
@@ -52,7 +52,7 @@ async function resolveCaller(
 }
 
 /**
- * Authenticates a caller without following its token.
+ * Authenticates a caller, without watching the validity of its token.
  * @throws AuthenticationError ERR_EAUTH_TOKEN
  */
 export async function identifyCaller(
@@ -66,8 +66,8 @@ export async function identifyCaller(
 }
 
 /**
- * Returns a function whether a caller may call a command with at least some parameters and
- * minions.
+ * Returns a function that tells whether the caller may run a command, at least with certain
+ * parameters on certain minions.
  * @throws AuthenticationError ERR_EAUTH_TOKEN
  */
 export async function callableCommands(
@@ -79,8 +79,8 @@ export async function callableCommands(
 }
 
 /**
- * Authenticates the caller of a run, and reserves one of its places for active runs until
- * released.
+ * Authenticates the caller of a run, and counts the run against the caller's limit of active runs
+ * until `releases` is released.
  * @throws AuthenticationError ERR_EAUTH_TOKEN, BridgeError ERR_COMMAND_BUSY
  */
 export async function acquireCaller(
@@ -110,13 +110,13 @@ function uniqueCallerName(subject: Subject): string {
   }
 }
 
-/** Text that replaces secrets in the parameters that rules see. */
+/** Text in place of secret parameters, when rules are evaluated. */
 const masked = '********';
 
 /**
- * Checks that a caller may call a command with these parameters on all of these minions.
- * @returns the requester and the rule, or `undefined` if no rule applies
- * @throws BridgeError ERR_COMMAND_DENIED, without details of the rules
+ * Checks that a caller may run a command with these parameters on all of these minions.
+ * @returns the requester and the deciding rule, or `undefined` if no rules apply to the caller
+ * @throws BridgeError ERR_COMMAND_DENIED, whose message does not reveal rules
  */
 export function authorizeCommand(
   host: ExtensionHost,
@@ -134,7 +134,7 @@ export function authorizeCommand(
   return { who: actorOf(subject), rule };
 }
 
-/** Returns a call of a command in the form that rules match. */
+/** Returns a run of a command in the form of a call, which rules can match. */
 export function aclCallOf(command: CompiledCommand, parameters: Parameters): Call {
   const { open, secret } = command.split(parameters);
   const kwargs = new Map([
@@ -145,9 +145,9 @@ export function aclCallOf(command: CompiledCommand, parameters: Parameters): Cal
 }
 
 /**
- * Returns the minions over which a caller's target is evaluated: those that rules permit for all
- * of these commands. Returns `undefined` for all minions, if no rule applies or the caller has no
- * limits.
+ * Returns the minions on which a caller's target is evaluated: those for which rules permit all of
+ * these commands. Returns `undefined` if no rules apply to the caller, or if its rights are
+ * unrestricted; the target is then evaluated on all minions.
  */
 export function reachOfCaller(
   host: Pick<ExtensionHost, 'policy'>,
@@ -160,8 +160,8 @@ export function reachOfCaller(
 }
 
 /**
- * Returns the error for a denied call. It is the same for a target without minions, so that a
- * caller cannot distinguish the two.
+ * Returns the error for a denied call. A target that matches no minion causes the same error, so
+ * that a caller cannot distinguish the two cases.
  */
 export function deniedForTarget(name: string): BridgeError {
   return commandDenied(
@@ -171,7 +171,7 @@ export function deniedForTarget(name: string): BridgeError {
 }
 
 /**
- * Checks that a command may run on these minions, for any caller.
+ * Checks that all minions match the target `within` of a command. Applies to every caller.
  * @throws BridgeError ERR_COMMAND_DENIED
  */
 export function requireWithin(

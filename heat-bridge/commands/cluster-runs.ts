@@ -1,4 +1,4 @@
-/** Runs of a cluster's members. If a member fails, another one continues its runs. */
+/** Runs on all members of a cluster. If a member fails, another one continues its runs. */
 
 import type { Logger } from 'pino';
 import type { SharedArea, StateOperation } from '#master';
@@ -9,19 +9,24 @@ import { RunUpdates } from './run-updates.ts';
 import type { TrackedRun } from './tracked-run.ts';
 
 /**
- * Maximum time after which a member learns of a run that another member started, in milliseconds.
+ * Maximum time until a member receives the row of a run that another member started, in
+ * milliseconds.
  */
 const hearMs = 500;
 
 export interface ClusterRunsOptions<C> {
   readonly state: SharedArea;
-  /** Part of the key of the rows. */
+  /** Kind of the runs, which is a part of the rows' keys. */
   readonly kind: string;
-  /** Row with the request, so that another member can repeat it. */
+  /**
+   * Codec of the row with a run's request. Another member repeats this request to continue the run.
+   */
   readonly row: RowCodec<C>;
-  /** Continues a run that another process started. If this rejects, the run is forgotten. */
+  /**
+   * Continues a run that another process started. If this rejects, the run is not continued again.
+   */
   readonly resume: (id: string, call: C) => Promise<void>;
-  /** Returns a run that this member knows, of any process. */
+  /** Returns a run of any process, if this member has it in memory. */
   readonly find: (id: string) => AnyRun | undefined;
   readonly log: Logger;
 }
@@ -29,8 +34,8 @@ export interface ClusterRunsOptions<C> {
 type AnyRun = TrackedRun<{ readonly type: string }, { readonly status: string }>;
 
 /**
- * Active runs of all members. Each run has a sealed row with its request. Its updates are sent to
- * members at which it is followed.
+ * Active runs of all members. Each run has a sealed row with its request. The updates of a run are
+ * sent to the members at which clients follow it.
  * @typeParam C - request that is needed to repeat a run
  */
 export class ClusterRuns<C extends object> {
@@ -39,7 +44,7 @@ export class ClusterRuns<C extends object> {
   readonly #options: ClusterRunsOptions<C>;
   readonly #updates: RunUpdates;
   readonly #waiting = new Map<string, Set<() => void>>();
-  /** Callbacks for awaited runs, called when a run becomes known. */
+  /** Callbacks of callers that wait until this member receives the row of a run. */
   readonly #expected = new Map<string, () => void>();
 
   private constructor(options: ClusterRunsOptions<C>, cluster: NonNullable<SharedArea['cluster']>) {
@@ -70,14 +75,17 @@ export class ClusterRuns<C extends object> {
     return runs;
   }
 
-  /** Whether a known run is active, or was active until its end. */
+  /**
+   * Whether a run in memory is up to date. It is not if it was interrupted, or if it follows a
+   * process that does not run it any more.
+   */
   isCurrent(run: AnyRun): boolean {
     return !run.isInterrupted && (this.rows.isElsewhere(run.id) || !this.#updates.follows(run));
   }
 
   /**
-   * Forwards the updates and the outcome of a run of another member, and forwards a cancellation
-   * to that member.
+   * Adds the updates and the outcome of another member's run to a local copy of the run. Forwards a
+   * cancellation to that member.
    * @param outcome - reads the outcome after the run ended
    */
   follow<U extends { readonly type: string }, O extends { readonly status: string }>(
@@ -101,7 +109,7 @@ export class ClusterRuns<C extends object> {
     follow().catch((error: unknown) => run.fail(error));
   }
 
-  /** Resolves when no process runs it any more. */
+  /** Resolves when no process runs the run any more. */
   async over(id: string): Promise<void> {
     if (this.rows.get(id) === undefined) return;
     await new Promise<void>((resolve) => {
@@ -110,7 +118,10 @@ export class ClusterRuns<C extends object> {
     });
   }
 
-  /** Returns the request of an active run. Waits briefly if the run is not known yet. */
+  /**
+   * Returns the request of an active run. If this member has not received the run's row yet, waits
+   * for it briefly.
+   */
   async find(id: string): Promise<C | undefined> {
     if (this.rows.get(id) === undefined) await this.#heard(id);
     const body = await this.rows.read(id);
@@ -134,7 +145,7 @@ export class ClusterRuns<C extends object> {
     return this.rows.take(id, sealed);
   }
 
-  /** Releases the runs of this process to the other members. */
+  /** Releases the runs of this process, so that other members can continue them. */
   async close(): Promise<void> {
     this.#updates.close();
     await this.rows.close();

@@ -1,11 +1,11 @@
-/** API of commands. */
+/** API of commands and their runs. */
 
 import type { Catalog } from './command-catalog.ts';
 import { type CommandInfo, describeCommand } from './command-info.ts';
 import type { CommandCaller, CommandHandle, CommandRequest } from './command-request.ts';
 import type { CommandRunner } from './command-runner.ts';
 
-/** Commands of the catalog and their runs; see `Bridge`. */
+/** API of the catalog's commands and their runs. `Bridge` documents its methods. */
 export type CommandApi = ReturnType<typeof createCommandApi>;
 
 export function createCommandApi(catalog: Catalog, runner: CommandRunner) {

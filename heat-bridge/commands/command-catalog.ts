@@ -31,27 +31,31 @@ import { findTextProblem, type TextProblem } from './text-checks.ts';
 /** Compiled command. */
 export interface CompiledCommand {
   readonly definition: CommandDefinition;
-  /** Function of the minion. */
+  /** Function that minions execute. */
   readonly fun: string;
   /** Classification of the function in the shipped lists. */
   readonly standing: FunctionReview['kind'];
   /**
    * Validates parameters, and adds defaults.
-   * @throws BridgeError ERR_COMMAND_PARAMETERS, with the location and the expectation
+   * @throws BridgeError ERR_COMMAND_PARAMETERS, with the location and the expected value
    */
   check(parameters: unknown): Parameters;
   /**
-   * Returns the call for the minions.
-   * @param secrets - reference of the secrets in the pillar; ignored without secrets
+   * Returns the call of the function on the minions.
+   * @param secrets - reference of the run's secrets in the pillar; ignored if the command has no
+   * secrets
    */
   toCall(parameters: Parameters, secrets: string): MinionCall;
-  /** Returns the pillar data under that reference. */
+  /** Returns the pillar data that minions receive under the reference of the run's secrets. */
   pillarOf(parameters: Parameters): Parameters;
   /** Splits parameters into secret ones and others. */
   split(parameters: Parameters): { readonly secret: Parameters; readonly open: Parameters };
   /** Whether any of the parameters is secret. */
   givesSecrets(parameters: Parameters): boolean;
-  /** Returns the reason why a return with retcode 0 is a failure, or `undefined`. */
+  /**
+   * Returns the reason why a return with retcode 0 is nevertheless a failure, or `undefined` if it
+   * is none.
+   */
   problemOfReturn(value: unknown): string | undefined;
 }
 
@@ -78,7 +82,8 @@ function compileCommand(
   return {
     definition,
     fun,
-    // The operator reviews states, and callers cannot choose the function that applies them.
+    // The operator has reviewed the state file, and callers cannot select the function that applies
+    // it.
     standing: state === undefined && install === undefined ? standing.kind : 'reviewed',
     check: (given) => {
       const checked = parameters.check(

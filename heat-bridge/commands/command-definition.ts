@@ -6,19 +6,19 @@ import type { WireValue } from '#minion-protocol';
 import { compileSchema, type JsonValue, schemaMistakes } from '#runtime';
 import { type BridgeError, CatalogError } from '../errors.ts';
 
-/** JSON Schema; docs/bridge.md lists the supported keywords. */
+/** JSON Schema; docs/policy.md lists the supported keywords. */
 export type JsonSchema = Readonly<Record<string, unknown>>;
 
-/** Source of the value of a keyword argument. */
+/** Source from which a keyword argument gets its value. */
 export type ArgumentSource =
   /** Value of the parameter with this name. */
   | { readonly parameter: string }
   /** Constant value. */
   | { readonly value: JsonValue }
-  /** Map whose values have sources. */
+  /** Map. Each of its values has its own source. */
   | { readonly map: Readonly<Record<string, ArgumentSource>> };
 
-/** Form of keywords of Python functions. Names with the prefix `__` are reserved by Salt. */
+/** Form of keyword arguments of Python functions. Salt reserves names that begin with `__`. */
 export const keywordForm: RegExp = /^(?!__)[A-Za-z_][A-Za-z0-9_]*$/;
 
 const strict = { additionalProperties: false };
@@ -27,28 +27,33 @@ const Words = Type.String({ minLength: 1, maxLength: 4096 });
 const Schema = Type.Unsafe<JsonSchema>(Type.Object({}));
 const Count = Type.Integer({ minimum: 1, maximum: 1_000_000 });
 
-/** Limits on concurrent runs of a command. */
+/** Limits on concurrent runs of one command. */
 const Concurrency = Type.Object(
   {
     /** Maximum number of runs on one minion. Default: unlimited. */
     perTarget: Type.Optional(Count),
     /** Maximum number of runs in total. Default: unlimited. */
     total: Type.Optional(Count),
-    /** Maximum number of further runs that wait for their turn until their deadline. Default: 0. */
+    /**
+     * Maximum number of further runs that wait for a free place until their deadline. Default: 0.
+     */
     queue: Type.Optional(Type.Integer({ minimum: 0, maximum: 100_000 })),
   },
   strict,
 );
 
-/** Definition without its name, as in a file. */
+/** Fields of a definition, except its name, in the form of files. */
 const CommandBody = Type.Object(
   {
-    /** Effect of the command, for callers. */
+    /** Description of the effect, for callers. */
     description: Words,
-    /** Version of the command. Increase it when callers must change. Default: 1. */
+    /**
+     * Version of the command. Increase it for changes that require changes of callers. Default: 1.
+     */
     version: Type.Optional(Count),
     /**
-     * Function of the minion: `module.function`. Set exactly one of this, `state` and `install`.
+     * Function that minions execute: `module.function`. Set exactly one of `function`, `state` and
+     * `install`.
      */
     function: Type.Optional(
       Type.String({
@@ -63,7 +68,7 @@ const CommandBody = Type.Object(
         description: 'the name of a state file such as mysql.user',
       }),
     ),
-    /** Desired content of a machine, in ordered groups; docs/cfn-init.md describes the fields. */
+    /** Desired content of a machine, as ordered groups. docs/install.md describes the fields. */
     install: Type.Optional(
       Type.Unsafe<readonly Readonly<Record<string, unknown>>[]>(
         Type.Array(Type.Object({}), { minItems: 1, maxItems: 64 }),
@@ -72,8 +77,8 @@ const CommandBody = Type.Object(
     /** JSON Schema of the parameters, of type object. Default: no parameters. */
     parameters: Type.Optional(Schema),
     /**
-     * Sources of the values, by keyword of the function or by key of the state's `pillar`.
-     * Default: each parameter under its own name.
+     * Sources of argument values, by keyword of the function or by key of the state's `pillar`.
+     * Default: each parameter is passed under its own name.
      */
     arguments: Type.Optional(
       Type.Unsafe<Readonly<Record<string, ArgumentSource>>>(
@@ -81,28 +86,35 @@ const CommandBody = Type.Object(
       ),
     ),
     /**
-     * Parameters that must not appear in publications, logs, events and jobs. Supported with
-     * `state` and `install` only.
+     * Names of secret parameters, which must not appear in publications, logs, events and jobs.
+     * Supported only with `state` and `install`.
      */
     secret: Type.Optional(Type.Unsafe<readonly string[]>(Type.Array(Words))),
-    /** Compound target. Minions outside of it are rejected for every caller. */
+    /**
+     * Compound target that limits the minions. Runs on other minions are rejected for every caller.
+     */
     within: Type.Optional(Words),
     /** Maximum duration of a run with its retries, in seconds. Default: 60. In files: `timeout`. */
     timeoutSeconds: Type.Optional(Type.Number({ exclusiveMinimum: 0, maximum: 86_400 })),
     /** Number of retries on minions that failed or did not respond. Default: 0. */
     retries: Type.Optional(Type.Integer({ minimum: 0, maximum: 10 })),
-    /** Whether running the command twice has the same effect as running it once. Default: false. */
+    /**
+     * Whether a repeated run of the command has no further effect. Only such commands are retried.
+     * Default: false.
+     */
     idempotent: Type.Optional(Type.Boolean()),
     concurrency: Type.Optional(Concurrency),
-    /** JSON Schema of a minion's return. Default: anything. */
+    /** JSON Schema of the value that a minion returns. Default: any value. */
     returns: Type.Optional(Schema),
-    /** JSON Schema of a successful return, in addition to a retcode of 0. Default: anything. */
+    /**
+     * JSON Schema of a successful return, which must also have the retcode 0. Default: any value.
+     */
     success: Type.Optional(Schema),
-    /** Replacement for callers of a deprecated command. */
+    /** Advice for callers of a deprecated command: its replacement. */
     deprecated: Type.Optional(Words),
-    /** Reason why a function is exposed that the shipped list does not have. */
+    /** Reason why the operator exposes a function that is in neither shipped list. */
     reviewed: Type.Optional(Type.String({ minLength: 10, maxLength: 4096 })),
-    /** Confirms that the function may be exposed although it runs its arguments as code. */
+    /** Confirms that the operator exposes the function although it runs its arguments as code. */
     unsafe: Type.Optional(Type.Literal('i-understand')),
   },
   strict,
@@ -123,7 +135,7 @@ export const catalogNameForm: RegExp = /^[a-z][a-z0-9-]*(?:\.[a-z0-9][a-z0-9-]*)
 const maxSources = 32;
 
 /**
- * Parses a definition. An argument may also be the name of a parameter.
+ * Parses a definition. As in files, an argument may be the name of a parameter instead of a source.
  * @throws BridgeError ERR_CATALOG
  */
 export function parseCommandDefinition(name: string, value: unknown): CommandDefinition {
@@ -141,7 +153,7 @@ export function parseCommandDefinition(name: string, value: unknown): CommandDef
 }
 
 /**
- * Parses the source of an argument.
+ * Parses the source of an argument's value.
  * @throws BridgeError ERR_CATALOG
  */
 function parseArgumentSource(
@@ -167,7 +179,7 @@ function parseArgumentSource(
   throw catalogError(name, field, 'must be the name of a parameter, {value: …} or {map: …}');
 }
 
-/** Compiled form of a definition. */
+/** Schema of a definition, and the check compiled from it. */
 interface DefinitionForm {
   readonly body: { Check(value: unknown): boolean };
   /** Schema from which `body` was compiled. */
@@ -175,7 +187,7 @@ interface DefinitionForm {
 }
 
 /**
- * Checks the form of a definition.
+ * Validates the fields of a definition by their schema.
  * @throws CatalogError with all errors
  */
 export function refuseForm(name: string, value: unknown, { body, schema }: DefinitionForm): void {
@@ -184,8 +196,8 @@ export function refuseForm(name: string, value: unknown, { body, schema }: Defin
 }
 
 /**
- * Checks a catalog entry by its schema.
- * @param example - example of a name
+ * Validates the name of a catalog entry, and its fields by their schema.
+ * @param example - example of a valid name
  * @throws BridgeError ERR_CATALOG
  */
 export function checkCatalogEntry(
@@ -217,7 +229,7 @@ export function parseCommandEntry(name: string, value: unknown): CommandDefiniti
 }
 
 /**
- * Converts the fields of a command or a plan in a file to the options of programs.
+ * Converts the fields of a command or plan from their names in files to their names in programs.
  * @throws BridgeError ERR_CATALOG
  */
 export function withDefinitionOptionNames(
@@ -231,16 +243,16 @@ export function withDefinitionOptionNames(
   return Object(renamed);
 }
 
-/** Mapping from fields of a file to options of programs. */
+/** Names of fields in files and in programs. */
 interface FieldNames {
-  /** Options of programs, by field of files. */
+  /** Names in programs, by the names in files. */
   readonly names: ReadonlyMap<string, string>;
   readonly refuse: (field: string, problem: string) => BridgeError;
 }
 
 /**
- * Returns a map of a file with the option names of programs.
- * @throws the error of `refuse` for option names that only programs have
+ * Returns a map from a file with its fields renamed for programs.
+ * @throws the error of `refuse` for fields that have their names of programs in a file
  */
 export function withOptionNames(value: unknown, { names, refuse }: FieldNames): unknown {
   if (!isPlainMap(value)) return value;
@@ -253,7 +265,7 @@ export function withOptionNames(value: unknown, { names, refuse }: FieldNames): 
   return Object.fromEntries(renamed);
 }
 
-/** Call for minions. */
+/** Call of a function, as it is published to minions. */
 export interface MinionCall {
   readonly fun: string;
   readonly kwarg: Readonly<Record<string, WireValue>>;
@@ -269,7 +281,7 @@ export function catalogError(name: string, field: string, problem: string): Cata
   return new CatalogError(name, [{ path: field === '' ? [] : field.split('.'), problem }]);
 }
 
-/** Command whose parameters are typed by their schema. */
+/** Command whose parameters have a static type, derived from their schema. */
 export interface TypedCommand<N extends string, P> extends CommandDefinition {
   readonly name: N;
   /** Exists for type inference only. */
@@ -277,7 +289,8 @@ export interface TypedCommand<N extends string, P> extends CommandDefinition {
 }
 
 /**
- * Defines a command in a program, typed by its TypeBox schema.
+ * Defines a command in a program. The static type of its parameters is derived from a TypeBox
+ * schema.
  * @throws BridgeError ERR_CATALOG
  */
 export function defineCommand<const N extends string, S extends TSchema>(

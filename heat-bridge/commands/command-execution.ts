@@ -1,4 +1,6 @@
-/** Executes a command: publishes its jobs, follows them, and determines the outcome. */
+/**
+ * Executes a command: publishes its jobs, follows them until they end, and determines the outcome.
+ */
 
 import {
   type AuditRequester,
@@ -20,13 +22,13 @@ export interface CommandExecution {
   readonly call: MinionCall;
   readonly user: string;
   readonly by: AuditRequester | undefined;
-  /** Ends the run at its deadline. */
+  /** Aborted at the deadline of the run. The run then ends. */
   readonly deadline: AbortSignal;
-  /** Ends the run as if it had been cancelled. */
+  /** Aborted when the run must end like a cancelled one. */
   readonly ended: AbortSignal;
-  /** Fires when the master closes. The next process continues the run. */
+  /** Aborted when the master closes. The next process continues the run. */
   readonly left?: AbortSignal;
-  /** Follows the first job, if an earlier process published it. */
+  /** Follows the first job instead of publishing it, if an earlier process has published it. */
   readonly resume?: (options: {
     readonly signal: AbortSignal;
     readonly patienceSeconds: number;
@@ -36,8 +38,9 @@ export interface CommandExecution {
 }
 
 /**
- * Publishes the command, and retries it if permitted. In the last attempt, minions have until the
- * deadline, because a minion that does not respond may be busy or away.
+ * Publishes the command, and retries it on minions that have not succeeded. In the last attempt,
+ * minions have time until the deadline, because a minion that does not respond may be busy or
+ * temporarily disconnected.
  */
 export async function executeCommandRun(
   jobs: Pick<MasterApi['jobs'], 'run' | 'publish'>,
@@ -50,13 +53,15 @@ export async function executeCommandRun(
   const { results, jids } = progress;
   const tries = definition.idempotent === true ? (definition.retries ?? 0) : 0;
   /**
-   * Follows a job.
-   * @returns minions to which the process that published the job never sent it
+   * Follows a job until it ends.
+   * @returns minions to which the job was never sent, because the process that published it ended
+   * first
    */
   const followAttempt = async (updates: AsyncIterable<JobUpdate>): Promise<readonly string[]> => {
     let notSent: readonly string[] = [];
     for await (const update of updates) {
-      // Minions that were still working when the run ended are not silent.
+      // If the run ended early, the minions that have not returned may still be working, so do not
+      // report them as silent.
       if (update.type === 'finished' && end.aborted) break;
       if (update.type === 'published') notSent = update.notSent ?? [];
       handleJobUpdate(work, run, update, progress);
@@ -72,7 +77,8 @@ export async function executeCommandRun(
     const now = { attempt, left, end, patienceSeconds };
     const notSent = await followAttempt(startAttempt(jobs, run, work, now));
     if (notSent.length > 0 && !end.aborted) {
-      // Publish another job, because this one's publication is known.
+      // Minions ignore a job id that they have seen, so publish a new job for those that missed the
+      // first one.
       await followAttempt(jobs.run(jobRequestOf(run, work, notSent, { patienceSeconds }), end));
     }
     left = run.minions.filter((minion) => results.get(minion)?.state !== 'succeeded');
@@ -99,7 +105,7 @@ function startAttempt(
 interface Attempt {
   /** Number of attempts before this one. */
   readonly attempt: number;
-  /** Minions that have not succeeded. */
+  /** Minions that have not succeeded yet. */
   readonly left: readonly string[];
   readonly end: AbortSignal;
   readonly patienceSeconds: number;
@@ -108,7 +114,7 @@ interface Attempt {
 interface RunProgress {
   readonly results: Map<string, CommandResult>;
   readonly jids: string[];
-  /** Minions that reported that they run the command. */
+  /** Minions that have reported that they are running the command. */
   readonly running: Set<string>;
 }
 
@@ -135,7 +141,8 @@ function handleJobUpdate(
       run.tell({ type: 'published', jid, minions: update.minions });
       break;
     case 'return':
-      // Only returns of minions count, not those of the resources that they manage.
+      // Ignore returns of resources that a minion manages. Only the minion's own return is its
+      // result.
       if (update.resource === undefined)
         recordResult(run, jid, results, commandResultOf(command, update));
       break;
@@ -172,7 +179,7 @@ function recordResult(
   run.tell({ type: 'result', jid, result });
 }
 
-/** Returns the result of a minion's return. */
+/** Returns the result for a minion's return. */
 export function commandResultOf(
   command: CompiledCommand,
   {
@@ -234,7 +241,7 @@ function outcomeStatus(
   return deadline.aborted && !run.cancelled.aborted ? 'timeout' : 'cancelled';
 }
 
-/** Returns the status of a run in which every minion has a result, or `undefined` otherwise. */
+/** Returns the final status if every minion has a result, or `undefined` if some are unfinished. */
 export function completedStatus(
   results: readonly CommandResult[],
 ): 'succeeded' | 'failed' | undefined {

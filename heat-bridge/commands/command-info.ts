@@ -14,12 +14,12 @@ export const CommandSchema = Type.Object({
   name: Text,
   description: Text,
   version: Type.Integer(),
-  /** Function of the minion. For a state file, the function that applies it. */
+  /** Function that minions execute. For a state file, the function that applies it. */
   function: Text,
   state: Type.Optional(Text),
   /**
-   * Classification of the function: `reviewed` and `unsafe` are in the shipped lists; `unknown`
-   * functions are exposed by the operator.
+   * Classification of the function. `reviewed` and `unsafe` functions are in the shipped lists. An
+   * `unknown` function is in neither list; the operator has decided to expose it.
    */
   standing: Type.Enum(['reviewed', 'unsafe', 'unknown']),
   parameters: SchemaField,
@@ -37,7 +37,7 @@ export const CommandSchema = Type.Object({
 export type CommandInfo = Readonly<Static<typeof CommandSchema>> & {
   /** Reason why an operator exposes the function. */
   readonly reviewed?: string;
-  /** Target outside of which the command is rejected. */
+  /** Compound target. Runs on minions that do not match it are rejected. */
   readonly within?: string;
 };
 

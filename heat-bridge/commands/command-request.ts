@@ -1,4 +1,4 @@
-/** Request for a run of a named command, and its results. */
+/** Types of requests for runs of named commands, and of their results. */
 
 import Type, { type Static } from 'typebox';
 import type { Subject } from '#acl';
@@ -8,18 +8,18 @@ import { Texts } from '#store';
 import type { Parameters } from './parameters.ts';
 
 /**
- * Caller: a subject for which the program vouches, the holder of a token of the master, or
- * `local`, a user of the master's own interface to whom no rule applies.
+ * Caller of a command. A subject is a caller that the program has authenticated itself. A token is
+ * one of the master's. `local` is the user of the master's own interface, to whom no rules apply.
  */
 export type CommandCaller = Subject | { readonly token: string } | 'local';
 
 /**
- * Target: a glob on ids, a list of ids, or any target of the master. It matches only minions that
- * match for certain.
+ * Target: a glob on ids, a list of ids, or any target of the master. If it is uncertain whether a
+ * minion matches, the minion does not match.
  */
 export type CommandTarget = string | readonly string[] | TargetRequest;
 
-/** Converts to a target of the master. */
+/** Converts the target of a command to a target of the master. */
 export function targetOf(target: CommandTarget): TargetRequest {
   if (typeof target === 'string') return { tgt: target };
   return 'tgt' in target ? target : { tgt: target, tgtType: 'list' };
@@ -30,21 +30,21 @@ export interface CommandRequest<P = Parameters> {
   readonly target: CommandTarget;
   /** Parameters. Default: none. */
   readonly params?: P;
-  /** Caller. Default: the service that `createBridge` was given. */
+  /** Caller. Default: the service that is configured in `createBridge`. */
   readonly caller?: CommandCaller;
   /**
-   * Project of the request. Idempotency keys are separate for each project. For a Keystone token,
-   * it must be the token's project. Default: none.
+   * Project of the request. Each project has its own idempotency keys. With a Keystone token, it
+   * must be the project of the token. Default: none.
    */
   readonly project?: string;
   /**
-   * Idempotency key, 1 to 255 characters. Repeating a key with the same caller, project and
+   * Idempotency key, 1 to 255 characters. A repeated request with the same key, caller, project and
    * command returns the same run.
    */
   readonly idempotencyKey?: string;
-  /** Deadline, as milliseconds since 1970 or a `Date`. Default: the command's timeout from now. */
+  /** Deadline, as milliseconds since 1970 or a `Date`. Default: now plus the command's timeout. */
   readonly deadline?: Date | number;
-  /** Cancels the run, like {@link CommandHandle.cancel}. */
+  /** Abort it to cancel the run, like {@link CommandHandle.cancel}. */
   readonly signal?: AbortSignal;
 }
 
@@ -54,15 +54,16 @@ const Text = Type.String();
 export const ResultSchema = Type.Object({
   minion: Text,
   /**
-   * State. `silent`: no response; `reconnecting`: the minion did not reconnect in time after a
-   * restart of the master; `unfinished`: the run ended first; `unaddressed`: the target lists this
-   * name, but it has no accepted key or the caller has no rights on it.
+   * State. `silent`: the minion did not respond. `reconnecting`: after a restart of the master, the
+   * minion did not reconnect in time. `unfinished`: the run ended before the minion returned.
+   * `unaddressed`: the target lists this name, but it has no accepted key, or the caller has no
+   * rights on it.
    */
   state: Type.Enum(['succeeded', 'failed', 'silent', 'reconnecting', 'unfinished', 'unaddressed']),
   return: Type.Optional(Type.Unsafe<WireValue>(Type.Unknown())),
   /** Retcode, usually a number. Minions may send other values. */
   retcode: Type.Optional(Type.Unsafe<WireValue>(Type.Unknown())),
-  /** Reason of the state, human-readable. */
+  /** Reason for the state, in human-readable form. */
   reason: Type.Optional(Text),
 });
 
@@ -74,7 +75,7 @@ export const OutcomeSchema = Type.Object({
   id: Text,
   command: Text,
   /**
-   * Status. `interrupted`: the master ended during the run; `results` has the results until then.
+   * Status. `interrupted`: the master ended during the run; `results` has the results up to then.
    */
   status: Type.Enum(['succeeded', 'failed', 'timeout', 'cancelled', 'interrupted']),
   results: Type.Unsafe<readonly CommandResult[]>(Type.Array(ResultSchema)),
@@ -89,11 +90,11 @@ export type CommandOutcome = Readonly<Static<typeof OutcomeSchema>>;
 
 const jobFields = { jid: Text, minions: Texts };
 
-/** Schemas of the updates of a run; `outcome` is last. */
+/** Schemas of the updates of a run. The last update is the `outcome`. */
 export const commandUpdates = [
   Type.Object({ type: Type.Literal('published'), ...jobFields }),
   Type.Object({ type: Type.Literal('running'), ...jobFields }),
-  /** Result of a minion. Repeated if the minion is retried. */
+  /** Result of a minion. If the command is retried on the minion, another result follows. */
   Type.Object({
     type: Type.Literal('result'),
     jid: Text,
@@ -105,24 +106,28 @@ export const commandUpdates = [
   }),
 ];
 
-/** Update of a run; `outcome` is last. */
+/** Update of a run. The last update is the `outcome`. */
 export type CommandUpdate = Readonly<Static<(typeof commandUpdates)[number]>>;
 
-/** Run that was started, or that exists under the same idempotency key. */
+/** Handle of a run that was started, or that already existed under the idempotency key. */
 export interface CommandHandle {
   /** Id of the run, which is the id of its first job. */
   readonly id: string;
   readonly command: string;
   readonly minions: readonly string[];
-  /** Names in the target to which the command is not sent. Their results are `unaddressed`. */
+  /**
+   * Names in the target to which the command is not sent. Their results have the state
+   * `unaddressed`.
+   */
   readonly missing: readonly string[];
-  /** Whether the run existed under the same key. */
+  /** Whether the run already existed under the idempotency key. */
   readonly isRepeated: boolean;
   /**
-   * Outcome. Failures of minions are results. Rejects only after an internal error of the master.
+   * Outcome. If the command fails on minions, the outcome contains this as results. The promise
+   * rejects only after an internal error of the master.
    */
   readonly outcome: Promise<CommandOutcome>;
-  /** Returns the updates from the start. It can be called any number of times. */
+  /** Returns all updates, from the start of the run. Can be called several times. */
   updates(): AsyncIterable<CommandUpdate>;
   /** Cancels the run, and asks the minions to terminate the job. */
   cancel(): Promise<void>;

@@ -1,4 +1,4 @@
-/** HTTP routes of commands, authorised by the caller's token. */
+/** HTTP routes of commands. The caller's token authorises each request. */
 
 import type { FastifyInstance } from 'fastify';
 import Type from 'typebox';
@@ -54,7 +54,7 @@ export function addCommandRoutes(
     read: (caller, name, body) => {
       const { target: tgt, targetType, params, ...rest } = parseBody(compiledRunBody, body);
       const tgtType = targetType ?? (typeof tgt === 'string' ? 'glob' : 'list');
-      // JSON as received; the command's schema validates it.
+      // The body's JSON as it was received. The command's schema validates it.
       const given = (params ?? {}) as Parameters;
       return () => api.run(name, { ...rest, target: { tgt, tgtType }, params: given, caller });
     },
@@ -64,7 +64,10 @@ export function addCommandRoutes(
   });
 }
 
-/** Returns the description without the operator's target and reason. */
+/**
+ * Returns the description of a command, without the fields `within` and `reviewed`, which are for
+ * the operator.
+ */
 function publicCommandInfo({
   within: _within,
   reviewed: _reviewed,

@@ -1,4 +1,4 @@
-/** RPC methods of commands on the local socket. Its clients have all rights. */
+/** RPC methods of commands on the local socket, whose clients have all rights. */
 
 import Type from 'typebox';
 import { type ExtensionHost, extensionMethod, extensionStream, type RpcTable } from '#master';
@@ -11,17 +11,20 @@ const strict = { additionalProperties: false };
 
 export const Text = Type.String({ minLength: 1, maxLength: 65_536 });
 
-/** Caller of a method, to whom rules apply. Default: the operator. */
+/**
+ * Parameters that name the caller, whose rules then apply. Default: the operator, to whom no rules
+ * apply.
+ */
 export const callerParameters = {
-  /** Token of the caller. */
+  /** Token that identifies the caller. */
   token: Type.Optional(Text),
-  /** Name of a service that is the caller. */
+  /** Name of the service that is the caller. */
   service: Type.Optional(Text),
 };
 
 /** Parameters of a run of a command or a plan. */
 export const runParameters = {
-  // JSON as received; the command's schema validates it.
+  // The parameters' JSON as it was received. The command's schema validates it.
   params: Type.Optional(Type.Unsafe<Parameters>(Type.Object({}))),
   idempotencyKey: Type.Optional(Text),
   project: Type.Optional(Text),
@@ -38,10 +41,13 @@ const RunParameters = Type.Object(
   strict,
 );
 
-/** Parameters of a list. If a caller is named, the list has only entries that rules may permit. */
+/**
+ * Parameters of methods that return lists. If a caller is named, the list contains only entries
+ * that rules may permit to it.
+ */
 export const ListParameters = Type.Object(callerParameters, strict);
 
-/** First item of a run. */
+/** First item of the stream of a run. */
 export interface RunStarted {
   readonly type: 'begun';
   readonly id: string;
@@ -51,7 +57,7 @@ export interface RunStarted {
   readonly isRepeated: boolean;
 }
 
-/** Returns the methods, called as `bridge.<name>`. */
+/** Returns the RPC methods of commands: `bridge.<name>`. */
 export function commandMethods(api: CommandApi, host: ExtensionHost): RpcTable {
   return {
     commands: extensionMethod({
@@ -80,18 +86,21 @@ export function commandMethods(api: CommandApi, host: ExtensionHost): RpcTable {
   };
 }
 
-/** Returns the first item of a run. */
+/** Returns the first item of the stream of a run. */
 export function firstRunUpdate({ id, minions, missing, isRepeated }: CommandHandle): RunStarted {
   return { type: 'begun', id, minions, missing, isRepeated };
 }
 
-/** Returns the caller of a method: the operator, if none is named. */
+/** Returns the caller of a method: the operator if neither a token nor a service is given. */
 export function rpcCallerOf(token: string | undefined, service: string | undefined): CommandCaller {
   if (token !== undefined) return { token };
   return service === undefined ? 'local' : { kind: 'service', name: service };
 }
 
-/** Streams a run after its first item. The run continues if the reader disconnects. */
+/**
+ * Streams a run. If the reader disconnects, the run continues.
+ * @param first - first item of the stream
+ */
 export async function* streamRun<First, Update>(
   run: { updates(): AsyncIterable<Update> },
   first: First,

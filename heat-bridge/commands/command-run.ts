@@ -9,12 +9,15 @@ import type {
 } from './command-request.ts';
 import { TrackedRun } from './tracked-run.ts';
 
-/** Part of a target to which a command is not sent. */
+/** Parts of a target to which a command is not sent. */
 export type LeftOut = Pick<AddressedMinions, 'isNarrowed' | 'missing'>;
 
 const nothing: LeftOut = { missing: [], isNarrowed: false };
 
-/** Returns the results of names that a target lists, but that are not addressed. */
+/**
+ * Returns results of the state `unaddressed` for the names in a target to which the command is not
+ * sent.
+ */
 export function unaddressedResults({ missing, isNarrowed }: LeftOut): readonly CommandResult[] {
   const reason = isNarrowed ? 'no accepted key, or no rights of the caller' : 'no accepted key';
   return missing.map((minion) => ({ minion, state: 'unaddressed', reason }));
@@ -25,7 +28,7 @@ export interface CommandRunOptions {
   readonly id: string;
   readonly command: string;
   readonly minions: readonly string[];
-  /** Part of the target to which the command is not sent. Default: none. */
+  /** Parts of the target to which the command is not sent. Default: none. */
   readonly leftOut?: LeftOut | undefined;
   /** Name of the caller. */
   readonly owner: string;
@@ -44,7 +47,10 @@ export class CommandRun extends TrackedRun<CommandUpdate, CommandOutcome> {
     this.leftOut = leftOut;
   }
 
-  /** Returns an outcome with these results and those of names that are not addressed. */
+  /**
+   * Returns an outcome with the results of minions, and the results of names to which the command
+   * was not sent.
+   */
   outcomeOf(
     results: readonly CommandResult[],
     { status, jids }: Pick<CommandOutcome, 'jids' | 'status'>,

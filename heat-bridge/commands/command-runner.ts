@@ -1,4 +1,6 @@
-/** Runs named commands (`bridge.run`), from the request to the release of all resources. */
+/**
+ * Runs named commands (`bridge.run`), from the request until all resources of the run are released.
+ */
 
 import { randomUUID } from 'node:crypto';
 import { setMaxListeners } from 'node:events';
@@ -52,54 +54,54 @@ import { lateRunError, StoredRuns } from './stored-runs.ts';
 export interface CommandRunnerOptions {
   readonly host: ExtensionHost;
   readonly catalog: Catalog;
-  /** Service that is the caller of requests without one. */
+  /** Name of the service that is the caller of requests without a caller. */
   readonly service: string;
   readonly quotas: RunQuotas;
-  /** Secrets of runs, if they are shared with another runner. */
+  /** Secrets of runs. Pass one object to several runners to share it. Default: a new object. */
   readonly secrets?: RunSecrets;
-  /** Called for each run that starts. */
+  /** Called with each run that starts. */
   readonly onBegin?: ((run: CommandRun) => void) | undefined;
 }
 
-/** Request with its authenticated caller and resolved minions. */
+/** Request whose caller is authenticated and whose minions are known. */
 export interface CommandCall {
   readonly caller: ResolvedCaller;
   readonly command: CompiledCommand;
   /** Validated parameters. */
   readonly parameters: Parameters;
   readonly minions: readonly string[];
-  /** Part of the target to which the command is not sent. Default: none. */
+  /** Parts of the target to which the command is not sent. Default: none. */
   readonly leftOut?: LeftOut | undefined;
-  /** Deadline, as milliseconds since 1970 or a `Date`. Default: the command's timeout from now. */
+  /** Deadline, as milliseconds since 1970 or a `Date`. Default: now plus the command's timeout. */
   readonly deadline?: Date | number | undefined;
   readonly signal?: AbortSignal | undefined;
-  /** Idempotency key. Absent if nothing of the run is stored. */
+  /** Idempotency key. If absent, the run is not stored and ends with the master. */
   readonly key?: RunKey | undefined;
   readonly options?: RunOptions;
 }
 
-/** Internal options of a run. */
+/** Options of a run that only other parts of the bridge set. */
 export interface RunOptions {
-  /** Unused job id for its first job. Default: a new one. */
+  /** Unused job id for the run's first job. Default: a new id. */
   readonly jid?: string | undefined;
-  /** Called after rules have permitted the run. If it rejects, nothing runs. */
+  /** Called after rules have permitted the run. If it rejects, the run does not start. */
   readonly permitted?: (() => Promise<void>) | undefined;
   /**
-   * Whether another member continues the run automatically. Default: false; its caller must repeat
-   * the request.
+   * Whether another member of the cluster continues the run on its own if this one fails. Default:
+   * false, so the caller must repeat the request.
    */
   readonly isCarried?: boolean;
 }
 
-/** Idempotency key, and the request for which it was used. */
+/** Idempotency key, and a digest of the request for which it was used. */
 interface RunKey {
   readonly owner: IdempotencyKeyOwner;
   readonly digest: string;
-  /** Request for another member of the cluster to repeat. */
+  /** Request that another member of the cluster repeats to continue the run. */
   readonly carried?: CarriedCall | undefined;
 }
 
-/** Row with a request that another member of the cluster can repeat, sealed. */
+/** Sealed row with a request that another member of the cluster can repeat. */
 const carriedCallRow = defineRow({
   name: 'call of a command',
   schema: Type.Object({
@@ -115,24 +117,24 @@ const carriedCallRow = defineRow({
 
 type CarriedCall = RowOf<typeof carriedCallRow>;
 
-/** State of one run, from its request to its release. */
+/** State of a run, from its request until its resources are released. */
 interface Run {
-  /** State. `found`: another request or member runs it. */
+  /** State. `found`: the run exists already, from an earlier request or on another member. */
   state: 'called' | 'permitted' | 'found' | 'begun' | 'over';
   readonly call: CommandCall;
   readonly releases: Releases;
-  /** Requester of its jobs, or `undefined` if no rule applies. */
+  /** Requester of the run's jobs. `undefined` if no rules apply to the caller. */
   by: AuditRequester | undefined;
   minions: readonly string[];
   /** Deadline, in milliseconds since 1970. */
   deadline: number;
-  /** Its place among the command's concurrent runs, after it is admitted. */
+  /** Place among the concurrent runs of the command. `undefined` until the run is admitted. */
   seat: RunSlot | undefined;
-  /** Stored form. `undefined` if nothing of it is stored. */
+  /** Run in the form that is stored. `undefined` if it is not stored. */
   stored: StoredRun | undefined;
-  /** Whether its key was used before. */
+  /** Whether the idempotency key was used before. */
   isRepeated: boolean;
-  /** Whether an earlier process published its job. */
+  /** Whether an earlier process has published the run's job. */
   isResumed: boolean;
 }
 
@@ -158,12 +160,13 @@ export class CommandRunner {
         new CommandRun({ id, command, minions, leftOut, owner: owner.caller }),
       lostOutcome: lostCommandOutcome,
     });
-    // Every run listens to this signal.
+    // Every run adds a listener to this signal.
     setMaxListeners(0, this.#closing.signal);
   }
 
   /**
-   * In a cluster, enables other members to continue runs.
+   * Enables other members of a cluster to continue runs of this one. Without a cluster, does
+   * nothing.
    * @param kind - kind of the runner, the same on all members
    */
   share(kind: string): Promise<void> {
@@ -172,7 +175,10 @@ export class CommandRunner {
     );
   }
 
-  /** Continues runs of earlier processes. Call it after the master's interface is available. */
+  /**
+   * Continues runs that earlier processes started. Call it when the master's interface is
+   * available.
+   */
   goOn(): void {
     this.#runs.goOn();
   }
@@ -183,15 +189,15 @@ export class CommandRunner {
   }
 
   /**
-   * Runs a call whose caller and minions are already resolved. It takes no place of the caller's
-   * active runs.
+   * Runs a command for a caller and minions that are already known. The run is not counted against
+   * the caller's limit of active runs.
    */
   start(call: CommandCall): Promise<CommandHandle> {
     return this.#carryOut(async () => call);
   }
 
   /**
-   * Checks the rules.
+   * Checks that rules permit a run.
    * @throws BridgeError ERR_COMMAND_DENIED
    */
   permit({ caller, command, parameters, minions }: CommandCall): AuditRequester | undefined {
@@ -199,9 +205,9 @@ export class CommandRunner {
   }
 
   /**
-   * Returns a run of this caller.
-   * @throws BridgeError ERR_RUN_UNKNOWN, also if another caller started it; AuthenticationError
-   * ERR_EAUTH_TOKEN
+   * Returns the handle of a run that this caller started.
+   * @throws BridgeError ERR_RUN_UNKNOWN, also if another caller started the run;
+   * AuthenticationError ERR_EAUTH_TOKEN
    */
   async find(id: string, asked: CommandCaller): Promise<CommandHandle> {
     return (await this.#runs.find(id, asked)).handle(true);
@@ -212,15 +218,19 @@ export class CommandRunner {
     return this.#runs.active;
   }
 
-  /** Ends active runs, except those that the next process can continue, and waits for them. */
+  /**
+   * Ends the active runs that the next process cannot continue, and waits until all runs have ended
+   * or stopped here.
+   */
   async close(): Promise<void> {
     this.#closing.abort();
     await this.#runs.close();
   }
 
   /**
-   * Performs one run. The order of this function is the order of its steps.
-   * @returns the handle, when the run is active or found
+   * Performs a run, from its request until it ends.
+   * @param resolve - determines the call for the request
+   * @returns the handle, as soon as the run is active or was found
    */
   #carryOut(resolve: (releases: Releases) => Promise<CommandCall>): Promise<CommandHandle> {
     return this.#runs.carryOut(async (releases, reply) => {
@@ -238,7 +248,7 @@ export class CommandRunner {
     });
   }
 
-  /** Resolves a request: determines the command, the caller and the minions. */
+  /** Determines the command, the caller and the minions of a request. */
   async #resolve(
     name: string,
     request: CommandRequest,
@@ -269,7 +279,7 @@ export class CommandRunner {
     return { ...call, key: { owner, digest, carried: isShared ? again : undefined } };
   }
 
-  /** Resolves a run that another member of the cluster started. */
+  /** Determines the call of a run that another member of the cluster started. */
   async #resolveCarried(carried: CarriedCall, releases: Releases): Promise<CommandCall> {
     const { host, catalog } = this.#options;
     const { name, target, params, owner } = carried;
@@ -301,7 +311,7 @@ export class CommandRunner {
         : await host.resolveTarget(targetOf(target), { reach, hasSecrets });
     const { minions } = addressed;
     if (minions.length > 0) return addressed;
-    // Reject the call, with an audit record.
+    // Check the rules, which deny this call and write an audit record.
     if (reach !== undefined) this.permit({ caller, command, parameters, minions });
     throw new BridgeError(
       'ERR_COMMAND_TARGET',
@@ -315,7 +325,10 @@ export class CommandRunner {
     return given === undefined ? own : Math.min(own, Number(given));
   }
 
-  /** Finds the run under an idempotency key, in any state, or starts one. */
+  /**
+   * Returns the run that exists under an idempotency key, whatever its state. If there is none, or
+   * if it was never published, starts one.
+   */
   async #findOrAdmit(run: Run, { owner, digest }: RunKey): Promise<CommandRun> {
     const { host } = this.#options;
     const { call } = run;
@@ -339,7 +352,7 @@ export class CommandRunner {
       return this.#admit(run);
     }
     await this.#storeOutcome(run, recovered, (cluster) => cluster.rows.endLeft(stored.id));
-    // No process can continue it. A later return is found in the job.
+    // No process can continue this run. If a minion returns later, the job still records it.
     if (recovered.status === 'interrupted') await this.#runs.cluster?.rows.forget(stored.id);
     const { id } = stored;
     const { name: caller } = call.caller;
@@ -349,10 +362,7 @@ export class CommandRunner {
     return found(run, this.#runs.addEnded(ended, recovered));
   }
 
-  /**
-   * Admits a run: takes a place among the command's concurrent runs, and stores that the run
-   * starts.
-   */
+  /** Admits a run: counts it among the command's concurrent runs, and stores it as started. */
   async #admit(run: Run): Promise<CommandRun> {
     const { call, minions, releases } = run;
     const { command, caller, key, options } = call;
@@ -360,7 +370,7 @@ export class CommandRunner {
     const seat = this.#limits.enter(definition, minions, caller.name);
     try {
       const id = run.stored?.id ?? options?.jid ?? (await this.#options.host.freshJid());
-      // Store before anything is published.
+      // Store the run before its job is published.
       if (key !== undefined) await this.#storeBegun(run, key, id);
       releases.add(() => seat.leave());
       run.seat = seat;
@@ -392,8 +402,8 @@ export class CommandRunner {
   }
 
   /**
-   * Publishes a run and follows it until its outcome is stored.
-   * @returns a function that reports the end
+   * Publishes a run's job, and follows the run until its outcome is stored.
+   * @returns a function that reports the end of the run
    */
   async #follow(run: Run, live: CommandRun): Promise<() => void> {
     const { host } = this.#options;
@@ -410,7 +420,7 @@ export class CommandRunner {
     releases.add(() => time.clear());
     const closing = linkSignals(this.#closing.signal, host.closing, hold?.lost);
     releases.add(closing.unlink);
-    // A run that is not stored ends with the master.
+    // A run that is not stored cannot be continued, so it ends when the master closes.
     const isLeft = stored !== undefined;
     const ended = linkSignals(call.signal, caller.ended, isLeft ? undefined : closing.signal);
     releases.add(ended.unlink);
@@ -418,7 +428,7 @@ export class CommandRunner {
       const waited = linkSignals(time.signal, ended.signal, closing.signal, live.cancelled);
       await inTime(run.seat?.entered ?? Promise.resolve(), waited.signal);
       waited.unlink();
-      // The caller's rights may have changed meanwhile.
+      // The caller's rights may have changed while the run was queued.
       if (run.seat?.isQueued === true) this.permit({ ...call, minions });
       const outcome = await executeCommandRun(host.master().jobs, live, {
         command,
@@ -435,13 +445,16 @@ export class CommandRunner {
       run.state = 'over';
       return () => live.end(outcome);
     } catch (error) {
-      host.logger.error({ command: live.command, jid: live.id, err: error }, 'command run failed');
+      host.logger.error(
+        { command: live.command, jid: live.id, err: error },
+        'run of a command failed because of an internal error',
+      );
       if (isCarried) await cluster?.rows.forget(live.id);
       return () => live.fail(error);
     }
   }
 
-  /** Stores an outcome, unless more results may follow. */
+  /** Stores an outcome, unless the run can be continued and more results may follow. */
   async #storeOutcome(
     { call: { key }, stored }: Run,
     outcome: CommandOutcome,
@@ -485,13 +498,13 @@ function found(run: Run, live: CommandRun): CommandRun {
   return live;
 }
 
-/** Returns the outcome of a run whose member stored none. */
+/** Returns the outcome of a run that ended without a stored outcome, because its member failed. */
 function lostCommandOutcome(run: CommandRun): CommandOutcome {
   const results = run.minions.map((minion) => ({ minion, state: 'unfinished' }) as const);
   return run.outcomeOf(results, { status: 'interrupted', jids: [run.id] });
 }
 
-/** Returns the user of a run's jobs. */
+/** Returns the user under which a run's jobs are published. */
 function jobUserOf({ subject }: ResolvedCaller): string {
   if (subject === undefined) return 'saltbridge';
   switch (subject.kind) {

@@ -102,7 +102,7 @@ function figuresOf(commandRuns: number, planRuns: number): readonly MetricFamily
   ];
 }
 
-/** Returns the errors in `runs` and in the catalog files. */
+/** Returns the errors in the section `runs`, and in the catalog files. */
 async function checkCommands({
   sections,
   config,

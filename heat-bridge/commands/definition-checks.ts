@@ -1,4 +1,4 @@
-/** Validation of the function, the arguments and the secrets of a definition. */
+/** Validates the function, the arguments and the secrets of a command's definition. */
 
 import { type ArgumentSources, parametersOfArgument, secretsKeyword } from './argument-mapping.ts';
 import { type CommandDefinition, catalogError, keywordForm } from './command-definition.ts';
@@ -15,7 +15,7 @@ const reservedKeywords: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * Validates everything but the schemas.
+ * Validates a definition, except its schemas.
  * @param names - names of the parameters
  * @throws BridgeError ERR_CATALOG
  */
@@ -32,9 +32,9 @@ export function checkCommandDefinition(
 
 function checkFunctionReview(definition: CommandDefinition, standing: FunctionReview): void {
   const { name, function: fun, reviewed, unsafe, state, install } = definition;
-  // With `install`, values of callers are data only.
+  // With `install`, values of callers are only data, so any parameter is safe.
   if (install !== undefined) return;
-  // A state file belongs to the master, but the operator must have reviewed how it uses
+  // The master has the state file, but the operator must have reviewed how the file uses the
   // parameters.
   if (state !== undefined) {
     if (reviewed !== undefined) return;
@@ -72,7 +72,7 @@ function checkSources(
   for (const [keyword, source] of Object.entries(sources)) {
     const field = `arguments.${keyword}`;
     if (!keywordForm.test(keyword))
-      throw catalogError(name, field, 'must be a keyword of the function');
+      throw catalogError(name, field, 'must be a valid name of a keyword argument');
     if (state === undefined && reservedKeywords.has(keyword) && unsafe === undefined) {
       throw catalogError(
         name,
@@ -83,12 +83,16 @@ function checkSources(
     const missing = parametersOfArgument(source).find((it) => !names.includes(it));
     if (missing !== undefined) throw catalogError(name, field, `unknown parameter ${missing}`);
     if (known !== undefined && !known.isOpen && !known.keywords.has(keyword)) {
-      throw catalogError(name, field, 'the shipped list does not have this keyword; set reviewed');
+      throw catalogError(
+        name,
+        field,
+        'the shipped list does not permit this keyword; set reviewed to the reason why it may be used',
+      );
     }
   }
   const used = new Set(Object.values(sources).flatMap(parametersOfArgument));
   const unused = names.find((it) => !used.has(it));
-  // A secret is passed in the pillar.
+  // A state file receives secrets in the pillar, so they need no argument.
   if (unused !== undefined && state === undefined) {
     throw catalogError(name, `parameters.${unused}`, 'no argument uses this parameter');
   }
@@ -108,11 +112,11 @@ function checkSecrets(
   }
   const missing = secret.find((it) => !names.includes(it));
   if (missing !== undefined) throw catalogError(name, 'secret', `unknown parameter ${missing}`);
-  const told = Object.values(sources)
+  const leaked = Object.values(sources)
     .flatMap(parametersOfArgument)
     .find((it) => secret.includes(it));
-  if (told !== undefined)
-    throw catalogError(name, 'arguments', `${told} is secret and must not be an argument`);
+  if (leaked !== undefined)
+    throw catalogError(name, 'arguments', `${leaked} is secret and must not be an argument`);
   if (Object.hasOwn(sources, secretsKeyword))
     throw catalogError(name, 'arguments', `${secretsKeyword} is reserved`);
 }

@@ -6,7 +6,7 @@
  * only read, or act on one named thing. They neither run text as code, nor open paths or URLs that
  * a caller names. Each has a list of the keywords that a command may set. A keyword accepts one
  * word (letters, digits and `_.:@%+~-`, without `/` and blanks). With the suffix `*` it accepts
- * any text, and `**` permits any keywords with any text. docs/bridge.md describes how the list was
+ * any text, and `**` permits any keywords with any text. docs/named-commands.md describes how the list was
  * created.
  *
  * `unsafe`: globs of functions that run, fetch or write their arguments. A command for one of them
@@ -17,11 +17,11 @@
 import { compileGlob } from '#template/python/fnmatch.ts';
 import lists from './function-lists.json' with { type: 'json' };
 
-/** Keywords that a reviewed function accepts. */
+/** Keyword arguments that a reviewed function accepts. */
 export interface ReviewedFunction {
   /** Whether any keywords with any text are permitted. */
   readonly isOpen: boolean;
-  /** Permitted content by keyword: any text, or a single word. */
+  /** Permitted values by keyword argument: any text, or a single word. */
   readonly keywords: ReadonlyMap<string, 'text' | 'word'>;
 }
 
@@ -45,7 +45,10 @@ export function loadFunctionReviews(): FunctionReviews {
   };
 }
 
-/** Returns the entry of the reviewed list, or `undefined` for other functions. */
+/**
+ * Returns the function's entry in the list of reviewed functions, or `undefined` if it is not in
+ * this list.
+ */
 export function reviewedFunctionOf(standing: FunctionReview): ReviewedFunction | undefined {
   return standing.kind === 'reviewed' ? standing.reviewed : undefined;
 }

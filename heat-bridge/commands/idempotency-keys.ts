@@ -1,7 +1,6 @@
 /**
- * Idempotency keys. A key is stored before anything is published, so that repeating a request
- * returns the same run, even after a crash. A key belongs to a caller, a project and a command or
- * plan.
+ * Idempotency keys. A key is stored before a run is published, so that a repeated request returns
+ * the same run, even after a crash. Each caller, project and command or plan has its own keys.
  */
 
 import { createHash } from 'node:crypto';
@@ -11,19 +10,23 @@ import { writeJson } from '#runtime';
 import type { RowCodec } from '#store';
 import { BridgeError } from '../errors.ts';
 
-/** Owner of a key, and its purpose. */
+/** Namespace of a key: its caller, project, and command or plan. */
 export const IdempotencyKeyOwner = Type.Object({
   caller: Type.String(),
   project: Type.String(),
-  /** Name of a command, or another text that cannot be the name of one. */
+  /**
+   * Name of the command. Keys for other purposes use a text that cannot be the name of a command.
+   */
   command: Type.String(),
   key: Type.String(),
 });
 export type IdempotencyKeyOwner = Readonly<Type.Static<typeof IdempotencyKeyOwner>>;
 
-/** Row under a key. */
+/** Row that is stored under a key. */
 interface StoredRequest {
-  /** Digest of the parameters and the target. */
+  /**
+   * Digest of the parameters and the target. Detects a key that is used again for another request.
+   */
   readonly digest: string;
 }
 
@@ -32,7 +35,7 @@ const keyRetentionMs = 86_400_000;
 const maxBytes = 1_048_576;
 const maxKey = 255;
 
-/** Stored idempotency keys, sealed. */
+/** Store of idempotency keys, which are sealed. */
 export class IdempotencyKeys<T extends StoredRequest> {
   readonly #state: SharedArea;
   readonly #row: RowCodec<T>;
@@ -40,7 +43,7 @@ export class IdempotencyKeys<T extends StoredRequest> {
 
   /**
    * Creates the store of keys.
-   * @param shorten - removes data from a row that exceeds 1 MiB
+   * @param shorten - removes data from a row that exceeds 1 MiB, so that it can be stored
    */
   constructor(state: SharedArea, row: RowCodec<T>, shorten: (kept: T) => T) {
     this.#state = state;
@@ -60,16 +63,16 @@ export class IdempotencyKeys<T extends StoredRequest> {
     throw new BridgeError('ERR_COMMAND_KEY', `${owner.command}: ${text}`);
   }
 
-  /** Returns the row of a key, for whatever request it was used. */
+  /** Returns the row of a key, whatever request it was used for. */
   async get(owner: IdempotencyKeyOwner): Promise<T | undefined> {
     const entry = await this.#state.get(storeKeyOf(owner));
     return entry && this.#row.decode({ ...entry, value: this.#state.unseal(entry.value) });
   }
 
   /**
-   * Stores a row under a key, replacing any previous one. Resolves when it is durable.
-   * @param deadline - milliseconds since 1970
-   * @param besides - operations of the same transaction
+   * Stores a row under a key, and replaces a previous one. Resolves when the row is durable.
+   * @param deadline - deadline of the run, in milliseconds since 1970
+   * @param besides - further operations for the same transaction
    * @throws StoreError ERR_REVISION if a condition in `besides` fails
    */
   async keep(
@@ -82,7 +85,7 @@ export class IdempotencyKeys<T extends StoredRequest> {
   }
 
   /**
-   * Stores a row under an unused key, like {@link keep}.
+   * Stores a row like {@link keep}, but only if the key was not used before.
    * @throws StoreError ERR_REVISION if another member of the cluster has used the key meanwhile
    */
   async keepFirst(
@@ -125,7 +128,7 @@ function storeKeyOf({ caller, project, command, key }: IdempotencyKeyOwner): rea
   return ['keys', jsonDigest([caller, project, command, key])];
 }
 
-/** Returns the SHA-256 of a JSON value, independent of the order of keys. */
+/** Returns the SHA-256 of a JSON value. The order of keys in objects does not affect it. */
 export function jsonDigest(value: unknown): string {
   return createHash('sha256')
     .update(writeJson(sorted(value)))

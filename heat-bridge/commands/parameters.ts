@@ -1,5 +1,5 @@
 /**
- * Parameters of commands: their JSON Schema with custom keywords, and the validation of values
+ * Parameters of commands: compiles their JSON Schema with its custom keywords, and validates values
  * from callers.
  */
 
@@ -11,7 +11,7 @@ import { catalogError, isPlainMap, type JsonSchema, keywordForm } from './comman
 import { schemaOfMember, withoutAnnotations } from './text-annotations.ts';
 import type { TextProblem } from './text-checks.ts';
 
-/** Parameters of a call. */
+/** Parameters of a command, by name. */
 export type Parameters = Readonly<Record<string, JsonValue>>;
 
 /** Compiled schema of parameters. */
@@ -21,14 +21,14 @@ export interface CompiledParameters {
   /**
    * Validates parameters, and adds defaults.
    * @param more - additional check, called if the schema accepts the parameters
-   * @throws BridgeError ERR_COMMAND_PARAMETERS, with the location and the expectation
+   * @throws BridgeError ERR_COMMAND_PARAMETERS, with the location and the expected value
    */
   check(given: unknown, more?: (parameters: unknown) => TextProblem | undefined): Parameters;
 }
 
 /**
- * Compiles the schema of parameters. Parameters that it does not describe are rejected.
- * @param nameForm - form of their names. Default: letters, digits and `_`
+ * Compiles the schema of parameters. Parameters that the schema does not describe are rejected.
+ * @param nameForm - form of parameter names. Default: letters, digits and `_`
  * @throws BridgeError ERR_CATALOG
  */
 export function compileParameters(
@@ -52,7 +52,7 @@ export function compileParameters(
 }
 
 /**
- * Compiles a schema of a definition.
+ * Compiles a schema in a definition.
  * @throws BridgeError ERR_CATALOG
  */
 export function compileSchema(
@@ -96,8 +96,8 @@ function propertiesOf({ properties }: JsonSchema): Readonly<Record<string, unkno
 }
 
 /**
- * Returns the error of invalid parameters. Names of parameters come from the catalog; text of the
- * caller is not repeated.
+ * Returns the error for invalid parameters. It names parameters of the catalog, but does not
+ * contain text from the caller.
  */
 function parameterError(
   name: string,
@@ -115,7 +115,10 @@ function parameterError(
   return new BridgeError('ERR_COMMAND_PARAMETERS', `${text}${proposal}${hint}`);
 }
 
-/** Returns the most similar key of the schema at the level of an unknown key. */
+/**
+ * Returns the known key that is most similar to an unknown key, in the schema of the object that
+ * contains it.
+ */
 function nearestKey(path: string, schema: JsonSchema): string | undefined {
   const keys = path.split('/');
   const above = keys.slice(0, -1).reduce<unknown>(schemaOfMember, schema);

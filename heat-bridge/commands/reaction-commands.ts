@@ -1,4 +1,4 @@
-/** Named commands as actions of reactions. */
+/** Runs named commands as actions of reactions. */
 
 import type { OpenExtension, ReactionResult } from '#master';
 import { inTime } from '#runtime';
@@ -9,7 +9,7 @@ import type { Parameters } from './parameters.ts';
 
 /**
  * Creates the function that runs commands for reactions. The job id of a reaction is the
- * idempotency key, so that the same run continues after a crash.
+ * idempotency key. If the reaction is repeated after a crash, the same run continues.
  */
 export function createReactionCommands(
   runner: Pick<CommandRunner, 'run'>,

@@ -1,6 +1,6 @@
 /**
- * Recovery of runs that an earlier process of the master started, from the store and the job
- * cache.
+ * Recovers runs that an earlier process of the master started. The sources are the store and the
+ * job cache.
  */
 
 import Type from 'typebox';
@@ -12,7 +12,7 @@ import { commandResultOf, completedStatus } from './command-execution.ts';
 import type { CommandOutcome, CommandResult } from './command-request.ts';
 import { type LeftOut, unaddressedResults } from './command-run.ts';
 
-/** Rows `keys/<digest>` of commands, sealed. */
+/** Sealed rows `keys/<digest>` of commands. */
 const row = defineRow({
   name: 'run of a command',
   schema: Type.Object({
@@ -21,27 +21,27 @@ const row = defineRow({
     /** Digest of the parameters and the target. */
     digest: Type.String(),
     minions: Texts,
-    /** Part of the target to which the command is not sent. Absent if there is none. */
+    /** Parts of the target to which the command is not sent. Absent if there are none. */
     leftOut: Type.Optional(Type.Unsafe<LeftOut>(Type.Object({}))),
     /** Start, in milliseconds since 1970. */
     begunAt: Type.Number(),
     /** Deadline, in milliseconds since 1970. */
     deadline: Type.Number(),
-    /** Reference under which its minions find their secrets; see `RunSecrets`. */
+    /** Reference under which minions find the run's secrets in their pillar; see `RunSecrets`. */
     secrets: Type.String(),
-    /** Outcome. Absent if the run had not ended. */
+    /** Outcome. Absent if the run has not ended. */
     outcome: Type.Optional(Type.Unsafe<CommandOutcome>(Type.Object({}))),
   }),
   packed: { outcome: markedJsonField },
   unversioned: fromMarkedJson,
 });
 
-/** Run, as it is stored under its idempotency key. */
+/** Run in the form in which it is stored under its idempotency key. */
 export type StoredRun = RowOf<typeof row>;
 
 export const storedRunRow: RowCodec<StoredRun> = row;
 
-/** Removes the returns, to reduce the size of a row. */
+/** Removes the minions' returns from a stored run, so that its row becomes smaller. */
 export function withoutReturns({ outcome, ...run }: StoredRun): StoredRun {
   if (outcome === undefined) return run;
   const results = outcome.results.map(({ return: _, ...rest }) => rest);
@@ -49,9 +49,10 @@ export function withoutReturns({ outcome, ...run }: StoredRun): StoredRun {
 }
 
 /**
- * Returns the outcome of a stored run, as far as it is known.
- * @returns `unpublished` if its job was never published; `open` if it can be followed. If the job
- * cache may have forgotten the job, the run counts as ended, because a command must not run twice.
+ * Returns the outcome of a stored run.
+ * @returns `unpublished` if the run's job was never published; `open` if the job can still be
+ * followed. If the job cache may have deleted the job, returns an outcome, because a command must
+ * not run twice.
  */
 export async function recoverRun(
   host: Pick<ExtensionHost, 'config' | 'master' | 'now' | 'reloadable'>,
@@ -84,7 +85,7 @@ export async function recoverRun(
   return { id, command: name, status, results: all, jids: [id], ...narrowed };
 }
 
-/** Returns a job of the job cache, or `undefined`. */
+/** Returns a job in the job cache, or `undefined` if it is not there. */
 export async function findJob(
   { master }: Pick<ExtensionHost, 'master'>,
   jid: string,

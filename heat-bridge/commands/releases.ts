@@ -1,4 +1,4 @@
-/** Resources of a run, released together when it ends. */
+/** Resources that a run uses. They are released together when the run ends. */
 
 /** Collects release functions. Calls each once, the latest first. */
 export class Releases {

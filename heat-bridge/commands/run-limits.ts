@@ -1,17 +1,17 @@
-/** Concurrency limits of commands: the numbers of active and of waiting runs. */
+/** Limits on concurrent runs of commands. Further runs are queued or rejected. */
 
 import { type FairSlot, FairSlots, LinkedList, type ListNode } from '#runtime';
 import { BridgeError } from '../errors.ts';
 import { bridgeLimits } from '../limits.ts';
 import type { CommandDefinition } from './command-definition.ts';
 
-/** Place of a run among concurrent runs. */
+/** Place of a run among the concurrent runs of its command. */
 export interface RunSlot {
   /** Resolves when the run may start. */
   readonly entered: Promise<void>;
-  /** Whether it had to wait. */
+  /** Whether the run had to wait for its place. */
   readonly isQueued: boolean;
-  /** Releases the place, or stops waiting. */
+  /** Releases the place. If the run is still waiting, removes it from the queue. */
   leave(): void;
 }
 

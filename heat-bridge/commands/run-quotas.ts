@@ -11,9 +11,9 @@ const RunsSection = Type.Object(
     active_per_caller: CountOption,
     /** Maximum number of active runs of all callers. Default: 10000. */
     active: CountOption,
-    /** Maximum number of ended runs of one caller that can still be read. Default: 100. */
+    /** Maximum number of ended runs of one caller that clients can still read. Default: 100. */
     ended_per_caller: CountOption,
-    /** Maximum number of ended runs of all callers that can still be read. Default: 1000. */
+    /** Maximum number of ended runs of all callers that clients can still read. Default: 1000. */
     ended: CountOption,
   },
   { additionalProperties: false },

@@ -1,10 +1,10 @@
-/** Registry of active runs and of the latest ended runs of each caller. */
+/** Registry of the active runs, and of the latest ended runs of each caller. */
 
 import type { BudgetLimits } from '#runtime';
 import { BridgeError } from '../errors.ts';
 import type { ResolvedCaller } from './callers.ts';
 
-/** Run of a command or a plan. */
+/** Run of a command or plan, as the registry needs it. */
 interface RegisteredRun {
   readonly id: string;
   /** Name of the caller. */
@@ -40,8 +40,8 @@ export class RunRegistry<R extends RegisteredRun> {
   }
 
   /**
-   * Returns a run of this caller.
-   * @throws BridgeError ERR_RUN_UNKNOWN, also if another caller started it
+   * Returns a run that this caller started.
+   * @throws BridgeError ERR_RUN_UNKNOWN, also if another caller started the run
    */
   find(id: string, caller: ResolvedCaller): R {
     const run = this.#runs.get(id);
@@ -52,7 +52,7 @@ export class RunRegistry<R extends RegisteredRun> {
   }
 
   #keepEnded(run: R): void {
-    // Another run has replaced it meanwhile.
+    // The run's id may have been registered again meanwhile, for another run object.
     if (this.#runs.get(run.id) !== run) return;
     const own = this.#ended.get(run.owner) ?? [];
     this.#ended.set(run.owner, [...own, run]);
@@ -61,7 +61,7 @@ export class RunRegistry<R extends RegisteredRun> {
     if (this.#endedTotal > this.#limits.total) this.#forgetOldest(this.#ownerOfMost());
   }
 
-  /** Returns the owner with the most ended runs, who loses one first. */
+  /** Returns the owner with the most ended runs. This owner's oldest run is removed first. */
   #ownerOfMost(): string {
     const counts = [...this.#ended].map(([owner, { length }]) => ({ owner, length }));
     counts.sort((a, b) => b.length - a.length);

@@ -1,6 +1,6 @@
 /**
- * Secret parameters of active runs. Each minion gets its own in its pillar. They are in memory
- * only.
+ * Secret parameters of active runs. Each minion of a run receives them in its pillar. They are
+ * stored in memory only.
  */
 
 import { randomBytes } from 'node:crypto';
@@ -8,7 +8,7 @@ import type { ExtPillar } from '#master';
 import type { WireMap } from '#minion-protocol';
 import type { Parameters } from './parameters.ts';
 
-/** Secrets of a run in the pillars of its minions. */
+/** Secrets of one run, which are in the pillars of the run's minions. */
 export interface SecretLease {
   /** Removes the secrets from the pillars. */
   forget(): void;
@@ -16,19 +16,22 @@ export interface SecretLease {
 
 const noSecrets: SecretLease = { forget: () => {} };
 
-/** Returns a random reference, which reveals nothing about the run. */
+/**
+ * Returns a random reference under which a run's secrets are in the pillar. It reveals nothing
+ * about the run.
+ */
 export function createSecretReference(): string {
   return randomBytes(16).toString('hex');
 }
 
-/** Stores secrets, and provides them to their minions. */
+/** Stores the secrets of runs, and provides them as pillar data. */
 export class RunSecrets {
   readonly #ofMinions = new Map<string, Map<string, Parameters>>();
 
   /**
-   * Provides the secrets of a run until they are released.
-   * @param reference - key below `saltbridge:secrets` in the pillar; for a resumed run, its
-   * previous reference
+   * Provides the secrets of a run to its minions, until `forget` is called.
+   * @param reference - key below `saltbridge:secrets` in the pillar; for a resumed run, the
+   * reference that it had before
    */
   keep(secret: Parameters, minions: readonly string[], reference: string): SecretLease {
     if (Object.keys(secret).length === 0) return noSecrets;
@@ -43,14 +46,15 @@ export class RunSecrets {
     };
   }
 
-  /** Pillar with each minion's secrets, as `saltbridge: secrets: <reference>: …`. */
+  /** Pillar provider. It returns a minion's secrets as `saltbridge: secrets: <reference>: …`. */
   get pillar(): ExtPillar {
     return {
       name: 'bridge',
       provide: async ({ id }) => {
         const own = this.#ofMinions.get(id);
         if (own === undefined) return undefined;
-        // Values that a command's schema describes are JSON, which pillar data can contain.
+        // The values are JSON, because the schemas of commands describe them. Pillar data can
+        // contain JSON.
         const secrets = Object.fromEntries(own) as WireMap;
         return { saltbridge: { secrets } };
       },

@@ -1,4 +1,6 @@
-/** Forwards updates of runs to members of the cluster at which the runs are followed. */
+/**
+ * Sends the updates of runs to the other members of a cluster at which clients follow these runs.
+ */
 
 import { hash } from 'node:crypto';
 import { readMarkedJson, type SharedArea, writeMarkedJson } from '#master';
@@ -7,17 +9,18 @@ import { inMilliseconds } from '#runtime';
 import type { TrackedRun } from './tracked-run.ts';
 
 /**
- * Interval at which a follower repeats its request, in milliseconds, because messages can be lost.
+ * Interval at which a follower repeats its request for updates, in milliseconds. Repeated because
+ * messages can be lost.
  */
 const askMs = 2000;
-/** Time without a request after which a run counts as no longer followed, in milliseconds. */
+/** Time without a request after which updates of a run are not sent any more, in milliseconds. */
 const heardMs = 10_000;
-/** Maximum wait for the last updates after a run has ended, in milliseconds. */
+/** Maximum time to wait for the last updates of an ended run, in milliseconds. */
 const lastMs = 1000;
-/** Maximum size of a message, in characters. A larger result is sent without its return. */
+/** Maximum size of a message, in characters. If a result is larger, its return is omitted. */
 const maxText = 262_144;
 
-/** Update of a command or plan, with the fields that are used here. */
+/** Update of a command or plan, with the fields that this module reads. */
 interface Update {
   readonly type: string;
   readonly result?: { readonly return?: unknown; readonly state: string };
@@ -30,36 +33,36 @@ interface RunUpdatesOptions {
   readonly kind: string;
   /** Id of this process. */
   readonly process: string;
-  /** Returns a run that this member knows. */
+  /** Returns a run that this member has in memory. */
   readonly find: (id: string) => Run | undefined;
 }
 
-/** Run of this process that other members follow. */
+/** Run of this process whose updates are sent to other members. */
 interface Sender {
-  /** Number of updates that were sent. */
+  /** Number of updates that have been sent. */
   next: number;
   sentAt: number;
   heardAt: number;
   isOver: boolean;
 }
 
-/** Run of another process that is followed here. */
+/** Run of another process that clients of this process follow. */
 interface Follower {
   readonly run: Run;
   process: string | undefined;
-  /** Number of updates received from this process. */
+  /** Number of updates that were received from the process that currently runs it. */
   next: number;
   readonly digests: Set<string>;
-  /** Whether another process ran it earlier and sent some of its updates. */
+  /** Whether another process ran it before, so that some updates may arrive a second time. */
   isTakenOver: boolean;
   isLocal: boolean;
   onLast: () => void;
 }
 
 /**
- * Exchanges updates of runs between members. A follower requests the updates from a number on. The
- * member with the run sends those and all later ones. Messages are sent outside of the replicated
- * log; missing updates are requested again.
+ * Exchanges updates of runs between members of a cluster. A follower requests the updates from a
+ * certain number on. The member that runs the run sends these updates and all later ones. The
+ * messages bypass the replicated log and can be lost; missing updates are requested again.
  */
 export class RunUpdates {
   readonly #options: RunUpdatesOptions;
@@ -71,18 +74,18 @@ export class RunUpdates {
     this.#options = options;
     const { cluster, kind } = options;
     cluster.onMessage(`follow-${kind}`, (asked) => this.#answer(asked));
-    cluster.onMessage(`updates-${kind}`, (told) => this.#take(told));
+    cluster.onMessage(`updates-${kind}`, (message) => this.#take(message));
     this.#timer = setInterval(() => {
       for (const [id, follower] of this.#followers) this.#ask(id, follower);
     }, askMs).unref();
   }
 
-  /** Whether this run is followed because another process runs it. */
+  /** Whether this run object follows a run of another process. */
   follows(run: Pick<Run, 'id'>): boolean {
     return this.#followers.get(run.id)?.run === run;
   }
 
-  /** Adds the updates that another process sends to a run. */
+  /** Adds the updates that another process sends to a local run object. */
   follow(run: Run, process: string | undefined): void {
     const follower: Follower = {
       run,
@@ -97,7 +100,10 @@ export class RunUpdates {
     this.#ask(run.id, follower);
   }
 
-  /** Switches to another process that now runs it, and requests its updates from the start. */
+  /**
+   * Records that another process has taken over a run, and requests the updates of that process
+   * from the start.
+   */
   passOn(id: string, process: string): void {
     const follower = this.#followers.get(id);
     if (follower === undefined || follower.process === process) return;
@@ -107,7 +113,10 @@ export class RunUpdates {
     this.#ask(id, follower);
   }
 
-  /** Resolves when an ended run has all its updates, or they no longer arrive. */
+  /**
+   * Resolves when an ended run has received all its updates, or when no more updates arrive in
+   * time.
+   */
   async rest(id: string): Promise<void> {
     const follower = this.#followers.get(id);
     if (follower === undefined) return;
@@ -130,7 +139,7 @@ export class RunUpdates {
       cluster.send(`follow-${kind}`, { id, from: follower.next });
       return;
     }
-    // This process now runs it.
+    // This process has taken over the run, so follow it directly.
     const own = find(id);
     if (follower.isLocal || own === undefined || own === follower.run) return;
     follower.isLocal = true;
@@ -138,7 +147,7 @@ export class RunUpdates {
   }
 
   async #followHere(own: Run, follower: Follower): Promise<void> {
-    for await (const batch of own.batches(0)) this.#tell(follower, batch);
+    for await (const batch of own.batches(0)) this.#add(follower, batch);
     follower.onLast();
   }
 
@@ -152,7 +161,7 @@ export class RunUpdates {
       known.heardAt = now;
       return;
     }
-    // No sender existed, or an update was lost.
+    // No updates were being sent, or one was lost: send again from the requested number on.
     if (known !== undefined) known.isOver = true;
     const sender: Sender = { next: from, sentAt: now, heardAt: now, isOver: false };
     this.#senders.set(id, sender);
@@ -183,20 +192,20 @@ export class RunUpdates {
     const follower = this.#followers.get(String(id));
     if (follower === undefined || process !== follower.process) return;
     if (typeof from !== 'number' || typeof updates !== 'string') return;
-    // Missing updates are included in the next request.
+    // Some updates are missing. The next request asks for them again.
     if (from > follower.next) return;
     const list = updatesIn(updates);
-    this.#tell(follower, list.slice(follower.next - from));
+    this.#add(follower, list.slice(follower.next - from));
     follower.next = Math.max(follower.next, from + list.length);
     if (isLast === true) follower.onLast();
   }
 
   /**
-   * Adds each update once. Two kinds are skipped: the outcome, because it is read from the store,
-   * and `unfinished` results, because a member that closes sends them for minions for which the
-   * next one still waits.
+   * Adds each update once. Skips the outcome, because it is read from the store. Also skips
+   * `unfinished` results: a member that closes sends them, but the next member still waits for
+   * these minions.
    */
-  #tell({ run, digests, isTakenOver }: Follower, updates: readonly Update[]): void {
+  #add({ run, digests, isTakenOver }: Follower, updates: readonly Update[]): void {
     for (const update of updates) {
       if (update.type === 'outcome' || update.result?.state === 'unfinished') continue;
       const digest = hash('sha1', writeMarkedJson(update), 'base64');
@@ -207,7 +216,10 @@ export class RunUpdates {
   }
 }
 
-/** Splits updates into messages of limited size, each with its number of updates. */
+/**
+ * Splits updates into messages of limited size. Returns the text of each message, and the number of
+ * updates in it.
+ */
 function messagesOf(batch: readonly Update[]): { readonly count: number; readonly text: string }[] {
   const messages: { count: number; text: string }[] = [];
   let texts: string[] = [];

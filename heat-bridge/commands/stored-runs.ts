@@ -1,6 +1,7 @@
 /**
- * Stored runs of commands or plans. Runs of this process are found by id, stored runs by
- * idempotency key. In a cluster, another member continues a run whose member fails.
+ * Runs of commands or plans, and their storage. An active run of this process is found by its id. A
+ * stored run is found by its idempotency key. In a cluster, another member continues the runs of a
+ * member that fails.
  */
 
 import type { ExtensionHost } from '#master';
@@ -22,15 +23,15 @@ interface Outcome {
   readonly status: string;
 }
 
-/** Run, as it is stored under its key. */
+/** Run in the form in which it is stored under its idempotency key. */
 interface Stored {
   readonly id: string;
   readonly digest: string;
-  /** Outcome. Absent while the run is active. */
+  /** Outcome. Absent if the run has not ended. */
   readonly outcome?: Outcome;
 }
 
-/** Data that another member needs to continue a run. */
+/** Request that another member repeats to continue a run. */
 interface Carried {
   readonly name: string;
   readonly owner: IdempotencyKeyOwner;
@@ -43,23 +44,25 @@ export interface StoredRunsOptions<S, C, R> {
   readonly quotas: RunQuotas;
   readonly storedRow: RowCodec<S>;
   readonly carriedRow: RowCodec<C>;
-  /** Removes data from a row that exceeds 1 MiB. */
+  /** Removes data from a row that exceeds 1 MiB, so that it can be stored. */
   readonly shorten: (stored: S) => S;
-  /** Creates a local run that follows a run of another member. */
+  /** Creates a local object for a run of another member. */
   readonly follow: (owner: IdempotencyKeyOwner, name: string, stored: S) => R;
-  /** Returns the outcome of a run whose member stored none. */
+  /**
+   * Returns the outcome of a run that ended without a stored outcome, because its member failed.
+   */
   readonly lostOutcome: (run: R) => Outcome;
 }
 
 /**
- * Manages active runs, and finds them again.
- * @typeParam S - stored run
- * @typeParam C - data with which another member continues it
+ * Manages the active runs and the stored runs of commands or plans.
+ * @typeParam S - stored form of a run
+ * @typeParam C - request with which another member continues a run
  * @typeParam R - run with its updates
  */
 export class StoredRuns<S extends Stored, C extends Carried, R extends AnyRun> {
   readonly keys: IdempotencyKeys<S>;
-  /** Active runs by caller. Each takes a place. */
+  /** Counts the active runs of each caller against the limits. */
   readonly places: Budget;
   readonly #options: StoredRunsOptions<S, C, R>;
   readonly #registry: RunRegistry<R>;
@@ -75,7 +78,7 @@ export class StoredRuns<S extends Stored, C extends Carried, R extends AnyRun> {
     this.keys = new IdempotencyKeys(host.shared, storedRow, shorten);
   }
 
-  /** Runs of all members. `undefined` without a cluster, and before {@link share}. */
+  /** Runs of all members. `undefined` if there is no cluster, or before {@link share} is called. */
   get cluster(): ClusterRuns<C> | undefined {
     return this.#cluster;
   }
@@ -86,7 +89,8 @@ export class StoredRuns<S extends Stored, C extends Carried, R extends AnyRun> {
   }
 
   /**
-   * In a cluster, enables other members to continue runs.
+   * Enables other members of a cluster to continue runs of this one. Without a cluster, does
+   * nothing.
    * @param kind - kind of the runner, the same on all members
    * @param resume - continues a run of another member
    */
@@ -103,14 +107,17 @@ export class StoredRuns<S extends Stored, C extends Carried, R extends AnyRun> {
     });
   }
 
-  /** Continues runs of earlier processes. Call it after the master's interface is available. */
+  /**
+   * Continues runs that earlier processes started. Call it when the master's interface is
+   * available.
+   */
   goOn(): void {
     this.#cluster?.rows.start();
   }
 
   /**
-   * Serializes requests with the same key. Repeats the work if another member of the cluster used
-   * the key first.
+   * Runs work for a request with an idempotency key. Requests with the same key are handled one at
+   * a time. If another member of the cluster uses the key first, the work is repeated.
    */
   claim<T>(owner: IdempotencyKeyOwner, work: () => Promise<T>): Promise<T> {
     return this.#byOwner.run(JSON.stringify(owner), async () => {
@@ -125,10 +132,10 @@ export class StoredRuns<S extends Stored, C extends Carried, R extends AnyRun> {
   }
 
   /**
-   * Performs one run, and releases its resources at the end.
-   * @param work - calls `reply` when the run is active or found; returns a function that reports
-   * the end of the run, if there is one to report
-   * @returns the argument of `reply`
+   * Performs a run, and releases its resources when it ends.
+   * @param work - calls `reply` as soon as the run is active or was found. If it performs the run
+   * itself, returns a function that reports the end of the run.
+   * @returns the handle that was passed to `reply`
    */
   carryOut<H>(
     work: (releases: Releases, reply: (handle: H) => void) => Promise<(() => void) | undefined>,
@@ -142,7 +149,7 @@ export class StoredRuns<S extends Stored, C extends Carried, R extends AnyRun> {
     });
   }
 
-  /** Counts a run as active until it is released. */
+  /** Registers a run, and counts it as active until `releases` is released. */
   begin(run: R, releases: Releases): R {
     const { promise, resolve } = Promise.withResolvers<void>();
     this.#underWay.add(promise);
@@ -153,13 +160,15 @@ export class StoredRuns<S extends Stored, C extends Carried, R extends AnyRun> {
     return this.#registry.add(run);
   }
 
-  /** Registers a run that ended earlier. */
+  /** Registers a run that has already ended. */
   addEnded(run: R, outcome: Outcome): R {
     run.end(outcome);
     return this.#registry.add(run);
   }
 
-  /** Returns a stored run if it is active, on this or another member. */
+  /**
+   * Returns a stored run if it is active on this or another member. Otherwise returns `undefined`.
+   */
   liveOf(owner: IdempotencyKeyOwner, name: string, stored: S): R | undefined {
     const live = this.#registry.get(stored.id);
     const isCurrent = live !== undefined && (this.#cluster?.isCurrent(live) ?? !live.isInterrupted);
@@ -169,9 +178,9 @@ export class StoredRuns<S extends Stored, C extends Carried, R extends AnyRun> {
   }
 
   /**
-   * Returns a run of this caller, from any member.
-   * @throws BridgeError ERR_RUN_UNKNOWN, also if another caller started it; AuthenticationError
-   * ERR_EAUTH_TOKEN
+   * Returns a run that this caller started, on any member.
+   * @throws BridgeError ERR_RUN_UNKNOWN, also if another caller started the run;
+   * AuthenticationError ERR_EAUTH_TOKEN
    */
   async find(id: string, asked: CommandCaller): Promise<R> {
     const caller = await identifyCaller(this.#options.host, asked);
@@ -196,14 +205,17 @@ export class StoredRuns<S extends Stored, C extends Carried, R extends AnyRun> {
     return run;
   }
 
-  /** Waits for the active runs, and releases the others to other members. */
+  /**
+   * Waits until this process has no active runs. Then releases interrupted runs, so that other
+   * members can continue them.
+   */
   async close(): Promise<void> {
     await Promise.all(this.#underWay);
     await this.#cluster?.close();
   }
 }
 
-/** Returns the error of a run that was not started before its deadline. */
+/** Returns the error for a run that could not be started before its deadline. */
 export function lateRunError(name: string): BridgeError {
   const text = `${name}: the run was not started before its deadline; repeat the request`;
   return new BridgeError('ERR_RUN_UNKNOWN', text);

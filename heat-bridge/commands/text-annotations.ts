@@ -1,12 +1,12 @@
-/** Custom schema keywords for the content of text. */
+/** Annotations: custom keywords in JSON Schemas that describe the content of texts. */
 
 import { schemaKeywords } from '#acl';
 import { isPlainMap, type JsonSchema } from './command-definition.ts';
 
 /**
- * Names of the annotations. They permit a leading `-`, permit several lines, and permit text that
- * Salt interprets, such as `salt://`. The last one declares that the state file writes the text
- * with `yaml_encode` or `json`.
+ * Names of the annotations. `x-allow-leading-dash` permits a leading `-`, `x-allow-newlines`
+ * several lines, and `x-allow-salt-syntax` text that Salt interprets, such as `salt://`.
+ * `x-quoted-by-template` declares that the state file writes the text with `yaml_encode` or `json`.
  */
 const textAnnotations: ReadonlySet<string> = new Set([
   'x-allow-leading-dash',
@@ -17,7 +17,7 @@ const textAnnotations: ReadonlySet<string> = new Set([
 
 const { one, list, map } = schemaKeywords;
 
-/** Returns a schema without the annotations, as standard JSON Schema. */
+/** Returns a schema without annotations, which is standard JSON Schema. */
 export function withoutAnnotations(schema: unknown): unknown {
   if (Array.isArray(schema)) return schema.map(withoutAnnotations);
   if (!isPlainMap(schema)) return schema;
@@ -37,7 +37,10 @@ export function isAnnotated(schema: unknown, annotation: string): boolean {
   return isPlainMap(schema) && schema[annotation] === true;
 }
 
-/** Returns the schema of a member, or `undefined` if it is unrestricted. */
+/**
+ * Returns the schema of a member of a map or list. Returns `undefined` if the schema does not
+ * describe the member.
+ */
 export function schemaOfMember(schema: unknown, key: string | number): unknown {
   if (!isPlainMap(schema)) return undefined;
   if (typeof key === 'number') return schema.items;

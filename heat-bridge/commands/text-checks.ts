@@ -1,19 +1,22 @@
-/** Checks that no program interprets a text as anything but text. */
+/** Rejects texts that a program could interpret as something else than text. */
 
 import { isPlainYamlText } from '#master';
 import { findInterpretedText } from '#minion-protocol';
 import { isPlainMap } from './command-definition.ts';
 import { isAnnotated, schemaOfMember } from './text-annotations.ts';
 
-/** Use of a text. */
+/** Use that a command makes of its texts. */
 export interface TextUse {
-  /** Whether it is inserted into a state file, which is rendered and then parsed as YAML. */
+  /**
+   * Whether texts are inserted into a state file, which is rendered as a template and then parsed
+   * as YAML.
+   */
   readonly isRendered: boolean;
 }
 
 /** Reason to reject a text. */
 export interface TextProblem {
-  /** Path of keys, separated by `/`. */
+  /** Path of keys to the text, separated by `/`. */
   readonly path: string;
   readonly expected: string;
 }
@@ -23,15 +26,21 @@ const invisibleCharacters = /[\p{Cc}\p{Cf}\p{Cs}\p{Co}\p{Zl}\p{Zp}]/u;
 
 const lineBreaks = /[\n\t]/g;
 
-/** Prefix of keys in argument maps that minions interpret [salt.minion load_args_and_kwargs]. */
+/**
+ * Prefix of the keys in argument maps that minions interpret themselves [salt.minion
+ * load_args_and_kwargs].
+ */
 const keywordMarker = /^__/;
 
 const maxNesting = 16;
 
-/** Text that YAML would not parse as a plain string. */
+/** Pattern for text that YAML does not parse as a plain string. */
 const notPlainYaml = /^[\s\-?:,[\]{}#&*!|>'"%@`]|: |\s#|:$|\s$|[{}[\]\n\t]/;
 
-/** Checks every text in a value by its schema. Returns `undefined` if all are valid. */
+/**
+ * Checks all texts in a value, with the annotations of their schema. Returns the first problem, or
+ * `undefined` if all texts are valid.
+ */
 export function findTextProblem(
   value: unknown,
   schema: unknown,

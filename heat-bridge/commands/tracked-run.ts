@@ -1,12 +1,12 @@
-/** Run of a command or a plan, with all its updates. */
+/** Run of a command or plan that keeps all its updates for readers. */
 
 import { once } from 'node:events';
 
-/** Log of updates, for any number of readers. The outcome is the last update. */
+/** Log of a run's updates, which any number of readers can read. Its last update is the outcome. */
 class UpdateLog<U, O> {
-  /** Outcome. Its rejection need not be handled. */
+  /** Outcome of the run. Callers need not handle its rejection. */
   readonly outcome: Promise<O>;
-  readonly #told: U[] = [];
+  readonly #updates: U[] = [];
   #change = new AbortController();
   #isOver = false;
   #settle: { resolve(outcome: O): void; reject(error: unknown): void } = {
@@ -22,13 +22,13 @@ class UpdateLog<U, O> {
   }
 
   append(update: U): void {
-    this.#told.push(update);
+    this.#updates.push(update);
     this.#wake();
   }
 
   /**
    * Ends the log.
-   * @param last - update with the outcome
+   * @param last - last update, which contains the outcome
    */
   end(last: U, outcome: O): void {
     this.#isOver = true;
@@ -44,15 +44,15 @@ class UpdateLog<U, O> {
 
   async *updates(): AsyncGenerator<U, void, void> {
     for await (const batch of this.batches(0)) yield* batch;
-    // Rethrow the error of the run.
+    // If the run failed, throw its error.
     await this.outcome;
   }
 
-  /** Yields the updates from a number on, in batches of all that are available. */
+  /** Yields the updates after the first `from`. Each batch has all updates that are available. */
   async *batches(from: number): AsyncGenerator<readonly U[], void, void> {
     for (let next = from; ; ) {
       const change = this.#change.signal;
-      const batch = this.#told.slice(next);
+      const batch = this.#updates.slice(next);
       next += batch.length;
       if (batch.length > 0) yield batch;
       else if (this.#isOver) return;
@@ -73,13 +73,13 @@ interface OutcomeUpdate<O> {
   readonly outcome: O;
 }
 
-/** Run with its updates. */
+/** Run of a command or plan, with its updates. */
 export class TrackedRun<U, O extends { readonly status: string }> {
   readonly id: string;
   /** Name of the caller. */
   readonly owner: string;
   readonly #cancel = new AbortController();
-  readonly #told = new UpdateLog<U | OutcomeUpdate<O>, O>();
+  readonly #updates = new UpdateLog<U | OutcomeUpdate<O>, O>();
   #isInterrupted = false;
 
   constructor(id: string, owner: string) {
@@ -87,49 +87,49 @@ export class TrackedRun<U, O extends { readonly status: string }> {
     this.owner = owner;
   }
 
-  /** Whether the run was interrupted and can be continued, so that its outcome is not final. */
+  /** Whether the run was interrupted. It can be continued, so its outcome is not final. */
   get isInterrupted(): boolean {
     return this.#isInterrupted;
   }
 
-  /** Fires when the run is cancelled. */
+  /** Aborted when the run is cancelled. */
   get cancelled(): AbortSignal {
     return this.#cancel.signal;
   }
 
-  /** Outcome. Its rejection need not be handled. */
+  /** Outcome of the run. Callers need not handle its rejection. */
   get outcome(): Promise<O> {
-    return this.#told.outcome;
+    return this.#updates.outcome;
   }
 
   /** Yields all updates from the start. */
   updates(): AsyncGenerator<U | OutcomeUpdate<O>, void, void> {
-    return this.#told.updates();
+    return this.#updates.updates();
   }
 
   /**
-   * Yields the updates from a number on, in batches of all that are available. Does not throw the
-   * error of the run.
+   * Yields the updates after the first `from`. Each batch has all updates that are available. If
+   * the run fails, the iteration ends without an error.
    */
   batches(from: number): AsyncGenerator<readonly (U | OutcomeUpdate<O>)[], void, void> {
-    return this.#told.batches(from);
+    return this.#updates.batches(from);
   }
 
   tell(update: U): void {
-    this.#told.append(update);
+    this.#updates.append(update);
   }
 
   /** Ends the run, with the outcome as its last update. */
   end(outcome: O): void {
     this.#isInterrupted = outcome.status === 'interrupted';
-    this.#told.end({ type: 'outcome', outcome }, outcome);
+    this.#updates.end({ type: 'outcome', outcome }, outcome);
   }
 
   fail(error: unknown): void {
-    this.#told.fail(error);
+    this.#updates.fail(error);
   }
 
-  /** Whether a cancellation also undoes completed work, if possible. */
+  /** Whether a cancellation also undoes completed steps that can be undone. */
   get undoesOnCancel(): boolean {
     return true;
   }

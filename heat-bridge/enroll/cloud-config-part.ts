@@ -1,4 +1,4 @@
-/** User-data for cloud-init's module `salt_minion` [cloudinit/config/cc_salt_minion.py]. */
+/** Part of user-data for cloud-init's module `salt_minion` [cloudinit/config/cc_salt_minion.py]. */
 
 import {
   defaultConfigDir,
@@ -9,9 +9,9 @@ import {
 } from './user-data-parts.ts';
 
 /**
- * Returns a cloud-config that configures and starts the minion, with its keys if they are given.
- * It has a single top-level key, so cloud-init cannot mix it with keys of other parts when it
- * merges them.
+ * Returns a cloud-config that configures and starts the minion, with its key pair if one is given.
+ * The cloud-config has a single top-level key. When cloud-init merges several parts, it therefore
+ * cannot mix this part with keys of others.
  */
 export function cloudConfigPart({ configDir, config, grains, keys }: UserDataInput): UserDataPart {
   const module = {
@@ -23,7 +23,8 @@ export function cloudConfigPart({ configDir, config, grains, keys }: UserDataInp
       : {
           public_key: keys.publicPem,
           private_key: keys.privatePem,
-          // The module's default depends on files that the image's package created.
+          // Set the directory explicitly: the module's default depends on files of the installed
+          // package.
           pki_dir: pkiDirOf(configDir),
         }),
   };

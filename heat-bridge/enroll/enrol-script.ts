@@ -1,6 +1,6 @@
 /**
- * Shell script in user-data: installs the minion on machines without the module `salt_minion`,
- * claims, and reports failures.
+ * Shell script in user-data. It installs the minion if cloud-init's module `salt_minion` has not
+ * done so, claims the ticket, and reports failures.
  */
 
 import { quoteForShell } from '../shell-text.ts';
@@ -16,12 +16,13 @@ import {
   type UserDataPart,
 } from './user-data-parts.ts';
 
-/** Program that reads user-data. */
+/** Program that reads the user-data. */
 type UserDataFormat = Exclude<NonNullable<EnrolRequest['format']>, 'none'>;
 
 /**
- * Returns the script.
- * @param configures - false if the module `salt_minion` has configured and started the minion
+ * Returns the script as a part of user-data.
+ * @param configures - whether the script configures and starts the minion; false if the module
+ * `salt_minion` does
  */
 function shellPart(plan: UserDataInput, { configures }: { configures: boolean }): UserDataPart {
   const { report, keys, claims } = plan;
@@ -57,7 +58,7 @@ pin=${quoteForShell(`sha256//${publicKeyPin}`)}
 `;
 }
 
-/** Finds the metadata agent on networks with IPv4 or with link-local IPv6 addresses only. */
+/** Lines that find the address of the metadata agent, over IPv4 or over link-local IPv6. */
 const agentAddress = `# The metadata agent of this network identifies the machine.
 pin=
 export no_proxy='*'
@@ -74,8 +75,9 @@ find_agent
 `;
 
 /**
- * Defines `post`. The pin is on the bridge's public key, so the bridge may be reached at any
- * address. Bodies are passed in a file, because every user of the machine can read arguments.
+ * Lines that define the function `post`. The function trusts a pinned public key of the bridge, so
+ * the bridge may have any address. It sends the body from a file, because every user of the machine
+ * can read the arguments of a process.
  */
 const posting = `# post PATH: sends $work/body; prints the HTTP status, or 000 without a reply
 post() {
@@ -148,8 +150,8 @@ ${write('"$pki_dir/minion.pem"', privatePem)}${write('"$pki_dir/minion.pub"', pu
 }
 
 /**
- * Returns the lines that claim. The bridge replies 200 to a claim only once. If that reply is
- * lost, the repeated claim is rejected, which is not a failure.
+ * Returns the lines that claim the ticket. The bridge accepts a claim only once. If its response is
+ * lost, the repeated claim is rejected, which the script does not treat as a failure.
  */
 function shellClaimLines(statesInstance: boolean): string {
   const instance = statesInstance
@@ -190,7 +192,7 @@ fi
 `;
 }
 
-/** Returns the command that writes text to a file verbatim. */
+/** Returns the command that writes a text to a file unchanged. */
 function write(file: string, text: string): string {
   const end = 'SALTBRIDGE_END_OF_FILE';
   const body = text.endsWith('\n') ? text : `${text}\n`;
@@ -198,8 +200,9 @@ function write(file: string, text: string): string {
 }
 
 /**
- * Returns the text of user-data.
- * @param beside - user-data that the service already passes to the machine, of any kind
+ * Returns the complete text of the user-data.
+ * @param beside - user-data that the service passes to the machine besides that of the bridge, in
+ * any format
  */
 export function renderUserData(
   format: UserDataFormat,

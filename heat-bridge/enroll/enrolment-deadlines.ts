@@ -1,4 +1,4 @@
-/** Deadlines of enrolments. */
+/** Ends enrolments whose deadline has passed. */
 
 import type { Logger } from 'pino';
 import type { AuditBursts } from '#master';
@@ -11,12 +11,12 @@ const checkIntervalMs = 2000;
 export interface DeadlineParts extends Pick<EnrolmentParts, 'book' | 'now'> {
   readonly moves: EnrolmentTransitions;
   readonly bursts: AuditBursts;
-  /** Whether this master, and no other member of its cluster, ends expired enrolments. */
+  /** Whether this process ends expired enrolments. In a cluster, only one member does. */
   readonly isActive: () => boolean;
   readonly log: Logger;
 }
 
-/** Ends expired enrolments, checking every two seconds. */
+/** Checks every two seconds for expired enrolments, and ends them. */
 export class EnrolmentDeadlines {
   readonly #parts: DeadlineParts;
   #timer: NodeJS.Timeout | undefined;
@@ -31,7 +31,7 @@ export class EnrolmentDeadlines {
   }
 
   /**
-   * Ends the enrolments that have expired.
+   * Ends all enrolments that have expired.
    * @throws errors of the store and of key operations
    */
   async endExpired(): Promise<void> {
@@ -41,7 +41,7 @@ export class EnrolmentDeadlines {
     if (!isActive()) return;
     for (const enrolment of [...book.all()]) {
       if (this.#endOf(enrolment) === undefined) continue;
-      // The state may change before the enrolment's turn comes.
+      // The enrolment may change before this turn, so it is checked again.
       await moves.exclusive(enrolment, async (current) => this.#end(current));
     }
   }
@@ -55,7 +55,10 @@ export class EnrolmentDeadlines {
     else await moves.fail(enrolment, end.reason);
   }
 
-  /** Returns how to end an expired enrolment, or `undefined` if it has not expired. */
+  /**
+   * Returns the way in which an expired enrolment ends: its key is retired, or it fails with a
+   * reason. Returns `undefined` if the enrolment has not expired.
+   */
   #endOf(enrolment: Enrolment): 'retire' | { readonly reason: string } | undefined {
     const { state, deadline = Infinity, keyExpiresAt = Infinity } = enrolment;
     const time = this.#parts.now();
@@ -74,7 +77,7 @@ export class EnrolmentDeadlines {
     await this.#round;
   }
 
-  /** Starts the next round after the current one. */
+  /** Schedules the next check, which starts when the current one is completed. */
   #next(): void {
     this.#round = this.#round
       .then(() => this.endExpired())

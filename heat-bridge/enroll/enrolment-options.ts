@@ -7,7 +7,7 @@ import { parseSection } from '../options.ts';
 const EnrollSection = Type.Object(
   {
     /**
-     * Addresses at which machines reach the masters. Without them, machines cannot be enrolled by
+     * Addresses at which machines reach the masters. If not set, machines cannot be enrolled by
      * ticket.
      */
     masters: Type.Optional(Type.Array(Type.String({ minLength: 1 }), { minItems: 1 })),
@@ -19,15 +19,18 @@ const EnrollSection = Type.Object(
     ticket_lifetime: Type.Optional(Type.Integer({ minimum: 1, maximum: 86_400 })),
     /** Lowest protocol version that enrolled minions may use. Default: 3. */
     protocol: Type.Optional(Type.Integer({ minimum: 0, maximum: 3 })),
-    /** Whether to accept tickets as grains, which travel in clear text. Default: false. */
+    /**
+     * Whether to accept tickets that minions send as a grain. Grains are sent in clear text.
+     * Default: false.
+     */
     grain: Type.Optional(Type.Boolean()),
-    /** Maximum number of open enrolments. Default: 10000. */
+    /** Maximum number of open enrolments, whose tickets are unused. Default: 10000. */
     max_open: Type.Optional(Type.Integer({ minimum: 1 })),
     /** Maximum number of open enrolments of one project. Default: 2000. */
     max_open_per_project: Type.Optional(Type.Integer({ minimum: 1 })),
     /** Size of key pairs for machines, in bits. Default: 2048. */
     key_bits: Type.Optional(Type.Integer({ minimum: 2048, maximum: 8192 })),
-    /** Number of key pairs to generate in advance. Default: 0. */
+    /** Number of key pairs that are generated in advance. Default: 0. */
     prepared_keys: Type.Optional(Type.Integer({ minimum: 0, maximum: 10_000 })),
   },
   { additionalProperties: false },
@@ -50,11 +53,11 @@ export function parseEnrollOptions(
 ) {
   const given = parseSection('bridge:enroll', EnrollSection, value ?? {});
   return {
-    /** Whether the section is present. */
+    /** Whether the section is present, so that enrolment is on. */
     isOn: value !== undefined,
     masters: given.masters ?? [],
     url: given.url,
-    /** Path of the certificate. */
+    /** Path of the API's certificate. */
     certificate: given.certificate ?? (config.api ?? config.restCherrypy)?.sslCrt,
     ticketLifetimeMs: (given.ticket_lifetime ?? 1800) * 1000,
     protocol: protocols[given.protocol ?? 3] ?? 3,

@@ -1,13 +1,13 @@
-/** Reports enrolments as events, audit records and log lines. */
+/** Reports changes of enrolments as events, audit records and log lines. */
 
 import type { Logger } from 'pino';
 import type { AuditBursts, AuditEntry, ExtensionHost } from '#master';
 import type { EnrolmentEvent } from './enrolment-transitions.ts';
 
 /**
- * Creates the function that emits events `saltbridge/bridge/enroll/<what>` and audit records
- * `enroll.<what>`. Strangers can cause alarms, so repetitions within a minute are only counted in
- * the audit log.
+ * Creates the function that emits events `saltbridge/bridge/enroll/<what>` and writes audit records
+ * `enroll.<what>`. Anyone can cause an `alarm`, so the audit log only counts alarms that repeat
+ * within a minute.
  */
 export function createEnrolmentEmitter(
   { audit, fire }: Pick<ExtensionHost, 'audit' | 'fire'>,
@@ -37,7 +37,10 @@ export function createEnrolmentEmitter(
   };
 }
 
-/** Returns the actor. The holder of a ticket is not yet authenticated as the minion. */
+/**
+ * Returns the actor for an audit record. Whoever uses a ticket is not authenticated as the minion
+ * yet.
+ */
 function auditActorOf(what: EnrolmentEvent['what'], id: string): AuditEntry['who'] {
   if (what === 'signed-in') return { kind: 'minion', name: id };
   const isAsked = what === 'created' || what === 'retired';

@@ -1,4 +1,4 @@
-/** All enrolments: in memory, and in the state area of the bridge. */
+/** Repository of all enrolments. They are in memory, and in the state area of the bridge. */
 
 import { EventEmitter, on } from 'node:events';
 import type { SharedArea, StateChange, StateOperation } from '#master';
@@ -10,40 +10,43 @@ import { type Enrolment, EnrolmentSchema } from './enrolment.ts';
 
 const prefix = 'enrolments';
 
-/** Stored enrolments. Their keys are `enrolments/<number>`. */
+/** Rows of enrolments, with the keys `enrolments/<number>`. */
 const enrolmentRow = defineRow({
   name: 'enrolment',
   schema: EnrolmentSchema,
   unversioned: fromJson,
 });
 
-/** Prefix of the numbers of enrolments whose end is stored but not yet carried out. */
+/**
+ * Prefix of rows with the numbers of enrolments that have ended, but whose data must still be
+ * removed.
+ */
 const endingPrefix = 'enrolments-ending';
 /** Time for which an ended enrolment can be looked up, in milliseconds. */
 const keepMs = 7 * 86_400_000;
 
-/** Read access to the enrolments whose id is in use. */
+/** Read access to enrolments. */
 export type KnownEnrolments = Pick<
   EnrolmentRepository,
   'get' | 'liveOf' | 'liveOfInstance' | 'liveOfProject'
 >;
 
-/** Change events of an enrolment, by its number. */
+/** Events of the emitter: the changed enrolment, under its number. */
 type Changes = Record<string, [Enrolment]>;
 
-/** Store of the enrolments. */
+/** State area in which enrolments are stored. */
 type EnrolmentRows = Pick<SharedArea, 'cluster' | 'follow' | 'write'>;
 
 /**
- * Repository of enrolments. Members of a cluster share it: each follows the writes of the others.
- * Its size is bounded by the accepted keys, the open tickets, and the enrolments that ended within
- * a week.
+ * Repository of enrolments. The members of a cluster share it, and each follows the writes of the
+ * others. Its size is limited by the number of accepted keys, the number of open tickets, and the
+ * enrolments that ended within a week.
  */
 export class EnrolmentRepository {
   readonly #state: EnrolmentRows;
   readonly #now: () => number;
   readonly #byNumber = new Map<string, Enrolment>();
-  /** Number of the enrolment that uses an id. */
+  /** Number of the enrolment that currently uses an id. */
   readonly #byId = new Map<string, string>();
   readonly #byInstance = new MultiMap<string, Enrolment>();
   readonly #byProject = new MultiMap<string, Enrolment>();
@@ -56,7 +59,7 @@ export class EnrolmentRepository {
     onEvict: (number) => this.#drop(number),
   });
   readonly #ending = new Set<string>();
-  /** Revisions of the rows in the store of a cluster, by number. */
+  /** Revisions of the rows, by number. Used only in a cluster. */
   readonly #revisions = new Map<string, number>();
   /** Numbers of the enrolments that this member is writing. */
   readonly #writing = new Set<string>();
@@ -77,7 +80,7 @@ export class EnrolmentRepository {
     return book;
   }
 
-  /** Called with each enrolment that another member of the cluster wrote. */
+  /** Listener that is called with each enrolment that another member of the cluster wrote. */
   set onFollowed(listener: (enrolment: Enrolment) => void) {
     this.#onFollowed = listener;
   }
@@ -91,12 +94,12 @@ export class EnrolmentRepository {
     return this.#byNumber.get(this.#byId.get(id) ?? '');
   }
 
-  /** Returns the enrolments of an instance whose id is in use. */
+  /** Returns the enrolments of an instance that currently use their id. */
   liveOfInstance(instance: string): Iterable<Enrolment> {
     return this.#byInstance.get(instance);
   }
 
-  /** Returns the enrolments of a project whose id is in use. */
+  /** Returns the enrolments of a project that currently use their id. */
   liveOfProject(project: string): Iterable<Enrolment> {
     return this.#byProject.get(project);
   }
@@ -105,7 +108,7 @@ export class EnrolmentRepository {
     return this.#byNumber.values();
   }
 
-  /** Number of enrolments that wait for their machine. */
+  /** Number of enrolments whose ticket is unused. */
   get open(): number {
     return this.#open.size;
   }
@@ -123,17 +126,18 @@ export class EnrolmentRepository {
   }
 
   /**
-   * Stores enrolments. Updates memory immediately, so that no conflicting change can be made
-   * meanwhile, and resolves when the change is durable. In a cluster, memory is updated only then.
-   * @throws StoreError ERR_REVISION if another member changed the enrolment
+   * Stores enrolments. Resolves when the change is durable. Without a cluster, memory is updated at
+   * once, so that no conflicting change can start meanwhile. In a cluster, memory is updated when
+   * the change is durable.
+   * @throws StoreError ERR_REVISION if another member has changed the enrolment
    */
   put(...enrolments: readonly Enrolment[]): Promise<void> {
     return this.putWith(enrolments, []);
   }
 
   /**
-   * Stores the end of an enrolment like {@link put}. It is listed by {@link ending} until {@link
-   * endCompleted} is called, also after a restart.
+   * Stores the end of an enrolment like {@link put}. {@link ending} then yields the enrolment until
+   * {@link endCompleted} is called, even after a restart.
    */
   async putEnd(enrolment: Enrolment): Promise<void> {
     const { number } = enrolment;
@@ -142,7 +146,7 @@ export class EnrolmentRepository {
     this.#ending.add(number);
   }
 
-  /** Yields ended enrolments whose keys and other data may still exist. */
+  /** Yields ended enrolments whose key and other data may not have been removed yet. */
   *ending(): IterableIterator<Enrolment> {
     for (const number of this.#ending) {
       const enrolment = this.#byNumber.get(number);
@@ -150,13 +154,13 @@ export class EnrolmentRepository {
     }
   }
 
-  /** Records that nothing of an ended enrolment remains. */
+  /** Records that the key and all other data of an ended enrolment were removed. */
   async endCompleted({ number }: Enrolment): Promise<void> {
     await this.#state.write([{ op: 'delete', key: [endingPrefix, number] }]);
     this.#ending.delete(number);
   }
 
-  /** Stores enrolments like {@link put}, with other operations in the same transaction. */
+  /** Stores enrolments like {@link put}, together with other operations in one transaction. */
   async putWith(enrolments: readonly Enrolment[], more: readonly StateOperation[]): Promise<void> {
     if (this.#state.cluster !== undefined) return this.#writeShared(enrolments, more);
     const before = enrolments.map(({ number }) => this.#byNumber.get(number));
@@ -199,7 +203,7 @@ export class EnrolmentRepository {
     };
   }
 
-  /** Applies a stored row. In a cluster, also applies the changes of other members. */
+  /** Applies a stored row to memory. In a cluster, other members write rows too. */
   #note(change: StateChange): void {
     if (change.type === 'delete') return;
     const { revision } = change.entry;
@@ -213,12 +217,12 @@ export class EnrolmentRepository {
     this.announce(enrolment);
   }
 
-  /** Notifies followers of a change that has been carried out. */
+  /** Notifies followers of a change whose effects are complete. */
   announce(enrolment: Enrolment): void {
     this.#changes.emit(enrolment.number, enrolment);
   }
 
-  /** Forgets enrolments that ended a week ago. Their rows expire in the store. */
+  /** Removes enrolments that ended a week ago from memory. In the store, their rows expire. */
   prune(): void {
     const now = this.#now();
     for (const number of [...this.#over.keys()]) {

@@ -1,5 +1,5 @@
 /**
- * HTTP routes of enrolments, for services. Each request is authorised with its minion id and
+ * HTTP routes of enrolments for services. Rules authorise each request by its minion id and
  * project.
  */
 
@@ -43,7 +43,7 @@ const serviceRouteSchemas: Readonly<Record<'create' | 'show' | 'retire', Fastify
 /** Services of the master that the routes use. */
 type EnrolmentRoutesHost = Pick<ExtensionHost, 'audit' | 'decide' | 'holdToken'>;
 
-/** Rights, as rules of the action `command` name them. */
+/** Names under which rules of the action `command` grant these rights. */
 type EnrolmentRight = 'bridge.enroll.create' | 'bridge.enroll.retire';
 
 interface NumberParams {
@@ -55,9 +55,9 @@ const createForm = compileSchema(ServiceEnrolRequestSchema);
 
 /**
  * Adds `POST enrolments`, `GET enrolments/<number>` and `POST enrolments/<number>/retire`. A rule
- * must permit the caller `command` for `bridge.enroll.create` or `bridge.enroll.retire`, with the
- * keywords `id` and `project` of the enrolment. A Keystone token is valid for its own project
- * only.
+ * must permit the caller the action `command` on `bridge.enroll.create` or `bridge.enroll.retire`.
+ * The keyword arguments are `id` and `project` of the enrolment. With a Keystone token, only
+ * enrolments of the token's project are accessible.
  */
 export function addServiceRoutes(
   app: FastifyInstance,
@@ -82,7 +82,7 @@ export function addServiceRoutes(
     }
     const enrolment = await api.show(request.params.number);
     if (belongsToProject(holder.subject, enrolment)) return { holder, enrolment };
-    // An enrolment of another project gets the same error as an unknown one.
+    // For an enrolment of another project, send the same error as for an unknown one.
     throw new BridgeError('ERR_ENROLL_UNKNOWN', 'unknown enrolment number');
   };
   app.post(
@@ -128,8 +128,8 @@ export function addServiceRoutes(
 }
 
 /**
- * Checks the requested protocol version. A service may request a higher version than the
- * operator's option, but not a lower one.
+ * Checks the protocol version that a service requests. It may be higher than the operator's option
+ * `protocol`, but not lower.
  * @throws BridgeError ERR_ENROLL_ARGS
  */
 function checkMinimumProtocol(asked: number | undefined, lowest: number): void {

@@ -1,4 +1,4 @@
-/** RPC methods for enrolment on the local socket, for the command line. */
+/** RPC methods of enrolments on the local socket, which the command line uses. */
 
 import Type from 'typebox';
 import { extensionMethod, extensionStream, type RpcTable } from '#master';

@@ -1,4 +1,4 @@
-/** Enrolment service: creates, imports and retires enrolments, and prepares key pairs. */
+/** Service that creates, imports and retires enrolments, and generates key pairs in advance. */
 
 import { type KeyObject, randomBytes } from 'node:crypto';
 import { isIP } from 'node:net';
@@ -21,7 +21,7 @@ import type { KeyPairs } from './key-pairs.ts';
 import { signTicket } from './tickets.ts';
 import type { UserDataWriter } from './user-data.ts';
 
-/** Listener that ends data of an id outside of enrolments. */
+/** Listener that removes data that other parts of the bridge have about an id. */
 export type RetireListener = (id: string) => Promise<void> | void;
 
 export interface EnrolmentServiceParts extends ImportParts {
@@ -30,19 +30,22 @@ export interface EnrolmentServiceParts extends ImportParts {
   readonly privateKey: KeyObject;
   /**
    * Returns the writer of user-data.
-   * @throws BridgeError ERR_ENROLL_OFF if required options are missing
+   * @throws BridgeError ERR_ENROLL_OFF if options that it needs are missing
    */
   readonly writer: () => Promise<UserDataWriter>;
-  /** Whether an HTTP server has the bridge's routes, at which machines claim. */
+  /** Whether an HTTP server serves the routes at which machines claim their tickets. */
   readonly isServed: () => boolean;
   readonly options: EnrollOptions;
-  /** Listeners called with each id before it is retired. */
+  /** Listeners that are called with each id before it is retired. */
   readonly listeners: Set<RetireListener>;
-  /** Aborted to end all followers. */
+  /** Aborted when the bridge closes. Ends all streams of followers. */
   readonly closing: AbortSignal;
 }
 
-/** Machine, selected by its minion's id, its name in the cloud, or the number of its enrolment. */
+/**
+ * Reference to a machine: the id of its minion, its name in the cloud, or the number of its
+ * enrolment.
+ */
 type Machine =
   | { readonly id: string }
   | { readonly instance: string }
@@ -62,9 +65,9 @@ export class EnrolmentService {
   }
 
   /**
-   * Creates an enrolment with a ticket and user-data. With `by: 'keys'`, also generates a key
-   * pair: the public key is accepted, and the private key exists in the user-data only. An earlier
-   * unused ticket of the same project for the id becomes invalid.
+   * Creates an enrolment with a ticket and user-data. With `by: 'keys'`, also generates a key pair:
+   * the master accepts the public key, and only the user-data contains the private key. If the
+   * project has an earlier unused ticket for the id, that ticket becomes invalid.
    * @throws BridgeError ERR_ENROLL_OFF, ERR_ENROLL_ARGS, ERR_ENROLL_TAKEN, ERR_ENROLL_FULL
    */
   async create(request: EnrolRequest): Promise<NewEnrolment> {
@@ -85,19 +88,23 @@ export class EnrolmentService {
   }
 
   /**
-   * Accepts the keys of known minions: all or none.
+   * Accepts the keys of minions that are known beforehand. If one entry is invalid, accepts none of
+   * them.
    * @throws BridgeError ERR_ENROLL_ARGS, ERR_ENROLL_TAKEN, with the position in the list
    */
   import(minions: readonly KnownMinion[]): Promise<readonly Enrolment[]> {
     return importMinions(minions, this.#parts);
   }
 
-  /** Resolves when `prepared_keys` key pairs are ready. */
+  /** Resolves when the number of key pairs that `prepared_keys` requires has been generated. */
   prepared(): Promise<void> {
     return this.#parts.keyPairs.prepare();
   }
 
-  /** Returns the enrolments in progress, those with a key, and those that ended within a week. */
+  /**
+   * Returns open enrolments, enrolments with an accepted key, and enrolments that ended within a
+   * week.
+   */
   async list(): Promise<readonly Enrolment[]> {
     return [...this.#parts.book.all()];
   }
@@ -113,8 +120,8 @@ export class EnrolmentService {
   }
 
   /**
-   * Yields the enrolment now and after each change, until its minion has signed in or it has
-   * failed.
+   * Yields the current enrolment, and the enrolment after each change. Ends when the minion has
+   * signed in, or when the enrolment has failed.
    * @throws BridgeError ERR_ENROLL_UNKNOWN, from the iteration
    */
   async *follow(number: string, signal?: AbortSignal): AsyncGenerator<Enrolment, void, void> {
@@ -131,7 +138,7 @@ export class EnrolmentService {
   }
 
   /**
-   * Resolves when the minion has signed in, that is, has sent a message with a proof of its key.
+   * Resolves when the minion has signed in: it has sent a message that proves that it has the key.
    * @throws BridgeError ERR_ENROLL_FAILED with the reason, ERR_ENROLL_UNKNOWN
    */
   async signedIn(number: string, signal?: AbortSignal): Promise<Enrolment> {
@@ -143,11 +150,11 @@ export class EnrolmentService {
   }
 
   /**
-   * Removes all data of a machine at this master, even if it was not enrolled by the bridge: its
-   * key, sessions and connections, grains, pillar, mine and pushed files, the jobs published to
-   * it, and its ticket. A later owner of the id gets none of it. Resolves when everything is
-   * removed. If the number of an ended enrolment is given, nothing is done, because another
-   * machine may have the id.
+   * Removes all data that this master has about a machine, even if the bridge did not enrol it: its
+   * key, sessions and connections, grains, pillar, mine and pushed files, the jobs published to it,
+   * and its ticket. A later machine with the same id gets none of this data. Resolves when
+   * everything is removed. If `machine` is the number of an ended enrolment, does nothing, because
+   * another machine may have the id now.
    * @throws BridgeError ERR_ENROLL_UNKNOWN for an instance without an enrolment, or an unknown
    * number
    */
@@ -162,9 +169,10 @@ export class EnrolmentService {
   }
 
   /**
-   * Calls the listener with each id before it is retired, until the returned function is called.
-   * The master waits for the listener, so it must not wait for another operation on the same id.
-   * If it fails, nothing is retired.
+   * Registers a listener that is called with each id before it is retired. The master waits for the
+   * listener, so the listener must not wait for another operation on the same id. If it fails,
+   * nothing is retired.
+   * @returns a function that removes the listener
    */
   onRetire(listener: RetireListener): () => void {
     const { listeners } = this.#parts;
@@ -198,7 +206,7 @@ export class EnrolmentService {
     const before = this.#giveWay(request);
     const { id } = enrolment;
     const ticket = this.#ticketOf(enrolment);
-    // Write the user-data first, because this step can reject the request.
+    // Write the user-data first, because this step can fail.
     const userData = writer?.write(request, { ticket, keys }) ?? '';
     await book.putWith([enrolment], steps);
     if (before !== undefined) await moves.fail(before, 'replaced by a newer ticket for this id');
@@ -210,8 +218,8 @@ export class EnrolmentService {
   }
 
   /**
-   * Returns an open enrolment again, with the same ticket and user-data. A ticket is not stored;
-   * it is derived from its enrolment.
+   * Returns an open enrolment again, with the same ticket and user-data. The ticket is not stored;
+   * it is computed from the enrolment.
    * @throws BridgeError ERR_ENROLL_OFF
    */
   async reissue(enrolment: Enrolment, request: EnrolRequest): Promise<NewEnrolment> {
@@ -234,8 +242,9 @@ export class EnrolmentService {
   }
 
   /**
-   * Returns the writer, or rejects a request that the options do not permit, before anything is
-   * created.
+   * Returns the writer of user-data, or `undefined` if none is requested. Rejects requests that the
+   * options do not permit, before anything is created.
+   * @throws BridgeError ERR_ENROLL_OFF, ERR_ENROLL_ARGS
    */
   async #writerFor({ by = 'claim', format }: EnrolRequest): Promise<UserDataWriter | undefined> {
     const { writer, options, isServed } = this.#parts;
@@ -286,7 +295,7 @@ export class EnrolmentService {
   }
 
   /**
-   * Returns the unused enrolment that the new one replaces.
+   * Returns the unused enrolment that the new one replaces, or `undefined` if the id is free.
    * @throws BridgeError ERR_ENROLL_TAKEN, ERR_ENROLL_FULL
    */
   #giveWay({ id, project }: EnrolRequest): Enrolment | undefined {

@@ -1,4 +1,7 @@
-/** Transitions of enrolments. Each is stored before its effects are carried out. */
+/**
+ * Transitions of enrolments from one state to the next. A transition is stored before its effects
+ * are carried out.
+ */
 
 import type { KeyLifecycle } from '#master';
 import { StoreError } from '#store';
@@ -7,7 +10,7 @@ import type { EnrolmentRepository } from './enrolment-repository.ts';
 import type { UsedTickets } from './used-tickets.ts';
 
 /**
- * Maximum number of attempts to write, each of which fails if another member of the cluster
+ * Maximum number of attempts to write. An attempt fails if another member of the cluster has
  * changed the enrolment first.
  */
 const maxTries = 20;
@@ -20,7 +23,7 @@ export interface EnrolmentEvent {
   readonly detail?: string;
 }
 
-/** Parts that the operations on enrolments share. */
+/** Objects that the operations on enrolments share. */
 export interface EnrolmentParts {
   readonly book: EnrolmentRepository;
   readonly admission: KeyLifecycle;
@@ -30,18 +33,20 @@ export interface EnrolmentParts {
 
 export interface TransitionParts extends EnrolmentParts {
   readonly spent: Pick<UsedTickets, 'add'>;
-  /** Ends the data of an id outside of enrolments. Called before anything else ends. */
+  /**
+   * Removes data that other parts of the bridge have about an id. Called before the key is removed.
+   */
   readonly onRetire: (id: string) => Promise<void>;
   /** Ends what a project registered for an id, whose ticket ended unused. */
   readonly onRelease: (id: string, project: string) => Promise<void>;
 }
 
-/** Time that a machine has to sign in after its key was accepted, in milliseconds. */
+/** Time in which a machine must sign in after its key was accepted, in milliseconds. */
 const signInMs = 600_000;
 
 /**
- * Transitions of enrolments. Unless stated otherwise, call a method inside {@link exclusive}, or
- * in another exclusive turn of the id, with the current enrolment.
+ * Transitions of enrolments. Call a method inside {@link exclusive}, or in another exclusive
+ * operation on the id, with the current enrolment. The comments of some methods permit other calls.
  */
 export class EnrolmentTransitions {
   readonly #parts: TransitionParts;
@@ -51,9 +56,9 @@ export class EnrolmentTransitions {
   }
 
   /**
-   * Runs work on the current enrolment, exclusive of sign-ins of its id, operations on the id's
-   * key and other transitions. If another member of the cluster writes first, the work runs again
-   * with the new enrolment.
+   * Runs work on the current enrolment. Meanwhile, no sign-in of the id, no operation on its key,
+   * and no other transition can run. If another member of the cluster writes first, the work runs
+   * again with the changed enrolment.
    */
   exclusive<T>(
     enrolment: Pick<Enrolment, 'id' | 'number'>,
@@ -65,14 +70,14 @@ export class EnrolmentTransitions {
     );
   }
 
-  /** Calls {@link retire} in the id's turn. */
+  /** Calls {@link retire} as an exclusive operation on the id. */
   retireInTurn(id: string): Promise<void> {
     return this.#parts.admission.exclusive(id, () => untilAgreed(() => this.retire(id)));
   }
 
   /**
-   * Accepts the key with this fingerprint, whether or not the minion has presented it, and marks
-   * the ticket as used. Resolves when both are durable.
+   * Accepts the key with this fingerprint, even if the minion has not presented it yet, and marks
+   * the ticket as used. Resolves when both changes are durable.
    */
   async accept(open: Enrolment, fingerprint: string): Promise<Enrolment> {
     const { book, now } = this.#parts;
@@ -91,8 +96,8 @@ export class EnrolmentTransitions {
   }
 
   /**
-   * Marks the enrolment as signed in if its minion has proved its key. Returns it unchanged
-   * otherwise.
+   * Marks the enrolment as signed in if its minion has proved that it has the key. Otherwise
+   * returns the enrolment unchanged.
    */
   async signIn(known: Enrolment): Promise<Enrolment> {
     const { book, admission } = this.#parts;
@@ -104,7 +109,7 @@ export class EnrolmentTransitions {
     try {
       await book.put(enrolment);
     } catch (error) {
-      // Another member of the cluster has recorded the sign-in too.
+      // Another member of the cluster has already recorded the sign-in.
       if (isSecond(error)) return book.get(known.number) ?? known;
       throw error;
     }
@@ -113,7 +118,8 @@ export class EnrolmentTransitions {
   }
 
   /**
-   * Records that the minion of an id has proved its key. Can be called outside {@link exclusive}.
+   * Records that the minion of an id has proved that it has the key. Can be called outside {@link
+   * exclusive}.
    */
   async heard(id: string): Promise<void> {
     const { book } = this.#parts;
@@ -124,25 +130,25 @@ export class EnrolmentTransitions {
     });
   }
 
-  /** Fails an enrolment, and retires the key that it brought. */
+  /** Marks an enrolment as failed, and retires its key. */
   async fail(live: Enrolment, reason: string): Promise<void> {
     const { admission } = this.#parts;
     const held = admission.keyOf(live.id);
-    // Another key under the id does not belong to the enrolment, and stays.
+    // If the id has another key now, the key does not belong to this enrolment and is not retired.
     const hasOther = held !== undefined && held.fingerprint !== live.fingerprint;
     const end = { ...live, state: 'failed', reason } as const;
     const keepsKey = live.state === 'open' || hasOther;
     await this.#end(live, end, { keepsKey });
   }
 
-  /** Fails an enrolment whose key cannot be trusted; the key is rejected. */
+  /** Marks an enrolment as failed, and rejects its key, which cannot be trusted. */
   async quarantine(live: Enrolment, reason: string): Promise<void> {
     await this.#parts.admission.quarantine(live.id);
     const end = { ...live, state: 'failed', reason } as const;
     await this.#end(live, end, { keepsKey: true });
   }
 
-  /** Retires an id with all its data, and its enrolment if it has one. */
+  /** Retires an id with all its data. If the id has an enrolment, this ends too. */
   async retire(id: string): Promise<void> {
     const { book, admission, onRetire } = this.#parts;
     const live = book.liveOf(id);
@@ -155,8 +161,8 @@ export class EnrolmentTransitions {
   }
 
   /**
-   * Retires an enrolment whose accepted key was deleted, rejected or replaced. Can be called
-   * outside {@link exclusive}.
+   * Retires the enrolment of an id if its accepted key was deleted, rejected or replaced. Can be
+   * called outside {@link exclusive}.
    */
   async keyLost(id: string): Promise<void> {
     const { book, admission } = this.#parts;
@@ -173,9 +179,9 @@ export class EnrolmentTransitions {
   }
 
   /**
-   * Completes after a crash what was stored but not carried out, before requests are served.
-   * Accepted minions get a new deadline to sign in, because the master may have been down for
-   * longer.
+   * Carries out the effects of transitions that were stored before a crash. Call it before requests
+   * are served. Accepted minions that have not signed in get a new deadline, because the master may
+   * have been down for a long time.
    */
   async resume(): Promise<void> {
     const { book, now } = this.#parts;
@@ -191,8 +197,8 @@ export class EnrolmentTransitions {
   }
 
   /**
-   * Marks the tickets of all used enrolments as used, before requests are served. Their enrolments
-   * may come from another member.
+   * Marks the tickets of used enrolments as used on this member, because other members may have
+   * accepted them. Call it before requests are served.
    */
   async resumeTickets(): Promise<void> {
     const used = [...this.#parts.book.all()].filter(({ state }) => state !== 'open');
@@ -200,14 +206,14 @@ export class EnrolmentTransitions {
   }
 
   /**
-   * Marks the ticket as used on this member too, after another member of the cluster wrote the
-   * enrolment.
+   * Marks the ticket of an enrolment as used on this member, after another member of the cluster
+   * wrote the enrolment.
    */
   async followed(enrolment: Enrolment): Promise<void> {
     if (enrolment.state !== 'open') await this.#spend(enrolment);
   }
 
-  /** Completes what a failed member of the cluster stored but did not carry out. */
+  /** Carries out the effects of transitions that a failed member of the cluster had only stored. */
   async takeOver(): Promise<void> {
     const { book, now } = this.#parts;
     for (const enrolment of [...book.all()].filter(({ state }) => state === 'accepted')) {
@@ -224,8 +230,8 @@ export class EnrolmentTransitions {
   }
 
   /**
-   * Carries out the stored acceptance. If the minion has not presented its key yet, the key is
-   * accepted when it does.
+   * Carries out the acceptance of a key. If the minion has not presented the key yet, the master
+   * accepts it when the minion does.
    */
   async #acceptKey({ id, fingerprint, protocol }: Enrolment): Promise<void> {
     const { admission } = this.#parts;
@@ -257,7 +263,7 @@ export class EnrolmentTransitions {
     this.#tell({ what, enrolment: over, ...(reason === undefined ? {} : { detail: reason }) });
   }
 
-  /** Retires the key of an enrolment whose end was stored but not carried out. */
+  /** Retires the key of an enrolment that has ended but whose key was not removed. */
   async #endLeftKey(over: Enrolment): Promise<void> {
     const { book, admission } = this.#parts;
     const held = admission.keyOf(over.id);
@@ -286,7 +292,7 @@ async function untilAgreed<T>(work: () => Promise<T>): Promise<T> {
   }
 }
 
-/** Whether another member of the cluster wrote first. */
+/** Whether an error means that another member of the cluster has written first. */
 function isSecond(error: unknown): boolean {
   return error instanceof StoreError && error.code === 'ERR_REVISION';
 }

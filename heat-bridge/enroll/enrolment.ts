@@ -1,14 +1,14 @@
-/** Enrolments, and requests for them. */
+/** Schemas and types of enrolments, and of requests for them. */
 
 import Type, { type Static } from 'typebox';
 import { keyFingerprint } from '#minion-protocol';
 
 const strict = { additionalProperties: false };
 const Text = Type.String();
-/** Milliseconds since 1970. */
+/** Time in milliseconds since 1970. */
 const Time = Type.Number();
 
-/** Lowest protocol version in which a minion is accepted. 0 accepts any. */
+/** Minimum protocol version of requests that are accepted from a minion. 0 accepts any version. */
 const Protocol = Type.Enum([0, 1, 2, 3]);
 
 /**
@@ -32,14 +32,14 @@ export const EnrolmentSchema = Type.Object({
   /** Address from which the ticket must be used. */
   address: Type.Optional(Text),
   /**
-   * Method by which the machine's key is accepted. `claim`: the machine generates its key and
-   * claims with the ticket, over TLS. `keys`: the machine is given a key pair whose public key is
-   * already accepted. `grain`: the machine sends the ticket as a grain when it signs in, in clear
-   * text. `import`: its public key, or the fingerprint of it, was known beforehand.
+   * Method by which the machine's key is accepted. `claim`: the machine generates a key pair, and
+   * claims its ticket over TLS. `keys`: the machine receives a key pair whose public key is already
+   * accepted. `grain`: the machine sends the ticket as a grain when it signs in, in clear text.
+   * `import`: the public key or its fingerprint was known beforehand.
    */
   by: Type.Enum(['claim', 'keys', 'grain', 'import']),
   state: Type.Enum(['open', 'accepted', 'signed-in', 'failed', 'retired']),
-  /** SHA-256 of the minion's key, as hex pairs joined by `:`. Absent while it is unknown. */
+  /** SHA-256 of the minion's key, as hex pairs joined by `:`. Absent until the key is known. */
   fingerprint: Type.Optional(Text),
   protocol: Protocol,
   createdAt: Time,
@@ -47,9 +47,9 @@ export const EnrolmentSchema = Type.Object({
   ticketExpiresAt: Type.Optional(Time),
   /** Time until which the machine must sign in. Absent if it has signed in, or has no deadline. */
   deadline: Type.Optional(Time),
-  /** Expiry of the key and of all data with it. Absent: when the machine is retired. */
+  /** Expiry of the key and of all data of the minion. Absent if they do not expire. */
   keyExpiresAt: Type.Optional(Time),
-  /** Reason of a failure, human-readable. */
+  /** Reason of a failure, in human-readable form. */
   reason: Type.Optional(Text),
 });
 
@@ -70,17 +70,23 @@ export type MinionConfig = Readonly<Record<string, ConfigValue>>;
 
 const ShortText = Type.String({ minLength: 1, maxLength: 255 });
 const Addresses = Type.Array(ShortText, { minItems: 1, maxItems: 16 });
-/** Values that JSON can represent, which YAML can represent too. */
+/** Options of a minion. JSON represents the values, which are written as YAML. */
 const Values = Type.Unsafe<MinionConfig>(Type.Record(Type.String(), Type.Unknown()));
 const ExpiryTime = Type.Integer({ minimum: 0 });
 
-/** Fields of every request for an enrolment. */
+/** Fields that every request for an enrolment has. */
 const requestFields = {
   /** Id of the minion. */
   id: ShortText,
-  /** Name of the machine in the cloud, if it is known before the machine starts. Default: any. */
+  /**
+   * Name of the machine in the cloud, to which the ticket is bound. Default: the ticket is valid
+   * for any machine.
+   */
   instance: Type.Optional(ShortText),
-  /** Address from which the machine will call, if it is known. Default: any. */
+  /**
+   * Address of the machine, to which the ticket is bound. Default: the ticket is valid for any
+   * address.
+   */
   address: Type.Optional(ShortText),
   /**
    * Whether the machine reaches the bridge through the metadata agent of its network. Default:
@@ -90,29 +96,30 @@ const requestFields = {
   /** Addresses at which this machine reaches the masters. Default: `enroll: masters`. */
   masters: Type.Optional(Type.Unsafe<readonly string[]>(Addresses)),
   /**
-   * Method, see {@link EnrolmentSchema}. Default: `claim`. `grain` requires `enroll: grain: true`.
+   * Method by which the machine's key is accepted, see {@link EnrolmentSchema}. Default: `claim`.
+   * `grain` requires `enroll: grain: true`.
    */
   by: Type.Optional(Type.Enum(['claim', 'keys', 'grain'])),
   /**
-   * Expiry of the key and of all data that depends on it, in milliseconds since 1970. Default:
-   * never.
+   * Expiry of the key and of all data of the minion, in milliseconds since 1970. Default: never.
    */
   expires: Type.Optional(ExpiryTime),
-  /** Lowest protocol version in which the minion is accepted. Default: `enroll: protocol`. */
+  /** Minimum protocol version of the minion. Default: `enroll: protocol`. */
   protocol: Type.Optional(Protocol),
   /**
-   * Program that reads the user-data: cloud-init with its module `salt_minion`, any program that
-   * runs a shell script, or cloudbase-init. `none`: the machine gets its ticket in another way.
+   * Program that reads the user-data. `cloud-init` requires its module `salt_minion`. `shell` is
+   * any program that runs a shell script. `none`: the machine receives its ticket in another way.
    * Default: `cloud-init`.
    */
   format: Type.Optional(Type.Enum(['cloud-init', 'shell', 'cloudbase-init', 'none'])),
   /** Directory of the minion's configuration, except on Windows. Default: `/etc/salt`. */
   configDir: Type.Optional(Type.String({ pattern: '^/', maxLength: 255 })),
   /**
-   * Other user-data for the machine, of any kind, merged with that of the bridge. Default: none.
+   * Other user-data for the machine, in any format, which is merged with that of the bridge.
+   * Default: none.
    */
   beside: Type.Optional(Type.String({ maxLength: 262_144 })),
-  /** Further options of the minion. Default: none. */
+  /** Options of the minion, besides those that the bridge sets. Default: none. */
   config: Type.Optional(Values),
   /** Grains of the minion. Default: none. */
   grains: Type.Optional(Values),
@@ -125,7 +132,7 @@ export const EnrolRequestSchema = Type.Object(
   {
     ...requestFields,
     lifetimeSeconds: Lifetime,
-    /** Owner of the machine: the project in the cloud, or any name. */
+    /** Owner of the machine: its project in the cloud, or another name. */
     project: ShortText,
   },
   strict,
@@ -134,21 +141,21 @@ export const EnrolRequestSchema = Type.Object(
 /** Request for the enrolment of a machine; {@link EnrolRequestSchema} documents its fields. */
 export type EnrolRequest = Readonly<Static<typeof EnrolRequestSchema>>;
 
-/** Body of a service's request. The project defaults to that of the token. */
+/** Body of a request from a service. Default of `project`: the project of the token. */
 export const ServiceEnrolRequestSchema = Type.Object(
   { ...requestFields, lifetime: Lifetime, project: Type.Optional(ShortText) },
   strict,
 );
 
-/** Minion whose key is known. */
+/** Minion whose key is known beforehand. */
 export const KnownMinionSchema = Type.Object(
   {
     id: ShortText,
     project: ShortText,
     instance: Type.Optional(ShortText),
-    /** PEM text of its key. Required without `fingerprint`. */
+    /** Public key in PEM. Required if `fingerprint` is absent. */
     publicKey: Type.Optional(Type.String({ maxLength: 16_384 })),
-    /** SHA-256 of its key, which is accepted when the minion presents it. */
+    /** SHA-256 of the public key. The master accepts the key when the minion presents it. */
     fingerprint: Type.Optional(Type.String({ maxLength: 128 })),
     expires: Type.Optional(ExpiryTime),
     protocol: Type.Optional(Protocol),
@@ -159,24 +166,30 @@ export const KnownMinionSchema = Type.Object(
 /** Minion whose key is known; {@link KnownMinionSchema} documents its fields. */
 export type KnownMinion = Readonly<Static<typeof KnownMinionSchema>>;
 
-/** Enrolment that was created. Only `enrolment` is stored. */
+/** Result of creating an enrolment. Only `enrolment` is stored. */
 export interface NewEnrolment {
   readonly enrolment: Enrolment;
-  /** Ticket, for machines that get it in another way. Secret until it is used. */
+  /** Ticket, for machines that do not get it in user-data. It is secret until it is used. */
   readonly ticket: string;
   /**
-   * User-data for the machine. Empty with `format: 'none'`. Contains the private key with `by:
-   * 'keys'`.
+   * User-data for the machine. Empty with `format: 'none'`. With `by: 'keys'`, it contains the
+   * private key.
    */
   readonly userData: string;
 }
 
-/** Returns the fingerprint of a key as enrolments store it: SHA-256, hex pairs joined by `:`. */
+/**
+ * Returns the fingerprint of a key in the form that enrolments store: SHA-256, as hex pairs joined
+ * by `:`.
+ */
 export function fingerprintOf(publicKey: string): string {
   return keyFingerprint(publicKey, 'sha256');
 }
 
-/** Parses a fingerprint as `salt-key` or `sha256sum` prints it. */
+/**
+ * Parses a fingerprint that `salt-key` or `sha256sum` printed. Returns `undefined` if it is
+ * invalid.
+ */
 export function tryParseFingerprint(text: string): string | undefined {
   const hex = text.replaceAll(':', '').toLowerCase();
   return /^[0-9a-f]{64}$/.test(hex) ? hex.replace(/(..)(?=.)/g, '$1:') : undefined;

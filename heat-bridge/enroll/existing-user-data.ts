@@ -1,24 +1,32 @@
-/** Existing user-data of a service, which cloud-init merges with that of the bridge. */
+/**
+ * Checks of user-data that a service passes to a machine, and that cloud-init merges with the
+ * user-data of the bridge.
+ */
 
 import { parseYaml } from '#master';
 import { isPlainMap } from '../commands/command-definition.ts';
 import { BridgeError } from '../errors.ts';
 
 const maxDepth = 8;
-/** Characters that are parsed as YAML at once. Larger parts are searched for the name. */
+/**
+ * Maximum size of a cloud-config that is parsed as YAML, in characters. Larger ones are only
+ * searched for the key `salt_minion`.
+ */
 const maxParsed = 16_384;
 const ownKey = /(?:^|[\s{,])["']?salt_minion["']?\s*:/m;
 
 /**
- * Rejects user-data that the merge would lose: binary data, or a configuration of the minion by
- * cloud-init's module `salt_minion`, which would replace that of the bridge.
+ * Rejects user-data that cannot be merged with that of the bridge: binary data, or a cloud-config
+ * for the module `salt_minion`, which would replace the bridge's configuration of the minion.
  * @throws BridgeError ERR_ENROLL_ARGS
  */
 export function requireMergeable(text: string, format: string): void {
   if (format === 'none')
     throw userDataError('format none produces no user-data; omit one of the two');
   if (text.includes('\0') || text.includes('\ufffd')) {
-    throw userDataError('not text; pass gzip as a file to enroll create, or decompress it');
+    throw userDataError(
+      'it is not text; decompress it, or pass gzip data as a file to saltbridge enroll create',
+    );
   }
   if (hasSaltMinion(text, 0)) {
     throw userDataError(
@@ -31,7 +39,7 @@ function userDataError(problem: string): BridgeError {
   return new BridgeError('ERR_ENROLL_ARGS', `user-data to merge: ${problem}`);
 }
 
-/** Whether a part of the user-data is a cloud-config for the module `salt_minion`. */
+/** Whether user-data, or a part of it, is a cloud-config for the module `salt_minion`. */
 function hasSaltMinion(text: string, depth: number): boolean {
   if (depth > maxDepth) return false;
   const content = text.replace(/^## template: ?jinja[^\n]*\n/i, '');
@@ -48,10 +56,11 @@ function hasSaltMinion(text: string, depth: number): boolean {
     });
   }
   if (!content.startsWith('#cloud-config')) return false;
-  // Neither the name nor an escape that may stand for it.
+  // Without the name or a backslash, which could begin an escaped form of the name, the key cannot
+  // occur.
   if (!/salt_minion|\\/.test(content)) return false;
   const config = content.startsWith('#cloud-config-jsonp') ? undefined : tryParse(content);
-  // The content is a Jinja template or a patch, so its name must be enough.
+  // A Jinja template or a patch cannot be parsed, so search it for the name.
   if (!isPlainMap(config)) return ownKey.test(content) || content.includes('/salt_minion');
   return Object.hasOwn(config, 'salt_minion');
 }
@@ -69,7 +78,10 @@ function tryParse(text: string): unknown {
   }
 }
 
-/** The parts of a MIME message, decoded; of a single part, that one. */
+/**
+ * Returns the decoded parts of a MIME message. If the message is not multipart, returns its only
+ * part.
+ */
 function partsOfMessage(message: string, depth: number): readonly string[] {
   if (depth > maxDepth) return [];
   const [head = '', ...rest] = message.split(/\r?\n\r?\n/);

@@ -15,13 +15,14 @@ import type { EnrolmentParts, EnrolmentTransitions } from './enrolment-transitio
 
 export interface ImportParts extends EnrolmentParts {
   readonly moves: EnrolmentTransitions;
-  /** Reserves ids, so that two members of a cluster cannot enrol the same one. */
+  /** Reserves ids across the cluster, so that two members cannot enrol the same id. */
   readonly names: SharedNames;
   readonly options: Pick<EnrollOptions, 'protocol'>;
 }
 
 /**
- * Accepts the keys of minions: all or none. Minions that already have this key are unchanged.
+ * Accepts the keys of minions. If one entry is invalid, accepts none of them. Minions that already
+ * have their key accepted do not change.
  * @throws BridgeError ERR_ENROLL_ARGS, ERR_ENROLL_TAKEN, with the position in the list
  */
 export async function importMinions(
@@ -42,12 +43,12 @@ export async function importMinions(
     if (enrolment === undefined) continue;
     const { id, protocol } = enrolment;
     await moves.exclusive(enrolment, async (current) => {
-      // The enrolment ended meanwhile.
+      // The enrolment has ended meanwhile.
       if (current?.state !== 'accepted') return;
       if (publicKey === undefined) await admission.pin(id, protocol);
       else await admission.admit({ id, publicKey, protocol });
       tell({ what: 'accepted', enrolment });
-      // The minion may have signed in before.
+      // The minion may have signed in with this key before.
       await moves.signIn(current);
     });
   }

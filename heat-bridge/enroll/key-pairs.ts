@@ -1,38 +1,46 @@
-/** Key pairs, some of which are generated in advance. */
+/** Generates key pairs, some of them in advance. */
 
-import { generateKeyPair, type KeyPairText } from '#minion-protocol';
+import type { KeyPairText } from '#minion-protocol';
 
-/** Generator of key pairs, each of which is handed out once and then discarded. */
+/** Generator of key pairs. Each pair is returned once and then discarded. */
 export class KeyPairs {
   readonly #bits: number;
   readonly #prepared: number;
-  readonly #make: (bits: number) => Promise<KeyPairText>;
+  readonly #make: (bits: number, owner: string) => Promise<KeyPairText>;
   readonly #ready: KeyPairText[] = [];
   #making: Promise<void> | undefined;
   #isClosed = false;
 
   /**
    * Creates the generator.
+   * @param make - generates a pair for an owner
    * @param prepared - number of pairs to generate in advance; 0 generates each on demand
    */
   constructor(
     { bits, prepared }: { readonly bits: number; readonly prepared: number },
-    make: (bits: number) => Promise<KeyPairText> = generateKeyPair,
+    make: (bits: number, owner: string) => Promise<KeyPairText>,
   ) {
     this.#bits = bits;
     this.#prepared = prepared;
     this.#make = make;
   }
 
-  async take(): Promise<KeyPairText> {
+  /**
+   * Returns a pair.
+   * @param owner - project that shares the generator with others
+   * @throws LimitExceeded
+   */
+  async take(owner: string): Promise<KeyPairText> {
     const ready = this.#ready.pop();
     this.prepare().catch(() => {
-      // A later call without a ready pair reports the error.
+      // Ignore the error here: a later call that finds no prepared pair gets it.
     });
-    return ready ?? this.#make(this.#bits);
+    return ready ?? this.#make(this.#bits, `project ${owner}`);
   }
 
-  /** Generates missing pairs one after the other. Resolves when enough are ready. */
+  /**
+   * Generates the missing pairs, one after the other. Resolves when the required number is ready.
+   */
   prepare(): Promise<void> {
     this.#making ??= this.#fill().finally(() => {
       this.#making = undefined;
@@ -40,18 +48,18 @@ export class KeyPairs {
     return this.#making;
   }
 
-  /** Waits for a pair in generation, and discards the ready ones. */
+  /** Waits for the pair that is being generated, and discards all pairs. */
   async close(): Promise<void> {
     this.#isClosed = true;
     await this.#making?.catch(() => {
-      // The caller that needs a pair generates it and gets the error.
+      // The caller that needs a key pair gets the error.
     });
     this.#ready.length = 0;
   }
 
   async #fill(): Promise<void> {
     while (!this.#isClosed && this.#ready.length < this.#prepared) {
-      this.#ready.push(await this.#make(this.#bits));
+      this.#ready.push(await this.#make(this.#bits, 'bridge'));
     }
   }
 }

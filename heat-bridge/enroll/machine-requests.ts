@@ -1,9 +1,12 @@
-/** Claims and reports of machines with a ticket, sent directly or through an agent. */
+/**
+ * Requests of machines with a ticket: claims and reports of failure. They arrive directly or
+ * through a metadata agent.
+ */
 
 import type { FastifyInstance, FastifySchema } from 'fastify';
 import Type from 'typebox';
 import { AuthenticationError } from '#master';
-import { compileSchema, TokenBuckets } from '#runtime';
+import { addressOwner, compileSchema, TokenBuckets } from '#runtime';
 import { BridgeError } from '../errors.ts';
 import { describeRoute, parseForm } from '../http/route-schema.ts';
 import { bridgeLimits } from '../limits.ts';
@@ -24,11 +27,11 @@ interface MachineOrigin {
   readonly identity?: MachineIdentity;
 }
 
-/** Reply to a successful claim. */
+/** Response to an accepted claim. */
 interface ClaimAnswer {
   readonly id: string;
   readonly state: string;
-  /** Token with which the machine calls the bridge from now on. */
+  /** Guest token, with which the machine authenticates its later requests. */
   readonly token?: string;
 }
 
@@ -51,7 +54,7 @@ export class MachineRequests {
       this.#claims.claim({ ...parseForm(claimForm, body, 'ERR_ENROLL_ARGS'), ...from }),
     );
     const { id, state } = enrolment;
-    // An agent identifies the machine, which then needs no token.
+    // A metadata agent authenticates the machine's requests, so it needs no token.
     const token = from.identity === undefined ? this.#tokenOf(enrolment) : undefined;
     return { id, state, ...(token === undefined ? {} : { token }) };
   }
@@ -68,20 +71,20 @@ export class MachineRequests {
   }
 
   async #metered<T>({ address }: MachineOrigin, work: () => Promise<T>): Promise<T> {
-    if (this.#refused.take(address, 0) > 0) {
+    if (this.#refused.take(addressOwner(address), 0) > 0) {
       const text = 'too many rejected tickets from this address; try again later';
       throw new AuthenticationError('ERR_EAUTH_LIMIT', text);
     }
     try {
       return await work();
     } catch (error) {
-      if (error instanceof BridgeError) this.#refused.take(address);
+      if (error instanceof BridgeError) this.#refused.take(addressOwner(address));
       throw error;
     }
   }
 }
 
-/** Access of the routes: the body has the ticket. */
+/** Access of the routes in their description: the ticket in the body authorises the request. */
 const ticketAccess = 'credentials';
 /** Schema of a claim. */
 const claimOperation: FastifySchema = describeRoute({
@@ -91,7 +94,7 @@ const claimOperation: FastifySchema = describeRoute({
   answer: Type.Object({
     id: Type.String(),
     state: Type.String(),
-    /** Token with which the machine calls the bridge from now on. */
+    /** Guest token, with which the machine authenticates its later requests. */
     token: Type.Optional(Type.String()),
   }),
 });

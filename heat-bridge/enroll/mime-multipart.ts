@@ -1,17 +1,21 @@
-/** MIME multipart [RFC 2046 5.1], which cloud-init and cloudbase-init read. */
+/** Writes MIME multipart messages [RFC 2046 5.1], which cloud-init and cloudbase-init read. */
 
 import { createHash } from 'node:crypto';
 import type { UserDataPart } from './user-data-parts.ts';
 
-/** Start of a complete MIME message. */
+/** Pattern for the beginning of text that is a complete MIME message. */
 const mimeHeader = /^(content-type|mime-version|from \S+)[: ]/i;
 
-/** Text that needs no encoding: lines of printable ASCII, which no transport changes. */
+/**
+ * Pattern for text that needs no encoding: lines of printable ASCII of limited length, which no
+ * transport changes.
+ */
 const sevenBitText = /^(?:[\t\x20-\x7e]{0,990}\n)*[\t\x20-\x7e]{0,990}$/;
 
 /**
- * Combines parts with the user-data that a service already passes, of any kind. cloud-init
- * recognizes that by its first line, and a multipart message is nested unchanged.
+ * Combines parts with user-data that a service passes in any format. cloud-init recognizes the
+ * format of that user-data by its first line. If it is a multipart message itself, it becomes a
+ * part without changes.
  */
 export function renderMultipart(parts: readonly UserDataPart[], beside?: string): string {
   const entities = [
@@ -44,7 +48,7 @@ function base64Lines(content: string): string {
   return (text.match(/.{1,76}/g) ?? []).join('\n');
 }
 
-/** Returns a boundary that occurs in no part, because it contains their digest. */
+/** Returns a boundary that occurs in none of the parts, because it contains a digest of them. */
 function boundaryFor(entities: readonly string[]): string {
   const digest = createHash('sha256').update(entities.join('\n')).digest('hex');
   return `==saltbridge-${digest.slice(0, 32)}==`;

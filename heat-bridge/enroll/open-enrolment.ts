@@ -1,8 +1,8 @@
-/** Opens enrolment from its parts, and reads its options. */
+/** Opens enrolment: reads its options, and creates its objects. */
 
 import { readFile } from 'node:fs/promises';
 import path from 'node:path';
-import { AuditBursts, type ExtensionHost } from '#master';
+import { AuditBursts, type ExtensionHost, masterServices } from '#master';
 import { makeDirectory } from '#runtime';
 import type { BridgeContribution } from '../bridge-extension.ts';
 import { BridgeError } from '../errors.ts';
@@ -30,20 +30,23 @@ type ReleaseListener = TransitionParts['onRelease'];
 export interface EnrolmentModule {
   readonly api: EnrollApi;
   readonly enrolments: KnownEnrolments;
-  /** Returns the project of the enrolment that accepted a minion's key. */
+  /** Returns the project of the enrolment with which a minion's key was accepted. */
   readonly projectOf: (minion: string) => string | undefined;
   /** Returns the project of the current enrolment of an id, which may still wait for its machine. */
   readonly expectedProjectOf: (id: string) => string | undefined;
   /**
-   * Returns an open enrolment by claim again, with the same ticket.
+   * Returns an open enrolment of the method `claim` again, with the same ticket.
    * @throws BridgeError ERR_ENROLL_OFF
    */
   reissue(enrolment: Enrolment, request: EnrolRequest): Promise<NewEnrolment>;
-  /** Handler of claims and reports of machines, sent directly or through an agent. */
+  /**
+   * Handler of claims and reports of failure, which machines send directly or through a metadata
+   * agent.
+   */
   readonly machines: MachineRequests;
   /** Schemas of the routes that serve {@link machines}. */
   readonly machineRoutes: typeof machineRoutes;
-  /** Sets the function that returns the token for the reply to a claim. */
+  /** Sets the function that returns the guest token for the response to a claim. */
   giveTokens(tokenOf: (enrolment: Enrolment) => string | undefined): void;
   /**
    * Calls the listener with each id whose ticket ended unused, and the project of the ticket. What
@@ -56,9 +59,9 @@ export interface EnrolmentModule {
 }
 
 /**
- * Opens enrolment. `<state_dir>/enroll/` contains the key that signs tickets, and the used
- * tickets. Neither is in the store or its backups. Members of a cluster derive the key from their
- * shared secret.
+ * Opens enrolment. `<state_dir>/enroll/` contains the key that signs tickets, and the list of used
+ * tickets. Neither is in the store or its backups. In a cluster, all members derive the key from
+ * their shared secret.
  * @throws BridgeError ERR_TICKET_KEY, StoreError
  */
 export async function openEnrolment(
@@ -90,7 +93,11 @@ export async function openEnrolment(
   const base = { book, admission, tell, now, names, options };
   const moves = new EnrolmentTransitions({ ...base, spent, onRetire, onRelease });
   const parts = { ...base, moves };
-  const keyPairs = new KeyPairs({ bits: options.keyBits, prepared: options.preparedKeys });
+  const { generator } = host.use(masterServices.auth);
+  const keyPairs = new KeyPairs(
+    { bits: options.keyBits, prepared: options.preparedKeys },
+    (bits, owner) => generator.generate(owner, bits),
+  );
   let isServed = false;
   let tokenOf: (enrolment: Enrolment) => string | undefined = () => undefined;
   const api = new EnrolmentService({
@@ -164,7 +171,10 @@ export async function openEnrolment(
         deadlines.start();
         cluster?.onHeld(() => {
           moves.takeOver().catch((error: unknown) => {
-            log.error({ err: error }, 'could not complete the enrolment changes of another member');
+            log.error(
+              { err: error },
+              'could not complete changes of enrolments that a failed member began',
+            );
           });
         });
         keyPairs
@@ -184,7 +194,10 @@ export async function openEnrolment(
   };
 }
 
-/** Creates the writer for each machine, because the certificate and its pin change on renewal. */
+/**
+ * Creates a writer of user-data for each machine, because the certificate and its pin change when
+ * the certificate is renewed.
+ */
 async function createUserDataWriter(
   { config, master }: ExtensionHost,
   { masters, url, certificate }: EnrollOptions,

@@ -1,15 +1,16 @@
-/** User-data for cloudbase-init on Windows: Windows PowerShell 5.1 and later. */
+/** Part of user-data for cloudbase-init on Windows. It requires Windows PowerShell 5.1 or later. */
 
 import { toQuotedYaml, type UserDataInput, type UserDataPart } from './user-data-parts.ts';
 
 /**
- * Returns a script that configures and starts the installed minion, with its keys or a claim, and
- * reports failures.
+ * Returns a script that configures and starts the installed minion, and reports failures. The
+ * minion gets its key pair, or the script claims the ticket.
  */
 export function powerShellPart(plan: UserDataInput): UserDataPart {
   const { config, grains, keys, claims, report } = plan;
   const { bridge } = report;
-  if (bridge === undefined) throw new TypeError('cloudbase-init claims without an agent');
+  if (bridge === undefined)
+    throw new TypeError('cloudbase-init cannot claim through a metadata agent');
   const files = [
     ['$conf\\minion.d\\saltbridge.conf', toQuotedYaml(config)],
     ...(Object.keys(grains).length === 0 ? [] : [['$conf\\grains', toQuotedYaml(grains)]]),
@@ -59,8 +60,8 @@ ${claims ? powerShellClaimLines(report.statesInstance) : ''}  if ((Get-Service '
 }
 
 /**
- * Returns compiled code that checks the pin. A script block cannot be called from the threads that
- * verify certificates.
+ * Returns lines that compile a function to check the pinned certificate. A script block cannot be
+ * used, because the threads that verify certificates cannot call it.
  */
 function pinning(certificatePin: string): string {
   return `[Net.ServicePointManager]::SecurityProtocol = [Net.SecurityProtocolType]::Tls12
@@ -122,7 +123,7 @@ function base64(text: string): string {
   return Buffer.from(text).toString('base64');
 }
 
-/** Returns a PowerShell string in which nothing is expanded. */
+/** Returns a quoted PowerShell string. PowerShell expands nothing in it. */
 function quoteForPowerShell(text: string): string {
   return `'${text.replaceAll("'", "''")}'`;
 }

@@ -1,4 +1,4 @@
-/** Requests of machines with a ticket: claims and reports. */
+/** Handles requests of machines with a ticket: claims and reports of failure. */
 
 import Type, { type Static } from 'typebox';
 import type { OpenExtension } from '#master';
@@ -28,16 +28,16 @@ const ticketFields = {
 };
 const strict = { additionalProperties: false };
 
-/** Claim with which a machine gets its key accepted. */
+/** Body of a claim, with which a machine gets its key accepted. */
 export const ClaimBody = Type.Object(
   {
     ...ticketFields,
-    /** SHA-256 of the key, as `salt-key` or `sha256sum` prints it. */
+    /** SHA-256 of the machine's public key, as `salt-key` or `sha256sum` prints it. */
     fingerprint: Type.String({ maxLength: 128 }),
   },
   strict,
 );
-/** Report of a machine that cannot become a minion. */
+/** Body of a report that a machine cannot become a minion. */
 export const FailureBody = Type.Object(
   { ...ticketFields, reason: Type.String({ maxLength: 4096 }) },
   strict,
@@ -46,7 +46,7 @@ export const FailureBody = Type.Object(
 export interface TicketClaimParts extends EnrolmentParts {
   readonly moves: EnrolmentTransitions;
   readonly rules: TicketRules;
-  /** Whether tickets are accepted as grains. */
+  /** Options, of which only `takesGrains` is needed: whether tickets are accepted as grains. */
   readonly options: Pick<EnrollOptions, 'takesGrains'>;
 }
 
@@ -60,7 +60,7 @@ export class TicketClaimHandler {
   }
 
   /**
-   * Accepts a key by id and fingerprint. Resolves when it is durable.
+   * Accepts a key for an id, by its fingerprint. Resolves when the acceptance is durable.
    * @throws BridgeError ERR_TICKET, ERR_TICKET_BOUND, ERR_TICKET_EXPIRED, ERR_TICKET_SPENT,
    * ERR_ENROLL_TAKEN, ERR_ENROLL_ARGS
    */
@@ -84,13 +84,14 @@ export class TicketClaimHandler {
   }
 
   /**
-   * Fails the enrolment of a machine that has not signed in, authenticated by its ticket.
+   * Marks the enrolment of a machine as failed, if the machine has not signed in. The ticket
+   * authenticates the machine.
    * @throws BridgeError ERR_TICKET, ERR_TICKET_BOUND, ERR_TICKET_SPENT
    */
   async report({ reason, ...shown }: ShownTicket & Static<typeof FailureBody>): Promise<void> {
     const { moves, rules } = this.#parts;
     const reported = findEnrolmentOfTicket(shown.ticket, rules);
-    // A machine that fails may not have its instance name.
+    // Do not require the instance name: a machine that fails may not know it.
     const { instance: _, ...binding } = reported;
     checkTicketBinding(shown.identity === undefined ? binding : reported, shown);
     await moves.exclusive(reported, async (enrolment) => {
@@ -104,7 +105,10 @@ export class TicketClaimHandler {
     });
   }
 
-  /** Decides about a key that is not the accepted one of its id. */
+  /**
+   * Decides whether to accept a key that a minion presents, if it is not the accepted key of its
+   * id.
+   */
   readonly advise: KeyAcceptanceHook = async (offered) => {
     const known = this.#parts.book.liveOf(offered.id);
     if (known === undefined) return undefined;
@@ -132,7 +136,8 @@ export class TicketClaimHandler {
       const enrolment = findEnrolmentOfTicket(ticket, rules);
       checkTicketBinding(enrolment, { id, address });
       if (enrolment.state === 'accepted' || enrolment.state === 'signed-in') {
-        // The master cannot determine which of the two is the machine.
+        // Two machines have presented keys for the ticket, and the master cannot determine which
+        // one is right.
         const reason = 'a second key was presented with the ticket; the first is rejected';
         await moves.quarantine(enrolment, reason);
         this.#alarm(enrolment, reason);
@@ -158,8 +163,7 @@ export class TicketClaimHandler {
   }
 
   /**
-   * Checks that the id has no other accepted or rejected key. A ticket does not replace such a
-   * key.
+   * Checks that the id has no other accepted or rejected key. A ticket must not replace such a key.
    * @throws BridgeError ERR_ENROLL_TAKEN
    */
   #checkKey(id: string, fingerprint: string): void {
@@ -173,7 +177,7 @@ export class TicketClaimHandler {
   }
 
   /**
-   * Checks that an instance behind an agent has only one minion.
+   * Checks that an instance which a metadata agent identified has no other minion.
    * @throws BridgeError ERR_ENROLL_TAKEN
    */
   #checkInstance({ number }: Enrolment, { instance, project }: MachineIdentity): void {
@@ -190,7 +194,7 @@ export class TicketClaimHandler {
   }
 }
 
-/** Returns text of a machine on one line, without control characters. */
+/** Converts text from a machine to one line without control characters. */
 function toSingleLine(text: string): string {
   return text.replace(/[\p{C}\p{Z}]+/gu, ' ').trim();
 }

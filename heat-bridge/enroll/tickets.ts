@@ -18,7 +18,7 @@ import { compileSchema, readTextIfPresent, writeFileAtomically } from '#runtime'
 import { BridgeError } from '../errors.ts';
 import type { Enrolment } from './enrolment.ts';
 
-/** Parsed ticket. Its claims must not be trusted before {@link verifyTicket}. */
+/** Parsed ticket. Do not trust its claims before {@link verifyTicket} has accepted it. */
 export interface ParsedTicket {
   readonly claims: TicketClaims;
   readonly signed: Uint8Array;
@@ -41,9 +41,9 @@ const TicketClaims = Type.Object(
     /** Id of the minion. */
     minion: ClaimText,
     project: ClaimText,
-    /** Name of the machine in the cloud. Absent if the ticket is not bound to one. */
+    /** Name of the machine in the cloud. Absent if the ticket is valid for any machine. */
     instance: Type.Optional(ClaimText),
-    /** Address from which the ticket must be used. Absent if the ticket is not bound to one. */
+    /** Address from which the ticket must be used. Absent if it may be used from any address. */
     address: Type.Optional(ClaimText),
     /** Expiry, in milliseconds since 1970. */
     expiresAt: Type.Integer({ minimum: 0 }),
@@ -56,7 +56,7 @@ const claimsCheck = compileSchema(TicketClaims);
 export type TicketClaims = Readonly<Type.Static<typeof TicketClaims>>;
 
 /**
- * Returns the text of a signed ticket.
+ * Signs a ticket, and returns its text.
  * @param privateKey - Ed25519 key
  */
 export function signTicket(claims: TicketClaims, privateKey: KeyObject): string {
@@ -78,7 +78,7 @@ export function tryParseTicket(ticket: string): ParsedTicket | undefined {
 }
 
 /**
- * Whether the bridge signed the ticket.
+ * Whether the signature of a ticket is that of the bridge.
  * @param publicKey - Ed25519 key
  */
 export function verifyTicket({ signed, signature }: ParsedTicket, publicKey: KeyObject): boolean {
@@ -93,15 +93,15 @@ function tryParseClaims(claims: string): unknown {
   }
 }
 
-/** Ticket as a machine presents it. */
+/** Ticket, with facts about the machine that presents it. */
 export interface ShownTicket {
   readonly ticket: string;
-  /** Id for which the machine presents the ticket. */
+  /** Minion id that the machine uses. */
   readonly id: string;
   readonly instance?: string;
-  /** Address of the request's sender. */
+  /** Address from which the request was sent. */
   readonly address: string;
-  /** Identity that a metadata agent determined for the machine. */
+  /** Identity of the machine, if a metadata agent has determined it. */
   readonly identity?: MachineIdentity | undefined;
 }
 
@@ -111,7 +111,7 @@ export interface MachineIdentity {
   readonly project: string;
 }
 
-/** Inputs for the verification of tickets. */
+/** Objects that the verification of tickets needs. */
 export interface TicketRules {
   readonly publicKey: KeyObject;
   readonly find: (number: string) => Enrolment | undefined;
@@ -120,10 +120,10 @@ export interface TicketRules {
 }
 
 /**
- * Returns the enrolment of a ticket. The number is looked up before the signature is verified, so
- * that requests of strangers are cheap [THREATS B-12].
- * @throws BridgeError ERR_TICKET if the bridge did not issue the ticket, or its store has no such
- * enrolment
+ * Returns the enrolment of a ticket. It looks up the number before it verifies the signature, so
+ * that requests with forged tickets cost little [THREATS B-12].
+ * @throws BridgeError ERR_TICKET if this bridge did not issue the ticket, or if its store has no
+ * such enrolment
  */
 export function findEnrolmentOfTicket(ticket: string, rules: TicketRules): Enrolment {
   const read = tryParseTicket(ticket);
@@ -134,8 +134,8 @@ export function findEnrolmentOfTicket(ticket: string, rules: TicketRules): Enrol
 }
 
 /**
- * Returns the error for a ticket of another bridge, a forged one, or one whose enrolment ended
- * long ago.
+ * Returns the error for a ticket that is forged, belongs to another bridge, or belongs to an
+ * enrolment that was deleted long after its end.
  */
 export function unknownTicketError(): BridgeError {
   return new BridgeError(
@@ -146,7 +146,7 @@ export function unknownTicketError(): BridgeError {
 
 /**
  * Checks that the ticket is bound to this machine.
- * @throws BridgeError ERR_TICKET_BOUND
+ * @throws BridgeError ERR_TICKET_BOUND if it is bound to another one
  */
 export function checkTicketBinding(
   enrolment: Pick<Enrolment, 'id' | 'instance' | 'address' | 'project'>,
@@ -156,7 +156,7 @@ export function checkTicketBinding(
   if (shown.identity !== undefined && shown.identity.project !== enrolment.project) {
     throw ticketBoundError('another project');
   }
-  // The machine's own claim counts only if no agent has determined its identity.
+  // If no metadata agent has identified the machine, use the name that the machine itself states.
   const { instance } = shown.identity ?? shown;
   if (enrolment.instance !== undefined && enrolment.instance !== instance) {
     throw ticketBoundError('another instance');
@@ -178,7 +178,7 @@ export function checkTicketUnused(enrolment: Enrolment, rules: TicketRules): voi
     throw new BridgeError('ERR_TICKET_EXPIRED', 'the ticket has expired; create a new enrolment');
   }
   if (state === 'failed') throw ticketUsedError();
-  // The enrolment may be open in a store that was restored from a backup.
+  // If the store was restored from a backup, a used ticket may have an open enrolment in it.
   if (rules.isSpent(number)) throw ticketUsedError();
 }
 
@@ -203,11 +203,12 @@ export interface TicketKey {
 
 const seedLength = 32;
 
-/** Prefix of a seed in PKCS #8 [RFC 8410]. */
+/** Bytes that precede the seed of an Ed25519 key in PKCS #8 [RFC 8410]. */
 const pkcs8Prefix = Buffer.from('302e020100300506032b657004220420', 'hex');
 
 /**
- * Reads the key from a file (mode 0600, 44 characters of base64), or creates it.
+ * Reads the key pair from a file (mode 0600, 44 characters of base64). If there is no file, creates
+ * it with a new key.
  * @throws BridgeError ERR_TICKET_KEY if the file has no valid key
  */
 export async function openTicketKey(file: string): Promise<TicketKey> {

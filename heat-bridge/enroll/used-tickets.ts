@@ -1,24 +1,27 @@
 /**
- * Used tickets, in a file beside the store, so that restoring the store makes none of them valid
- * again.
+ * List of used tickets, in a file outside of the store. After the store is restored from a backup,
+ * used tickets are therefore still invalid.
  */
 
 import { type FileHandle, open, readFile } from 'node:fs/promises';
 import { writeFileAtomically } from '#runtime';
 
 /**
- * Time for which a ticket is remembered after it expires, in milliseconds, in case the clock is
- * set back.
+ * Time for which a used ticket is remembered after its expiry, in milliseconds. It covers the case
+ * that the clock is set back.
  */
 const usedTicketRetentionMs = 7 * 86_400_000;
 
-/** Line of the file: `<number> <time until which it is remembered, in milliseconds since 1970>`. */
+/**
+ * Line of the file: the number of a ticket, and the time until which it is remembered in
+ * milliseconds since 1970.
+ */
 const usedTicketLine = /^([A-Za-z0-9_-]{22}) (\d{1,15})$/;
 
 /** Numbers of used tickets. */
 export class UsedTickets {
   readonly #file: FileHandle;
-  /** Times until which numbers are remembered. */
+  /** Times until which the numbers are remembered, in milliseconds since 1970. */
   readonly #numbers: Map<string, number>;
   readonly #now: () => number;
   #waiting: string[] = [];
@@ -30,7 +33,7 @@ export class UsedTickets {
     this.#numbers = numbers;
   }
 
-  /** Opens the file (mode 0600), and removes expired lines. */
+  /** Opens the file (mode 0600), and removes lines whose time has passed. */
   static async open(path: string, now: () => number): Promise<UsedTickets> {
     const kept = new Map<string, number>();
     const text = await readFile(path, 'utf8').catch(emptyIfMissing);
@@ -51,8 +54,8 @@ export class UsedTickets {
   }
 
   /**
-   * Records a ticket as used. Resolves when it is on disk.
-   * @param expiresAt - expiry of the ticket
+   * Records a ticket as used. Resolves when the record is on disk.
+   * @param expiresAt - expiry of the ticket, in milliseconds since 1970
    */
   async add(number: string, expiresAt: number): Promise<void> {
     const until = expiresAt + usedTicketRetentionMs;
@@ -82,7 +85,7 @@ export class UsedTickets {
     }
   }
 
-  /** Writes all pending lines with a single sync. */
+  /** Writes all pending lines, and syncs the file once. */
   async #writeWaiting(): Promise<void> {
     const lines = this.#waiting;
     this.#waiting = [];
@@ -90,7 +93,7 @@ export class UsedTickets {
       await this.#file.appendFile(lines.join(''));
       await this.#file.datasync();
     } catch (error) {
-      // The next call writes these lines too.
+      // If the write fails, the next call writes these lines too.
       this.#waiting.unshift(...lines);
       throw error;
     }

@@ -1,32 +1,34 @@
-/** Parts of user-data. */
+/** Parts of the user-data with which a machine enrols. */
 
 import { stringify } from 'yaml';
 import type { MinionConfig } from './enrolment.ts';
 
-/** Input from which user-data is generated. */
+/** Input from which the parts of user-data are generated. */
 export interface UserDataInput {
   /** Directory of the minion's configuration. */
   readonly configDir: string;
   readonly config: MinionConfig;
   /** Grains to set on the minion. */
   readonly grains: MinionConfig;
-  /** Whether the machine must claim the key that it generates. */
+  /** Whether the machine generates its key pair, and must claim its ticket. */
   readonly claims: boolean;
-  /** Key pair for the machine, in PEM. Absent if the machine generates one. */
+  /** Key pair for the machine, in PEM. Absent if the machine generates its own. */
   readonly keys?: { readonly publicPem: string; readonly privatePem: string };
   readonly report: ClaimTarget;
 }
 
-/** Destination of the machine's claim and reports of failure. */
+/** Destination of the machine's claim and of its reports of failure. */
 interface ClaimTarget {
-  /** Address of the bridge. Absent if the machine uses the metadata agent of its network. */
+  /**
+   * Bridge that the machine calls directly. Absent if it calls the metadata agent of its network.
+   */
   readonly bridge: ClaimServer | undefined;
   readonly ticket: string;
-  /** Whether the claim must name the instance. */
+  /** Whether the claim must contain the name of the instance. */
   readonly statesInstance: boolean;
 }
 
-/** Bridge as machines reach it directly. */
+/** Bridge, for machines that call it directly. */
 export interface ClaimServer {
   /** URL of the enrolment routes: `https://…/bridge/v1/enroll`. */
   readonly url: string;
@@ -36,7 +38,7 @@ export interface ClaimServer {
   readonly certificatePin: string;
 }
 
-/** One part of user-data. */
+/** Part of user-data, with its MIME type and file name. */
 export interface UserDataPart {
   readonly type: 'text/cloud-config' | 'text/x-shellscript' | 'text/plain';
   readonly name: string;
@@ -46,30 +48,33 @@ export interface UserDataPart {
 /** Directory of the minion's configuration in packages of Linux distributions. */
 export const defaultConfigDir = '/etc/salt';
 
-/** Returns the minion's key directory, its option `pki_dir`. */
+/** Returns the directory of the minion's keys, which is its option `pki_dir`. */
 export function pkiDirOf(configDir: string): string {
   return `${configDir}/pki/minion`;
 }
 
-/** Masters of a minion. */
+/** Masters to which a minion connects. */
 export interface MasterAddress {
   /** Addresses, in the order in which the minion tries them. The masters share one key pair. */
   readonly masters: readonly string[];
-  /** Port of requests, `ret_port`. */
+  /** Port to which the minion sends requests: `ret_port` of the masters. */
   readonly requestPort: number;
-  /** Fingerprint of the masters' key by `hashType`: hex pairs joined by `:`. */
+  /** Fingerprint of the masters' key, computed with `hashType`: hex pairs joined by `:`. */
   readonly fingerprint: string;
   readonly hashType: string;
-  /** `zeromq`, `tcp` or `ws`. */
+  /** Transport: `zeromq`, `tcp` or `ws`. */
   readonly transport: string;
 }
 
-/** Defaults of a Salt minion [salt/config/__init__.py DEFAULT_MINION_OPTS]. */
+/**
+ * Defaults of Salt's minion [salt/config/__init__.py DEFAULT_MINION_OPTS]. Options with these
+ * values are omitted.
+ */
 const minionDefaults = { requestPort: 4506, hashType: 'sha256', transport: 'zeromq' } as const;
 
 /**
  * Returns the configuration of a minion that trusts only these masters.
- * @param more - further options; they cannot change the id and the masters
+ * @param more - further options of the minion. They cannot replace the id and the masters.
  */
 export function buildMinionConfig(
   id: string,
@@ -90,8 +95,8 @@ export function buildMinionConfig(
 }
 
 /**
- * Returns YAML 1.1, which cloud-init and Salt read. Every string is quoted, so that none is read
- * as another type.
+ * Formats a value as YAML 1.1, for cloud-init and Salt. Every string is quoted, so that none is
+ * parsed as another type.
  */
 export function toQuotedYaml(value: unknown): string {
   return stringify(value, {

@@ -1,4 +1,4 @@
-/** User-data of a machine that enrols. */
+/** Writes the user-data with which machines enrol. */
 
 import { createHash, X509Certificate } from 'node:crypto';
 import type { KeyPairText } from '#minion-protocol';
@@ -14,23 +14,25 @@ import {
   pkiDirOf,
 } from './user-data-parts.ts';
 
-/** Name of the grain that can carry a ticket. */
+/** Name of the grain in which a minion can send its ticket. */
 export const ticketGrain = 'saltbridge_ticket';
 
-/** Addresses that all machines share. */
+/** Addresses of the masters and of the bridge. They are the same for all machines. */
 export interface BridgeAddress extends MasterAddress {
-  /** Server of the bridge. Absent if machines reach it through metadata agents only. */
+  /**
+   * HTTP server of the bridge. Absent if machines reach the bridge only through metadata agents.
+   */
   readonly server:
     | {
         /** URL of the HTTP API for machines: `https://…`, without `/bridge/v1`. */
         readonly url: string;
-        /** Certificate of the API, in PEM; machines trust no other. */
+        /** Certificate of the API, in PEM. Machines trust only this certificate. */
         readonly certificate: string;
       }
     | undefined;
 }
 
-/** Interval at which a minion retries while its key is not accepted, in seconds. */
+/** Interval at which a minion signs in again while its key is not accepted, in seconds. */
 const acceptanceWaitSeconds = 2;
 
 export class UserDataWriter {
@@ -38,7 +40,7 @@ export class UserDataWriter {
   readonly #server: ClaimServer | undefined;
 
   /**
-   * Creates the writer.
+   * Creates a writer of user-data.
    * @throws BridgeError ERR_ENROLL_OFF if the URL or the certificate is invalid
    */
   constructor(address: BridgeAddress) {
@@ -55,7 +57,7 @@ export class UserDataWriter {
   }
 
   /**
-   * Returns the user-data of one machine.
+   * Returns the user-data of a machine.
    * @throws BridgeError ERR_ENROLL_OFF, ERR_ENROLL_ARGS
    */
   write(

@@ -1,4 +1,4 @@
-/** HTTP routes below `/bridge/v1`: hooks and settings that all of them share. */
+/** HTTP routes below `/bridge/v1`: their common hooks and settings. */
 
 import { hash } from 'node:crypto';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
@@ -74,12 +74,13 @@ export function createBridgePlugin(
 ): BridgePlugin {
   return {
     prefix: '/bridge/v1',
-    // Names of the methods on the local socket: `bridge.<name>`.
+    // Set the operation id to the name of the RPC method on the local socket: `bridge.<name>`.
     methods: () => ({ bridge: Object.assign({}, ...contributions().map(({ rpc }) => rpc)) }),
     register: (app, server) => {
       app.addContentTypeParser('application/json', server.readJson);
       app.setReplySerializer((payload) => writeJson(payload));
-      // Schemas of routes are documentation: handlers validate bodies after they know the caller.
+      // The schemas of routes only document them. Handlers validate a body after they have
+      // authenticated the caller.
       app.setValidatorCompiler(() => () => true);
       app.setSerializerCompiler(() => writeJson);
       refuseIfStale(app, requireCurrent);

@@ -1,20 +1,20 @@
-/** Determines the caller of an HTTP request, and checks early whether it may call a command. */
+/** Authenticates the callers of HTTP requests, and checks whether they may run a command. */
 
 import type { FastifyRequest } from 'fastify';
 import { hasRules, mayCallCommand, type Subject } from '#acl';
 import type { ExtensionHost, HttpServerContext } from '#master';
 import { BridgeError } from '../errors.ts';
 
-/** Caller, authenticated by the token of a request. */
+/** Caller that the token of an HTTP request authenticates. */
 export interface HttpCaller {
   readonly token: string;
-  /** Whether a rule may permit a command with this name, even if the command does not exist. */
+  /** Whether a rule may permit the caller a command with this name. The command need not exist. */
   mayCall(command: string): boolean;
 }
 
 /**
- * Creates a function that returns the caller of a request. Every tenant of a cloud has a Keystone
- * token, so such a caller needs at least one rule that permits a command.
+ * Creates a function that returns the caller of a request. A caller with a Keystone token must have
+ * at least one rule that permits a command, because every user of the cloud has such a token.
  * @throws AuthenticationError, BridgeError ERR_COMMAND_DENIED
  */
 export function createCallerResolver(
@@ -33,8 +33,8 @@ export function createCallerResolver(
 }
 
 /**
- * Checks the caller's rules before the catalog is read, so that names and parameters are not
- * disclosed.
+ * Checks that a rule may permit the caller a command. Call it before the catalog is read, so that
+ * names and parameters of commands are not disclosed.
  * @throws BridgeError ERR_COMMAND_DENIED
  */
 export function requireCommandRule(caller: HttpCaller, command: string): void {
@@ -43,8 +43,8 @@ export function requireCommandRule(caller: HttpCaller, command: string): void {
 }
 
 /**
- * Returns the project of a request: that of a Keystone token, or the given one otherwise.
- * @throws BridgeError ERR_PROJECT if the caller names another project than the token
+ * Returns the project of a request: the project of a Keystone token, otherwise the given one.
+ * @throws BridgeError ERR_PROJECT if the given project differs from that of the token
  */
 export function resolveProject(
   subject: Subject | undefined,
@@ -59,7 +59,8 @@ export function resolveProject(
 type TokenHolder = Awaited<ReturnType<ExtensionHost['holdToken']>>;
 
 /**
- * Returns the caller and its policy. Call `stop` on the result.
+ * Returns the subject and the policy of the caller. Call `stop` on the result when they are not
+ * needed any more.
  * @throws AuthenticationError
  */
 export function tokenHolderOf(
@@ -67,6 +68,6 @@ export function tokenHolderOf(
   doors: HttpServerContext,
   host: Pick<ExtensionHost, 'holdToken'>,
 ): Promise<TokenHolder> {
-  // A missing token gets the same error as an invalid one.
+  // A missing token causes the same error as an invalid one.
   return host.holdToken(doors.tokenOf(request) ?? '');
 }

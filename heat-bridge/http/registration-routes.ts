@@ -1,6 +1,6 @@
 /**
- * HTTP routes of registrations, for services. Each service has access to its own registrations
- * only.
+ * HTTP routes with which services manage registrations. A service has access only to its own
+ * registrations.
  */
 
 import { Readable } from 'node:stream';
@@ -26,60 +26,60 @@ const strict = { additionalProperties: false };
 
 type Operation = 'add' | 'replace' | 'list' | 'show' | 'remove';
 
-/** Parsed registration, and the minions for which its owner needs a rule. */
+/** Parsed registration, and the minions for which its owner needs a permission. */
 interface ReadRegistration<Registration> {
   readonly registration: Registration;
   /**
-   * Minions that a rule must permit. `undefined` if only a rule for any minion permits the
-   * registration.
+   * Minions that a rule must permit. `undefined` if the rule must permit all minions, because those
+   * of the registration may change.
    */
   readonly minions: readonly string[] | undefined;
 }
 
-/** Kind of registrations, with the functions that its routes use. */
+/** Description of a kind of registrations, with the functions that its routes call. */
 export interface RegistrationRoutes<Registration, Info, Details> {
   /** Name of the collection in paths, for example `stacks`. */
   readonly collection: string;
-  /** Field with the name of a registration. */
+  /** Name of the field that contains the name of a registration. */
   readonly key: 'alias' | 'name';
-  /** Right to register, as rules of the action `command` name it. */
+  /** Name under which rules of the action `command` grant the right to register. */
   readonly right: string;
-  /** Name of the rule in audit records of owners that use their own registrations. */
+  /** Name that audit records give as the rule when owners access their own registrations. */
   readonly rule: string;
   /** Error code for a body that is not a map. */
   readonly formError: BridgeErrorCode;
   readonly bodyLimit: number;
-  /** Query fields that select one of several registrations with the same name. */
+  /** Schemas of query fields that select one of several registrations with the same name. */
   readonly query?: Readonly<Record<string, TSchema>>;
   readonly summaries: Readonly<Record<Operation, string>>;
   readonly body: TObject;
   readonly info: TSchema;
   readonly details: TSchema;
   /**
-   * Parses a registration of this subject.
+   * Parses a registration that a subject sent.
    * @throws BridgeError
    */
   readonly read: (given: object, subject: Subject) => ReadRegistration<Registration>;
-  /** Returns the API for a subject, which audit records name. */
+  /** Returns the API for a subject, which its audit records name as the requester. */
   readonly as: (
     requester: AuditRequester,
     subject: Subject,
   ) => RegistrationsApi<Registration, Info, Details>;
 }
 
-/** Service that uses its own registrations. */
+/** Access of a service to its own registrations. */
 interface OwnRegistrations<Api> {
   readonly api: Api;
   readonly by: AuditRequester;
-  /** Owner, and the query fields of the request. */
+  /** Owner, and the fields in the query of the request. */
   readonly of: RegistrationOwner & { readonly owner: string };
 }
 
 /**
- * Adds the routes `POST` on the collection, `PUT` on a name (replaces), `GET` on the collection,
- * and `GET` and `DELETE` on a name. Registering requires the kind's right for all minions that the
- * registration names.
- * @returns a function that returns the registrations of the service that sent a request
+ * Adds the routes `GET` and `POST` on the collection, and `GET`, `PUT` and `DELETE` on a name.
+ * `PUT` replaces an existing registration. Creating and replacing require the right of this kind
+ * for all minions that the registration names.
+ * @returns a function that returns the access of the service that sent a request
  */
 export function addRegistrationRoutes<Registration, Info, Details>(
   app: FastifyInstance,
@@ -175,7 +175,7 @@ function schemasOf({
   RegistrationRoutes<unknown, unknown, unknown>,
   'body' | 'details' | 'info' | 'key' | 'query' | 'summaries'
 >): Readonly<Record<Operation, FastifySchema>> {
-  // The path contains the name.
+  // The path contains the name, so the body may omit it.
   const name = Type.Optional(body.properties[key] ?? Type.String());
   const replacement = Type.Object({ ...body.properties, [key]: name }, strict);
   const selected = query === undefined ? {} : { query };

@@ -1,4 +1,4 @@
-/** Schemas of routes, for validation and for OpenAPI. */
+/** Creates schemas of routes, which validate requests and are published as OpenAPI. */
 
 import type { FastifySchema } from 'fastify';
 import Type, { type Static, type TSchema, type TUnsafe } from 'typebox';
@@ -17,14 +17,16 @@ const refusal: Readonly<Record<string, TSchema>> = {
   }),
 };
 
-/** Returns the schema of a route. Default access: a session, or a Keystone token. */
+/**
+ * Returns the schema of a route. Default of `access`: the token of a session, or a Keystone token.
+ */
 export function describeRoute(
   operation: Omit<RouteOperation, 'access' | 'refusal'> & Partial<Pick<RouteOperation, 'access'>>,
 ): FastifySchema {
   return routeSchema({ access: 'session', refusal, ...operation });
 }
 
-/** Compiled schema. */
+/** Compiled schema of values. */
 interface CompiledSchema<T> {
   Errors(value: unknown): readonly {
     readonly instancePath: string;
@@ -36,8 +38,8 @@ interface CompiledSchema<T> {
 
 /**
  * Parses a value by its schema.
- * @param whole - name of the value in the message
- * @throws BridgeError with this code, without values
+ * @param whole - name for the whole value in messages
+ * @throws BridgeError with this code; its message contains no values
  */
 export function parseForm<T>(
   form: CompiledSchema<T>,
@@ -54,19 +56,20 @@ export function parseForm<T>(
 
 /**
  * Parses the body of a request for a run.
- * @throws BridgeError ERR_COMMAND_PARAMETERS, without values
+ * @throws BridgeError ERR_COMMAND_PARAMETERS; its message contains no values
  */
 export function parseBody<T>(form: CompiledSchema<T> & { Type(): TSchema }, body: unknown): T {
   const [first] = form.Errors(body);
   if (first === undefined) return form.Parse(body);
-  // An unknown field fails the schema `false`. Its name comes from the caller and is not repeated.
+  // TypeBox reports an unknown field as a mismatch with the schema `false`. Do not repeat the
+  // field's name, which the caller chose.
   const isUnknown = first.keyword === 'boolean';
   const place = isUnknown ? 'a field' : first.instancePath.split('/')[1] || 'the body';
   const problem = isUnknown ? unknownField(form.Type(), first.instancePath) : first.message;
   throw new BridgeError('ERR_COMMAND_PARAMETERS', `${place}: ${problem}`);
 }
 
-/** Returns the problem of an unknown field, with the most similar field of the schema. */
+/** Returns the message for an unknown field, with the most similar known field. */
 function unknownField(schema: TSchema, instancePath: string): string {
   const known = Type.IsObject(schema) ? Object.keys(schema.properties) : [];
   const nearest = nearestName(instancePath.slice(1), known);

@@ -1,4 +1,4 @@
-/** HTTP routes of runs of commands and plans, authorised by the caller's token. */
+/** HTTP routes of runs of commands and plans. The caller's token authorises each request. */
 
 import type { FastifyInstance, FastifyRequest, FastifySchema } from 'fastify';
 import Type, { type TSchema } from 'typebox';
@@ -10,7 +10,7 @@ import { UpdateStreams } from './update-stream.ts';
 /** Maximum size of a request body, in bytes. */
 const bodyLimit = 1_048_576;
 
-/** Fields of the body that starts a run of a command or a plan. */
+/** Fields of the body with which a run of a command or plan is started. */
 export const runFields = {
   params: Type.Optional(Type.Object({})),
   idempotencyKey: Type.Optional(Type.String({ minLength: 1, maxLength: 255 })),
@@ -19,33 +19,33 @@ export const runFields = {
   deadline: Type.Optional(Type.Number({ minimum: 0 })),
 };
 
-/** Run, as a caller follows it. */
+/** Handle of a run. */
 interface FollowedRun {
   readonly outcome: Promise<object>;
   updates(): AsyncIterable<object>;
 }
 
-/** Commands or plans, with the functions that their routes use. */
+/** Description of commands or plans, with the functions that their routes call. */
 export interface RunRoutes<Run extends FollowedRun> {
-  /** Name of the collection in paths: `commands`. */
+  /** Name of the collection of commands or plans in paths, for example `commands`. */
   readonly collection: string;
-  /** Name of the runs in paths: `runs`. */
+  /** Name of the collection of runs in paths, for example `runs`. */
   readonly runs: string;
-  /** Noun in the summaries of the routes: `plan`. */
+  /** Noun for summaries of the routes, for example `plan`. */
   readonly noun: string;
   readonly info: TSchema;
   readonly body: TSchema;
   readonly outcome: TSchema;
-  /** Schemas of the lines of a run, except the first line and errors. */
+  /** Schemas of the lines that a run streams, except the first line and errors. */
   readonly updates: readonly TSchema[];
-  /** Fields of the first line. */
+  /** Fields of the first line that a run streams. */
   readonly begun: Readonly<Record<string, TSchema>>;
   /** Query fields of the route that cancels a run. */
   readonly cancelQuery?: Readonly<Record<string, TSchema>>;
-  /** Returns the entries that this caller may run. */
+  /** Returns descriptions of the commands or plans that this caller may run. */
   readonly list: (caller: HttpCaller) => object;
   /**
-   * Returns one entry.
+   * Returns the description of a command or plan.
    * @throws BridgeError if the caller may not run it
    */
   readonly show: (caller: HttpCaller, name: string) => object;
@@ -55,11 +55,11 @@ export interface RunRoutes<Run extends FollowedRun> {
    */
   readonly read: (caller: HttpCaller, name: string, body: unknown) => () => Promise<Run>;
   /**
-   * Returns a run of the caller.
+   * Returns the handle of a run that the caller started.
    * @throws BridgeError ERR_RUN_UNKNOWN
    */
   readonly find: (id: string, caller: HttpCaller) => Promise<Run>;
-  /** Returns the first line of a run. */
+  /** Returns the first line that a run streams. */
   readonly first: (run: Run) => object;
   readonly cancel: (run: Run, query: Readonly<Record<string, string>>) => Promise<void>;
 }
@@ -70,8 +70,8 @@ interface RunRequest {
 }
 
 /**
- * Adds the routes `GET` on the collection and on a name, `POST <name>/run`, `GET` and `DELETE` on
- * a run, and `GET` on its outcome.
+ * Adds the routes `GET` on the collection, `GET` on a name, and `POST <name>/run`. For runs, adds
+ * `GET`, `DELETE` (cancels the run), and `GET` on the outcome.
  */
 export function addRunRoutes<Run extends FollowedRun>(
   app: FastifyInstance,
@@ -170,7 +170,7 @@ function schemasOf({
 }
 
 /**
- * Returns the schema of a run's state.
+ * Returns the schema of the state of a run.
  * @param outcome - schema of the outcome
  */
 function runStateSchema(outcome: TSchema): TSchema {
@@ -181,12 +181,12 @@ function runStateSchema(outcome: TSchema): TSchema {
 }
 
 /**
- * Returns the state of a run without waiting for its end.
- * @param outcome - rejects after an internal error of the master; the returned promise then
- * rejects too
+ * Returns the current state of a run, without waiting for its end.
+ * @param outcome - promise of the run's outcome. If it rejects, which means an internal error of
+ * the master, the returned promise rejects too.
  */
 async function currentRunState(outcome: Promise<object>): Promise<object> {
-  // If both promises are settled, `race` takes the first.
+  // If both promises are settled, `race` takes the first one in the list.
   const ended = await Promise.race([outcome, Promise.resolve(undefined)]);
   return ended === undefined ? { state: 'running' } : { state: 'ended', outcome: toJson(ended) };
 }

@@ -1,4 +1,4 @@
-/** Streams the updates of a run as lines of JSON. Disconnecting does not cancel the run. */
+/** Streams the updates of a run as lines of JSON. The run continues if the reader disconnects. */
 import type { FastifyReply } from 'fastify';
 import { type HttpServerContext, writeMarkedJson } from '#master';
 import type { SendQueue } from '#runtime';
@@ -6,18 +6,21 @@ import { linkSignals } from '#runtime';
 import { BridgeError } from '../errors.ts';
 import { httpProblemOf } from '../http-problems.ts';
 
-/** Run of a command or a plan. */
+/** Run of a command or plan, as the source of updates. */
 interface UpdateSource {
   updates(): AsyncIterable<object>;
 }
 
-/** Number of unsent bytes above which the stream waits for the reader. */
+/** Number of unsent bytes above which a stream waits for its reader. */
 const maxUnreadBytes = 65_536;
 
-/** Streams of one server's routes. */
+/** Streams of the routes of one server. */
 export class UpdateStreams {
   readonly #doors: HttpServerContext;
-  /** Cached lines of updates, shared by all readers of a run. A run outlives its readers. */
+  /**
+   * Encoded lines of updates, by update. All readers of a run share them. They are cached weakly,
+   * because a run outlives its readers.
+   */
   readonly #lines = new WeakMap<object, WeakRef<Buffer>>();
 
   constructor(doors: HttpServerContext) {
@@ -25,10 +28,10 @@ export class UpdateStreams {
   }
 
   /**
-   * Sends a run's updates. Reserves a stream before the run starts.
-   * @param token - token whose stream quota is used
+   * Starts or finds a run, and sends its updates. Reserves a stream before the run starts.
+   * @param token - token against whose limit of streams this stream is counted
    * @param begin - starts or finds the run
-   * @param first - returns the first line of the run
+   * @param first - returns the first line of the stream
    * @throws BridgeError ERR_COMMAND_BUSY, and errors of `begin`
    */
   async send<Handle extends UpdateSource>(

@@ -1,4 +1,6 @@
-/** Options in the section `saltbridge: bridge: keystone:`, and in sections of the same form. */
+/**
+ * Options in the section `saltbridge: bridge: keystone:`, and in other sections of the same form.
+ */
 
 import Type from 'typebox';
 import {
@@ -19,12 +21,12 @@ const KeystoneSection = Type.Object(
       maxLength: 4096,
       description: 'an http or https URL that ends with /v3',
     }),
-    /** Addresses, as for endpoints of signals. */
+    /** Addresses to which the host may resolve, in the form of the endpoints of signals. */
     addresses: Type.Optional(Type.Array(OptionText)),
     ca_file: Type.Optional(OptionText),
     /**
-     * User that may read other users' tokens. Keystone's default policy permits this to `service`
-     * and `admin`.
+     * Name of a user that may read tokens of other users. Keystone's default policy permits this to
+     * users with the role `service` or `admin`.
      */
     username: OptionText,
     password: OptionText,
@@ -55,9 +57,9 @@ export function parseKeystoneOptions(given: unknown, name = 'bridge:keystone') {
     domain: { name: domain },
   });
   return {
-    /** URL that ends with `/v3`. */
+    /** URL of Keystone, which ends with `/v3`. */
     url,
-    /** Listed endpoints: only Keystone. */
+    /** Endpoints to which requests may be sent: only Keystone. */
     endpoints: keystoneEndpoint(section, name),
     user: { ...inDomain(username, section.user_domain), password },
     project: inDomain(project, section.project_domain),

@@ -1,4 +1,4 @@
-/** Accepts Keystone tokens in addition to the tokens of the master. */
+/** Accepts Keystone tokens, besides the tokens of the master. */
 
 import type { ProjectSubject } from '#acl';
 import { AuthenticationError, type ExtensionHost, type TokenHolders, TokenWatch } from '#master';
@@ -17,7 +17,7 @@ type TokenHolder = Awaited<ReturnType<ExtensionHost['holdToken']>>;
 
 export interface KeystoneTokensOptions {
   /**
-   * Validates a token. Returns `undefined` if it is invalid.
+   * Validates a token with Keystone. Returns `undefined` if the token is invalid.
    * @throws AuthenticationError ERR_EAUTH_UNAVAILABLE
    */
   readonly validate: (token: string) => Promise<IdentityToken | undefined>;
@@ -28,27 +28,30 @@ export interface KeystoneTokensOptions {
 }
 
 /**
- * Time for which a validation is cached, in milliseconds. With the interval of {@link TokenWatch},
- * a revoked token is detected well within a minute.
+ * Time for which the result of a validation is cached, in milliseconds. Together with the interval
+ * of {@link TokenWatch}, revocation of a token is detected within a minute.
  */
 const tokenCacheMs = 30_000;
 
 const maxQueuedValidations = 256;
 
 /**
- * Form of Fernet and JWS tokens: base64url, with dots in the latter. Tokens of the master are 64
- * hexadecimal digits.
+ * Form of Keystone's tokens. Fernet tokens are base64url; JWS tokens also contain dots. A token of
+ * the master does not match, because it has only 64 hexadecimal digits.
  */
 const keystoneTokenForm = /^(?=.*[^0-9a-fA-F])[A-Za-z0-9_.=-]{32,2048}$/;
 
 /**
- * Whether a token may be Keystone's. A token that may be the master's is never sent to Keystone.
+ * Whether a token may be one of Keystone. A token that may be one of the master is never sent to
+ * Keystone.
  */
 export function looksLikeKeystoneToken(token: string): boolean {
   return keystoneTokenForm.test(token);
 }
 
-/** Authenticates callers with Keystone tokens, while Keystone accepts the tokens. */
+/**
+ * Authenticates callers with Keystone tokens, and watches that Keystone still accepts the tokens.
+ */
 export class KeystoneTokens {
   readonly #options: KeystoneTokensOptions;
   readonly #answers: RecentAnswers<IdentityToken | undefined>;
@@ -68,7 +71,7 @@ export class KeystoneTokens {
   }
 
   /**
-   * Returns the subject of a token.
+   * Returns the subject of a token, and watches the token.
    * @throws AuthenticationError ERR_EAUTH_TOKEN, also for a token without a project;
    * ERR_EAUTH_LIMIT, ERR_EAUTH_UNAVAILABLE
    */
@@ -79,7 +82,7 @@ export class KeystoneTokens {
     throw new AuthenticationError('ERR_EAUTH_TOKEN', text);
   }
 
-  /** Stops watching tokens. */
+  /** Stops watching all tokens. */
   close(): void {
     this.#watch.close();
   }
@@ -108,9 +111,9 @@ export class KeystoneTokens {
 }
 
 /**
- * Returns a function that adds Keystone's tokens to those of the master. The form of a token
- * decides which of them validates it.
- * @param section - `saltbridge: bridge: keystone:`
+ * Returns a function that wraps the master's authentication by token, so that it accepts Keystone
+ * tokens too. The form of a token determines which of the two validates it.
+ * @param section - value of `saltbridge: bridge: keystone:`
  * @throws BridgeError ERR_BRIDGE_OPTIONS
  */
 export function createKeystoneHolders(

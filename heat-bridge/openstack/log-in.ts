@@ -10,9 +10,9 @@ import { type DeliveryOutcome, deliveryOutcomeOf } from './service-answer.ts';
 
 type Ask = (request: OutgoingRequest) => Promise<HttpResult>;
 
-/** Credentials of a Keystone user for one project, as handles and metadata of Heat contain them. */
+/** Credentials of a Keystone user for one project. Handles and metadata of Heat contain them. */
 export interface Credentials {
-  /** URL that ends with `/v3`. */
+  /** URL of Keystone, which ends with `/v3`. */
   readonly authUrl: string;
   readonly userId: string;
   readonly password: string;
@@ -25,8 +25,8 @@ export type LoginResult =
   | { readonly isIn: false; readonly outcome: DeliveryOutcome };
 
 /**
- * Logs in to the project. A rejection is final, because Heat deletes the user together with the
- * stack.
+ * Logs in to the project of the credentials. A rejection is final, because Heat deletes the user
+ * together with the stack.
  */
 export function logInToKeystone(
   ask: Ask,
@@ -36,7 +36,7 @@ export function logInToKeystone(
   return requestToken(ask, authUrl, { user: { id: userId, password }, scope });
 }
 
-/** Logs in, and classifies a failure as final or retryable. */
+/** Requests a token, and classifies a failure as final or retryable. */
 export async function requestToken(
   ask: Ask,
   authUrl: string,

@@ -2,19 +2,22 @@
 
 import type { HttpResult } from '#runtime';
 
-/** Result of one attempt to deliver something to a service. */
+/** Outcome of one attempt to deliver a signal or result to a service. */
 export type DeliveryOutcome =
   | { readonly kind: 'delivered'; readonly httpStatus?: number }
-  /** The delivery may be retried with the same id. */
+  /** The delivery failed, but may be retried with the same id. */
   | {
       readonly kind: 'again';
       readonly reason: string;
-      /** HTTP status of the response. Absent if there was none. */
+      /** HTTP status of the response. Absent if there was no response. */
       readonly httpStatus?: number;
-      /** Set if the service works, but the previous signal must be read first. */
+      /**
+       * Set if the service works, but has not read the previous signal yet. The delivery must wait
+       * for this.
+       */
       readonly isTurn?: true;
     }
-  /** The delivery must not be retried. */
+  /** The delivery failed, and must not be retried. */
   | { readonly kind: 'final'; readonly reason: string; readonly httpStatus?: number };
 
 /** HTTP statuses below 500 after which a retry may succeed. */
@@ -22,7 +25,7 @@ const retryableStatuses: ReadonlySet<number> = new Set([408, 425, 429]);
 const maxErrorText = 300;
 
 /**
- * Converts a response to an outcome.
+ * Converts the result of a request to an outcome.
  * @param done - HTTP statuses that mean success
  */
 export function deliveryOutcomeOf(exchange: HttpResult, done: readonly number[]): DeliveryOutcome {
@@ -37,8 +40,8 @@ export function deliveryOutcomeOf(exchange: HttpResult, done: readonly number[])
 }
 
 /**
- * Returns the status and error text of a response: the message in the JSON of Heat, Keystone and
- * Zaqar or in the XML of heat-api-cfn, or plain text otherwise.
+ * Returns the status and the error text of a response. The text is the message in the JSON of Heat,
+ * Keystone or Zaqar, or in the XML of heat-api-cfn. Other responses are treated as plain text.
  */
 export function errorTextOf({ status, body }: Extract<HttpResult, { kind: 'answer' }>): string {
   const words = jsonErrorMessage(body) ?? xmlErrorMessage(body) ?? plainTextOf(body);

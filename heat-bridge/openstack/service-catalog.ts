@@ -1,4 +1,4 @@
-/** URLs of services in the catalog that comes with a Keystone token. */
+/** Reads URLs of services from the service catalog of a Keystone login. */
 
 import Type from 'typebox';
 import { compileSchema, tryParseJson } from '#runtime';
@@ -23,8 +23,8 @@ const isCatalog = compileSchema(
 );
 
 /**
- * Returns the public URL of a service in the catalog of a login, without a trailing slash.
- * @param body - response to the login
+ * Returns the public URL of a service, without a trailing slash.
+ * @param body - response to the login, which contains the service catalog
  */
 export function publicServiceUrl(
   body: string,

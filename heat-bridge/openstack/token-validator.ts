@@ -1,4 +1,4 @@
-/** Validates tokens with Keystone, with a service account. */
+/** Validates tokens with Keystone, under a service account. */
 
 import type { Logger } from 'pino';
 import { AuthenticationError } from '#master';
@@ -21,23 +21,23 @@ export interface TokenValidatorOptions extends Pick<KeystoneOptions, 'url' | 'us
 }
 
 /**
- * Delay before the next login after a rejected one, in milliseconds. Keystone may lock the account
+ * Delay after a rejected login before the next one, in milliseconds. Keystone may lock an account
  * after repeated failures.
  */
 const loginRetryMs = 30_000;
 
-/** Minimum interval between two warnings that Keystone is unavailable, in milliseconds. */
+/** Minimum interval between warnings that Keystone is unavailable, in milliseconds. */
 const logIntervalMs = 10_000;
 
-/** Validates tokens with Keystone. Its secrets are in memory only. */
+/** Validates tokens with Keystone. Secrets are stored in memory only. */
 export class TokenValidator {
   readonly #options: TokenValidatorOptions;
   readonly #client: KeystoneClient;
-  /** Token of the service account. */
+  /** Current token of the service account. */
   #own: string | undefined;
   #logInUnderWay: Promise<string> | undefined;
   #refusedAt = -Infinity;
-  #toldAt = -Infinity;
+  #warnedAt = -Infinity;
 
   constructor(options: TokenValidatorOptions) {
     this.#options = options;
@@ -47,12 +47,12 @@ export class TokenValidator {
 
   /**
    * Returns Keystone's description of a token, or `undefined` if the token is invalid or expired.
-   * @throws AuthenticationError ERR_EAUTH_UNAVAILABLE if Keystone cannot be asked
+   * @throws AuthenticationError ERR_EAUTH_UNAVAILABLE if Keystone cannot be queried
    */
   async validate(token: string): Promise<IdentityToken | undefined> {
     const own = this.#own ?? (await this.#renew());
     const first = await this.#client.describe(own, token);
-    // Status 401 means that the token of the service account has expired.
+    // Status 401 means that the service account's own token has expired.
     const isOver = first.kind === 'answer' && first.status === 401;
     const exchange = isOver ? await this.#client.describe(await this.#renewed(own), token) : first;
     if (exchange.kind !== 'answer') throw this.#unavailable(exchange.reason);
@@ -63,8 +63,8 @@ export class TokenValidator {
   }
 
   /**
-   * Returns the current token of the service account after another has expired. Concurrent callers
-   * share it.
+   * Returns a new token of the service account in place of an expired one. Concurrent callers get
+   * the same token.
    */
   async #renewed(ended: string): Promise<string> {
     if (this.#own === ended) this.#own = undefined;
@@ -96,15 +96,12 @@ export class TokenValidator {
     throw this.#unavailable(credentialsRefused);
   }
 
-  /**
-   * Returns the error, and logs its reason. The caller does not get the reason, because it is not
-   * authenticated.
-   */
+  /** Logs the reason, and returns an error without it: the caller is not authenticated. */
   #unavailable(reason: string): AuthenticationError {
     const { log, monotonic } = this.#options;
-    if (monotonic() - this.#toldAt >= logIntervalMs) {
-      this.#toldAt = monotonic();
-      log.warn({ reason }, 'keystone cannot validate tokens');
+    if (monotonic() - this.#warnedAt >= logIntervalMs) {
+      this.#warnedAt = monotonic();
+      log.warn({ reason }, 'cannot validate tokens with Keystone');
     }
     return new AuthenticationError('ERR_EAUTH_UNAVAILABLE', 'Keystone is unavailable; retry later');
   }

@@ -1,4 +1,4 @@
-/** Determines the minions that a plan's group may address, from its steps and its caller. */
+/** Determines the minions on which a caller may run the commands for a group of a plan. */
 
 import type { IntendedCall, Reach } from '#acl';
 import type { ExtensionHost, TargetBounds } from '#master';
@@ -15,9 +15,9 @@ interface PlanCall {
 }
 
 /**
- * Returns the bounds of a group's target that the caller gives. It may match minions on which
- * rules permit all commands for the whole group, and all commands for at least one of its parts.
- * First and rest of a group may have different commands.
+ * Returns the bounds for the target of a group that the caller gives. A group may have parts (first
+ * and rest) with commands of their own. The target may match a minion if rules permit on it all
+ * commands for the whole group, and all commands for at least one of the parts.
  * @throws BridgeError ERR_COMMAND_PARAMETERS
  */
 export function targetBoundsOfGroup(
@@ -39,26 +39,35 @@ export function targetBoundsOfGroup(
   return { reach: unionOfReaches(reaches), hasSecrets };
 }
 
-/** Returns the commands that run on a group itself, including those that undo steps. */
+/**
+ * Returns the commands that run on this group itself, not on its parts. Includes commands that undo
+ * steps.
+ */
 function commandsOn({ steps }: CompiledPlan, group: string): readonly MappedCommand[] {
   return steps
     .filter(({ definition }) => definition.group === group)
     .flatMap(({ undo, ...step }) => (undo === undefined ? [step] : [step, undo]));
 }
 
-/** Returns the call of a planned command. Parameters that depend on results are not known yet. */
+/**
+ * Returns the call of a step's command. If its parameters depend on results of other steps, they
+ * are not known yet and are omitted.
+ */
 function plannedCall({ command, sources }: MappedCommand, parameters: Parameters): IntendedCall {
   if (stepReferences(sources).length > 0) return { fun: command.definition.name };
   return aclCallOf(command, command.check(stepParameters(sources, parameters, new Map())));
 }
 
-/** Whether a command has secret parameters, or may have if they depend on results. */
+/**
+ * Whether a command gets secret parameters. If its parameters depend on results of other steps,
+ * whether it could get some.
+ */
 function mayGiveSecrets({ command, sources }: MappedCommand, parameters: Parameters): boolean {
   if (stepReferences(sources).length > 0) return (command.definition.secret ?? []).length > 0;
   return command.givesSecrets(command.check(stepParameters(sources, parameters, new Map())));
 }
 
-/** Returns the union of reaches. It is unlimited if any of them is. */
+/** Returns a reach with the minions of all given ones. It is unlimited if any of them is. */
 function unionOfReaches(reaches: readonly (Reach | undefined)[]): Reach | undefined {
   const limited = reaches.filter((reach) => reach !== undefined);
   if (limited.length < reaches.length) return undefined;

@@ -1,4 +1,4 @@
-/** JSON pointers [RFC 6901] in results and their schemas. */
+/** JSON pointers [RFC 6901] to values in results, and to their schemas. */
 
 import type { JsonValue } from '#runtime';
 import { isPlainMap } from '../commands/command-definition.ts';
@@ -8,7 +8,7 @@ const pointerForm = /^(?:\/(?:[^~/]|~[01])*)*$/;
 
 const arrayIndexForm = /^(?:0|[1-9][0-9]{0,8})$/;
 
-/** Parses a pointer into keys. Returns `undefined` if it is invalid. */
+/** Parses a pointer into keys. Returns `undefined` if the pointer is invalid. */
 export function parseJsonPointer(pointer: string): readonly string[] | undefined {
   if (!pointerForm.test(pointer)) return undefined;
   return pointer
@@ -24,7 +24,7 @@ export function isDescribedBySchema(schema: unknown, [key, ...rest]: readonly st
   return isDescribedBySchema(schemaOfMember(schema, isItem ? Number(key) : key), rest);
 }
 
-/** Returns the value at a path, or `undefined`. */
+/** Returns the value at a path, or `undefined` if there is none. */
 export function valueAtPointer(
   value: JsonValue | undefined,
   [key, ...rest]: readonly string[],

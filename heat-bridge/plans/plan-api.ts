@@ -1,4 +1,4 @@
-/** API of plans. */
+/** API of plans and their runs. */
 
 import type { CommandCaller } from '../commands/command-request.ts';
 import type { PlanCatalog } from './plan-catalog.ts';
@@ -6,7 +6,7 @@ import { describePlan, type PlanInfo } from './plan-info.ts';
 import type { PlanHandle, PlanRequest } from './plan-request.ts';
 import type { PlanRunner } from './plan-runner.ts';
 
-/** Plans of the catalog and their runs; see `Bridge`. */
+/** API of the catalog's plans and their runs. `Bridge` documents its methods. */
 export type PlanApi = ReturnType<typeof createPlanApi>;
 
 export function createPlanApi(plans: PlanCatalog, runner: PlanRunner) {

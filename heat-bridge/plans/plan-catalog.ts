@@ -11,7 +11,7 @@ import { checkGroups, isSingleMinionGroup } from './plan-groups.ts';
 import { parametersOfStepSource, type StepReference, stepReferences } from './step-parameters.ts';
 import { ancestorsOf, type StepDependencies, topologicalOrder } from './step-schedule.ts';
 
-/** Command with the sources of its parameters. */
+/** Command, with the sources of its parameters' values. */
 export interface MappedCommand {
   readonly command: CompiledCommand;
   readonly sources: StepSources;
@@ -27,10 +27,10 @@ export interface CompiledStep extends MappedCommand {
 /** Compiled plan. */
 export interface CompiledPlan {
   readonly definition: PlanDefinition;
-  /** Steps, each after those that it needs. */
+  /** Steps. Each step comes after the steps that it needs. */
   readonly steps: readonly CompiledStep[];
   readonly needs: StepDependencies;
-  /** Parameters that are passed only to secret parameters of commands. */
+  /** Names of parameters that the plan passes only to secret parameters of commands. */
   readonly secret: readonly string[];
   /**
    * Validates parameters, and adds defaults.
@@ -57,7 +57,7 @@ export function compilePlan(definition: PlanDefinition, catalog: Catalog): Compi
 }
 
 /**
- * Returns the dependencies of each step.
+ * Returns the steps on which each step depends.
  * @throws BridgeError ERR_CATALOG
  */
 function dependenciesOf({ name, steps }: PlanDefinition): StepDependencies {
@@ -102,8 +102,9 @@ class StepCompiler {
   }
 
   /**
-   * Returns the secret parameters of the plan.
-   * @throws BridgeError ERR_CATALOG if a secret would be exposed, or a parameter is unused
+   * Returns the names of the plan's secret parameters.
+   * @throws BridgeError ERR_CATALOG if a command would expose a secret parameter, or if a parameter
+   * is unused
    */
   secretOf(steps: readonly CompiledStep[]): readonly string[] {
     const uses = steps
@@ -117,10 +118,10 @@ class StepCompiler {
     const secret = this.#parameters.filter((it) =>
       uses.some(({ parameter, isSecret }) => isSecret && parameter === it),
     );
-    const told = uses.find(({ parameter, isSecret }) => !isSecret && secret.includes(parameter));
-    if (told !== undefined) {
+    const exposed = uses.find(({ parameter, isSecret }) => !isSecret && secret.includes(parameter));
+    if (exposed !== undefined) {
       const text = 'secret in one command, but exposed by another';
-      throw this.#refuse(`parameters.${told.parameter}`, text);
+      throw this.#refuse(`parameters.${exposed.parameter}`, text);
     }
     const unused = this.#parameters.find((it) => !uses.some(({ parameter }) => parameter === it));
     if (unused !== undefined) throw this.#refuse(`parameters.${unused}`, 'no step uses it');

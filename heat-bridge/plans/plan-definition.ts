@@ -1,4 +1,4 @@
-/** Definition of a plan, below `plans:` in a catalog file or in a program. */
+/** Definition of a plan, from `plans:` in a catalog file or from a program. */
 
 import type { Static, TSchema } from 'typebox';
 import Type from 'typebox';
@@ -14,21 +14,21 @@ import {
   withOptionNames,
 } from '../commands/command-definition.ts';
 
-/** Source of the value of a command's parameter. */
+/** Source from which a parameter of a command gets its value. */
 export type StepSource =
   /** Value of the plan's parameter with this name. */
   | { readonly parameter: string }
   /** Constant value. */
   | { readonly value: JsonValue }
-  /** Return of a needed step, at a JSON pointer [RFC 6901]. */
+  /** Value in the return of an earlier step, at a JSON pointer [RFC 6901]. */
   | { readonly step: string; readonly path: string }
-  /** Map whose values have sources. */
+  /** Map. Each of its values has its own source. */
   | { readonly map: Readonly<Record<string, StepSource>> };
 
 /** Sources of parameters, by parameter of a command. */
 export type StepSources = Readonly<Record<string, StepSource>>;
 
-/** Minions for steps; {@link GroupSchema} documents the fields. */
+/** Group of minions on which steps run; {@link GroupSchema} documents the fields. */
 export type GroupDefinition = Readonly<Static<typeof GroupSchema>>;
 
 const strict = { additionalProperties: false };
@@ -40,7 +40,10 @@ const Count = Type.Integer({ minimum: 0, maximum: 1_000_000 });
 const Sources = Type.Unsafe<StepSources>(Type.Record(Type.String(), Type.Unknown()));
 const Schema = Type.Unsafe<JsonSchema>(Type.Object({}));
 
-/** Minions for steps: given by the caller, or part of another group. */
+/**
+ * Group of minions on which steps run. The caller gives its target, or it is a part of another
+ * group.
+ */
 export const GroupSchema = Type.Object(
   {
     description: Type.Optional(Words),
@@ -48,9 +51,9 @@ export const GroupSchema = Type.Object(
     min: Type.Optional(Count),
     /** Maximum number of minions. Default: unlimited. */
     max: Type.Optional(Type.Integer({ minimum: 1, maximum: 1_000_000 })),
-    /** Group of which this one is a part. Default: the caller gives the minions. */
+    /** Group of which this group is a part. Default: none, so the caller gives the target. */
     from: Type.Optional(Word),
-    /** Part of that group: its first minion, or all but the first. */
+    /** Part of the group `from`: its first minion, or all except the first. */
     select: Type.Optional(Type.Union([Type.Literal('first'), Type.Literal('rest')])),
   },
   strict,
@@ -59,9 +62,11 @@ export const GroupSchema = Type.Object(
 const Undo = Type.Object(
   {
     command: Words,
-    /** Sources of its parameters. Default: each of the plan's parameters under its own name. */
+    /**
+     * Sources of the values of its parameters. Default: the plan's parameters with the same names.
+     */
     params: Type.Optional(Sources),
-    /** Whether it also runs on minions on which the step did not succeed. Default: false. */
+    /** Whether the command also runs on minions on which the step failed. Default: false. */
     failed: Type.Optional(Type.Boolean()),
   },
   strict,
@@ -69,41 +74,44 @@ const Undo = Type.Object(
 const Step = Type.Object(
   {
     command: Words,
-    /** Name of the group. */
+    /** Name of the group on which the step runs. */
     group: Word,
     /**
-     * Sources of the command's parameters. Default: each of the plan's parameters under its own
-     * name.
+     * Sources of the values of the command's parameters. Default: the plan's parameters with the
+     * same names.
      */
     params: Type.Optional(Sources),
-    /** Steps that must have succeeded before. Default: none. */
+    /** Steps that must succeed before this step starts. Default: none. */
     needs: Type.Optional(Type.Unsafe<readonly string[]>(Type.Array(Word))),
-    /** Number of minions at a time, or a share of them such as `25%`. Default: all. */
+    /**
+     * Maximum number of minions on which the command runs at a time, or a percentage such as `25%`.
+     * Default: all minions.
+     */
     batchSize: Type.Optional(
       Type.Union([
         Type.Integer({ minimum: 1, maximum: 1_000_000 }),
         Type.String({ pattern: '^([1-9][0-9]?|100)%$' }),
       ]),
     ),
-    /** Number of minions that may fail without failing the step. Default: 0. */
+    /** Number of minions on which the command may fail without failing the step. Default: 0. */
     maxFailures: Type.Optional(Count),
-    /** Whether a failure of the step ends the plan. Default: `stop`. */
+    /** Effect of a failure of this step: `stop` ends the plan. Default: `stop`. */
     onFailure: Type.Optional(Type.Union([Type.Literal('stop'), Type.Literal('continue')])),
     undo: Type.Optional(Undo),
   },
   strict,
 );
 
-/** Named command for a group. */
+/** Step of a plan: a named command that runs on a group. */
 export type StepDefinition = Readonly<Static<typeof Step>>;
 
 const names = { ...strict, minProperties: 1 };
-/** Definition without its name, as in a file. */
+/** Fields of a definition, except its name, in the form of files. */
 const PlanBody = Type.Object(
   {
-    /** Effect of the plan, for callers. */
+    /** Description of the effect, for callers. */
     description: Words,
-    /** Version of the plan. Increase it when callers must change. Default: 1. */
+    /** Version of the plan. Increase it for changes that require changes of callers. Default: 1. */
     version: Type.Optional(Type.Integer({ minimum: 1, maximum: 1_000_000 })),
     /** JSON Schema of the parameters, of type object. Default: no parameters. */
     parameters: Type.Optional(Schema),
@@ -114,29 +122,29 @@ const PlanBody = Type.Object(
       Type.Record(Type.String({ pattern: word }), Step, { ...names, maxProperties: 128 }),
     ),
     /**
-     * Maximum duration of its steps, without undoing them, in seconds. Default: 600. In files:
-     * `timeout`.
+     * Maximum duration of the steps, in seconds, without the time for undoing them. Default: 600.
+     * In files: `timeout`.
      */
     timeoutSeconds: Type.Optional(Type.Number({ exclusiveMinimum: 0, maximum: 86_400 })),
     /** Maximum number of concurrent steps. Default: 8. */
     parallel: Type.Optional(Type.Integer({ minimum: 1, maximum: 64 })),
-    /** Replacement for callers of a deprecated plan. */
+    /** Advice for callers of a deprecated plan: its replacement. */
     deprecated: Type.Optional(Words),
   },
   strict,
 );
 const compiledPlanBody = compileSchema(PlanBody);
 
-/** Plan: several commands as one. */
+/** Plan: several commands that run as one. */
 export interface PlanDefinition extends Readonly<Static<typeof PlanBody>> {
-  /** Name, in the form of a command's name. */
+  /** Name of the plan, in the form of a command's name. */
   readonly name: string;
 }
 
 const maxDepth = 16;
 
 /**
- * Parses a definition. The source of a parameter may also be the name of a parameter.
+ * Parses a definition. As in files, the source of a value may be the name of a parameter.
  * @throws BridgeError ERR_CATALOG
  */
 export function parsePlanDefinition(name: string, value: unknown): PlanDefinition {
@@ -156,7 +164,7 @@ export function parsePlanDefinition(name: string, value: unknown): PlanDefinitio
   return { ...rest, name, steps: Object.fromEntries(read) };
 }
 
-/** Options of programs, by field of a step in files. */
+/** Names of a step's fields in programs, by their names in files. */
 const stepFields: ReadonlyMap<string, string> = new Map([
   ['batch_size', 'batchSize'],
   ['max_failures', 'maxFailures'],
@@ -203,7 +211,7 @@ function parseStepSources(
 }
 
 /**
- * Parses the source of a parameter.
+ * Parses the source of a parameter's value.
  * @throws BridgeError ERR_CATALOG
  */
 function parseStepSource(name: string, field: string, value: unknown, depth: number): StepSource {
@@ -233,22 +241,23 @@ function parseStepSource(name: string, field: string, value: unknown, depth: num
   throw catalogError(name, field, `must be ${forms}`);
 }
 
-/** Plan with typed parameters and groups. */
+/** Plan whose parameters and groups have static types. */
 export interface TypedPlan<N extends string, P, G extends string> extends PlanDefinition {
   readonly name: N;
   /** Exists for type inference only. */
   readonly '~params'?: P;
-  /** Groups that a caller gives. Exists for type inference only. */
+  /** Names of the groups for which the caller gives targets. Exists for type inference only. */
   readonly '~groups'?: G;
 }
 
-/** Names of the groups that a caller gives. */
+/** Names of the groups for which the caller gives targets. */
 type GivenGroups<G> = {
   [K in keyof G & string]: G[K] extends { readonly from: string } ? never : K;
 }[keyof G & string];
 
 /**
- * Defines a plan in a program, typed by its TypeBox schema and its groups.
+ * Defines a plan in a program. The static types of its parameters and groups are derived from a
+ * TypeBox schema and the definition.
  * @throws BridgeError ERR_CATALOG
  */
 export function definePlan<

@@ -1,4 +1,4 @@
-/** Executes a plan: starts its steps, and undoes them after a failure. */
+/** Executes a plan: runs its steps, and undoes them if the plan fails. */
 
 import { toJson } from '#master';
 import type { JsonValue } from '#runtime';
@@ -9,13 +9,13 @@ import { StepProgressEmitter } from './step-progress.ts';
 import type { StepCall, StepRunner } from './step-runner.ts';
 import { StepSchedule } from './step-schedule.ts';
 
-/** Progress of a run, from which a later process can continue. */
+/** Progress of a run. A later process continues from it. */
 interface PlanState {
-  /** Steps that were started, including ended ones. */
+  /** Names of the steps that were started. Ended steps are included. */
   readonly begun: readonly string[];
-  /** Ended steps, in the order of their end. */
+  /** Names of the ended steps, in the order in which they ended. */
   readonly ended: readonly string[];
-  /** Status because of which completed steps are being undone. Absent while nothing is undone. */
+  /** Status of the plan if completed steps are being undone. Absent otherwise. */
   readonly undoing?: PlanOutcome['status'];
 }
 
@@ -23,39 +23,39 @@ export interface PlanExecutionOptions {
   readonly plan: CompiledPlan;
   readonly live: PlanRun;
   readonly steps: Pick<StepRunner, 'run'>;
-  /** Progress at the end of the previous process. */
+  /** Progress that a previous process stored. */
   readonly before: PlanState;
   /** Stores the progress. Resolves when it is durable. */
   readonly keep: (state: PlanState) => Promise<void>;
-  /** Deadline of its steps, in milliseconds since 1970. */
+  /** Deadline of the steps, in milliseconds since 1970. */
   readonly deadline: number;
   readonly ends: PlanEnds;
-  /** Whether a cancellation undoes completed steps. */
+  /** Whether completed steps are undone after a cancellation. */
   readonly undoesOnCancel: () => boolean;
 }
 
-/** Signals that end a plan. */
+/** Abort signals that end the execution of a plan. */
 interface PlanEnds {
-  /** Fires at the deadline. */
+  /** Aborted at the deadline. */
   readonly late: AbortSignal;
-  /** Fires when the run is cancelled by any party. */
+  /** Aborted when the run is cancelled, for whatever reason. */
   readonly cancelled: AbortSignal;
-  /** Fires when either of them fires. */
+  /** Aborted at the deadline, or when the run is cancelled. */
   readonly ended: AbortSignal;
-  /** Fires when the caller loses its rights. */
+  /** Aborted when the caller's token becomes invalid. */
   readonly revoked?: AbortSignal | undefined;
-  /** Fires when the master closes. No further steps are started then. */
+  /** Aborted when the master closes. No more steps are started after that. */
   readonly closing: AbortSignal;
 }
 
-/** Execution of one run. Create one for each run. */
+/** Executes one run of a plan. */
 export class PlanExecution {
   readonly #options: PlanExecutionOptions;
   readonly #schedule: StepSchedule;
   readonly #outcomes = new Map<string, StepOutcome>();
   readonly #undone: StepOutcome[] = [];
   readonly #begun: Set<string>;
-  readonly #teller: StepProgressEmitter;
+  readonly #progress: StepProgressEmitter;
   #failedStep: string | undefined;
 
   constructor(options: PlanExecutionOptions) {
@@ -67,19 +67,20 @@ export class PlanExecution {
     this.#options = options;
     this.#begun = new Set(options.before.begun);
     this.#schedule = new StepSchedule(scheduled, needs, definition.parallel ?? 8);
-    this.#teller = new StepProgressEmitter(options.live, steps.length);
+    this.#progress = new StepProgressEmitter(options.live, steps.length);
   }
 
   /**
-   * Executes the plan. Rejects only after an internal error of the master, not for failures of
-   * minions.
+   * Executes the plan, and returns its outcome. Failures on minions are part of the outcome.
+   * @throws only after an internal error of the master
    */
   async follow(): Promise<PlanOutcome> {
     const { before, ends, keep } = this.#options;
     const { closing } = ends;
     await this.#recall(before.ended);
     const status = before.undoing ?? (await this.#forward());
-    // A step that was active may have run partially.
+    // A step that was active when the steps ended may have run on some minions, so read its results
+    // too.
     if (!closing.aborted) await this.#recall(before.begun);
     if (closing.aborted) return this.#outcome('interrupted');
     if (before.undoing === undefined && !this.#isTakenBack(status)) return this.#outcome(status);
@@ -93,7 +94,7 @@ export class PlanExecution {
   }
 
   /**
-   * Reads the results of steps of the previous process. Their runs are stored, so nothing runs
+   * Reads the results of steps that were started before. Their runs are stored, so no command runs
    * again.
    */
   async #recall(names: readonly string[]): Promise<void> {
@@ -117,7 +118,7 @@ export class PlanExecution {
     return this.#schedule.isStopped ? 'failed' : 'partial';
   }
 
-  /** Starts all steps that are ready, and repeats this after each step ends. */
+  /** Starts all steps that are ready. After each step ends, starts those that have become ready. */
   async #goOn(): Promise<void> {
     const { ends, keep } = this.#options;
     const { closing, ended } = ends;
@@ -129,7 +130,7 @@ export class PlanExecution {
     await Promise.all(
       names.map(async (name) => {
         const outcome = await this.#do(name, ended);
-        // The next process reads the result.
+        // If the master closes, the next process reads the result.
         if (closing.aborted) return;
         this.#end(name, outcome);
         await keep(this.#state);
@@ -162,7 +163,9 @@ export class PlanExecution {
     if (!isStopped && this.#schedule.isStopped) this.#failedStep = name;
   }
 
-  /** Undoes steps, the latest first. A failure to undo one does not prevent the others. */
+  /**
+   * Undoes the ended steps, the latest first. If undoing a step fails, continues with the others.
+   */
   async #undo(): Promise<void> {
     for (const name of this.#state.ended.toReversed()) {
       const step = this.#step(name);
@@ -185,8 +188,8 @@ export class PlanExecution {
   }
 
   /**
-   * Returns the minions on which a step succeeded; with `withFailed`, all minions on which it was
-   * run.
+   * Returns the minions on which a step succeeded.
+   * @param withFailed - whether to include the minions on which it failed
    */
   #touchedBy(name: string, withFailed: boolean): readonly string[] {
     const { results = [] } = this.#outcomes.get(name) ?? {};
@@ -196,7 +199,7 @@ export class PlanExecution {
 
   async #run(call: Omit<StepCall, 'returned' | 'onResult'>): Promise<StepOutcome> {
     const about = { step: call.step.name, kind: call.kind };
-    const news = this.#teller.begin(about, call.minions.length);
+    const news = this.#progress.begin(about, call.minions.length);
     const outcome = await this.#options.steps.run({
       ...call,
       returned: this.#returned,
@@ -206,7 +209,7 @@ export class PlanExecution {
     return outcome;
   }
 
-  /** Returns the results so far of steps with one minion. */
+  /** Returns the values that steps on a single minion have returned so far, by step. */
   get #returned(): StepCall['returned'] {
     const found = new Map<string, JsonValue>();
     for (const [name, { results }] of this.#outcomes) {
@@ -238,7 +241,7 @@ export class PlanExecution {
   }
 }
 
-/** Returns the number of minions at a time, at least one. */
+/** Returns the number of minions in a batch, which is at least one. */
 function batchSizeOf(given: number | string | undefined, all: number): number {
   if (typeof given === 'number') return given;
   const part = given === undefined ? 100 : Number.parseInt(given, 10);

@@ -1,4 +1,4 @@
-/** Groups of a plan: minions given by the caller, or parts of other groups. */
+/** Groups of a plan. The caller gives targets for some of them; the others are parts of these. */
 
 import type { AddressedMinions, ExtensionHost, TargetBounds } from '#master';
 import { deniedForTarget } from '../commands/callers.ts';
@@ -7,10 +7,12 @@ import { type CommandTarget, targetOf } from '../commands/command-request.ts';
 import { BridgeError } from '../errors.ts';
 import type { GroupDefinition, PlanDefinition } from './plan-definition.ts';
 
-/** Minions of each group, in order. */
+/** Minions of each group, by group. Their order determines the batches. */
 export type Groups = Readonly<Record<string, readonly string[]>>;
 
-/** Groups of a run, and the names of those that the caller's rights limited. */
+/**
+ * Groups of a run, and the names of the groups that were narrowed because of the caller's rights.
+ */
 interface ResolvedGroups {
   readonly groups: Groups;
   readonly narrowed: readonly string[];
@@ -22,9 +24,10 @@ export function isSingleMinionGroup({ select, max, min = 1 }: GroupDefinition): 
 }
 
 /**
- * Resolves the minions of each group: of a list in its order, of any other target sorted by id.
- * @param boundsOf - returns the bounds of a group's target; errors disclose nothing outside of its
- * reach
+ * Determines the minions of each group. A list keeps its order; the minions of any other target are
+ * sorted by id.
+ * @param boundsOf - returns the minions that a group's target may match. Errors disclose nothing
+ * about other minions.
  * @throws BridgeError ERR_PLAN_GROUPS, ERR_COMMAND_DENIED; MasterError ERR_BAD_TGT
  */
 export async function resolveGroups(
@@ -75,8 +78,8 @@ function selectPart({ select }: GroupDefinition, minions: readonly string[]): re
 }
 
 /**
- * Whether the target is outside of the caller's reach. The caller then gets the same error as
- * without a rule.
+ * Whether the target matches no minion on which the caller has rights. The caller then gets the
+ * same error as if no rule permitted the command.
  */
 function isOutOfReach(
   minions: readonly string[] | undefined,
@@ -87,7 +90,10 @@ function isOutOfReach(
   return reach.isEmpty || (minions?.length === 0 && group?.min !== 0);
 }
 
-/** Resolves one group. `minions` is absent if some names of the target cannot be addressed. */
+/**
+ * Determines the minions of one group. Returns no `minions` if some names of the target cannot be
+ * addressed.
+ */
 async function resolveGroupTarget(
   host: Pick<ExtensionHost, 'resolveTarget'>,
   target: CommandTarget,

@@ -8,14 +8,14 @@ import type { CompiledPlan } from './plan-catalog.ts';
 import { GroupSchema } from './plan-definition.ts';
 
 const Text = Type.String();
-/** Step, as callers see it. */
+/** Description of a step for callers. */
 const StepSchema = Type.Object({
   name: Text,
   command: Text,
   group: Text,
   needs: Texts,
   onFailure: Type.Enum(['stop', 'continue']),
-  /** Command that undoes it. */
+  /** Name of the command that undoes the step. */
   undo: Type.Optional(Text),
 });
 
@@ -27,7 +27,7 @@ export const PlanSchema = Type.Object({
   parameters: SchemaField,
   secret: Texts,
   groups: Type.Record(Type.String(), GroupSchema),
-  /** Steps, each after those that it needs. */
+  /** Steps. Each step comes after the steps that it needs. */
   steps: listOf(StepSchema),
   /** Timeout, in seconds. */
   timeout: Type.Number(),
@@ -61,12 +61,12 @@ export function describePlan({ definition, steps, secret }: CompiledPlan): PlanI
   };
 }
 
-/** Returns the groups that a caller gives. */
+/** Returns the names of the groups for which the caller gives targets. */
 export function givenGroups({ groups }: Pick<PlanInfo, 'groups'>): readonly string[] {
   return Object.keys(groups).filter((name) => groups[name]?.from === undefined);
 }
 
-/** Whether each command of the plan may be called. */
+/** Whether the caller may run every command of the plan. */
 export function mayRunPlan({ steps }: PlanInfo, mayCall: (command: string) => boolean): boolean {
   return steps.every(
     ({ command, undo }) => mayCall(command) && (undo === undefined || mayCall(undo)),

@@ -1,4 +1,4 @@
-/** Request for a run of a plan, and its results. */
+/** Types of requests for runs of plans, and of their results. */
 
 import Type, { type Static } from 'typebox';
 import { Texts } from '#store';
@@ -15,35 +15,41 @@ import type { Groups } from './plan-groups.ts';
 /** Request for a run of a plan. */
 export interface PlanRequest<P = Parameters, G extends string = string>
   extends Pick<CommandRequest<P>, 'params' | 'project' | 'deadline' | 'signal'> {
-  /** Targets of the groups that are not parts of others. They must not share minions. */
+  /**
+   * Targets, by group. A target is required for each group that is not a part of another. A minion
+   * must not be in two targets.
+   */
   readonly groups: Readonly<Record<G, CommandTarget>>;
-  /** Caller. Default: the service that `createBridge` was given. */
+  /** Caller. Default: the service that is configured in `createBridge`. */
   readonly caller?: CommandCaller;
   /**
-   * Idempotency key, 1 to 255 characters. Repeating a key with the same caller, project and plan
-   * returns the same run, and completed steps do not run again.
+   * Idempotency key, 1 to 255 characters. A repeated request with the same key, caller, project and
+   * plan returns the same run, and does not repeat completed steps.
    */
   readonly idempotencyKey?: string;
-  /** Whether `signal` undoes completed steps, like {@link PlanHandle.cancel}. Default: true. */
+  /**
+   * Whether completed steps are undone if `signal` cancels the run, like {@link PlanHandle.cancel}.
+   * Default: true.
+   */
   readonly undoOnCancel?: boolean;
 }
 
 const Text = Type.String();
 
-/** Outcome of a step, or of undoing it. */
+/** Outcome of a step, or of undoing a step. */
 const StepOutcomeSchema = Type.Object({
   step: Text,
   command: Text,
-  /** Status. `skipped`: it was never started. */
+  /** Status. `skipped`: the step was never started. */
   status: Type.Enum(['succeeded', 'failed', 'skipped']),
   results: Type.Unsafe<readonly CommandResult[]>(Type.Array(ResultSchema)),
   /** Ids of the command runs. */
   runs: Texts,
-  /** Reason of a failure, human-readable. */
+  /** Reason of a failure, in human-readable form. */
   reason: Type.Optional(Text),
 });
 
-/** Outcome of a step, or of undoing it. */
+/** Outcome of a step, or of undoing a step. */
 export type StepOutcome = Readonly<Static<typeof StepOutcomeSchema>>;
 
 /** Outcome of a plan. */
@@ -51,15 +57,16 @@ export const PlanOutcomeSchema = Type.Object({
   id: Text,
   plan: Text,
   /**
-   * Status. `partial`: only steps with `onFailure: continue` failed, and steps that need them were
-   * skipped; `interrupted`: the master ended during the run, and repeating the key continues it.
+   * Status. `partial`: only steps with `onFailure: continue` failed, and the steps that need them
+   * were skipped. `interrupted`: the master ended during the run; a repeated request with the same
+   * idempotency key continues it.
    */
   status: Type.Enum(['succeeded', 'partial', 'failed', 'timeout', 'cancelled', 'interrupted']),
-  /** Steps, each after those that it needs. */
+  /** Outcomes of the steps. Each step comes after the steps that it needs. */
   steps: Type.Unsafe<readonly StepOutcome[]>(Type.Array(StepOutcomeSchema)),
-  /** Steps that were undone, the latest first. */
+  /** Outcomes of undoing steps, the latest step first. */
   undone: Type.Unsafe<readonly StepOutcome[]>(Type.Array(StepOutcomeSchema)),
-  /** First step whose failure ended the plan. */
+  /** Name of the first step whose failure ended the plan. */
   failedStep: Type.Optional(Text),
 });
 
@@ -75,20 +82,20 @@ const StepProgressSchema = Type.Object({
   step: Text,
   kind: Kind,
   state: Type.Enum(['running', 'succeeded', 'failed', 'skipped']),
-  /** Numbers of its minions, of those with a result, and of those that succeeded. */
+  /** Number of minions of the step, of those with a result, and of those that succeeded. */
   minions: Type.Object({ ...counts, succeeded: Type.Integer() }),
-  /** Numbers of steps of the plan, and of ended ones. */
+  /** Number of steps of the plan, and of ended steps. */
   steps: Type.Object(counts),
   reason: Type.Optional(Text),
 });
 
-/** Whether a step is done or undone. */
+/** Whether a step is done or undone: `do` or `undo`. */
 export type StepKind = Static<typeof Kind>;
 
 /** Progress of a step. */
 export type StepProgress = Readonly<Static<typeof StepProgressSchema>>;
 
-/** Schemas of the updates of a plan; `outcome` is last. */
+/** Schemas of the updates of a plan's run. The last update is the `outcome`. */
 export const planUpdates = [
   StepProgressSchema,
   Type.Object({
@@ -103,27 +110,31 @@ export const planUpdates = [
   }),
 ];
 
-/** Update of a plan; `outcome` is last. */
+/** Update of a plan's run. The last update is the `outcome`. */
 export type PlanUpdate = Readonly<Static<(typeof planUpdates)[number]>>;
 
-/** Run that was started, or that exists under the same idempotency key. */
+/** Handle of a run that was started, or that already existed under the idempotency key. */
 export interface PlanHandle {
   readonly id: string;
   readonly plan: string;
   readonly groups: Groups;
-  /** Groups whose targets may match more minions than the caller's rights permit. */
+  /**
+   * Names of the groups that were narrowed because of the caller's rights. Their targets may match
+   * more minions.
+   */
   readonly narrowed: readonly string[];
-  /** Whether the run existed under the same key. */
+  /** Whether the run already existed under the idempotency key. */
   readonly isRepeated: boolean;
   /**
-   * Outcome. Failures of minions are results. Rejects only after an internal error of the master.
+   * Outcome. If commands fail on minions, the outcome contains this as results. The promise rejects
+   * only after an internal error of the master.
    */
   readonly outcome: Promise<PlanOutcome>;
-  /** Returns the updates from the start. It can be called any number of times. */
+  /** Returns all updates, from the start of the run. Can be called several times. */
   updates(): AsyncIterable<PlanUpdate>;
   /**
-   * Cancels the plan: starts no further steps, ends active ones, and undoes completed steps unless
-   * `undo` is false.
+   * Cancels the run: no more steps are started, and active ones are ended. Completed steps are
+   * undone unless `undo` is false.
    */
   cancel(options?: { readonly undo?: boolean }): Promise<void>;
 }

@@ -1,4 +1,4 @@
-/** HTTP routes of plans, authorised by the caller's token. */
+/** HTTP routes of plans. The caller's token authorises each request. */
 
 import type { FastifyInstance } from 'fastify';
 import Type from 'typebox';
@@ -28,8 +28,8 @@ const RunBody = Type.Object(
 const compiledRunBody = compileSchema(RunBody);
 
 /**
- * Adds the routes of {@link addRunRoutes} for plans. `DELETE` with `?undo=false` does not undo
- * completed steps.
+ * Adds the routes of {@link addRunRoutes} for plans. `DELETE` with `?undo=false` cancels a run
+ * without undoing completed steps.
  */
 export function addPlanRoutes(
   app: FastifyInstance,
@@ -50,7 +50,7 @@ export function addPlanRoutes(
     list: ({ mayCall }) => ({ plans: api.list().filter((plan) => mayRunPlan(plan, mayCall)) }),
     show: ({ mayCall }, name) => {
       const plan = api.list().find((it) => it.name === name && mayRunPlan(it, mayCall));
-      // A plan that the caller may not run gets the same error as an unknown one.
+      // For a plan that the caller may not run, send the same error as for an unknown one.
       if (plan === undefined)
         throw new BridgeError('ERR_PLAN_UNKNOWN', 'the plan does not exist, or no rule permits it');
       return plan;
@@ -63,7 +63,7 @@ export function addPlanRoutes(
           return [group, { tgt: target.target, tgtType: target.targetType }];
         }),
       );
-      // JSON as received; the schemas of the plan and its commands validate it.
+      // The body's JSON as it was received. The schemas of the plan and its commands validate it.
       return () => api.run(name, { ...rest, groups, params: (params ?? {}) as Parameters, caller });
     },
     find: (id, caller) => api.find(id, caller),

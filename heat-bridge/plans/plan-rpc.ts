@@ -1,4 +1,4 @@
-/** RPC methods of plans on the local socket. Its clients have all rights. */
+/** RPC methods of plans on the local socket, whose clients have all rights. */
 
 import Type from 'typebox';
 import { type ExtensionHost, extensionMethod, extensionStream, type RpcTable } from '#master';
@@ -32,17 +32,20 @@ const CancelParameters = Type.Object(
   strict,
 );
 
-/** First item of a run of a plan. */
+/** First item of the stream of a plan's run. */
 export interface PlanStarted {
   readonly type: 'begun';
   readonly id: string;
   readonly groups: Groups;
-  /** Groups whose targets may match more minions than the caller's rights permit. */
+  /**
+   * Names of the groups that were narrowed because of the caller's rights. Their targets may match
+   * more minions.
+   */
   readonly narrowed: readonly string[];
   readonly isRepeated: boolean;
 }
 
-/** Returns the methods, called as `bridge.<name>`. */
+/** Returns the RPC methods of plans: `bridge.<name>`. */
 export function planMethods(api: PlanApi, host: ExtensionHost): RpcTable {
   return {
     plans: extensionMethod({
@@ -87,7 +90,7 @@ export function planMethods(api: PlanApi, host: ExtensionHost): RpcTable {
   };
 }
 
-/** Returns the first item of a run of a plan. */
+/** Returns the first item of the stream of a plan's run. */
 export function firstPlanUpdate({ id, groups, narrowed, isRepeated }: PlanHandle): PlanStarted {
   return { type: 'begun', id, groups, narrowed, isRepeated };
 }

@@ -9,7 +9,7 @@ export interface PlanRunOptions {
   readonly id: string;
   readonly plan: string;
   readonly groups: Groups;
-  /** Groups that the caller's rights limited. Default: none. */
+  /** Names of the groups that were narrowed because of the caller's rights. Default: none. */
   readonly narrowed?: readonly string[] | undefined;
   /** Name of the caller. */
   readonly owner: string;
@@ -29,12 +29,12 @@ export class PlanRun extends TrackedRun<PlanUpdate, PlanOutcome> {
     this.narrowed = narrowed;
   }
 
-  /** Whether a cancellation also undoes completed steps. */
+  /** Whether completed steps are undone after a cancellation. */
   override get undoesOnCancel(): boolean {
     return this.#undoesOnCancel;
   }
 
-  /** Cancels the run. The first call decides whether completed steps are undone. */
+  /** Cancels the run. The first call determines whether completed steps are undone. */
   override cancel({ undo = true }: { readonly undo?: boolean } = {}): void {
     if (this.cancelled.aborted) return;
     this.#undoesOnCancel = undo;

@@ -1,4 +1,4 @@
-/** Runs plans (`bridge.plan`), from the request to the release of all resources. */
+/** Runs plans (`bridge.plan`), from the request until all resources of the run are released. */
 
 import { randomUUID } from 'node:crypto';
 import { setMaxListeners } from 'node:events';
@@ -34,22 +34,27 @@ export interface PlanRunnerOptions {
   readonly host: ExtensionHost;
   readonly plans: PlanCatalog;
   readonly commands: CommandRunner;
-  /** Service that is the caller of requests without one. */
+  /** Name of the service that is the caller of requests without a caller. */
   readonly service: string;
   readonly quotas: RunQuotas;
 }
 
-/** Request with its authenticated caller. */
+/** Request whose caller is authenticated. */
 interface PlanCall {
   readonly plan: CompiledPlan;
   readonly parameters: Parameters;
   readonly caller: ResolvedCaller;
   readonly request: Pick<PlanRequest, 'deadline' | 'groups' | 'signal' | 'undoOnCancel'>;
-  /** Idempotency key with the request. Absent if nothing of the run is stored. */
+  /**
+   * Request with its idempotency key. If absent, the run is not stored and ends with the master.
+   */
   readonly key?: CarriedPlan;
 }
 
-/** Row with a request and its key, which another member of the cluster can repeat, sealed. */
+/**
+ * Sealed row with a request and its idempotency key. Another member of the cluster can repeat the
+ * request.
+ */
 const carriedPlanRow = defineRow({
   name: 'call of a plan',
   schema: Type.Object({
@@ -68,15 +73,15 @@ const carriedPlanRow = defineRow({
 
 type CarriedPlan = RowOf<typeof carriedPlanRow>;
 
-/** State of one run, from its request to its release. */
+/** State of a run, from its request until its resources are released. */
 interface Run {
-  /** State. `found`: another request or member runs it. */
+  /** State. `found`: the run exists already, from an earlier request or on another member. */
   state: 'called' | 'found' | 'begun' | 'over';
   readonly call: PlanCall;
   readonly releases: Releases;
   /** Deadline, in milliseconds since 1970. */
   readonly deadline: number;
-  /** Whether its key was used before. */
+  /** Whether the idempotency key was used before. */
   isRepeated: boolean;
 }
 
@@ -100,14 +105,20 @@ export class PlanRunner {
     });
   }
 
-  /** In a cluster, enables other members to continue runs. */
+  /**
+   * Enables other members of a cluster to continue runs of this one. Without a cluster, does
+   * nothing.
+   */
   share(): Promise<void> {
     return this.#runs.share('plans', (carried) =>
       this.#carryOut((releases) => this.#resolveCarried(carried, releases)),
     );
   }
 
-  /** Continues runs of earlier processes. Call it after the master's interface is available. */
+  /**
+   * Continues runs that earlier processes started. Call it when the master's interface is
+   * available.
+   */
   goOn(): void {
     this.#runs.goOn();
   }
@@ -118,9 +129,9 @@ export class PlanRunner {
   }
 
   /**
-   * Returns a run of this caller.
-   * @throws BridgeError ERR_RUN_UNKNOWN, also if another caller started it; AuthenticationError
-   * ERR_EAUTH_TOKEN
+   * Returns the handle of a run that this caller started.
+   * @throws BridgeError ERR_RUN_UNKNOWN, also if another caller started the run;
+   * AuthenticationError ERR_EAUTH_TOKEN
    */
   async find(id: string, asked: CommandCaller): Promise<PlanHandle> {
     return (await this.#runs.find(id, asked)).handle(true);
@@ -131,14 +142,15 @@ export class PlanRunner {
     return this.#runs.active;
   }
 
-  /** Waits for active runs, which end with the master. */
+  /** Waits for the active runs. They end or stop when the master closes. */
   close(): Promise<void> {
     return this.#runs.close();
   }
 
   /**
-   * Performs one run. The order of this function is the order of its steps.
-   * @returns the handle, when the run is active or found
+   * Performs a run, from its request until it ends.
+   * @param resolve - determines the plan and the caller of the request
+   * @returns the handle, as soon as the run is active or was found
    */
   #carryOut(resolve: (releases: Releases) => Promise<PlanCall>): Promise<PlanHandle> {
     return this.#runs.carryOut(async (releases, reply) => {
@@ -154,7 +166,7 @@ export class PlanRunner {
     });
   }
 
-  /** Resolves a request: determines the plan and the caller. */
+  /** Determines the plan and the caller of a request. */
   async #resolve(name: string, request: PlanRequest, releases: Releases): Promise<PlanCall> {
     const { host, plans, service } = this.#options;
     const plan = plans.get(name);
@@ -174,7 +186,7 @@ export class PlanRunner {
     return { ...call, key: { name, params, groups, caller: asked, owner, deadline, undoOnCancel } };
   }
 
-  /** Resolves a run that another member of the cluster started. */
+  /** Determines the plan and the caller of a run that another member of the cluster started. */
   async #resolveCarried(carried: CarriedPlan, releases: Releases): Promise<PlanCall> {
     const { host, plans } = this.#options;
     const { name, params, groups, owner, undoOnCancel } = carried;
@@ -186,7 +198,10 @@ export class PlanRunner {
     return { plan, parameters, caller, request: { groups, undoOnCancel }, key: carried };
   }
 
-  /** Finds the run under an idempotency key, in any state, or starts one. */
+  /**
+   * Returns the run that exists under an idempotency key. If there is none, starts one. If the run
+   * is stored but not active, continues it.
+   */
   async #findOrAdmit(run: Run, key: CarriedPlan): Promise<AdmittedPlan> {
     const { owner } = key;
     const { cluster, keys } = this.#runs;
@@ -207,7 +222,7 @@ export class PlanRunner {
     return this.#admit(run, stored);
   }
 
-  /** Authorises and stores a new run. */
+  /** Checks that rules permit a new run, and stores it. */
   async #admitFresh(
     run: Run,
     stored?: { readonly key: CarriedPlan; readonly digest: string },
@@ -224,7 +239,7 @@ export class PlanRunner {
     const limited = narrowed.length === 0 ? {} : { narrowed };
     const fresh = { id, digest, groups, ...limited, begunAt, begun: [], ended: [] };
     if (key !== undefined) {
-      // Store before anything is published.
+      // Store the run before a job is published.
       const { cluster, keys } = this.#runs;
       await keys.keepFirst(key.owner, fresh, run.deadline, cluster?.take(id, key));
     }
@@ -239,8 +254,8 @@ export class PlanRunner {
   }
 
   /**
-   * Checks the rules for the commands of all steps, and for those that undo them. Commands that
-   * depend on results are checked when the results are available.
+   * Checks that rules permit the commands of all steps, and the commands that undo them. A command
+   * whose parameters depend on results is checked when the results are available.
    * @throws BridgeError ERR_COMMAND_DENIED, ERR_COMMAND_PARAMETERS
    */
   #permit({ plan, parameters, caller }: PlanCall, groups: Groups): void {
@@ -262,8 +277,8 @@ export class PlanRunner {
   }
 
   /**
-   * Follows the steps until the outcome is stored.
-   * @returns a function that reports the end
+   * Executes the steps until the outcome is stored.
+   * @returns a function that reports the end of the run
    */
   async #follow(run: Run, live: PlanRun, stored: StoredPlan): Promise<() => void> {
     const { host } = this.#options;
@@ -276,7 +291,7 @@ export class PlanRunner {
     releases.add(cancelled.unlink);
     const ended = linkSignals(time.signal, cancelled.signal);
     releases.add(ended.unlink);
-    // Every step listens to this signal.
+    // Every step adds a listener to this signal.
     setMaxListeners(0, ended.signal);
     const hold = cluster?.rows.hold(live.id);
     releases.add(() => hold?.release());
@@ -307,7 +322,10 @@ export class PlanRunner {
       run.state = 'over';
       return () => live.end(outcome);
     } catch (error) {
-      host.logger.error({ plan: live.plan, jid: live.id, err: error }, 'run of a plan failed');
+      host.logger.error(
+        { plan: live.plan, jid: live.id, err: error },
+        'run of a plan failed because of an internal error',
+      );
       if (key !== undefined) await cluster?.rows.forget(live.id);
       return () => live.fail(error);
     }
@@ -323,7 +341,7 @@ export class PlanRunner {
     const { digest } = stored;
     return new StepRunner({
       commands,
-      // `ended` is omitted, because the plan ends its steps.
+      // Omit `ended`: when the caller's token becomes invalid, the plan itself ends its steps.
       caller: { name, subject, ...(policy === undefined ? {} : { policy }) },
       parameters,
       live,
@@ -332,7 +350,7 @@ export class PlanRunner {
     });
   }
 
-  /** Returns a function that stores the progress of a run. Writes are sequential. */
+  /** Returns a function that stores the progress of a run. It writes one change at a time. */
   #keeper(
     { call: { key }, deadline }: Run,
     from: StoredPlan,
@@ -347,7 +365,7 @@ export class PlanRunner {
       before = before.then(() => {
         if (cluster === undefined) return keys.keep(key.owner, now, deadline);
         const { id, outcome } = now;
-        // Another member of the cluster may run it now.
+        // Write only while this member owns the run: another member may have taken it over.
         return cluster.rows.whileOwn(id, () => {
           const steps = outcome === undefined ? cluster.rows.condition(id) : cluster.rows.end(id);
           return keys.keep(key.owner, now, deadline, steps);
@@ -369,7 +387,7 @@ export class PlanRunner {
   }
 }
 
-/** Active run, and its stored form. */
+/** Active run, with its stored form. */
 interface AdmittedPlan {
   readonly live: PlanRun;
   readonly stored: StoredPlan;
@@ -384,7 +402,7 @@ function found(run: Run, live: PlanRun, stored: StoredPlan): AdmittedPlan {
   return { live, stored };
 }
 
-/** Returns the outcome of a run whose member stored none. */
+/** Returns the outcome of a run that ended without a stored outcome, because its member failed. */
 function lostPlanOutcome({ id, plan }: PlanRun): PlanOutcome {
   return { id, plan, status: 'interrupted', steps: [], undone: [] };
 }

@@ -1,4 +1,7 @@
-/** Maps parameters and results of earlier steps to the parameters of a command. */
+/**
+ * Computes the parameters of a step's command from the plan's parameters and the results of earlier
+ * steps.
+ */
 
 import type { JsonValue } from '#runtime';
 import { givenParameter } from '../commands/argument-mapping.ts';
@@ -6,19 +9,19 @@ import type { Parameters } from '../commands/parameters.ts';
 import { parseJsonPointer, valueAtPointer } from './json-pointer.ts';
 import type { StepSource, StepSources } from './plan-definition.ts';
 
-/** Returns of steps with one minion, by step. */
+/** Values that steps on a single minion have returned, by step. */
 export type StepReturns = ReadonlyMap<string, JsonValue>;
 
-/** Reference to a value in a step's return. */
+/** Source that refers to a value in the return of an earlier step. */
 export type StepReference = Extract<StepSource, { readonly step: string }>;
 
-/** Returns the names of the plan's parameters that a source uses. */
+/** Returns the names of the plan's parameters from which a source takes values. */
 export function parametersOfStepSource(source: StepSource): string[] {
   if ('parameter' in source) return [source.parameter];
   return 'map' in source ? Object.values(source.map).flatMap(parametersOfStepSource) : [];
 }
 
-/** Returns the results that sources use. */
+/** Returns the references to earlier steps in the sources. */
 export function stepReferences(sources: StepSources): StepReference[] {
   return Object.values(sources).flatMap((source) => {
     if ('step' in source) return [source];
@@ -26,7 +29,7 @@ export function stepReferences(sources: StepSources): StepReference[] {
   });
 }
 
-/** Returns the parameters of a command. Missing parameters and results are omitted. */
+/** Returns the parameters of a command. A parameter is omitted if its source has no value. */
 export function stepParameters(
   sources: StepSources,
   parameters: Parameters,

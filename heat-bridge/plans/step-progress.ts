@@ -1,16 +1,16 @@
-/** Emits updates about the steps of a run. */
+/** Emits updates about the progress of the steps of a run. */
 
 import type { CommandResult } from '../commands/command-request.ts';
 import type { StepKind, StepOutcome, StepProgress } from './plan-request.ts';
 import type { PlanRun } from './plan-run.ts';
 
-/** Receiver of the progress of one step. */
+/** Receives the progress of one step. */
 export interface StepReporter {
   note(result: CommandResult): void;
   end(outcome: StepOutcome): void;
 }
 
-/** Emits the updates of all steps of one run. */
+/** Emits updates about all steps of one run. */
 export class StepProgressEmitter {
   readonly #live: Pick<PlanRun, 'tell'>;
   readonly #all: number;
@@ -18,7 +18,7 @@ export class StepProgressEmitter {
 
   /**
    * Creates the emitter.
-   * @param all - number of steps
+   * @param all - number of steps of the plan
    */
   constructor(live: Pick<PlanRun, 'tell'>, all: number) {
     this.#live = live;
@@ -26,12 +26,13 @@ export class StepProgressEmitter {
   }
 
   /**
-   * Reports the start of a step.
-   * @param all - number of its minions
+   * Emits the start of a step.
+   * @param all - number of minions of the step
+   * @returns a receiver of the step's progress
    */
   begin(about: { readonly step: string; readonly kind: StepKind }, all: number): StepReporter {
     const states = new Map<string, CommandResult['state']>();
-    const tell = (state: StepProgress['state'], reason?: string): void => {
+    const report = (state: StepProgress['state'], reason?: string): void => {
       const succeeded = [...states.values()].filter((it) => it === 'succeeded').length;
       this.#live.tell({
         type: 'step',
@@ -42,7 +43,7 @@ export class StepProgressEmitter {
         ...(reason === undefined ? {} : { reason }),
       });
     };
-    tell('running');
+    report('running');
     return {
       note: (result) => {
         states.set(result.minion, result.state);
@@ -50,7 +51,7 @@ export class StepProgressEmitter {
       },
       end: ({ status, reason }) => {
         if (about.kind === 'do') this.#ended += 1;
-        tell(status, reason);
+        report(status, reason);
       },
     };
   }

@@ -1,4 +1,4 @@
-/** Runs a step of a plan, or the command that undoes it. */
+/** Runs the command of a step, or the command that undoes the step. */
 
 import type { ExtensionHost } from '#master';
 import type { ResolvedCaller } from '../commands/callers.ts';
@@ -11,42 +11,45 @@ import type { StepKind, StepOutcome } from './plan-request.ts';
 import type { PlanRun } from './plan-run.ts';
 import { type StepReturns, stepParameters } from './step-parameters.ts';
 
-/** Options that all steps of a run share. */
+/** Options that are the same for all steps of a run. */
 export interface StepRunnerOptions {
   readonly commands: Pick<CommandRunner, 'start'>;
-  /** Caller. Its token is not followed here, because the plan ends its steps. */
+  /**
+   * Caller of the plan. If its token becomes invalid, the plan ends its steps, so the token is not
+   * watched here.
+   */
   readonly caller: Pick<ResolvedCaller, 'name' | 'subject' | 'policy'>;
   readonly parameters: Parameters;
   readonly live: Pick<PlanRun, 'id' | 'plan'>;
   /**
-   * Data from which the keys of steps are derived. Absent if the plan has no key and is not
+   * Data from which the idempotency keys of steps are derived. Absent if the run of the plan is not
    * stored.
    */
   readonly key?: { readonly project: string; readonly digest: string };
   readonly logger: Pick<ExtensionHost['logger'], 'error'>;
 }
 
-/** Step to run. */
+/** Step to run, or to undo. */
 export interface StepCall {
   readonly step: CompiledStep;
   readonly kind: StepKind;
-  /** Command to run: that of the step, or the one that undoes it. */
+  /** Command to run: the command of the step, or the one that undoes it. */
   readonly mapped: MappedCommand;
-  /** Minions, in the order in which they are addressed. */
+  /** Minions, in the order in which they are divided into batches. */
   readonly minions: readonly string[];
   readonly batchSize: number;
-  /** Maximum number of minions that may fail. */
+  /** Number of minions on which the command may fail. */
   readonly maxFailures: number;
   readonly returned: StepReturns;
-  /** Deadline, in milliseconds since 1970. Default: the command's timeout from now. */
+  /** Deadline, in milliseconds since 1970. Default: now plus the command's timeout. */
   readonly deadline?: number;
   readonly signal?: AbortSignal;
-  /** Called for each result when it arrives. */
+  /** Called with each result when it arrives. */
   readonly onResult: (result: CommandResult) => void;
 }
 
 interface StepBatch {
-  /** Validated parameters. */
+  /** Validated parameters of the command. */
   readonly parameters: Parameters;
   readonly minions: readonly string[];
   readonly first: number;
@@ -60,7 +63,7 @@ export class StepRunner {
     this.#options = options;
   }
 
-  /** Runs a step. Errors are part of the outcome. */
+  /** Runs a step. If it fails, the outcome contains the reason. */
   async run(call: StepCall): Promise<StepOutcome> {
     const results = new Map<string, CommandResult>();
     const runs: string[] = [];
@@ -78,8 +81,8 @@ export class StepRunner {
   }
 
   /**
-   * Runs a command in batches, until too many minions have failed.
-   * @returns the reason of a failure
+   * Runs the command in batches, until too many minions have failed.
+   * @returns the reason of a failure, or `undefined`
    */
   async #runAll(
     call: StepCall,
@@ -107,7 +110,7 @@ export class StepRunner {
 
   /**
    * Starts the command for a batch.
-   * @param batch - minions, and the position of the first one
+   * @param batch - minions of the batch, and the position of the first one among all minions
    */
   async #start(
     { step, kind, mapped, deadline, signal }: StepCall,
@@ -127,7 +130,7 @@ export class StepRunner {
     const owner = {
       caller: caller.name,
       project,
-      // No command has this name, so the key cannot collide with a caller's.
+      // No command can have this name, so the key cannot collide with a key that a caller chose.
       command: `plan:${live.plan}/${step.name}/${kind}`,
       key: `${live.id}/${first}`,
     };
@@ -135,28 +138,31 @@ export class StepRunner {
   }
 
   /**
-   * Returns the message of a `BridgeError`. Other errors are logged and reported without details.
+   * Returns the message of a `BridgeError`. For any other error, logs it and returns a message
+   * without details.
    */
   #reasonOf(error: unknown): string {
     if (error instanceof BridgeError) return `${error.code}: ${error.message}`;
     const { live, logger } = this.#options;
-    logger.error({ plan: live.plan, jid: live.id, err: error }, 'step of a plan failed');
+    logger.error(
+      { plan: live.plan, jid: live.id, err: error },
+      'step of a plan failed because of an internal error',
+    );
     return 'internal error of the bridge; see its log';
   }
 }
 
 /**
- * Yields results as they arrive. For a run that has already ended, yields the results of its
- * outcome.
+ * Yields results as they arrive. If the run had already ended, yields the results in its outcome.
  */
 async function* resultsOf(handle: CommandHandle): AsyncGenerator<CommandResult, void, void> {
-  const told = new Set<CommandResult>();
+  const yielded = new Set<CommandResult>();
   for await (const update of handle.updates()) {
     if (update.type !== 'result') continue;
-    told.add(update.result);
+    yielded.add(update.result);
     yield update.result;
   }
   for (const result of (await handle.outcome).results) {
-    if (!told.has(result)) yield result;
+    if (!yielded.has(result)) yield result;
   }
 }

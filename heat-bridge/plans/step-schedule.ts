@@ -1,14 +1,14 @@
 /**
- * Schedule of a plan: determines the steps that may start, and the effects of their ends. It has
- * no side effects.
+ * Schedule of a plan: determines which steps may start, and the effects of their ends. It does not
+ * run steps itself.
  */
 
 /** Dependencies of each step. */
 export type StepDependencies = ReadonlyMap<string, readonly string[]>;
 
 /**
- * Returns the steps in an order in which each comes after its dependencies, or `undefined` if
- * there is a cycle.
+ * Returns the steps in an order in which each step comes after its dependencies. Returns
+ * `undefined` if there is a cycle.
  */
 export function topologicalOrder(needs: StepDependencies): readonly string[] | undefined {
   const order = new Set<string>();
@@ -22,7 +22,7 @@ export function topologicalOrder(needs: StepDependencies): readonly string[] | u
   return order.size === needs.size ? [...order] : undefined;
 }
 
-/** Returns all direct and indirect dependencies of a step. */
+/** Returns all steps on which a step depends, directly or indirectly. */
 export function ancestorsOf(step: string, needs: StepDependencies): ReadonlySet<string> {
   const found = new Set<string>();
   const open = [...(needs.get(step) ?? [])];
@@ -37,16 +37,17 @@ export function ancestorsOf(step: string, needs: StepDependencies): ReadonlySet<
 /** Step to schedule. */
 export interface ScheduledStep {
   readonly name: string;
-  /** Whether its failure stops the plan. */
+  /** Whether a failure of the step stops the plan. */
   readonly stops: boolean;
 }
 
-/** Result of a step. */
+/** Result with which a step ended. */
 export type StepEnd = 'succeeded' | 'failed';
 
 /**
- * Schedules steps. A step can start when all its dependencies have succeeded. After a stopping
- * step has failed, or after `stop`, no further steps start, and active ones continue to their end.
+ * Schedules steps. A step can start when all its dependencies have succeeded. When a step that
+ * stops the plan fails, or `stop` is called, no more steps start. Active steps continue to their
+ * end.
  */
 export class StepSchedule {
   readonly #steps: readonly ScheduledStep[];
@@ -58,7 +59,7 @@ export class StepSchedule {
 
   /**
    * Creates the schedule.
-   * @param steps - steps, in the order in which they start if several are ready
+   * @param steps - all steps. If several are ready, they start in this order.
    */
   constructor(steps: readonly ScheduledStep[], needs: StepDependencies, parallel: number) {
     this.#steps = steps;
@@ -66,12 +67,12 @@ export class StepSchedule {
     this.#parallel = parallel;
   }
 
-  /** Ended steps, in the order of their end. */
+  /** Ended steps with their results, in the order in which they ended. */
   get ended(): ReadonlyMap<string, StepEnd> {
     return this.#ended;
   }
 
-  /** Whether a stopping step has failed or `stop` was called. */
+  /** Whether the plan was stopped, by a failed step or by a call of `stop`. */
   get isStopped(): boolean {
     return this.#isStopped;
   }
@@ -85,7 +86,7 @@ export class StepSchedule {
     return taken;
   }
 
-  /** Records the end of a step, also of one that ended in an earlier process. */
+  /** Records the end of a step. The step may have ended in an earlier process. */
   end(name: string, end: StepEnd): void {
     this.#running.delete(name);
     this.#ended.set(name, end);

@@ -1,4 +1,4 @@
-/** Stored form of a run of a plan. Its steps are stored as runs of commands. */
+/** Stored form of a run of a plan. The runs of its steps are stored as runs of commands. */
 
 import Type from 'typebox';
 import { defineRow, type RowCodec, type RowOf, Texts } from '#store';
@@ -6,7 +6,7 @@ import { fromMarkedJson, markedJsonField } from '../marked-json-field.ts';
 import type { Groups } from './plan-groups.ts';
 import type { PlanOutcome } from './plan-request.ts';
 
-/** Rows `keys/<digest>` of plans, sealed. */
+/** Sealed rows `keys/<digest>` of plans. */
 const row = defineRow({
   name: 'run of a plan',
   schema: Type.Object({
@@ -14,29 +14,32 @@ const row = defineRow({
     /** Digest of the parameters and the groups. */
     digest: Type.String(),
     groups: Type.Unsafe<Groups>(Type.Object({})),
-    /** Groups that the caller's rights limited. Absent if there are none. */
+    /**
+     * Names of the groups that were narrowed because of the caller's rights. Absent if there are
+     * none.
+     */
     narrowed: Type.Optional(Texts),
     /** Start, in milliseconds since 1970. */
     begunAt: Type.Number(),
-    /** Steps that were started, including ended ones. */
+    /** Names of the steps that were started. Ended steps are included. */
     begun: Texts,
-    /** Ended steps, in the order of their end. */
+    /** Names of the ended steps, in the order in which they ended. */
     ended: Texts,
-    /** Status because of which completed steps are being undone. Absent while nothing is undone. */
+    /** Status of the plan if completed steps are being undone. Absent otherwise. */
     undoing: Type.Optional(Type.Unsafe<PlanOutcome['status']>(Type.String())),
-    /** Outcome. Absent while the run is active. */
+    /** Outcome. Absent if the run has not ended. */
     outcome: Type.Optional(Type.Unsafe<PlanOutcome>(Type.Object({}))),
   }),
   packed: { groups: markedJsonField, outcome: markedJsonField },
   unversioned: fromMarkedJson,
 });
 
-/** Run of a plan, as it is stored under its idempotency key. */
+/** Run of a plan in the form in which it is stored under its idempotency key. */
 export type StoredPlan = RowOf<typeof row>;
 
 export const storedPlanRow: RowCodec<StoredPlan> = row;
 
-/** Removes the returns, to reduce the size of a row. */
+/** Removes the minions' returns from a stored run, so that its row becomes smaller. */
 export function withoutPlanReturns({ outcome, ...plan }: StoredPlan): StoredPlan {
   if (outcome === undefined) return plan;
   const short = ({ results, ...step }: PlanOutcome['steps'][number]) => ({

@@ -1,11 +1,11 @@
-/** Signal ids, ordered by expiry time. */
+/** Ids of signals, in the order in which they expire. */
 
 import type { SharedArea, StateChange, StateOperation } from '#master';
 
 /** Maximum number of ids. When it is exceeded, the oldest id is removed. */
 const maxIds = 10_000;
 
-/** Ids of dead or delivered signals, oldest first, with the time at which each expires. */
+/** Ids of dead or delivered signals, each with its expiry, the oldest first. */
 export class AgedIds {
   readonly #part: 'dead' | 'delivered';
   readonly #expiry = new Map<string, number>();
@@ -14,7 +14,7 @@ export class AgedIds {
     this.#part = part;
   }
 
-  /** Loads the stored ids. In a cluster, also follows the ids that other members store. */
+  /** Loads the stored ids. In a cluster, also adds the ids that other members store. */
   async follow(state: SharedArea): Promise<void> {
     await state.follow(['signals', this.#part], (change) => this.#note(change));
     const found = [...this.#expiry].sort(([, a], [, b]) => a - b);
@@ -28,7 +28,8 @@ export class AgedIds {
 
   /**
    * Adds an id.
-   * @returns the operations that store its row and, above the limit, delete the oldest row
+   * @returns the store operations that add its row. Above the limit, they also delete the oldest
+   * row.
    */
   put(id: string, value: Uint8Array, expiresAt: number): readonly StateOperation[] {
     this.#expiry.set(id, expiresAt);
@@ -43,7 +44,7 @@ export class AgedIds {
     this.#expiry.delete(id);
   }
 
-  /** Removes the expired ids. */
+  /** Removes the expired ids from memory. */
   expire(now: number): void {
     for (const [id, expiresAt] of this.#expiry) {
       if (expiresAt > now) return;
@@ -52,8 +53,8 @@ export class AgedIds {
   }
 
   /**
-   * Tracks the id only. The row is not decoded, because dead letters can be as large as the
-   * outbox.
+   * Applies a stored row to memory. Stores only its id: dead letters can be as large as the outbox,
+   * so their rows are not decoded.
    */
   #note(change: StateChange): void {
     if (change.type === 'delete') this.#expiry.delete(change.key.at(-1) ?? '');

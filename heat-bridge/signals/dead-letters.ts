@@ -1,4 +1,4 @@
-/** Dead-letter list: signals that could not be delivered. */
+/** Dead-letter list: signals whose delivery was given up. */
 
 import type { SharedArea, StateOperation } from '#master';
 import { StoreError } from '#store';
@@ -12,19 +12,19 @@ import {
   unpackSignal,
 } from './outbox-records.ts';
 
-/** Whether a write failed because the row was changed after it was read. */
+/** Whether a write failed because the row has changed since it was read. */
 export function isConflict(error: unknown): boolean {
   return error instanceof StoreError && error.code === 'ERR_REVISION';
 }
 
 export interface DeadLetterListOptions {
   readonly state: SharedArea;
-  /** Time for which a dead letter is stored, in milliseconds. */
+  /** Time for which dead letters are stored, in milliseconds. */
   readonly keepMs: number;
   readonly now: () => number;
 }
 
-/** Signals that will not be delivered, with the reason, for an operator to inspect. */
+/** Signals that will not be delivered, with the reasons, for inspection by an operator. */
 export class DeadLetterList {
   readonly #options: DeadLetterListOptions;
   readonly #ids = new AgedIds('dead');
@@ -45,7 +45,7 @@ export class DeadLetterList {
     return this.#ids.size;
   }
 
-  /** Returns the dead letters in the order in which they ended. */
+  /** Returns the dead letters, in the order in which their delivery was given up. */
   async list(): Promise<readonly DeadLetter[]> {
     const records: DeadLetter[] = [];
     for await (const entry of this.#options.state.list(['signals', 'dead'])) {
@@ -55,7 +55,7 @@ export class DeadLetterList {
   }
 
   /**
-   * Returns a dead letter and the revision of its row.
+   * Returns a dead letter, and the revision of its row.
    * @throws BridgeError ERR_SIGNAL_UNKNOWN
    */
   async get(id: string): Promise<{ readonly dead: DeadLetter; readonly revision: number }> {
@@ -64,7 +64,10 @@ export class DeadLetterList {
     return { dead: unpackSignal(deadRow.decode(entry)), revision: entry.revision };
   }
 
-  /** Returns the dead letter for a record, and the operations that store it. */
+  /**
+   * Converts a record to a dead letter. Returns the dead letter and the store operations that add
+   * it.
+   */
   operations(record: OutboxRecord & Pick<DeadLetter, 'httpStatus' | 'reason'>): {
     readonly dead: DeadLetter;
     readonly operations: readonly StateOperation[];
@@ -81,9 +84,10 @@ export class DeadLetterList {
   }
 
   /**
-   * Removes a dead letter, unless another caller has removed it meanwhile.
-   * @param besides - operations of the same transaction
-   * @throws BridgeError ERR_SIGNAL_UNKNOWN
+   * Removes a dead letter.
+   * @param revision - revision of the row, which must not have changed
+   * @param besides - further operations for the same transaction
+   * @throws BridgeError ERR_SIGNAL_UNKNOWN if another caller has removed it meanwhile
    */
   async take(id: string, revision: number, besides: readonly StateOperation[]): Promise<void> {
     const deleted = { op: 'delete', key: ['signals', 'dead', id], ifRevision: revision } as const;

@@ -1,4 +1,4 @@
-/** Signals that were delivered recently. */
+/** List of signals that were delivered recently. */
 
 import type { SharedArea, StateOperation } from '#master';
 import { defineRow, fromJson } from '#store';
@@ -9,7 +9,7 @@ import type { OutboxRecord } from './outbox-records.ts';
 /** Time for which a delivered signal is listed, in milliseconds. */
 const deliveredTtlMs = 86_400_000;
 
-/** Signals that were delivered during the last 24 hours, without the guest's data. */
+/** Signals that were delivered within the last 24 hours, without the data of guests. */
 export class DeliveredList {
   readonly #state: SharedArea;
   readonly #now: () => number;
@@ -39,8 +39,8 @@ export class DeliveredList {
   }
 
   /**
-   * Returns the operations that store a delivered signal, for the transaction that removes it from
-   * the outbox.
+   * Returns the store operations that add a delivered signal. Write them in the transaction that
+   * removes it from the outbox.
    */
   operations(record: OutboxRecord, httpStatus: number | undefined): readonly StateOperation[] {
     const endedAt = this.#now();

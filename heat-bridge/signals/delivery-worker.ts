@@ -22,12 +22,12 @@ import type { OutboxRecord } from './outbox-records.ts';
 import { signalId } from './signal.ts';
 import type { SignalReporter } from './signal-reporter.ts';
 
-/** Retry delays and concurrency of the delivery. */
+/** Delays and concurrency of the delivery. */
 interface DeliveryPace {
   readonly backOff: RetryDelays;
   /**
-   * Delay between two signals with the same id, in milliseconds, for services that store a signal
-   * after they reply.
+   * Delay between two signals with the same Heat signal id, in milliseconds. It applies to services
+   * that respond before they have stored a signal.
    */
   readonly sameIdMs: number;
   /** Maximum number of concurrent requests to one service. */
@@ -37,7 +37,7 @@ interface DeliveryPace {
 export interface DeliveryWorkerOptions {
   readonly handles: Pick<HandleRegistry, 'destinationOf' | 'find'>;
   readonly outbox: Outbox;
-  /** Holds the signals without a handle. */
+  /** Receives the signals without a handle. */
   readonly held: Pick<HeldSignals, 'add' | 'forget'>;
   readonly ask: HttpClient;
   readonly pace: DeliveryPace;
@@ -47,12 +47,12 @@ export interface DeliveryWorkerOptions {
 }
 
 /**
- * Delay before the next request to a working service that has not yet stored the previous signal,
+ * Delay before the next request to a service that works but has not stored the previous signal yet,
  * in milliseconds.
  */
 const turnMs = 1_000;
 
-/** Queue of the signals of one handle. */
+/** Queue of the signals for one handle. */
 interface HandleQueue {
   readonly handle: string;
   readonly queue: PendingSignal[];
@@ -63,27 +63,32 @@ interface HandleQueue {
   /** HTTP status of the last attempt. */
   httpStatus: number | undefined;
   isSending: boolean;
-  /** Aborted to end a pause early. */
+  /** Abort it to end the delay before a retry early. */
   wake: AbortController;
-  /** Time until which the next signal with the same id waits, by Heat signal id. */
+  /**
+   * Heat signal ids that must not be used yet, each with the time from which it may be used again.
+   */
   readonly resting: Map<string, number>;
-  /** Set while all queued signals rest; aborted to end the rest early. */
+  /**
+   * Present while no queued signal may be sent because of its id. Abort it to end this wait early.
+   */
   restOver: AbortController | undefined;
 }
 
 /**
- * Delivers the signals of the outbox while this master is active. In a cluster, one member at a
- * time is active. Delivers the signals of one handle in order, and holds signals without a handle.
+ * Delivers the signals of the outbox while this master is active. In a cluster, only one member is
+ * active at a time. The signals for one handle are delivered in order. Signals without a handle are
+ * passed to `held`.
  */
 export class DeliveryWorker implements PendingSignals {
   readonly #options: DeliveryWorkerOptions;
-  /** Queues by handle id. */
+  /** Queues by the id of the handle. */
   readonly #lanes = new Map<string, HandleQueue>();
   readonly #endpoints: KeyedSemaphore;
   readonly #work = new Set<Promise<void>>();
-  /** Keystone tokens of handles. */
+  /** Keystone tokens of handles, by alias and user. */
   readonly #tokens = new Map<string, string>();
-  /** Aborted while this master does not deliver. */
+  /** Aborted while this master is not active. */
   #closing = AbortSignal.abort();
 
   constructor(options: DeliveryWorkerOptions) {
@@ -91,7 +96,9 @@ export class DeliveryWorker implements PendingSignals {
     this.#endpoints = new KeyedSemaphore(bridgeLimits.deliveries, options.pace.perEndpoint);
   }
 
-  /** Starts with the pending signals of the outbox. Sends nothing after `ended` fires. */
+  /**
+   * Starts to deliver the pending signals of the outbox. Sends nothing after `ended` is aborted.
+   */
   async begin(ended: AbortSignal): Promise<void> {
     await this.close();
     if (ended.aborted) return;
@@ -102,7 +109,7 @@ export class DeliveryWorker implements PendingSignals {
     }
   }
 
-  /** Returns the state of a pending signal, as far as this member can see it. */
+  /** Returns the state of a pending signal, as far as this member knows it. */
   stateOf({ id, handle }: PendingSignal): {
     readonly state: 'held' | 'sending' | 'waiting';
     readonly failures: number;
@@ -119,7 +126,8 @@ export class DeliveryWorker implements PendingSignals {
   }
 
   /**
-   * Retries the next signal of a handle immediately, because the handle was changed or removed.
+   * Retries the next signal for a handle immediately. Call it after the handle was changed or
+   * removed.
    * @param handle - id of the handle
    */
   wake(handle: string): void {
@@ -133,12 +141,18 @@ export class DeliveryWorker implements PendingSignals {
     this.#options.held.forget(pending);
   }
 
-  /** Waits for the work in progress, which the signal of {@link begin} ends. */
+  /**
+   * Waits until the deliveries in progress have ended. The signal that was passed to {@link begin}
+   * ends them.
+   */
   async close(): Promise<void> {
     await Promise.all(this.#work);
   }
 
-  /** Queues a signal behind the others of its handle, if this master delivers. */
+  /**
+   * Adds a signal to the queue of its handle, if this master is active. A signal without a handle
+   * is passed to `held`.
+   */
   add(pending: PendingSignal): void {
     const { handle } = pending;
     if (handle === undefined) this.#options.held.add(pending);
@@ -164,15 +178,18 @@ export class DeliveryWorker implements PendingSignals {
     this.#lanes.set(handle, lane);
     const done = this.#run(pending.alias, lane)
       .catch((error: unknown) => {
-        this.#options.log.error({ err: error }, 'delivery of signals failed');
+        this.#options.log.error(
+          { err: error },
+          'delivery of the signals for a handle stopped because of an internal error',
+        );
       })
       .finally(() => this.#work.delete(done));
     this.#work.add(done);
   }
 
   /**
-   * Delivers one signal at a time, because the service could store two signals with the same id in
-   * either order.
+   * Delivers the signals of a queue one after the other. If two signals with the same id were sent
+   * concurrently, the service could store them in either order.
    */
   async #run(alias: string, lane: HandleQueue): Promise<void> {
     const { log } = this.#options;
@@ -194,8 +211,8 @@ export class DeliveryWorker implements PendingSignals {
           lane.httpStatus = undefined;
         }
       } catch (error) {
-        // The store failed, or a sealed row could not be opened: the signal stays in the outbox.
-        log.error({ alias, err: error }, 'delivery attempt failed before the signal was sent');
+        // The store failed, or a sealed row could not be opened. The signal stays in the outbox.
+        log.error({ alias, err: error }, 'could not attempt to deliver a signal; retrying');
         lane.failures += 1;
         await this.#pause(lane, this.#backOff(lane));
       }
@@ -203,7 +220,7 @@ export class DeliveryWorker implements PendingSignals {
     if (!closing.aborted) this.#lanes.delete(lane.handle);
   }
 
-  /** Returns the signal that is being delivered, or the oldest signal whose id does not rest. */
+  /** Returns the signal that is being delivered, or else the oldest signal whose id may be used. */
   #nextOf({ current, queue, resting }: HandleQueue): PendingSignal | undefined {
     if (current !== undefined) return current;
     const now = this.#options.now();
@@ -212,7 +229,7 @@ export class DeliveryWorker implements PendingSignals {
     return queue.find(({ minion, member }) => !resting.has(signalId(minion, member)));
   }
 
-  /** Waits until the first resting id may be used again or another signal arrives. */
+  /** Waits until an id may be used again, or until a signal with another id arrives. */
   async #rest(lane: HandleQueue): Promise<void> {
     const { now } = this.#options;
     const closing = this.#closing;
@@ -226,8 +243,8 @@ export class DeliveryWorker implements PendingSignals {
   }
 
   /**
-   * Tries to deliver a signal, and waits before the next try if it failed.
-   * @returns whether the signal has reached a final state
+   * Makes one attempt to deliver a signal. If it fails but may be retried, waits before it returns.
+   * @returns whether the delivery has ended, successfully or not
    */
   async #isOver(pending: PendingSignal, lane: HandleQueue): Promise<boolean> {
     const { handles, outbox, now } = this.#options;
@@ -313,7 +330,10 @@ export class DeliveryWorker implements PendingSignals {
   }
 }
 
-/** Replaces secrets in the reason of a failure, because a service may echo the request. */
+/**
+ * Replaces secrets in the reason of a failure, because a service may repeat the request in its
+ * response.
+ */
 function redactSecrets(outcome: DeliveryOutcome, destination: Destination): DeliveryOutcome {
   if (outcome.kind === 'delivered') return outcome;
   let { reason } = outcome;

@@ -1,6 +1,7 @@
 /**
- * Arguments of Salt's `event.send`, for events without data. `event.send` drops data that the
- * minion cannot parse as YAML, but the job and the return of `salt-call` contain its text.
+ * Reads signals from the arguments of Salt's `event.send`, for events without data. If a minion
+ * cannot parse the data as YAML, `event.send` drops the data. The job or the return of `salt-call`
+ * still contains its text.
  */
 
 import type { Events } from '#master';
@@ -10,17 +11,17 @@ import { type ParsedSignal, parseSignal } from './signal.ts';
 
 const fun = 'event.send';
 
-/** Maximum wait for the return of `salt-call`, in milliseconds. */
+/** Maximum time to wait for the return of `salt-call`, in milliseconds. */
 const maxWaitMs = 5_000;
 
-/** Source of the arguments of the call that fired an event. */
+/** Source from which the arguments of the call that fired an event can be read. */
 export type ArgumentsSource =
   | { readonly kind: 'job'; readonly args: readonly WireValue[] }
   | { readonly kind: 'return' };
 
 /**
- * Returns the source of the arguments, or `undefined` if the event has none.
- * @param body - the whole event
+ * Returns the source of the arguments, or `undefined` if the event names none.
+ * @param body - the complete event
  */
 export function argumentsSourceOf(body: WireValue | undefined): ArgumentsSource | undefined {
   const data = isWireMap(body) ? body.data : undefined;
@@ -29,7 +30,7 @@ export function argumentsSourceOf(body: WireValue | undefined): ArgumentsSource 
   return data.__pub_tgt === 'salt-call' ? { kind: 'return' } : undefined;
 }
 
-/** Parses the signal from the arguments of `event.send`. */
+/** Parses a signal from the arguments of `event.send`. */
 export function signalOfArguments(args: readonly WireValue[], maxBytes: number): ParsedSignal {
   const data = args
     .slice(1)
@@ -44,7 +45,10 @@ export function signalOfArguments(args: readonly WireValue[], maxBytes: number):
   }
 }
 
-/** Returns the value of the parameter `data`, passed by position or by name. */
+/**
+ * Returns the value of the argument `data`, if this argument is it. `data` may be passed by
+ * position or by name.
+ */
 function dataArgument(arg: WireValue): WireValue | undefined {
   if (isWireMap(arg)) return arg.__kwarg__ === true ? arg.data : arg;
   if (typeof arg !== 'string') return arg;
@@ -54,8 +58,8 @@ function dataArgument(arg: WireValue): WireValue | undefined {
 }
 
 /**
- * Waits for the next return of `event.send` with this tag, and returns its arguments. Returns
- * `undefined` after a timeout.
+ * Waits for the next return of `event.send` with this tag, and returns the arguments in it. Returns
+ * `undefined` if no such return arrives in time.
  */
 export async function awaitReturnedArguments(
   events: Pick<Events['bus'], 'subscribe'>,
@@ -73,7 +77,7 @@ export async function awaitReturnedArguments(
       if (called === fun && Array.isArray(args) && args[0] === tag) return args;
     }
   } catch {
-    // The return exceeds the size limit: the event then has no data.
+    // A return that exceeds the size limit has no arguments.
   }
   return undefined;
 }

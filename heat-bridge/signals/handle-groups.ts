@@ -1,19 +1,18 @@
 /**
- * Groups of minions for which a handle is registered: globs, nodegroups and projects of
- * enrolments.
+ * Groups of minions that may signal a handle: globs on ids, nodegroups, and projects of enrolments.
  */
 
 import Type, { type Static, type TObject } from 'typebox';
 import { compileGlob } from '#template/python/fnmatch.ts';
 import { projectOfOwner } from '../owner-name.ts';
 
-/** Lookups of a minion's groups when it signals. */
+/** Lookups with which the groups of a minion are determined when it signals. */
 export interface GroupMembership {
-  /** Whether a nodegroup is defined. */
+  /** Whether a nodegroup with this name is defined. */
   readonly hasNodegroup: (nodegroup: string) => boolean;
-  /** Whether a minion is in a nodegroup. Returns false for an undefined nodegroup. */
+  /** Whether a minion is in a nodegroup. Returns false if the nodegroup is not defined. */
   readonly isInNodegroup: (minion: string, nodegroup: string) => boolean;
-  /** Returns the project of a minion's enrolment, or `undefined` if it has no current enrolment. */
+  /** Returns the project of a minion's current enrolment, or `undefined` if the minion has none. */
   readonly projectOf: (minion: string) => string | undefined;
 }
 
@@ -28,23 +27,23 @@ const namesOf = (pattern: string, maxLength: number) =>
     ),
   );
 
-/** Groups of minions; a minion in one of them may signal. */
+/** Fields that name groups of minions. A minion may signal if it is in one of the groups. */
 export const groupFields = {
   /** Globs on minion ids. */
   globs: namesOf('^\\S+$', 253),
   /**
-   * Names of `nodegroups`, each one word of a target. Conditions on grains in them can only remove
-   * permissions, never grant them.
+   * Names of nodegroups, in the form in which targets accept them. Conditions on grains in a
+   * nodegroup can only exclude minions, never include them.
    */
   nodegroups: namesOf('^[^\\s()]+$', 256),
-  /** Projects for which the bridge enrolled minions. */
+  /** Projects. The group of a project contains the minions that the bridge enrolled for it. */
   projects: namesOf('^.+$', 255),
 };
 
 /** Groups of minions; {@link groupFields} documents them. */
 export type HandleGroups = Readonly<Static<TObject<typeof groupFields>>>;
 
-/** Returns only the group fields that are present. */
+/** Returns only those fields that name groups, without absent ones. */
 export function groupsOf({ globs, nodegroups, projects }: HandleGroups): HandleGroups {
   return {
     ...(globs === undefined ? {} : { globs: [...globs] }),

@@ -1,4 +1,4 @@
-/** Registered handles: without secrets in memory, with sealed secrets in the store. */
+/** Registry of handles. The secrets of handles are sealed in the store, and not in memory. */
 
 import { randomUUID } from 'node:crypto';
 import { isDeepStrictEqual } from 'node:util';
@@ -30,15 +30,18 @@ const Name = Type.String(namePattern);
 const MinionId = Type.String({ minLength: 1, maxLength: 253 });
 const strict = { additionalProperties: false };
 
-/** Registration of a handle: for minions, groups of them, or both. */
+/**
+ * Registration of a handle. It names the minions that may signal the handle, groups of minions, or
+ * both.
+ */
 export const RegistrationSchema = Type.Object(
   {
     /**
-     * Name by which guests signal the handle: letters, digits, `.`, `_` and `-`, at most 64.
-     * Unique for each of its minions, and for its owner and stack.
+     * Name by which guests signal the handle: letters, digits, `.`, `_` and `-`, at most 64
+     * characters. It must be unique for each minion of the handle, and for its owner and stack.
      */
     alias: Name,
-    /** Exact ids of the minions that may signal the handle. */
+    /** Ids of minions that may signal the handle. */
     minions: Type.Optional(
       Type.Unsafe<readonly string[]>(
         Type.Array(MinionId, { minItems: 1, maxItems: 10_000, uniqueItems: true }),
@@ -46,34 +49,34 @@ export const RegistrationSchema = Type.Object(
     ),
     ...groupFields,
     /**
-     * Names of the members for which one minion signals, in the form of aliases. Default: none;
-     * each minion counts once.
+     * Names of members, in the form of aliases. A minion then signals once for each of them.
+     * Default: none, so each minion signals once.
      */
     members: Type.Optional(
       Type.Unsafe<readonly string[]>(Type.Array(Name, { maxItems: 1_000, uniqueItems: true })),
     ),
     /**
-     * Whether an event without data counts as SUCCESS. Defaults to false: the event is a FAILURE,
-     * because Salt drops data that the minion cannot read.
+     * Whether an event without data is treated as a SUCCESS. Default: false. It is then a FAILURE,
+     * because Salt drops data that a minion cannot parse.
      */
     emptyIsSuccess: Type.Optional(Type.Boolean()),
     /**
-     * Stack whose quota the handle's signals count against, for example its id. Default: the
-     * alias.
+     * Stack against whose quota the handle's signals are counted, for example the id of the stack.
+     * Default: the alias.
      */
     stack: Type.Optional(Type.String({ minLength: 1, maxLength: 256 })),
-    /** Owner, for instance a project. Other owners cannot see it. */
+    /** Owner of the handle, for example a project. Other owners cannot see the handle. */
     owner: Type.Optional(Type.String({ minLength: 1, maxLength: 256 })),
     /**
-     * Expiry time, in milliseconds since 1970. Default: 12 hours from now, the longest wait of a
-     * condition.
+     * Expiry, in milliseconds since 1970. Default: 12 hours from now, which is the longest timeout
+     * of a wait condition in Heat.
      */
     expiresAt: Type.Optional(Type.Integer({ minimum: 0 })),
     /**
-     * Destination in Heat's form: the attribute `signal` of a handle (an object, or its text), an
-     * object with `endpoint` and `token`, the text of `curl_cli`, or the URL of an AWS handle; or
-     * `{ url, key }` of a webhook. Sealed immediately and never shown. Parsed by
-     * `parseDestination`.
+     * Destination of signals, in a form of Heat: the attribute `signal` of a handle (an object or
+     * its text), an object with `endpoint` and `token`, the text of `curl_cli`, or the URL of an
+     * AWS handle. A webhook is `{ url, key }`. The destination is sealed at once and never
+     * returned. `parseDestination` parses it.
      */
     signal: Type.Unknown(),
   },
@@ -89,12 +92,12 @@ const Time = Type.Number();
 const storedFields = {
   alias: Text,
   /**
-   * Id of this registration. A later handle with the same alias has another id and inherits no
-   * signals.
+   * Id of this registration. A later handle with the same alias gets another id, and none of the
+   * signals of this one.
    */
   id: Text,
   transport: Type.Unsafe<Transport>(Type.String({ description: handleForms })),
-  /** Scheme, host and port of the service. */
+  /** Scheme, host and port of the service to which signals are sent. */
   origin: Text,
   minions: Texts,
   globs: Type.Optional(Texts),
@@ -108,16 +111,16 @@ const storedFields = {
   expiresAt: Time,
 };
 
-/** A handle without its secrets. */
+/** Handle without its secrets. */
 export const HandleSchema = Type.Object({
   ...storedFields,
-  /** Whether an event without data counts as SUCCESS. */
+  /** Whether an event without data is treated as a SUCCESS. */
   emptyIsSuccess: Type.Boolean(),
-  /** Whether its service is a listed endpoint, to which signals may be sent. */
+  /** Whether the service is a listed endpoint. Signals are sent to listed endpoints only. */
   isListed: Type.Boolean(),
 });
 
-/** A handle without its secrets; {@link HandleSchema} documents its fields. */
+/** Handle without its secrets; {@link HandleSchema} documents its fields. */
 export type HandleInfo = Readonly<Static<typeof HandleSchema>>;
 
 const isRegistration = compileSchema(RegistrationSchema);
@@ -133,13 +136,13 @@ export function parseHandleRegistration(given: unknown): HandleRegistration {
   throw new BridgeError('ERR_HANDLE_FORM', text);
 }
 
-/** Whether the handle is for groups of minions, whose members may change. */
+/** Whether a handle is for groups of minions, whose members may change. */
 export function isForGroups(handle: HandleGroups): boolean {
   return Object.keys(groupsOf(handle)).length > 0;
 }
 
 /**
- * Returns the reason to reject a signal for this handle, or `undefined` to accept it.
+ * Returns the reason why a signal for this handle is rejected, or `undefined` if it is accepted.
  * @param now - milliseconds since 1970
  */
 export function signalRefusalOf(
@@ -155,7 +158,7 @@ export function signalRefusalOf(
 const signalTagForm = /^heat\/([A-Za-z0-9][\w.-]{0,63})(?:\/([A-Za-z0-9][\w.-]{0,63}))?$/;
 
 /**
- * Parses the tag `heat/<alias>` or `heat/<alias>/<member>`. Returns `undefined` for any other tag.
+ * Parses a tag `heat/<alias>` or `heat/<alias>/<member>`. Returns `undefined` for any other tag.
  */
 export function parseSignalTag(
   tag: string,
@@ -166,17 +169,19 @@ export function parseSignalTag(
 
 export interface HandleRegistryOptions {
   readonly state: SharedArea;
-  /** Listed services, by origin. Signals are sent to no others. */
+  /** Listed endpoints by origin. Signals are sent to no other services. */
   readonly endpoints: Pick<ReadonlyMap<string, unknown>, 'has'>;
   readonly membership: GroupMembership;
-  /** Life of a handle without `expiresAt`, in milliseconds. */
+  /** Validity of a handle without `expiresAt`, in milliseconds. */
   readonly handleTtlMs: number;
-  /** Limits on the stored bytes of all handles and of one owner's handles. */
+  /**
+   * Limits on the stored size of all handles together, and of the handles of one owner, in bytes.
+   */
   readonly bytes: BudgetLimits;
   readonly now: () => number;
 }
 
-/** Time for which an expired handle is still shown, in milliseconds. */
+/** Time for which an expired handle is still listed, in milliseconds. */
 const endedHandleRetentionMs = 86_400_000;
 
 type HandleFields = Omit<HandleInfo, 'emptyIsSuccess' | 'isListed'> &
@@ -188,8 +193,9 @@ const handleRow = defineRow({
   schema: Type.Object({
     plain: Type.Object(storedFields),
     /**
-     * Time since which the handle is for these groups, in milliseconds since 1970. If two handles
-     * match a minion, the earlier one gets its signals. Absent if the handle has no groups.
+     * Time at which the current groups of the handle were registered, in milliseconds since 1970.
+     * If a minion is in groups of several handles, the handle with the earliest time gets its
+     * signals. Absent if the handle has no groups.
      */
     claimedAt: Type.Optional(Time),
     /** Sealed destination in base64. */
@@ -210,46 +216,46 @@ type StoredHandle = RowOf<typeof handleRow>;
 interface HandleRow extends StoredHandle {
   readonly key: readonly string[];
   readonly bytes: number;
-  /** Whether a minion is currently in the handle's groups. */
+  /** Whether a minion is in a group of the handle now. */
   readonly isInGroups: (minion: string) => boolean;
 }
 
-/** Handle that the metadata of a stack's server names. */
+/** Handle that the metadata of a stack's server names for the minion of that server. */
 export interface HandleClaim
   extends Required<Pick<HandleRegistration, 'alias' | 'emptyIsSuccess' | 'signal' | 'stack'>>,
     Pick<HandleRegistration, 'owner'> {
   readonly minion: string;
-  /** Whether the claim takes the minion from this other handle of the same alias. */
+  /** Whether this handle gets the minion in place of another handle with the same alias. */
   readonly takesFrom: (handle: HandleInfo) => boolean;
 }
 
 interface NewHandle {
   readonly destination: Destination;
-  /** Handle that the new one replaces. */
+  /** Handle that the new one replaces. `undefined` if there is none. */
   readonly before: HandleRow | undefined;
-  /** Operations of the same write. */
+  /** Further operations for the same transaction. */
   readonly steps: readonly StateOperation[];
 }
 
 /**
- * The registered handles. An alias is unique for a minion, and for an owner and a stack. Owners,
- * and stacks of one owner, may use the same alias for different minions, so a minion's signal
- * belongs to at most one handle. A handle that lists the minion comes first. Otherwise the signal
- * belongs to the handle that has been for one of the minion's groups the longest.
+ * Registry of handles. An alias is unique for a minion, and for an owner and a stack. Different
+ * owners, and different stacks of one owner, may use the same alias for different minions. A signal
+ * of a minion is therefore for one handle only. If a handle lists the minion, it is this one.
+ * Otherwise it is the handle whose groups contain the minion and were registered first.
  *
- * Members of a cluster share the handles: each member follows the writes of the others.
+ * The members of a cluster share the handles: each follows the writes of the others.
  */
 export class HandleRegistry {
   readonly #options: HandleRegistryOptions;
   readonly #rows = new Map<string, HandleRow>();
   readonly #byAlias = new MultiMap<string, HandleRow>();
   readonly #byMinion = new Map<string, HandleRow>();
-  /** Handles for groups, by alias, the earliest first. */
+  /** Handles that are for groups, by alias. Those whose groups were registered first come first. */
   readonly #forGroups = new Map<string, readonly HandleRow[]>();
   readonly #bytes: Budget;
   /** Serializes changes of handles with the same alias. */
   readonly #changes = new KeyedMutex();
-  /** Reserves aliases across the cluster. */
+  /** Makes decisions about aliases exclusive across the cluster. */
   readonly #names: SharedNames;
   #onFollowed: (id: string) => void = () => {};
 
@@ -268,16 +274,19 @@ export class HandleRegistry {
     return handles;
   }
 
-  /** Called with the id of each handle that any member of the cluster changed or removed. */
+  /**
+   * Listener that is called with the id of each handle that any member of the cluster changed or
+   * removed.
+   */
   set onFollowed(listener: (id: string) => void) {
     this.#onFollowed = listener;
   }
 
   /**
    * Registers a handle. Resolves when it is durable.
-   * @param replaces - whether the registration may replace a handle with the same alias, owner and
-   * stack, or with the same alias and owner and a shared minion. The minions, keys or life of the
-   * handle change.
+   * @param replaces - whether the registration may replace a handle: one with the same alias, owner
+   * and stack, or one with the same alias and owner that shares a minion. Use it to change the
+   * minions, the keys or the expiry of a handle.
    * @throws BridgeError ERR_HANDLE_FORM, ERR_HANDLE_EXISTS, ERR_HANDLE_LIMIT
    */
   async add(registration: HandleRegistration, replaces = false): Promise<HandleInfo> {
@@ -295,8 +304,9 @@ export class HandleRegistry {
   }
 
   /**
-   * Registers a handle for one more minion of a stack. Resolves when it is durable. Servers of a
-   * stack that name the same destination share one handle, so that its signals stay in order.
+   * Registers a handle for another minion of a stack. Resolves when it is durable. Servers of a
+   * stack that name the same destination share one handle, so that their signals are delivered in
+   * order.
    * @throws BridgeError ERR_HANDLE_FORM, ERR_HANDLE_EXISTS, ERR_HANDLE_LIMIT
    */
   async claim({ minion, takesFrom, ...claim }: HandleClaim): Promise<HandleInfo> {
@@ -323,10 +333,10 @@ export class HandleRegistry {
   }
 
   /**
-   * Removes a minion from the handles of a stack, and removes handles without minions. Resolves
-   * when the change is durable.
-   * @param minion - default: every minion, which removes all handles of the stack
-   * @param keeps - aliases of handles to retain
+   * Removes a minion from the handles of a stack. Handles that have no minion afterwards are
+   * removed. Resolves when the changes are durable.
+   * @param minion - default: every minion, so that all handles of the stack are removed
+   * @param keeps - aliases of handles that do not change
    * @returns the removed handles
    */
   async withdraw(
@@ -351,8 +361,8 @@ export class HandleRegistry {
 
   /**
    * Returns the handle with this alias.
-   * @param owner - default: any owner, if only one has the alias
-   * @param stack - default: any stack, if only one has the alias
+   * @param owner - default: any owner, if only one has a handle with the alias
+   * @param stack - default: any stack, if only one has a handle with the alias
    * @throws BridgeError ERR_HANDLE_UNKNOWN, ERR_HANDLE_AMBIGUOUS
    */
   show(alias: string, owner?: string, stack?: string): HandleInfo {
@@ -365,10 +375,10 @@ export class HandleRegistry {
     return row && this.#infoOf(row);
   }
 
-  /** Returns the handle that gets a minion's signals for an alias. */
+  /** Returns the handle for which a minion's signals with an alias are. */
   findFor(alias: string, minion: string): HandleInfo | undefined {
     const rows = this.#rowsFor(alias, minion);
-    // Prefer a handle that has not expired.
+    // Prefer handles that have not expired.
     const row = rows.find(({ plain }) => plain.expiresAt > this.#options.now()) ?? rows[0];
     return row && this.#infoOf(row);
   }
@@ -381,8 +391,8 @@ export class HandleRegistry {
   }
 
   /**
-   * Returns the unsealed destination of a handle. Call it only to send, and do not store the
-   * result.
+   * Returns the destination of a handle, with its secrets. Call it only to send a signal, and do
+   * not store the result.
    * @param id - id of the handle
    * @throws MasterError ERR_SEAL, BridgeError ERR_HANDLE_UNKNOWN
    */
@@ -394,7 +404,7 @@ export class HandleRegistry {
   }
 
   /**
-   * Removes a handle and its secrets. Resolves when the removal is durable.
+   * Removes a handle with its secrets. Resolves when the removal is durable.
    * @throws BridgeError as {@link show}
    */
   async remove(alias: string, owner?: string, stack?: string): Promise<HandleInfo> {
@@ -407,7 +417,7 @@ export class HandleRegistry {
     );
   }
 
-  /** Whether a handle has this destination. Returns false if its secrets cannot be unsealed. */
+  /** Whether a handle has this destination. Returns false if its destination cannot be unsealed. */
   #leadsTo({ plain }: HandleRow, destination: Destination): boolean {
     try {
       return isDeepStrictEqual(this.destinationOf(plain.id), destination);
@@ -422,9 +432,9 @@ export class HandleRegistry {
   }
 
   /**
-   * Changes a handle while no other change of its alias runs.
-   * @param change - returns `undefined` to remove the handle. A handle without minions and groups
-   * is removed too.
+   * Changes a handle, while no other handle with its alias can change.
+   * @param change - returns the changed handle, or `undefined` to remove it. If the changed handle
+   * has no minions and no groups, it is removed too.
    */
   #change(
     { plain: { id, alias } }: HandleRow,
@@ -514,7 +524,10 @@ export class HandleRegistry {
     return this.#write(fresh, before, steps);
   }
 
-  /** Writes a row in place of the previous one, within the byte limits. */
+  /**
+   * Writes a handle in place of a previous one.
+   * @throws BridgeError ERR_HANDLE_LIMIT if the limits on the stored size are exceeded
+   */
   async #write(
     fresh: Omit<HandleRow, 'bytes'>,
     before: HandleRow | undefined,
@@ -535,7 +548,7 @@ export class HandleRegistry {
     const expiresAt = plain.expiresAt + endedHandleRetentionMs;
     const put = { op: 'put', key, value, expiresAt } as const;
     if (state.cluster !== undefined) {
-      // The row is indexed when the log delivers it.
+      // The row is indexed when the replicated log delivers it.
       this.#bytes.release(budgetOwner(plain), row.bytes);
       if (before !== undefined) this.#restore(before);
       await state.write([put, ...steps]);
@@ -568,7 +581,7 @@ export class HandleRegistry {
   }
 
   /**
-   * Returns the handle that a registration would replace.
+   * Returns the handle that a registration would replace, or `undefined` if there is none.
    * @throws BridgeError ERR_HANDLE_AMBIGUOUS if there are several
    */
   #rowInPlaceOf(
@@ -590,7 +603,8 @@ export class HandleRegistry {
   }
 
   /**
-   * Checks that no other handle that has not expired shares the alias and a minion with this one.
+   * Checks that no other valid handle has the same alias and a minion or groups in common with this
+   * one.
    * @throws BridgeError ERR_HANDLE_EXISTS
    */
   #refuseOthers(
@@ -614,7 +628,7 @@ export class HandleRegistry {
     }
   }
 
-  /** Returns the handles that match an alias and a minion, in order of precedence. */
+  /** Returns the handles for signals of a minion with an alias, in order of precedence. */
   #rowsFor(alias: string, minion: string): readonly HandleRow[] {
     const listing = this.#byMinion.get(minionKey(alias, minion));
     const forGroups = this.#forGroups.get(alias) ?? [];
@@ -622,7 +636,9 @@ export class HandleRegistry {
     return listing === undefined ? meaning : [listing, ...meaning];
   }
 
-  /** Applies a stored handle. In a cluster, also applies the changes of other members. */
+  /**
+   * Applies a change of a stored handle to memory. In a cluster, other members make changes too.
+   */
   #note(change: StateChange): void {
     const id = (change.type === 'put' ? change.entry : change).key.at(-1) ?? '';
     const known = this.#rows.get(id);
@@ -636,7 +652,7 @@ export class HandleRegistry {
     this.#onFollowed(id);
   }
 
-  /** Indexes an existing handle, even if the byte limits are lower now. */
+  /** Indexes a stored handle, even if it exceeds limits that were lowered since. */
   #restore(row: HandleRow): void {
     this.#bytes.tryTake(budgetOwner(row.plain), row.bytes);
     this.#index(row);
@@ -681,16 +697,16 @@ export class HandleRegistry {
 }
 
 /**
- * Returns the budget to charge. Each handle without an owner (from the local interface) has its
- * own.
+ * Returns the name of the budget that a handle is charged to. Handles without an owner (from the
+ * local interface) have a budget each.
  */
 function budgetOwner({ owner, id }: HandleFields): string {
   return owner ?? id;
 }
 
 /**
- * Returns the time since which a handle is for the same groups, or `undefined` if the groups
- * changed.
+ * Returns the time at which the groups were registered if they are those of the previous handle.
+ * Returns `undefined` if the groups have changed.
  */
 function claimedSince(groups: HandleGroups, before: HandleRow | undefined): number | undefined {
   const isSame =
@@ -698,7 +714,7 @@ function claimedSince(groups: HandleGroups, before: HandleRow | undefined): numb
   return isSame ? before.claimedAt : undefined;
 }
 
-/** Returns a unique key. An alias contains no slash. */
+/** Returns a unique key for an alias and a minion: an alias contains no slash. */
 function minionKey(alias: string, minion: string): string {
   return `${alias}/${minion}`;
 }

@@ -1,6 +1,7 @@
 /**
- * Signals whose handle is not registered yet, because a machine may boot before its stack is
- * registered. They stay in the outbox until the handle is registered or they expire.
+ * Held signals: signals whose handle is not registered yet. A machine may signal before its stack
+ * is registered. The signals stay in the outbox until the handle is registered, or until they
+ * expire.
  */
 
 import type { Logger } from 'pino';
@@ -12,21 +13,21 @@ import type { OutboxRecord } from './outbox-records.ts';
 import type { Signal } from './signal.ts';
 import { refusalTexts, type SignalReporter } from './signal-reporter.ts';
 
-/** Looks up the keys of minions. */
+/** Lookup of the keys of minions. */
 export type MinionKeys = Pick<ExtensionHost['admission'], 'keyOf'>;
 
 export interface HeldSignalsOptions {
   readonly handles: Pick<HandleRegistry, 'findFor'>;
   readonly outbox: Outbox;
-  /** Time for which a signal is held, in milliseconds. */
+  /** Time after which a held signal expires, in milliseconds. */
   readonly ttlMs: number;
   readonly admission: MinionKeys;
-  /** Whether this master, and no other member of its cluster, expires held signals. */
+  /** Whether this master expires held signals. In a cluster, only one member does. */
   readonly isActive: () => boolean;
   readonly now: () => number;
   readonly log: Logger;
   readonly reports: Pick<SignalReporter, 'givenUp'>;
-  /** Called with each expired signal; must not throw. */
+  /** Called with each expired signal. It must not throw. */
   readonly onExpired: (record: OutboxRecord, reason: string) => void;
 }
 
@@ -34,22 +35,22 @@ export interface HeldSignalsOptions {
 const maxTimerMs = 2_147_483_647;
 
 /**
- * Delay before the next attempt after the store failed, or while another member is active, in
+ * Delay before the next check if the store failed, or while another member expires held signals, in
  * milliseconds.
  */
 const storeRetryMs = 1_000;
 
-/** Signals of the outbox that have no handle. */
+/** Held signals: the signals of the outbox that have no handle. */
 export class HeldSignals {
   readonly #options: HeldSignalsOptions;
-  /** Held signals by minion, in the order of acceptance. */
+  /** Held signals by minion, in the order in which they were accepted. */
   readonly #held = new Map<string, Set<PendingSignal>>();
-  /** Held signals by age, the oldest first. */
+  /** All held signals, the oldest first. */
   readonly #queue = new Set<PendingSignal>();
-  /** Serializes the work on the signals of one minion. */
+  /** Serializes the work on the held signals of one minion. */
   readonly #turns = new KeyedMutex();
   readonly #work = new Set<Promise<void>>();
-  /** Ids of signals whose data may arrive later. */
+  /** Ids of held signals whose data may still arrive. */
   readonly #delayed = new Set<string>();
   #timer: NodeJS.Timeout | undefined;
 
@@ -57,7 +58,7 @@ export class HeldSignals {
     this.#options = options;
   }
 
-  /** Holds a signal of the outbox. */
+  /** Adds a signal of the outbox. */
   add(pending: PendingSignal): void {
     const { minion, isWritten } = pending;
     const others = this.#held.get(minion);
@@ -68,12 +69,12 @@ export class HeldSignals {
     this.#schedule();
   }
 
-  /** Whether a minion has held signals for an alias. */
+  /** Whether a minion has held signals with an alias. */
   has(alias: string, minion: string): boolean {
     return this.#of(alias, minion).length > 0;
   }
 
-  /** Assigns signals that an earlier process held to the handles that exist now. */
+  /** Assigns signals that an earlier process held to the handles that are registered now. */
   async start(): Promise<void> {
     const { handles } = this.#options;
     for (const { alias, minion } of [...this.#queue]) {
@@ -81,7 +82,7 @@ export class HeldSignals {
     }
   }
 
-  /** Assigns held signals to a new handle. Resolves when the change is durable. */
+  /** Assigns held signals to a new handle. Resolves when the changes are durable. */
   async releaseAll(handle: HandleInfo): Promise<void> {
     const { alias, minions } = handle;
     const named = isForGroups(handle) ? [...this.#held.keys()] : minions;
@@ -90,9 +91,9 @@ export class HeldSignals {
   }
 
   /**
-   * Assigns the held signals of a minion to the handle of an alias, if it exists. Resolves when
-   * the change is durable.
-   * @param isForced - whether to stop waiting for data that may arrive later
+   * Assigns the held signals of a minion with an alias to their handle, if one is registered.
+   * Resolves when the changes are durable.
+   * @param isForced - whether to include signals whose data may still arrive
    */
   async release(alias: string, minion: string, isForced = false): Promise<void> {
     await this.#turns.run(minion, async () => {
@@ -104,9 +105,9 @@ export class HeldSignals {
   }
 
   /**
-   * Delays a signal whose data may arrive later.
+   * Delays the assignment of a signal until its data arrives.
    * @param minion - sender of the signal
-   * @param data - resolves to the signal with the data, or to `undefined` if none arrived; never
+   * @param data - resolves to the signal with its data, or to `undefined` if no data arrived; never
    * rejects
    */
   delay(id: string, minion: string, data: Promise<Signal | undefined>): void {
@@ -116,7 +117,7 @@ export class HeldSignals {
       .catch((error: unknown) => {
         this.#options.log.error(
           { err: error },
-          'signal could not be updated with its data; it stays held',
+          'could not add late data to a held signal; the signal stays held',
         );
       })
       .finally(() => this.#work.delete(work));
@@ -140,8 +141,8 @@ export class HeldSignals {
   }
 
   /**
-   * Moves the held signals of a retired minion to the dead-letter list. Resolves when the change
-   * is durable.
+   * Moves the held signals of a retired minion to the dead-letter list. Resolves when the changes
+   * are durable.
    */
   async dismiss(minion: string): Promise<void> {
     await this.#turns.run(minion, async () => {
@@ -151,7 +152,7 @@ export class HeldSignals {
     });
   }
 
-  /** Stops holding signals in this process. They remain in the outbox. */
+  /** Stops the work on held signals in this process. The signals stay in the outbox. */
   async close(): Promise<void> {
     clearTimeout(this.#timer);
     this.#queue.clear();
@@ -162,7 +163,10 @@ export class HeldSignals {
     return [...(this.#held.get(minion) ?? [])].filter((pending) => pending.alias === alias);
   }
 
-  /** Assigns a signal to its handle if there is one, or expires it. */
+  /**
+   * Assigns a signal to its handle if one is registered. Otherwise moves it to the dead-letter list
+   * if it has expired.
+   */
   async #settle(pending: PendingSignal): Promise<void> {
     const { handles, outbox, now, ttlMs, admission } = this.#options;
     if (!(await pending.isWritten)) return;
@@ -176,7 +180,7 @@ export class HeldSignals {
       if (await this.#giveUp(pending, reason)) this.#options.onExpired(record, reason);
       return;
     }
-    // A machine with another key is not the one that signalled.
+    // If the minion has another key now, another machine sent the signal.
     if (admission.keyOf(minion)?.fingerprint !== heldKey) {
       await this.#giveUp(pending, 'the key of the minion has changed');
       return;
@@ -196,7 +200,7 @@ export class HeldSignals {
 
   /**
    * Moves a held signal to the dead-letter list.
-   * @returns whether this master moved it
+   * @returns whether this process moved it
    */
   async #giveUp(pending: PendingSignal, reason: string): Promise<boolean> {
     const { outbox, reports } = this.#options;
@@ -208,7 +212,7 @@ export class HeldSignals {
     return isOver;
   }
 
-  /** Removes a signal that has a handle or has reached a final state. */
+  /** Removes a signal that is not held any more. */
   forget(pending: PendingSignal): void {
     this.#queue.delete(pending);
     const own = this.#held.get(pending.minion);
@@ -216,7 +220,7 @@ export class HeldSignals {
     if (own?.size === 0) this.#held.delete(pending.minion);
   }
 
-  /** Sets one timer, for the oldest signal. */
+  /** Sets the timer for the oldest signal, unless it is already set. */
   #schedule(shortestMs = 0): void {
     const [oldest] = this.#queue;
     if (this.#timer !== undefined || oldest === undefined) return;
@@ -238,7 +242,7 @@ export class HeldSignals {
 
   /**
    * Expires held signals.
-   * @returns delay before the next check, in milliseconds
+   * @returns minimum delay before the next check, in milliseconds
    */
   async #expire(): Promise<number> {
     const { now, ttlMs, log, isActive } = this.#options;

@@ -1,6 +1,6 @@
 /**
- * Opens signals from their parts (handles, intake, outbox, held signals, delivery), and reads
- * their options.
+ * Opens signals: reads their options, and creates their objects (handles, intake, outbox, held
+ * signals, delivery).
  */
 
 import { type AuditRequester, audited, type ExtensionHost, type MetricFamily } from '#master';
@@ -23,17 +23,20 @@ import { SignalReporter, type SignalTraces } from './signal-reporter.ts';
 import type { HandlesApi, SignalsApi } from './signals-api.ts';
 import { parseSignalsOptions } from './signals-options.ts';
 
-/** Services of the master that signals use. */
+/** Services of the master that signals need. */
 export type SignalsHost = Pick<
   ExtensionHost,
   'audit' | 'beforeReload' | 'closing' | 'fire' | 'isWithin' | 'logger' | 'now' | 'shared'
 > & {
-  /** `publish_session` limits the time in which a request can be repeated. */
+  /**
+   * Configuration, of which `publish_session` is needed: it limits the time in which a minion can
+   * repeat a request.
+   */
   readonly config: Pick<ExtensionHost['config'], 'publishSession'>;
   readonly admission: Pick<ExtensionHost['admission'], 'keyOf'>;
   /**
-   * Event bus with the returns of jobs. If `undefined`, missing data of events is not searched in
-   * returns.
+   * Event bus, on which returns of jobs are found. If absent, data that an event lacks is not
+   * looked up in returns.
    */
   readonly events?: Parameters<typeof awaitReturnedArguments>[0] | undefined;
   readonly reloadable: () => Pick<ReturnType<ExtensionHost['reloadable']>, 'nodegroups'>;
@@ -44,44 +47,53 @@ export interface SignalsModule
   extends Required<Pick<BridgeContribution, 'close' | 'metrics' | 'rpc' | 'start'>> {
   readonly api: SignalsApi;
   readonly intake: SignalIntake;
-  /** Returns the handle that gets a minion's signals for an alias. */
+  /** Returns the handle for which a minion's signals with an alias are. */
   readonly handleFor: (alias: string, minion: string) => HandleInfo | undefined;
-  /** Returns the API for a requester other than a user of the local socket. */
+  /** Returns the API for a requester, which audit records name. */
   as(requester: AuditRequester): SignalsApi;
-  /** HTTP client that connects to listed services only. */
+  /** HTTP client that sends requests only to listed endpoints. */
   readonly ask: HttpClient;
   readonly isListed: (origin: string) => boolean;
-  /** Handles of stacks, which the metadata of servers names. */
+  /** Handles that the metadata of servers in stacks names. */
   readonly ofStacks: StackHandles;
-  /** Returns the signals of these minions for which no handle was registered, the oldest first. */
+  /**
+   * Returns the held and expired signals of these minions, for which no handle was registered, the
+   * oldest first.
+   */
   unclaimedOf(minions: ReadonlySet<string>): Promise<readonly OutboxEntry[]>;
   /**
-   * Removes a retired minion from all handles, and ends its held signals. Resolves when the change
-   * is durable.
+   * Removes a retired minion from all handles, and moves its held signals to the dead-letter list.
+   * Resolves when the changes are durable.
    */
   dismiss(minion: string): Promise<void>;
   /** Removes a minion from all handles of an owner. Resolves when the change is durable. */
   release(minion: string, owner: string): Promise<void>;
 }
 
-/** Handles that belong to a stack. */
+/** Operations on the handles of a stack. */
 interface StackHandles {
-  /** Registers a handle, see {@link HandleRegistry.claim}, and delivers the signals held for it. */
+  /**
+   * Registers a handle like {@link HandleRegistry.claim}, and delivers the signals that are held
+   * for it.
+   */
   claim(claim: HandleClaim): Promise<HandleInfo>;
-  /** Removes handles, see {@link HandleRegistry.withdraw}. Their pending signals fail. */
+  /**
+   * Removes handles like {@link HandleRegistry.withdraw}. Their pending signals become dead
+   * letters.
+   */
   withdraw(...args: Parameters<HandleRegistry['withdraw']>): Promise<void>;
 }
 
-/** Dependencies on other parts of the bridge. */
+/** Functions that other parts of the bridge supply. */
 export interface SignalsDeps {
-  /** Returns the project of the enrolment that accepted a minion's key. */
+  /** Returns the project of the enrolment with which a minion's key was accepted. */
   readonly projectOf: GroupMembership['projectOf'];
   readonly traces?: SignalTraces | undefined;
 }
 
 /**
- * Opens signals with the stored state. Nothing is delivered before `start`.
- * @param section - `saltbridge: bridge: handles:`
+ * Opens signals with the stored state. Nothing is delivered before `start` is called.
+ * @param section - value of `saltbridge: bridge: handles:`
  * @throws BridgeError ERR_BRIDGE_OPTIONS, StoreError
  */
 export async function openSignals(
@@ -126,7 +138,7 @@ export async function openSignals(
     endpoints,
     timeoutMs,
     resolve: createDnsResolver(),
-    // A failed signal is sent again with the same id.
+    // The client may repeat requests: a signal that is sent again has the same id.
     mayRepeat: true,
   });
   const outbox = await Outbox.open({ state, quotas, keepMarksMs, deadLetterTtlMs, now });
@@ -146,12 +158,15 @@ export async function openSignals(
     held.releaseAll(handle).catch((error: unknown) => {
       log.error(
         { alias: handle.alias, err: error },
-        'held signals could not be assigned to the handle',
+        'could not assign held signals to their new handle',
       );
     });
   const begin = (ended: AbortSignal): void => {
     Promise.all([delivery.begin(ended), held.start()]).catch((error: unknown) => {
-      log.error({ err: error }, 'delivery could not start, or held signals could not be assigned');
+      log.error(
+        { err: error },
+        'could not start the delivery of signals, or could not assign held signals to their handles',
+      );
     });
   };
   const intake = new SignalIntake({
@@ -233,7 +248,7 @@ export async function openSignals(
 
 /**
  * Returns the metrics of the outbox.
- * @param over - counts since the start
+ * @param over - numbers of delivered and dead signals since the start
  */
 function outboxFamilies(
   outbox: Outbox,
@@ -266,7 +281,7 @@ function outboxFamilies(
 
 /**
  * Creates the API of handles.
- * @param release - delivers the signals held for a handle
+ * @param release - delivers the signals that are held for a handle
  */
 function createHandlesApi(
   handles: HandleRegistry,

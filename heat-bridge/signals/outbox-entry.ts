@@ -1,33 +1,37 @@
-/** Outbox entry as users see it. */
+/** Entry of the outbox in the form in which APIs return it. */
 
 import Type, { type Static } from 'typebox';
 import type { OutboxRecord } from './outbox-records.ts';
 
 const Text = Type.String();
-/** Milliseconds since 1970. */
+/** Time in milliseconds since 1970. */
 const Time = Type.Number();
 
-/** Entry of the outbox, without the guest's data. */
+/** Entry of the outbox, without the data of the guest. */
 export const OutboxEntrySchema = Type.Object({
   id: Text,
   alias: Text,
   minion: Text,
   member: Type.Optional(Text),
-  /** Stack of its handle. Absent until a handle is registered. */
+  /** Stack of the handle. Absent until a handle is registered. */
   stack: Type.Optional(Text),
   owner: Type.Optional(Text),
   status: Type.Enum(['FAILURE', 'SUCCESS']),
   /**
-   * State: `held` until a handle is registered, `waiting` for its turn or a retry, `sending`,
-   * `delivered`, or `dead` (will not be delivered).
+   * State. `held`: no handle is registered yet. `waiting`: waits for its turn or for a retry.
+   * `sending`: a request is in progress. `delivered`: the service has accepted the signal. `dead`:
+   * the signal will not be delivered.
    */
   state: Type.Enum(['dead', 'delivered', 'held', 'sending', 'waiting']),
   acceptedAt: Time,
   /** Number of failed attempts since this process started. */
   failures: Type.Number(),
-  /** Reason of the last failure or of the final state, usually in the service's words. */
+  /**
+   * Reason of the last failed attempt, or reason why the signal became dead. It usually contains
+   * the error text of the service.
+   */
   reason: Type.Optional(Text),
-  /** HTTP status of the service's last reply. Absent if the service has not replied. */
+  /** HTTP status of the last response. Absent if the service has not responded. */
   httpStatus: Type.Optional(Type.Number()),
   /** Time at which the signal was delivered or became dead. */
   endedAt: Type.Optional(Time),

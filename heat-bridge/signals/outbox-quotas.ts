@@ -2,26 +2,29 @@
 
 /** Limits on pending signals. */
 export interface OutboxQuotaOptions {
-  /** Signals of one minion. */
+  /** Maximum number of pending signals of one minion. */
   readonly perMinion: number;
-  /** Signals of one stack of one owner. */
+  /** Maximum number of pending signals for the handles of one stack of one owner. */
   readonly perStack: number;
-  /** Signals for the handles of one owner. Handles of the local interface have no owner. */
+  /**
+   * Maximum number of pending signals for the handles of one owner. Handles of the local interface
+   * have no owner.
+   */
   readonly perOwner: number;
-  /** Stored bytes for the handles of one owner. */
+  /** Maximum stored size of pending signals for the handles of one owner, in bytes. */
   readonly ownerBytes: number;
-  /** Signals of one minion whose handles are not registered yet. */
+  /** Maximum number of held signals of one minion, for which no handle is registered yet. */
   readonly heldPerMinion: number;
-  /** Signals in total. */
+  /** Maximum number of pending signals in total. */
   readonly entries: number;
-  /** Stored bytes in total. */
+  /** Maximum stored size of pending signals in total, in bytes. */
   readonly bytes: number;
 }
 
-/** Fields of a record that quotas count. */
+/** Fields of a record that determine which quotas it uses. */
 export interface QuotaUse {
   readonly minion: string;
-  /** Stack of the handle. `undefined` until a handle is registered. */
+  /** Stack of the handle. `undefined` if no handle is registered yet. */
   readonly stack?: string | undefined;
   readonly owner?: string | undefined;
   readonly bytes: number;
@@ -30,7 +33,7 @@ export interface QuotaUse {
 /** Quota that is exhausted. */
 export type FullQuota = 'entries' | 'held' | 'perMinion' | 'perOwner' | 'perStack' | 'room';
 
-/** Share of `bytes` that signals without a handle may use. */
+/** Maximum share of `bytes` that held signals may use. */
 const heldShare = 0.25;
 
 /** Current use of each quota. */
@@ -49,7 +52,7 @@ export class OutboxQuotas {
     this.#options = options;
   }
 
-  /** Counts a record, or returns the exhausted quota without counting it. */
+  /** Counts a record. If a quota is exhausted, counts nothing and returns the quota. */
   tryTake(record: QuotaUse): FullQuota | undefined {
     const { perMinion, entries, bytes } = this.#options;
     if ((this.#minions.get(record.minion) ?? 0) >= perMinion) return 'perMinion';
@@ -78,7 +81,7 @@ export class OutboxQuotas {
     return isFull ? 'perOwner' : undefined;
   }
 
-  /** Counts a record even above the limits, because it was accepted earlier. */
+  /** Counts a record that was accepted earlier, even if a limit is exceeded. */
   take(record: QuotaUse): void {
     this.#count(record, 1);
   }
@@ -105,7 +108,7 @@ export class OutboxQuotas {
   }
 }
 
-/** Returns a key that is unique even if two owners use the same stack name. */
+/** Returns a key for a stack. It is unique even if two owners use the same name for a stack. */
 function stackKey({ owner, stack }: QuotaUse): string {
   return JSON.stringify([owner ?? null, stack]);
 }

@@ -1,4 +1,4 @@
-/** Stored rows of the outbox and of dead letters. */
+/** Formats of the stored rows of the outbox, and of dead letters. */
 
 import Type from 'typebox';
 import { parseJson, writeJson } from '#runtime';
@@ -10,27 +10,31 @@ const Text = Type.String();
 const Time = Type.Number();
 
 const recordFields = {
-  /** Unique id of the signal, which never changes. */
+  /** Unique id of the signal. It never changes. */
   id: Text,
   alias: Text,
-  /** Id of the handle. Absent if no handle of this alias is registered for the minion yet. */
+  /** Id of the handle. Absent while the signal is held, because no handle is registered yet. */
   handle: Type.Optional(Text),
-  /** Order of acceptance, which is the order of delivery within the handle. */
+  /**
+   * Sequence number. It gives the order in which signals are accepted, and delivered to a handle.
+   */
   sequence: Type.Number(),
   minion: Text,
   member: Type.Optional(Text),
-  /**
-   * Stack whose quota the signal counts against. Absent without a handle; only the minion's quota
-   * counts then.
-   */
+  /** Stack against whose quota the signal is counted. Absent while the signal is held. */
   stack: Type.Optional(Text),
   /** Owner of the handle. */
   owner: Type.Optional(Text),
-  /** Fingerprint of the minion's key, while the signal is held. */
+  /**
+   * Fingerprint of the minion's key at the time of the signal. Present while the signal is held.
+   */
   heldKey: Type.Optional(Text),
-  /** Whether the event had no data. `signal` is then the FAILURE that reports it. */
+  /** Set if the event had no data. `signal` is then a FAILURE that states this. */
   isEmpty: Type.Optional(Type.Literal(true)),
-  /** JSON text, decoded on demand so that a start does not parse guest data. */
+  /**
+   * Signal as JSON text. It is parsed only when needed, so that a start does not parse data of
+   * guests.
+   */
   signal: Bytes,
   /** Milliseconds since 1970. */
   acceptedAt: Time,
@@ -49,7 +53,7 @@ export const deadRow = defineRow({
   schema: Type.Object({
     ...recordFields,
     reason: Text,
-    /** HTTP status of the service's last reply. Absent if the service has not replied. */
+    /** HTTP status of the last response. Absent if the service has not responded. */
     httpStatus: Type.Optional(Type.Number()),
     /** Milliseconds since 1970. */
     endedAt: Time,
@@ -62,14 +66,14 @@ export interface OutboxRecord extends Omit<RowOf<typeof outboxRow>, 'signal'> {
   readonly signal: Signal;
 }
 
-/** Signal that will not be delivered. */
+/** Dead letter: a signal that will not be delivered, with the reason. */
 export interface DeadLetter extends Omit<RowOf<typeof deadRow>, 'signal'> {
   readonly signal: Signal;
 }
 
 /**
- * Decodes a row without a version: two lines of JSON with the signal on the second, or one line
- * that contains it.
+ * Decodes a row of the first format: two lines of JSON, with the signal in the second one, or a
+ * single line that contains the signal.
  */
 function unversioned(bytes: Uint8Array): unknown {
   const row = Buffer.from(bytes);

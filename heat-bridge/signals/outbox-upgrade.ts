@@ -1,4 +1,4 @@
-/** Upgrade of rows that earlier versions wrote. */
+/** Upgrades rows of the outbox that earlier versions wrote. */
 
 import type { StateArea, StateOperation } from '#master';
 import { isConflict } from './dead-letters.ts';
@@ -7,9 +7,9 @@ import { deadRow, outboxRow } from './outbox-records.ts';
 const formKey = ['signals', 'form'];
 
 /**
- * Upgrades the records of an earlier version, in one transaction and only once. Earlier records
- * were one line of JSON; upgraded ones have a separate head. Records without an owner get the
- * owner of their handle, which could not find them otherwise.
+ * Upgrades the records of an earlier version to the current format, once and in one transaction.
+ * Earlier records are one line of JSON, or lack the owner. They get the owner of their handle, who
+ * could not find them otherwise.
  */
 export async function upgradeRecords(
   state: StateArea,
@@ -35,7 +35,7 @@ export async function upgradeRecords(
   try {
     await state.write(operations);
   } catch (error) {
-    // Another member of the cluster has upgraded them.
+    // Another member of the cluster has already upgraded the records.
     if (!isConflict(error)) throw error;
   }
 }

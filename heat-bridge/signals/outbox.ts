@@ -1,4 +1,4 @@
-/** Outbox: accepted signals that are not delivered yet, durable and sealed. */
+/** Outbox: accepted signals whose delivery has not ended. They are stored durably, and sealed. */
 
 import { createHash, randomInt, randomUUID } from 'node:crypto';
 import type { SharedArea, StateChange, StateOperation } from '#master';
@@ -21,20 +21,23 @@ import {
 } from './outbox-records.ts';
 import { emptySuccess } from './signal.ts';
 
-/** A signal before it is accepted. */
+/** Record of a signal, before the outbox accepts it. */
 export type NewRecord = Omit<OutboxRecord, 'acceptedAt' | 'id' | 'sequence'>;
 
-/** Request that carried a signal, and the position of the signal in it. */
+/** Request that contained a signal, and the position of the signal in the request. */
 export interface RequestReference {
   readonly request: string;
   readonly place: number;
 }
 
-/** In-memory head of a record: enough to find it and to release its quota. */
+/**
+ * Pending signal in memory, without its data. The fields identify the record, and determine its
+ * quotas.
+ */
 export interface PendingSignal {
   readonly id: string;
   readonly alias: string;
-  /** Id of the handle, or `undefined` while the signal is held. */
+  /** Id of the handle. `undefined` while the signal is held. */
   readonly handle: string | undefined;
   readonly sequence: number;
   readonly minion: string;
@@ -43,58 +46,62 @@ export interface PendingSignal {
   readonly owner: string | undefined;
   readonly acceptedAt: number;
   readonly bytes: number;
-  /** Resolves to whether the record was stored. Delivery waits for it. */
+  /**
+   * Resolves to true when the record is stored, or to false if it could not be stored. Delivery
+   * waits for this promise.
+   */
   readonly isWritten: Promise<boolean>;
 }
 
 /** Result of {@link Outbox.accept}. */
 export type AcceptResult =
   | { readonly kind: 'accepted'; readonly id: string }
-  /** The same request was accepted before. */
+  /** The same request was accepted before, so nothing was added. */
   | { readonly kind: 'repeated'; readonly id: string }
   | { readonly kind: 'full'; readonly quota: FullQuota };
 
 export interface OutboxOptions {
   readonly state: SharedArea;
   readonly quotas: OutboxQuotaOptions;
-  /** Time for which a request can be repeated, in milliseconds. */
+  /** Time for which repeated requests are recognized, in milliseconds. */
   readonly keepMarksMs: number;
   /** Time for which dead letters are stored, in milliseconds. */
   readonly deadLetterTtlMs: number;
   readonly now: () => number;
 }
 
-/** Consumer of the outbox. */
+/** Receiver of pending signals. */
 export interface PendingSignals {
   /**
-   * Called for each record, in the order of acceptance. Without a cluster, it is called before the
-   * record is stored. In a cluster, it is called after that, for records of any member.
+   * Called with each record, in the order in which records are accepted. Without a cluster, it is
+   * called before the record is stored. In a cluster, it is called after that, with records of all
+   * members.
    */
   add(pending: PendingSignal): void;
-  /** Called for each record that another member assigned to a handle, dropped or ended. */
+  /** Called with each record that another member assigned to a handle, removed or delivered. */
   forget(pending: PendingSignal): void;
 }
 
-/** Row of the outbox in the store of a cluster. */
+/** Stored row of the outbox, in a cluster. */
 interface FollowedRow {
   readonly id: string;
-  /** Revision of the row, which gives its position in the log. */
+  /** Revision of the row. It determines the row's position in the replicated log. */
   readonly revision: number;
 }
 
-/** Sequence numbers per millisecond. */
+/** Number of sequence numbers per millisecond. */
 const ticks = 1000;
 
 const writtenBefore = Promise.resolve(true);
 
 /**
- * Accepted signals that have not reached a final state. Each is stored before the guest gets its
- * reply; memory has the head only. After a crash, a transaction is present completely or not at
- * all.
+ * Accepted signals whose delivery has not ended. A signal is stored before its guest gets the
+ * response. Memory contains the signals without their data. After a crash, a transaction is in the
+ * store completely or not at all.
  *
  * The members of a cluster share one outbox. Each follows the writes of the others, and each may
- * accept, drop and requeue signals. The results of a delivery are written under the lease of the
- * delivering member.
+ * accept, remove and requeue signals. Only the member that delivers signals, which has the lease,
+ * writes results of deliveries.
  */
 export class Outbox {
   readonly dead: DeadLetterList;
@@ -102,7 +109,7 @@ export class Outbox {
   readonly #options: OutboxOptions;
   readonly #quotas: OutboxQuotas;
   readonly #pending = new Map<string, PendingSignal>();
-  /** Stored rows by {@link rowName}. Empty without a cluster. */
+  /** Rows in the store, by {@link rowName}. Empty without a cluster. */
   readonly #rows = new Map<string, FollowedRow>();
   #consumer: PendingSignals | undefined;
   #lastSequence = 0;
@@ -124,12 +131,17 @@ export class Outbox {
     return outbox;
   }
 
-  /** Whether other members write to the outbox, so that its rows are known by following the log. */
+  /**
+   * Whether other members write to the outbox. The rows are then known only from the replicated
+   * log.
+   */
   get #isFollowed(): boolean {
     return this.#options.state.cluster !== undefined;
   }
 
-  /** Pending signals, the oldest first; in a cluster, in the order of its log. */
+  /**
+   * Pending signals, the oldest first. In a cluster, they are in the order of the replicated log.
+   */
   get pending(): readonly PendingSignal[] {
     const all = [...this.#pending.values()];
     if (!this.#isFollowed) return all.sort((a, b) => a.sequence - b.sequence);
@@ -141,8 +153,8 @@ export class Outbox {
   }
 
   /**
-   * Returns the numbers of waiting and held signals, and the acceptance time of the oldest in
-   * milliseconds since 1970.
+   * Returns the numbers of waiting and held signals, and the time at which the oldest was accepted,
+   * in milliseconds since 1970.
    */
   figures(): { readonly waiting: number; readonly held: number; readonly since?: number } {
     let held = 0;
@@ -155,13 +167,14 @@ export class Outbox {
     return { waiting: size - held, held, ...(size === 0 ? {} : { since }) };
   }
 
-  /** Consumer of the signals that are accepted from now on. */
+  /** Receiver of the signals that are accepted from now on. */
   set consumer(consumer: PendingSignals) {
     this.#consumer = consumer;
   }
 
   /**
    * Accepts a signal. Resolves when it is durable.
+   * @param mark - request that contained the signal, to recognize repetitions
    * @throws StoreError if it cannot be stored
    */
   async accept(fresh: NewRecord, mark: RequestReference | undefined): Promise<AcceptResult> {
@@ -172,23 +185,26 @@ export class Outbox {
     }
     const sequence = this.#nextSequence();
     const record = { ...fresh, id, sequence, acceptedAt: this.#options.now() };
-    // The same request is being stored.
+    // If an earlier attempt of the same request is being stored, wait for it.
     if (await this.#pending.get(id)?.isWritten) return { kind: 'repeated', id };
     const value = encodeRecord(record);
     const quota = this.#quotas.tryTake({ ...fresh, bytes: value.length });
     if (quota !== undefined) return { kind: 'full', quota };
     const result = await this.#write(record, value, key);
-    // At the same time, another member stored the same request or used the same sequence number.
+    // Without a result, another member has stored the same request or used the same sequence number
+    // at the same time.
     return result ?? this.accept(fresh, mark);
   }
 
-  /** Returns the whole record, or `undefined` if it is no longer in the outbox. */
+  /**
+   * Returns the complete record of a signal, or `undefined` if it is not in the outbox any more.
+   */
   async read({ alias, sequence }: PendingSignal): Promise<OutboxRecord | undefined> {
     const entry = await this.#options.state.get(recordKey(alias, sequence));
     return entry && decodeRecord(entry);
   }
 
-  /** Drops a signal. Resolves when the change is durable. */
+  /** Removes a signal. Resolves when the removal is durable. */
   async remove(pending: PendingSignal): Promise<void> {
     await this.#options.state.write([this.#deletion(pending)]);
     this.#forget(pending);
@@ -224,7 +240,7 @@ export class Outbox {
 
   /**
    * Calls {@link moveToDeadLetter}.
-   * @returns whether the record was still in the outbox
+   * @returns false if the record was not in the outbox any more
    */
   async moveIfThere(
     pending: PendingSignal,
@@ -241,9 +257,10 @@ export class Outbox {
   }
 
   /**
-   * Removes a record from the outbox and stores its result, in one transaction.
-   * @throws StoreError ERR_REVISION if another member delivers now or has removed the record;
-   * nothing was written then
+   * Removes a record from the outbox, and stores the result of its delivery in the same
+   * transaction.
+   * @throws StoreError ERR_REVISION if another member delivers signals now or has removed the
+   * record; in this case, nothing was written
    */
   async #settle(pending: PendingSignal, operations: readonly StateOperation[]): Promise<void> {
     const { state } = this.#options;
@@ -257,8 +274,8 @@ export class Outbox {
   }
 
   /**
-   * Returns the operation that deletes a row; in a cluster, only at the revision that this member
-   * has seen.
+   * Returns the operation that deletes a row. In a cluster, the operation fails if the row has
+   * changed since this member read it.
    */
   #deletion(pending: PendingSignal): StateOperation {
     const { alias, sequence } = pending;
@@ -268,8 +285,9 @@ export class Outbox {
   }
 
   /**
-   * Assigns a held record to its handle. Resolves when the change is durable.
-   * @returns the exhausted quota of the handle; the record is unchanged then
+   * Assigns a held record to a handle. Resolves when the change is durable.
+   * @returns the exhausted quota if the handle has no capacity; in this case, the record does not
+   * change
    */
   async assign(
     pending: PendingSignal,
@@ -301,13 +319,13 @@ export class Outbox {
     return undefined;
   }
 
-  /** Restores the quota of the previous record. */
+  /** Counts the record as held again, after its assignment failed. */
   #countAgain(pending: PendingSignal, use: QuotaUse): void {
     this.#quotas.release(use);
     this.#quotas.take(pending);
   }
 
-  /** Overwrites a row, unless another member has changed it. */
+  /** Overwrites a row. If another member has changed the row, does nothing. */
   async #writeIfSame(
     put: StateOperation & { readonly op: 'put' },
     pending: PendingSignal,
@@ -320,7 +338,7 @@ export class Outbox {
     }
   }
 
-  /** Changes the signal of a held record. Resolves when the change is durable. */
+  /** Replaces the signal in a held record. Resolves when the change is durable. */
   async rewrite(pending: PendingSignal, record: OutboxRecord): Promise<void> {
     const key = recordKey(record.alias, record.sequence);
     const put = { op: 'put', key, value: encodeRecord(record) } as const;
@@ -343,7 +361,7 @@ export class Outbox {
     if (quota !== undefined) {
       throw new BridgeError('ERR_SIGNAL_QUOTA', `the outbox is full (${quota}); try again later`);
     }
-    // In a cluster, the follower counts the record.
+    // In a cluster, the record is counted when the replicated log delivers it.
     if (this.#isFollowed) this.#quotas.release(use);
     const put = { op: 'put', key: recordKey(record.alias, sequence), value } as const;
     await this.dead.take(id, revision, [put]);
@@ -379,7 +397,7 @@ export class Outbox {
       await written;
       return { kind: 'accepted', id: record.id };
     } catch (error) {
-      // A record without a quorum of confirmations may still be in the log.
+      // A write that a quorum did not confirm may still be in the log. If so, keep the record.
       if (!this.#rows.has(rowName(pending))) this.#forget(pending);
       if (!isConflict(error)) throw error;
       return this.#isFollowed ? undefined : { kind: 'repeated', id: record.id };
@@ -387,8 +405,8 @@ export class Outbox {
   }
 
   /**
-   * Applies a stored row. In a cluster, also applies the changes of other members, in the order of
-   * the log.
+   * Applies a stored row to memory. In a cluster, other members write rows too, and rows arrive in
+   * the order of the replicated log.
    */
   #note(change: StateChange): void {
     if (change.type === 'delete') {
@@ -422,8 +440,8 @@ export class Outbox {
   }
 
   /**
-   * Returns the next sequence number. It follows the clock, so numbers are not reused if the
-   * outbox was empty at the start.
+   * Returns the next sequence number. It is based on the clock. If the outbox was empty at the
+   * start, earlier numbers are therefore not used again.
    */
   #nextSequence(): number {
     const clock = this.#options.now() * ticks + (this.#isFollowed ? randomInt(ticks) : 0);
@@ -469,8 +487,8 @@ function assignToHandle(handle: HandleInfo, record: OutboxRecord): OutboxRecord 
 }
 
 /**
- * Returns an id that is unique to the signal [THREATS B-04] and the same each time its request is
- * repeated.
+ * Returns the id of a signal. It is unique to the signal [THREATS B-04]. A repetition of the
+ * signal's request results in the same id.
  */
 function signalIdOf({ alias, minion }: NewRecord, { request, place }: RequestReference): string {
   const text = JSON.stringify([alias, minion, request, place]);
@@ -481,7 +499,7 @@ function recordKey(alias: string, sequence: number): readonly string[] {
   return ['signals', 'outbox', alias, String(sequence).padStart(16, '0')];
 }
 
-/** Returns a unique name. An alias contains no slash. */
+/** Returns a name that is unique to a row: an alias contains no slash. */
 function rowName({ alias, sequence }: Pick<PendingSignal, 'alias' | 'sequence'>): string {
   return recordKey(alias, sequence).slice(2).join('/');
 }

@@ -1,4 +1,4 @@
-/** Audit records of handles and signals, without destinations. */
+/** Audit records about handles and signals. They do not contain destinations. */
 
 import type { AuditDetails, ExtensionHost } from '#master';
 import { groupTexts } from '../group-texts.ts';
@@ -30,7 +30,8 @@ function meantBy({ id, alias }: OutboxSelection): string {
 }
 
 /**
- * Writes the record of a permitted signal that expired because no handle was registered in time.
+ * Writes the audit record of a permitted signal that expired, because no handle was registered in
+ * time.
  */
 export function auditExpired(
   audit: ExtensionHost['audit'],
@@ -42,7 +43,10 @@ export function auditExpired(
   audit.append({ who, action: 'signal', what, outcome: 'expired', detail });
 }
 
-/** Writes the record of a handle that the metadata of a server added or removed. */
+/**
+ * Writes the audit record of a handle that was added or removed because of the metadata of a
+ * server.
+ */
 export function auditStackHandle(
   audit: ExtensionHost['audit'],
   action: 'handle.add' | 'handle.remove',

@@ -1,4 +1,4 @@
-/** Stores signals of minions in the outbox, and holds those without a handle. */
+/** Accepts signals of minions: stores them in the outbox. Signals without a handle are held. */
 
 import type { SignalIntake as TakesSignals, TriggerEvent } from '#master';
 import type { WireValue } from '#minion-protocol';
@@ -26,9 +26,12 @@ export interface SignalIntakeOptions {
   readonly handles: Pick<HandleRegistry, 'findFor'>;
   readonly outbox: Pick<Outbox, 'accept'>;
   readonly held: Pick<HeldSignals, 'delay' | 'has' | 'release'>;
-  /** Whether signals without a handle are held instead of rejected. */
+  /** Whether signals without a handle are held. If false, they are rejected. */
   readonly holdsUnregistered: boolean;
-  /** Returns the arguments of the `salt-call` that fired an event, when its return arrives. */
+  /**
+   * Waits for the return of the `salt-call` that fired an event, and returns its arguments. If
+   * `undefined`, such returns are not available.
+   */
   readonly returnedArguments:
     | ((minion: string, tag: string) => Promise<readonly WireValue[] | undefined>)
     | undefined;
@@ -43,13 +46,13 @@ export interface SignalIntakeOptions {
 export type TakenSignal = Partial<TriggerEvent> &
   Pick<TriggerEvent, 'data' | 'request' | 'sender' | 'tag'>;
 
-/** A signal as it is stored. */
+/** Signal in the form in which it is stored. */
 type ReadSignal = Pick<OutboxRecord, 'isEmpty' | 'signal'>;
 
 /** Result of accepting a signal. */
 export type IntakeResult =
   | { readonly kind: 'accepted'; readonly id: string }
-  /** `isFull`: a quota is exhausted, so a retry may succeed. */
+  /** Rejected. If `isFull` is true, a quota is exhausted, so a retry may succeed. */
   | { readonly kind: 'refused'; readonly reason: string; readonly isFull: boolean };
 
 /** Accepts the signals of minions. */
@@ -60,23 +63,23 @@ export class SignalIntake implements TakesSignals {
     this.#options = options;
   }
 
-  /** Whether the tag names a handle, registered or not. */
+  /** Whether the tag of an event names a handle. The handle need not be registered. */
   isWanted(tag: string): boolean {
     return parseSignalTag(tag) !== undefined;
   }
 
   /**
-   * Whether the event counts against its minion's request rate, which applies to signals of
-   * handles.
+   * Whether an event is delayed if its minion exceeds the request rate. This applies to all signals
+   * for handles.
    */
   isDelayed(tag: string): boolean {
     return this.isWanted(tag);
   }
 
   /**
-   * Accepts a permitted event of a minion. Resolves when it is durable. If no handle is registered
-   * for its minion, the signal is held. A repeated request adds no signal. The minion gets no
-   * error, so an unreadable event becomes a FAILURE for Heat.
+   * Accepts a permitted event of a minion. Resolves when the signal is durable. If no handle is
+   * registered for the minion, the signal is held. A repeated request adds no signal. A minion
+   * receives no error for an event, so an unreadable event is sent to Heat as a FAILURE.
    * @returns the id of the signal, or `undefined` if it was rejected
    * @throws StoreError if it cannot be stored
    */
@@ -85,7 +88,10 @@ export class SignalIntake implements TakesSignals {
     return result.kind === 'accepted' ? result.id : undefined;
   }
 
-  /** Accepts a signal of a sender that gets the result. Unreadable data is rejected. */
+  /**
+   * Accepts a signal from a sender that receives the result. Unreadable data is therefore rejected.
+   * @throws StoreError if it cannot be stored
+   */
   accept(signal: TakenSignal): Promise<IntakeResult> {
     return this.#accept(signal, false);
   }
@@ -98,7 +104,7 @@ export class SignalIntake implements TakesSignals {
     }
     const { handles, held, maxBytes, now, reports } = this.#options;
     const { alias, member } = named;
-    // Signals that were held before come first.
+    // Assign earlier signals that are held first, so that signals stay in order.
     if (held.has(alias, sender) && handles.findFor(alias, sender) !== undefined) {
       await held.release(alias, sender, true);
     }
@@ -124,7 +130,7 @@ export class SignalIntake implements TakesSignals {
     const whole = handle && { ...common, ...handleFieldsOf(handle), ...signal };
     const { outbox } = this.#options;
     let acceptance = await outbox.accept(isHeld || whole === undefined ? waiting : whole, mark);
-    // Too many signals are held: the handle decides without the data.
+    // Too many signals are held. Do not wait for the data, but deliver the signal without it.
     if (acceptance.kind === 'full' && isHeld && whole !== undefined) {
       acceptance = await outbox.accept(whole, mark);
     }
@@ -135,7 +141,7 @@ export class SignalIntake implements TakesSignals {
       else reports.accepted(sender, alias, id, taken.jid);
       if (later !== undefined) held.delay(id, sender, later);
     }
-    // The handle may have been registered during the write.
+    // The handle may have been registered while the signal was stored.
     if (handle === undefined && handles.findFor(alias, sender) !== undefined) {
       await held.release(alias, sender);
     }
@@ -143,8 +149,9 @@ export class SignalIntake implements TakesSignals {
   }
 
   /**
-   * Returns the signal in the arguments of `salt-call`, which returns them after the event.
-   * Resolves to `undefined` if they have no data; the handle decides then.
+   * Waits for the return of `salt-call`, and returns the signal in its arguments. Returns
+   * `undefined` if returns are not available. The promise resolves to `undefined` if the arguments
+   * have no data; the handle then determines the signal.
    */
   #signalOfReturn(
     minion: string,
@@ -179,9 +186,9 @@ export class SignalIntake implements TakesSignals {
 }
 
 /**
- * Reads the data of an event. If it has none, the arguments of the call that fired it may contain
- * it.
- * @returns `source` if the arguments arrive later
+ * Reads the data of an event. If the event has none, reads it from the arguments of the call that
+ * fired the event.
+ * @returns the parsed signal; `source` is set if the arguments arrive later
  */
 function readData(
   { data, body }: TakenSignal,
@@ -195,8 +202,9 @@ function readData(
 }
 
 /**
- * Returns the signal that replaces unreadable data. If the event has no data, the handle decides.
- * Without a handle, `isEmpty` defers the decision to the handle that is registered later.
+ * Returns the signal in place of unreadable data. If the event has no data, its handle determines
+ * whether this is a success. Without a handle, `isEmpty` leaves this decision to the handle that is
+ * registered later.
  */
 function substituteFor(
   problem: SignalProblem,

@@ -1,4 +1,4 @@
-/** RPC methods for handles and the outbox on the master's local socket. */
+/** RPC methods of handles and the outbox on the local socket. */
 
 import Type from 'typebox';
 import { extensionMethod, type RpcTable } from '#master';
@@ -11,7 +11,7 @@ const Text = Type.String({ minLength: 1, maxLength: 256 });
 const selectionFields = { id: Type.Optional(Text), alias: Type.Optional(Text), ...ownerField };
 const Selection = Type.Object(selectionFields, strict);
 
-/** Returns the methods, called as `bridge.handles.add` and so on. */
+/** Returns the RPC methods: `bridge.handles.add` and others. */
 export function signalMethods({ handles, outbox }: SignalsApi): RpcTable {
   return {
     handles: registrationMethods(handles, {

@@ -1,6 +1,6 @@
 /**
- * Reports the progress of signals as events, log lines and trace spans, without their contents or
- * destinations.
+ * Reports the states of signals as events, log lines and trace spans. The reports do not contain
+ * data or destinations of signals.
  */
 
 import type { Logger } from 'pino';
@@ -11,13 +11,16 @@ import type { FullQuota } from './outbox-quotas.ts';
 import type { OutboxRecord } from './outbox-records.ts';
 import type { SignalProblem } from './signal.ts';
 
-/** Traces of signals. */
+/** Traces, as far as they concern signals. */
 export type SignalTraces = Pick<Traces, 'signalAccepted' | 'signalOver'>;
 
-/** Reason why a permitted signal was not accepted. */
+/** Reason why a signal is rejected although the policy permits it. */
 export type SignalRefusal = FullQuota | SignalProblem | 'expired' | 'member' | 'unregistered';
 
-/** Tags below `saltbridge/bridge/`, where minions cannot fire events. */
+/**
+ * Tags of the events about signals, below `saltbridge/bridge/`. Minions cannot fire events with
+ * these tags.
+ */
 const signalTags = {
   accepted: 'signal/accepted',
   held: 'signal/held',
@@ -26,7 +29,7 @@ const signalTags = {
   failed: 'signal/failed',
 };
 
-/** Messages for rejected signals, by reason. */
+/** Texts for the reasons why signals are rejected. */
 export const refusalTexts: Readonly<Record<SignalRefusal, string>> = {
   bytes: 'the signal exceeds signal_bytes',
   room: 'the outbox is full',
@@ -49,8 +52,8 @@ export const refusalTexts: Readonly<Record<SignalRefusal, string>> = {
 };
 
 /**
- * Reports the states of signals as events, log lines and trace spans, without their data and
- * destinations.
+ * Reports the states of signals as events, log lines and trace spans. The reports do not contain
+ * data or destinations of signals.
  */
 export class SignalReporter {
   readonly #fire: (tag: string, data: WireMap) => void;
@@ -71,7 +74,7 @@ export class SignalReporter {
 
   /**
    * Reports an accepted signal.
-   * @param jid - job that fired the signal, as claimed by the minion
+   * @param jid - job that fired the signal, according to the minion
    */
   accepted(minion: string, handle: string, signal: string, jid: string | undefined): void {
     this.#fire(signalTags.accepted, { id: minion, handle, signal });
@@ -80,7 +83,7 @@ export class SignalReporter {
 
   /**
    * Reports a held signal.
-   * @param jid - as for {@link accepted}
+   * @param jid - job that fired the signal, according to the minion
    */
   held(minion: string, handle: string, signal: string, jid: string | undefined): void {
     this.#fire(signalTags.held, { id: minion, handle, signal });
@@ -95,7 +98,7 @@ export class SignalReporter {
     this.#log.warn({ minion, handle, code: refusal, reason }, 'signal rejected');
   }
 
-  /** Reports an unreadable event of a minion, which is sent to Heat as a failure. */
+  /** Reports that an event of a minion is unreadable. Heat receives a failure for it. */
   unreadable(minion: string, handle: string, problem: SignalProblem): void {
     const reason = refusalTexts[problem];
     this.#fire(signalTags.refused, { id: minion, handle, reason });
@@ -112,8 +115,8 @@ export class SignalReporter {
   }
 
   /**
-   * Reports a signal that will not be delivered.
-   * @param info - its handle, or `undefined` if there is none
+   * Reports a signal that became dead.
+   * @param info - handle of the signal, or `undefined` if there is none
    */
   givenUp(record: OutboxRecord, info: HandleInfo | undefined, reason: string): void {
     const { id: signal, alias: handle, minion } = record;

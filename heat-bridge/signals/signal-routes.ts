@@ -1,4 +1,4 @@
-/** HTTP routes of handles and the outbox, for services. */
+/** HTTP routes with which services manage handles and the outbox. */
 
 import type { FastifyInstance } from 'fastify';
 import Type from 'typebox';
@@ -19,8 +19,8 @@ import type { OutboxApi } from './signals-api.ts';
 const EntriesSchema = Type.Array(OutboxEntrySchema);
 
 /**
- * Adds the routes of {@link addRegistrationRoutes} for handles, and `GET`, `DELETE
- * handles/<alias>/outbox` and `POST handles/<alias>/outbox/retry`.
+ * Adds the routes of {@link addRegistrationRoutes} for handles. For the outbox, adds `GET` and
+ * `DELETE handles/<alias>/outbox`, and `POST handles/<alias>/outbox/retry`.
  */
 export function addSignalRoutes(
   app: FastifyInstance,
@@ -35,7 +35,7 @@ export function addSignalRoutes(
     rule: 'own-handle',
     formError: 'ERR_HANDLE_FORM',
     bodyLimit: 1_048_576,
-    // Selects one of several handles with the same alias.
+    // `stack` selects one of several handles with the same alias.
     query: { stack: Type.Optional(Type.String()) },
     summaries: {
       add: 'Registers a Heat handle or a webhook; the caller becomes its owner',
@@ -49,7 +49,7 @@ export function addSignalRoutes(
     details: HandleSchema,
     read: (given, subject) => {
       const registration = parseHandleRegistration({ ...given, owner: ownerNameOf(subject) });
-      // The members of a group may change, so only a rule for any minion permits the registration.
+      // The members of a group may change, so a rule must permit all minions.
       const minions = isForGroups(registration) ? undefined : registration.minions;
       return { registration, minions };
     },
@@ -67,7 +67,7 @@ export function addSignalRoutes(
       schema: describeRoute({ summary, answer: EntriesSchema }),
       handler: async (request) => {
         const { api, by, of } = await owned(request);
-        // Another owner's handle gets the same error as an unknown one.
+        // For a handle of another owner, send the same error as for an unknown one.
         const { alias } = await api.show(nameIn(request, 'alias'), of);
         return signals.as(by).outbox[operation]({ alias, owner: of.owner });
       },

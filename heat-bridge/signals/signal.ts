@@ -1,6 +1,6 @@
 /**
- * Signals in Heat's form, parsed from event data within limits. A guest cannot choose the signal's
- * id.
+ * Signals in Heat's form. They are parsed from the data of events, within limits. A guest cannot
+ * choose the id of its signal.
  */
 
 import { isWireMap, type WireValue } from '#minion-protocol';
@@ -16,17 +16,22 @@ type Json =
   | readonly Json[]
   | { readonly [name: string]: Json };
 
-/** Signal without its id, which the bridge sets. */
+/**
+ * Signal. It does not include the id under which Heat stores it, because the bridge determines that
+ * id.
+ */
 export interface Signal {
-  /** Status. Heat accepts these two values only, in upper case [heat WaitConditionHandle]. */
+  /** Status. Heat accepts only these two values, in upper case [heat WaitConditionHandle]. */
   readonly status: 'SUCCESS' | 'FAILURE';
   /** Reason. Heat shows the reason of a FAILURE as the stack's status reason. */
   readonly reason?: string;
-  /** Value of the condition's attribute `data` under the signal's id. */
+  /**
+   * Data. Heat adds it to the attribute `data` of the wait condition, under the id of the signal.
+   */
   readonly data?: Json;
 }
 
-/** Reasons why data is not a signal. */
+/** Reason why data cannot be parsed as a signal. */
 export type SignalProblem =
   | 'bytes'
   | 'data-no-json'
@@ -37,20 +42,23 @@ export type SignalProblem =
   | 'status-unknown'
   | 'unreadable';
 
-/** Signal, or the reason why data is not one. */
+/** Parsed signal, or the reason why the data cannot be parsed. */
 export type ParsedSignal =
   | { readonly ok: true; readonly signal: Signal }
   | { readonly ok: false; readonly complaint: SignalProblem };
 
-/** Maximum length of a reason. A longer one is truncated, so that the signal itself is not lost. */
+/**
+ * Maximum length of a reason, in characters. A longer reason is truncated; the signal is still
+ * accepted.
+ */
 const maxReasonLength = 2_048;
 
-/** Signal of an event without data, if the handle accepts such events. */
+/** Signal for an event without data, if the handle treats such events as a success. */
 export const emptySuccess: Signal = { status: 'SUCCESS' };
 
 /**
- * Returns the FAILURE that replaces an unreadable event. The minion gets no error for such an
- * event, so Heat gets the failure.
+ * Returns the FAILURE that is sent in place of an unreadable event. The minion receives no error
+ * for its event, so Heat must receive the failure.
  */
 export function unreadableSignal(tag: string, reason: string): Signal {
   const text = `event ${tag} could not be read: ${reason}`;
@@ -58,9 +66,9 @@ export function unreadableSignal(tag: string, reason: string): Signal {
 }
 
 /**
- * Parses `status`, `reason` and `data`, at least one of which is required. Other fields are
- * rejected, because Heat would silently drop the whole signal. `id` is rejected too, because one
- * guest could use it to count twice.
+ * Parses `status`, `reason` and `data`. At least one of them must be present. Other fields are
+ * rejected, because Heat would drop the whole signal without an error. `id` is rejected, because a
+ * guest could send it to signal for several machines.
  * @param maxBytes - maximum size of the signal, in bytes of JSON
  */
 export function parseSignal(said: WireValue | undefined, maxBytes: number): ParsedSignal {
@@ -87,8 +95,8 @@ export function parseSignal(said: WireValue | undefined, maxBytes: number): Pars
 }
 
 /**
- * Returns the id under which Heat counts the signal: the minion's id and, if the handle has
- * members, the member's name. Ids are unique, because a minion's id contains no slash.
+ * Returns the id under which Heat stores the signal. It is the id of the minion, followed by the
+ * member's name if the handle has members. It is unique, because ids of minions contain no slash.
  */
 export function signalId(minion: string, member: string | undefined): string {
   return member === undefined ? minion : `${minion}/${member}`;
@@ -100,8 +108,8 @@ function truncateReason(reason: string): string {
 }
 
 /**
- * Converts a value to JSON. Returns `undefined` for bytes and dates, which JSON cannot represent
- * for Heat.
+ * Converts a value to JSON. Returns `undefined` for values that JSON cannot represent, such as
+ * bytes and dates.
  */
 function tryToJson(value: WireValue): Json | undefined {
   if (value === null || typeof value === 'boolean' || typeof value === 'string') return value;

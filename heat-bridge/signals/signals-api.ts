@@ -5,11 +5,11 @@ import type { HandleInfo, HandleRegistration } from './handles.ts';
 import type { OutboxEntry } from './outbox-entry.ts';
 
 /**
- * API of the handles that minions may signal. `add` also delivers the signals that are held for
- * the handle. If the handle's endpoint is not listed (`isListed` is false), its signals become
- * dead letters. `list` includes handles for one day after they expire. After `remove`, pending
- * signals of the handle become dead letters. If several owners or stacks have the alias, the error
- * is ERR_HANDLE_AMBIGUOUS.
+ * API of handles, to which minions send signals. `add` also delivers the signals that are held for
+ * the handle. If the endpoint of a handle is not listed (`isListed` is false), its signals become
+ * dead letters. `list` includes expired handles for a day. After `remove`, pending signals of the
+ * handle become dead letters. If the alias is that of several owners or stacks, the error is
+ * ERR_HANDLE_AMBIGUOUS.
  */
 export type HandlesApi = RegistrationsApi<
   HandleRegistration,
@@ -18,14 +18,17 @@ export type HandlesApi = RegistrationsApi<
   HandleOwnerAndStack
 >;
 
-/** Selector of one of several handles with the same alias. */
+/** Owner and stack, which select one of several handles with the same alias. */
 interface HandleOwnerAndStack extends RegistrationOwner {
-  /** Stack of the handle. Default: any. If several match, the error is ERR_HANDLE_AMBIGUOUS. */
+  /**
+   * Stack of the handle. Default: any stack. If several have a handle with the alias, the error is
+   * ERR_HANDLE_AMBIGUOUS.
+   */
   readonly stack?: string;
 }
 
 /**
- * Selector of entries of the outbox: one entry, those of an alias or of an owner's handles, or
+ * Entries of the outbox: a single one, those with an alias, those for the handles of an owner, or
  * all.
  */
 export interface OutboxSelection extends RegistrationOwner {
@@ -33,29 +36,33 @@ export interface OutboxSelection extends RegistrationOwner {
   readonly alias?: string;
 }
 
-/** API of pending and dead signals. */
+/** API of the outbox: its pending signals and dead letters. */
 export interface OutboxApi {
   /**
-   * Returns dead letters first, then pending signals, the oldest first. `limit` defaults to 1,000.
+   * Returns the dead letters and then the pending signals, the oldest first. Default of `limit`:
+   * 1,000.
    */
   list(
     selection?: OutboxSelection & {
       readonly isDead?: boolean;
-      /** Whether to list the signals that were delivered within a day instead, the latest first. */
+      /**
+       * Whether to return the signals that were delivered within a day instead, the latest first.
+       */
       readonly isDelivered?: boolean;
       readonly limit?: number;
     },
   ): Promise<readonly OutboxEntry[]>;
   /**
-   * Moves dead letters to the end of their handle's queue. A signal that expired while it was held
-   * goes to the handle that is registered for it now.
+   * Moves dead letters to the end of the queues of their handles. A signal that expired while it
+   * was held goes to the handle that is registered now.
    * @returns the entries that are retried
    * @throws BridgeError ERR_SIGNAL_UNKNOWN, ERR_SIGNAL_QUOTA, ERR_HANDLE_UNKNOWN if the handle was
    * removed
    */
   retry(selection: OutboxSelection): Promise<readonly OutboxEntry[]>;
   /**
-   * Drops signals, including pending ones.
+   * Removes entries, even of pending signals, without delivering them.
+   * @returns the removed entries
    * @throws BridgeError ERR_SIGNAL_UNKNOWN
    */
   drop(selection: OutboxSelection): Promise<readonly OutboxEntry[]>;

@@ -60,20 +60,20 @@ export function parseSignalsOptions(given: unknown = {}) {
   const section = parseSection('bridge:handles', SignalsSection, given);
   const { endpoints = [], timeout = 10 } = section;
   return {
-    /** Services to which signals may be sent, by origin. Default: none; no signal is sent then. */
+    /** Endpoints to which signals may be sent, by origin. Default: none, so no signals are sent. */
     endpoints: parseSignalEndpoints(
       endpoints.map((it) => (typeof it === 'string' ? { url: it } : it)),
     ),
     /** Timeout of one request to a service, in milliseconds. Default: 10,000. */
     timeoutMs: timeout * 1000,
-    /** Life of a handle without `expiresAt`, in milliseconds. Default: 12 hours. */
+    /** Validity of a handle without `expiresAt`, in milliseconds. Default: 12 hours. */
     handleTtlMs: (section.handle_ttl ?? 43_200) * 1000,
     /**
-     * Time for which a signal without a handle is held, in milliseconds. 0 rejects such signals.
-     * Default: 10 minutes.
+     * Time for which a signal without a handle is held, in milliseconds. With 0, such signals are
+     * rejected. Default: 10 minutes.
      */
     heldTtlMs: (section.held_ttl ?? 600) * 1000,
-    /** Limits on the stored bytes of handles. Default: 64 MiB in total, 16 MiB per owner. */
+    /** Limits on the stored size of handles. Default: 64 MiB in total, 16 MiB for each owner. */
     handleBytes: {
       total: section.handle_bytes ?? 67_108_864,
       perOwner: section.handle_bytes_per_owner ?? 16_777_216,
@@ -96,8 +96,9 @@ export function parseSignalsOptions(given: unknown = {}) {
       maxDelayMs: (section.retry_max_delay ?? 60) * 1000,
     },
     /**
-     * Delay between two signals with the same id by HEAT_SIGNAL or TOKEN_SIGNAL, in milliseconds.
-     * Heat stores such a signal only after it has replied. Default: 3,000.
+     * Delay between two signals with the same id to handles of the types HEAT_SIGNAL and
+     * TOKEN_SIGNAL, in milliseconds. Heat responds to them before it has stored the signal.
+     * Default: 3,000.
      */
     sameIdMs: (section.same_id_wait ?? 3) * 1000,
     /** Maximum number of concurrent requests to one service. Default: 8. */

@@ -1,9 +1,12 @@
-/** Validation of handles' destinations. No error message repeats the given text. */
+/**
+ * Validates destinations of handles. The error messages do not repeat the given text, because it
+ * contains secrets.
+ */
 
 import { BridgeError } from '../errors.ts';
 import type { Credentials } from '../openstack/log-in.ts';
 
-/** Credentials in Heat's form. */
+/** Credentials, in the form in which Heat writes them. */
 interface LoginForm {
   readonly auth_url: string;
   readonly user_id: string;
@@ -12,7 +15,7 @@ interface LoginForm {
 }
 
 /**
- * Converts credentials.
+ * Validates and converts credentials.
  * @throws BridgeError ERR_HANDLE_FORM
  */
 export function credentialsOf(form: LoginForm): Credentials {
@@ -25,8 +28,8 @@ export function credentialsOf(form: LoginForm): Credentials {
 }
 
 /**
- * Returns a URL unchanged, because signatures cover its text. Characters that HTTP or URL parsers
- * could interpret differently are rejected.
+ * Validates a URL, and returns it unchanged, because signatures cover its exact text. Characters
+ * that HTTP or URL parsers could interpret in different ways are rejected.
  * @throws BridgeError ERR_HANDLE_FORM
  */
 export function checkedUrl(text: string): string {
@@ -34,13 +37,13 @@ export function checkedUrl(text: string): string {
   if (!isPlain || !URL.canParse(text)) throw destinationError('must be a plain http or https URL');
   const { username, password } = new URL(text);
   if (username !== '' || password !== '' || text.split('/')[2]?.includes('@')) {
-    throw destinationError('the URL must not contain a user');
+    throw destinationError('the URL must not contain a user name or password');
   }
   return text;
 }
 
 /**
- * Returns a token that is valid in an HTTP header.
+ * Validates a token, which must be permitted in an HTTP header.
  * @throws BridgeError ERR_HANDLE_FORM
  */
 export function checkedToken(text: string): string {

@@ -11,8 +11,8 @@ import { encodePath, getRequest, heatBody, jsonOf } from './heat-requests.ts';
 import type { Delivery, ResultDelivery } from './transport.ts';
 
 /**
- * Sends a signal with the token that Heat obtained. The handle becomes unusable when the token
- * expires.
+ * Sends a signal with the token that Heat put into the handle. The handle becomes unusable when
+ * this token expires.
  */
 export async function signalWithToken(
   delivery: Delivery<{ readonly url: string; readonly token: string }>,
@@ -22,8 +22,8 @@ export async function signalWithToken(
 }
 
 /**
- * Sends a signal as the user of the handle. Tokens are cached in memory. If heat-api rejects a
- * cached token, one new login decides the result.
+ * Sends a signal as the user in the handle. Tokens are cached in memory. If heat-api rejects a
+ * cached token, logs in once more, and this second request determines the outcome.
  */
 export async function signalWithLogin(
   delivery: Delivery<Credentials & { readonly url: string }>,
@@ -52,7 +52,7 @@ function credentialKey({ authUrl, userId, password, projectId }: Credentials): s
 
 const maxCachedTokens = 10_000;
 
-/** Caches a token, and evicts the oldest one above the limit. Its handle then logs in again. */
+/** Caches a token. Above the limit, removes the oldest one; its handle then logs in again. */
 function rememberToken(tokens: Map<string, string>, key: string, token: string): void {
   tokens.delete(key);
   tokens.set(key, token);
@@ -70,7 +70,7 @@ function postSignal(delivery: Delivery<unknown>, url: string, token: string): Pr
 }
 
 /**
- * Signals the resource of a deployment as the user of the deployment. If that fails, signals it as
+ * Signals the resource of a deployment, as the user in the deployment. If this fails, signals it as
  * the owner of the stack.
  */
 export async function signalResource(
@@ -105,8 +105,9 @@ function signalUrl(heat: string, { stackPath, name }: Resource): string {
 }
 
 /**
- * Signals as the owner of the stack after a final failure. Pre-signed URLs are valid for 15
- * minutes only.
+ * Returns the outcome of an attempt. If the attempt failed finally, signals the resource as the
+ * owner of the stack, and returns the outcome of that. For example, pre-signed URLs are valid for
+ * only 15 minutes.
  */
 export async function orAsOwner(
   outcome: DeliveryOutcome,
@@ -128,8 +129,8 @@ const isDeployments = compileSchema(
 );
 
 /**
- * Sets the status of a deployment without a stack. The owner's login finds the deployment by its
- * config.
+ * Sets the status of a deployment that no stack created. Finds the deployment by its config, with
+ * the login of the owner.
  */
 export async function setDeploymentStatus({
   id,

@@ -1,10 +1,10 @@
-/** Requests to Heat and Zaqar, and their JSON responses. */
+/** Creates requests to Heat and Zaqar, and parses their JSON responses. */
 
 import { type HttpResult, type OutgoingRequest, tryParseJson, writeJson } from '#runtime';
 import { errorTextOf } from '../openstack/service-answer.ts';
 import type { Delivery } from './transport.ts';
 
-/** Size limit of a response. */
+/** Limit on the size of a response. */
 export interface AnswerLimit {
   /** Maximum size, in bytes. Larger responses are rejected. */
   readonly maxBytes: number;
@@ -12,8 +12,8 @@ export interface AnswerLimit {
 
 /**
  * Creates a GET request.
- * @param url - `undefined` if the service catalog lacks the service; the result is `undefined`
- * then
+ * @param url - URL, or `undefined` if the service catalog lacks the service; the result is then
+ * `undefined` too
  */
 export function getRequest(
   url: string | undefined,
@@ -23,16 +23,16 @@ export function getRequest(
 }
 
 /**
- * Returns a limit that is one byte higher, so that a response that exceeds the maximum can be
- * detected.
+ * Returns the limit for an HTTP request. It is one byte higher, so that a response that is too
+ * large can be recognized.
  */
 export function limitOf({ maxBytes }: AnswerLimit): { readonly maxAnswerBytes: number } {
   return { maxAnswerBytes: maxBytes + 1 };
 }
 
 /**
- * Parses the JSON of a response with status 200 (`undefined` for 204), or returns the reason why
- * there is none.
+ * Parses the JSON of a response with the status 200. Returns `undefined` for the status 204.
+ * Otherwise returns the reason why there is no JSON.
  */
 export function jsonOf(
   result: HttpResult,
@@ -50,14 +50,14 @@ export function jsonOf(
     : { ok: true, body };
 }
 
-/** Encodes each segment of a path. */
+/** URL-encodes each segment of a path. */
 export function encodePath(path: string): string {
   return path.split('/').map(encodeURIComponent).join('/');
 }
 
 /**
- * Serializes the signal with its id. Without an id, Heat would count each attempt as another
- * signal.
+ * Serializes a signal together with its id. Without an id, Heat would count each attempt as a
+ * separate signal.
  */
 export function heatBody({
   record,
@@ -69,8 +69,9 @@ export function heatBody({
 }
 
 /**
- * Returns a reason that Heat can store. Its database columns use three-byte UTF-8. A character
- * beyond them aborts the engine's work on the stack, which then stays in progress.
+ * Returns a reason that Heat can store. Its database columns use three-byte UTF-8. If a reason
+ * contained another character, the engine would abort its work on the stack, and the stack would
+ * stay in progress.
  */
 export function storableReason(reason: string): string {
   return reason.toWellFormed().replace(/[\u{10000}-\u{10ffff}]/gu, '\ufffd');

@@ -1,6 +1,6 @@
 /**
- * Delivers to pre-signed URLs: `PUT` to heat-api-cfn, and objects in Swift, which Heat polls once
- * a second.
+ * Delivers signals to pre-signed URLs: with `PUT` to heat-api-cfn, or as objects in Swift, which
+ * Heat reads once a second.
  */
 
 import { hash } from 'node:crypto';
@@ -16,8 +16,9 @@ import type { Ask, Delivery, ResultDelivery } from './transport.ts';
 type PreSigned = { readonly url: string };
 
 /**
- * Number of HTTP 500 responses after which a signal is not retried. heat-api-cfn returns 500 also
- * for signals that it will never accept, and takes up to a minute for some.
+ * Number of responses with status 500 after which a signal is not retried. heat-api-cfn also
+ * responds with 500 to signals that it will never accept. For some other signals, it does so for up
+ * to a minute.
  */
 const maxServerErrors = 4;
 
@@ -34,7 +35,7 @@ export async function putToCfn(
 }
 
 /**
- * Serializes a signal in AWS's form. All four fields are required strings [heat
+ * Serializes a signal in the form of AWS. All four fields are required strings [heat
  * AWS::CloudFormation::WaitConditionHandle].
  */
 export function awsBody({ record, signalId }: Delivery<unknown>): string {
@@ -48,8 +49,8 @@ export function awsBody({ record, signalId }: Delivery<unknown>): string {
 }
 
 /**
- * Sends `POST` to the URL of a scaling policy. Heat treats any signal as an alarm, so a failure
- * must not be sent.
+ * Sends `POST` to the URL of a scaling policy. Heat treats every signal to it as an alarm, so
+ * failures are not sent.
  */
 export async function postAlarm(delivery: Delivery<PreSigned>): Promise<DeliveryOutcome> {
   const { destination, record, ask } = delivery;
@@ -64,20 +65,20 @@ export async function postAlarm(delivery: Delivery<PreSigned>): Promise<Delivery
 }
 
 /**
- * Age after which an object is known not to be consumed by Heat, which reads once a second. In
- * milliseconds.
+ * Age from which an object is certainly not one that Heat reads, in milliseconds. Heat reads once a
+ * second.
  */
 const untakenMs = 5_000;
 
-/** MD5 of the content that Heat writes after it has read a signal. */
+/** MD5 of the content with which Heat overwrites an object after it has read the signal. */
 const unreadSignalEtag = hash('md5', 'in progress');
 
 /**
- * Writes a signal as an object that Heat consumes. Each `PUT` replaces the object, and a write
- * during Heat's read is lost. The next signal therefore waits until Heat has read the previous
- * one, which the etag in the response to `HEAD` shows. An object that stays longer belongs to a
- * `SwiftSignal`, or to a condition that has not started. Heat does not consume it, and Swift
- * stores every version.
+ * Writes a signal as an object that Heat reads. Each `PUT` replaces the object, and Heat could miss
+ * a signal that is replaced. The next signal therefore waits until Heat has read the previous one;
+ * the etag in the response to `HEAD` shows this. If an object remains unread for longer, it belongs
+ * to a `SwiftSignal`, or to a condition that has not started. In this case it may be replaced,
+ * because Swift stores every version.
  */
 export async function putSignalObject(delivery: Delivery<PreSigned>): Promise<DeliveryOutcome> {
   const { destination, ask } = delivery;
@@ -89,14 +90,15 @@ export async function putSignalObject(delivery: Delivery<PreSigned>): Promise<De
 }
 
 /**
- * Writes a signal that a `SwiftSignal` reads. Swift stores every version, and Heat removes none.
+ * Writes a signal for a `SwiftSignal`. Swift stores every version of the object, and Heat removes
+ * none of them.
  */
 export function putVersionedObject(delivery: Delivery<PreSigned>): Promise<DeliveryOutcome> {
   const { destination, ask } = delivery;
   return putObject(destination.url, heatBody(delivery), ask, () => undefined);
 }
 
-/** Writes the result of a deployment, and replaces any content of the object. */
+/** Writes the result of a deployment. Replaces the object, whatever its content is. */
 export function putResultObject({
   destination,
   body,
@@ -106,8 +108,8 @@ export function putResultObject({
 }
 
 /**
- * Writes an object, unless it already has this content because only the response of an earlier
- * write was lost.
+ * Writes an object. If it already has this content, an earlier attempt succeeded but its response
+ * was lost, so nothing is written.
  * @param refusal - returns an outcome if an object with this etag and age must not be replaced yet
  */
 async function putObject(
@@ -123,14 +125,14 @@ async function putObject(
     const refused = refusal(etag, ageOf(look));
     if (refused !== undefined) return refused;
   }
-  // If HEAD is rejected, only the response to PUT has the reason.
+  // If `HEAD` is rejected, send `PUT` too, because only its response contains the reason.
   if (look.kind !== 'answer' || look.status >= 500) return deliveryOutcomeOf(look, []);
   return deliveryOutcomeOf(await ask({ method: 'PUT', url, body }), [201]);
 }
 
 /**
- * Returns the time since the object was written, by Swift's clock, in milliseconds. Returns 0 if
- * the response does not contain it.
+ * Returns the age of an object according to Swift's clock, in milliseconds. Returns 0 if the
+ * response does not contain it.
  */
 function ageOf({ headers }: Extract<HttpResult, { kind: 'answer' }>): number {
   const ageMs = Date.parse(headers.date ?? '') - Date.parse(headers['last-modified'] ?? '');

@@ -1,66 +1,68 @@
-/**
- * Types of transports: the contents of a row in `transports.ts`, and the arguments of its
- * functions.
- */
+/** Types of the rows in `transports.ts`, and of the arguments of their functions. */
 
 import type { HttpResult, OutgoingRequest } from '#runtime';
 import type { DeliveryOutcome } from '../openstack/service-answer.ts';
 import type { Signal } from '../signals/signal.ts';
 
-/** Sends a request to a listed endpoint. */
+/** Function that sends a request to a listed endpoint. */
 export type Ask = (request: OutgoingRequest) => Promise<HttpResult>;
 
-/** Exposure of a destination's field in logs, responses and records. */
+/**
+ * Secrecy of a field of a destination. It determines what logs, responses and records may contain.
+ */
 export type Secrecy =
   | 'open'
   /** The whole value is secret. */
   | 'secret'
-  /** A URL whose full text, query and long query values are secret. */
+  /** URL. Its full text is secret, and so are its query and long values in the query. */
   | 'signed-address';
 
-/** Names of the fields of a destination, in any of its forms. */
+/** Names of all fields that a destination may have. */
 type FieldOf<D> = D extends unknown ? Exclude<keyof D, 'transport'> : never;
 
-/** Exposure of each field of a destination. */
+/** Secrecy of each field of a destination. */
 export type SecrecyOf<D> = Readonly<Record<FieldOf<D>, Secrecy>>;
 
-/** Functions that send signals of minions to a handle. */
+/** Part of a transport's row for handles: the functions that send signals of minions. */
 export interface HandleUse<D> {
   /**
-   * Parses Heat's attribute of a handle.
+   * Parses an attribute of a handle that Heat returned.
    * @param form - text, or a map
    * @returns `undefined` if the form belongs to another transport
-   * @throws BridgeError ERR_HANDLE_FORM, without any part of the form in its message
+   * @throws BridgeError ERR_HANDLE_FORM; its message contains no part of the form
    */
   readonly parse: (form: unknown) => D | undefined;
-  /** Returns the URL of the service, which must be a listed endpoint. */
+  /** Returns the URL of the service. Its endpoint must be listed. */
   readonly address: (destination: D) => string;
-  /** Whether the service responds before it has stored the signal. */
+  /** Whether the service responds before it has stored a signal. */
   readonly storesAfterReply: boolean;
-  /** Attempts one delivery. */
+  /** Makes one attempt to deliver a signal. */
   readonly deliver: (delivery: Delivery<D>) => Promise<DeliveryOutcome>;
 }
 
-/** Functions that send the result of a deployment to Heat. */
+/** Part of a transport's row for deployments: the functions that send results to Heat. */
 export interface ResultUse<D> {
   /**
-   * Parses the inputs that Heat adds to a deployment. Returns `undefined` if one is missing.
-   * Templates cannot choose a transport without this function.
+   * Parses the inputs that Heat adds to a deployment. Returns `undefined` if an input is missing.
+   * If this function is absent, templates cannot select the transport.
    */
   readonly parse?: (input: HeatInput) => D | undefined;
   /** Maximum size of the result, in bytes of JSON. */
   readonly maxBytes: number;
-  /** Attempts one delivery. */
+  /** Makes one attempt to deliver a result. */
   readonly deliver: (delivery: ResultDelivery<D>) => Promise<DeliveryOutcome>;
 }
 
-/** Returns an input that Heat adds to a deployment, by its name without `deploy_`. */
+/**
+ * Returns the value of an input that Heat adds to a deployment. The name is given without
+ * `deploy_`.
+ */
 export type HeatInput = (name: string) => string | undefined;
 
-/** Signal of a minion, and its destination. */
+/** Signal of a minion, with its destination. */
 export interface Delivery<D> {
   readonly destination: D;
-  /** Stored signal, the same for each attempt. */
+  /** Fields of the stored signal. They are the same at each attempt. */
   readonly record: {
     readonly id: string;
     readonly alias: string;
@@ -68,7 +70,7 @@ export interface Delivery<D> {
     readonly member?: string;
     readonly signal: Signal;
   };
-  /** Id under which Heat counts the signal. */
+  /** Id under which Heat stores the signal. */
   readonly signalId: string;
   /** Number of failed attempts since the process started. */
   readonly failures: number;
@@ -80,24 +82,30 @@ export interface Delivery<D> {
   readonly tokens: Map<string, string>;
 }
 
-/** Result of a deployment, and its destination. */
+/** Result of a deployment, with its destination. */
 export interface ResultDelivery<D> {
   readonly destination: D;
   /** Id of the deployment. */
   readonly id: string;
   readonly serverId: string;
-  /** Resource to signal, if a stack created the deployment. */
+  /** Resource to signal. Absent if no stack created the deployment. */
   readonly resource?: { readonly stackPath: string; readonly name: string };
   /** Result in JSON. */
   readonly body: string;
   readonly ask: Ask;
-  /** Sends a request as the owner of the stack; `undefined` if the stack has no login. */
+  /**
+   * Sends a request as the owner of the stack. `undefined` if the stack is registered without a
+   * login.
+   */
   readonly askAsOwner: AskAsOwner | undefined;
-  /** Accepts a signal as if the minion had fired it. Resolves when it is durable. */
+  /** Accepts a signal as if the minion of the server had fired it. Resolves when it is durable. */
   readonly signalHandle: (alias: string, signal: ResultSignal) => Promise<DeliveryOutcome>;
 }
 
-/** URLs of services in the catalog of a login. `undefined` if the catalog lacks one. */
+/**
+ * URLs of services in the service catalog of a login. A URL is `undefined` if the catalog lacks the
+ * service.
+ */
 interface ServiceUrls {
   /** URL of heat-api, with the project. */
   readonly heat: string | undefined;
@@ -106,14 +114,14 @@ interface ServiceUrls {
 
 /**
  * Sends a request as the owner of a stack.
- * @param request - creates the request from the URLs of the catalog; returns `undefined` if the
- * service is missing
+ * @param request - creates the request from the URLs of the service catalog; returns `undefined` if
+ * the catalog lacks the service
  */
 type AskAsOwner = (
   request: (urls: ServiceUrls) => OutgoingRequest | undefined,
 ) => Promise<HttpResult>;
 
-/** Result in the form of a minion's signal. */
+/** Result of a deployment in the form of a minion's signal. */
 interface ResultSignal {
   readonly status: 'FAILURE' | 'SUCCESS';
   readonly reason: string;

@@ -1,6 +1,6 @@
 /**
- * Table of the transports that deliver signals and deployment results to Heat. A row has the
- * transport's form, secrets, destination and delivery function.
+ * Table of the transports that deliver signals and results of deployments to Heat. A row parses
+ * destinations, names their secrets, and delivers.
  */
 
 import Type from 'typebox';
@@ -36,13 +36,13 @@ import type {
 import { postWebhook, type WebhookReceiver } from './webhook-delivery.ts';
 import { postResultMessage, postSignalMessage, type ZaqarQueue } from './zaqar-delivery.ts';
 
-/** Pre-signed URL, which must not be normalized. */
+/** Pre-signed URL. It must not be normalized, because the signature covers its exact text. */
 export interface PreSigned<T extends string> {
   readonly transport: T;
   readonly url: string;
 }
 
-/** Destinations of handles. */
+/** Destinations of handles, by transport. */
 export interface HandleDestinations {
   readonly ALARM_URL: PreSigned<'ALARM_URL'>;
   readonly AWS_SIGNAL: PreSigned<'AWS_SIGNAL'>;
@@ -59,7 +59,7 @@ export interface HandleDestinations {
   readonly ZAQAR_SIGNAL: ZaqarQueue & { readonly transport: 'ZAQAR_SIGNAL' };
 }
 
-/** Destinations of results of deployments. */
+/** Destinations of the results of deployments, by transport. */
 interface ResultDestinations {
   readonly CFN_SIGNAL: PreSigned<'CFN_SIGNAL'>;
   readonly HANDLE: { readonly transport: 'HANDLE'; readonly alias: string };
@@ -73,16 +73,16 @@ interface ResultDestinations {
   readonly ZAQAR_SIGNAL: ZaqarQueue & { readonly transport: 'ZAQAR_SIGNAL' };
 }
 
-/** Transport of a handle's signals, mostly with Heat's own names. */
+/** Name of a transport for signals of handles. Most are Heat's own names. */
 export type Transport = keyof HandleDestinations;
 
-/** Transport of a deployment's result. */
+/** Name of a transport for the results of deployments. */
 export type ResultTransport = keyof ResultDestinations;
 
-/** Destination of a handle's signals. */
+/** Destination of the signals of a handle. */
 export type Destination = HandleDestinations[Transport];
 
-/** Destination of a deployment's result. */
+/** Destination of the result of a deployment. */
 export type ResultDestination = ResultDestinations[ResultTransport];
 
 type MemberOf<Map, Key> = Key extends keyof Map ? Map[Key] : never;
@@ -96,7 +96,7 @@ interface ResultRow<T extends ResultTransport> {
 }
 
 type Row<T extends Transport | ResultTransport> = {
-  /** Description in one line, for the API reference. */
+  /** One-line description for the API reference. */
   readonly summary: string;
   readonly secrets: SecrecyOf<MemberOf<HandleDestinations, T> | MemberOf<ResultDestinations, T>>;
 } & (T extends Transport ? HandleRow<T> : { readonly handle?: never }) &
@@ -117,7 +117,7 @@ const Text = Type.String({ minLength: 1, maxLength: 4096 });
 const loginFields = { auth_url: Text, user_id: Text, password: Text, project_id: Text };
 const isAlarmUrl = compileSchema(Type.Object({ alarm_url: Text }, { additionalProperties: false }));
 const isWithToken = compileSchema(Type.Object({ endpoint: Text, token: Text }));
-/** Form of a Swift handle; its `token` is empty. */
+/** Checks the form of a Swift handle. The `token` of such a handle is empty. */
 const isSwiftHandle = compileSchema(
   Type.Object(
     { endpoint: Text, token: Type.Optional(Type.Literal('')) },
@@ -143,7 +143,7 @@ const isWebhook = compileSchema(
   ),
 );
 
-/** Transports, in the order in which their forms are tried. */
+/** Transports. The form of a handle is parsed by the first one that recognizes it. */
 const rows: Rows = {
   HEAT_SIGNAL: {
     summary:
@@ -192,7 +192,7 @@ const rows: Rows = {
         if (login === undefined || queueId === undefined) return undefined;
         return { transport: 'ZAQAR_SIGNAL', ...login, queueId };
       },
-      // Zaqar limits requests to 256 KiB.
+      // Zaqar accepts requests of up to 256 KiB.
       maxBytes: 240_000,
       deliver: postResultMessage,
     },
@@ -354,15 +354,16 @@ function isResultTransport(name: string): name is ResultTransport {
   return Object.hasOwn(rows, name) && 'result' in rows[name as ResultTransport];
 }
 
-/** Forms in which a handle may be registered, for the API reference. */
+/** Descriptions of the forms that the destination of a handle may have, for the API reference. */
 export const handleForms: string = Object.entries(rows)
   .filter(([name]) => isTransport(name))
   .map(([name, { summary }]) => `${name}: ${summary}`)
   .join('; ');
 
 /**
- * Parses the destination of a handle's signals. Text may be nested JSON, as outputs of stacks are.
- * @throws BridgeError ERR_HANDLE_FORM, without any part of the given value
+ * Parses the destination of a handle's signals. Text may contain nested JSON, because outputs of
+ * stacks do.
+ * @throws BridgeError ERR_HANDLE_FORM; its message contains no part of the given value
  */
 export function parseDestination(given: unknown): Destination {
   const unwrapped = unwrapJson(given, 4);
@@ -381,9 +382,9 @@ export function parseDestination(given: unknown): Destination {
 }
 
 /**
- * Parses the destination of a deployment's result from the inputs that Heat adds. A deployment
+ * Parses the destination of a deployment's result, from the inputs that Heat adds. A deployment
  * without a stack has no transport.
- * @returns `undefined` if the transport is unknown, or an input is missing
+ * @returns `undefined` if the transport is unknown or an input is missing
  */
 export function parseResultDestination(input: HeatInput): ResultDestination | undefined {
   const name = input('signal_transport');
@@ -391,7 +392,7 @@ export function parseResultDestination(input: HeatInput): ResultDestination | un
   return isResultTransport(name) ? resultRows[name].result.parse?.(input) : undefined;
 }
 
-/** Returns the URL of the service that receives the signals of a handle. */
+/** Returns the URL of the service to which a handle's signals are sent. */
 export function addressOf(destination: Destination): string {
   return addressBy(destination.transport, destination);
 }
@@ -401,14 +402,14 @@ function addressBy<T extends Transport>(transport: T, destination: HandleDestina
 }
 
 /**
- * Whether the service responds before it has stored the signal, so that signals may be stored out
- * of order.
+ * Whether the service responds before it has stored a signal. It may then store signals in another
+ * order than it received them.
  */
 export function storesAfterReply({ transport }: Destination): boolean {
   return isTransport(transport) && handleRows[transport].handle.storesAfterReply;
 }
 
-/** Attempts to deliver a signal to a handle once. */
+/** Makes one attempt to deliver a signal to a handle. */
 export async function deliverSignal(delivery: Delivery<Destination>): Promise<DeliveryOutcome> {
   const { transport } = delivery.destination;
   if (!isTransport(transport)) return unknownTransport;
@@ -422,7 +423,7 @@ function deliverSignalBy<T extends Transport>(
   return handleRows[transport].handle.deliver(delivery);
 }
 
-/** Attempts to deliver the result of a deployment to Heat once. */
+/** Makes one attempt to deliver the result of a deployment to Heat. */
 export async function deliverResult(
   delivery: ResultDelivery<ResultDestination>,
 ): Promise<DeliveryOutcome> {
@@ -438,7 +439,7 @@ function deliverResultBy<T extends ResultTransport>(
   return resultRows[transport].result.deliver(delivery);
 }
 
-/** A later version may have stored the destination. */
+/** A later version of this program may have stored a destination that this one does not know. */
 const unknownTransport = {
   kind: 'final',
   reason: 'this version does not support the transport',
@@ -449,7 +450,10 @@ export function maxResultBytes(transport: ResultTransport): number {
   return resultRows[transport].result.maxBytes;
 }
 
-/** Returns every secret of a destination, so that responses that repeat one can be redacted. */
+/**
+ * Returns all secrets in a destination. A service may repeat them in its response, where they must
+ * be replaced.
+ */
 export function secretsOf(destination: Destination | ResultDestination): readonly string[] {
   const row: { readonly secrets: Readonly<Record<string, Secrecy>> } | undefined = Object.hasOwn(
     rows,
@@ -481,7 +485,10 @@ function secretsIn(secrecy: Secrecy, value: unknown): readonly string[] {
 
 const isOutput = compileSchema(Type.Object({ output_value: Type.Unknown() }));
 
-/** Unwraps JSON text, and the output of a stack as `openstack stack output show` prints it. */
+/**
+ * Unwraps nested JSON text, and the output of a stack in the form in which `openstack stack output
+ * show` prints it.
+ */
 function unwrapJson(given: unknown, depth: number): unknown {
   if (depth === 0) return given;
   if (isOutput.Check(given)) return unwrapJson(given.output_value, depth - 1);
@@ -489,7 +496,7 @@ function unwrapJson(given: unknown, depth: number): unknown {
   try {
     return unwrapJson(JSON.parse(given), depth - 1);
   } catch {
-    // The cause is omitted, because its message repeats the text.
+    // Omit the cause, because its message repeats the text.
     throw destinationError('invalid JSON text');
   }
 }
@@ -498,10 +505,13 @@ function alarmUrlOf(form: unknown): string | undefined {
   return isAlarmUrl.Check(form) ? checkedUrl(form.alarm_url) : undefined;
 }
 
-/** Form of `signal_url` of a scaling policy: a URL of heat-api without credentials. */
+/** Pattern for the `signal_url` of a scaling policy: a URL of heat-api without credentials. */
 const isSignalUrl = /^https?:\/\/[^?#\s]+\/stacks\/[^?#\s]+\/resources\/[^/?#\s]+\/signal$/;
 
-/** Returns the URL of the object that a `SwiftSignal` reads. */
+/**
+ * Returns the URL of the object that a `SwiftSignal` reads, or `undefined` if the form is not one
+ * of Swift.
+ */
 function swiftUrlOf(form: unknown): string | undefined {
   const given = isSwiftHandle.Check(form) ? form.endpoint : form;
   if (typeof given !== 'string') return undefined;
@@ -520,7 +530,10 @@ function tokenInCurl(text: string): HandleDestinations['TOKEN_SIGNAL'] | undefin
   return { transport: 'TOKEN_SIGNAL', url: checkedUrl(url), token: checkedToken(token) };
 }
 
-/** Validates one or two keys of 24 to 64 bytes, as Standard Webhooks requires. */
+/**
+ * Validates the keys of a webhook: one or two keys of 24 to 64 bytes, as Standard Webhooks
+ * requires.
+ */
 function checkedKeys(keys: readonly string[]): readonly string[] {
   if (keys.length < 1 || keys.length > 2) throw destinationError('a webhook must have 1 or 2 keys');
   const isKey = (it: string): boolean => /^whsec_[A-Za-z0-9+/]{32,86}={0,2}$/.test(it);
@@ -528,13 +541,13 @@ function checkedKeys(keys: readonly string[]): readonly string[] {
   throw destinationError('a key must be whsec_ and 24 to 64 bytes in base64');
 }
 
-/** Returns the URL that Heat adds to a deployment. */
+/** Returns the signal URL that Heat adds to a deployment. */
 function signalUrlOf(input: HeatInput): string | undefined {
   const url = input('signal_id');
   return url !== undefined && URL.canParse(url) ? url : undefined;
 }
 
-/** Returns the login that Heat adds to a deployment. */
+/** Returns the credentials that Heat adds to a deployment. */
 function loginOf(input: HeatInput): (Credentials & { readonly regionName?: string }) | undefined {
   const authUrl = input('auth_url');
   const userId = input('user_id');
@@ -548,7 +561,7 @@ function loginOf(input: HeatInput): (Credentials & { readonly regionName?: strin
   return { authUrl, userId, password, projectId, ...region };
 }
 
-/** Converts a result to a signal, like `cfn-signal`. */
+/** Converts the result of a deployment to a signal, like `cfn-signal`. */
 function handleSignalOf(body: string): Parameters<ResultDelivery<unknown>['signalHandle']>[1] {
   const { deploy_status_code: code, deploy_stdout: data, deploy_stderr: reason } = JSON.parse(body);
   if (code === 0) return { status: 'SUCCESS', reason: 'Configuration Complete', data };

@@ -1,22 +1,23 @@
-/** Delivers signed messages in the form of Standard Webhooks 1.0. */
+/** Delivers signals to webhooks, as signed messages in the form of Standard Webhooks 1.0. */
 
 import { createHmac } from 'node:crypto';
 import { writeJson } from '#runtime';
 import { type DeliveryOutcome, deliveryOutcomeOf } from '../openstack/service-answer.ts';
 import type { Delivery } from './transport.ts';
 
-/** Receiver of signed messages. */
+/** Webhook: its URL, and the keys that sign messages to it. */
 export interface WebhookReceiver {
   readonly url: string;
-  /** One key, or two during a rotation: base64 after `whsec_`. */
+  /** One key, or two keys while one replaces the other: `whsec_` and base64. */
   readonly keys: readonly string[];
 }
 
 const webhookSuccess = [200, 201, 202, 204];
 
 /**
- * Sends a signal. The id is the same for each attempt, so that a receiver recognizes repeated
- * messages. The message is signed with every key, so that either can be retired first.
+ * Sends a signal. The id of the message is the same at each attempt, so that the receiver
+ * recognizes repetitions. The message is signed with every key. During the replacement of a key,
+ * the receiver may therefore use the old or the new one.
  */
 export async function postWebhook({
   destination,

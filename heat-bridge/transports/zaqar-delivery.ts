@@ -1,4 +1,4 @@
-/** Delivers messages to a Zaqar queue, which Heat polls once a second. */
+/** Delivers signals and results to a Zaqar queue, which Heat reads once a second. */
 
 import Type from 'typebox';
 import { compileSchema, writeJson } from '#runtime';
@@ -9,21 +9,23 @@ import { publicServiceUrl } from '../openstack/service-catalog.ts';
 import { jsonOf } from './heat-requests.ts';
 import type { Delivery, ResultDelivery } from './transport.ts';
 
-/** Queue. The URL of its service is in the catalog of the login. */
+/**
+ * Queue, with the credentials of its user. The URL of Zaqar is in the service catalog of the login.
+ */
 export interface ZaqarQueue extends Credentials {
   readonly queueId: string;
   readonly regionName?: string;
 }
 
-/** Zaqar's limits of a message's life, in seconds. */
+/** Minimum and maximum lifetime of a message in Zaqar, in seconds. */
 const [leastTtl, mostTtl] = [60, 1_209_600];
 
-/** Client id of the bridge. Any constant UUID is valid. */
+/** Client id that the bridge sends to Zaqar. It can be any constant UUID. */
 export const zaqarClientId = '6f0e2f0c-7a5e-4f0e-9c4e-5a17b41d6e00';
 
 /**
  * Posts a signal. Logs in for every signal: Zaqar accepts messages for some time after their stack
- * was deleted, and only a failing login shows that.
+ * was deleted. Only a rejected login shows that the stack does not exist any more.
  */
 export async function postSignalMessage({
   destination,
@@ -60,16 +62,16 @@ export async function postSignalMessage({
 }
 
 /**
- * Life of a result, in seconds. It is short, so that an unread result does not complete a later
- * update.
+ * Lifetime of a result in the queue, in seconds. It is short, so that an unread result does not
+ * complete a later update of the stack.
  */
 const messageTtlSeconds = 60;
 const maxListBytes = 1_048_576;
 
 /**
- * Posts the result of a deployment. Heat takes the first message of the queue for whatever
- * deployment it waits for. Messages of other deployments are therefore deleted, and a result that
- * is already in the queue is not posted again.
+ * Posts the result of a deployment. Heat uses the first message in the queue for the deployment
+ * that it waits for, whatever deployment the message is about. Messages about other deployments are
+ * therefore deleted first. A result that is already in the queue is not posted again.
  */
 export async function postResultMessage({
   destination,
@@ -118,7 +120,7 @@ const isMessages = compileSchema(
   }),
 );
 
-/** Returns the messages of a page of a queue. */
+/** Returns the messages on a page of a queue. */
 export function messagesOf(
   body: unknown,
 ): readonly { readonly id: string; readonly body: unknown }[] {

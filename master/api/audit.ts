@@ -1,17 +1,20 @@
-/** Requester of a call and the rule that permits it, for the audit log. */
+/** Requester of a call, and the rule that permitted it, for the audit log. */
 export interface AuditRequester {
   readonly who: AuditActor;
-  /** Name of the rule. */
+  /** Name of the rule that permitted the call. */
   readonly rule: string;
 }
 
-/** Origin of a call inside the master's process, which may be made on behalf of a user. */
+/** Attributes of a call that is made inside the master's process, possibly on behalf of a user. */
 export interface Requested {
   /** Requester and permitting rule, for the audit log. Default: the local interface. */
   readonly by?: AuditRequester;
 }
 
-/** The same methods with the requester as an optional last argument. See {@link Requested.by}. */
+/**
+ * The methods of `T` with an optional last argument, which names the requester. See
+ * {@link Requested.by}.
+ */
 export type WithRequester<T> = {
   readonly [K in keyof T]: T[K] extends (...args: infer A) => infer R
     ? (...args: [...A, by?: AuditRequester]) => R
@@ -27,15 +30,18 @@ export interface AuditDetails {
 }
 
 /**
- * Audit record of a method that changes something. `P` is the type of its parameters, `R` of its
- * result. Methods that only read have none.
+ * Definition of the audit record of a method that changes something. `P` is the type of its
+ * parameters, `R` of its result. Methods that only read have none.
  */
 export type MethodAudit<P = unknown, R = unknown> =
   | AuditedInside
   | AuditedDecision<P>
   | AuditedOutcome<P, R>;
 
-/** Audit record that another module writes, because it needs more than parameters and result. */
+/**
+ * The method's own module writes the audit record, because the record needs more than parameters
+ * and result.
+ */
 interface AuditedInside {
   readonly action: string;
   /** Name of the module that writes the record. */
@@ -43,16 +49,16 @@ interface AuditedInside {
 }
 
 /**
- * Audit record written before the call, as a permitted decision. Repetitions are counted instead of
- * written.
+ * Audit record that is written before the call, as a permitted decision. Repetitions within a
+ * period are counted in one record.
  */
 interface AuditedDecision<P> {
   readonly action: string;
-  /** @returns the `what` field of the record */
+  /** @returns the value of the record's field `what` */
   permitted(parameters: P): string;
 }
 
-/** Audit record written after the call. */
+/** Audit record that is written after the call. */
 interface AuditedOutcome<P, R> {
   readonly action: string;
   done(parameters: P, result: R): AuditDetails;
@@ -60,18 +66,21 @@ interface AuditedOutcome<P, R> {
   failed?(parameters: P): AuditDetails;
 }
 
-/** Last audit record that is synchronised to disk. */
+/** Last audit record that is on disk. */
 export interface StoredHead extends AuditHead {
-  /** Sequence number of the oldest record still stored. Earlier records have been rotated away. */
+  /**
+   * Sequence number of the oldest audit record that is still stored. Older records were removed by
+   * rotation.
+   */
   readonly first: number;
 }
 
-/** Identity that performed an audited action. */
+/** Identity that an audit record attributes an action to. */
 export interface AuditActor {
   /**
    * `minion`: authenticated by the key that decrypted the request. `local`: a client of the local
-   * socket, or the program that runs the master; `name` is the name that it gives itself.
-   * `project`: a Keystone user who acts for a project. `master`: the master itself.
+   * socket, or the program that runs the master. `name` is the name that the client or program
+   * states. `project`: a Keystone user who acts for a project. `master`: the master itself.
    */
   readonly kind: 'minion' | 'local' | 'user' | 'project' | 'service' | 'token' | 'master';
   /** Minion id, token id or name. Never a token itself. */
@@ -80,8 +89,9 @@ export interface AuditActor {
   readonly eauth?: string;
 }
 
-// Hash chain: each line contains the hash of the previous line and its own hash. Both cover the
-// exact bytes, so that verification does not re-serialise any record.
+// The audit log is a hash chain: each line contains its own hash and the hash of the previous line.
+// The hashes cover the exact bytes of a line, so that verification need not serialise the records
+// again.
 
 /** Sequence number and hash of the last record of an audit log. */
 export interface AuditHead {

@@ -10,8 +10,8 @@ interface ClusterMember {
    */
   readonly versions?: Readonly<Record<string, string>>;
   /**
-   * Lead of the member's clock over the local clock, in milliseconds. `undefined` until the member
-   * is first heard.
+   * Difference between the member's clock and the local clock, in milliseconds. Positive if the
+   * member's clock is ahead. `undefined` until the first message from the member.
    */
   readonly clockSkewMs?: number | undefined;
 }
@@ -39,11 +39,14 @@ export interface ClusterStatus {
   readonly isStale: boolean;
   /** Whether the member is draining for a restart (`drain`) and accepts no new jobs or calls. */
   readonly isDraining: boolean;
-  /** Time since the log last accepted a write of this member while writes fail, in milliseconds. */
+  /**
+   * Time since the log last accepted a write of this member, in milliseconds. 0 unless writes are
+   * failing.
+   */
   readonly failingMs: number;
-  /** Number of log entries that arrived repeatedly. The repetitions had no effect. */
+  /** Number of log entries that were received more than once. The repetitions had no effect. */
   readonly repeatedEntries: number;
-  /** Number of log entries that no member created. They had no effect. */
+  /** Number of log entries that no cluster member has written. They had no effect. */
   readonly foreignEntries: number;
   /** Warnings about the log servers, for operators. */
   readonly warnings: readonly string[];
@@ -65,15 +68,15 @@ interface ClusterTicket {
   readonly expiresAt: number;
 }
 
-/** Result of draining a member. */
+/** Result of preparing a member for a restart ({@link ClusterApi.drain}). */
 interface DrainedMember {
-  /** Number of calls that had not ended before the timeout. */
+  /** Number of calls that were still running at the timeout. */
   readonly active: number;
 }
 
 /** Operations on the cluster that a master belongs to. */
 export interface ClusterApi {
-  /** Returns the cluster status, or `null` if this master shares its store with no other. */
+  /** Returns the cluster status, or `null` if this master does not belong to a cluster. */
   status(): Promise<ClusterStatus | null>;
   /**
    * Creates a single-use join ticket.
@@ -87,15 +90,15 @@ export interface ClusterApi {
    */
   remove(request: { readonly member: string }): Promise<void>;
   /**
-   * Prepares this member for a restart. It hands its cluster duties over, rejects new jobs and
-   * calls with ERR_MASTER_DRAINING, and resolves when the running ones have ended. It still serves
-   * minions and the jobs that other members publish.
+   * Prepares this member for a restart. The member hands its cluster duties to other members, and
+   * rejects new jobs and calls with ERR_MASTER_DRAINING. It still serves minions and the jobs of
+   * other members. Resolves when the running calls have ended.
    * @param request `seconds`: time that running calls have to end. Default: 300
    * @throws MasterError ERR_NOT_SERVED
    */
   drain(request?: { readonly seconds?: number }): Promise<DrainedMember>;
   /**
-   * Ends {@link drain}: this member accepts jobs and calls again.
+   * Reverses {@link drain}, so that this member accepts jobs and calls again.
    * @throws MasterError ERR_NOT_SERVED
    */
   resume(): Promise<void>;

@@ -1,4 +1,4 @@
-/** Errors of the master's own operations. The meaning of a code never changes. */
+/** Meaning and remedy of the master's own error codes. The meaning of a code never changes. */
 
 import { type ErrorEntry, SaltbridgeError } from '#runtime';
 
@@ -58,7 +58,7 @@ export const masterErrors = {
   },
   ERR_NOT_SERVED: {
     meaning: 'Salt has a runner or wheel function of this name, but this master does not serve it.',
-    action: 'salt-run -d lists the available functions; docs/compatibility.md names replacements.',
+    action: 'Use the alternative in the message; salt-run -d lists the available functions.',
   },
   ERR_NOT_RELOADABLE: {
     meaning: 'The master has no files to reload: the program supplied its configuration.',
@@ -134,5 +134,5 @@ export const masterErrors = {
 
 export type MasterErrorCode = keyof typeof masterErrors;
 
-/** Error of the master, for callers of the library and the command line. */
+/** Error of the master that the library and the command line report to their users. */
 export class MasterError extends SaltbridgeError<MasterErrorCode> {}

@@ -5,8 +5,8 @@ import type { WireMap } from '#minion-protocol';
 export interface MasterEvent {
   readonly tag: string;
   /**
-   * Payload of the event. Always contains `_stamp`: UTC, ISO 8601 with microseconds, without time
-   * zone.
+   * Payload of the event. Its field `_stamp` is always present: a time in UTC, in ISO 8601 with
+   * microseconds, without time zone.
    */
   readonly data: WireMap;
   /**
@@ -31,18 +31,18 @@ export type MetricFamily =
       readonly name: string;
       readonly help: string;
       readonly labels: readonly string[];
-      /** Upper bounds of the buckets. */
+      /** Upper bounds of the histogram's buckets. */
       readonly bounds: readonly number[];
       readonly distributions: readonly Distribution[];
     };
 
-/** Signal that the policy rejected, for operators who look for the reason. */
+/** Rejections of a minion's event by the policy, shown to operators. */
 export interface Denial {
   readonly minion: string;
   readonly tag: string;
   readonly rule: string;
   readonly reason: string;
-  /** Number of rejections in this burst. */
+  /** Number of rejections that this entry summarises. */
   readonly count: number;
   /** Time of the first rejection, in milliseconds since 1970. */
   readonly firstAt: number;
@@ -56,16 +56,19 @@ export interface ReloadReport extends ConfigChanges {
   readonly certificates: readonly string[];
 }
 
-/** Value of a metric with its labels. */
+/** Value of a metric for one combination of labels. */
 export interface Sample {
   readonly labels: Readonly<Record<string, string>>;
   readonly value: number;
 }
 
-/** Histogram values for one set of labels. */
+/** Histogram of a metric for one combination of labels. */
 export interface Distribution {
   readonly labels: Readonly<Record<string, string>>;
-  /** Cumulative counts in the order of the bounds. The last count includes all greater values. */
+  /**
+   * Cumulative count for each bound, in the order of the bounds. The last count includes all
+   * values.
+   */
   readonly counts: readonly number[];
   readonly sum: number;
 }

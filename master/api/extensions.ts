@@ -6,28 +6,31 @@ import type { TargetRequest } from './jobs.ts';
 import type { MasterApi } from './master-api.ts';
 import type { ReactionOutcome } from './reactions.ts';
 
-/** Named commands that reactions can call. */
+/** Named commands of the bridge, which reactions can call. */
 export interface NamedCommands {
   /**
-   * Calls a command and waits for its end, if rules permit the caller. Failures are reported as an
-   * outcome.
-   * @param deadline ends the wait, but not the command
+   * Calls a command and waits until it has ended. The rules must permit the caller. A failure is
+   * reported as the outcome of the result.
+   * @param deadline aborts the waiting, but not the command
    */
   run(call: NamedCall, deadline: AbortSignal): Promise<ReactionResult>;
 }
 
 /** Call of a named command by a reaction. */
 interface NamedCall {
-  /** Jid of its first job. A call with the same jid is a repetition of the same call. */
+  /**
+   * Jid of the command's first job. Another call with the same jid is treated as a repetition of
+   * this call.
+   */
   readonly jid: string;
-  /** The reaction, as rules name it. */
+  /** The reaction that calls the command, as a subject of rules. */
   readonly caller: Subject;
   readonly command: string;
   readonly target: TargetRequest;
   readonly params: Readonly<Record<string, WireValue>>;
 }
 
-/** Call of a runner by a minion (`publish.runner`), with the arguments as they were sent. */
+/** Call of a runner by a minion (`publish.runner`). The arguments are as the minion sent them. */
 interface MinionRunnerCall {
   /** Verified id of the minion. */
   readonly minion: string;
@@ -38,22 +41,23 @@ interface MinionRunnerCall {
 }
 
 /**
- * Runners of an extension that only minions can call, by name (`module.function`). The policy has
- * permitted the call (action `runner`). These calls produce no events and are not stored as jobs.
+ * Runners of an extension that only minions can call, by name (`module.function`). They are called
+ * only after the policy has permitted the call (action `runner`). These calls produce no events and
+ * are not stored as jobs.
  */
 export type MinionRunners = Readonly<
   Record<string, (call: MinionRunnerCall) => Promise<WireValue>>
 >;
 
 /**
- * Callers that may use a method over the network. The local socket requires no access level.
- * `anybody`: the parameters are a proof in themselves. `user`: holders of a token, within the
- * limits of the policy. `everything`: users with full rights. `host`: no remote callers, because
- * the method concerns files of the master's host.
+ * Access level of a method over the network. It does not apply to the local socket. `anybody`:
+ * everyone, because the parameters themselves authorise the call. `user`: holders of a token,
+ * within the limits of the policy. `everything`: users with full rights. `host`: no one over the
+ * network, because the method uses files of the master's host.
  */
 export type RpcAccess = 'anybody' | 'user' | 'everything' | 'host';
 
-/** Type of a method's first argument with all its optional parts required. */
+/** Type of a method's first argument, with all optional members made required. */
 export type WholeRequest<A extends readonly unknown[]> = A extends readonly [
   first?: infer P,
   ...rest: infer _,
@@ -62,10 +66,10 @@ export type WholeRequest<A extends readonly unknown[]> = A extends readonly [
   : unknown;
 
 /**
- * Entry of the method table. `A` are the parameters of the interface's method. `R` is its result: a
- * promise of a value, or a stream. `W` is {@link WholeRequest} of `A`. It is a separate type
- * parameter because the compiler compares type parameters: `A` alone would also accept a row that
- * omits an optional part of a request.
+ * Entry of the table of RPC methods. `A` are the parameters of the interface's method. `R` is its
+ * result: a promise of a value, or a stream. `W` is {@link WholeRequest} of `A`. With it, the
+ * compiler rejects an entry whose parameters omit an optional member of the request. With `A`
+ * alone, the compiler would accept such an entry.
  */
 export interface RpcMethod<A extends readonly unknown[] = never, R = unknown, W = unknown> {
   /** Schema of the parameters. */
@@ -73,20 +77,20 @@ export interface RpcMethod<A extends readonly unknown[] = never, R = unknown, W 
   readonly access: RpcAccess;
   readonly isStream: boolean;
   /**
-   * Whether the call can be repeated if its outcome is unknown: it only reads, or has the same
-   * effect again. Default: false.
+   * Whether a caller may repeat the call if its outcome is unknown, because the method only reads
+   * or repeating it has no further effect. Default: false.
    */
   readonly isIdempotent?: boolean;
   /**
-   * Whether the stream has started when the call resolves, and does not wait for slow readers. A
-   * reader with too many pending items is disconnected. Default: false.
+   * Whether the stream is already subscribed when the call resolves and does not wait for slow
+   * readers. A reader with too many pending items is disconnected. Default: false.
    */
   readonly isLive?: boolean;
-  /** Audit record of the method. Absent for methods that only read. */
+  /** Definition of the method's audit record. Absent for methods that only read. */
   readonly audit?: MethodAudit;
-  /** Number of arguments of the interface's method, including optional ones. */
+  /** Number of arguments of the API method, including optional ones. */
   readonly arity: number;
-  /** Converts the arguments of the interface's method to parameters. */
+  /** Converts the arguments of the API method to RPC parameters. */
   readonly toParameters: (...args: A) => object;
   /** Returns a description of the first invalid parameter, or `undefined` if all are valid. */
   readonly complaint: (parameters: unknown) => string | undefined;
@@ -98,18 +102,18 @@ export interface RpcMethod<A extends readonly unknown[] = never, R = unknown, W 
     by?: AuditRequester,
   ) => R | Promise<R>;
   /**
-   * Marker for the type checker, never set. It rejects rows that do not accept the complete
-   * request.
+   * Type marker that is never set. It makes the compiler reject entries that do not accept the
+   * complete request.
    */
   readonly takes?: W;
 }
 
-/** Methods by name, and nested groups of methods. */
+/** Table of methods by name. Groups of methods are nested tables. */
 export interface RpcTable {
   readonly [name: string]: RpcMethod | RpcTable;
 }
 
-/** Returns whether an entry of a table is a method. */
+/** Whether an entry of a table is a method and not a group. */
 export function isRpcMethod(entry: RpcMethod | RpcTable): entry is RpcMethod {
   return typeof entry.invoke === 'function';
 }
@@ -121,9 +125,9 @@ export type RpcTableOf<T> = {
     : RpcTableOf<T[K]>;
 };
 
-/** Outcome of a run, with a reason. */
+/** Outcome of a reaction, with a reason. */
 export interface ReactionResult {
   readonly outcome: ReactionOutcome;
-  /** Explanation in English, for operators. */
+  /** Explanation of the outcome in English, for operators. */
   readonly reason?: string;
 }

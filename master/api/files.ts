@@ -1,14 +1,11 @@
 import type { HashType } from '#config';
 
 /**
- * File backend (Salt: fileserver backend). The file server asks its backends in order, and the
- * first that has a file serves it. All methods may be called concurrently.
+ * File backend (Salt: fileserver backend). The file server queries its backends in order. The first
+ * backend that has the file serves it. All methods may be called concurrently.
  */
 export interface FileServerBackend {
-  /**
-   * Name of the backend, which minions receive as `back`: `roots`, or a name that the service
-   * chose.
-   */
+  /** Name of the backend, for example `roots`. Minions receive it in the field `back`. */
   readonly name: string;
   /** Returns the environments of the backend. */
   envs(): readonly string[];
@@ -21,14 +18,14 @@ export interface FileServerBackend {
    */
   find(path: string, saltenv: string): Promise<FoundFile | undefined>;
   /**
-   * Returns the paths in an environment, or {@link noFiles} if the environment is unknown. The
-   * result is the same object until something changes, because callers use it as a cache key.
+   * Returns the paths in an environment, or {@link noFiles} if the environment is unknown. While
+   * nothing changes, it must return the same object, because callers use the object as a cache key.
    */
   lists(saltenv: string): Promise<FileLists>;
   /**
    * Rebuilds the lists after changes that the backend did not notice. Backends whose lists are
    * always current omit this method.
-   * @param saltenvs default: all environments with stored lists
+   * @param saltenvs environments to rebuild. Default: all environments with stored lists
    * @returns the environments whose lists were rebuilt
    */
   refresh?(saltenvs?: readonly string[]): Promise<readonly string[]>;
@@ -41,14 +38,14 @@ export interface FileServerBackend {
   close(): Promise<void>;
 }
 
-/** File, in the state in which it was found. */
+/** A file, with the content that it had when it was found. */
 export interface FoundFile {
   readonly stat: FileStat;
   /** Returns the digest of the file in hexadecimal. */
   hash(type: HashType): Promise<string>;
   /**
-   * Returns up to `length` bytes from `offset`, or none from the end on. The caller owns the
-   * result.
+   * Returns up to `length` bytes from `offset`. Returns no bytes at the end of the file. The caller
+   * may modify the result.
    */
   read(offset: number, length: number): Promise<Uint8Array>;
 }
@@ -64,7 +61,7 @@ export interface FileStat {
   readonly gid: number;
   /** Size in bytes. */
   readonly size: number;
-  /** Access time, in seconds since 1970. The next two use the same unit. */
+  /** Access time, in seconds since 1970. The following two times have the same unit. */
   readonly accessedAt: number;
   readonly modifiedAt: number;
   readonly changedAt: number;
@@ -80,5 +77,5 @@ export interface FileLists {
   readonly links: ReadonlyMap<string, string>;
 }
 
-/** Lists of an empty environment. */
+/** Lists of an environment without files. */
 export const noFiles: FileLists = { files: [], dirs: [], emptyDirs: [], links: new Map() };

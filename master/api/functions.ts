@@ -1,17 +1,17 @@
 import type { WireValue } from '#minion-protocol';
 
-/** Function to run on the master, with its arguments. */
+/** Call of a function that runs on the master, with its arguments. */
 export interface FunctionCall {
   /** Name in the form `module.function`. */
   readonly fun: string;
   readonly arg?: readonly WireValue[];
   readonly kwarg?: Readonly<Record<string, WireValue>>;
   /**
-   * Name of the user in the events. Default: `saltbridge`. Over the local socket it is the calling
-   * account, or `sudo_<name>` if that is given.
+   * Name of the user in the events. Default: `saltbridge`. For calls over the local socket it is
+   * the name of the calling account, or `sudo_<name>` if the caller states that.
    */
   readonly user?: string;
-  /** Job id of twenty digits that was not used before. Default: a new one. */
+  /** Job id of twenty digits, which must not have been used before. Default: a new id. */
   readonly jid?: string;
   /**
    * Whether to omit keywords that the function does not accept. By default, such a call is
@@ -19,26 +19,29 @@ export interface FunctionCall {
    */
   readonly dropUnknown?: boolean;
   /**
-   * Time that minions have to respond, in seconds. A timeout among the function's own arguments
-   * takes precedence.
+   * Time that minions have to respond, in seconds. If the arguments of the function contain a
+   * timeout, that one is used.
    */
   readonly timeoutSeconds?: number;
 }
 
-/** Result of a function. The fields are those of the event `…/ret`. */
+/** Result of a function on the master. The fields are those of the event `…/ret`. */
 export interface FunctionResult {
   readonly jid: string;
-  /** Name with its prefix: `runner.jobs.list_jobs`. */
+  /**
+   * Name of the function with the prefix `runner.` or `wheel.`, for example
+   * `runner.jobs.list_jobs`.
+   */
   readonly fun: string;
   readonly return: WireValue;
   readonly success: boolean;
-  /** Return code. Present only if the function failed or set it. */
+  /** Return code. Present only if the function failed or set a return code. */
   readonly retcode?: number;
 }
 
-/** Call that was started without waiting for its result. */
+/** Receipt for a call that was started without waiting for its result. */
 export interface StartedCall {
   readonly jid: string;
-  /** Prefix of the tags of its events: `<tag>/new`, `<tag>/ret`. */
+  /** Prefix of the tags of the call's events: `<tag>/new`, `<tag>/ret`. */
   readonly tag: string;
 }

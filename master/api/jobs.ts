@@ -11,7 +11,10 @@ export interface BatchRequest extends RunRequest {
   readonly failHard?: boolean;
 }
 
-/** Update of a batch: first `gathered`, then the updates of its jobs, and `ended` last. */
+/**
+ * Update of a batch. The first is `gathered`, followed by the updates of its jobs. The last is
+ * `ended`.
+ */
 export type BatchUpdate =
   | {
       readonly type: 'gathered';
@@ -19,7 +22,7 @@ export type BatchUpdate =
       readonly minions: readonly string[];
       /** Minions that did not answer the ping. Nothing is sent to them. */
       readonly silent: readonly string[];
-      /** Present if the caller's rights limited the target to minions that they name. */
+      /** Present if the caller's rights reduced the target to a list of minions. */
       readonly isNarrowed?: true;
     }
   | JobUpdate
@@ -27,44 +30,50 @@ export type BatchUpdate =
       readonly type: 'ended';
       /** Minion whose failure ended the batch (`failHard`). */
       readonly failed?: string;
-      /** Minions to which nothing was sent because of the failure. */
+      /** Minions that did not receive the job because the batch ended early. */
       readonly left: readonly string[];
     };
 
-/** Job with the timeouts of the caller that waits for it. */
+/** Job, with the timeouts that apply while the caller waits for it. */
 export interface RunRequest extends PublishRequest {
   /**
-   * Time without a return after which silent minions are asked whether the job still runs, in
-   * seconds.
+   * Time without a return after which the master asks silent minions whether they still run the
+   * job, in seconds.
    */
   readonly timeoutSeconds?: number;
-  /** Time that minions have to answer that question, in seconds. */
+  /** Time that minions have to answer the question whether they still run the job, in seconds. */
   readonly gatherJobTimeoutSeconds?: number;
   /**
-   * Time during which silent minions are asked repeatedly before the master stops waiting, in
-   * seconds. Default: 0, which asks once, as in Salt.
+   * Time during which the master asks silent minions repeatedly before it stops waiting, in
+   * seconds. Default: 0. The master then asks once, as Salt does.
    */
   readonly patienceSeconds?: number;
-  /** Number of minions to run on, chosen at random among those that have the function. */
+  /**
+   * Number of minions that run the job. They are chosen at random among the targeted minions that
+   * have the function.
+   */
   readonly subset?: number;
 }
 
 /** Job to publish. */
 export interface PublishRequest extends TargetRequest {
   /**
-   * Function of the minion, `module.function`. A list runs several functions in one job, in order.
+   * Function to run on the minion, in the form `module.function`. With a list, the job runs several
+   * functions in order.
    */
   readonly fun: string | readonly string[];
   /**
-   * Positional arguments. For several functions, a list for each of them in their order. Keywords
-   * are then the last value of such a list, as a map with `__kwarg__: true`.
+   * Positional arguments. If there are several functions, this is a list with one list of arguments
+   * for each function. The keyword arguments of a function are then the last value in its list, as
+   * a map with `__kwarg__: true`.
    */
   readonly arg?: readonly WireValue[];
   /** Keyword arguments. Not allowed with several functions. */
   readonly kwarg?: Readonly<Record<string, WireValue>>;
   /**
-   * Name of the user in the job, which the minion returns. Default: `saltbridge`. Over the local
-   * socket it is the calling account, or `sudo_<name>` if that is given.
+   * Name of the user in the job, which the minion returns. Default: `saltbridge`. For calls over
+   * the local socket it is the name of the calling account, or `sudo_<name>` if the caller states
+   * that.
    */
   readonly user?: string;
   /** Returners to run on the minion, separated by commas. */
@@ -72,32 +81,33 @@ export interface PublishRequest extends TargetRequest {
   /** Metadata that is copied into the return. */
   readonly metadata?: WireMap;
   /**
-   * Whether minions of version 3008 or later emit `salt/job/<jid>/start/<id>` before they start.
+   * Whether minions of Salt 3008 or later emit the event `salt/job/<jid>/start/<id>` before they
+   * run the job.
    */
   readonly startEvent?: boolean;
   /**
    * Job id: twenty digits, optionally followed by `_` and a suffix. The id of an existing job is
-   * allowed only if the same job is extended to further minions. Default: a new one.
+   * allowed only to send the same job to further minions. Default: a new id.
    */
   readonly jid?: string;
 }
 
-/** Origin of a job that is published inside the master's process. */
+/** Origin of a job that is published from inside the master's process. */
 export interface JobOrigin extends Requested {
-  /** Minion that requested the job. The target minions receive its id, as in Salt. */
+  /** Id of the minion that requested the job. The targeted minions receive this id, as in Salt. */
   readonly requestedBy?: string;
-  /** Part of the target that was removed before the job was published. */
+  /** Part of the requested target that was removed before the job was published. */
   readonly leftOut?: Pick<AddressedMinions, 'isNarrowed' | 'missing'>;
 }
 
-/** Update of a running job: first `published`, then the others, and `finished` last. */
+/** Update of a running job. The first is `published`, and the last is `finished`. */
 export type JobUpdate =
   | {
       readonly type: 'published';
       readonly jid: string;
       readonly minions: readonly string[];
       readonly missing: readonly string[];
-      /** Present if the caller's rights limited the target to minions that they name. */
+      /** Present if the caller's rights reduced the target to a list of minions. */
       readonly isNarrowed?: true;
       /** Number of subscribers that were skipped because their queue was full. */
       readonly skipped: number;
@@ -114,13 +124,13 @@ export type JobUpdate =
       readonly jid: string;
       readonly answered: readonly string[];
       /**
-       * Minions that neither returned nor confirmed that the job runs. Includes the names of
-       * `missing` if the job was published to at least one minion.
+       * Minions that neither returned nor confirmed that the job runs. If the job was published to
+       * at least one minion, the names in `missing` are included.
        */
       readonly silent: readonly string[];
-      /** Minions that had not reconnected in time after a restart of the master. */
+      /** Minions that had not reconnected within the time allowed after a restart of the master. */
       readonly reconnecting: readonly string[];
-      /** One entry for each targeted minion, with those of `missing` last. */
+      /** One entry for each targeted minion. The minions in `missing` come last. */
       readonly deliveries: readonly Delivery[];
     };
 
@@ -147,32 +157,33 @@ export interface JobSummary {
   readonly user: string;
   /** Time of the publication, in milliseconds since 1970. */
   readonly publishedAt: number;
-  /** Whether a minion started the job itself. */
+  /** Whether the minion itself started the job, without a publication by the master. */
   readonly selfMade: boolean;
-  /** Present if the user's rights limited the target to minions that they name. */
+  /** Present if the user's rights reduced the target to a list of minions. */
   readonly isNarrowed?: true;
-  /** Number of minions in each state. */
+  /** Number of minions in each delivery state. */
   readonly counts: Readonly<Record<DeliveryState, number>>;
 }
 
 /** Minion that is subscribed to publications. */
 export interface PresentMinion {
   readonly id: string;
-  /** Name of the transport in Salt. */
+  /** Name that Salt uses for the transport. */
   readonly transport: string;
   /** Remote address without the port. */
   readonly address: string;
   readonly by: PresenceEvidence;
   /**
-   * Whether the connection is known to belong to this minion, by a token or by its own requests.
-   * False for `topic` if its requests come from another address, because any client can subscribe
-   * to a topic. False for `address` if the address has fewer connections than active minions,
-   * because the master cannot determine which of them are connected.
+   * Whether the connection certainly belongs to this minion, because of a token or of the minion's
+   * own requests. It is false for `topic` if the minion's requests come from another address,
+   * because any client can subscribe to a topic. It is false for `address` if the address has fewer
+   * connections than active minions. The master then cannot determine which of these minions are
+   * connected.
    */
   readonly isSure: boolean;
 }
 
-/** Effect of publishing to a target. */
+/** Result of planning a target: the minions that would receive a job. */
 export interface TargetPlan {
   /** Target as it would be published, with nodegroups replaced by compound expressions. */
   readonly tgt: string | readonly string[];
@@ -182,32 +193,35 @@ export interface TargetPlan {
   readonly problem?: string;
 }
 
-/** Minions that a target matches, and the part of the target that is excluded. */
+/** Minions that a target addresses, and the names in the target that are excluded. */
 export interface AddressedMinions {
   readonly minions: readonly string[];
   /**
-   * Names in the target that receive nothing: they have no accepted key, or are outside the rights
-   * of the caller.
+   * Names in the target to which the job is not sent. They have no accepted key, or the caller has
+   * no rights for them.
    */
   readonly missing: readonly string[];
-  /** Whether the caller's rights limit the target to minions that they name. */
+  /** Whether the caller's rights reduced the target to a list of minions. */
   readonly isNarrowed: boolean;
 }
 
 /** Target as a caller specifies it. */
 export interface TargetRequest {
-  /** Target expression in the form that `tgtType` defines. */
+  /** Target expression, of the type that `tgtType` states. */
   readonly tgt: string | readonly string[];
   /**
    * Type of the target: `glob`, `pcre`, `list`, `grain`, `grain_pcre`, `pillar`, `pillar_exact`,
    * `pillar_pcre`, `ipcidr`, `compound` or `nodegroup`. Default: `glob`.
    */
   readonly tgtType?: string;
-  /** Separator between the keys of grains and pillar, outside of `compound`. Default: `:`. */
+  /**
+   * Separator between the keys of a path in grains or pillar. Not used for `compound`. Default:
+   * `:`.
+   */
   readonly delimiter?: string;
 }
 
-/** Return of a minion for a job. */
+/** Return that a minion sent for a job. */
 export interface JobReturn {
   readonly minion: string;
   /** Id of the resource, if the minion ran the job on a resource that it manages. */
@@ -226,30 +240,30 @@ export interface JobReturn {
 export interface Delivery {
   readonly minion: string;
   readonly state: DeliveryState;
-  /** Time at which its return was accepted, in milliseconds since 1970. */
+  /** Time at which the minion's return was accepted, in milliseconds since 1970. */
   readonly receivedAt?: number;
-  /** Reason for the state `silent`. */
+  /** Reason why the state is `silent`. */
   readonly reason?: SilenceReason;
   /**
-   * Time of its last verified request, in milliseconds since 1970. Present for `silent` and
-   * `reconnecting`.
+   * Time of the minion's last verified request, in milliseconds since 1970. Present for the states
+   * `silent` and `reconnecting`.
    */
   readonly lastHeardAt?: number;
 }
 
 /** State of a minion in a job. */
 export type DeliveryState =
-  /** The minion returned. */
+  /** The minion has returned, without a failure. */
   | 'answered'
-  /** The minion returned a failure. */
+  /** The minion has returned a failure. */
   | 'failed'
   /** The minion confirmed that the job still runs. */
   | 'running'
-  /** A caller still waits for the minion. */
+  /** The minion has not returned yet, and a caller is waiting for it. */
   | 'waiting'
   /** The minion had not reconnected in time after a restart of the master. */
   | 'reconnecting'
-  /** The minion returned nothing, and no caller waits. */
+  /** The minion has not returned, and no caller is waiting for it. */
   | 'silent';
 
 /** Evidence that a minion is connected. */
@@ -261,22 +275,25 @@ type PresenceEvidence =
   /** A client subscribes from the address of the minion's last authenticated request. */
   | 'address';
 
-/** Reason why a name is in a {@link TargetPlan}. */
+/** Minion in a {@link TargetPlan}, with the reason why it is listed. */
 export type PlannedMinion =
   | {
       readonly id: string;
       readonly reason: 'matched';
-      /** Conditions that match. The whole target if it consists of exclusions only. */
+      /**
+       * Conditions of the target that match the minion. If the target consists only of exclusions,
+       * it is the whole target.
+       */
       readonly by: readonly string[];
     }
-  /** The minion may match: its grains or pillar are unknown. */
+  /** The minion may match. This is uncertain because its grains or pillar are unknown. */
   | { readonly id: string; readonly reason: 'facts-unknown' }
-  /** The minion is listed, but has no accepted key. */
+  /** The target names the minion, but the minion has no accepted key. */
   | { readonly id: string; readonly reason: 'missing' };
 
-/** Reason why a minion returned nothing, as far as the master knows. */
+/** Likely reason why a minion did not return, as far as the master can determine it. */
 export type SilenceReason =
-  /** Its key is not, or no longer, accepted. */
+  /** The minion's key is not accepted, or no longer accepted. */
   | 'key-not-accepted'
   /** The minion has sent nothing since this master started. */
   | 'never-heard'
@@ -286,7 +303,7 @@ export type SilenceReason =
   | 'queue-full'
   /** The minion sent requests after the job was published, but returned nothing. */
   | 'no-return'
-  /** The job was never sent to it: the publishing process ended before. */
+  /** The job was not sent to the minion, because the publishing process ended before. */
   | 'not-sent'
   /** The publishing process ended during the job, so it is unknown whether the minion ran it. */
   | 'unknown';

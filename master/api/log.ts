@@ -1,7 +1,7 @@
 import { type DestinationStream, type Logger, type LoggerOptions, pino } from 'pino';
 import type { LogLevel } from '#config';
 
-/** Salt's log levels, least verbose first, with the corresponding levels of pino. */
+/** Salt's log levels, least verbose first, each with the corresponding level of pino. */
 const pinoLevels: Readonly<Record<LogLevel, string>> = {
   quiet: 'silent',
   critical: 'fatal',
@@ -19,8 +19,8 @@ const pinoLevels: Readonly<Record<LogLevel, string>> = {
 export const logLevels: readonly string[] = Object.keys(pinoLevels);
 
 /**
- * Fields that are redacted at any depth of two. A safeguard for fields that should not be logged at
- * all.
+ * Names of fields that are redacted up to a depth of two. This is a safeguard, because such fields
+ * should not be logged at all.
  */
 const secretFields = [
   'aes',
@@ -49,7 +49,10 @@ export interface LogTarget {
 /** Root logger with adjustable levels. */
 export interface RootLog {
   readonly logger: Logger;
-  /** Sets the level of each target, in their order. Derived loggers follow. */
+  /**
+   * Sets the level of each target, in the order of the targets. Child loggers change their levels
+   * too.
+   */
   setLevels(levels: readonly LogLevel[]): void;
 }
 
@@ -63,7 +66,7 @@ export function createLogger(level: LogLevel, destination?: DestinationStream): 
 export function createRootLog(targets: readonly LogTarget[]): RootLog {
   const fan = new LogFan(targets);
   const children: Logger[] = [];
-  // Derived loggers have their own level, so that each must be set.
+  // A child logger does not follow the level of its parent, so the level of each child must be set.
   const onChild = (child: Logger): void => void children.push(child);
   const logger = pino({ ...pinoOptions(fan.lowestLevel), onChild }, fan);
   return {
@@ -75,10 +78,10 @@ export function createRootLog(targets: readonly LogTarget[]): RootLog {
   };
 }
 
-/** Property with which a stream asks pino to set `lastLevel` before each line. */
+/** Property by which a stream requests that pino sets `lastLevel` before each line. */
 const asksForLevel: unique symbol = Symbol.for('pino.metadata');
 
-/** Stream that passes each line to the targets with a sufficient level. */
+/** Stream that passes each line to all targets whose level permits it. */
 class LogFan implements DestinationStream {
   readonly [asksForLevel] = true;
   /** Level of the next line, set by pino. */
@@ -120,7 +123,7 @@ function pinoOptions(level: LogLevel): LoggerOptions {
   };
 }
 
-/** Creates a logger without output, the default if a program supplies none. */
+/** Creates a logger without output. It is the default if a program does not supply a logger. */
 export function createSilentLogger(): Logger {
   return pino({ level: 'silent' });
 }

@@ -1,6 +1,6 @@
 /**
- * The interface of a running master, for services and operators. The library offers it in the
- * process, and the local socket offers it to commands on the same host.
+ * The interface of a running master, for services and operators. The library offers it inside the
+ * process. The local socket offers it to commands on the same host.
  */
 
 import type { Explanation, PolicyRule } from '#acl';
@@ -40,11 +40,11 @@ import type {
 /** Minion with an accepted key. */
 export interface MinionInfo {
   readonly id: string;
-  /** Whether the minion is subscribed to publications, as far as the master knows. */
+  /** Whether the minion appears to be subscribed to publications. */
   readonly isPresent: boolean;
   /**
-   * Present if the connection may belong to another minion: its address has fewer connections than
-   * active minions.
+   * Present if `isPresent` is uncertain: the minion's address has fewer connections than active
+   * minions.
    */
   readonly isUnsure?: true;
   /**
@@ -56,7 +56,7 @@ export interface MinionInfo {
   readonly needsOwnRestart?: true;
 }
 
-/** Job that still waits for minions. */
+/** Job for which the master is still waiting for minions. */
 export interface JobProgress {
   readonly jid: string;
   readonly fun: string | readonly string[];
@@ -78,17 +78,19 @@ export interface KeyInfo {
   readonly fingerprint: string;
   /** Public key in PEM format. */
   readonly publicKey: string;
-  /** Highest protocol version that the id has used. 0 if none yet. */
+  /**
+   * Highest protocol version with which the minion id has signed in. 0 if it has never signed in.
+   */
   readonly protocol: number;
-  /** Number of sign-ins with a different key since the start. */
+  /** Number of sign-ins with a different key for this id since the start of the master. */
   readonly conflicts: number;
-  /** Accepted ids that differ from this one only in case or in the encoding of letters. */
+  /** Accepted ids that differ from this id only in case or in the Unicode encoding of letters. */
   readonly alike?: readonly string[];
-  /** Other accepted ids with the same key. */
+  /** Other accepted ids that use the same key. */
   readonly sharedWith?: readonly string[];
-  /** Present if new minions may not have such an id (`minion_ids`). */
+  /** Present if the option `minion_ids` does not permit such an id for new minions. */
   readonly isUnusual?: true;
-  /** Whether the file of a key that is not accepted holds no RSA public key. Absent: it holds one. */
+  /** Present if the key is not accepted and its file does not contain an RSA public key. */
   readonly isInvalid?: true;
 }
 
@@ -105,11 +107,11 @@ export interface KeySelection {
   /** Fingerprint that the key must have. Default: any. */
   readonly fingerprint?: string;
   /**
-   * Additional states to search. The defaults are `pending` for accept and reject, and all for
-   * delete.
+   * States to search in addition to the operation's defaults. The defaults are `pending` for accept
+   * and reject, and all states for delete.
    */
   readonly include?: readonly KeyState[];
-  /** The only state to search. Replaces the defaults of the operation. */
+  /** The only state to search, instead of the operation's defaults. */
   readonly state?: KeyState;
 }
 
@@ -138,20 +140,26 @@ export interface MasterStatus {
   readonly pid: number;
   /** Start of the master, in milliseconds since 1970. */
   readonly startedAt: number;
-  /** Request port of the first transport. `publishPort` is of the same transport. */
+  /** Request port of the first transport. `publishPort` belongs to the same transport. */
   readonly requestPort: number;
   readonly publishPort: number;
-  /** All transports that the master serves. */
+  /** All transports that the master offers. */
   readonly transports: readonly TransportStatus[];
   readonly subscribers: number;
-  /** Whether the disk of the store is full. New data is then not stored; all else continues. */
+  /**
+   * Whether the disk of the store is full. New data is then not stored, but the master continues to
+   * work.
+   */
   readonly storeFull: boolean;
   /**
-   * Whether the audit log cannot be written. Records are queued; when the queue is full, they are
-   * dropped and counted.
+   * Whether the audit log cannot be written. Records are queued meanwhile. When the queue is full,
+   * further records are dropped and counted.
    */
   readonly auditFull: boolean;
-  /** Mode of the policy. With `learn`, minions may also do things that no rule permits. */
+  /**
+   * Mode of the policy. With `learn`, requests of minions that no rule permits are accepted and
+   * recorded.
+   */
   readonly aclMode: 'enforce' | 'learn';
   readonly keys: Readonly<Record<KeyState, number>>;
   /** Number of requests that were rejected, delayed or dropped since the start, by reason. */
@@ -162,12 +170,12 @@ export interface MasterStatus {
   readonly extensions?: Readonly<Record<string, Readonly<Record<string, number>>>>;
 }
 
-/** Request for a new key. */
+/** Request to create a key pair for a minion. */
 interface NewKey {
   readonly id: string;
-  /** Key size in bits, 2048 to 8192. Default: 2048. */
+  /** Key size in bits, 2048 to `saltbridge: limits: key_bits`. Default: 2048. */
   readonly bits?: number;
-  /** Whether to delete an existing key of the id. Default: false. */
+  /** Whether to replace an existing key of the id. Default: false. */
   readonly force?: boolean;
 }
 
@@ -177,7 +185,7 @@ interface CreatedKey {
   readonly publicPem: string;
 }
 
-/** Keys that allow minions to sign in. */
+/** Operations on the keys with which minions sign in. */
 export interface KeysApi {
   /**
    * Returns the keys, optionally only those in one state.
@@ -191,22 +199,23 @@ export interface KeysApi {
   reject(selection: KeySelection): Promise<readonly KeyChange[]>;
   delete(selection: KeySelection): Promise<readonly KeyChange[]>;
   /**
-   * Creates a key pair for a minion and accepts it. The private key is returned only here and not
-   * stored.
-   * @returns `null` if the id is already accepted and `force` is not set; nothing changes then
+   * Creates a key pair for a minion and accepts it. The private key is returned only by this call
+   * and is not stored.
+   * @returns `null` if the id is already accepted and `force` is not set. Nothing changes in this
+   * case
    * @throws KeyError ERR_KEY_ID; ERR_KEY_STATE for a rejected key without `force`; MasterError
    * ERR_ARGS for an invalid key size
    */
   create(request: NewKey): Promise<CreatedKey | null>;
   /**
-   * Resets the protocol version that an id has used, so that the master accepts lower versions
-   * again.
+   * Resets the highest protocol version that was recorded for an id, so that the master accepts
+   * lower versions from this id again.
    */
   unpin(id: string): Promise<void>;
 }
 
 /**
- * Result of publishing a job. If the target matches no minion, `minions` is empty and nothing was
+ * Receipt for a published job. If the target matches no minion, `minions` is empty and nothing was
  * published.
  */
 export interface JobReceipt {
@@ -214,11 +223,11 @@ export interface JobReceipt {
   readonly minions: readonly string[];
   /** Names in the target to which the job was not published. */
   readonly missing: readonly string[];
-  /** Present if the caller's rights limited the target to minions that they name. */
+  /** Present if the caller's rights reduced the target to a list of minions. */
   readonly isNarrowed?: true;
   /** Number of subscribers that were skipped because their queue was full. */
   readonly skipped: number;
-  /** Reason why the target is invalid. It then matches no minion. */
+  /** Reason why the target is invalid. An invalid target matches no minion. */
   readonly problem?: string;
 }
 
@@ -230,19 +239,20 @@ interface JobsApi {
    */
   publish(request: PublishRequest): Promise<JobReceipt>;
   /**
-   * Publishes a job and follows it to its end. Nothing is published before the first read.
+   * Publishes a job and iterates over its updates until the job ends. The job is published when the
+   * iteration starts.
    * @throws MasterError ERR_BAD_TGT, ERR_ARGS
    */
   run(request: RunRequest, signal?: AbortSignal): AsyncIterable<JobUpdate>;
   /**
-   * Runs a job on a limited number of minions at a time. Nothing is published before the first
-   * read.
+   * Runs a job in batches: a limited number of minions run it at a time. The first publication
+   * happens when the iteration starts.
    * @throws MasterError ERR_BAD_TGT, ERR_ARGS
    */
   batch(request: BatchRequest, signal?: AbortSignal): AsyncIterable<BatchUpdate>;
   /**
-   * Follows a job that was published before, possibly by an earlier master process, to its end.
-   * Returns that have arrived before come first.
+   * Iterates over the updates of a job until the job ends. The job may have been published by an
+   * earlier master process. Returns that were already received come first.
    * @throws MasterError ERR_JOB_UNKNOWN if no job with this jid is stored
    */
   follow(jid: string, signal?: AbortSignal): AsyncIterable<JobUpdate>;
@@ -253,7 +263,10 @@ interface JobsApi {
    * @throws MasterError ERR_JOB_UNKNOWN if no job with this jid is stored
    */
   show(jid: string): Promise<JobReport>;
-  /** Returns the jobs that a caller follows or that were published recently, latest first. */
+  /**
+   * Returns the latest jobs first: those that a caller is following, and those that were published
+   * recently.
+   */
   active(): Promise<readonly JobProgress[]>;
   /**
    * Returns the minions that a target matches, with reasons. Publishes nothing.
@@ -262,13 +275,14 @@ interface JobsApi {
   plan(request: TargetRequest): Promise<TargetPlan>;
 }
 
-/** Selection of events to follow. */
+/** Selection of the events of a subscription. */
 export interface EventsRequest {
   /** Glob pattern for the tag, for instance `salt/job/*`, or several alternatives. Default: all. */
   readonly match?: string | readonly string[];
   /**
-   * {@link MasterEvent.id} of the last event read. The subscription starts with the events after
-   * it, and contains `saltbridge/events/missed` at each possible gap. Default: new events only.
+   * {@link MasterEvent.id} of the last event that the caller has read. The subscription starts with
+   * the events after this one. Where events may be missing, it contains an event
+   * `saltbridge/events/missed`. Default: new events only.
    */
   readonly after?: string;
 }
@@ -282,18 +296,21 @@ export interface EventsApi {
   subscribe(request?: EventsRequest, signal?: AbortSignal): Promise<AsyncIterable<MasterEvent>>;
   /** Publishes an event without waiting for subscribers. */
   fire(tag: string, data: WireMap): Promise<void>;
-  /** Returns the latest signals that minions were not permitted to emit. */
+  /** Returns the latest events of minions that the policy rejected. */
   denials(): Promise<readonly Denial[]>;
 }
 
-/** Options for deriving a policy from recorded decisions. */
+/** Options for deriving a policy from the recorded decisions. */
 interface LearnRequest {
   /**
-   * Start of the recorded requests to use, in milliseconds since 1970. Default: all recorded
+   * Time from which recorded requests are used, in milliseconds since 1970. Default: all recorded
    * requests.
    */
   readonly since?: number;
-  /** Whether to write `${minion.id}` where a part of a tag is the sender's id. Default: false. */
+  /**
+   * Whether rules contain `${minion.id}` in place of the part of a tag that is the sender's id.
+   * Default: false.
+   */
   readonly generalise?: boolean;
 }
 
@@ -303,34 +320,37 @@ interface ReplayRequest {
    * The complete rule set, including the rules that `peer`, `mine_get` and similar options produce.
    */
   readonly rules: readonly PolicyRule[];
-  /** Start of the recorded decisions to use, in milliseconds since 1970. Default: all. */
+  /**
+   * Time from which recorded decisions are used, in milliseconds since 1970. Default: all recorded
+   * decisions.
+   */
   readonly since?: number;
 }
 
 /** Access policy of the master. */
 export interface AclApi {
   /**
-   * Returns the decision of the current policy, with the reason. Has no effect and consumes no
-   * limit.
+   * Returns the decision of the current policy about a request, and the reason. The request is not
+   * performed and does not count towards rate limits.
    * @throws MasterError ERR_BAD_TGT
    */
   explain(request: ExplainRequest): Promise<Explanation>;
   /**
-   * Returns the smallest policy that permits the requests that no rule has permitted so far. The
-   * policy is not activated.
+   * Returns the smallest set of rules that permits all recorded requests that no rule permits now.
+   * The rules are not activated.
    */
   learn(request?: LearnRequest): Promise<LearnedPolicy>;
   /**
-   * Returns the recorded decisions that would change if these rules replaced the current policy.
-   * The rules are not activated.
+   * Returns the recorded decisions that would change if the given rules replaced the current
+   * policy. The rules are not activated.
    * @throws PolicyError for invalid rules
    */
   replay(request: ReplayRequest): Promise<ReplayReport>;
   /**
    * Reloads the configuration and applies the options that a running master can change, including
    * the policy. Applies all changes or none.
-   * @throws ConfigError, PolicyError if the configuration is invalid, and the current one stays
-   * active; MasterError ERR_NOT_RELOADABLE
+   * @throws ConfigError, PolicyError if the configuration is invalid; the current configuration
+   * then stays active. MasterError ERR_NOT_RELOADABLE
    */
   reload(): Promise<ReloadReport>;
   /** Deletes the recorded decisions, so that learning starts again. */
@@ -340,13 +360,13 @@ export interface AclApi {
 /** Audit log of the master. */
 export interface AuditApi {
   /**
-   * Resolves when all records so far are on disk.
+   * Resolves when all records written before the call are on disk.
    * @returns the last record, or `null` if auditing is disabled
    */
   flush(): Promise<StoredHead | null>;
 }
 
-/** Configured reaction with its load. */
+/** Configured reaction, with the number of its waiting and running runs. */
 export interface ReactionInfo extends Reaction {
   /** Number of queued runs that have not started. */
   readonly waiting: number;
@@ -368,9 +388,12 @@ export interface ReactionRun {
   readonly state: 'waiting' | 'running' | ReactionOutcome;
   /** Time at which the run was queued, in milliseconds since 1970. */
   readonly queuedAt: number;
-  /** End of the run, in milliseconds since 1970. Absent while it is not over. */
+  /**
+   * Time at which the run ended, in milliseconds since 1970. Absent while the run is waiting or
+   * running.
+   */
   readonly endedAt?: number;
-  /** Explanation in English, for operators. */
+  /** Explanation of the outcome in English, for operators. */
   readonly reason?: string;
 }
 
@@ -391,55 +414,58 @@ export interface ReactionsApi {
   runs(request?: ReactionRunsRequest): Promise<readonly ReactionRun[]>;
 }
 
-/** Minion whose pillar to compute. */
+/** Request to compute the pillar of a minion. */
 interface PillarQuestion {
-  /** Id of the minion. The grains are those that it sent last. */
+  /** Id of the minion. The pillar is computed with the grains that the minion sent last. */
   readonly minion: string;
-  /** Environments that the minion would request. Default: none. */
+  /** Environment that the minion would request. Default: none. */
   readonly saltenv?: string;
   readonly pillarenv?: string;
 }
 
-/** Sources of a value in a pillar. */
+/** A value in a minion's pillar, and the files that it comes from. */
 export interface PillarExplanation {
-  /** The value, or `null` if there is none. */
+  /** The value, or `null` if the pillar does not contain the key. */
   readonly value: WireValue;
-  /** Whether the value would differ without the minion's own grains. */
+  /** Whether the value depends on the minion's own grains. */
   readonly followsFromGrains: boolean;
-  /** Files that contribute to the value, in order of increasing precedence. At most 200. */
+  /** Files that contribute to the value, lowest precedence first. At most 200. */
   readonly files: readonly PillarOrigin[];
-  /** Number of further contributing files, with lower precedence. */
+  /** Number of further contributing files, which have lower precedence than the listed files. */
   readonly omitted: number;
 }
 
-/** Pillar of minions, computed from the current sources. */
+/** Pillar of minions, computed from the current files and sources. */
 export interface PillarApi {
   show(question: PillarQuestion): Promise<FactMap>;
   /**
-   * Returns the sources of a value.
+   * Returns a value of a pillar and the files that it comes from.
    * @param question `key`: keys separated by `:`. Default: the whole pillar
-   * @throws MasterError ERR_NOT_SERVED if a program supplies the pillar
+   * @throws MasterError ERR_NOT_SERVED if a program, instead of files, supplies the pillar
    */
   explain(question: PillarQuestion & { readonly key?: string }): Promise<PillarExplanation>;
-  /** Returns the differences to the pillar that the minion received last. */
+  /**
+   * Returns the differences between the pillar that the minion received last and its current
+   * pillar.
+   */
   diff(question: PillarQuestion): Promise<readonly PillarDifference[]>;
 }
 
-/** Functions that run on the master: runners or wheel functions. */
+/** Functions that run on the master: runners, or wheel functions. */
 interface FunctionsApi {
   /**
    * Runs a function and waits for its result. A failure is a result, not an error.
-   * @throws MasterError ERR_UNKNOWN_FUN, ERR_NOT_SERVED, ERR_ARGS; nothing was run then
+   * @throws MasterError ERR_UNKNOWN_FUN, ERR_NOT_SERVED, ERR_ARGS. The function was not run
    */
   run(call: FunctionCall): Promise<FunctionResult>;
   /**
    * Starts a function without waiting. The event `<tag>/ret` reports its result.
-   * @throws MasterError ERR_UNKNOWN_FUN, ERR_NOT_SERVED, ERR_ARGS; nothing was started then
+   * @throws MasterError ERR_UNKNOWN_FUN, ERR_NOT_SERVED, ERR_ARGS. The function was not started
    */
   start(call: FunctionCall): Promise<StartedCall>;
   /**
    * Returns the documentation of the functions, by name.
-   * @param prefix a module or a function. Default: all
+   * @param prefix name of a module or a function. Default: all functions
    */
   docs(prefix?: string): Promise<Readonly<Record<string, string>>>;
 }
@@ -448,10 +474,10 @@ interface FunctionsApi {
 export interface StoreApi {
   /**
    * Creates a consistent backup of the store while the master runs. The backup is a file (mode
-   * 0600) that appears complete or not at all. It does not contain the seal key and the PKI
+   * 0600) that appears complete or not at all. It contains neither the seal key nor the PKI
    * directory.
-   * @param target absolute path, as the master's process sees it: a file that does not exist, or a
-   * directory in which the file is named by the time
+   * @param target absolute path in the file system of the master's process: a new file, or an
+   * existing directory, in which the file is named after the current time
    * @throws StoreError ERR_STORE_BACKUP, ERR_STORE_FULL; MasterError ERR_ARGS
    */
   backup(target: string): Promise<BackupReceipt>;
@@ -460,11 +486,11 @@ export interface StoreApi {
 /** Operations of a logged-in user. The policy decides on each call. */
 export interface UserApi {
   /**
-   * Same as {@link JobsApi}. A job is sent by name to the minions that its target certainly
-   * matches. Users without full rights can follow only jobs whose ids are bound to them, as clients
-   * of a cluster choose them.
-   * @throws AuthorizationError ERR_DENIED, AuthenticationError ERR_EAUTH_TOKEN; nothing was done
-   * then
+   * The methods of {@link JobsApi}. A job is sent to a list of the minions that its target
+   * certainly matches. Users without full rights can follow only jobs whose ids end with
+   * {@link MasterDescription.ownJobs}.
+   * @throws AuthorizationError ERR_DENIED, AuthenticationError ERR_EAUTH_TOKEN. The call had no
+   * effect
    */
   readonly jobs: Pick<JobsApi, 'publish' | 'run' | 'batch' | 'follow'>;
   /** @throws AuthorizationError ERR_DENIED, AuthenticationError ERR_EAUTH_TOKEN */
@@ -474,19 +500,20 @@ export interface UserApi {
   /**
    * Returns whether the user may run a function without arguments, or read events of a tag. The
    * check has no effect and is not audited.
-   * @param name the function, or the tag
+   * @param name name of the function, or the tag
    * @throws AuthenticationError ERR_EAUTH_TOKEN
    */
   permits(action: 'runner' | 'wheel' | 'subscribe', name: string): Promise<boolean>;
   readonly events: UserEventsApi;
   /**
-   * Keys. Requires the right to call the wheel function `key.gen_accept` with this `id_`.
+   * Creates keys. Requires the right to call the wheel function `key.gen_accept` with the argument
+   * `id_`.
    * @throws AuthorizationError ERR_DENIED, AuthenticationError ERR_EAUTH_TOKEN
    */
   readonly keys: Pick<KeysApi, 'create'>;
   /**
    * Resolves if the user has full rights: they may publish any job to any minion, and call every
-   * runner and wheel function, without a condition. Both outcomes are audited.
+   * runner and wheel function, without conditions. Both outcomes are audited.
    * @param what purpose of the check, for the audit log
    * @returns the user, for later audit records
    * @throws AuthorizationError ERR_DENIED, AuthenticationError ERR_EAUTH_TOKEN
@@ -494,18 +521,18 @@ export interface UserApi {
    */
   requireFullRights(what: string): Promise<AuditRequester>;
   /**
-   * Returns the facts that a client with several masters needs from each. Not audited.
+   * Describes this master for a client that uses several masters. The call is not audited.
    * @throws AuthenticationError ERR_EAUTH_TOKEN
    * @internal
    */
   describeMaster(): Promise<MasterDescription>;
 }
 
-/** Description of a master for a client that uses several. */
+/** Description of a master for a client that uses several masters. */
 export interface MasterDescription {
   /**
-   * Identifier of the shared job storage: the log of the cluster. Absent if the master belongs to
-   * no cluster.
+   * Identifier of the cluster's log, in which all members store their jobs. Absent if the master
+   * does not belong to a cluster.
    */
   readonly jobs?: string;
   /** Whether the master accepts jobs, key changes and log-ins. */
@@ -519,25 +546,26 @@ export interface MasterDescription {
   readonly ownJobs?: string;
 }
 
-/** Events that a user may access. */
+/** Events that a user may read and publish. */
 interface UserEventsApi {
   /**
-   * Subscribes to events. Users who may publish everything receive all events. Others receive those
-   * of the jobs and calls that they started, and the tags that a rule permits them to `subscribe`.
-   * The subscription is active when the promise resolves, and ends with the token.
+   * Subscribes to events. Users who may publish everything receive all events. Others receive the
+   * events of the jobs and calls that they started, and events whose tags a rule permits them to
+   * `subscribe`. The subscription is active when the promise resolves. It ends when the token ends.
    * @throws AuthenticationError ERR_EAUTH_TOKEN; from the iteration MasterError ERR_READER_DROPPED
    */
   subscribe(request?: EventsRequest, signal?: AbortSignal): Promise<AsyncIterable<MasterEvent>>;
   /**
-   * Subscribes to the same events in batches of all pending ones, for servers with many readers. A
-   * batch is never empty.
+   * Subscribes to the same events, but returns them in batches, for servers with many readers. Each
+   * batch contains all pending events and is never empty.
    */
   subscribeBatches(
     request?: EventsRequest,
     signal?: AbortSignal,
   ): Promise<AsyncIterable<readonly MasterEvent[]>>;
   /**
-   * Publishes an event. Requires the right to run the runner `event.send` with this tag.
+   * Publishes an event. Requires the right to run the runner `event.send` with the event's tag as
+   * argument.
    * @throws AuthorizationError ERR_DENIED, AuthenticationError ERR_EAUTH_TOKEN
    */
   fire(tag: string, data: WireMap): Promise<void>;
@@ -546,7 +574,7 @@ interface UserEventsApi {
 /** Log-ins of users with the backends of `external_auth`. */
 interface LoginsApi {
   /**
-   * Verifies the credentials and creates a token.
+   * Verifies the credentials of a user and creates a token.
    * @throws AuthenticationError ERR_EAUTH (after at least 250 ms), ERR_EAUTH_LIMIT,
    * ERR_EAUTH_UNAVAILABLE
    */
@@ -558,7 +586,7 @@ interface LoginsApi {
   identify(token: string): Promise<TokenInfo>;
   /**
    * Revokes a token immediately.
-   * @returns whether it was valid
+   * @returns whether the token was valid
    */
   logout(token: string): Promise<boolean>;
   /** Returns the valid tokens. */
@@ -569,8 +597,8 @@ interface LoginsApi {
    */
   revoke(selection: TokenSelection): Promise<readonly TokenInfo[]>;
   /**
-   * Returns the owner of a token once, and ends the iteration when the token ends: immediately
-   * after a log-out, and within a minute after the user was disabled.
+   * Yields the owner of a token once. The iteration ends when the token ends: immediately after a
+   * log-out, and within a minute after the user was disabled.
    * @throws AuthenticationError ERR_EAUTH_TOKEN, ERR_EAUTH_UNAVAILABLE
    */
   follow(token: string, signal?: AbortSignal): AsyncIterable<TokenInfo>;
@@ -584,13 +612,15 @@ export interface MasterApi {
   readonly acl: AclApi;
   readonly audit: AuditApi;
   readonly logins: LoginsApi;
-  /** Returns the interface for the owner of a token. Each call verifies the token. */
+  /** Returns the interface with the rights of a token's owner. Each call verifies the token. */
   asUser(token: string): UserApi;
   readonly reactions: ReactionsApi;
   readonly pillar: PillarApi;
-  /** Returns the minions that are subscribed to publications, with the evidence. */
+  /**
+   * Returns the minions that appear to be subscribed to publications, with the evidence for each.
+   */
   presence(): Promise<readonly PresentMinion[]>;
-  /** Returns all minions with an accepted key, in the order of their keys. */
+  /** Returns all minions with an accepted key, in the order in which the keys are listed. */
   minions(): Promise<readonly MinionInfo[]>;
   /** Salt's runners: `jobs.list_jobs`, `manage.up`, … */
   readonly runners: FunctionsApi;
@@ -603,7 +633,7 @@ export interface MasterApi {
   metrics(): Promise<readonly MetricFamily[]>;
 }
 
-/** Interface inside the master's process, where a call can name its requester. */
+/** Interface inside the master's process. Its calls can name a requester. */
 export interface InProcessApi extends MasterApi {
   readonly keys: Pick<KeysApi, 'list' | 'local'> & WithRequester<Omit<KeysApi, 'list' | 'local'>>;
   readonly jobs: InProcessJobsApi;
@@ -616,14 +646,14 @@ export interface InProcessApi extends MasterApi {
   readonly wheel: InProcessFunctionsApi;
 }
 
-/** Jobs, with their origin. */
+/** Jobs of the master, in calls that can name the origin of the job. */
 export interface InProcessJobsApi extends JobsApi {
   publish(request: PublishRequest & JobOrigin): Promise<JobReceipt>;
   run(request: RunRequest & JobOrigin, signal?: AbortSignal): AsyncIterable<JobUpdate>;
   batch(request: BatchRequest & JobOrigin, signal?: AbortSignal): AsyncIterable<BatchUpdate>;
 }
 
-/** Functions of the master, with the requester of a call. */
+/** Functions of the master, in calls that can name the requester. */
 export interface InProcessFunctionsApi extends FunctionsApi {
   run(call: FunctionCall & Requested): Promise<FunctionResult>;
   start(call: FunctionCall & Requested): Promise<StartedCall>;

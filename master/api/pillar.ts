@@ -2,7 +2,7 @@ import type { FactMap, WireMap, WireValue } from '#minion-protocol';
 
 /** Difference between two versions of a pillar. */
 export interface PillarDifference {
-  /** Keys separated by `:`. */
+  /** Path of the value: keys separated by `:`. */
   readonly path: string;
   /** Previous value. Absent if the key was added. */
   readonly before?: WireValue;
@@ -14,14 +14,16 @@ export interface PillarDifference {
 export interface PillarOrigin {
   readonly saltenv: string;
   readonly sls: string;
-  /** Path of the file below its root. */
+  /** Path of the file, relative to its root. */
   readonly file: string;
   /** Line number, starting at 1. Present only if the key occurs in exactly one line of the file. */
   readonly line?: number;
   readonly value: WireValue;
 }
 
-/** Inputs of a pillar. Only `id` is verified; the other values are claims of the minion. */
+/**
+ * Request for a minion's pillar. Only `id` is verified; the other values are claims of the minion.
+ */
 export interface PillarRequest {
   readonly id: string;
   readonly grains: WireMap;
@@ -30,14 +32,14 @@ export interface PillarRequest {
 }
 
 /**
- * Function that returns the pillar of a minion. If the promise is rejected, the minion cannot run
+ * Function that returns the pillar of a minion. If its promise rejects, the minion cannot run
  * states.
  */
 export type PillarProvider = (request: PillarRequest) => Promise<WireMap>;
 
 /**
- * Minion whose pillar is requested. The id is verified. Grains are excluded, so that no claim of a
- * minion decides what it receives [THREATS M-09].
+ * Minion whose pillar is requested. The id is verified. Grains are excluded, because a minion could
+ * use false grains to obtain other data [THREATS M-09].
  */
 type ExtPillarRequest = Pick<PillarRequest, 'id' | 'saltenv' | 'pillarenv'>;
 
@@ -49,8 +51,9 @@ export interface ExtPillar {
   /** Name of the source in errors and log lines. */
   readonly name: string;
   /**
-   * Returns the minion's pillar of this source, or `undefined`. If it fails, the minion's pillar has
-   * `_errors` with the source's name, and the log has the reason.
+   * Returns the part of the minion's pillar that this source provides, or `undefined` if there is
+   * none. If the promise rejects, `_errors` in the minion's pillar contains the name of the source,
+   * and the log contains the reason.
    */
   provide(request: ExtPillarRequest): Promise<FactMap | undefined>;
 }

@@ -5,9 +5,9 @@ import type { TargetRequest } from './jobs.ts';
 /** Policy derived from recorded decisions. */
 export interface LearnedPolicy {
   readonly rules: readonly LearnedRule[];
-  /** Rejected requests that no rule can permit. */
+  /** Rejected requests that rules cannot permit. */
   readonly ungrantable: readonly Omit<RecordedDecision, 'samples'>[];
-  /** Requests that an explicit rule denied. */
+  /** Requests that a rule with the effect `deny` rejected. */
   readonly denied: readonly Omit<RecordedDecision, 'samples'>[];
 }
 
@@ -18,35 +18,35 @@ export interface ReplayReport {
   /** Number of requests in these decisions. */
   readonly requests: number;
   /**
-   * Number of decisions with incomplete samples. The new rules may decide differently for the
-   * missing data.
+   * Number of decisions for which not all samples were recorded. For the other samples, the new
+   * rules may decide differently.
    */
   readonly uncertain: number;
-  /** Number of decisions since the start that exceeded the capacity of the record. */
+  /** Number of decisions since the start that were not recorded, because the record was full. */
   readonly missed: number;
   readonly changes: readonly ReplayChange[];
 }
 
 /** Result of a log-in. */
 export interface Login extends TokenInfo {
-  /** The token, 64 hexadecimal digits. It is returned only here. */
+  /** The token: 64 hexadecimal digits. It is returned only by this call. */
   readonly token: string;
-  /** Entries of `external_auth` that apply to this user: strings first, sorted, then maps. */
+  /** Entries of `external_auth` that apply to this user: strings in sorted order, then maps. */
   readonly perms: readonly unknown[];
 }
 
-/** Log-in request. All other fields that a client sends are ignored. */
+/** Credentials and options of a log-in. All other fields that a client sends are ignored. */
 export interface LoginRequest {
   readonly username: string;
   readonly password: string;
   /** Name of a backend under `external_auth`. */
   readonly eauth: string;
   /**
-   * Requested lifetime of the token, in seconds. Used only if `token_expire_user_override` permits
-   * it.
+   * Requested lifetime of the token, in seconds. It is used only if the option
+   * `token_expire_user_override` permits it.
    */
   readonly tokenExpireSeconds?: number;
-  /** Address of the client, used to count failures. Default: `local`. */
+  /** Address of the client. Failed log-ins are counted by address. Default: `local`. */
   readonly source?: string;
 }
 
@@ -70,7 +70,7 @@ export interface TokenSelection {
   readonly eauth?: string;
 }
 
-/** Hypothetical request to explain. It has no effect. */
+/** Hypothetical request whose decision is to be explained. It is not performed. */
 export interface ExplainRequest {
   readonly subject: Subject;
   readonly action:
@@ -84,49 +84,53 @@ export interface ExplainRequest {
     | 'pillar'
     | 'key'
     | 'subscribe';
-  /** Tag, function, path or operation. Functions of one job are separated by commas. */
+  /**
+   * Tag, function, path or operation of the request. Several functions of one job are separated by
+   * commas.
+   */
   readonly resource: string;
-  /** Arguments as on a command line, including `name=value`. The same for every function. */
+  /** Arguments as on a command line, including `name=value`. They apply to every function. */
   readonly arg?: readonly string[];
-  /** Target of a job. Default: unspecified, and rules with `within` do not match then. */
+  /** Target of a job. If it is omitted, rules with `within` do not match. */
   readonly target?: TargetRequest;
-  /** Data of a signal. */
+  /** Data of a minion's event. */
   readonly data?: WireValue;
-  /** Size of a signal in bytes. Default: 0. */
+  /** Size of a minion's event, in bytes. Default: 0. */
   readonly bytes?: number;
-  /** Minion whose mine is requested. */
+  /** Minion whose mine data is requested. */
   readonly owner?: string;
 }
 
-/** Rule, with the statistics of the requests that it was derived from. */
+/** Derived rule, with statistics of the requests that it was derived from. */
 export interface LearnedRule {
   readonly rule: PolicyRule;
   readonly count: number;
   readonly firstAt: number;
   readonly lastAt: number;
-  /** Notes for the review before the rule is activated. */
+  /** Notes to review before the rule is activated. */
   readonly notes: readonly string[];
 }
 
 /**
- * Recorded decision about a minion's requests, aggregated. Data and arguments are stored as shapes.
+ * Recorded decision about similar requests of a minion. Data and arguments are generalised to
+ * shapes.
  */
 export interface RecordedDecision {
   readonly minion: string;
   readonly action: RuleAction;
-  /** Tag, path or operation. For a job, its functions. */
+  /** Tag, path or operation of the request. For a job, the names of its functions. */
   readonly texts: readonly string[];
-  /** Minion whose mine was requested. */
+  /** Minion whose mine data was requested. */
   readonly owner?: string;
   /** Target minions of a job. */
   readonly minions?: readonly string[];
-  /** One sample for each observed shape: the data of a signal, or the calls of a job. */
+  /** One sample for each observed shape of an event's data or of a job's calls. */
   readonly samples: readonly WireValue[];
   /** Whether `samples` contains every observed shape. */
   readonly isWhole: boolean;
-  /** Size of the largest request, in bytes. 0 if the size has no meaning. */
+  /** Size of the largest request, in bytes. 0 for requests without a size. */
   readonly bytes: number;
-  /** Decision of the policy, regardless of whether it was in learning mode. */
+  /** Decision that the policy made. In learning mode, a denied request was accepted anyway. */
   readonly effect: Decision['effect'];
   readonly rule: string;
   /** Time of the first request, in milliseconds since 1970. */
@@ -136,15 +140,15 @@ export interface RecordedDecision {
   readonly count: number;
 }
 
-/** Recorded decision that another policy would change. */
+/** Recorded decision that would change with another policy. */
 export interface ReplayChange {
   readonly kind: /** It was permitted, and would be denied. */
     | 'denied'
     /** It was denied, and would be permitted. */
     | 'allowed'
-    /** Another rule would decide the same. */
+    /** The decision would stay the same, but another rule would make it. */
     | 'other-rule';
   readonly recorded: Omit<RecordedDecision, 'samples'>;
-  /** New decision. If there are several samples, the one that is denied. */
+  /** New decision. If there are several samples, the decision about a denied sample. */
   readonly decision: Decision;
 }

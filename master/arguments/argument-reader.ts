@@ -17,7 +17,7 @@ import {
 import { argumentLimits } from './limits.ts';
 import { parseYaml } from './yaml.ts';
 
-/** Text to read as YAML, values or command-line words. */
+/** Text to parse as YAML, as plain values or as words of a command line. */
 export type TextTask =
   | { readonly kind: 'yaml'; readonly text: string; readonly maxValues: number }
   | { readonly kind: 'values'; readonly inputs: readonly string[] }
@@ -27,14 +27,17 @@ export type TextTask =
       readonly noParse: readonly string[];
     };
 
-/** Result from a worker thread: marked JSON, or the reason why the text is invalid. */
+/**
+ * Result of a worker thread: JSON with markers for types that JSON lacks, or the reason why the
+ * text is invalid.
+ */
 export type TextAnswer =
   | { readonly ok: true; readonly json: string }
   | { readonly ok: false; readonly problem: string };
 
 /**
- * Reads a text.
- * @throws Error if it is invalid; words are always valid
+ * Parses a text.
+ * @throws Error if the text is invalid. Words of a command line are always valid
  */
 export function readText(task: TextTask): WireValue {
   if (task.kind === 'yaml') {
@@ -46,22 +49,24 @@ export function readText(task: TextTask): WireValue {
   return { arg: [...arg], kwarg };
 }
 
-/** Returns the number of characters that a task has to read. */
+/** Returns the number of characters that a task has to parse. */
 function sizeOf(task: TextTask): number {
   if (task.kind === 'yaml') return task.text.length;
   return task.inputs.reduce((sum, input) => sum + input.length, 0);
 }
 
-/** Maximum number of characters that are read on the main thread, at up to 30 µs each. */
+/**
+ * Maximum number of characters that are parsed on the main thread. A character takes up to 30 µs.
+ */
 const maxInline = 1024;
 
-/** Time limit for one text in a worker thread, in milliseconds. */
+/** Time limit for parsing one text in a worker thread, in milliseconds. */
 const deadlineMs = 10_000;
 
 /**
- * Reads YAML that callers send. Short texts are read immediately, longer ones in a worker thread
- * with a deadline. Its errors are SyntaxError for invalid text, and WorkerPoolError if no thread
- * could read it.
+ * Parses arguments and YAML from clients. Short texts are parsed immediately, longer texts in a
+ * worker thread with a deadline. Methods reject with a SyntaxError for invalid text, and with a
+ * WorkerPoolError if no thread could parse the text.
  */
 export class ArgumentReader {
   readonly #maxValues: number;
@@ -122,9 +127,7 @@ export class ArgumentReader {
   }
 }
 
-/**
- * Returns whether a text was not read because of load or shutdown, so that the caller may retry.
- */
+/** Whether a text was not parsed because of load or shutdown, so that the caller may retry. */
 export function isReaderBusy(error: unknown): boolean {
   return error instanceof WorkerPoolError && (error.reason === 'busy' || error.reason === 'closed');
 }

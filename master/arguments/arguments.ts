@@ -1,6 +1,7 @@
 /**
- * Arguments of a function, parsed as the `salt` command does: each is YAML if it is a scalar, a
- * `[list]` or a `{map}`. Otherwise it is the text as typed [salt utils/args.py].
+ * Parses arguments of a function as the `salt` command does. An argument that is a scalar, a
+ * `[list]` or a `{map}` in YAML becomes that value. Any other argument stays text [salt
+ * utils/args.py].
  */
 
 import {
@@ -30,22 +31,26 @@ import { Float } from '#template/python/values.ts';
 import { MasterError, type TargetRequest } from '../api/index.ts';
 import { isBeyond64Bits, parseYaml } from './yaml.ts';
 
-/** Parsed arguments, ready to be published. */
+/** Parsed arguments of a job. */
 export interface FunctionArguments {
   readonly arg: readonly WireValue[];
-  /** Keyword arguments. The map has no prototype, so every name in it was typed. */
+  /**
+   * Keyword arguments. The map has no prototype, so it contains only names that the caller typed.
+   */
   readonly kwarg: Readonly<Record<string, WireValue>>;
 }
 
 /**
- * Form of a jid that was read as a 64-bit number. Minions expect it as text [salt utils/jid.py].
+ * Matches a jid that the YAML parser has read as a number. Minions expect jids as text [salt
+ * utils/jid.py].
  */
 const jidText = /^-?\d+$/;
 
 /**
- * Separates `name=value` from positional arguments and parses each.
+ * Separates keyword arguments (`name=value`) from positional arguments, and parses the value of
+ * each.
  * @param inputs arguments as typed
- * @param noParse names of keywords whose value stays text
+ * @param noParse names of keyword arguments whose value is not parsed
  */
 export function parseArguments(
   inputs: readonly string[],
@@ -65,7 +70,10 @@ export function parseArguments(
   return { arg, kwarg };
 }
 
-/** Parses one argument. Never fails: anything that is not intended as YAML is text. */
+/**
+ * Parses one argument. Never fails: an argument that is not valid YAML, or that Salt would not
+ * convert, stays text.
+ */
 export function parseArgument(text: string): WireValue {
   if (isPlainText(text)) return text;
   let value: WireValue;
@@ -84,7 +92,10 @@ function isPlainText(text: string): boolean {
   return /[\t\r\n]/.test(text);
 }
 
-/** Returns whether Salt keeps the text although it is YAML, so that no information is lost. */
+/**
+ * Whether Salt uses the text of an argument instead of its YAML value, because the value would lose
+ * information.
+ */
 function keepsText(text: string, value: WireValue): boolean {
   if (text.includes('#')) return typeof value === 'string' || value === null;
   if (Array.isArray(value)) return !text.startsWith('[');
@@ -100,17 +111,17 @@ function jidAsText(value: WireValue): WireValue {
   return text.length === 20 && jidText.test(text) ? text : value;
 }
 
-/** Maximum nesting depth of a caller's value [THREATS A-17]. */
+/** Maximum nesting depth of a value that a client sends [THREATS A-17]. */
 export const maxPlainDepth = 32;
 
 /**
- * Converts a value of YAML or JSON to one whose maps have only text keys. The maps have no
- * prototype, so that no key has a special meaning.
- * @throws SyntaxError if it is nested too deeply, or contains invalid Unicode
+ * Converts a parsed YAML or JSON value to one whose maps have only string keys. The maps have no
+ * prototype, so that keys such as `__proto__` have no special meaning.
+ * @throws SyntaxError if the value is nested too deeply, or contains invalid Unicode
  */
 export function toPlainValue(value: unknown, depth = 0): WireValue {
   if (depth > maxPlainDepth)
-    throw new SyntaxError(`the value has more than ${maxPlainDepth} levels`);
+    throw new SyntaxError(`the value is nested more than ${maxPlainDepth} levels deep`);
   if (typeof value === 'string') return checkedText(value);
   if (value === null || typeof value === 'boolean') return value;
   if (typeof value === 'number' || typeof value === 'bigint') return value;
@@ -129,16 +140,17 @@ function checkedText(text: string): string {
   return text;
 }
 
-// Lossless conversion of Salt's values to JSON and back. Bytes, maps with non-text keys and dates
-// have no JSON form, so they are encoded as maps with one marked key. A map that looks like a mark
-// is marked itself. An integer beyond 2^53 is a `bigint` here and a number in JSON.
+// Converts Salt's values to JSON and back without loss ("marked JSON"). JSON has no form for bytes,
+// dates, and maps with other keys than strings. Each is encoded as a map with a single key, the
+// mark, such as `$bytes`. An ordinary map that looks like this is encoded with a mark too. An
+// integer beyond 2^53 is a `bigint` in memory and a number in JSON.
 
-/** Value types that JSON lacks, encoded with marks. */
+/** Types of values that JSON lacks and that are encoded with a mark. */
 type MarkedValue = Uint8Array | Float | WireDateTime | WireExtension | Map<WireValue, WireValue>;
 
 const mark = /^\$(bytes|int|float|map|datetime|ext)$/;
 
-/** Returns the JSON form of a value, or of an object whose members are such values. */
+/** Converts a value, or an object whose members are such values, to marked JSON. */
 export function toJson(value: WireValue | object): JsonValue {
   if (typeof value === 'number') return numberToJson(value);
   if (isBeyond64Bits(value)) return { $int: String(value) };
@@ -158,12 +170,12 @@ export function toJson(value: WireValue | object): JsonValue {
   return Object.fromEntries(entries.map(([key, item]) => [key, toJson(item)]));
 }
 
-/** Returns a value, or an object whose members are such values, as JSON text. */
+/** Returns a value, or an object whose members are such values, as the text of marked JSON. */
 export function writeMarkedJson(value: WireValue | object): string {
   return writeJson(toJson(value));
 }
 
-/** Form for writing marked JSON in steps. Unset members are omitted. */
+/** Format for writing marked JSON in steps. Members that are `undefined` are omitted. */
 export const markedForm: JsonForm = {
   write: (value) => writeMarkedJson((value ?? null) as WireValue), // the type that the caller states
   open: (value) => {
@@ -186,7 +198,7 @@ export function readMarkedJson(text: string): WireValue {
   return fromJson(parseJson(text));
 }
 
-/** Options for reading a caller's marked JSON in steps. */
+/** Options for reading marked JSON from a client in steps. */
 export const markedJson: JsonOptions<MarkedValue> = {
   maxDepth: 256,
   isStrict: true,
@@ -194,8 +206,8 @@ export const markedJson: JsonOptions<MarkedValue> = {
 };
 
 /**
- * Encodes a number. JSON has neither infinities nor a negative zero, and a large float would look
- * like an integer.
+ * Encodes a number. Infinities, negative zero, and floats that look like integers in JSON are
+ * encoded with a mark.
  */
 function numberToJson(value: number): JsonValue {
   if (Object.is(value, -0)) return { $float: '-0' };
@@ -203,17 +215,26 @@ function numberToJson(value: number): JsonValue {
   return Number.isFinite(value) && !isLarge ? value : { $float: String(value) };
 }
 
-/** Form of a float without a fraction, as Python writes it. */
+/**
+ * Maximum length of an integer in text form, in digits. The time to parse it grows faster than its
+ * length.
+ */
 const wholeFloat = /^-?\d+\.0$/;
 
-/** Maximum number of characters of an integer in text form. Parsing time grows with the length. */
+/**
+ * Maximum nesting depth of marked JSON. It allows a mark around each level of the deepest value
+ * that Salt permits.
+ */
 const maxDigits = 1000;
 
-/** Maximum nesting depth of JSON: that of Salt's values, each of which may be marked. */
+/**
+ * Converts marked JSON to a value.
+ * @throws TypeError if a mark has invalid content
+ */
 const maxDepth = 256;
 
 /**
- * Returns the value of a JSON form.
+ * Converts marked JSON to a value.
  * @throws TypeError if a mark has invalid content
  */
 export function fromJson(json: unknown, depth = 0): WireValue {
@@ -240,7 +261,7 @@ function unmark(map: WireMap): WireValue {
   if (name === '$ext' && Array.isArray(content)) {
     return new WireExtension(Number(content[0]), Buffer.from(String(content[1]), 'base64'));
   }
-  if (typeof content !== 'string') throw new TypeError(`the mark ${name} requires text`);
+  if (typeof content !== 'string') throw new TypeError(`the mark ${name} requires a string`);
   switch (name) {
     case '$bytes':
       return new Uint8Array(Buffer.from(content, 'base64'));
@@ -253,7 +274,7 @@ function unmark(map: WireMap): WireValue {
     case '$datetime':
       return new WireDateTime(content);
     default:
-      throw new TypeError(`the mark ${name} does not accept text`);
+      throw new TypeError(`the mark ${name} does not accept this string`);
   }
 }
 
@@ -261,7 +282,7 @@ function toMap(pairs: readonly WireValue[]): WireValue {
   const entries = pairs.map((pair): [WireValue, WireValue] => {
     const [key, item, more] = Array.isArray(pair) ? pair : [];
     if (key === undefined || item === undefined || more !== undefined) {
-      throw new TypeError('the mark $map requires pairs');
+      throw new TypeError('the mark $map requires a list of key and value pairs');
     }
     return [key, item];
   });
@@ -275,7 +296,7 @@ function toMap(pairs: readonly WireValue[]): WireValue {
 }
 
 /**
- * Parses a target in the form in which it is published.
+ * Parses a target, with nodegroups expanded, as it is published to minions.
  * @throws MasterError ERR_BAD_TGT, ERR_NODEGROUP_LOOP, ERR_NODEGROUP_UNKNOWN
  */
 export function parseTarget(request: TargetRequest, nodegroups: Nodegroups): TargetExpression {
@@ -287,7 +308,7 @@ export function parseTarget(request: TargetRequest, nodegroups: Nodegroups): Tar
 }
 
 /**
- * Rejects a compound target that names an undefined nodegroup, as Salt's clients do.
+ * Checks that a compound target names only defined nodegroups, as Salt's clients do.
  * @throws MasterError ERR_NODEGROUP_UNKNOWN
  */
 export function requireNodegroups({ tgt, tgtType }: TargetRequest, nodegroups: Nodegroups): void {
@@ -300,14 +321,15 @@ function unknownNodegroup(name: string): MasterError {
 }
 
 /**
- * Parses a target without expanding nodegroups, so that an error depends only on the caller's text.
+ * Parses a target without expanding nodegroups, so that an error depends only on the text of the
+ * target and reveals nothing about the configuration.
  * @throws MasterError ERR_BAD_TGT
  */
 export function parseUnexpanded(request: TargetRequest): TargetExpression {
   return withMasterError(() => readTargetRequest(request));
 }
 
-/** Returns the error for a target that cannot be used. */
+/** Returns the ERR_BAD_TGT error for a target that cannot be used. */
 export function badTarget(reason: string, options?: ErrorOptions): MasterError {
   return new MasterError('ERR_BAD_TGT', reason, options);
 }

@@ -1,13 +1,13 @@
 /**
- * YAML 1.2 syntax that libyaml, which Salt uses, rejects: colons at the edge of a value inside
- * `[…]` and `{…}` (`[::1]`, `[a:]`, `[: 1]`), anchors that are not words (`&& ls`), and unpaired
- * surrogate escapes (`"\ud83d\ude00"`).
+ * Detects syntax that YAML 1.2 permits but libyaml, which Salt uses, rejects. Examples are colons
+ * at the edge of a value inside `[…]` and `{…}` (`[::1]`, `[a:]`, `[: 1]`), anchors that are not
+ * words (`&& ls`), and escapes of surrogates (`"\ud83d\ude00"`).
  */
 
 import { type Document, isScalar, type Node, Scalar, visit } from 'yaml';
 
 /**
- * Returns whether libyaml would reject this document.
+ * Whether libyaml would reject this document.
  * @param text source of the document
  */
 export function isBeyondLibyaml(document: Document.Parsed, text: string): boolean {
@@ -27,7 +27,7 @@ export function isBeyondLibyaml(document: Document.Parsed, text: string): boolea
   return isRefused;
 }
 
-/** Escape of a surrogate, preceded by an even number of backslashes. */
+/** Matches the escape of a surrogate. An even number of backslashes may precede the escape. */
 const halfCharacter = /(?<!\\)(?:\\\\)*\\u[dD][89a-fA-F]/;
 
 function sourceOf({ range }: Scalar, text: string): string {
@@ -45,7 +45,7 @@ function hasRefusedColon(scalar: Scalar, isKey: boolean, text: string): boolean 
 }
 
 /**
- * Returns whether the key's colon is directly followed by an indicator, as in `{a:}` and `[a:, b]`.
+ * Whether the colon after a key is directly followed by an indicator, as in `{a:}` and `[a:, b]`.
  */
 function endsBeforeIndicator(key: Scalar, text: string): boolean {
   const end = key.range?.[1];

@@ -1,4 +1,4 @@
-/** Worker thread that reads texts that are too long for the main thread, one at a time. */
+/** Worker thread that parses texts that are too long for the main thread, one at a time. */
 
 import { parentPort } from 'node:worker_threads';
 import { readText, type TextAnswer, type TextTask } from './argument-reader.ts';

@@ -7,15 +7,18 @@ export interface YamlLimits {
   /** Maximum nesting depth of lists and maps. Default: 64. */
   readonly maxDepth?: number;
   /**
-   * Whether to restrict the document to JSON's features: no anchors, aliases or tags. Integers
-   * beyond 64 bits become their decimal text. Default: false.
+   * Whether the document may use only features that JSON also has, that is, no anchors, aliases or
+   * tags. Integers beyond 64 bits become strings of decimal digits. Default: false.
    */
   readonly isPlain?: boolean;
-  /** Whether floats without a fraction become a `Float` instead of a number. Default: false. */
+  /**
+   * Whether floats without a fraction, such as `1.0`, become a `Float` instead of a number.
+   * Default: false.
+   */
   readonly keepsFloats?: boolean;
 }
 
-/** Default limits. They exceed those of a request to a minion. */
+/** Default limits. They are higher than the limits of a request to a minion. */
 const usualLimits = { maxValues: 1_000_000, maxDepth: 64, isPlain: false };
 
 /** Token types that start a value or a key. */
@@ -37,9 +40,9 @@ const markTypes: ReadonlySet<CST.TokenType | null> = new Set<CST.TokenType>([
 ]);
 
 /**
- * Splits a text into tokens and checks the limits first. Building a document is recursive, and V8
- * ends the process if it compiles a regular expression on a nearly full stack. The depth must
- * therefore be limited before.
+ * Splits a text into tokens and checks the limits before the document is built. Building the
+ * document is recursive, and V8 ends the process if it must compile a regular expression on a
+ * nearly full stack. So the nesting depth must be limited before.
  * @throws SyntaxError at the first violation
  */
 export function* boundedTokens(text: string, given: YamlLimits): Generator<CST.Token, void, void> {
@@ -53,7 +56,7 @@ export function* boundedTokens(text: string, given: YamlLimits): Generator<CST.T
   for (const token of parser.end()) yield checked(token, limits.maxDepth);
 }
 
-/** Counts values, and the nesting that arises within one line or one flow collection. */
+/** Counts the values of a document, and the nesting depth inside a line or a flow collection. */
 class LexemeLimits {
   readonly #limits: typeof usualLimits;
   #values = 0;
@@ -68,7 +71,7 @@ class LexemeLimits {
     const type = CST.tokenType(lexeme);
     const { maxValues, maxDepth, isPlain } = this.#limits;
     if (valueTypes.has(type)) this.#values += 1;
-    // A pair consists of three tokens: key, colon and value.
+    // A pair consists of three tokens, for its key, colon and value, but counts as two values.
     if (this.#values > 3 * maxValues) throw tooMany(maxValues);
     if (isPlain && markTypes.has(type)) {
       throw new SyntaxError('anchors, aliases and tags are not allowed in this YAML');
@@ -82,7 +85,7 @@ class LexemeLimits {
 }
 
 /**
- * Checks the depth of a token without recursion.
+ * Checks the nesting depth of a token without recursion.
  * @throws SyntaxError
  */
 function checked(token: CST.Token, maxDepth: number): CST.Token {

@@ -1,6 +1,6 @@
 /**
- * Reads one YAML document as Salt does: YAML 1.1 with PyYAML's resolvers, which differ from the
- * standard's, and with Salt's treatment of leading zeros and dates [PyYAML resolver.py,
+ * Reads one YAML document as Salt does: YAML 1.1 with the resolvers of PyYAML, which differ from
+ * the standard, and with Salt's handling of leading zeros and dates [PyYAML resolver.py,
  * constructor.py; salt utils/yamlloader.py].
  */
 
@@ -22,7 +22,7 @@ import { constructScalar, resolveTag, scalarForms } from '#template/python/yaml-
 import { isBeyondLibyaml } from './libyaml-refusals.ts';
 import { boundedTokens, tooMany, type YamlLimits } from './yaml-limits.ts';
 
-/** Maximum number of characters of a number. Parsing time grows with the length. */
+/** Maximum length of a number, in digits. The time to parse it grows faster than its length. */
 const maxDigits = 1000;
 
 const core = 'tag:yaml.org,2002:';
@@ -38,12 +38,12 @@ const pythonTags: Tags = [
   { tag: `${core}str`, default: 'key', test: /^=$/, resolve: asText },
   { tag: `${core}value`, default: true, test: /^(?:=|<<)$/, resolve: refuse },
   ...scalarTags,
-  // Tags without a pattern, for values with an explicit tag such as `!!float 5`.
+  // These tags have no pattern. They apply only to values with an explicit tag such as `!!float 5`.
   ...scalarTags.map(({ tag, resolve }) => ({ tag, resolve })),
   { tag: `${core}timestamp`, resolve: asText },
 ];
 
-/** Returns whether PyYAML reads this unquoted text as a string. */
+/** Whether PyYAML reads this unquoted text as a string. */
 export function isPlainYamlText(text: string): boolean {
   return resolveTag(text) === 'str';
 }
@@ -51,12 +51,12 @@ export function isPlainYamlText(text: string): boolean {
 /** Characters that PyYAML's reader rejects. */
 const unreadable = /(?![\t\r\n\x85])[\p{Cc}\ufffe\uffff]/u;
 
-/** Line break in YAML 1.1 only. */
+/** NEL, which is a line break in YAML 1.1 but not in YAML 1.2. */
 const nextLine = '\x85';
 
 /**
- * Parses one document. Maps with only text keys become plain objects without a prototype; others
- * become a `Map`.
+ * Parses one YAML document. Maps with only string keys become objects without a prototype. Other
+ * maps become a `Map`.
  * @throws Error if the text is not exactly one YAML document with supported values
  */
 export function parseYaml(text: string, limits: YamlLimits = {}): WireValue {
@@ -73,7 +73,8 @@ export function parseYaml(text: string, limits: YamlLimits = {}): WireValue {
 }
 
 /**
- * Key uniqueness is checked in `checkNodes`, because the package compares each key with all others.
+ * Options of the `yaml` package. Its check for unique keys is off, because it compares each key
+ * with all others. `checkNodes` checks them instead.
  */
 const composing = {
   version: '1.1',
@@ -92,8 +93,8 @@ function compose(text: string, limits: YamlLimits): Document.Parsed {
 }
 
 /**
- * Checks that no map has a key twice and that the number of values is within the limit. Converts
- * integers to a form that fits the wire format.
+ * Checks the number of values, and that no map contains a key twice. Converts integers to a form
+ * that fits the wire format.
  */
 function checkNodes(root: unknown, { maxValues, isPlain = false }: YamlLimits): void {
   let count = 0;
@@ -109,19 +110,19 @@ function checkNodes(root: unknown, { maxValues, isPlain = false }: YamlLimits): 
     const keys = new Set<unknown>();
     for (const { key, value } of node.items) {
       if (isScalar(key) && keys.size === keys.add(pythonKey(key.value)).size) {
-        throw new SyntaxError('a map contains the same key twice');
+        throw new SyntaxError('a map contains a key twice');
       }
       waiting.push(value);
     }
   }
 }
 
-/** Returns whether a value is an integer that MessagePack cannot represent. */
+/** Whether a value is an integer beyond 64 bits, which MessagePack cannot represent. */
 export function isBeyond64Bits(value: unknown): boolean {
   return typeof value === 'bigint' && (value < -(2n ** 63n) || value >= 2n ** 64n);
 }
 
-/** Replaces a whole number that was written as a float. */
+/** Replaces a whole number that was written as a float, such as `1.0`, by a `Float`. */
 function keepFloat(_place: unknown, node: Scalar): void {
   const { value, source } = node;
   const isWritten =
@@ -156,7 +157,10 @@ function toWireMap(entries: readonly [unknown, unknown][]): WireValue {
   return map;
 }
 
-/** Returns the key by Python's equality: `1`, `1.0` and `True` are the same key. */
+/**
+ * Returns a value that identifies a key as Python compares keys. For Python, `1`, `1.0` and `True`
+ * are the same key.
+ */
 function pythonKey(value: unknown): unknown {
   return typeof value === 'boolean' ? Number(value) : value;
 }
@@ -175,5 +179,5 @@ function toScalar(tag: string, text: string): unknown {
 }
 
 function refuse(): never {
-  throw new SyntaxError('= and << have no meaning as a value');
+  throw new SyntaxError('the values = and << are not supported');
 }

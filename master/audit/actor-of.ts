@@ -1,7 +1,7 @@
 import type { ProjectSubject, Subject } from '#acl';
 import type { AuditActor } from '../api/index.ts';
 
-/** Returns the audit log's form of a subject. */
+/** Converts a subject of the policy to the actor of an audit record. */
 export function actorOf(subject: Subject): AuditActor {
   switch (subject.kind) {
     case 'minion':
@@ -19,8 +19,8 @@ export function actorOf(subject: Subject): AuditActor {
 }
 
 /**
- * Returns the name of a project subject. Ids come first: Keystone assigns them, while users choose
- * names.
+ * Returns the name of a project subject. The project's id comes first, because Keystone assigns ids
+ * whereas users choose names.
  */
 function projectName({ project, user }: ProjectSubject): string {
   const names = [project, user].map(({ name, domain }) => `${domain.name}/${name}`);

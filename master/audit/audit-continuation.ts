@@ -1,4 +1,7 @@
-/** Finds the record after which the audit log continues, after a crash or an external change. */
+/**
+ * Finds the end of the audit log at the start of a master, even after a crash or an external change
+ * of the files.
+ */
 
 import { stat, truncate } from 'node:fs/promises';
 import path from 'node:path';
@@ -7,20 +10,20 @@ import type { AuditHead, StoredHead } from '../api/index.ts';
 import { auditFile, auditFiles, linesOf } from './audit-files.ts';
 import { type AuditEntry, chainStart, readLine } from './audit-record.ts';
 
-/** Position from which the log continues. */
+/** End of the audit log, where new records are appended. */
 interface Continuation {
-  /** Head that the next record follows. */
+  /** Sequence number and hash of the record that precedes the next one. */
   readonly head: AuditHead;
-  /** File to append to. */
+  /** File to which the next records are appended. */
   readonly file: string;
-  /** Problems to record in the log itself. */
+  /** Problems of the existing log, which are recorded as entries of the log. */
   readonly findings: readonly AuditEntry[];
 }
 
 interface Tail {
   /** Last valid record. */
   readonly head: AuditHead | undefined;
-  /** Number of invalid lines after it. */
+  /** Number of invalid lines after the last valid record. */
   readonly broken: number;
   /** Incomplete text after the last line feed. */
   readonly torn: { readonly text: string; readonly bytes: number } | undefined;
@@ -28,8 +31,8 @@ interface Tail {
 
 /**
  * Finds the end of a log. An incomplete last line is moved to a separate file. If records are
- * missing or altered, numbering continues after the last record known to the store, so that the gap
- * stays visible.
+ * missing or altered, the next record is numbered after the last record that the store knows of, so
+ * that the gap stays visible.
  */
 export async function findContinuation(
   directory: string,
@@ -76,7 +79,7 @@ function continueFrom({
   };
 }
 
-/** Number of bytes at the end of a file that are searched first for the last record. */
+/** Number of bytes at the end of a file in which the last record is searched first. */
 const tailBytes = 1_048_576;
 
 async function readTail(file: string): Promise<Tail> {
@@ -96,13 +99,16 @@ async function readLines(file: string, start: number): Promise<Tail> {
       head = { sequence: record.sequence, hash: record.hash };
       broken = 0;
     } else if (!isWhole) torn = { text, bytes };
-    // A line that starts before `start` is incomplete and not counted.
+    // A line that starts before `start` is incomplete, and is not counted.
     else if (number > 1 || start === 0) broken += 1;
   }
   return { head, broken, torn };
 }
 
-/** Removes an incomplete line from the log, and saves it if the disk has space. */
+/**
+ * Removes an incomplete line from the log. Saves the line to another file if the disk has free
+ * space.
+ */
 async function putAside(
   file: string,
   { text, bytes }: NonNullable<Tail['torn']>,

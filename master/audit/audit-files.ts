@@ -1,4 +1,7 @@
-/** Files of the audit log. Each is named by the sequence of its first record. */
+/**
+ * Names and reads the files of the audit log. The name of a file contains the sequence number of
+ * its first record.
+ */
 
 import { createReadStream } from 'node:fs';
 import { readdir } from 'node:fs/promises';
@@ -15,12 +18,12 @@ export function auditDirectory({ stateDir }: { readonly stateDir: string }): str
   return `${stateDir}/audit`;
 }
 
-/** Returns the file whose first record has this sequence. */
+/** Returns the path of the file whose first record has this sequence number. */
 export function auditFile(directory: string, sequence: number): string {
   return path.join(directory, `audit-${String(sequence).padStart(12, '0')}.log`);
 }
 
-/** Returns the sequence of a file's first record. */
+/** Returns the sequence number of a file's first record. */
 export function firstSequence(file: string): number {
   return Number(form.exec(path.basename(file))?.[1] ?? 0);
 }
@@ -39,14 +42,14 @@ export async function auditFiles(directory: string): Promise<string[]> {
   }
 }
 
-/** Line of a file. */
+/** A line of an audit file. */
 export interface FileLine {
   readonly text: string;
   /** Length in bytes, without the line feed. */
   readonly bytes: number;
   /** Line number, starting at 1. */
   readonly number: number;
-  /** Whether the line ends with a line feed. The last one may be incomplete. */
+  /** Whether the line ends with a line feed. The last line of a file may be incomplete. */
   readonly isWhole: boolean;
 }
 
@@ -91,8 +94,8 @@ const headRow: RowCodec<StoredHead> = defineRow({
 
 /**
  * Reads the stored head of a log.
- * @param prefix prefix of a cluster member
- * @returns `undefined` if there is none
+ * @param prefix prefix of the keys of a cluster member
+ * @returns `undefined` if the store contains no head
  */
 export async function readHead(
   store: Pick<Store, 'get'>,
@@ -108,7 +111,7 @@ export async function writeHead(store: Store, head: StoredHead): Promise<void> {
 
 /**
  * Returns the requester for an audit record.
- * @param user unverified name that a caller of the local interface states
+ * @param user name that a client of the local interface states. It is not verified
  */
 export function auditOf(by: AuditRequester | undefined, user: string): AuditRequester {
   return by ?? { who: { kind: 'local', name: user }, rule: 'local-interface' };

@@ -6,28 +6,32 @@ import type { AuditEntry, AuditTrail } from './audit-record.ts';
 import { AuditWriter, type AuditWriterOptions, type TimedEntry } from './audit-writer.ts';
 
 export interface AuditLogOptions extends AuditWriterOptions {
-  /** Key for the digests of arguments. */
+  /** Key of the digests of arguments. */
   readonly digestKey: Uint8Array;
-  /** Called when records can no longer be written, and when they can again. */
+  /**
+   * Called with `true` when records can no longer be written, and with `false` when they can be
+   * written again.
+   */
   readonly onFull: (isFull: boolean) => void;
   readonly now: () => number;
   readonly log: Logger;
 }
 
-/** Maximum number of records that wait for the disk. Further ones are only counted. */
+/** Maximum number of records that wait to be written. Further records are only counted. */
 const maxWaiting = 50_000;
 /** Maximum number of records in one write. */
 const maxBatch = 1_000;
-/** Maximum delay before written records are synchronised to disk, in milliseconds. */
+/** Maximum delay between writing records and synchronising them to disk, in milliseconds. */
 const syncAfterMs = 1_000;
 /** Delay before a failed write is repeated, in milliseconds. */
 const retryAfterMs = 2_000;
 const digestCharacters = 32;
 
 /**
- * The audit log of a running master. It accepts entries without waiting, writes them in batches and
- * synchronises them within a second. A full disk blocks no caller: entries wait, then are only
- * counted, and the log records how many are missing.
+ * The audit log of a running master. It accepts entries without making the caller wait, writes them
+ * in batches, and synchronises them to disk within a second. While the disk is full, entries are
+ * queued. When the queue is full, entries are only counted, and the log later records how many are
+ * missing.
  */
 export class AuditLog implements AuditTrail {
   readonly #options: AuditLogOptions;
@@ -47,7 +51,7 @@ export class AuditLog implements AuditTrail {
     this.#writer = writer;
   }
 
-  /** Opens the log at its end, and records the problems found there. */
+  /** Opens the log at its end, and records the problems found in it as entries. */
   static async open(options: AuditLogOptions): Promise<AuditLog> {
     const { writer, findings } = await AuditWriter.open(options);
     const audit = new AuditLog(options, writer);
@@ -61,7 +65,7 @@ export class AuditLog implements AuditTrail {
     return audit;
   }
 
-  /** Whether records cannot be written. */
+  /** Whether records currently cannot be written. */
   get isFull(): boolean {
     return this.#isFull;
   }
@@ -85,7 +89,7 @@ export class AuditLog implements AuditTrail {
 
   /**
    * Resolves with the head when all appended records are on disk.
-   * @throws the system's error
+   * @throws the system error if they cannot be written
    */
   async flush(): Promise<StoredHead> {
     let head = this.#writer.head;
@@ -97,7 +101,7 @@ export class AuditLog implements AuditTrail {
     return head;
   }
 
-  /** Writes pending records if possible. May be called twice. */
+  /** Writes the pending records if possible, and closes the log. May be called more than once. */
   async close(): Promise<void> {
     if (this.#isClosed) return;
     this.#isClosed = true;
@@ -110,7 +114,10 @@ export class AuditLog implements AuditTrail {
     await this.#writer.close();
   }
 
-  /** Writes after the current turn of the event loop, so that a burst becomes one write. */
+  /**
+   * Writes pending records after the current turn of the event loop, so that a burst of entries
+   * becomes one write.
+   */
   #write(): void {
     this.#isWriting = true;
     setImmediate(() => {
@@ -122,7 +129,7 @@ export class AuditLog implements AuditTrail {
         )
         .finally(() => {
           this.#isWriting = false;
-          // Entries that arrived during the last batch.
+          // Entries may have arrived while the last batch was being written.
           if (this.#waiting.length > 0 && !this.#isFull) this.#write();
         });
     });
@@ -158,7 +165,10 @@ export class AuditLog implements AuditTrail {
   #noRoom(error: unknown): void {
     if (!this.#isFull) {
       this.#isFull = true;
-      this.#options.log.error({ err: error }, 'audit log cannot be written: records are queued');
+      this.#options.log.error(
+        { err: error },
+        'audit log cannot be written: records are queued until the disk is writable',
+      );
       this.#options.onFull(true);
     }
     clearTimeout(this.#timer);
@@ -181,8 +191,8 @@ function describe(value: unknown): string {
 }
 
 /**
- * Converts a value for the digest. Bytes, maps and integers are distinguished from equal-looking
- * texts.
+ * Converts a value to the form that the digest is computed from. Bytes, maps and integers differ
+ * from texts that look the same.
  */
 function plain(value: unknown): unknown {
   if (value instanceof Uint8Array) return `bytes ${Buffer.from(value).toString('base64')}`;
@@ -190,7 +200,7 @@ function plain(value: unknown): unknown {
   return typeof value === 'bigint' ? `integer ${value}` : value;
 }
 
-/** Form for writing the same text in steps. */
+/** Format for writing the same text in steps. */
 const described: JsonForm = {
   write: (value) => (value === undefined ? 'null' : describe(value)),
   open: (given) => {

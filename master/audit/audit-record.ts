@@ -8,7 +8,10 @@ import type { AuditActor, AuditHead } from '../api/index.ts';
 /** Outcome of an audited action. */
 type AuditOutcome = 'done' | 'failed' | 'permitted' | 'denied' | 'expired';
 
-/** Content of an audit record. It contains no secrets: arguments are stored as a digest. */
+/**
+ * Content of an audit record. It contains no secrets, because arguments are stored only as a
+ * digest.
+ */
 export interface AuditEntry {
   readonly who: AuditActor;
   /**
@@ -18,47 +21,47 @@ export interface AuditEntry {
   readonly action: string;
   /** Function, tag, option or pattern that the action concerns. */
   readonly what?: string;
-  /** Digest of the arguments. See {@link AuditTrail.digest}. */
+  /** Digest of the arguments, made by {@link AuditTrail.digest}. */
   readonly arguments?: string;
   /** Target as requested: type and expression. */
   readonly target?: string;
-  /** Ids that the target matched, at most {@link maxNamed} of them. */
+  /** Ids of the minions that the target matched, at most {@link maxNamed} of them. */
   readonly on?: readonly string[];
-  /** Total number of ids, if there are more than `on` contains. */
+  /** Total number of ids. Present only if `on` does not contain all of them. */
   readonly onCount?: number;
-  /** Name of the rule that decided. */
+  /** Name of the rule that decided about the action. */
   readonly rule?: string;
   readonly outcome: AuditOutcome;
   readonly jid?: string;
-  /** Number of repetitions since the previous equal record. */
+  /** Number of repetitions since the previous record with the same content. */
   readonly count?: number;
-  /** One sentence for operators. */
+  /** Explanation for operators, in one sentence. */
   readonly detail?: string;
 }
 
-/** Record of the log, as one line. */
+/** Record of the log, which is stored as one line. */
 export interface AuditRecord extends AuditEntry {
-  /** Sequence number 1, 2, 3, … A missing number is a missing record. */
+  /** Sequence number: 1, 2, 3, … A missing number means that a record is missing. */
   readonly sequence: number;
   /** Time of the master's clock, in ISO 8601. */
   readonly time: string;
-  /** `hash` of the previous record. Zeros for the first one. */
+  /** `hash` of the previous record. For the first record, zeros. */
   readonly previous: string;
-  /** SHA-256 of the line without this field, in hexadecimal. */
+  /** SHA-256 of the record's line without this field, in hexadecimal. */
   readonly hash: string;
 }
 
-/** Receiver of audit entries. */
+/** Interface for appending audit entries. */
 export interface AuditTrail {
   /**
-   * Appends an entry. Never throws and never waits. `docs/audit.md` describes when a record is
-   * durable.
+   * Appends an entry. Never throws. Does not wait until the entry is written. `docs/audit.md`
+   * describes when a record is durable.
    */
   append(entry: AuditEntry): void;
   /**
-   * Returns a digest of arguments, keyed with a secret of this master. It allows calls to be
-   * compared, but readers of the log cannot guess short secrets. Large values are processed in
-   * steps.
+   * Returns a digest of arguments, keyed with a secret of this master. With digests, calls can be
+   * compared. Readers of the log cannot find out short secrets by guessing, because they do not
+   * have the key. Large values are processed in steps.
    */
   digest(value: unknown): Promise<string>;
 }
@@ -93,7 +96,9 @@ const Line = compileSchema(
   }),
 );
 
-/** Returns the line of a record, without its line feed, and the new head. */
+/**
+ * Returns the line of a new record, without its line feed, and the head that includes the record.
+ */
 export function linkEntry(
   entry: AuditEntry,
   { sequence: before, hash: previous }: AuditHead,
@@ -111,12 +116,12 @@ export function linkEntry(
   return { line: `${content},"hash":"${hash}"}`, head: { sequence, hash } };
 }
 
-/** Returns the record of a line, or `undefined` if the line is invalid or altered. */
+/** Parses a line as a record. Returns `undefined` if the line is invalid or was altered. */
 export function readLine(line: string): AuditRecord | undefined {
   const [, content, hash] = /^(\{.*),"hash":"([0-9a-f]{64})"\}$/s.exec(line) ?? [];
   if (content === undefined || hashOf(content) !== hash) return undefined;
   const value = parse(line);
-  // The schema covers all fields except the values of two unions, which the hash protects.
+  // The schema does not check the values of two union types. The hash ensures that they are valid.
   return Line.Check(value) ? (value as AuditRecord) : undefined;
 }
 
@@ -136,13 +141,19 @@ function hashOf(text: string): string {
 const maxNamed = 100;
 const maxText = 512;
 
-/** Returns the ids that an action concerned, limited to {@link maxNamed}. */
+/**
+ * Returns the fields that record the ids that an action concerned. At most {@link maxNamed} ids are
+ * named.
+ */
 export function named(ids: readonly string[]): Pick<AuditEntry, 'on' | 'onCount'> {
   if (ids.length <= maxNamed) return { on: ids };
   return { on: ids.slice(0, maxNamed), onCount: ids.length };
 }
 
-/** Returns the entry with all texts limited, and with its fields in the order of the log. */
+/**
+ * Returns the entry with its texts truncated to their maximum length, and with its fields in the
+ * order of the log.
+ */
 function bounded(entry: AuditEntry): AuditEntry {
   const { who, action, what, target, on, onCount, rule, outcome, jid, count, detail } = entry;
   const { eauth } = who;

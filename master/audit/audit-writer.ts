@@ -9,11 +9,11 @@ import { type AuditEntry, linkEntry } from './audit-record.ts';
 
 export interface AuditWriterOptions {
   readonly directory: string;
-  /** Store that contains the head of the log. */
+  /** Store in which the head of the log is saved. */
   readonly store: Store;
-  /** Maximum size of a file before the next one is started, in bytes. */
+  /** Size of a file after which a new file is started, in bytes. */
   readonly fileBytes: number;
-  /** Number of files to keep. */
+  /** Number of files that are retained. Older files are deleted. */
   readonly keepFiles: number;
 }
 
@@ -28,7 +28,10 @@ interface OpenFile {
   readonly size: number;
 }
 
-/** Appends to the current audit file, synchronises and rotates it. Calls must not overlap. */
+/**
+ * Appends records to the current audit file, synchronises it to disk, and starts new files. Calls
+ * must not overlap.
+ */
 export class AuditWriter {
   readonly #options: AuditWriterOptions;
   #file: OpenFile;
@@ -46,7 +49,7 @@ export class AuditWriter {
   }
 
   /**
-   * Opens the log.
+   * Opens the log at its end.
    * @returns the writer, and the problems found at the log's end, oldest first
    */
   static async open(
@@ -60,14 +63,14 @@ export class AuditWriter {
     return { writer: new AuditWriter(options, place), findings };
   }
 
-  /** Last record written, whether synchronised or not. */
+  /** Last record written, even if it is not synchronised to disk yet. */
   get head(): StoredHead {
     return { ...this.#head, first: this.#first };
   }
 
   /**
    * Appends all entries or none.
-   * @throws the system's error; the log is unchanged
+   * @throws the system error. The log is then unchanged
    */
   async write(entries: readonly TimedEntry[]): Promise<void> {
     let head = this.#head;
@@ -82,7 +85,7 @@ export class AuditWriter {
     try {
       await handle.appendFile(bytes);
     } catch (error) {
-      // A partial line would precede the next attempt.
+      // A partially written line is removed, because the next attempt would append after it.
       await handle.truncate(size);
       throw error;
     }
@@ -90,7 +93,7 @@ export class AuditWriter {
     this.#head = head;
   }
 
-  /** Resolves when all records are on disk and the store contains the head. */
+  /** Synchronises the written records to disk and saves the head in the store. */
   async sync(): Promise<void> {
     const { head } = this;
     await this.#file.handle.datasync();
@@ -117,8 +120,8 @@ export class AuditWriter {
     const kept = files.slice(-keepFiles);
     if (kept.length === files.length) return;
     this.#first = firstSequence(kept[0] ?? '');
-    // The head is stored before the files are deleted. A crash in between leaves extra files rather
-    // than a gap.
+    // The head is saved before old files are deleted. After a crash in between, there are too many
+    // files instead of an apparent gap.
     await writeHead(store, { ...this.#head, first: this.#first });
     for (const file of files.slice(0, -keepFiles)) await rm(file);
   }

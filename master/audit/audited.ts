@@ -1,4 +1,7 @@
-/** Writes audit records for calls of the interface, as the rows of the method table declare. */
+/**
+ * Writes audit records for calls of the master's interface. The table of RPC methods defines the
+ * record of each method.
+ */
 
 import {
   type AuditRequester,
@@ -13,18 +16,18 @@ import type { AuditTrail } from './audit-record.ts';
 
 /** Destination of audit records. */
 interface CallAudit extends Pick<AuditTrail, 'append'> {
-  /** Counter for repeated decisions. Default: each decision is a record. */
+  /** Groups repeated decisions. Default: each decision becomes a record. */
   readonly ruled?: Pick<AuditBursts, 'noteDecision'>;
 }
 
-/** Facts of a call that are known before it is made. */
+/** Facts about a call that are known before the call is made. */
 interface AuditedCall {
   readonly parameters: object;
-  /** Requester. Default: the local interface. */
+  /** Requester of the call. Default: the local interface. */
   readonly by: AuditRequester | undefined;
 }
 
-/** Makes a call, and writes the record that its row of the method table declares. */
+/** Makes a call, and writes the audit record that the table entry of its method defines. */
 export async function auditedCall<T>(
   { audit: declared }: Pick<RpcMethod, 'audit'>,
   { parameters, by }: AuditedCall,
@@ -52,7 +55,7 @@ export async function auditedCall<T>(
   }
 }
 
-/** Any method of the interface. */
+/** Type of any method of the interface. */
 type ApiMethod = (...args: readonly unknown[]) => Promise<unknown>;
 
 function hasRecord({ audit }: RpcMethod): boolean {
@@ -67,16 +70,20 @@ function auditedMethod(
 ): ApiMethod {
   return (...given) => {
     const args = given.slice(0, row.arity);
-    // The row belongs to this method, so the arguments match.
+    // The table entry belongs to this method, so the types of the arguments match.
     const parameters = row.toParameters(...(args as never));
-    const requester = given[row.arity] as AuditRequester | undefined;
-    return auditedCall(row, { parameters, by: requester ?? by }, audit, () => method(...args));
+    const requester = (given[row.arity] as AuditRequester | undefined) ?? by;
+    const missing = Array.from({ length: row.arity - args.length }, () => undefined);
+    return auditedCall(row, { parameters, by: requester }, audit, () =>
+      method(...args, ...missing, requester),
+    );
   };
 }
 
 /**
- * Wraps an interface so that its methods write the audit records that their rows declare. Methods
- * whose row names another writer are unchanged. The requester is an additional last argument.
+ * Wraps an interface so that its methods write the audit records that their table entries define.
+ * If an entry states that another module writes the record, the method is unchanged. The wrapped
+ * methods accept the requester as an additional last argument.
  * @param by requester of calls without that argument. Default: the local interface
  */
 export function audited<T extends object>(
@@ -91,6 +98,6 @@ export function audited<T extends object>(
     if (!isRpcMethod(row)) return [name, audited(row, Object(member), audit, by)];
     return [name, hasRecord(row) ? auditedMethod(row, member as ApiMethod, audit, by) : member];
   });
-  // Each member keeps its name and accepts one more argument.
+  // Each wrapped method has the name of the original and accepts one more argument.
   return Object.fromEntries(members) as WithRequester<T>;
 }

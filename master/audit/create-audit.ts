@@ -9,8 +9,8 @@ import { type AuditTrail, noAudit } from './audit-record.ts';
 import { AuditWitness } from './witness.ts';
 
 /**
- * Records the acceptance or revocation of a key, regardless of whether the master, a change in the
- * PKI directory or an operation caused it.
+ * Records that a key was accepted or revoked. The cause may be the master, an operation, or a
+ * change of files in the PKI directory.
  */
 function tellKeyChange(audit: AuditTrail, { id, from, to }: KeyTransition): void {
   const wasOrIsAccepted = from === 'accepted' || to === 'accepted';
@@ -24,12 +24,15 @@ function tellKeyChange(audit: AuditTrail, { id, from, to }: KeyTransition): void
   });
 }
 
-/** Audit log, as the modules of a master use it. */
+/** Audit log, as other modules of the master use it. */
 export interface Audit extends AuditTrail {
-  /** Recorder of policy decisions. */
+  /** Records policy decisions, and counts repeated ones. */
   readonly ruled: AuditBursts;
   readonly isFull: () => boolean;
-  /** Calls the listener when records can no longer be written, and when they can again. */
+  /**
+   * Calls the listener with `true` when records can no longer be written, and with `false` when
+   * they can be written again.
+   */
   readonly onChange: (listener: (isFull: boolean) => void) => void;
   /**
    * Resolves with the head when all appended records are on disk, or with `null` if auditing is
@@ -44,7 +47,7 @@ export interface AuditDeps extends ModuleDeps {
 
 /**
  * Opens the audit log of a master.
- * @throws the system's error if the log cannot be opened
+ * @throws the system error if the log cannot be opened
  */
 export async function createAudit({ config, context, seal }: AuditDeps): Promise<Audit> {
   const { ownStore: store, now, closers } = context;
@@ -93,13 +96,13 @@ export interface MasterAuditDeps extends Omit<AuditDeps, 'seal'> {
 }
 
 /**
- * Records start, stop and key changes of the master, and emits events when the log cannot be
+ * Records the start and end of the master and changes of keys. Emits events when the log cannot be
  * written.
  */
 export function auditMaster({ config, context, audit, auth, events }: MasterAuditDeps): void {
   audit.onChange((isFull) => events.bus.fire(isFull ? tags.auditFull : tags.auditRoom, {}));
   auth.keys.onChange((change) => {
-    // The log of another member records that member's changes.
+    // In a cluster, each member records its own changes in its own audit log.
     if (!change.isElsewhere) tellKeyChange(audit, change);
   });
   const who = { kind: 'master', name: config.fixed.id } as const;

@@ -3,14 +3,14 @@ import type { AuditBursts } from './audit-bursts.ts';
 import { auditOf } from './audit-files.ts';
 import type { AuditTrail } from './audit-record.ts';
 
-/** Token, without its secret. */
+/** Attributes of a token that are recorded. The token itself is never recorded. */
 interface AuditedToken {
   readonly id: string;
   readonly user: string;
   readonly eauth: string;
 }
 
-/** Records log-ins, and tokens that end before their expiry. */
+/** Writes audit records about log-ins, and about tokens that end before their expiry. */
 export class LoginAudit {
   readonly #audit: AuditTrail;
   readonly #ruled: AuditBursts;
@@ -34,7 +34,7 @@ export class LoginAudit {
 
   /**
    * Records a failed log-in. The name is omitted, because users sometimes type passwords there.
-   * @param eauth backend, if it is a configured one
+   * @param eauth name of the backend, or `undefined` if the requested backend is not configured
    */
   failed(eauth: string | undefined, source: string): void {
     const who: AuditActor = { kind: 'user', name: '', ...(eauth === undefined ? {} : { eauth }) };
@@ -46,7 +46,7 @@ export class LoginAudit {
 
   /**
    * Records tokens that an operator revoked.
-   * @param by default: the local interface
+   * @param by requester of the revocation. Default: the local interface
    */
   revoked(tokens: readonly AuditedToken[], by?: AuditRequester): void {
     for (const { id, user, eauth } of tokens) {
@@ -57,7 +57,8 @@ export class LoginAudit {
   }
 
   /**
-   * Records tokens that ended by log-out, revocation, or because their user may no longer log in.
+   * Records tokens that ended because of a log-out or a revocation, or because their user may no
+   * longer log in.
    */
   ended(tokens: readonly AuditedToken[]): void {
     for (const { id, user, eauth } of tokens) {

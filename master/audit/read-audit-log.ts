@@ -2,23 +2,26 @@ import type { MasterConfig } from '#config';
 import { auditDirectory, auditFiles, linesOf } from './audit-files.ts';
 import { type AuditRecord, readLine } from './audit-record.ts';
 
-/** Filter for audit records. All given conditions must match. */
+/** Filter for audit records. A record must meet all conditions that are given. */
 export interface AuditFilter {
   /** Earliest time, in milliseconds since 1970. */
   readonly since?: number;
   /** Name of the actor. */
   readonly who?: string;
-  /** Action, or its part before a dot. */
+  /**
+   * Name of the action. A part before a dot matches all its actions, for example `key` matches
+   * `key.accept`.
+   */
   readonly action?: string;
-  /** Id of a minion that performed or received the action. */
+  /** Id of a minion that performed the action or that the action concerned. */
   readonly minion?: string;
   readonly jid?: string;
   readonly outcome?: string;
 }
 
 /**
- * Reads the records of a master's log, oldest first, whether the master runs or not. Altered lines
- * are skipped; `verifyAuditLog` reports them.
+ * Reads the records of a master's audit log, oldest first. The master may be running. Altered lines
+ * are skipped; use `verifyAuditLog` to detect them.
  */
 export async function* readAuditLog(
   config: Pick<MasterConfig, 'stateDir'>,

@@ -10,52 +10,58 @@ import { auditDirectory, auditFiles, linesOf, readHead } from './audit-files.ts'
 import { type AuditRecord, readLine } from './audit-record.ts';
 import { readWitness } from './witness.ts';
 
-/** Problem found in a log. */
+/** Problem found in an audit log. */
 export interface AuditProblem {
   readonly kind: /** The hash of a line does not match its content. */
     | 'altered'
     /** A record's `previous` is not the hash of the record before it. */
     | 'broken-chain'
-    /** Records are missing between two others. */
+    /** Records are missing between two existing records. */
     | 'gap'
     /** Records are missing at the beginning. */
     | 'begin-missing'
     /** Records at the end are missing or were replaced. */
     | 'end-missing'
-    /** A record differs from the one that another cluster member noted. */
+    /** The hash of a record differs from the hash that another cluster member recorded for it. */
     | 'other-history';
   readonly file: string;
-  /** Line number, starting at 1. 0 concerns the whole file. */
+  /** Line number, starting at 1. With 0, the problem concerns the whole file. */
   readonly line: number;
-  /** One sentence for operators. */
+  /** Explanation for operators, in one sentence. */
   readonly reason: string;
 }
 
 export interface AuditReport {
   readonly files: readonly string[];
   readonly records: number;
-  /** Sequences of the first and the last record. 0 if there are none. */
+  /** Sequence numbers of the first and the last record. 0 if the log is empty. */
   readonly first: number;
   readonly last: number;
-  /** Time of the last record. */
+  /** Time of the last record, in ISO 8601. */
   readonly lastAt?: string;
-  /** Whether the end was compared with a running master, the store or other members. */
+  /**
+   * Whether the end of the log was compared with an independent source: the running master, the
+   * store or other members.
+   */
   readonly isEndKnown: boolean;
-  /** Whether the last line is incomplete: it is being written, or a crash interrupted it. */
+  /**
+   * Whether the last line is incomplete. The master is just writing it, or a crash interrupted the
+   * write.
+   */
   readonly isUnfinished: boolean;
   readonly problems: readonly AuditProblem[];
 }
 
-/** Expected end of a log, from an independent source. */
+/** Expected end of a log, obtained from a source other than its files. */
 export interface ExpectedLog extends AuditHead {
-  /** Sequence of the oldest stored record, if known. */
+  /** Sequence number of the oldest stored record, if known. */
   readonly first?: number;
 }
 
 /**
  * Verifies a log from its first line to its last.
- * @param files files in order
- * @param expected expected end of the log; without it, missing records at the end cannot be
+ * @param files paths of the files, oldest first
+ * @param expected expected end of the log. Without it, missing records at the end cannot be
  * detected
  */
 export async function verifyAudit(
@@ -73,9 +79,9 @@ interface ClusterAuditReport {
 }
 
 /**
- * Verifies the logs of the members of a cluster, and compares each with the hashes that the other
- * members noted.
- * @param logs files in order, by member name
+ * Verifies the logs of the members of a cluster, and compares each log with the hashes that the
+ * other members recorded.
+ * @param logs paths of the files by member name, oldest first
  */
 async function verifyClusterAudit(
   logs: ReadonlyMap<string, readonly string[]>,
@@ -90,7 +96,7 @@ async function verifyClusterAudit(
   return { members };
 }
 
-/** Hashes of records that other members noted, by sequence. */
+/** Hashes of records that other members recorded, by sequence number. */
 type NotedRecords = ReadonlyMap<number, string>;
 
 async function readNotes(files: readonly string[]): Promise<ReadonlyMap<string, NotedRecords>> {
@@ -114,7 +120,10 @@ class Verifier {
   #records = 0;
   #first = 0;
   #last: AuditRecord | undefined;
-  /** Whether the link of the next record can be checked. False after an altered line. */
+  /**
+   * Whether `previous` of the next record can be checked. It cannot be checked after an altered
+   * line.
+   */
   #isLinkKnown = true;
   #hashAtExpected: string | undefined;
   #isUnfinished = false;
@@ -199,7 +208,7 @@ class Verifier {
 
 /**
  * Verifies copies of the members' audit directories, as {@link verifyClusterAudit} does.
- * @param directory contains one subdirectory per member, named after it
+ * @param directory directory with one subdirectory per member, which has the name of the member
  */
 export async function verifyCopiedLogs(directory: string): Promise<ClusterAuditReport> {
   const found = await readdir(directory, { withFileTypes: true });
@@ -211,9 +220,9 @@ export async function verifyCopiedLogs(directory: string): Promise<ClusterAuditR
 
 /**
  * Verifies the log of a master.
- * @param expected end of the log as the running master reports it; `null`: unknown; default: the
- * end that the store contains
- * @throws StoreError ERR_STORE_LOCKED if a master runs and `expected` is not given
+ * @param expected end of the log that the running master reports, or `null` if it is unknown.
+ * Default: the end that the store contains
+ * @throws StoreError ERR_STORE_LOCKED if the master is running and `expected` is not given
  */
 export async function verifyAuditLog(
   config: AuditedConfig,
@@ -223,7 +232,7 @@ export async function verifyAuditLog(
   return verifyAudit(await auditFiles(auditDirectory(config)), known ?? undefined);
 }
 
-/** Configuration that locates a log and its head. */
+/** Options of the configuration that determine the paths of a log and of its head. */
 type AuditedConfig = Pick<MasterConfig, 'stateDir'> & Partial<Pick<MasterConfig, 'cluster'>>;
 
 async function readStoredHead({

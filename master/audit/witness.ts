@@ -1,6 +1,6 @@
 /**
- * Members of a cluster record the heads of each other's audit logs. To rewrite one log unnoticed,
- * an attacker would have to rewrite all of them.
+ * Each member of a cluster records the heads of the other members' audit logs in its own log. To
+ * alter one log unnoticed, an attacker would have to alter the logs of all members.
  */
 
 import type { Store } from '#store';
@@ -12,18 +12,21 @@ import type { AuditRecord, AuditTrail } from './audit-record.ts';
 const action = 'audit.head';
 const detailForm = /^record (\d{1,15}) has the hash ([0-9a-f]{64})$/;
 /**
- * Interval between two notes, in milliseconds. Records younger than this are protected by their own
- * log only.
+ * Interval between two recordings, in milliseconds. Records that are younger than this are
+ * protected only by the hash chain of their own log.
  */
 const noteMs = 600_000;
 
-/** Head of another member's log, as a record notes it. */
+/** Head of another member's log, as contained in an audit record. */
 export interface Witness extends AuditHead {
-  /** Member that the record concerns. */
+  /** Name of the other member. */
   readonly member: string;
 }
 
-/** Returns the note in a record, or `undefined` if the record has another subject. */
+/**
+ * Returns the head of another member's log that a record contains, or `undefined` if the record is
+ * about something else.
+ */
 export function readWitness(record: AuditRecord): Witness | undefined {
   if (record.action !== action || record.what === undefined) return undefined;
   const [, sequence, hash] = detailForm.exec(record.detail ?? '') ?? [];
@@ -50,12 +53,12 @@ export class AuditWitness {
 
   constructor(options: AuditWitnessOptions) {
     this.#options = options;
-    // A failed read is repeated at the next interval.
+    // If reading the heads fails, the next interval repeats it.
     this.#timer = setInterval(() => void this.note().catch(() => {}), noteMs).unref();
   }
 
   /**
-   * Records the heads that have changed.
+   * Records the heads that have changed since the last recording.
    * @throws StoreError
    */
   async note(): Promise<void> {

@@ -5,7 +5,7 @@ import { Bytes, defineRow, type Key, type Operation, type Store, writeInParts } 
 
 const prefix: Key = ['accepted-keys'];
 
-/** Row codec for `accepted-keys/<id>`. */
+/** Codec of the rows `accepted-keys/<id>`. */
 const acceptedRow = defineRow({
   name: 'accepted key',
   schema: Type.Object({ digest: Bytes }),
@@ -16,15 +16,16 @@ const acceptedRow = defineRow({
 /** Length of a SHA-256 digest, in bytes. */
 const digestBytes = 32;
 
-/** Accepted key. */
+/** An accepted key of a minion. */
 interface AcceptedKey {
   readonly id: string;
   readonly pem: string;
 }
 
 /**
- * Record of the accepted keys in the store. A start uses it to detect keys that were deleted or
- * replaced while the master was not running, and revokes them.
+ * Record of the accepted keys in the store. When the master starts, it compares the keys with this
+ * record to detect keys that were deleted or replaced while it was not running. It then revokes
+ * them.
  */
 export class AcceptedKeys {
   readonly #store: Store;
@@ -34,7 +35,7 @@ export class AcceptedKeys {
   }
 
   /**
-   * Returns the ids whose key was accepted in the last run of the master and is now missing or
+   * Returns the ids whose key was accepted during the last run of the master and is now missing or
    * different.
    */
   async lost(accepted: readonly AcceptedKey[]): Promise<string[]> {
@@ -47,7 +48,7 @@ export class AcceptedKeys {
     return lost;
   }
 
-  /** Replaces the record by these keys. Only differences are written. */
+  /** Replaces the record with these keys. Only differences are written to the store. */
   async replace(accepted: readonly AcceptedKey[]): Promise<void> {
     const digests = new Map(accepted.map(({ id, pem }) => [id, digestOf(pem)]));
     const operations: Operation[] = [];
@@ -64,7 +65,10 @@ export class AcceptedKeys {
     await writeInParts(this.#store, operations);
   }
 
-  /** Records the accepted key of an id; `undefined` removes it. Durable when it resolves. */
+  /**
+   * Records the accepted key of an id. `undefined` removes the key from the record. Durable when
+   * the promise resolves.
+   */
   async note(id: string, pem: string | undefined): Promise<void> {
     const key = [...prefix, id];
     await this.#store.write([

@@ -3,6 +3,7 @@ import type { MasterTransport } from '#minion-protocol';
 import type { ModuleDeps } from '../context/index.ts';
 import type { Events } from '../events/index.ts';
 import { openConfiguredAutoAccept } from './auto-accept.ts';
+import { KeyGenerator } from './key-generator.ts';
 import { createKeyLifecycle, Revocation, revokeLostKeys } from './key-lifecycle.ts';
 import { openConfiguredKeys } from './key-store.ts';
 import { createKeysApi, type OwnKey } from './keys-api.ts';
@@ -19,14 +20,14 @@ import type { SharedKeySource } from './shared-key-source.ts';
 import { TokenCheck } from './token-check.ts';
 import { VersionCheck, VersionPins } from './version-check.ts';
 
-/** Deletes what a module stores about an id. */
+/** Function of a module that deletes the data that the module stores about an id. */
 type Forget = (id: string) => Promise<unknown>;
 
 export interface AuthDeps extends ModuleDeps {
   readonly seal: Seal;
   readonly events: Events;
   readonly transports: readonly MasterTransport[];
-  /** Keys of the cluster. Default: the master belongs to no cluster. */
+  /** Keys of the cluster. `undefined` if the master does not belong to a cluster. */
   readonly sharedKeys?: SharedKeySource | undefined;
 }
 
@@ -37,9 +38,13 @@ export async function createAuth(deps: AuthDeps) {
   const { bus } = events;
   const log = context.log.child({ component: 'keys' });
   const rsa = closers.add(new RsaPool(), (it) => it.close());
+  const generator = closers.add(new KeyGenerator(config.fixed.limits.keyBits), (it) => it.close());
   const replaced = (await sharedKeys?.writeOwnKeys(fixed, store)) ?? [];
   for (const one of replaced) {
-    log.warn(one, 'key of another master was replaced by that of the cluster');
+    log.warn(
+      one,
+      'a different master key in the PKI directory was replaced by the key of the cluster',
+    );
   }
   const masterKeys = await openOwnKeys(fixed, 'master', fixed.keyPass);
   const masterKeySigner = await openMasterKeySigner(fixed, masterKeys.publicPem);
@@ -75,20 +80,23 @@ export async function createAuth(deps: AuthDeps) {
     keys.onChange(({ id, to, isElsewhere }) => {
       if (isElsewhere || to !== null || keys.get(id) !== undefined) return;
       Promise.all(onKeyDeleted.map((forget) => forget(id))).catch((error: unknown) => {
-        log.error({ minion: id, err: error }, 'minion data could not be deleted');
+        log.error(
+          { minion: id, err: error },
+          'cannot delete the data of a minion whose key was deleted',
+        );
       });
     });
   }
   const ownKeys = ownKeysOf(fixed, masterKeys, masterKeySigner);
   return {
-    /** Seal for the secrets in the store. */
+    /** Encrypts and decrypts the secrets in the store. */
     seal,
     rsa,
     masterKeys,
-    /** Signer of the master's key, with `master_sign_pubkey`. */
+    /** Signs the master's public key, if `master_sign_pubkey` is set. */
     masterKeySigner,
     keys,
-    /** Rules for keys that are accepted or rejected without an operator. */
+    /** Decides which keys are accepted or rejected without an operator. */
     autoAccept,
     publishKey,
     sessions,
@@ -104,7 +112,7 @@ export async function createAuth(deps: AuthDeps) {
     ),
     lastHeard,
     revocation,
-    /** Ids whose previous owners had jobs. */
+    /** Ids that were retired, and whose previous owners had jobs. */
     retiredIds,
     lifecycle: createKeyLifecycle({
       config,
@@ -118,26 +126,34 @@ export async function createAuth(deps: AuthDeps) {
       protocolOf: (id) => pins.of(id),
       unpin: (id) => pins.forget([id]),
       ownKeys: async () => ownKeys,
+      generator,
     }),
+    /** Generator of key pairs. */
+    generator,
     /** Public keys of the master. */
     ownKeys,
-    /** Registers a function that is called, and awaited, when an id is retired. */
+    /**
+     * Registers a function that deletes data of an id. It is called, and its promise awaited, when
+     * an id is retired.
+     */
     onRetire: (forget: Forget) => void onRetire.push(forget),
     /**
-     * Registers a function that is called when an id's last key was deleted, unless
-     * `preserve_minion_cache` is set.
+     * Registers a function that deletes data of an id. It is called when the id's last key was
+     * deleted, unless `preserve_minion_cache` is set.
      */
     onKeyDeleted: (forget: Forget) => void onKeyDeleted.push(forget),
     /**
-     * Revokes the keys that were lost while no master ran, and every key that is lost later.
-     * @param onKeyLost revokes what other modules grant to the accepted key of an id
+     * Revokes the keys that were deleted or replaced while the master was not running. From then
+     * on, revokes keys when they are deleted or replaced.
+     * @param onKeyLost revokes the rights that other modules have granted to the accepted key of an
+     * id
      */
     revokeLostKeys: (onKeyLost: (id: string) => Promise<void>) =>
       revokeLostKeys({ context, events, auth: { keys, revocation }, onKeyLost, log }),
   };
 }
 
-/** Starts the rotation of publish keys that are older than `publish_session`. */
+/** Starts a timer that replaces the publish key when it is older than `publish_session`. */
 function startRotation(
   { config, context }: AuthDeps,
   publishKey: PublishKey,
@@ -149,7 +165,7 @@ function startRotation(
     if (context.duties?.isHeld === false) return;
     if (lifetimeMs === 0 || context.now() - publishKey.current.madeAt < lifetimeMs) return;
     revocation.rotate().catch((error: unknown) => {
-      context.log.error({ err: error }, 'publish key rotation failed');
+      context.log.error({ err: error }, 'publish key rotation failed; it is retried');
     });
   };
   const timer = setInterval(round, loopInterval * 1000);
@@ -192,5 +208,5 @@ function ownKeysOf(
   return [...own, { name: `${config.masterSignKeyName}.pub`, pem: signer.keys.publicPem }];
 }
 
-/** Keys and sessions of a master. */
+/** The keys module of a master: keys, sessions and sign-in state. */
 export type Auth = Awaited<ReturnType<typeof createAuth>>;

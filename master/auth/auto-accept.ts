@@ -7,9 +7,9 @@ import { isMissing } from '#runtime';
 import { compileGlob } from '#template/python/fnmatch.ts';
 
 /**
- * Returns a grain as Python's `str()` does, because Salt compares that text with the lines of files
- * in `autosign_grains_dir`. Returns `undefined` for values that must match nothing: nil, maps,
- * bytes and similar types.
+ * Formats a grain as Python's `str()` does. Salt compares this text with the lines of files in
+ * `autosign_grains_dir`. Returns `undefined` for types that must never match: nil, maps, bytes and
+ * similar types.
  */
 function pythonText(value: WireValue | undefined): string | undefined {
   const isMeant = Array.isArray(value) || (value !== null && typeof value !== 'object');
@@ -19,14 +19,14 @@ function pythonText(value: WireValue | undefined): string | undefined {
 /** Compiled rules of {@link compileSignRules}. */
 export interface SignRules {
   matches(id: string): boolean;
-  /** Numbers of lines, starting at 1, that contain an unsupported regular expression. */
+  /** Numbers of the lines with an unsupported regular expression, starting at 1. */
   readonly unreadable: readonly number[];
 }
 
 /**
  * Compiles the text of an `autosign_file` or `autoreject_file` [WIRE 7.6]. Each line is an
- * expression that matches as a glob or as a regular expression for the whole id. In Salt,
- * alternatives (`a|b`) are not anchored at their inner ends; here they are.
+ * expression that matches as a glob or as a regular expression for the whole id. Unlike in Salt,
+ * each alternative of a regular expression (`a|b`) must match the whole id.
  */
 function compileSignRules(text: string): SignRules {
   const tests: ((id: string) => boolean)[] = [];
@@ -38,8 +38,8 @@ function compileSignRules(text: string): SignRules {
     if (/^[\w-]+$/.test(expression)) continue; // it means the same as a regular expression
     const regex = tryRegex(expression);
     if (regex !== undefined) tests.push((id) => regex.matches(id));
-    // Most globs are not valid regular expressions. A group with a flag indicates a regular
-    // expression.
+    // Most globs are not valid regular expressions, so an invalid one is not a mistake. But `(?`
+    // shows that a regular expression was intended.
     else if (expression.includes('(?')) unreadable.push(index + 1);
   }
   return { matches: (id) => tests.some((test) => test(id)), unreadable };
@@ -59,7 +59,8 @@ type TrustedFile =
   | { readonly ok: false; readonly reason: 'missing' | 'unreadable' | 'writable' };
 
 /**
- * Reads a file. Rejects it if others, or its group without `groupMayWrite`, have write permission.
+ * Reads a file with rules. The file is not trusted if others can write to it, or if its group can
+ * and `groupMayWrite` is not set.
  */
 async function readTrustedFile(file: string, groupMayWrite: boolean): Promise<TrustedFile> {
   try {
@@ -77,24 +78,26 @@ async function readTrustedFile(file: string, groupMayWrite: boolean): Promise<Tr
   }
 }
 
-/** Options of {@link openAutoAccept}, named as in the master's configuration. */
+/**
+ * Options of {@link openAutoAccept}. They correspond to the options in the master's configuration.
+ */
 export interface AutoAcceptOptions {
   readonly pkiDir: string;
   readonly autoAccept: boolean;
   readonly autosignFile: string | null;
   readonly autorejectFile: string | null;
   readonly autosignGrainsDir: string | null;
-  /** Validity of a file in `minions_autosign`, in minutes. 0 means unlimited. */
+  /** Time for which a file in `minions_autosign` is valid, in minutes. 0 means unlimited. */
   readonly autosignTimeout: number;
   readonly permissivePkiAccess: boolean;
   /** Clock, in milliseconds since 1970. Default: `Date.now`. */
   readonly now?: () => number;
 }
 
-/** Automatic decision about a key. `pend` leaves it to an operator. */
+/** Automatic decision about a key. With `pend`, the key waits for an operator's decision. */
 export type AutoDecision = 'accept' | 'reject' | 'pend';
 
-/** Problem because of which a rule has no effect. */
+/** A rule without effect, and the reason. */
 export interface AutoAcceptProblem {
   readonly file: string;
   readonly reason: string;
@@ -104,8 +107,8 @@ const refreshMs = 1000;
 const noRules: SignRules = { matches: () => false, unreadable: [] };
 
 /**
- * Decides which keys are accepted or rejected without an operator [WIRE 7.6]. The files are read
- * every second, independently of requests.
+ * Decides which keys are accepted or rejected without an operator [WIRE 7.6]. The rule files are
+ * read every second, not for each request.
  */
 export class AutoAccept {
   #options: AutoAcceptOptions;
@@ -114,24 +117,25 @@ export class AutoAccept {
   #rejects = noRules;
   #signs = noRules;
   #grains: ReadonlyMap<string, ReadonlySet<string>> = new Map();
-  /** Creation times of the stubs in `minions_autosign`, by id. */
+  /** Creation times of the files in `minions_autosign`, by minion id. */
   #stubs = new Map<string, number>();
   #problems: readonly AutoAcceptProblem[] = [];
   #lastRound: Promise<void> = Promise.resolve();
-  /** Compiled rules by file, so that rules are compiled only when the text changes. */
+  /** Compiled rules by file. They are compiled again only when the text of the file changes. */
   readonly #compiled = new Map<string, { readonly text: string; readonly rules: SignRules }>();
 
-  /** Creates an instance without reading the files. Use {@link openAutoAccept}. */
+  /** Creates an instance that has not read its files. Use {@link openAutoAccept} instead. */
   constructor(options: AutoAcceptOptions) {
     this.#options = options;
     this.#now = options.now ?? Date.now;
-    // problems() reports unreadable files, and the next round reads them again.
+    // `problems()` reports unreadable files, and the next round reads the files again.
     this.#timer = setInterval(() => void this.refresh().catch(() => {}), refreshMs).unref();
   }
 
   /**
-   * Decides about an id. A rejection takes precedence. A stub is consumed before it accepts.
-   * @param grains `autosign_grains` of the request, as the minion states them
+   * Decides about the key of an id. Rejection has precedence over acceptance. If a file in
+   * `minions_autosign` accepts the id, the file is deleted before.
+   * @param grains `autosign_grains` of the request. The minion chooses their values
    */
   async decide(
     id: string,
@@ -143,18 +147,18 @@ export class AutoAccept {
     return 'pend';
   }
 
-  /** Returns the rules in the files that have no effect, for the operator. */
+  /** Returns the rules that have no effect, to be shown to the operator. */
   problems(): readonly AutoAcceptProblem[] {
     return this.#problems;
   }
 
-  /** Applies new options. Resolves when their files have been read. */
+  /** Applies new options. Resolves when the files that they name have been read. */
   async configure(options: Omit<AutoAcceptOptions, 'now'>): Promise<void> {
     this.#options = options;
     await this.refresh();
   }
 
-  /** Reads the files, after any read in progress. */
+  /** Reads the files now. If a read is in progress, waits for its end first. */
   refresh(): Promise<void> {
     const round = this.#lastRound.then(() => this.#readAll());
     this.#lastRound = round.catch(() => {});
@@ -170,7 +174,7 @@ export class AutoAccept {
     this.#problems = problems;
   }
 
-  /** Stops reading. May be called twice. */
+  /** Stops the periodic reading. May be called more than once. */
   close(): void {
     clearInterval(this.#timer);
   }
@@ -237,7 +241,8 @@ export class AutoAccept {
     const madeAt = this.#stubs.get(id);
     if (madeAt === undefined || this.#isExpired(madeAt)) return false;
     this.#stubs.delete(id);
-    // Removed first: a stub that cannot be removed would accept keys forever.
+    // The file is removed before the key is accepted. If it could not be removed, it would accept
+    // keys forever.
     return await rm(path.join(this.#stubDirectory(), id)).then(
       () => true,
       () => false,
@@ -262,14 +267,14 @@ export class AutoAccept {
   }
 }
 
-/** Opens the rules and reads their files. They are read again periodically. */
+/** Reads the rule files, and reads them again periodically. */
 export async function openAutoAccept(options: AutoAcceptOptions): Promise<AutoAccept> {
   const autoAccept = new AutoAccept(options);
   await autoAccept.refresh();
   return autoAccept;
 }
 
-/** Opens the rules of a master's configuration, and applies the options of each reload. */
+/** Creates the rules of a master's configuration, and applies changed options after each reload. */
 export async function openConfiguredAutoAccept(
   config: LiveConfig,
   now: () => number,

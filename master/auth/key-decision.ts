@@ -1,26 +1,26 @@
 /**
- * Decision about a key that a minion offers at sign-in [WIRE 6; salt/channel/server.py]. Without
- * I/O.
+ * Decision about a key that a minion offers at sign-in [WIRE 6; salt/channel/server.py]. The
+ * decision does no I/O.
  */
 
 import { cleanKeyText } from '#minion-protocol';
 
 /** Input of {@link decideKey}. Keys are in PEM format and are normalised before comparison. */
 export interface KeyDecisionInput {
-  /** Accepted key of the id, if any. */
+  /** Accepted key of the id, or `undefined` if the id has none. */
   readonly accepted?: string | undefined;
-  /** Pending key of the id, if any. */
+  /** Pending key of the id, or `undefined` if the id has none. */
   readonly pending?: string | undefined;
   /** Whether the id has a rejected key. */
   readonly rejected?: boolean;
-  /** Key in the request. */
+  /** Key that the minion sent with its request. */
   readonly offered: string;
   readonly autosign: boolean;
   readonly autoreject: boolean;
   readonly openMode: boolean;
 }
 
-/** Change of the id's stored keys. */
+/** Change of the stored keys of an id. */
 export type KeyTransition =
   | 'none'
   | 'store-accepted'
@@ -36,7 +36,7 @@ export interface KeyDecision {
   /** Value of `ret` in the reply, unless the outcome is `accept`. */
   readonly ret: boolean;
   readonly transition: KeyTransition;
-  /** Fields of the event `salt/auth`, in addition to `id` and `pub`. */
+  /** Fields of the event `salt/auth` besides `id` and `pub`. */
   readonly event: {
     readonly result: boolean;
     readonly act?: 'accept' | 'pend' | 'reject' | 'denied';
@@ -53,7 +53,7 @@ export interface KeyDecision {
  * | no key | reject | pend | accept |
  * | pending key | reject | equal: pend, else denied | equal: accept, else denied |
  *
- * Open mode accepts everything.
+ * In open mode, every key is accepted.
  */
 export function decideKey(input: KeyDecisionInput): KeyDecision {
   const offered = cleanKeyText(input.offered);
@@ -103,7 +103,7 @@ const denied: KeyDecision = {
   event: { result: false, act: 'denied' },
 };
 
-/** Returns a rejection whose event has no `act`. */
+/** Returns a refusal whose event has no field `act`. */
 function refusal(outcome: 'denied' | 'refuse', transition: KeyTransition): KeyDecision {
   return { outcome, ret: false, transition, event: { result: false } };
 }

@@ -32,5 +32,5 @@ export const keyErrors = {
   },
 } satisfies Readonly<Record<string, ErrorEntry>>;
 
-/** Operation on a minion's key that was rejected or failed. Nothing has changed. */
+/** Error of a rejected or failed operation on a minion's key. No key was changed. */
 export class KeyError extends SaltbridgeError<keyof typeof keyErrors> {}

@@ -17,7 +17,7 @@ import type { RetiredIds } from './retired-ids.ts';
 import type { LastHeard, PublishKey, SessionKeys } from './session-keys.ts';
 import type { VersionPins } from './version-check.ts';
 
-/** Key of an id. */
+/** Key that is stored for an id. */
 interface HeldKey {
   readonly state: 'accepted' | 'pending' | 'rejected';
   /** Public key in PEM format. */
@@ -26,47 +26,59 @@ interface HeldKey {
   readonly fingerprint: string;
 }
 
-/** Key to accept. */
+/** Key that an extension accepts for an id. */
 interface AdmittedKey {
   readonly id: string;
   /** RSA public key in PEM format. */
   readonly publicKey: string;
-  /** Lowest protocol version that the master accepts from the id from now on. 0 accepts any. */
+  /**
+   * Lowest protocol version that the master accepts from this id from now on. With 0, it accepts
+   * any version.
+   */
   readonly protocol: 0 | 1 | 2 | 3;
 }
 
 /** Operations on ids and their keys, for extensions that enrol machines. */
 export interface KeyLifecycle {
   /**
-   * Runs `work`, which reads the key of an id and then changes it. Until it ends, the master
-   * performs no sign-in of this id and no other operation on its key. Deadlocks if it is called
-   * within such work for the same id, for example in a {@link KeyAcceptanceHook}.
+   * Runs `work`, which reads the key of an id and then changes it. Until `work` has ended, sign-ins
+   * of this id and other operations on its key wait. A nested call for the same id, for example in
+   * a {@link KeyAcceptanceHook}, causes a deadlock.
    */
   exclusive<T>(id: string, work: () => Promise<T>): Promise<T>;
-  /** Returns whether an id may have a key: it has an accepted one, or `minion_ids` permits it. */
+  /**
+   * Whether a key may be stored for an id: the id already has an accepted key, or `minion_ids`
+   * permits it.
+   */
   takesId(id: string): boolean;
   /** Returns the accepted, pending or rejected key of an id. */
   keyOf(id: string): HeldKey | undefined;
   /**
    * Accepts a key, even if the minion has not offered it yet. Replaces a pending key. Durable when
-   * it resolves.
+   * the promise resolves.
    * @throws KeyError ERR_KEY_STATE if the id has a different accepted key or a rejected one;
    * ProtocolError ERR_BAD_KEY if the key is invalid; KeyError ERR_KEY_ID, ERR_PKI_DIR
    */
   admit(key: AdmittedKey): Promise<void>;
-  /** Rejects lower protocol versions of an id from now on. Durable when it resolves. */
+  /**
+   * Makes the master reject lower protocol versions of an id from now on. Durable when the promise
+   * resolves.
+   */
   pin(id: string, protocol: AdmittedKey['protocol']): Promise<void>;
-  /** Rejects an accepted key, so that no minion can sign in with it until it is deleted. */
+  /**
+   * Rejects the accepted or pending key of an id, so that no minion can sign in with it until the
+   * key is deleted.
+   */
   quarantine(id: string): Promise<void>;
   /**
-   * Deletes everything of an id: key, session, connections, pin, grains, pillar, mine and pushed
-   * files. Jobs that were published to it accept no return from a later owner. The id need not have
-   * a key.
+   * Deletes all data of an id: key, session, connections, protocol version, grains, pillar, mine
+   * and pushed files. If another machine later gets this id, its returns for earlier jobs are
+   * rejected. The id need not have a key.
    */
   retire(id: string): Promise<void>;
   /**
-   * Returns whether the minion has sent a proven request since it received this key, or since the
-   * start.
+   * Whether the minion has sent a verified request since it received this key, or since the start
+   * of the master.
    */
   isHeard(id: string): boolean;
   /**
@@ -86,7 +98,7 @@ export interface KeyLifecycleDeps {
     readonly retiredIds: RetiredIds;
     readonly revocation: Revocation;
   };
-  /** Deletes what other modules store about an id. */
+  /** Deletes the data that other modules store about an id. */
   readonly forget: (id: string) => Promise<unknown>;
 }
 
@@ -102,7 +114,7 @@ export function createKeyLifecycle(deps: KeyLifecycleDeps): KeyLifecycle {
     },
     admit: async ({ id, publicKey, protocol }) => {
       parsePublicKey(publicKey);
-      // Pinned first, so that the key is never valid for a lower version.
+      // The version is stored first, so that the key is never valid for a lower version.
       await pins.prove(id, protocol);
       await keys.admit(id, cleanKeyText(publicKey));
     },
@@ -116,9 +128,10 @@ export function createKeyLifecycle(deps: KeyLifecycleDeps): KeyLifecycle {
       const expiresAt = now + config.current.keepJobsSeconds * 1000;
       await retiredIds.note(id, context.nextJid(), { now, expiresAt });
       await keys.delete(id).catch(unlessUnknown);
-      // The loss of the key has started the revocation.
+      // Deleting the key has started its revocation. Wait until the revocation has ended.
       await revocation.ended();
-      // Also for an id that was pinned for a key that never arrived.
+      // The version is also deleted for an id that never had a key, because `pin` may have been
+      // called for it.
       await pins.forget([id]);
       await forget(id);
     },
@@ -149,14 +162,15 @@ export interface RevocationOptions {
 }
 
 /**
- * Minimum interval between rotations for deleted keys, in milliseconds. Each rotation costs every
- * minion a sign-in.
+ * Minimum interval between rotations for deleted keys, in milliseconds. After each rotation, every
+ * minion must sign in again.
  */
 const rotationIntervalMs = 60_000;
 
 /**
- * Revokes what a deleted or rejected key still permits [THREATS C-15]. Session, pin and connections
- * end immediately. The shared publish key is rotated, at most once per minute.
+ * Revokes the access of minions whose key was deleted or rejected [THREATS C-15]. Their session,
+ * recorded protocol version and connections end immediately. The shared publish key is rotated, at
+ * most once per minute.
  */
 export class Revocation {
   readonly #options: RevocationOptions;
@@ -171,17 +185,19 @@ export class Revocation {
     this.#options = options;
   }
 
-  /** Calls the listener immediately for each id whose key has become invalid. */
+  /** Registers a listener that is called immediately for each id whose key has become invalid. */
   onRevoked(listener: (id: string) => void): void {
     this.#onRevoked.push(listener);
   }
 
-  /** Calls and awaits the listener after each rotation. */
+  /**
+   * Registers a listener that is called after each rotation. The rotation waits for its promise.
+   */
   onRotated(listener: () => Promise<void>): void {
     this.#onRotated.push(listener);
   }
 
-  /** Revokes everything of ids whose keys were accepted until now. */
+  /** Revokes the access of ids whose keys were accepted until now. */
   async revoke(ids: readonly string[]): Promise<void> {
     const ending = this.#revoke(ids);
     this.#ending.add(ending);
@@ -192,7 +208,10 @@ export class Revocation {
     }
   }
 
-  /** Revokes what ids have at this member. Another member of the cluster has revoked the rest. */
+  /**
+   * Revokes the access of ids at this member of a cluster. The member that changed the key performs
+   * the rest of the revocation.
+   */
   revokeHere(ids: readonly string[]): void {
     const { lastHeard, transports } = this.#options;
     lastHeard.forget(ids);
@@ -204,7 +223,7 @@ export class Revocation {
 
   /**
    * Resolves when all revocations in progress are complete.
-   * @throws StoreError if one failed
+   * @throws StoreError if a revocation failed
    */
   async ended(): Promise<void> {
     await Promise.all(this.#ending);
@@ -213,18 +232,19 @@ export class Revocation {
   async #revoke(ids: readonly string[]): Promise<void> {
     const { sessions, pins } = this.#options;
     this.revokeHere(ids);
-    // Both change memory synchronously, so that a session or pin of a new key is not deleted.
+    // Both calls change memory synchronously. So they cannot delete the session or version of a new
+    // key that is accepted meanwhile.
     await Promise.all([sessions.forget(ids), pins.forget(ids)]);
     if (!this.#options.config.current.rotateAesKey) return;
-    // The master may stop before the rotation.
+    // The need for a rotation is stored, because the master may stop before it rotates the key.
     await this.#options.publishKey.retire();
     this.#planRotation();
   }
 
   /**
-   * Revokes everything of ids whose keys were lost while the master was not running. Resolves when
-   * the publish key was replaced, so that no minion is served before. Minions need no ping, because
-   * none is connected yet.
+   * Revokes the access of ids whose keys were deleted or replaced while the master was not running.
+   * Resolves when the publish key was replaced. The master serves no minion before that, so minions
+   * need not be notified.
    */
   async revokeLost(ids: readonly string[]): Promise<void> {
     if (ids.length === 0) return;
@@ -239,7 +259,10 @@ export class Revocation {
     for (const listener of this.#onRotated) await listener();
   }
 
-  /** Cancels a planned rotation, which the next start performs, and waits for one in progress. */
+  /**
+   * Cancels a planned rotation, which the next start of the master then performs. Waits for a
+   * rotation in progress.
+   */
   async close(): Promise<void> {
     clearTimeout(this.#planned);
     await this.#underWay;
@@ -259,31 +282,34 @@ export class Revocation {
     this.#planned = setTimeout(() => {
       this.#planned = undefined;
       this.#underWay = this.rotate().catch((error: unknown) => {
-        this.#options.log.error({ err: error }, 'publish key rotation failed');
+        this.#options.log.error(
+          { err: error },
+          'publish key rotation failed after a key was revoked',
+        );
       });
     }, waitMs);
     this.#planned.unref();
   }
 }
 
-/** Modules that react to changes of a key. */
+/** Modules that must act when a key changes. */
 interface KeyFollowers {
   readonly keys: KeyStore;
   readonly bus: EventBus;
   readonly revocation: Revocation;
   readonly accepted: AcceptedKeys;
-  /** Revokes what other modules grant to the accepted key of an id. */
+  /** Revokes the rights that other modules have granted to the accepted key of an id. */
   readonly onKeyLost: (id: string) => Promise<void>;
   readonly log: Logger;
 }
 
 /**
- * Acts that `salt/key` reports for existing keys. New and denied keys are reported by `salt/auth`
- * [WIRE 14.2].
+ * Values of `act` for which an event `salt/key` is emitted. New and denied keys are reported by the
+ * event `salt/auth` instead [WIRE 14.2].
  */
 const operatorActs: ReadonlySet<string> = new Set(['accept', 'reject', 'delete']);
 
-/** Reports every change of a key, and revokes keys that are no longer accepted. */
+/** Emits an event for each change of a key, and revokes keys that are no longer accepted. */
 function followKeys(followers: KeyFollowers): void {
   const { keys, bus, revocation, accepted, onKeyLost, log } = followers;
   keys.onChange(({ id, from, to, act, isElsewhere }) => {
@@ -291,7 +317,8 @@ function followKeys(followers: KeyFollowers): void {
     if (operatorActs.has(act) && from !== null && from !== to && !isElsewhere) {
       bus.fire(tags.key, { result: true, act, id });
     }
-    // Also if another key replaces it, such as a denied one: the access of the old key ends.
+    // This includes a key that is replaced by another one, such as a denied key: the access of the
+    // old key must end.
     const endsKey = from === 'accepted' || (from === 'denied' && to !== null);
     if (!endsKey && to !== 'accepted') return;
     if (isElsewhere) {
@@ -304,7 +331,7 @@ function followKeys(followers: KeyFollowers): void {
     }
     const ended = endsKey ? [revocation.revoke([id]), onKeyLost(id)] : [];
     Promise.all(ended)
-      // Recorded last, so that a start after a crash repeats the revocation.
+      // The new state is recorded last, so that the revocation is repeated after a crash.
       .then(() => accepted.note(id, keys.acceptedPem(id)))
       .catch((error: unknown) => {
         log.error({ minion: id, err: error }, 'revocation failed');
@@ -316,12 +343,15 @@ export interface LostKeysOptions {
   readonly context: Pick<MasterContext, 'disk' | 'store'>;
   readonly events: Events;
   readonly auth: { readonly keys: KeyStore; readonly revocation: Revocation };
-  /** Revokes what other modules grant to the accepted key of an id. */
+  /** Revokes the rights that other modules have granted to the accepted key of an id. */
   readonly onKeyLost: (id: string) => Promise<void>;
   readonly log: Logger;
 }
 
-/** Revokes the keys that were lost while no master ran, and every key that is lost later. */
+/**
+ * Revokes the keys that were deleted or replaced while the master was not running. From then on,
+ * revokes keys when they are deleted or replaced.
+ */
 export async function revokeLostKeys(options: LostKeysOptions): Promise<void> {
   const { context, events, auth, onKeyLost, log } = options;
   const { bus } = events;
@@ -338,7 +368,8 @@ export async function revokeLostKeys(options: LostKeysOptions): Promise<void> {
   disk.onChange((isFull) => {
     bus.fire(isFull ? tags.storeFull : tags.storeRoom, {});
     if (isFull) return;
-    // Keys lost while the store could not be written are treated as lost before the start.
+    // While the store was full, revocations could not be written. They are repeated now, as at the
+    // start of the master.
     revokeLost().catch((error: unknown) => log.error({ err: error }, 'revocation failed'));
   });
   followKeys({ keys, bus, revocation, accepted, onKeyLost, log });

@@ -1,22 +1,28 @@
 import { cleanKeyText, isNewMinionId } from '#minion-protocol';
 
-/** Key with its id. */
+/** A key and its id. */
 interface NamedKey {
   readonly id: string;
   readonly pem: string;
 }
 
-/** Unusual properties of a key. They are warnings and do not lock the minion out. */
+/**
+ * Unusual properties of a key. They are shown as warnings and do not prevent the minion from
+ * signing in.
+ */
 export interface KeyMarks {
-  /** Accepted ids that differ from this one only in case or in the encoding of letters. */
+  /** Accepted ids that differ from this id only in case or in the Unicode encoding of letters. */
   readonly alike?: readonly string[];
-  /** Other accepted ids with the same key. */
+  /** Other accepted ids that use the same key. */
   readonly sharedWith?: readonly string[];
-  /** Present if new minions may not have such an id. See `minion_ids`. */
+  /** Present if the option `minion_ids` does not permit such an id for new minions. */
   readonly isUnusual?: true;
 }
 
-/** Returns a function that computes the marks of a key in relation to the accepted keys. */
+/**
+ * Returns a function that computes the unusual properties of a key in comparison with the accepted
+ * keys.
+ */
 export function keyMarks(accepted: readonly NamedKey[]): (key: NamedKey) => KeyMarks {
   const bySpelling = idsBy(accepted, ({ id }) => foldedId(id));
   const byKey = idsBy(accepted, ({ pem }) => cleanKeyText(pem));
@@ -31,7 +37,7 @@ export function keyMarks(accepted: readonly NamedKey[]): (key: NamedKey) => KeyM
   };
 }
 
-/** Returns an equal text for ids that a person would read as the same. */
+/** Normalises an id. Ids that a person would read as the same become equal. */
 function foldedId(id: string): string {
   return id.normalize('NFKC').toLowerCase();
 }

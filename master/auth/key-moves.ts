@@ -3,16 +3,19 @@ import { KeyError } from './key-errors.ts';
 import type { DeniedKey, KeyRecord, KeyTable } from './key-table.ts';
 import { type KeyFiles, keyPlaces } from './pki-directory.ts';
 
-/** Change of a key, regardless of its cause. */
+/** Change of a key, whatever caused it. */
 export interface KeyChange {
   readonly id: string;
   /** Previous state, or `null` if there was no key. */
   readonly from: KeyState | null;
   /** New state, or `null` if the key was deleted. */
   readonly to: KeyState | null;
-  /** Salt's name of the change, as in its events. */
+  /** Name that Salt's events use for this change. */
   readonly act: 'accept' | 'pend' | 'reject' | 'denied' | 'delete';
-  /** Present if another member of the cluster made the change and handles its consequences. */
+  /**
+   * Present if another member of the cluster made the change. That member also performs the
+   * revocation.
+   */
   readonly isElsewhere?: true;
 }
 
@@ -23,7 +26,7 @@ const acts = {
   denied: 'denied',
 } as const;
 
-/** Returns the change from one state to another. */
+/** Returns the description of a change from one state to another. */
 function describeChange(
   id: string,
   from: KeyState | null,
@@ -34,18 +37,24 @@ function describeChange(
   return { id, from, to, act, ...(isElsewhere ? { isElsewhere } : {}) };
 }
 
-/** Storage of minions' keys, with a watcher for external changes. */
+/** Storage of minions' keys, with a watcher that detects external changes. */
 export interface KeySource {
   readonly files: KeyFiles;
-  /** Calls the listener with ids that may have changed. `undefined` stands for any id. */
+  /**
+   * Calls the listener with the ids whose keys may have changed. With `undefined`, any key may have
+   * changed.
+   */
   readonly watch: (onDirty: (ids: readonly string[] | undefined) => void) => () => void;
-  /** Whether other members of a cluster also make changes and handle their consequences. */
+  /**
+   * Whether other members of a cluster change the same keys and perform the revocation of their
+   * changes.
+   */
   readonly isShared?: boolean;
 }
 
 /**
- * Changes keys on disk, then in memory, then reports the change. Calls must not overlap. The caller
- * has already decided whether a change is permitted.
+ * Changes a key on disk and then in memory, and then reports the change. Calls must not overlap.
+ * The caller has already decided whether a change is permitted.
  */
 export class KeyMoves {
   readonly #dir: KeyFiles;
@@ -67,7 +76,10 @@ export class KeyMoves {
     this.#tell = tell;
   }
 
-  /** Stores a new key in place of the existing one. */
+  /**
+   * Stores a key in the given state. It replaces the id's present key; a denied key is stored in
+   * addition.
+   */
   async put(to: KeyState, id: string, pem: string, address?: string): Promise<void> {
     const from = this.#table.get(id)?.state ?? null;
     await this.#dir.write(to, id, pem);
@@ -81,7 +93,7 @@ export class KeyMoves {
     this.#tell(describeChange(id, from, to));
   }
 
-  /** Moves a key to another state. Replaces a key of the id in that or another state. */
+  /** Moves a key of an id to another state. It replaces the id's other key, except a denied key. */
   async move(from: KeyState, to: 'accepted' | 'rejected', id: string): Promise<void> {
     const present = this.#table.get(id);
     const source = from === 'denied' ? this.#table.denied(id) : present;
@@ -95,13 +107,16 @@ export class KeyMoves {
     this.#tell(describeChange(id, from, to));
   }
 
-  /** Removes the key in one state. A key that it had hidden then becomes valid. */
+  /**
+   * Removes the key in one state. If the id has a key in a state of lower precedence, that key
+   * becomes the id's key.
+   */
   async remove(place: KeyState, id: string): Promise<void> {
     await this.#dir.remove(place, id);
     await this.reread(id);
   }
 
-  /** Removes every key of an id, including a file hidden by one with higher precedence. */
+  /** Removes all keys of an id, including files in states of lower precedence. */
   async removeAll(id: string): Promise<void> {
     const state = this.#table.get(id)?.state;
     const denied = this.#table.denied(id);
@@ -112,15 +127,16 @@ export class KeyMoves {
     if (state !== undefined) this.#tell(describeChange(id, state, null));
   }
 
-  /** Returns the ids on disk or in memory. */
+  /** Returns all ids that have a key on disk or in memory. */
   async allIds(): Promise<Set<string>> {
     const names = await Promise.all(keyPlaces.map((place) => this.#dir.list(place)));
     return new Set([...this.#table.ids(), ...names.flat()]);
   }
 
-  /** Loads all keys from disk without reporting them, for the start. */
+  /** Loads all keys from disk at the start, without reporting them as changes. */
   async load(isValid: (id: string) => boolean): Promise<void> {
-    // The state with the highest precedence comes last [WIRE 6.2].
+    // States are loaded in increasing precedence, because a later state replaces an earlier one
+    // [WIRE 6.2].
     for (const state of ['pending', 'accepted', 'rejected'] as const) {
       for (const [id, file] of await this.#dir.readAll(state)) {
         if (isValid(id)) this.#table.set(id, { id, state, ...file });
@@ -139,7 +155,7 @@ export class KeyMoves {
     const before = this.#table.get(id);
     this.#table.setDenied(id, denied);
     this.#table.set(id, record);
-    // A denied key that became the id's own key is reported once, as that.
+    // A denied key that has become the id's own key is reported as one change.
     const hasMoved = deniedBefore !== undefined && record?.pem === deniedBefore.pem;
     if (denied?.pem !== deniedBefore?.pem && !hasMoved) {
       const from = deniedBefore === undefined ? null : 'denied';

@@ -9,7 +9,7 @@ import { type KeyChange, KeyMoves, type KeySource } from './key-moves.ts';
 import { type DeniedKey, type KeyList, type KeyRecord, KeyTable } from './key-table.ts';
 import { keyPlaces, openPkiFiles } from './pki-directory.ts';
 
-/** Returns the error for a key in the wrong state. */
+/** Returns the error for an operation on a key in the wrong state. */
 function wrongState(id: string, state: KeyState): KeyError {
   return new KeyError(
     'ERR_KEY_STATE',
@@ -22,7 +22,7 @@ function unknownKey(id: string): KeyError {
   return new KeyError('ERR_KEY_UNKNOWN', `${describeId(id)} has no key`);
 }
 
-/** Returns the error for a key with a different fingerprint. */
+/** Returns the error for a key whose fingerprint does not match. */
 function anotherKey(id: string): KeyError {
   return new KeyError(
     'ERR_KEY_FINGERPRINT',
@@ -30,7 +30,7 @@ function anotherKey(id: string): KeyError {
   );
 }
 
-/** Returns the error for an id that new minions may not have. */
+/** Returns the error for an id that the option `minion_ids` does not permit for new minions. */
 function unusualId(id: string): KeyError {
   const expected =
     'an id must have 1 to 128 letters, digits, ".", "-", "_", ":", "@" or "+", start with a letter or digit, and not contain ".."';
@@ -38,12 +38,14 @@ function unusualId(id: string): KeyError {
   return new KeyError('ERR_KEY_ID', text);
 }
 
-/** Quotes an id for messages, because ids may contain line breaks and terminal codes. */
+/**
+ * Quotes an id for messages, because it may contain line breaks and control sequences of terminals.
+ */
 function describeId(id: string): string {
   return JSON.stringify(id);
 }
 
-/** Limits for pending keys. */
+/** Limits on the number of pending keys. */
 export interface PendingLimits {
   /** Maximum number in total. 0 means no limit. Default: 500. */
   readonly pendingKeys?: number;
@@ -53,23 +55,24 @@ export interface PendingLimits {
 
 /** Options of a key store. */
 export interface KeyStoreOptions extends PendingLimits {
-  /** Hash of fingerprints. Default: `sha256`. */
+  /** Hash algorithm of fingerprints. Default: `sha256`. */
   readonly hashType?: HashType;
   /**
-   * Returns whether an id without an accepted key may get one. Default: the rule for new minions.
+   * Returns whether a key may be stored for an id that has no accepted key. Default: ids that
+   * `minion_ids` permits by default.
    */
   readonly takesNewId?: (id: string) => boolean;
-  /** Returns whether an operator may accept the text of a key. Default: any text. */
+  /** Returns whether an operator may accept this key text. Default: any text. */
   readonly isAcceptable?: (pem: string) => boolean;
   /** Clock, in milliseconds since 1970. Default: `Date.now`. */
   readonly now?: () => number;
 }
 
-/** Selection among the keys of an id. */
+/** Conditions that a key must meet for an operation. */
 export interface KeyChoice {
   /** Fingerprint that the key must have. Default: any. */
   readonly fingerprint?: string;
-  /** States that the key must be in. Default: pending; for a deletion, any. */
+  /** States in which the key may be. Default: pending; for a deletion, all states. */
   readonly from?: readonly KeyState[];
 }
 
@@ -78,9 +81,9 @@ const pendingOnly: readonly KeyState[] = ['pending'];
 type Listener = (change: KeyChange) => void;
 
 /**
- * Keys of all minions. Reads use memory. Each change is on disk when its promise resolves, and
- * changes run in the order of the calls. External changes in the directory, for example by Salt's
- * own `salt-key`, are detected and reported like internal ones.
+ * Keys of all minions. Keys are read from memory. A change is on disk when its promise resolves,
+ * and changes are performed in the order of the calls. If another program changes the directory,
+ * for example Salt's `salt-key`, the change is detected and reported too.
  */
 export class KeyStore {
   readonly #options: KeyStoreOptions;
@@ -99,7 +102,7 @@ export class KeyStore {
     this.#moves = new KeyMoves(source, this.#table, now, (change) => {
       for (const listener of this.#listeners) listener(change);
     });
-    // A failed rescan is repeated by the next change or the next call of rescan.
+    // The next change or the next call of `rescan` repeats a failed rescan.
     this.#stopWatching = source.watch((ids) => void this.#rescanIds(ids).catch(() => {}));
   }
 
@@ -107,7 +110,7 @@ export class KeyStore {
   static async open(source: KeySource, options: KeyStoreOptions = {}): Promise<KeyStore> {
     const store = new KeyStore(source, options);
     try {
-      // No listener is registered yet, so nothing is reported.
+      // No listener is registered yet, so these changes are not reported.
       await store.#enqueue(() => store.#moves.load(isValidMinionId));
     } catch (error) {
       await store.close();
@@ -117,8 +120,8 @@ export class KeyStore {
   }
 
   /**
-   * Returns whether a key may be stored under this id: it has an accepted one, or new minions may
-   * have it.
+   * Whether a key may be stored for this id: the id already has an accepted key, or the option
+   * `minion_ids` permits it.
    */
   takesId(id: string): boolean {
     const { takesNewId = isNewMinionId } = this.#options;
@@ -140,12 +143,12 @@ export class KeyStore {
     return known?.state === 'accepted' ? known.pem : undefined;
   }
 
-  /** Returns the last key that was denied under an id. */
+  /** Returns the last key that was denied for an id. */
   denied(id: string): DeniedKey | undefined {
     return this.#table.denied(id);
   }
 
-  /** Returns the number of times that a different key was offered under this id since the start. */
+  /** Returns how often a different key was offered for this id since the start of the master. */
   conflicts(id: string): number {
     return this.#table.conflicts(id);
   }
@@ -159,25 +162,28 @@ export class KeyStore {
     return this.#table.list();
   }
 
-  /** Calls the listener for each later change. Returns a function that removes it. */
+  /**
+   * Calls the listener for each change from now on. Returns a function that removes the listener.
+   */
   onChange(listener: Listener): () => void {
     this.#listeners.add(listener);
     return () => this.#listeners.delete(listener);
   }
 
   /**
-   * Runs `work`, which reads the key of an id and then changes it. No other work of this id runs
-   * until it ends. `work` may call the operations of this store, except this method for the same id
-   * and the `…Matching` methods, which would deadlock.
+   * Runs `work`, which reads the key of an id and then changes it. No other work for this id runs
+   * until `work` has ended. Inside `work`, a call of this method for the same id or of
+   * `eachMatching` causes a deadlock. Other methods may be called.
    */
   exclusive<T>(id: string, work: () => Promise<T>): Promise<T> {
     return this.#mutex.run(id, work);
   }
 
   /**
-   * Stores the key of an id without a key as pending. The same key again changes nothing.
-   * @param address origin of the key, for the limit per address
-   * @returns false if the limit of pending keys is reached; nothing is stored then
+   * Stores a pending key for an id that has no key. If the same key is already pending, nothing
+   * changes.
+   * @param address address that sent the key, for the limit per address
+   * @returns `false` if the limit of pending keys is reached. The key was then not stored
    * @throws KeyError ERR_KEY_ID, ERR_KEY_STATE if the id has another key, ERR_PKI_DIR
    */
   pend(id: string, pem: string, address?: string): Promise<boolean> {
@@ -191,13 +197,13 @@ export class KeyStore {
     });
   }
 
-  /** Sets the limits for pending keys. Existing pending keys remain. */
+  /** Sets the limits for pending keys. Keys that are already pending remain. */
   setPendingLimits(limits: PendingLimits): void {
     this.#limits = limits;
   }
 
   /**
-   * Stores a key as accepted and replaces any key of the id, for automatic acceptance.
+   * Stores an automatically accepted key. It replaces any other key of the id.
    * @throws KeyError ERR_KEY_ID, ERR_PKI_DIR
    */
   acceptNew(id: string, pem: string): Promise<void> {
@@ -220,8 +226,8 @@ export class KeyStore {
   }
 
   /**
-   * Rejects the key of an id that has none or a pending one, for automatic rejection. An existing
-   * pending key is the one that is stored.
+   * Rejects a key automatically. The id must have no key or a pending key. If it has a pending key,
+   * that key becomes the rejected key.
    * @throws KeyError ERR_KEY_ID, ERR_KEY_STATE, ERR_PKI_DIR
    */
   rejectNew(id: string, pem: string): Promise<void> {
@@ -234,7 +240,7 @@ export class KeyStore {
   }
 
   /**
-   * Stores a key that was offered in place of another one as denied. Replaces the last denied key.
+   * Stores a key as denied, because the id has a different key. It replaces the last denied key.
    * @throws KeyError ERR_KEY_ID, ERR_PKI_DIR
    */
   deny(id: string, pem: string): Promise<void> {
@@ -263,7 +269,8 @@ export class KeyStore {
   }
 
   /**
-   * Deletes every key of an id, including the denied one, or the selected ones.
+   * Deletes the keys of an id that meet the conditions. By default, deletes all keys, including a
+   * denied key.
    * @throws KeyError ERR_KEY_UNKNOWN, ERR_KEY_FINGERPRINT, ERR_KEY_ID, ERR_PKI_DIR
    */
   delete(id: string, { from = keyPlaces, fingerprint }: KeyChoice = {}): Promise<void> {
@@ -283,7 +290,7 @@ export class KeyStore {
   /**
    * Accepts, rejects or deletes the keys whose ids match a glob pattern.
    * @returns the ids with their previous states
-   * @throws KeyError ERR_PKI_DIR; ERR_KEY_ID, ERR_KEY_INVALID if nothing else matched
+   * @throws KeyError ERR_PKI_DIR; ERR_KEY_ID, ERR_KEY_INVALID if no other key was changed
    */
   async eachMatching(
     glob: string,
@@ -301,7 +308,8 @@ export class KeyStore {
         await this.exclusive(id, () => this[act](id, choice));
         done.push({ id, from });
       } catch (error) {
-        // Skipped: the fingerprint differs, or the key has been moved in the meantime.
+        // The key is skipped if its fingerprint differs, or if its state has changed in the
+        // meantime.
         if (!(error instanceof KeyError) || error.code === 'ERR_PKI_DIR') throw error;
         if (['ERR_KEY_ID', 'ERR_KEY_INVALID'].includes(error.code)) refused = error;
       }
@@ -310,12 +318,12 @@ export class KeyStore {
     return done;
   }
 
-  /** Compares all keys with the directory, for changes that the watcher missed. */
+  /** Compares all keys with the directory, to detect changes that the watcher has missed. */
   async rescan(): Promise<void> {
     await this.#rescanIds(undefined);
   }
 
-  /** Stops watching, and waits for operations in progress. May be called twice. */
+  /** Stops watching, and waits for operations in progress. May be called more than once. */
   async close(): Promise<void> {
     this.#stopWatching();
     await this.#last;
@@ -330,7 +338,9 @@ export class KeyStore {
     return this.#enqueue(work);
   }
 
-  /** Same as {@link #inTurn}, for operations that store or accept a key. */
+  /**
+   * Same as {@link #inTurn}, for operations that store or accept a key. The id must be permitted.
+   */
   #inTurnOfTaken<T>(id: string, work: () => Promise<T>): Promise<T> {
     if (!this.takesId(id)) return Promise.reject(unusualId(id));
     return this.#inTurn(id, work);
@@ -359,7 +369,7 @@ export class KeyStore {
     await this.#moves.move(place, to, id);
   }
 
-  /** Returns the state of an id's key, if it is one of these. The denied key comes last. */
+  /** Returns the state of an id's key if it is in `places`. A denied key is considered last. */
   #placeAmong(id: string, places: readonly KeyState[]): KeyState | undefined {
     const state = this.#table.get(id)?.state;
     if (state !== undefined && places.includes(state)) return state;
@@ -399,7 +409,7 @@ function isSameKey(a: string, b: string): boolean {
 }
 
 /**
- * Opens the keys in the PKI directory of a configuration, or those of its cluster.
+ * Opens the keys in the PKI directory of a configuration, or the keys of its cluster.
  * @throws KeyError ERR_PKI_DIR
  */
 export async function openConfiguredKeys(
@@ -422,9 +432,7 @@ export async function openConfiguredKeys(
   return keys;
 }
 
-/**
- * Returns whether a text is an RSA public key, which `salt-key` requires of a key that it accepts.
- */
+/** Whether a text is an RSA public key. `salt-key` accepts only such keys. */
 export function isPublicKey(pem: string): boolean {
   try {
     return pem.includes('PUBLIC KEY') && createPublicKey(pem).asymmetricKeyType === 'rsa';

@@ -1,4 +1,4 @@
-/** Read-only survey of minions' keys, for reports. */
+/** Reads all keys of minions for reports, without changing anything. */
 
 import { createPublicKey } from 'node:crypto';
 import { readFileSync, statSync } from 'node:fs';
@@ -18,7 +18,7 @@ type KeyFault =
   /** The key has fewer than 2048 bits. */
   | 'small';
 
-/** Key file. */
+/** A key file of a minion, with its state and faults. */
 export interface SurveyedKey {
   readonly id: string;
   readonly place: KeyState;
@@ -33,13 +33,13 @@ export interface SurveyedKey {
 
 export interface KeySurvey {
   readonly keys: readonly SurveyedKey[];
-  /** Existing directories that could not be listed. */
+  /** Directories that exist but could not be listed. */
   readonly unreadable: readonly string[];
 }
 
 const maxKeyBytes = 65_536;
 
-/** Reads the keys in all states. A missing directory contains none. */
+/** Reads the keys in all states. A missing directory is treated as empty. */
 export async function surveyKeys(pkiDir: string): Promise<KeySurvey> {
   const keys: SurveyedKey[] = [];
   const unreadable: string[] = [];
@@ -57,7 +57,7 @@ export async function surveyKeys(pkiDir: string): Promise<KeySurvey> {
   return { keys, unreadable };
 }
 
-/** Reads one key. Synchronous, because that is many times faster for thousands of files. */
+/** Reads one key synchronously, because that is many times faster for thousands of files. */
 function surveyKey(file: string, place: KeyState): SurveyedKey {
   const id = path.basename(file);
   try {

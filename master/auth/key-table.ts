@@ -1,9 +1,10 @@
+import { addressOwner } from '#runtime';
 import type { KeyState } from '../api/index.ts';
 
-/** State of a minion's own key. A denied key exists in addition to it. */
+/** State of an id's own key. A denied key is stored in addition to it. */
 type OwnState = Exclude<KeyState, 'denied'>;
 
-/** Key in memory. */
+/** Key of an id, held in memory. */
 export interface KeyRecord {
   readonly id: string;
   readonly state: OwnState;
@@ -13,11 +14,11 @@ export interface KeyRecord {
   readonly since: number;
 }
 
-/** Last key that was offered under an id with a different key. */
+/** Last key that was denied for an id, because the id has a different key. */
 export interface DeniedKey {
   readonly id: string;
   readonly pem: string;
-  /** Time of the denial, in milliseconds since 1970. */
+  /** Time at which the key was denied, in milliseconds since 1970. */
   readonly since: number;
 }
 
@@ -33,7 +34,7 @@ export interface KeyList {
 export class KeyTable {
   readonly #keys = new Map<string, KeyRecord>();
   readonly #denied = new Map<string, DeniedKey>();
-  /** Number of offers of a different key, by id. Only ids with a key are counted. */
+  /** Number of times that a different key was offered, by id. Only ids with a key are counted. */
   readonly #conflicts = new Map<string, number>();
   readonly #pendingAddresses = new Map<string, string>();
   #pending = 0;
@@ -51,30 +52,32 @@ export class KeyTable {
     return [...new Set([...this.#keys.keys(), ...this.#denied.keys()])].sort();
   }
 
-  /** Returns the ids of accepted keys, sorted. The array is the same until a key changes. */
+  /**
+   * Returns the ids of accepted keys, sorted. The array stays the same object until a key changes.
+   */
   acceptedIds(): readonly string[] {
     this.#accepted ??= this.list().accepted.map(({ id }) => id);
     return this.#accepted;
   }
 
-  /** Sets the key of an id; `undefined` removes it. */
+  /** Sets the key of an id. `undefined` removes the key. */
   set(id: string, record: KeyRecord | undefined, address?: string): void {
     if (this.#keys.get(id)?.state === 'pending') this.#pending--;
     if (record?.state === 'pending') this.#pending++;
     if (record?.state !== 'pending') this.#pendingAddresses.delete(id);
-    else if (address !== undefined) this.#pendingAddresses.set(id, address);
+    else if (address !== undefined) this.#pendingAddresses.set(id, addressOwner(address));
     this.#accepted = undefined;
     if (record === undefined) this.#conflicts.delete(id);
     if (record === undefined) this.#keys.delete(id);
     else this.#keys.set(id, record);
   }
 
-  /** Counts an offer of a key that differs from the id's own. */
+  /** Counts that a key was offered that differs from the id's own key. */
   countConflict(id: string): void {
     if (this.#keys.has(id)) this.#conflicts.set(id, this.conflicts(id) + 1);
   }
 
-  /** Returns the number of times that a different key was offered under this id since the start. */
+  /** Returns how often a different key was offered for this id since the start of the master. */
   conflicts(id: string): number {
     return this.#conflicts.get(id) ?? 0;
   }
@@ -85,12 +88,13 @@ export class KeyTable {
   }
 
   /**
-   * Returns the number of pending keys. With an address: those that came from it in this process.
+   * Returns the number of pending keys. With an address: those that came from its owner in this process.
    */
   countPending(address?: string): number {
     if (address === undefined) return this.#pending;
+    const owner = addressOwner(address);
     let count = 0;
-    for (const other of this.#pendingAddresses.values()) if (other === address) count++;
+    for (const other of this.#pendingAddresses.values()) if (other === owner) count++;
     return count;
   }
 

@@ -1,17 +1,12 @@
 import type { HashType } from '#config';
-import { cleanKeyText, generateKeyPair, keyFingerprint } from '#minion-protocol';
-import {
-  type KeyInfo,
-  type KeySelection,
-  type KeyState,
-  type KeysApi,
-  MasterError,
-} from '../api/index.ts';
+import { cleanKeyText, keyFingerprint } from '#minion-protocol';
+import type { KeyInfo, KeySelection, KeyState, KeysApi, WithRequester } from '../api/index.ts';
 import { KeyError } from './key-errors.ts';
+import { type KeyGenerator, keyOwner } from './key-generator.ts';
 import { keyMarks } from './key-marks.ts';
 import { isPublicKey, type KeyStore } from './key-store.ts';
 
-/** Public key of the master. */
+/** Public key of the master, with its file name. */
 export interface OwnKey {
   /** Name of the key file. */
   readonly name: string;
@@ -21,21 +16,22 @@ export interface OwnKey {
 export interface KeysApiDeps {
   readonly keys: KeyStore;
   readonly hashType: HashType;
-  /** Returns the highest protocol version that an id has used, or 0 if unknown. */
+  /** Returns the highest protocol version that an id has used to sign in, or 0 if it is unknown. */
   readonly protocolOf: (id: string) => number;
   readonly unpin: (id: string) => Promise<void>;
   readonly ownKeys: () => Promise<readonly OwnKey[]>;
+  readonly generator: Pick<KeyGenerator, 'generateFor'>;
 }
 
 const states: readonly KeyState[] = ['accepted', 'denied', 'pending', 'rejected'];
 
-export function createKeysApi(parts: KeysApiDeps): KeysApi {
+export function createKeysApi(parts: KeysApiDeps): WithRequester<KeysApi> {
   const { keys, hashType } = parts;
   let marks:
     | { readonly ids: readonly string[]; readonly of: ReturnType<typeof keyMarks> }
     | undefined;
   const marksOf = (): ReturnType<typeof keyMarks> => {
-    // The list is the same object until a key changes.
+    // The list stays the same object until a key changes, so its marks can be cached.
     const ids = keys.acceptedIds();
     if (marks?.ids !== ids) marks = { ids, of: keyMarks(keys.list().accepted) };
     return marks.of;
@@ -48,11 +44,11 @@ export function createKeysApi(parts: KeysApiDeps): KeysApi {
     publicKey: record.pem,
     protocol: parts.protocolOf(record.id),
     conflicts: keys.conflicts(record.id),
-    // Checked for few keys only: parsing takes time, and there may be many accepted keys.
+    // Only a few keys are checked, because parsing takes time and there may be many accepted keys.
     ...(state === 'accepted' || isPublicKey(record.pem) ? {} : { isInvalid: true }),
   });
   /**
-   * Changes the matching keys.
+   * Performs an operation on the matching keys.
    * @param own default states of the operation
    * @throws KeyError ERR_KEY_FINGERPRINT
    */
@@ -86,12 +82,10 @@ export function createKeysApi(parts: KeysApiDeps): KeysApi {
       return changed.map((one) => ({ ...one, to: 'rejected' }));
     },
     delete: (selection) => change('delete', states, selection),
-    create: ({ id, bits = 2048, force = false }) =>
+    create: ({ id, bits = 2048, force = false }, by) =>
       keys.exclusive(id, async () => {
         if (!force && keys.isAccepted(id)) return null;
-        if (!(bits >= 2048 && bits <= 8192))
-          throw new MasterError('ERR_ARGS', 'bits must be from 2048 to 8192');
-        const pair = await generateKeyPair(bits);
+        const pair = await parts.generator.generateFor(keyOwner(by), bits);
         if (force && keys.get(id) !== undefined) await keys.delete(id);
         await keys.admit(id, cleanKeyText(pair.publicPem));
         return pair;

@@ -11,6 +11,15 @@ export const authLimits = defineLimits('auth', {
     effect: 'Further operations are rejected. Peers retry.',
     code: 'ERR_RSA_OVERLOAD',
   },
+  keyPairs: {
+    unit: 'key pairs that are generated at a time, in threads',
+    owner: 'caller',
+    perOwner: 1,
+    total: 2,
+    waiting: { perOwner: 16, total: 256 },
+    effect: 'Further requests wait in turns, then are rejected.',
+    code: 'ERR_LIMIT',
+  },
   verifiedTokens: {
     unit: 'tokens of minions whose signature was verified',
     owner: 'none',

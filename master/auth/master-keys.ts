@@ -18,27 +18,30 @@ import { MasterError } from '../api/index.ts';
 export interface MasterKeyPair {
   readonly privateKey: KeyObject;
   /**
-   * Public key in PEM format as minions receive it: LF line ends, without a final line feed [WIRE
-   * 6.3].
+   * Public key in PEM format, as minions receive it: with LF line ends and without a final line
+   * feed [WIRE 6.3].
    */
   readonly publicPem: string;
 }
 
-/** Names of the key files, and properties of new keys. */
+/** Names of the key files, and properties of a new key pair. */
 export interface MasterKeyOptions {
   readonly pkiDir: string;
-  /** File name without extension: `master`, or `master_sign_key_name`. */
+  /** File name without extension: `master`, or the value of `master_sign_key_name`. */
   readonly name: string;
-  /** Size of a new key in bits (`keysize`). */
+  /** Size of a new key in bits (option `keysize`). */
   readonly bits: number;
-  /** Passphrase of the private key, existing or new (`key_pass`, `signing_key_pass`). */
+  /**
+   * Passphrase of the private key, for an existing or a new key (options `key_pass`,
+   * `signing_key_pass`).
+   */
   readonly passphrase?: string;
 }
 
 /**
  * Reads `<pkiDir>/<name>.pem` and `.pub`, or creates the pair (modes 0400 and 0644) if it does not
- * exist [WIRE 7.4]. A missing public key is derived again. A public key that does not match is
- * rejected.
+ * exist [WIRE 7.4]. If only the public key is missing, it is derived from the private key. A public
+ * key that does not match the private key is rejected.
  * @throws MasterError ERR_OWN_KEY
  */
 export async function openMasterKeys(options: MasterKeyOptions): Promise<MasterKeyPair> {
@@ -114,7 +117,7 @@ function readPublicKey(file: string, pem: string): KeyObject {
   }
 }
 
-/** Location of the signature and of the key that verifies it. */
+/** Options that determine the path of the signature and of the key that verifies it. */
 export type MasterSignatureOptions = Pick<
   MasterConfig,
   'pkiDir' | 'masterPubkeySignature' | 'masterSignKeyName'
@@ -124,9 +127,9 @@ const algorithms: readonly SigningAlgorithm[] = ['PKCS1v15-SHA1', 'PKCS1v15-SHA2
 
 /**
  * Reads the precomputed signature of the master's public key in the form that minions receive:
- * base64 and a line feed. With it, the signing key need not be on the master
- * (`master_use_pubkey_signature`) [WIRE 6.6]. If `<master_sign_key_name>.pub` exists, the signature
- * is verified, because minions that verify it would reject a master with a wrong one.
+ * base64 and a line feed. With such a signature (`master_use_pubkey_signature`), the signing key
+ * need not be stored on the master [WIRE 6.6]. If `<master_sign_key_name>.pub` exists, the
+ * signature is verified, because minions would reject a master with a wrong signature.
  * @throws MasterError ERR_OWN_KEY
  */
 export async function readMasterSignature(
@@ -156,8 +159,8 @@ export async function readMasterSignature(
 }
 
 /**
- * Verifies a signature of the key text without its last line feed, which is what minions receive
- * and Salt's own salt-key signs.
+ * Verifies the signature of the public key's text without its last line feed. Minions receive this
+ * text, and Salt's `salt-key` signs it.
  */
 function isSignedBy(key: KeyObject, masterPublicPem: string, signature: Buffer): boolean {
   const text = Buffer.from(cleanKeyText(masterPublicPem));
@@ -165,8 +168,8 @@ function isSignedBy(key: KeyObject, masterPublicPem: string, signature: Buffer):
 }
 
 /**
- * Creates the directories for keys and state with access for this user only. Rejects directories
- * that all users may write to [THREATS G-10].
+ * Creates the directories for keys and state with access for this user only. Rejects directories to
+ * which all users may write [THREATS G-10].
  */
 export async function preparePrivateDirectories(directories: readonly string[]): Promise<void> {
   for (const directory of directories) {
@@ -181,7 +184,10 @@ export async function preparePrivateDirectories(directories: readonly string[]):
   }
 }
 
-/** Key pair that signs the master's key for each minion, or a precomputed signature. */
+/**
+ * Source of the signature of the master's public key: a key pair that signs for each minion, or a
+ * precomputed signature.
+ */
 export type MasterKeySigner =
   | { readonly kind: 'keys'; readonly keys: MasterKeyPair }
   | { readonly kind: 'signature'; readonly signature: string };

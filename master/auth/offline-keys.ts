@@ -1,24 +1,25 @@
-/** Keys of a master that is not running, in its PKI directory. */
+/** Operations on the keys in the PKI directory of a master that is not running. */
 
 import { LiveConfig, type MasterConfig } from '#config';
 import { readTextIfPresent } from '#runtime';
 import { openEmbeddedStore } from '#store';
 import { type KeysApi, MasterError } from '../api/index.ts';
+import { KeyGenerator } from './key-generator.ts';
 import { openConfiguredKeys } from './key-store.ts';
 import { createKeysApi, type OwnKey } from './keys-api.ts';
 import { VersionPins } from './version-check.ts';
 
-/** Open keys. */
+/** Key operations for a stopped master, until they are closed. */
 export interface OfflineKeys {
-  /** Key operations. Protocol versions (0) and conflict counts are unknown. */
+  /** Key operations. Protocol versions are reported as 0 and conflict counts are not available. */
   readonly keys: KeysApi;
-  /** Releases the keys. May be called twice. */
+  /** Releases the keys. May be called more than once. */
   close(): Promise<void>;
 }
 
 /**
- * Opens the keys of a master that is not running. A later start revokes deleted and rejected keys.
- * A master that starts meanwhile notices every change.
+ * Opens the keys of a master that is not running. When the master starts, it revokes the keys that
+ * were deleted or rejected. If the master is started meanwhile, it detects every change.
  * @throws KeyError ERR_PKI_DIR; MasterError ERR_MASTER_STOPPED for the keys of a cluster
  */
 export async function openOfflineKeys(config: MasterConfig): Promise<OfflineKeys> {
@@ -29,6 +30,7 @@ export async function openOfflineKeys(config: MasterConfig): Promise<OfflineKeys
     );
   }
   const keys = await openConfiguredKeys(new LiveConfig(config));
+  const generator = new KeyGenerator(config.limits.keyBits);
   return {
     keys: createKeysApi({
       keys,
@@ -36,8 +38,12 @@ export async function openOfflineKeys(config: MasterConfig): Promise<OfflineKeys
       protocolOf: () => 0,
       unpin: (id) => unpin(config, id),
       ownKeys: () => readOwnKeys(config),
+      generator,
     }),
-    close: () => keys.close(),
+    close: async () => {
+      await generator.close();
+      await keys.close();
+    },
   };
 }
 
@@ -51,7 +57,7 @@ async function unpin({ stateDir }: MasterConfig, id: string): Promise<void> {
   }
 }
 
-/** Returns the existing public keys of the master. Creates none. */
+/** Returns the master's public keys that exist. Does not create missing ones. */
 async function readOwnKeys(config: MasterConfig): Promise<OwnKey[]> {
   const names = [
     'master.pub',

@@ -1,4 +1,4 @@
-/** Read-only survey of the master's own keys, for reports. */
+/** Checks the master's own keys for reports, without changing anything. */
 
 import { createPrivateKey, createPublicKey, type KeyObject } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
@@ -8,7 +8,7 @@ import { parsePrivateKey, parsePublicKey } from '#minion-protocol';
 import { isMissing } from '#runtime';
 import { readMasterSignature } from './master-keys.ts';
 
-/** Fault of a key pair. */
+/** Fault of a key pair of the master. */
 interface OwnKeyFault {
   readonly kind: 'missing' | 'unreadable' | 'small' | 'mismatch' | 'signature';
   /** Whether the fault prevents the master from starting. */
@@ -17,7 +17,7 @@ interface OwnKeyFault {
   readonly remedy: string;
 }
 
-/** Key file of the master. */
+/** Key file of the master, with its fault. */
 export interface SurveyedOwnKey {
   /** Path relative to `pki_dir`. */
   readonly name: string;
@@ -25,7 +25,10 @@ export interface SurveyedOwnKey {
   readonly fault: OwnKeyFault | undefined;
 }
 
-/** Checks the master's key pairs, or the signature that replaces the second one. */
+/**
+ * Checks the master's key pairs. If a precomputed signature replaces the signing key pair, checks
+ * the signature instead.
+ */
 export async function surveyOwnKeys(config: MasterConfig): Promise<SurveyedOwnKey[]> {
   const { pkiDir, masterSignKeyName, masterPubkeySignature } = config;
   const own = { name: 'master.pem', fault: await pairFault(pkiDir, 'master', config.keyPass) };
@@ -39,7 +42,7 @@ export async function surveyOwnKeys(config: MasterConfig): Promise<SurveyedOwnKe
 
 async function signatureFault(config: MasterConfig): Promise<OwnKeyFault | undefined> {
   const publicPem = await readIfThere(path.join(config.pkiDir, 'master.pub'));
-  // Reported for the pair itself.
+  // A fault of the pair is reported for the private key, so the public key has none.
   if (publicPem === undefined || publicPem === 'unreadable') return undefined;
   try {
     await readMasterSignature(config, publicPem);

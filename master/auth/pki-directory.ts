@@ -1,7 +1,7 @@
 /**
  * Salt's PKI directory: one file for each key, named after the minion, in a directory for each
- * state [WIRE 7.4]. Every change is one rename or one removal, so a process that is killed leaves
- * the key either unchanged or changed completely.
+ * state [WIRE 7.4]. Every change is a single rename or removal. So if the process is killed, a key
+ * is either unchanged or completely changed.
  */
 
 import { randomUUID } from 'node:crypto';
@@ -28,17 +28,17 @@ export interface KeyFile {
   readonly since: number;
 }
 
-/** Storage of minions' keys, by state and id. */
+/** Storage of minions' keys. Each key is identified by its state and the minion id. */
 export interface KeyFiles {
   /** Returns the ids with a key in this state. */
   list(place: KeyState): Promise<string[]>;
   /**
-   * Returns all keys in this state, for the start.
+   * Returns all keys in this state. Used when the master starts.
    * @throws KeyError ERR_PKI_DIR
    */
   readAll(place: KeyState): Map<string, KeyFile> | Promise<Map<string, KeyFile>>;
   read(place: KeyState, id: string): Promise<KeyFile | undefined>;
-  /** Stores a key. All changes are durable when they resolve. */
+  /** Stores a key. This and the following changes are durable when their promises resolve. */
   write(place: KeyState, id: string, pem: string): Promise<void>;
   move(from: KeyState, to: KeyState, id: string): Promise<void>;
   remove(place: KeyState, id: string): Promise<void>;
@@ -58,7 +58,10 @@ export const keyPlaces: readonly KeyState[] = ['rejected', 'accepted', 'pending'
 const maxKeyBytes = 65_536;
 const temporaryName = /^\.saltbridge-.*\.tmp$/;
 
-/** Key files in a PKI directory. Callers must validate ids and serialise changes. */
+/**
+ * Key files in a PKI directory. Callers must validate ids, and must not make several changes at the
+ * same time.
+ */
 export class PkiDir implements KeyFiles {
   readonly directory: string;
 
@@ -67,8 +70,8 @@ export class PkiDir implements KeyFiles {
   }
 
   /**
-   * Opens a PKI directory. Creates missing directories (mode 0700) and removes temporary files of a
-   * killed process.
+   * Opens a PKI directory. Creates missing directories (mode 0700) and removes temporary files that
+   * a killed process has left.
    * @throws KeyError ERR_PKI_DIR
    */
   static async open(directory: string): Promise<PkiDir> {
@@ -97,8 +100,8 @@ export class PkiDir implements KeyFiles {
   }
 
   /**
-   * Returns all keys in a state. Synchronous, because that is many times faster for thousands of
-   * files; used at the start, before minions are served.
+   * Returns all keys in a state. The method is synchronous, because that is many times faster for
+   * thousands of files. It is used only at the start, before the master serves minions.
    * @throws KeyError ERR_PKI_DIR
    */
   readAll(place: KeyState): Map<string, KeyFile> {
@@ -130,10 +133,10 @@ export class PkiDir implements KeyFiles {
     });
   }
 
-  /** Writes a key and replaces any existing one. Durable when it resolves. */
+  /** Writes a key and replaces any existing one. Durable when the promise resolves. */
   async write(place: KeyState, id: string, pem: string): Promise<void> {
     await translate('a key could not be written', async () => {
-      // Outside of the directories that salt-key lists.
+      // The temporary file is created outside of the directories that `salt-key` lists.
       const temporary = path.join(this.directory, `.saltbridge-${randomUUID()}.tmp`);
       try {
         await writeNew(temporary, pem);
@@ -146,7 +149,10 @@ export class PkiDir implements KeyFiles {
     });
   }
 
-  /** Moves a key and replaces any existing one. Durable when it resolves. */
+  /**
+   * Moves a key to another state, and replaces an existing key there. Durable when the promise
+   * resolves.
+   */
   async move(from: KeyState, to: KeyState, id: string): Promise<void> {
     await translate('a key could not be moved', async () => {
       await rename(this.#file(from, id), this.#file(to, id));
@@ -155,7 +161,7 @@ export class PkiDir implements KeyFiles {
     });
   }
 
-  /** Removes a key if it exists. Durable when it resolves. */
+  /** Removes a key if it exists. Durable when the promise resolves. */
   async remove(place: KeyState, id: string): Promise<void> {
     await translate('a key could not be removed', async () => {
       try {
@@ -175,11 +181,12 @@ export class PkiDir implements KeyFiles {
 
 async function makePrivate(directory: string): Promise<void> {
   const made = await makeDirectory(directory, 0o700);
-  // The modes of directories that Salt created (0700 or 0750) are unchanged.
+  // Directories that Salt created retain their modes (0700 or 0750).
   if (made.length > 0) await chmod(directory, 0o700);
 }
 
-// Salt creates no symbolic links, and opening a named pipe must not block.
+// Links are not followed, because Salt creates none. Opening must not block, because the file may
+// be a named pipe.
 const plainFlags = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK;
 
 function readPlainSync(file: string): KeyFile | undefined {
@@ -251,8 +258,8 @@ export async function openPkiFiles(directory: string): Promise<{
 }
 
 /**
- * Watches the key directories, and reports the changed ids after a short quiet period. `undefined`
- * stands for all ids. Returns a function that stops watching.
+ * Watches the key directories, and reports the changed ids after a short quiet period. It reports
+ * `undefined` if any id may have changed. Returns a function that stops watching.
  */
 export function watchPkiDir(
   dir: PkiDir,

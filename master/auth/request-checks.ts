@@ -9,59 +9,69 @@ import type {
 import { addressOwner } from '#runtime';
 
 /**
- * Decrypted request that has passed all checks of the request channel. Handlers never see
- * ciphertext.
+ * Decrypted request that has passed all checks of the request channel. Handlers receive only such
+ * requests.
  */
 export interface VerifiedRequest {
   /**
-   * Id of the sender. In protocol 3 the session key that decrypted the request proves it; in
-   * protocols 0 to 2 the token does. Without a token, any holder of the shared key may claim the
+   * Id of the sender. In protocol 3, the session key that decrypted the request proves the id. In
+   * protocols 0 to 2, the token proves it. If there is no token, any minion may have claimed the
    * id. `undefined` in protocols 0 to 2 if the load has no id.
    */
   readonly minionId: string | undefined;
-  /** Whether the minion's own key proves `minionId`. */
+  /** Whether `minionId` is proven by the minion's own key. */
   readonly isProven: boolean;
   readonly version: ProtocolVersion;
   readonly nonce: string | undefined;
-  /** Time by the minion's clock, in seconds since 1970. Protocol 3 only. */
+  /**
+   * Time of the request according to the minion's clock, in seconds since 1970. Present only in
+   * protocol 3.
+   */
   readonly ts: number | undefined;
   /** Address of the sender. */
   readonly address: string;
   /** Size of the encrypted load, in bytes. */
   readonly bytes: number;
-  /** HMAC of the request. Only identical bytes have the same value. A view into the request. */
+  /**
+   * HMAC of the request. Equal HMACs mean identical bytes. The buffer is a view into the request.
+   */
   readonly mac: Buffer;
   /** Load without `tok` and `nonce`. */
   readonly load: WireMap;
-  /** Complete load as it was sent. A view into the plaintext. */
+  /**
+   * Complete load as the minion sent it, in MessagePack. The buffer is a view into the plaintext.
+   */
   readonly packed: Uint8Array;
   readonly encAlgo: EncryptionAlgorithm;
   readonly sigAlgo: SigningAlgorithm;
 }
 
 /**
- * Reply of a handler. The request channel encrypts it as the protocol version of the request
- * requires [WIRE 8].
+ * Reply of a handler. The request channel encrypts it as the request's protocol version requires
+ * [WIRE 8].
  */
 export type Reply =
   | {
       readonly kind: 'send';
       readonly value: WireValue;
-      /** Promise to await before the reply is sent. Default: none. */
+      /** Promise that the channel awaits before it sends the reply. Default: none. */
       readonly after?: Promise<true>;
     }
-  /** Same reply with a value that is already packed, in pieces. */
+  /** Ordinary reply whose value is already packed, in pieces. */
   | { readonly kind: 'packed'; readonly pieces: readonly Uint8Array[] }
-  /** Signed reply that is encrypted with its own key, for the requesting minion only. */
+  /**
+   * Pillar that is signed and encrypted with a new key, which only the requesting minion can
+   * decrypt.
+   */
   | { readonly kind: 'private'; readonly pillar: FactMap };
 
 /**
- * Thrown if the master must not reply, because any reply would be an acknowledgement, or because
- * too many requests of the minion already wait. The connection is closed shortly after, and the
- * minion sends the request again.
+ * Thrown by a handler to close the connection without a reply. The minion then sends the request
+ * again. It is used when the minion would take any reply as an acknowledgement, or when too many of
+ * its requests are already waiting.
  */
 export class DropConnectionError extends Error {
-  /** Reason under which the request is counted. */
+  /** Reason by which metrics count the request. */
   readonly reason: string;
 
   constructor(reason: string, options?: ErrorOptions) {
@@ -94,7 +104,7 @@ export function send(value: WireValue): Reply {
   return { kind: 'send', value };
 }
 
-/** Returns the same reply, delayed until the minion's rate permits it. */
+/** Returns an ordinary reply that is delayed until the minion's rate limit permits it. */
 export function sendLater(value: WireValue, isNext: true | Promise<true>): Reply {
   return isNext === true ? send(value) : { kind: 'send', value, after: isNext };
 }

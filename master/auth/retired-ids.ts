@@ -5,8 +5,8 @@ import type { Cluster } from '../context/index.ts';
 const prefix: Key = ['former-owners'];
 
 /**
- * Row codec for `former-owners/<id>`: the jid that was next when the last owner of the id was
- * retired.
+ * Codec of the rows `former-owners/<id>`. A row contains the first unused jid at the time when the
+ * last owner of the id was retired.
  */
 const formerOwnerRow = defineRow({
   name: 'former owner',
@@ -14,22 +14,22 @@ const formerOwnerRow = defineRow({
   unversioned: (bytes) => ({ jid: Buffer.from(bytes).toString() }),
 });
 
-/** End of an id's last owner. */
+/** Retirement of an id's last owner. */
 interface End {
-  /** Jid that was next at that time. */
+  /** First unused jid at the time of the retirement. */
   readonly jid: string;
   readonly expiresAt: number;
 }
 
-/** Times in milliseconds since 1970. */
+/** Period of a record, in milliseconds since 1970. */
 interface Span {
   readonly now: number;
   readonly expiresAt: number;
 }
 
 /**
- * Ids whose previous machine was retired. Jobs published to the previous owner are hidden from the
- * next owner [THREATS B-14].
+ * Ids whose previous machine was retired. The next machine with the same id cannot access jobs that
+ * were published to the previous one [THREATS B-14].
  */
 export class RetiredIds {
   readonly #store: Store;
@@ -53,16 +53,16 @@ export class RetiredIds {
     return new RetiredIds(store, ends);
   }
 
-  /** Returns whether a job was published before the last owner of the id was retired. */
+  /** Whether a job was published before the last owner of the id was retired. */
   has(id: string, jid: string): boolean {
     const end = this.#ends.get(id);
     return end !== undefined && jid.length === end.jid.length && jid <= end.jid;
   }
 
   /**
-   * Hides all earlier jobs of an id. Durable when it resolves.
-   * @param jid unused job id
-   * @param span time until which the earlier jobs are stored
+   * Hides all jobs that were published to an id so far. Durable when the promise resolves.
+   * @param jid first unused job id
+   * @param span period for which the record is needed: until the hidden jobs have expired
    */
   async note(id: string, jid: string, { now, expiresAt }: Span): Promise<void> {
     for (const [known, end] of this.#ends) if (end.expiresAt <= now) this.#ends.delete(known);

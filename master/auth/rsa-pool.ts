@@ -14,35 +14,36 @@ interface Waiting {
 
 interface Member {
   readonly worker: Worker;
-  /** Tasks that were sent to this worker and not yet answered. */
+  /** Tasks that were sent to this worker thread and have no result yet. */
   readonly underWay: Map<number, Waiting>;
 }
 
 /**
- * Memory limits of a worker, which holds little more than keys. By default, V8 reserves memory for
- * a complete program.
+ * Memory limits of a worker thread, which needs little more memory than its keys. By default, V8
+ * reserves memory for a whole program.
  */
 const resourceLimits = { maxYoungGenerationSizeMb: 4, maxOldGenerationSizeMb: 128 };
 
 /**
- * Maximum number of concurrent tasks of a thread. Further tasks go to a thread with free capacity.
+ * Maximum number of concurrent tasks of a thread. Further tasks wait, or go to a thread with free
+ * capacity.
  */
 const maxTasksPerThread = 8;
 /**
- * Minimum number of tasks of a thread before it is given more, so that it never waits for the main
- * thread.
+ * Number of tasks that a thread should have, so that it never waits for the main thread. New
+ * threads are started only when all threads have this number.
  */
 const ahead = 2;
 /** Time until the threads end after the last master has closed, in milliseconds. */
 const idleMs = 5000;
 
 /**
- * Worker threads of this process. The masters take turns, because the number of processors is
- * limited.
+ * RSA worker threads of this process. All masters of the process share them and take turns, because
+ * their number is limited by the number of processors.
  */
 class RsaThreads {
   readonly #members: Member[] = [];
-  /** Pools of open masters. The first has the next turn. */
+  /** Pools of the open masters. The first pool has the next turn. */
   readonly #pools = new Set<RsaPool>();
   readonly #threads = availableParallelism();
   #lastId = 0;
@@ -66,7 +67,7 @@ class RsaThreads {
     return this.#lastId;
   }
 
-  /** Distributes waiting tasks to threads with free capacity. */
+  /** Distributes waiting tasks to the threads that have free capacity. */
   dispatch(): void {
     for (;;) {
       const pool = this.#nextPool();
@@ -95,15 +96,16 @@ class RsaThreads {
   }
 
   /**
-   * Sends many tasks in one message, because waking a thread costs a considerable part of an RSA
-   * operation.
+   * Sends several tasks in one message. Waking a thread takes a considerable part of the time of an
+   * RSA operation.
    */
   #give(member: Member, tasks: readonly Waiting[]): void {
     for (const waiting of tasks) member.underWay.set(waiting.id, waiting);
     try {
       member.worker.postMessage(tasks.map(({ id, task }): RsaOrder => ({ id, task })));
     } catch (cause) {
-      // The value cannot be cloned to another thread, for example a value of a pillar provider.
+      // A value in one of the tasks cannot be cloned for another thread, for example a value from a
+      // pillar provider.
       for (const { id } of tasks) member.underWay.delete(id);
       if (tasks.length > 1) {
         for (const waiting of tasks) this.#give(member, [waiting]);
@@ -134,7 +136,7 @@ class RsaThreads {
     this.dispatch();
   }
 
-  /** Rejects the tasks of a worker that died. A new worker is started when needed. */
+  /** Rejects the tasks of a thread that died. A new thread is started when it is needed. */
   #replace(member: Member, error: Error): void {
     for (const waiting of member.underWay.values()) waiting.reject(error);
     const index = this.#members.indexOf(member);
@@ -150,8 +152,8 @@ class RsaThreads {
 const threads = new RsaThreads();
 
 /**
- * RSA operations of a master, on worker threads, so that no private-key operation blocks the main
- * thread. The queue is limited: a flood of sign-ins is rejected immediately instead of waiting.
+ * Performs the RSA operations of a master in worker threads, so that they do not block the main
+ * thread. The queue is limited. When it is full, sign-ins are rejected immediately.
  */
 export class RsaPool {
   readonly #queue = new FairQueue<Waiting>(authLimits.rsaTasks);
@@ -176,7 +178,7 @@ export class RsaPool {
       return Promise.reject(new MasterError('ERR_MASTER_STOPPED', 'the master is closing'));
     }
     return new Promise<RsaResult<T>>((resolve, reject) => {
-      // The worker returns the result type that RsaResult defines for the kind of the task.
+      // The worker returns the result type that RsaResult defines for this kind of task.
       const settle = resolve as (result: unknown) => void;
       try {
         this.#queue.push(owner, { id: threads.nextId(), task, resolve: settle, reject });
@@ -189,7 +191,7 @@ export class RsaPool {
     });
   }
 
-  /** Removes and returns the first waiting tasks. */
+  /** Removes the first waiting tasks from the queue and returns them. */
   take(count: number): readonly Waiting[] {
     const taken: Waiting[] = [];
     while (taken.length < count) {
@@ -200,7 +202,7 @@ export class RsaPool {
     return taken;
   }
 
-  /** Rejects waiting tasks. Tasks in progress may complete. */
+  /** Rejects waiting tasks. Tasks that are already running may complete. */
   close(): void {
     this.#isClosed = true;
     threads.close(this);

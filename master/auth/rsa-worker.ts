@@ -1,6 +1,6 @@
 /**
- * Worker side of the pool: receives tasks and returns their results. It imports only the RSA part
- * of `minion-protocol/`, because the first sign-in waits for everything that this file imports.
+ * Worker thread of the RSA pool: receives tasks and returns their results. It imports only the RSA
+ * part of `minion-protocol/`, because the first sign-in must wait until all imports are loaded.
  */
 
 import type { KeyObject } from 'node:crypto';
@@ -25,7 +25,7 @@ import {
 import { createBoundedMap } from '#runtime';
 import { authLimits } from './limits.ts';
 
-/** Task of a worker. Key objects are shared with the worker, not copied. */
+/** Task for a worker thread. Key objects are shared with the thread, not copied. */
 export type RsaTask =
   | { readonly kind: 'accept'; readonly request: AuthRequest; readonly material: AuthMaterial }
   | {
@@ -70,27 +70,27 @@ export type RsaResult<T extends RsaTask> = T extends {
     ? string
     : Uint8Array;
 
-/** Task with its number, as sent to a worker thread. */
+/** Message to a worker thread: a task with its number. */
 export interface RsaOrder {
   readonly id: number;
   readonly task: RsaTask;
 }
 
-/** Result of the task with this number. */
+/** Message from a worker thread: the result of the task with this number. */
 export interface RsaAnswer {
   readonly id: number;
   readonly result?: unknown;
-  /** Error that the task threw, in the form in which it arrives in another thread. */
+  /** Error that the task threw, as cloned for the main thread. */
   readonly error?: unknown;
 }
 
-/** Runs tasks sequentially. Imported keys of minions are cached. */
+/** Performs tasks one after the other. It caches the imported keys of minions. */
 class RsaWork {
   readonly #minionKeys = new MinionKeyCache();
 
   /**
-   * Runs a task.
-   * @throws ProtocolError if a key or a ciphertext in the task is unusable
+   * Performs a task.
+   * @throws ProtocolError if a key or a ciphertext in the task is invalid
    */
   perform(task: RsaTask): Uint8Array | boolean | string {
     switch (task.kind) {
@@ -129,13 +129,13 @@ class RsaWork {
 }
 
 /**
- * Cache of imported public keys of minions, by their text. Importing parses ASN.1, so that each key
- * in use is imported only once.
+ * Cache of imported public keys of minions, by their text. Importing a key is slow because it
+ * parses ASN.1, so each key in use is imported only once.
  */
 class MinionKeyCache {
   readonly #keys = createBoundedMap<string, KeyObject>(authLimits.importedKeys);
 
-  /** Returns the key of this text, or `undefined` if it is not a usable RSA key. */
+  /** Returns the key with this text, or `undefined` if the text is not a valid RSA key. */
   get(pem: string): KeyObject | undefined {
     const known = this.#keys.get(pem);
     if (known !== undefined) return known;
@@ -151,7 +151,7 @@ class MinionKeyCache {
 }
 
 /**
- * Number of results per message, small enough that the first result does not wait long for the
+ * Number of results per message. It is small, so that the first result is not delayed much by the
  * last.
  */
 const together = 4;

@@ -1,6 +1,6 @@
 /**
- * Keys shared with minions (session keys and the publish key), the seal of the store, and the times
- * of minions' last requests.
+ * Keys shared with minions (session keys and the publish key), encryption of secrets in the store,
+ * and the times of minions' last requests.
  */
 
 import { hkdfSync, randomBytes } from 'node:crypto';
@@ -30,13 +30,13 @@ import {
 import { MasterError } from '../api/index.ts';
 import type { Cluster } from '../context/index.ts';
 
-/** Maximum number of prepared keys. Each takes about 3 KB. */
+/** Maximum number of prepared keys in the cache. Each takes about 3 KB. */
 const maxKept = 2048;
 /** Time without use after which a key may be evicted, in milliseconds. */
 const idleMs = 60_000;
 /**
- * Precision of the time of last use, in milliseconds. Moving a key in the order at each use would
- * cost more.
+ * Resolution of the time of last use, in milliseconds. Updating the order of the cache at each use
+ * would take more time.
  */
 const preciseMs = 1000;
 
@@ -47,20 +47,23 @@ interface Kept {
 
 /**
  * Prepared keys of recently active minions. Preparing a key takes longer than decrypting a request.
- * If more minions are active than the cache holds, an active minion's key is not evicted, because
- * short-lived entries produce memory that only a full garbage collection frees.
+ * If more minions are active than the cache can hold, the keys of active minions are not evicted.
+ * Frequently replaced entries would occupy memory that only a full garbage collection frees.
  */
 export class RecentKeys {
-  /** Cached keys. The most recently used is last. */
+  /** Cached keys. The most recently used key is last. */
   readonly #kept = new Map<string, Kept>();
   readonly #now: () => number;
 
-  /** @param now monotonic clock, in milliseconds */
+  /** @param now returns the time of a monotonic clock, in milliseconds */
   constructor(now: () => number = () => performance.now()) {
     this.#now = now;
   }
 
-  /** Returns the prepared key of a minion for this text. */
+  /**
+   * Returns the prepared key of a minion. If the cached key does not have this text, prepares a new
+   * one.
+   */
   ready(id: string, text: string): CrypticleKey {
     const now = this.#now();
     const kept = this.#kept.get(id);
@@ -83,7 +86,7 @@ export class RecentKeys {
 
   /**
    * Evicts an idle key if necessary.
-   * @returns whether there is space now
+   * @returns whether the cache has space for a key
    */
   #makeRoom(now: number): boolean {
     if (this.#kept.size < maxKept) return true;
@@ -93,18 +96,18 @@ export class RecentKeys {
   }
 }
 
-/** Prefix of the secrets that a restored store must not contain. */
+/** Key prefix of secrets. A restore deletes them from the store. */
 export const secretsPrefix: Key = ['secrets'];
 const prefix: Key = [...secretsPrefix, 'sessions'];
 
-/** Returns the store key of a minion's session. */
+/** Returns the key of the store row with a minion's session. */
 export function sessionKey(id: string): Key {
   return [...prefix, id];
 }
 
 /**
- * Row codec for sessions, which are sealed. The key is stored as text, because a prepared key takes
- * about thirty times the memory.
+ * Codec of the rows with sessions, which are encrypted in the store. In memory, the key is held as
+ * text, because a prepared key takes about thirty times as much memory.
  */
 const sessionRow = defineRow({
   name: 'session',
@@ -127,14 +130,15 @@ export interface SessionKeysOptions {
   /** Lifetime of a session key (`publish_session`), in milliseconds. 0 means unlimited. */
   readonly lifetimeMs: number;
   readonly now: () => number;
-  /** Cluster whose members share the sessions. `undefined` if they belong to this master only. */
+  /** Cluster whose members share the sessions. `undefined` outside a cluster. */
   readonly cluster?: Pick<Cluster, 'follow'> | undefined;
 }
 
 /**
- * Session keys: the key that each minion of protocol 3 shares with the master only [WIRE 7.2]. A
- * key is on disk before a sign-in returns it, so that minions need not sign in again after a
- * restart. A key exists only for ids whose key was accepted at their sign-in [THREATS N-09].
+ * Session keys. Each minion of protocol 3 shares one with the master only [WIRE 7.2]. A session key
+ * is on disk before the sign-in returns it, so that minions need not sign in again after a restart
+ * of the master. Session keys exist only for ids whose public key was accepted at their sign-in
+ * [THREATS N-09].
  */
 export class SessionKeys {
   readonly #options: SessionKeysOptions;
@@ -164,7 +168,10 @@ export class SessionKeys {
     return keys;
   }
 
-  /** Returns the key that decrypts this minion's requests, if it has a valid one. */
+  /**
+   * Returns the session key that decrypts this minion's requests, or `undefined` if it has no valid
+   * one.
+   */
   get(id: string): CrypticleKey | undefined {
     const session = this.#sessions.get(id);
     return session !== undefined && this.#serves(session)
@@ -172,7 +179,7 @@ export class SessionKeys {
       : undefined;
   }
 
-  /** Ids of minions that have signed in and whose keys are still accepted. */
+  /** Ids of minions that have signed in and whose public keys are still accepted. */
   get ids(): readonly string[] {
     return [...this.#sessions.keys()];
   }
@@ -182,7 +189,7 @@ export class SessionKeys {
     return this.#sessions.get(id)?.madeAt;
   }
 
-  /** Returns the minion's key. Creates and stores a new one if necessary. */
+  /** Returns the session key of a minion. Creates and stores one if necessary. */
   async obtain(id: string): Promise<CrypticleKey> {
     const underWay = this.#making.get(id);
     if (underWay !== undefined) return underWay;
@@ -195,7 +202,10 @@ export class SessionKeys {
     return making;
   }
 
-  /** Ends these minions' sessions, immediately in memory and then on disk. */
+  /**
+   * Ends the sessions of minions, first in memory and then on disk. The change in memory is
+   * synchronous.
+   */
   async forget(ids: readonly string[]): Promise<void> {
     if (ids.length === 0) return;
     for (const id of ids) {
@@ -223,8 +233,8 @@ export class SessionKeys {
   }
 
   /**
-   * Creates a session. It is in memory from the beginning, so that {@link forget} also ends one
-   * that is not stored yet.
+   * Creates a session. It is added to memory before it is stored, so that {@link forget} can end it
+   * while it is being stored.
    */
   async #make(id: string): Promise<CrypticleKey> {
     if (this.#options.cluster !== undefined) return this.#makeShared(id);
@@ -241,8 +251,8 @@ export class SessionKeys {
   }
 
   /**
-   * Creates a session in a cluster, so that a minion that signs in at several members concurrently
-   * has the same key at all of them.
+   * Creates a session in a cluster. If a minion signs in at several members at the same time, all
+   * of them use the same key.
    */
   async #makeShared(id: string): Promise<CrypticleKey> {
     const { store, seal, now } = this.#options;
@@ -276,17 +286,17 @@ function parseSession(entry: Pick<Entry, 'key' | 'value'>): Session {
   return { text: checkKeyString(text), madeAt };
 }
 
-/** Encryption of secrets in the store, so that a copy of the store alone does not reveal them. */
+/** Encrypts secrets in the store, so that a copy of the store alone does not reveal them. */
 export interface Seal {
   seal(plain: Uint8Array): Uint8Array;
   /**
-   * Decrypts sealed data.
-   * @throws MasterError ERR_SEAL if it was sealed with another key, or altered
+   * Decrypts data.
+   * @throws MasterError ERR_SEAL if the data was encrypted with another key, or altered
    */
   open(sealed: Uint8Array): Uint8Array;
   /**
-   * Derives a key of 32 bytes that is always the same for a purpose. It does not reveal the seal's
-   * own key.
+   * Derives a key of 32 bytes from the seal's key. It is always the same for the same purpose, and
+   * does not reveal the seal's key.
    */
   derive(purpose: string): Uint8Array;
 }
@@ -360,7 +370,7 @@ function sealKeyFile(stateDir: string): string {
 
 const record: Key = [...secretsPrefix, 'publish-key'];
 
-/** Row codec for the publish key, which is sealed. */
+/** Codec of the row with the publish key, which is encrypted. */
 const publishKeyRow = defineRow({
   name: 'publish key',
   schema: Type.Object({
@@ -378,7 +388,8 @@ const publishKeyRow = defineRow({
 export interface CurrentPublishKey {
   readonly key: CrypticleKey;
   /**
-   * X9.31 signature of the key's digest by the master, sent in every accepted sign-in [WIRE 3.3].
+   * X9.31 signature of the key's digest, made with the master's private key. Every successful
+   * sign-in returns it [WIRE 3.3].
    */
   readonly signature: Uint8Array;
   /** Time of creation, in milliseconds since 1970. */
@@ -393,15 +404,15 @@ export interface PublishKeyOptions {
   /** Number of serials that are reserved on disk at a time (`saltbridge: publish_serial_block`). */
   readonly serialBlock: number;
   readonly now: () => number;
-  /** Cluster whose members share the key. `undefined` if it belongs to this master only. */
+  /** Cluster whose members share the key. `undefined` outside a cluster. */
   readonly cluster?: Pick<Cluster, 'follow'> | undefined;
 }
 
 /**
- * AES key that all minions share for publications, with its serial numbers [WIRE 3.4, 7.1]. Key and
- * serial are stored together. A block of serials is marked as used on disk before its first serial
- * is assigned. Therefore a restart never assigns a serial twice under the same key, and minions
- * need not sign in again.
+ * AES key that all minions share for publications, with the serial numbers of publications [WIRE
+ * 3.4, 7.1]. A block of serials is marked as used on disk before its first serial is assigned. So a
+ * serial is never assigned twice with the same key, even after a restart, and minions need not sign
+ * in again.
  *
  * Members of a cluster share the key and the range of used serials. Each member assigns its own
  * serials to its minions. They are higher than those that it has received from other members
@@ -428,7 +439,7 @@ export class PublishKey {
     });
   }
 
-  /** Opens the stored key, or creates the first one. */
+  /** Opens the stored key. If there is none, creates the first key. */
   static async open(options: PublishKeyOptions): Promise<PublishKey> {
     const entry = await options.store.get(record);
     if (entry === undefined) return PublishKey.#make(options);
@@ -446,7 +457,7 @@ export class PublishKey {
     try {
       await fresh.#persist(options.serialBlock);
     } catch (error) {
-      // Another member has created one in the meantime, which this member follows.
+      // Another member has created the key in the meantime. This member receives it from the log.
       if (!isOutdated(error)) throw error;
     }
     return fresh;
@@ -470,14 +481,14 @@ export class PublishKey {
     this.#reservedUpTo = saved.reservedUpTo;
   }
 
-  /** Current key for requests of protocols 0 to 2, their replies, and publications. */
+  /** Current key. It encrypts publications, and requests and replies of protocols 0 to 2. */
   get current(): CurrentPublishKey {
     return this.#current;
   }
 
   /**
-   * Returns the key with its next serial, which is greater than all serials assigned under this
-   * key, even before a crash.
+   * Returns the key with the next serial. It is greater than all serials that were assigned with
+   * this key, even before a crash.
    */
   async take(): Promise<{ readonly key: CrypticleKey; readonly serial: number }> {
     while (this.#isUsedUp()) {
@@ -487,7 +498,8 @@ export class PublishKey {
         try {
           await this.#persist(used + this.#options.serialBlock);
         } catch (error) {
-          // Another member has reserved serials, or replaced the key.
+          // Another member has reserved serials or replaced the key in the meantime. The loop tries
+          // again.
           if (!isOutdated(error)) throw error;
         }
       });
@@ -495,7 +507,10 @@ export class PublishKey {
     return { key: this.#current.key, serial: this.#nextSerial++ };
   }
 
-  /** Marks the key for replacement at the next start, unless {@link rotate} replaces it before. */
+  /**
+   * Marks the key so that the next start of the master replaces it, unless {@link rotate} replaces
+   * it before.
+   */
   async retire(): Promise<void> {
     await this.#turn.run(() =>
       this.#untilCurrent(async () => {
@@ -513,7 +528,8 @@ export class PublishKey {
         this.#isRetired = false;
         await this.#write(fresh, this.#options.serialBlock);
       });
-      // The change was already applied, and the key may have been replaced again.
+      // In a cluster, the log has already applied the change, and the key may even have been
+      // replaced again.
       if (this.#options.cluster !== undefined) return;
       this.#current = fresh;
       this.#nextSerial = 1;
@@ -521,7 +537,7 @@ export class PublishKey {
     });
   }
 
-  /** Repeats a write until no other member has written in the meantime. */
+  /** Repeats a write that failed because another member has written in the meantime. */
   async #untilCurrent(write: () => Promise<void>): Promise<void> {
     for (;;) {
       try {
@@ -592,9 +608,9 @@ interface Heard {
 }
 
 /**
- * Times and sources of minions' last verified requests. Held in memory only, for the run of this
- * master. The size is limited by the accepted keys: only their requests are recorded, and lost keys
- * are deleted.
+ * Times and sources of minions' last verified requests since the start of the master. They are held
+ * only in memory. The number of entries is limited, because only minions with an accepted key are
+ * recorded, and deleted with their key.
  */
 export class LastHeard {
   readonly #heard = new Map<string, Heard>();
@@ -617,8 +633,8 @@ export class LastHeard {
   }
 
   /**
-   * Calls the listener when a minion sends its first request since the start, or since it was
-   * deleted here. Returns a function that removes the listener.
+   * Calls the listener at the first request of a minion since the start of the master, or since
+   * {@link forget} was called for it. Returns a function that removes the listener.
    */
   onFirst(listener: (minionId: string) => void): () => void {
     this.#listeners.add(listener);
@@ -638,7 +654,7 @@ export class LastHeard {
     return this.#heard.get(minionId)?.from;
   }
 
-  /** Number of minions that have sent requests. */
+  /** Number of minions that have sent a verified request. */
   get size(): number {
     return this.#heard.size;
   }

@@ -5,13 +5,15 @@ import type { KeySource } from './key-moves.ts';
 import type { KeyStore } from './key-store.ts';
 import type { Seal } from './session-keys.ts';
 
-/** Key file of another master, with its new location. */
+/**
+ * Key file of the master that was moved because the cluster has a different key, with its new path.
+ */
 interface ReplacedKey {
   readonly file: string;
   readonly aside: string;
 }
 
-/** Keys that all members of a cluster share. The room `cluster` implements it. */
+/** Keys that all members of a cluster share. The room `cluster` implements this interface. */
 export interface SharedKeySource {
   /**
    * Opens the cluster's seal.
@@ -19,14 +21,15 @@ export interface SharedKeySource {
    */
   openSeal(store: Pick<Store, 'get'>): Promise<Seal>;
   /**
-   * Writes the cluster's own keys to `pki_dir`, and moves different files aside.
+   * Writes the cluster's master keys to `pki_dir`. If files with different keys exist, they are
+   * renamed.
    * @returns the files that were moved
    */
   writeOwnKeys(config: FixedConfig, store: Store): Promise<readonly ReplacedKey[]>;
-  /** Returns the minions' keys as rows of the store. */
+  /** Returns the storage of the minions' keys, which are rows of the cluster's store. */
   minionKeys(store: Store): KeySource;
   /**
-   * Updates `pki_dir` with the keys of the cluster.
+   * Copies the minions' keys of the cluster to `pki_dir`, now and after each change.
    * @throws KeyError ERR_PKI_DIR
    */
   mirror(

@@ -34,25 +34,25 @@ export interface SignInOptions
     Pick<MasterContext, 'counters' | 'meter'> {
   readonly bus: EventBus;
   /**
-   * Rate limit of sign-ins: per address for unknown ids and failures, per address and id for known
-   * ones.
+   * Rate limit of sign-ins. Sign-ins with known keys are limited per address and id, other sign-ins
+   * per address.
    */
   readonly rate: TokenBuckets;
   readonly config: Pick<LiveConfig, 'current'>;
   /**
-   * Advice of extensions about a key that is not the accepted one of its id. Takes precedence over
-   * other rules.
+   * Decisions of extensions about a key that is not the accepted key of its id. They take
+   * precedence over the built-in rules.
    */
   readonly advice: KeyAcceptanceHook;
-  /** Returns whether `max_minions` excludes an id. */
+  /** Whether the option `max_minions` prevents the sign-in of an id. */
   readonly isFull: (id: string) => boolean;
   readonly log: Logger;
 }
 
-/** Key that a client offers under an id. Its ownership is not proven yet. */
+/** Key that a client offers for an id. It is not proven that the client has the private key. */
 interface OfferedKey {
   readonly id: string;
-  /** RSA public key in PEM format, valid for acceptance. */
+  /** RSA public key in PEM format. It is valid and may be accepted. */
   readonly publicKey: string;
   readonly address: string;
   /** `autosign_grains`, as the client states them. */
@@ -60,10 +60,11 @@ interface OfferedKey {
 }
 
 /**
- * Decides about keys that the built-in rules leave open. `undefined` leaves the decision to the
- * rules. `wait` makes a key pend while another key of the id is pending. It cannot change a
- * rejected key, or the denial of a key offered in place of an accepted one. Runs exclusively for
- * the id, see {@link KeyLifecycle.exclusive}.
+ * Function with which an extension decides about a key that is neither accepted nor rejected.
+ * `undefined` leaves the decision to the built-in rules. With `wait`, the reply is the same as for
+ * a pending key, but the key is not stored. The function is not asked about a rejected key, or
+ * about a key that differs from the accepted one. It runs exclusively for the id, see
+ * {@link KeyLifecycle.exclusive}.
  */
 export type KeyAcceptanceHook = (
   offered: OfferedKey,
@@ -72,13 +73,14 @@ export type KeyAcceptanceHook = (
 const badLoad = 'bad load';
 
 /**
- * Handles `_auth` requests [WIRE 6]. The state of the key decides. All cheap checks precede RSA
- * operations, and all RSA operations of one reply are one task of a worker thread.
+ * Handles `_auth` requests [WIRE 6]. All cheap checks precede RSA operations. All RSA operations
+ * for a reply are one task of a worker thread.
  */
 export class SignIn {
   readonly #options: SignInOptions;
   /**
-   * Replies in progress, by digest of the request. Salt's clients repeat requests while they wait.
+   * Replies that are being computed, by digest of the request. Salt's clients repeat their request
+   * while they wait.
    */
   readonly #underWay = new Map<string, Promise<Uint8Array>>();
 
@@ -102,7 +104,7 @@ export class SignIn {
     const mark = `${digestOf(request)} ${peer.publishPort}`;
     const same = this.#underWay.get(mark);
     if (same !== undefined) return same;
-    // Exclusive, so that a key is judged and moved in one step.
+    // The decision and the change of the key are performed exclusively for the id.
     const answer = this.#options.keys
       .exclusive(request.id, () => this.#signIn(request, peer))
       .finally(() => {
@@ -189,8 +191,8 @@ export class SignIn {
   }
 
   /**
-   * Applies a decision.
-   * @returns false if the key cannot be stored because too many are pending
+   * Applies a decision about a key.
+   * @returns `false` if the key cannot be stored because too many keys are pending
    */
   async #applyDecision(verdict: KeyDecision, request: AuthRequest, peer: Peer): Promise<boolean> {
     const { keys } = this.#options;
@@ -281,32 +283,29 @@ export class SignIn {
   }
 
   /**
-   * Returns whether a sign-in that will fail may be answered. The limit per address bounds the RSA
-   * cost of such sign-ins.
+   * Whether the master may reply to a sign-in that will fail. The rate limit per address limits the
+   * time spent on RSA operations for such sign-ins.
    */
   #mayFail(peer: Peer): boolean {
-    return this.#options.rate.tryTake(peer.address);
+    return this.#options.rate.tryTake(addressOwner(peer.address));
   }
 
   /**
-   * Returns whether a sign-in with a known key may be answered. Public keys are no secret, and each
-   * reply costs RSA, so the limit applies per address and id. A minion at its own address is not
-   * affected by requests from other addresses.
+   * Whether the master may reply to a sign-in with a known key. Each reply requires RSA operations,
+   * and anyone can send a minion's public key. The rate limit applies per address and id, so
+   * requests from other addresses do not affect the minion.
    */
   #mayRepeat(peer: Peer, id: string): boolean {
-    return this.#options.rate.tryTake(JSON.stringify([peer.address, id]));
+    return this.#options.rate.tryTake(JSON.stringify([addressOwner(peer.address), id]));
   }
 }
 
-/**
- * Decisions for the advice of extensions. A pending key is replaced by one that is known to be
- * right.
- */
+/** Decisions for the answers of extensions. An accepted key replaces a pending key. */
 const verdicts: Readonly<Record<'accept' | 'deny' | 'wait', KeyDecision>> = {
   accept: verdict('accept', true, 'store-accepted'),
   deny: verdict('denied', false, 'store-denied'),
-  // Only one key per id is stored as pending. The minion repeats its request until the right key is
-  // known.
+  // The key is not stored, because an id can have only one pending key. The minion repeats its
+  // request, until the extension can decide.
   wait: verdict('pend', true, 'none'),
 };
 
@@ -318,12 +317,15 @@ function verdict(
   return { outcome, ret, transition, event: { result: ret, act: outcome } };
 }
 
-/** Compares keys for the choice of a rate limit. The decision itself compares normalised keys. */
+/**
+ * Whether two keys have the same text. It only selects a rate limit; the decision about the key
+ * compares normalised keys.
+ */
 function isSameText(stored: string, offered: string): boolean {
   return stored.trim() === offered.trim();
 }
 
-/** Returns a digest that is equal for requests with the same reply. */
+/** Returns a digest of a request. Requests with the same digest get the same reply. */
 function digestOf(request: AuthRequest): string {
   const { id, nonce, pub, version, token, encAlgo, sigAlgo, autosignGrains } = request;
   const parts = [id, nonce, pub, version, token, encAlgo, sigAlgo, autosignGrains];
@@ -340,14 +342,14 @@ export interface FullnessOptions {
 }
 
 /**
- * Validity of the cached count, in milliseconds, so that a returning fleet is not counted for each
- * sign-in.
+ * Time for which the count is cached, in milliseconds. When many minions sign in together, the
+ * master does not count for each of them.
  */
 const countHoldsMs = 1000;
 
 /**
- * Returns whether `max_minions` excludes an id: more minions are connected, and it is not one of
- * them [WIRE 6.2].
+ * Returns a check whether `max_minions` prevents the sign-in of an id. This is so if more than
+ * `max_minions` minions are connected and the id is not one of them [WIRE 6.2].
  */
 export function createFullnessCheck(options: FullnessOptions): (id: string) => boolean {
   const { config, lastHeard, present, now } = options;
@@ -355,11 +357,12 @@ export function createFullnessCheck(options: FullnessOptions): (id: string) => b
   let countedAt = Number.NEGATIVE_INFINITY;
   return (id) => {
     const { maxMinions } = config.current;
-    // Only minions that sent requests are connected, so in most cases counting is unnecessary.
+    // Only minions that have sent requests can be connected. If these are few, counting is
+    // unnecessary.
     if (maxMinions === 0 || lastHeard.size <= maxMinions) return false;
     if (Math.abs(now() - countedAt) >= countHoldsMs) {
-      // Any client can subscribe to a topic, so a topic alone does not occupy another minion's
-      // place.
+      // Any client can subscribe to a topic. So a minion that is present only because of a topic is
+      // not counted.
       const counted = present().filter(({ by, isSure }) => isSure || by !== 'topic');
       connected = new Set(counted.map((minion) => minion.id));
       countedAt = now();

@@ -20,8 +20,8 @@ export interface SignatureCheckOptions {
   /** Returns the accepted key of an id in PEM format. */
   readonly acceptedKey: (id: string) => string | undefined;
   /**
-   * Verifies a signature, off the main thread.
-   * @throws MasterError if the check is not possible now
+   * Verifies a signature in a worker thread.
+   * @throws MasterError if the check is currently not possible
    */
   readonly verify: (signed: SignedReturn) => Promise<boolean>;
   readonly counters: RequestCounters;
@@ -39,7 +39,7 @@ export class SignatureCheck {
   }
 
   /**
-   * Returns whether a return is accepted. Synchronous for unsigned returns.
+   * Whether a return is accepted. The result for an unsigned return is synchronous.
    * @throws DropConnectionError
    */
   permits(request: VerifiedRequest): boolean | Promise<boolean> {
@@ -67,8 +67,8 @@ export class SignatureCheck {
   }
 
   /**
-   * Verifies a signature. If that is impossible, the minion receives no reply and sends the return
-   * again.
+   * Verifies a signature. If that is currently impossible, the minion receives no reply and
+   * therefore sends the return again.
    * @throws DropConnectionError
    */
   async #verify(signed: SignedReturn): Promise<boolean> {

@@ -6,8 +6,8 @@ import { authLimits } from './limits.ts';
 const tokenRoom = Buffer.allocUnsafeSlow(1024);
 
 /**
- * Checks that a token belongs to the minion [WIRE 3.3]. The token of a key never changes. A valid
- * one is remembered, so that the RSA operation runs once per key.
+ * Checks that a token was created with the minion's key [WIRE 3.3]. A key always produces the same
+ * token. Valid tokens are cached, so that the RSA operation runs only once per key.
  */
 export class TokenCheck {
   readonly #verify: (pem: string, token: Uint8Array, owner: string) => Promise<boolean>;
@@ -24,7 +24,7 @@ export class TokenCheck {
     this.#verify = verify;
   }
 
-  /** Returns whether the token is the remembered one. Needs no RSA operation. */
+  /** Whether the token is the cached one, which needs no RSA operation. */
   isRemembered(pem: string, token: Uint8Array): boolean {
     const known = this.#verified.get(pem);
     if (known?.length !== token.length) return false;
@@ -33,7 +33,7 @@ export class TokenCheck {
   }
 
   /**
-   * Returns whether a token is valid.
+   * Whether a token is valid.
    * @param pem accepted key of the minion
    * @param address address of the sender, which has proven nothing yet
    */

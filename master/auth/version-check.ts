@@ -1,4 +1,7 @@
-/** Pinning of minions' protocol versions, and rejection of lower ones. */
+/**
+ * Records the highest protocol version that each minion has used ("pin"), and rejects lower
+ * versions.
+ */
 
 import type { Logger } from 'pino';
 import Type from 'typebox';
@@ -8,12 +11,14 @@ import type { Cluster } from '../context/index.ts';
 
 const pinsPrefix: Key = ['pins'];
 
-/** Row codec for `pins/<id>`. */
+/** Codec of the rows `pins/<id>`. */
 const pinRow = defineRow({
   name: 'pin',
   schema: Type.Object({
     version: Type.Number(),
-    /** Time of the first proof of the version, in milliseconds since 1970. `null` if unknown. */
+    /**
+     * Time at which the id first used the version, in milliseconds since 1970. `null` if unknown.
+     */
     provenAt: Type.Union([Type.Number(), Type.Null()]),
   }),
   unversioned: ([version]) => ({ version }),
@@ -23,12 +28,12 @@ const pinRow = defineRow({
 
 type Pin = RowOf<typeof pinRow>;
 
-/** Returns the store key of an id's pin. */
+/** Returns the key of the row with an id's pin. */
 export function pinKey(id: string): Key {
   return [...pinsPrefix, id];
 }
 
-/** Returns the pinned versions by id. */
+/** Returns the pinned protocol versions by minion id. */
 export async function readPins(store: Pick<Store, 'list'>): Promise<Map<string, number>> {
   const pins = await readPinRows(store);
   return new Map(Array.from(pins, ([id, { version }]) => [id, version]));
@@ -44,8 +49,8 @@ async function readPinRows(store: Pick<Store, 'list'>): Promise<Map<string, Pin>
 
 /**
  * Highest protocol version that each id has used with its key. Lower versions are then rejected,
- * because they would omit checks that the minion can pass [THREATS C-53]. Deleting the key removes
- * the pin.
+ * because they lack security checks that the minion supports [THREATS C-53]. Deleting the key
+ * removes the pin.
  */
 export class VersionPins {
   readonly #store: Store;
@@ -77,7 +82,7 @@ export class VersionPins {
     return new VersionPins(store, minimumAuthVersion === 'auto' ? 0 : minimumAuthVersion, pins);
   }
 
-  /** Returns whether a request of this version is permitted for this id. */
+  /** Whether a request with this version is permitted for this id. */
   permits(id: string, version: ProtocolVersion): boolean {
     return version >= this.required(id);
   }
@@ -101,7 +106,8 @@ export class VersionPins {
   }
 
   /**
-   * Pins a version after an encrypted request was verified. Durable when it resolves.
+   * Pins a version after a request with this version was decrypted and verified. Durable when the
+   * promise resolves.
    * @param provenAt time in milliseconds since 1970
    */
   async prove(id: string, version: ProtocolVersion, provenAt: number = Date.now()): Promise<void> {
@@ -118,7 +124,10 @@ export class VersionPins {
   }
 }
 
-/** Minimum interval between log lines about one id, in milliseconds. Any client can name an id. */
+/**
+ * Minimum interval between log lines about one id, in milliseconds. Any client can send requests
+ * with any id.
+ */
 const quietMs = 60_000;
 
 export interface VersionCheckOptions {
@@ -131,7 +140,10 @@ export interface VersionCheckOptions {
 /** Checks the protocol versions of requests. Rejections are logged for accepted ids. */
 export class VersionCheck {
   readonly #options: VersionCheckOptions;
-  /** Times of the last log lines. Limited by the number of accepted ids. */
+  /**
+   * Time of the last log line for each id. The number of entries is limited by the number of
+   * accepted ids.
+   */
   readonly #loggedAt = new Map<string, number>();
 
   constructor(options: VersionCheckOptions) {
@@ -139,7 +151,7 @@ export class VersionCheck {
   }
 
   /**
-   * Returns whether a request is permitted.
+   * Whether a request is permitted.
    * @param address address of the sender
    */
   permits(id: string, version: ProtocolVersion, address: string): boolean {
@@ -159,7 +171,7 @@ export class VersionCheck {
       const fields = { minion: id, remote: address, version, required, provenAt };
       log.warn(
         fields,
-        'request rejected: its protocol version is lower than the pinned or minimum version',
+        'request rejected: its protocol version is lower than the minimum, or than a version that the minion has used before',
       );
     }
   }

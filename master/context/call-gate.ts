@@ -1,6 +1,9 @@
 import { MasterError } from '../api/index.ts';
 
-/** Counts the calls that callers wait for, and rejects new calls while the master is draining. */
+/**
+ * Counts the calls that are in progress, and rejects new calls while the master prepares for a
+ * restart (`drain`).
+ */
 export class CallGate {
   #active = 0;
   #isClosed = false;
@@ -18,7 +21,7 @@ export class CallGate {
 
   /**
    * Registers the start of a call.
-   * @returns a function to call once, when the call has ended
+   * @returns a function that the caller must call once when the call has ended
    * @throws MasterError ERR_MASTER_DRAINING
    */
   enter(): () => void {

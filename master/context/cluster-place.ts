@@ -7,7 +7,10 @@ export interface ClusterPlace {
   readonly secretFile: string;
 }
 
-/** Returns the member name and secret file. The default name of a member is its host name. */
+/**
+ * Returns the member name and the path of the secret file. By default, a member has the host name
+ * as its name.
+ */
 export function clusterPlaceOf(options: ClusterOptions, stateDir: string): ClusterPlace {
   const host = hostname().replace(/[^A-Za-z0-9._-]/g, '-');
   return {

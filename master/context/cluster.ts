@@ -6,61 +6,71 @@ import type { ClusterStatus } from '../api/index.ts';
 import type { CallGate } from './call-gate.ts';
 import type { StoreDisk } from './store-disk.ts';
 
-/** The cluster that a master belongs to. The room `cluster` implements it. */
+/** The cluster that a master belongs to. The room `cluster` implements this interface. */
 export interface Cluster {
   readonly name: string;
   /** Name of this member. */
   readonly member: string;
   status(): ClusterStatus;
-  /** Counts the calls that callers of this member wait for. */
+  /** Counts the calls of this member that clients wait for. */
   readonly calls: CallGate;
   /** Whether this member may lack entries of the log for longer than `stale_after`. */
   isStale(): boolean;
   /**
-   * Returns whether a member has left, or has been silent for so long that others continue its
-   * work.
+   * Whether a member has left the cluster, or has been silent for so long that other members
+   * continue its work.
    */
   isGone(member: string): boolean;
   /** Reports the version of a part of this member's configuration to the other members. */
   announce(kind: string, version: string): void;
-  /** Returns a number that no other member has, unless the cluster has more than 16. */
+  /**
+   * Returns a number below 16 for this member. It is unique while the cluster has at most 16
+   * members.
+   */
   slot(): number;
-  /** Returns a key of 32 bytes, the same at all members. It does not reveal the secret. */
+  /**
+   * Derives a key of 32 bytes from the cluster's secret. It is the same at all members, and does
+   * not reveal the secret.
+   */
   derive(purpose: string): Uint8Array;
   /**
-   * Calls the listener for each change under the prefix, made by any member, until the master
-   * closes. A local write resolves only after its change was delivered. The listener must not
-   * throw.
+   * Calls the listener for each change under the prefix that any member makes, until the master
+   * closes. A write of this member resolves only after the listener was called with its change. The
+   * listener must not throw.
    */
   follow(prefix: Key, listener: (change: Change) => void): void;
   /**
-   * Sends a message to the other members. It may be lost. Messages above the size limit are not
-   * sent.
+   * Sends a message to the other members. Messages may be lost. A message above the size limit is
+   * not sent.
    */
   send(kind: string, value: WireMap): void;
-  /** Calls the listener with the messages that other members {@link send}. */
+  /** Calls the listener with the messages of this kind that other members {@link send}. */
   onMessage(kind: string, listener: (value: WireMap, from: string) => void): void;
 }
 
-/** Tasks that exactly one member of the cluster performs at a time. */
+/** Tasks that exactly one member performs for the whole cluster at a time. */
 export interface Duties {
-  /** Whether this member performs them now. */
+  /** Whether this member currently performs the tasks. */
   readonly isHeld: boolean;
   /**
-   * Calls the listener whenever this member takes over, and immediately if it holds the duties now.
+   * Calls the listener whenever this member takes over the tasks. If it performs them already,
+   * calls it immediately.
    */
   onHeld(listener: (ended: AbortSignal) => void): void;
   /**
-   * Writes if this member still holds the duties.
-   * @throws StoreError ERR_REVISION if another member holds them; nothing was written
+   * Writes on condition that this member still performs the tasks.
+   * @throws StoreError ERR_REVISION if another member performs them. Nothing was written
    */
   write(operations: readonly Operation[]): Promise<void>;
-  /** Hands the duties over to another member, and does not take them again until {@link resume}. */
+  /**
+   * Hands the tasks over to another member. This member does not take them again until
+   * {@link resume}.
+   */
   handOver(): Promise<void>;
   resume(): void;
 }
 
-/** Open store of a cluster member. */
+/** Opened store of a cluster member. */
 export interface SharedStore {
   readonly store: Store;
   readonly disk: StoreDisk;
@@ -74,8 +84,8 @@ export interface SharedStoreOptions {
   readonly cluster: ClusterOptions;
   readonly now: () => number;
   readonly logger: Logger;
-  /** Called once, when another process has replaced this member. */
+  /** Called once, when another process has taken over the role of this member. */
   readonly onReplaced: (error: Error) => void;
-  /** Fires when the master begins to close. */
+  /** Aborted when the master begins to close. */
   readonly closing: AbortSignal;
 }

@@ -11,31 +11,28 @@ import type { StoreDisk } from './store-disk.ts';
 /** Services that every module of a master uses: store, clock, log, counters and shutdown. */
 export interface MasterContext {
   readonly store: Store;
-  /**
-   * Part of the store that only this master reads and writes. It is the whole store outside a
-   * cluster.
-   */
+  /** Part of the store that only this master uses. Outside a cluster, it is the whole store. */
   readonly ownStore: Store;
-  /** Cluster of this master, or `undefined` if it shares its store with no other. */
+  /** Cluster that this master belongs to, or `undefined` outside a cluster. */
   readonly cluster: Cluster | undefined;
   /** Tasks that one member performs for the whole cluster, or `undefined` outside a cluster. */
   readonly duties: Duties | undefined;
   readonly disk: StoreDisk;
   /**
-   * `state_dir`, or `undefined` if the program supplied the store; nothing is then written to
-   * files.
+   * Value of `state_dir`. `undefined` if the program supplied a store of its own; the master then
+   * writes no files there.
    */
   readonly stateDirectory: string | undefined;
   readonly meter: Meter;
   readonly counters: RequestCounters;
-  /** Returns a job id that is later than all previous ones. */
+  /** Returns a new job id, which is later than all previous ids. */
   readonly nextJid: () => string;
-  /** Clock, in milliseconds since 1970. */
+  /** Clock: returns the time in milliseconds since 1970. */
   readonly now: () => number;
   readonly log: Logger;
-  /** Closes the resources that were opened, in reverse order. */
+  /** Registry of opened resources. The master closes them in reverse order. */
   readonly closers: Closers;
-  /** Fires when the master begins to close. */
+  /** Aborted when the master begins to close. */
   readonly closing: AbortSignal;
 }
 
@@ -45,17 +42,18 @@ export interface ModuleDeps {
   readonly context: MasterContext;
 }
 
-/** Options of `createContext`. The program supplies some of these parts. */
+/** Options of `createContext`. A program can supply some of these parts. */
 export interface ContextOptions {
   readonly config: FixedConfig;
-  /** Default: the embedded store in `state_dir`. */
+  /** Store that the program supplies. Default: the embedded store in `state_dir`. */
   readonly store?: Store | undefined;
-  /** Store of a cluster member. Default: this master shares its store with no other. */
+  /** Opened store of a cluster member. `undefined` outside a cluster. */
   readonly shared?: SharedStore | undefined;
   readonly now?: (() => number) | undefined;
   readonly logger: Logger;
   /**
-   * Called once, when another process has taken over the store. Nothing can be stored after that.
+   * Called once, when another process has taken over the store. The master can then store nothing
+   * any more.
    */
   readonly onReplaced: (error: Error) => void;
   readonly closers: Closers;
@@ -64,7 +62,7 @@ export interface ContextOptions {
 
 /**
  * Creates the context and opens the store.
- * @throws StoreError ERR_STORE_LOCKED, ERR_STORE_VERSION and other errors of opening
+ * @throws StoreError ERR_STORE_LOCKED, ERR_STORE_VERSION and other errors of opening a store
  */
 export async function createContext({
   config,
@@ -103,12 +101,12 @@ export async function createContext({
 /** Position in a jid at which the last three digits of the microseconds begin. */
 const microsecondsAt = 17;
 
-/** Maximum number of members whose job ids never collide. */
+/** Maximum number of cluster members for which job ids are guaranteed to be unique. */
 export const slots = 16;
 
 /**
- * Returns a source of jids that no other member generates: the member's slot determines the
- * microseconds.
+ * Returns a function that generates jids. In a cluster, the last digits of the microseconds depend
+ * on the member's slot, so that no other member generates the same jid.
  */
 function jidSource(
   { uniqueJid }: FixedConfig,
@@ -133,7 +131,7 @@ interface OpenStore {
   readonly disk: StoreDisk;
 }
 
-/** Wraps a store that the program opened. The program is also responsible for its backups. */
+/** Wraps a store that the program supplied. The program must create backups of it itself. */
 function foreign(store: Store): OpenStore {
   const disk: StoreDisk = {
     isFull: () => false,
@@ -161,14 +159,18 @@ async function openEmbedded(
     directory,
     now,
     onFull: (isFull) => {
-      if (isFull) log.error({ directory }, 'disk of the store is full: new data is not stored');
+      if (isFull)
+        log.error(
+          { directory },
+          'disk of the store is full: new data is not stored until it has free space',
+        );
       else log.info({ directory }, 'disk of the store has free space again');
       tell(isFull);
     },
     onUpgrade: ({ from, to, old }) =>
       log.warn(
         { from, to, old: old.file, bytes: old.bytes },
-        'store upgraded; the old store was kept as a backup',
+        'store upgraded to the current layout; the old store is available as a backup',
       ),
     onFenced: (error) => {
       log.fatal(

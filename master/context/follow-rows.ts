@@ -5,8 +5,8 @@ import type { Cluster } from './cluster.ts';
 export interface FollowedRows {
   readonly store: Pick<Store, 'list'>;
   /**
-   * Source of changes. `undefined` if no other member writes the rows; no changes are reported
-   * then.
+   * Source of changes. If it is `undefined`, no other member writes the rows, and no changes are
+   * reported.
    */
   readonly cluster: Pick<Cluster, 'follow'> | undefined;
   readonly log: Logger;
@@ -14,15 +14,15 @@ export interface FollowedRows {
 
 /**
  * Calls the listener with each row under a prefix, then resolves. From then on it calls the
- * listener with each change that any member of the cluster makes, in the order of the log. A local
- * write resolves only after its change was delivered.
+ * listener with each change that any member of the cluster makes, in the order of the log. A write
+ * of this member resolves only after the listener was called with its change.
  */
 export async function followRows(
   { store, cluster, log }: FollowedRows,
   prefix: Key,
   listener: (change: Change) => void,
 ): Promise<void> {
-  // Changes that arrive while the rows are read are delivered after them.
+  // Changes that arrive while the rows are being read are passed to the listener afterwards.
   let waiting: Change[] | undefined = [];
   cluster?.follow(prefix, (change) => {
     if (waiting !== undefined) {
@@ -33,7 +33,7 @@ export async function followRows(
       listener(change);
     } catch (error) {
       // An error in one module must not prevent other modules from receiving the change.
-      log.error({ err: error }, 'a listener failed on a change in the store');
+      log.error({ err: error }, 'a module failed to process a change in the store');
     }
   });
   for await (const entry of store.list(prefix)) listener({ type: 'put', entry });

@@ -5,6 +5,9 @@ export interface StoreDisk {
   readonly isFull: () => boolean;
   /** @throws StoreError ERR_STORE_BACKUP, ERR_STORE_FULL */
   readonly backup: (target: string) => Promise<BackupReceipt>;
-  /** Calls the listener when the disk becomes full, and when it has free space again. */
+  /**
+   * Calls the listener with `true` when the disk becomes full, and with `false` when it has free
+   * space again.
+   */
   readonly onChange: (listener: (isFull: boolean) => void) => void;
 }

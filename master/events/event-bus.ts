@@ -8,24 +8,29 @@ import { trimValues } from './trim-values.ts';
 
 /** Options of a subscription. */
 export interface SubscribeOptions {
-  /** Returns whether the subscriber wants a tag. Default: all tags. */
+  /** Returns whether the subscriber wants events with this tag. Default: all events. */
   readonly accepts?: (tag: string) => boolean;
-  /** Whether to skip events that minions emit. Default: false. */
+  /**
+   * Whether to omit events that minions emit or that other cluster members publish. Default: false.
+   */
   readonly isOwnOnly?: boolean;
-  /** Maximum number of unread events before the subscriber is dropped. Default: 10,000. */
+  /**
+   * Maximum number of unread events. A subscriber with more unread events is dropped. Default:
+   * 10,000.
+   */
   readonly capacity?: number;
-  /** Ends the subscription. */
+  /** Signal that ends the subscription. */
   readonly signal?: AbortSignal;
 }
 
 export interface EventBusOptions {
   /** `max_event_size` in bytes. 0 means no limit. */
   readonly maxEventBytes: number;
-  /** Clock. Default: the system clock. */
+  /** Returns the current time. Default: the system clock. */
   readonly now?: () => Date;
-  /** Storage for events. Default: events are not stored. */
+  /** Storage for recent events. Default: events are not stored. */
   readonly ring?: Pick<EventRing, 'keep' | 'keepOther'> | undefined;
-  /** Sends an event to the other members of the cluster. Default: no cluster. */
+  /** Sends an event to the other members of the cluster. Default: the master has no cluster. */
   readonly tellMembers?: ((event: MasterEvent) => void) | undefined;
 }
 
@@ -36,8 +41,8 @@ interface Reader {
 }
 
 /**
- * Publishes events to subscribers. Delivery is not guaranteed, so nothing that must survive may
- * depend on it. Each subscriber has its own bounded queue. A slow subscriber is dropped without
+ * Publishes events to subscribers. Delivery is not guaranteed, so use the store for data that must
+ * not be lost. Each subscriber has its own bounded queue. A slow subscriber is dropped without
  * affecting the bus or other subscribers.
  */
 export class EventBus {
@@ -70,9 +75,10 @@ export class EventBus {
   }
 
   /**
-   * Publishes an event of another cluster member. Subscribers with `isOwnOnly` do not receive it,
-   * because the same module acts on it at that member.
-   * @param idThere id of the event at that member; `undefined` if it stores no events
+   * Publishes an event that another cluster member has published. Subscribers with `isOwnOnly` do
+   * not receive it, because they receive it at that member.
+   * @param idThere id of the event at the other member, or `undefined` if that member stores no
+   * events
    */
   repeat(tag: string, data: WireMap, idThere: string | undefined): void {
     const kept =
@@ -93,7 +99,7 @@ export class EventBus {
     return this.#options.now?.() ?? new Date();
   }
 
-  /** Builds the event that all subscribers share. */
+  /** Creates the event object. All subscribers share it. */
   #make(tag: string, given: WireMap): MasterEvent {
     const stamped = { ...given, _stamp: formatEventStamp(this.#date()) };
     const data = trimValues(stamped, this.#options.maxEventBytes);
@@ -103,14 +109,15 @@ export class EventBus {
   }
 
   /**
-   * Subscribes to events from this call on. The iteration ends with the signal or the bus.
+   * Subscribes to the events that are published after this call. The iteration ends when the signal
+   * is aborted or the bus is closed.
    * @throws MasterError ERR_READER_DROPPED from the iteration if the subscriber is too slow
    */
   subscribe(options: SubscribeOptions = {}): AsyncIterableIterator<MasterEvent> {
     return this.#listen(options);
   }
 
-  /** Subscribes to events in batches of all pending ones. */
+  /** Subscribes to events like {@link subscribe}, but returns batches of all pending events. */
   batches(options: SubscribeOptions = {}): AsyncIterable<readonly MasterEvent[]> {
     return this.#listen(options).batches();
   }
@@ -140,7 +147,7 @@ export class EventBus {
     return new MasterError('ERR_READER_DROPPED', message);
   }
 
-  /** Returns statistics since the start: published events and subscribers. */
+  /** Returns statistics since the start: the number of published events and of subscribers. */
   figures(): EventFigures {
     return {
       ofMaster: this.#ofMaster,
@@ -157,7 +164,7 @@ export class EventBus {
     return deepest;
   }
 
-  /** Ends every subscription after its pending events. */
+  /** Closes the bus. Each subscriber still receives its pending events. */
   close(): void {
     for (const reader of this.#readers) reader.queue.close();
   }

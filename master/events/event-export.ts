@@ -1,6 +1,6 @@
 /**
- * Exports events to other services. Events are stored first and then sent to each receiver at least
- * once. The publisher of an event does not wait for the export.
+ * Exports events to other services. Each event is first stored and then sent to each receiver at
+ * least once. The publication of an event does not wait for the export.
  */
 
 import type { Logger } from 'pino';
@@ -18,7 +18,7 @@ import {
   webhookReceiver,
 } from './export-receivers.ts';
 
-/** Part of the event bus that an export uses. */
+/** Methods of the event bus that the export uses. */
 interface ExportedBus {
   batches(options: {
     readonly accepts: (tag: string) => boolean;
@@ -30,23 +30,22 @@ interface ExportedBus {
 
 export interface EventExportDeps {
   readonly exports: readonly EventExport[];
-  /** Maximum size of the stored backlog, in bytes. */
+  /** Maximum size of the stored events that are waiting for a receiver, in bytes. */
   readonly maxBytes: number;
   readonly store: Store;
   readonly bus: ExportedBus;
   readonly log: Logger;
-  /** Counts events that were dropped. */
+  /** Called with the number of events that were dropped. */
   readonly onDropped: (events: number) => void;
 }
 
-/** Tag of the event that reports dropped exports. */
+/** Tag of the event which reports that events were dropped. */
 const exportDroppedTag = 'saltbridge/export/dropped';
 
 const stream = 'event-export';
 const pageSize = 256;
 /**
- * Maximum number and size of the events in one batch. A batch has at least one event, even if it is
- * larger.
+ * Maximum number of events in a batch, and their maximum total size. A single event may be larger.
  */
 const batchSize = 100;
 const batchBytes = 1_048_576;
@@ -59,13 +58,13 @@ interface Waiting {
   readonly bytes: number;
 }
 
-/** Receiver with its progress. */
+/** Receiver of events, with its progress. */
 interface Cursor {
   readonly name: string;
   readonly receiver: Receiver;
   readonly consumer: StreamConsumer;
   readonly accepts: (tag: string) => boolean;
-  /** Sequence of the last record that the receiver no longer needs. */
+  /** Sequence number of the last record that the receiver has accepted or that was dropped. */
   done: number;
   wake: () => void;
 }
@@ -74,13 +73,13 @@ export class EventExporter {
   readonly #deps: EventExportDeps;
   readonly #cursors: readonly Cursor[];
   readonly #end = new AbortController();
-  /** Records in the store, oldest first. Valid from index `#first` on. */
+  /** Records in the store, oldest first. Only the elements from index `#first` on are valid. */
   #waiting: Waiting[] = [];
   #first = 0;
   #bytes = 0;
-  /** Sequence of the last record written. */
+  /** Sequence number of the last record written. */
   #last = 0;
-  /** Whether events were dropped since the backlog was last below half of its limit. */
+  /** Whether a loss was reported since the backlog was last below half of its limit. */
   #isOver = false;
   #work: Promise<unknown> = Promise.resolve();
 
@@ -104,7 +103,7 @@ export class EventExporter {
   }
 
   /**
-   * Starts storing events, and sends the backlog of an earlier run.
+   * Starts storing and sending events, including stored events of an earlier run.
    * @throws StoreError, SaltbridgeError ERR_PACKAGE_MISSING
    */
   static async open(deps: EventExportDeps): Promise<EventExporter> {
@@ -118,7 +117,7 @@ export class EventExporter {
     return exporter;
   }
 
-  /** Size of the backlog in the store, in bytes. */
+  /** Total size of the stored events that are waiting for a receiver, in bytes. */
   get waitingBytes(): number {
     return this.#bytes;
   }
@@ -152,7 +151,7 @@ export class EventExporter {
     this.#bytes += bytes;
   }
 
-  /** Writes published events in groups. Publishers do not wait. */
+  /** Writes published events to the store in groups. Publishers do not wait for it. */
   async #take(signal: AbortSignal): Promise<void> {
     const { bus, log } = this.#deps;
     const accepts = (tag: string): boolean => this.#cursors.some((it) => it.accepts(tag));
@@ -169,8 +168,9 @@ export class EventExporter {
         return;
       } catch (err) {
         if (signal.aborted) return;
-        // The store rejects writes or is too slow for the event rate: all pending events are lost.
-        log.error({ err }, 'events for export were not stored');
+        // The store rejects writes or is too slow for the rate of events. All pending events are
+        // lost.
+        log.error({ err }, 'events for export were lost: they could not be stored');
         if (unwritten > 0) this.#tellDropped(unwritten, 'the store rejected the write');
         else this.#tellDropped(capacity, 'the store was too slow');
         await sleepUntilAborted(retryDelays.initialDelayMs, signal);
@@ -183,8 +183,8 @@ export class EventExporter {
     const values = events.map(({ tag, data }) => exportedRow.encode({ tag, data }));
     const last = this.#last;
     await store.write(values.map((value) => ({ op: 'append', stream, value })));
-    // A store that was reopened may have continued at another sequence, so the first sequence is
-    // read back.
+    // If the store was reopened, it may have continued with another sequence number. So the number
+    // of the first record is read back.
     const [first] = await store.stream(stream).read({ after: last, limit: 1 });
     const begin = first?.sequence ?? last + 1;
     for (const [index, { byteLength }] of values.entries()) this.#note(begin + index, byteLength);
@@ -193,7 +193,10 @@ export class EventExporter {
     for (const { wake } of this.#cursors) wake();
   }
 
-  /** Drops the oldest records above the limit, even if receivers still need them. */
+  /**
+   * If the backlog exceeds the limit, drops the oldest records, even those that a receiver has not
+   * accepted yet.
+   */
   async #bound(maxBytes: number): Promise<void> {
     if (this.#bytes <= maxBytes) {
       if (this.#bytes < maxBytes / 2) this.#isOver = false;
@@ -216,7 +219,10 @@ export class EventExporter {
     this.#tellDropped(dropped, `the backlog exceeds ${maxBytes} bytes`);
   }
 
-  /** Reports the loss once until the backlog has shrunk again. */
+  /**
+   * Counts dropped events and reports the loss. It reports again only after the backlog has shrunk
+   * to half of its limit.
+   */
   #tellDropped(events: number, reason: string): void {
     const { bus, log, onDropped } = this.#deps;
     onDropped(events);
@@ -249,7 +255,7 @@ export class EventExporter {
 
   /**
    * Returns the number of records in the next batch for a receiver.
-   * @param done last record that it has
+   * @param done sequence number of the last record that the receiver has accepted
    */
   #batchAfter(done: number): number {
     const oldest = this.#waiting[this.#first]?.sequence ?? 0;
@@ -273,7 +279,7 @@ export class EventExporter {
         cursor.wake = resolve;
       });
       try {
-        // Only records with a known sequence are sent.
+        // Only records whose sequence number is known are sent.
         const size = this.#batchAfter(cursor.done);
         const records = size === 0 ? [] : await consumer.fetch(size);
         const last = records.at(-1);
@@ -306,7 +312,7 @@ export class EventExporter {
 async function createReceiver(options: EventExport): Promise<Receiver> {
   if ('file' in options) return fileReceiver(options);
   if ('webhook' in options) return webhookReceiver(options);
-  // Loaded on demand, because few masters export to NATS.
+  // The module is loaded on demand, because few masters export to NATS.
   const { natsReceiver } = await import('./nats-receiver.ts');
   return natsReceiver(options);
 }
@@ -320,7 +326,7 @@ function acceptsOf({ match, exclude = [] }: EventExport): (tag: string) => boole
     (wanted?.some((glob) => glob(tag)) ?? true) && !unwanted.some((glob) => glob(tag));
 }
 
-/** Records of the export stream. */
+/** Codec of the records in the export stream. */
 const exportedRow = defineRow({
   name: 'exported event',
   schema: Type.Object({ tag: Type.String(), data: Type.Unsafe<WireMap>(Type.Object({})) }),

@@ -1,28 +1,31 @@
 /**
- * Ids of events. An id contains the position of the event in the order of the master that emitted
- * it. In a cluster it also contains the last position of each other member that a reader has seen
- * by then. An id is therefore valid at every member, although each member receives the events of
- * the others in its own order.
+ * Ids of events. An id contains the position of the event among all events of the master that
+ * published it. In a cluster, it also contains the position of the latest event of each other
+ * member. A reader can therefore continue at any member, although each member receives the events
+ * of the others in a different order.
  */
 
 import { createHash, randomBytes } from 'node:crypto';
 
-/** Position of an event in the order of the master that emitted it. */
+/** Position of an event among all events of the master that published it. */
 export interface EventPlace {
-  /** Identifier of one run of that master. Numbers start at 1 in each run. */
+  /** Identifier of one run of that master. Positions start at 1 in each run. */
   readonly run: string;
   readonly number: number;
 }
 
 const placeForm = /^([0-9a-f]{8,16})-([1-9]\d{0,14})$/;
-/** Maximum number of positions in an id: cluster members, and runs before they joined. */
+/**
+ * Maximum number of positions in an id: one for each cluster member, and one for a run before the
+ * master joined the cluster.
+ */
 const maxPlaces = 64;
 const markLength = 8;
 const clusterRunLength = 16;
 
 /**
  * Creates the identifier of a new run.
- * @param member name of the cluster member; default: a single master
+ * @param member name of the cluster member, or `undefined` outside a cluster
  */
 export function createRun(member: string | undefined): string {
   if (member === undefined) return randomBytes(6).toString('hex');
@@ -30,19 +33,22 @@ export function createRun(member: string | undefined): string {
   return mark + randomBytes((clusterRunLength - markLength) / 2).toString('hex');
 }
 
-/** Returns the mark of the member that a run belongs to, or an empty string for a single master. */
+/**
+ * Returns the part of a run's identifier that identifies the cluster member. Empty for a master
+ * outside a cluster.
+ */
 export function memberMark({ run }: Pick<EventPlace, 'run'>): string {
   return run.length === clusterRunLength ? run.slice(0, markLength) : '';
 }
 
-/** Formats an id. The position of the event itself is first. */
+/** Formats an event id from positions. The first one is the position of the event itself. */
 export function formatEventId(places: readonly EventPlace[]): string {
   return places.map(({ run, number }) => `${run}-${number}`).join('.');
 }
 
 /**
- * Parses an id. The position of the event itself is first. Returns an empty list if the id is
- * invalid.
+ * Parses an event id. The first result is the position of the event itself. Returns an empty list
+ * if the id is invalid.
  */
 export function parseEventId(id: string): readonly EventPlace[] {
   const places = id.split('.', maxPlaces + 1).map((text) => {

@@ -1,7 +1,7 @@
 /**
  * The event ring: stores the latest events, so that readers can continue where they stopped, even
- * after a restart. Events are published immediately and stored in groups shortly after. If a crash
- * loses some of them, readers receive a notice that events are missing.
+ * after a restart. Events are published immediately and stored in groups shortly after. If events
+ * are lost in a crash, readers receive a notice that events are missing.
  */
 
 import type { Logger } from 'pino';
@@ -18,24 +18,23 @@ export interface EventRingDeps {
   /** Clock, in milliseconds since 1970. */
   readonly now: () => number;
   readonly log: Logger;
-  /** Name of this cluster member. Default: none. */
+  /** Name of this cluster member. `undefined` outside a cluster. */
   readonly member?: string | undefined;
   /** Identifier of this run of the master. Default: random. */
   readonly run?: string;
 }
 
 interface Taken extends EventPlace {
-  /** Whether events before this one were lost. */
+  /** Whether events that preceded this one were lost. */
   readonly isAfterLoss: boolean;
   /**
-   * Number of events that this process had added, including this one. 0 if an earlier process added
-   * it.
+   * Position among the events that this process has added. 0 if an earlier process added the event.
    */
   readonly order: number;
 }
 
 interface Held extends Taken {
-  /** Sequence in the stream of the store. */
+  /** Sequence number in the stream of the store. */
   readonly sequence: number;
   readonly bytes: number;
 }
@@ -44,46 +43,50 @@ interface Waiting extends Taken {
   readonly packed: Uint8Array;
 }
 
-/** Event of another member that was added. */
+/** Result of adding an event of another cluster member. */
 interface Repeated {
   readonly id: string;
-  /** Previous id, if events of that member between the two were not received. */
+  /**
+   * Id of the previous event of that member. Present if events between the two were not received.
+   */
   readonly missedAfter?: string;
 }
 
-/** Progress of a reader, derived from an id. */
+/** Progress of a reader, derived from the id of the last event that it has read. */
 interface ReadUpTo {
-  /** Sequences in the stream, by member. */
+  /** Sequence number of the last record that the reader has read, by member. */
   readonly sequences: ReadonlyMap<string, number>;
-  /** Sequence for the members that the id does not name. */
+  /** Sequence number that applies to members that the id does not contain. */
   readonly others: number;
-  /** Whether no later event is missing. */
+  /** Whether all events after the reader's position are available. */
   readonly isWhole: boolean;
 }
 
-/** Tag of the notice that events may be missing, sent to one reader. */
+/** Tag of the notice to a reader that events may be missing. */
 const eventsMissedTag = 'saltbridge/events/missed';
 
 const stream = 'events';
-/** Key that exists if all events of a run were stored. */
+/** Key of a row that exists only if all events of the last run were stored. */
 const completeKey: Key = ['event-ring', 'complete'];
 
-/** Delay before events are written as a group, in milliseconds. */
+/** Delay before new events are written together as a group, in milliseconds. */
 const groupMs = 50;
 const pageSize = 256;
 
-/** Notice that events may be missing at this point. It is sent to one reader and not published. */
+/**
+ * Notice that events may be missing at this point. It is sent to a single reader and not published.
+ */
 export class MissedEvents implements MasterEvent {
   readonly tag: string = eventsMissedTag;
   readonly data: WireMap;
 
-  /** @param after id from which the reader wanted to continue */
+  /** @param after id of the last event that the reader had read */
   constructor(after: string, now: number) {
     this.data = { after, _stamp: formatEventStamp(new Date(now)) };
   }
 }
 
-/** Returns the last event for a reader that was dropped because it was too slow. */
+/** Returns the notice that a reader receives last when it is dropped because it is too slow. */
 export function missedBySlowReader(now: number = Date.now()): MasterEvent {
   const data = { reason: 'the reader is too slow', _stamp: formatEventStamp(new Date(now)) };
   return { tag: eventsMissedTag, data };
@@ -92,14 +95,14 @@ export function missedBySlowReader(now: number = Date.now()): MasterEvent {
 export class EventRing {
   readonly #parts: EventRingDeps;
   readonly #run: string;
-  /** Records in the store, oldest first. */
+  /** Records of the stored events, oldest first. */
   readonly #held: Held[];
-  /** Latest event of each member, by the member's mark. */
+  /** Position of the latest event of each member. The key is {@link memberMark}. */
   readonly #latest: Map<string, EventPlace>;
   #heldBytes: number;
   #waiting: Waiting[] = [];
   #waitingBytes = 0;
-  /** Number of events that this process has added. */
+  /** Number of events that this process has added to the ring. */
   #taken = 0;
   #last = 0;
   #isAfterLoss: boolean;
@@ -143,14 +146,15 @@ export class EventRing {
       after = last.sequence;
     }
     const isComplete = (await store.get(completeKey)) !== undefined;
-    // Deleted until this run closes cleanly.
+    // The row is deleted while the master runs. It is written again when the ring is closed without
+    // losses.
     await store.write([{ op: 'delete', key: completeKey }]);
     return new EventRing(parts, held, latest, isComplete);
   }
 
   /**
-   * Adds an event, which is written shortly after.
-   * @returns its id
+   * Adds an event. It is written to the store shortly after.
+   * @returns the id of the event
    */
   keep(tag: string, data: WireMap): string {
     this.#last += 1;
@@ -160,8 +164,8 @@ export class EventRing {
   }
 
   /**
-   * Adds an event of another member.
-   * @param id id that it has there
+   * Adds an event that another member has published.
+   * @param id id of the event at the other member
    * @returns `undefined` if the id is invalid
    */
   keepOther(id: string, tag: string, data: WireMap): Repeated | undefined {
@@ -169,20 +173,20 @@ export class EventRing {
     if (place === undefined) return undefined;
     const before = this.#latest.get(memberMark(place));
     const isNext = place.number === (before?.run === place.run ? before.number + 1 : 1);
-    // A member that was never seen before has no gap.
+    // If no event of the member was received before, there is no gap.
     const hasMissed = before !== undefined && !isNext;
     const missedAfter = hasMissed ? this.#idOf(before) : undefined;
     const own = this.#take(place, hasMissed, tag, data);
     return missedAfter === undefined ? { id: own } : { id: own, missedAfter };
   }
 
-  /** Id for a reader that has read everything so far. `undefined` if there were no events. */
+  /** Id for a reader that has read all events so far. `undefined` if there were no events. */
   get position(): string | undefined {
     const places = [...this.#latest.values()];
     return places.length === 0 ? undefined : formatEventId(places);
   }
 
-  /** Returns the local id of an event that is the latest of its member. */
+  /** Returns the id that the latest event of a member has at this member. */
   #idOf(place: EventPlace): string {
     return formatEventId([place, ...this.#othersThan(place)]);
   }
@@ -196,7 +200,7 @@ export class EventRing {
   #take(place: EventPlace, isAfterLoss: boolean, tag: string, data: WireMap): string {
     this.#latest.set(memberMark(place), place);
     const id = this.#idOf(place);
-    // The ring is closed and has no readers any more.
+    // The ring is closed, so there are no readers and the event need not be stored.
     if (this.#isClosed) return id;
     this.#taken += 1;
     const { run, number } = place;
@@ -211,13 +215,15 @@ export class EventRing {
     });
     this.#waiting.push({ run, number, packed, isAfterLoss, order: this.#taken });
     this.#waitingBytes += packed.byteLength;
-    // The store rejects writes or is far too slow.
+    // The store rejects writes or is far too slow, so the waiting events are given up.
     if (this.#waitingBytes > this.#parts.size.bytes) this.#lose();
     this.#timer ??= setTimeout(() => void this.flush(), groupMs).unref();
     return id;
   }
 
-  /** Resolves when all events so far are stored or lost. Never rejects. */
+  /**
+   * Writes the waiting events. Resolves when all events so far are stored or lost. Never rejects.
+   */
   async flush(): Promise<void> {
     clearTimeout(this.#timer);
     this.#timer = undefined;
@@ -226,18 +232,18 @@ export class EventRing {
   }
 
   /**
-   * Returns the events after an id, up to those added before this call. It starts with
-   * {@link MissedEvents} if the id has a gap, and yields one at each further gap. After an unknown
-   * id, it returns all stored events.
+   * Yields the stored events that follow an id and were added before this call. If events may be
+   * missing, it yields {@link MissedEvents} in their place. If the id is unknown, it yields all
+   * stored events.
    */
   after(id: string): AsyncGenerator<readonly MasterEvent[], void, void> {
     return this.#after(id, this.#taken);
   }
 
   /**
-   * Returns a check for future events that the reader has already read at another member, and that
-   * this member has not received yet.
-   * @returns `undefined` if there are none
+   * Returns a function that recognises future events that the reader has already read at another
+   * member. This member has not received these events yet.
+   * @returns `undefined` if there are no such events
    */
   seenElsewhere(id: string): ((event: MasterEvent) => boolean) | undefined {
     const ahead = parseEventId(id).filter(({ run, number }) => {
@@ -265,12 +271,12 @@ export class EventRing {
       const events: MasterEvent[] = [];
       const page = await this.#page(expected);
       for (const { sequence, isAfterLoss, event, ...place } of page) {
-        // Later events reach the caller through the bus.
+        // Events that were added later are not read here. The reader receives them from the bus.
         if (sequence > last) break;
         const isTrimmed = sequence !== expected;
         expected = sequence + 1;
         const isRead = sequence <= (sequences.get(memberMark(place)) ?? others);
-        // The record was trimmed meanwhile, or is damaged.
+        // Records between the two were deleted or are damaged, or events were lost.
         const isGap = isTrimmed || (isAfterLoss && !isRead);
         if (isGap && !isMarked) events.push(missed);
         isMarked = false;
@@ -282,7 +288,7 @@ export class EventRing {
     if (this.#isAfterLoss && !isMarked) yield [missed];
   }
 
-  /** Writes pending events, and records that none is missing. */
+  /** Writes the waiting events, and records that no event is missing. */
   async close(): Promise<void> {
     this.#isClosed = true;
     await this.flush();
@@ -292,7 +298,7 @@ export class EventRing {
     } catch (error) {
       this.#parts.log.warn(
         { err: error },
-        'completeness of the event ring was not stored; readers will be notified of a gap',
+        'cannot store that all events were written; after a restart, readers will receive a notice of missing events',
       );
     }
   }
@@ -304,13 +310,14 @@ export class EventRing {
     const found = places.map((place) => ({ mark: memberMark(place), ...this.#upTo(place) }));
     return {
       sequences: new Map(found.map(({ mark, sequence }) => [mark, sequence])),
-      // Events of members that the reader had not seen follow the earliest of its positions.
+      // For a member that is not in the id, reading starts at the earliest position of the other
+      // members.
       others: Math.min(end, ...found.map(({ sequence }) => sequence)),
       isWhole: found.every(({ isWhole }) => isWhole),
     };
   }
 
-  /** Returns the progress for the position of one member. */
+  /** Returns the progress that corresponds to the position of one member. */
   #upTo(place: EventPlace): { readonly sequence: number; readonly isWhole: boolean } {
     const { run, number } = place;
     const mark = memberMark(place);
@@ -319,21 +326,22 @@ export class EventRing {
     const last = held.findLast((it) => isOfRun(it) && it.number <= number);
     const latest = this.#latest.get(mark);
     const isLatest = latest !== undefined && isOfRun(latest) && latest.number === number;
-    // No event of the run is stored, and none came after this one.
+    // The position is that of the member's latest event. Its record was deleted, and no newer event
+    // exists.
     if (last === undefined && isLatest)
       return { sequence: Number.POSITIVE_INFINITY, isWhole: true };
-    // All events of the member's earlier runs were read.
+    // The reader has read all events of the member's earlier runs.
     const first = last === undefined ? held.find(isOfRun) : undefined;
     const sequence = last?.sequence ?? (first?.sequence ?? 1) - 1;
     if (last?.number === number) return { sequence, isWhole: true };
     const next = held.find((it) => it.sequence > sequence && memberMark(it) === mark);
     if (next !== undefined)
       return { sequence, isWhole: isOfRun(next) && next.number === number + 1 };
-    // An event of another member may not have arrived here yet.
+    // The event of another member may not have been received here yet.
     return { sequence, isWhole: latest !== undefined && isOfRun(latest) && run !== this.#run };
   }
 
-  /** Returns a page of events, beginning with a record of the stream. */
+  /** Returns a page of stored events, starting with the record that has this sequence number. */
   async #page(from: number): Promise<(Omit<Held, 'order'> & { readonly event: MasterEvent })[]> {
     const records = await this.#parts.store
       .stream(stream)
@@ -359,7 +367,7 @@ export class EventRing {
     } catch (error) {
       this.#parts.log.warn(
         { err: error, events: waiting.length },
-        'events were not stored: the write failed',
+        'events were lost: they could not be written to the store',
       );
       this.#isAfterLoss = true;
       return;
@@ -374,7 +382,7 @@ export class EventRing {
     await this.#trim();
   }
 
-  /** Deletes the oldest sixteenth at once, because each deletion costs a write. */
+  /** Deletes the oldest sixteenth of the records at once, because each deletion is a write. */
   async #trim(): Promise<void> {
     const { entries, bytes } = this.#parts.size;
     if (this.#held.length <= entries && this.#heldBytes <= bytes) return;
@@ -394,15 +402,15 @@ export class EventRing {
     try {
       await this.#parts.store.stream(stream).trim(last.sequence);
     } catch (error) {
-      // Remaining records are deleted the next time.
-      this.#parts.log.warn({ err: error }, 'old events were not deleted');
+      // The next deletion also deletes the records that remain now.
+      this.#parts.log.warn({ err: error }, 'cannot delete old events; it is retried');
     }
   }
 
   #lose(): void {
     this.#parts.log.warn(
       { events: this.#waiting.length },
-      'events were not stored: too many were pending',
+      'events were lost: too many were waiting to be written',
     );
     this.#waiting = [];
     this.#waitingBytes = 0;
@@ -410,7 +418,7 @@ export class EventRing {
   }
 }
 
-/** Records of the event stream. */
+/** Codec of the records in the event stream. */
 const eventRow = defineRow({
   name: 'event',
   schema: Type.Object({
@@ -420,7 +428,7 @@ const eventRow = defineRow({
     isAfterLoss: Type.Optional(Type.Boolean()),
     tag: Type.String(),
     data: Type.Unsafe<WireMap>(Type.Object({})),
-    /** Other positions of its id. Default: empty. */
+    /** Positions of other members in the event's id. Default: none. */
     others: Type.Optional(Type.String()),
   }),
   packed: { data: localField },
@@ -438,8 +446,8 @@ interface Kept extends EventPlace, Pick<MasterEvent, 'tag' | 'data'> {
 }
 
 /**
- * Returns the event of a record, or `undefined` if it is damaged. Readers receive a notice about
- * the gap.
+ * Decodes a record. Returns `undefined` if it is damaged; readers then receive a notice of missing
+ * events.
  */
 function unpack(sequence: number, value: Uint8Array): Kept | undefined {
   try {

@@ -1,4 +1,7 @@
-/** Salt's event tags [WIRE 14.2], and ours, which begin with `saltbridge/`. */
+/**
+ * Tags of Salt's events [WIRE 14.2], and of saltbridge's own events, which begin with
+ * `saltbridge/`.
+ */
 
 export const tags = {
   auth: 'salt/auth',
@@ -11,16 +14,16 @@ export const tags = {
     `salt/job/${jid}/sub/${minionId}/error/${fun}`,
   presencePresent: 'salt/presence/present',
   presenceChange: 'salt/presence/change',
-  /** Signal that no rule permits. Published once per burst. */
+  /** Event of a minion that no rule permits. The tag is published once per burst of such events. */
   signalDenied: (minionId: string): string => `saltbridge/denied/${minionId}`,
-  /** Own tag: a reaction was not executed. */
+  /** A reaction was not executed. */
   reaction: (kind: 'dropped' | 'denied'): string => `saltbridge/reaction/${kind}`,
   resourcesRefreshed: (minionId: string): string => `resource/refresh/${minionId}`,
   dataRefreshed: (minionId: string): string => `minion/refresh/${minionId}`,
-  /** Own tags: the disk of the store became full, or has free space again. */
+  /** The disk of the store became full (`full`), or has free space again (`room`). */
   storeFull: 'saltbridge/store/full',
   storeRoom: 'saltbridge/store/room',
-  /** Own tags: the disk of the audit log became full, or has free space again. */
+  /** The disk of the audit log became full, or has free space again. */
   auditFull: 'saltbridge/audit/full',
   auditRoom: 'saltbridge/audit/room',
 } as const;

@@ -1,4 +1,4 @@
-/** The interface `events`. */
+/** Implements the interface `events` of the master. */
 
 import { userWork, WorkBudget } from '#runtime';
 import { compileGlob } from '#template/python/fnmatch.ts';
@@ -6,25 +6,26 @@ import type { EventsRequest, InProcessApi, MasterEvent } from '../api/index.ts';
 import type { EventBus, SubscribeOptions } from './event-bus.ts';
 import { type EventRing, MissedEvents } from './event-ring.ts';
 
-/** Event part of the master's interface, with batches for servers with many readers. */
+/** Event methods of the master's interface. They include batches, for servers with many readers. */
 export interface BusApi extends Pick<InProcessApi['events'], 'subscribe' | 'fire'> {
   /**
-   * Returns the `after` value of a reader that has read everything so far, or `undefined` if no
-   * events are stored.
+   * Returns the value of `after` with which a reader that has read all events so far can continue
+   * later. `undefined` if no events are stored.
    */
   position(): string | undefined;
-  /** Subscribes like `subscribe`, in batches of all pending events. */
+  /** Subscribes like `subscribe`, but returns batches of all pending events. */
   batches(request?: EventsRequest, signal?: AbortSignal): AsyncIterable<readonly MasterEvent[]>;
 }
 
 /**
  * Creates the `events` interface of a master.
- * @param ring storage of events; `undefined` if events are not stored
+ * @param ring storage of recent events, or `undefined` if events are not stored
  */
 export function createBusApi(bus: EventBus, ring?: EventRing): BusApi {
   const batches: BusApi['batches'] = (request = {}, signal) => {
     const options = optionsOf(request, signal);
-    // Subscribes before it reads stored events, so that none is missed between them.
+    // The subscription begins before stored events are read, so that no event between them is
+    // missed.
     const live = bus.batches(options);
     if (request.after === undefined) return live;
     const past = ring?.after(request.after) ?? missed(request.after);
@@ -41,7 +42,7 @@ export function createBusApi(bus: EventBus, ring?: EventRing): BusApi {
   };
 }
 
-/** Maximum number of patterns of one reader, and of their characters together. */
+/** Maximum number of patterns of one reader. {@link maxCharacters} limits their total length. */
 const maxPatterns = 64;
 const maxCharacters = 32_768;
 
@@ -63,13 +64,17 @@ function optionsOf({ match }: EventsRequest, signal: AbortSignal | undefined): S
   };
 }
 
-/** Returns the notice for a reader that wants to continue although no events are stored. */
+/**
+ * Yields the notice for a reader that wants to continue after an id although no events are stored.
+ */
 async function* missed(after: string): AsyncGenerator<readonly MasterEvent[], void, void> {
   yield [new MissedEvents(after, Date.now())];
 }
 
 interface FollowedOptions extends SubscribeOptions {
-  /** Returns whether the reader has already read an event. Default: never. */
+  /**
+   * Returns whether the reader has already read an event at another member. Default: it has not.
+   */
   readonly isSeen?: ((event: MasterEvent) => boolean) | undefined;
 }
 

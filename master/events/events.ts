@@ -9,14 +9,14 @@ import { createBusApi } from './events-api.ts';
 export type EventDeps = ModuleDeps;
 
 /**
- * Opens the event bus of a master, with its storage and exports.
+ * Creates the event bus of a master, with its storage and its exports.
  * @throws StoreError
  */
 export async function createEvents({ config, context }: EventDeps) {
   const { ownStore: store, cluster, now, closers } = context;
   const size = eventRingSize(config.fixed);
   const parts = { store, now, log: context.log.child({ component: 'events' }) };
-  // Opened before the bus, so that it closes after it.
+  // The exporter is created before the bus, so that it is closed after the bus.
   const ring =
     size === undefined
       ? undefined
@@ -46,5 +46,5 @@ export async function createEvents({ config, context }: EventDeps) {
   return { bus, api: createBusApi(bus, ring) };
 }
 
-/** Event bus of a master, and its interface. */
+/** The events module of a master: its bus and its interface. */
 export type Events = Awaited<ReturnType<typeof createEvents>>;

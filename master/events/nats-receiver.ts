@@ -10,8 +10,8 @@ import { type ExportedEvent, jsonOf, type Receiver } from './export-receivers.ts
 type Nats = typeof import('@nats-io/transport-node');
 
 /**
- * Maximum length of a subject. A longer one is replaced by a subject without the tag, because the
- * server limits the length of a line.
+ * Maximum length of a subject, because the NATS server limits the length of a line. If the subject
+ * would be longer, it does not contain the tag.
  */
 const maxSubjectLength = 1_000;
 /** Maximum size of a message's headers, in bytes. */
@@ -20,12 +20,12 @@ const defaultTimeoutSeconds = 10;
 
 interface Open {
   readonly connection: NatsConnection;
-  /** Errors of the server. The connection is not used again after one. */
+  /** Errors that the server has reported. After an error, the connection is not used again. */
   readonly errors: readonly string[];
 }
 
 /**
- * Creates a receiver that publishes events to JetStream or core NATS with the official client.
+ * Creates a receiver that publishes events to JetStream or core NATS with the official NATS client.
  * @throws SaltbridgeError ERR_PACKAGE_MISSING
  */
 export async function natsReceiver(options: NatsExport): Promise<Receiver> {
@@ -52,7 +52,7 @@ export async function natsReceiver(options: NatsExport): Promise<Receiver> {
         const { jetstream = true } = options;
         await (jetstream ? store : publish)(current, nats, events, options);
       } catch (error) {
-        // The state of the connection is unknown.
+        // After an error, the state of the connection is unknown, so it is closed.
         await close();
         throw error;
       } finally {
@@ -70,7 +70,7 @@ async function connectTo(nats: Nats, options: NatsExport): Promise<Open> {
     servers: [...servers],
     name: `saltbridge ${options.name}`,
     timeout: timeoutOf(options),
-    // Each attempt opens a new connection and reads the files again.
+    // Each attempt opens a new connection, and reads the certificate files again.
     reconnect: false,
     ignoreClusterUpdates: true,
     ...(isSecured
@@ -93,7 +93,7 @@ async function connectTo(nats: Nats, options: NatsExport): Promise<Open> {
           ),
         }),
   };
-  // With `tls`, the client rejects servers without TLS.
+  // With `tls`, the client does not connect to servers without TLS.
   const connection = await nats.connect(given);
   const errors: string[] = [];
   const watch = async (): Promise<void> => {
@@ -101,12 +101,12 @@ async function connectTo(nats: Nats, options: NatsExport): Promise<Open> {
       if (status.type === 'error') errors.push(status.error.message);
     }
   };
-  // The loop ends with the connection.
+  // The loop ends when the connection is closed.
   void watch();
   return { connection, errors };
 }
 
-/** Publishes to JetStream. An event is accepted when a stream has stored it. */
+/** Publishes events to JetStream. An event counts as accepted when a stream has stored it. */
 async function store(
   { connection }: Open,
   nats: Nats,
@@ -123,7 +123,10 @@ async function store(
   );
 }
 
-/** Returns the reason why a stream did not store a message, or `undefined` if it did. */
+/**
+ * Returns the reason why a stream did not store a message, or `undefined` if the message was
+ * stored.
+ */
 function refusalOf(answer: Uint8Array): string | undefined {
   let parsed: unknown;
   try {
@@ -132,7 +135,7 @@ function refusalOf(answer: Uint8Array): string | undefined {
     return 'the reply is not an acknowledgement of a JetStream stream';
   }
   const { stream, seq, error }: Record<'error' | 'seq' | 'stream', unknown> = Object(parsed);
-  // An error reply names the stream as well.
+  // An error reply also contains the name of the stream, so errors are checked first.
   const isStored = error === undefined && typeof stream === 'string' && typeof seq === 'number';
   if (isStored) return undefined;
   const { description }: { description?: unknown } = Object(error);
@@ -142,8 +145,8 @@ function refusalOf(answer: Uint8Array): string | undefined {
 }
 
 /**
- * Publishes to core NATS. An event is accepted when the server has received it, even without
- * subscribers.
+ * Publishes events to core NATS. An event counts as accepted when the server has received it, even
+ * if it has no subscribers.
  */
 async function publish(
   { connection, errors }: Open,
@@ -156,7 +159,8 @@ async function publish(
   }
   const flushed = connection.flush();
   await nats.deadline(flushed, timeoutOf(options));
-  // An error precedes the reply to the flush, and is reported in a later turn of the event loop.
+  // The server reports errors before it replies to the flush. The client emits them in a later turn
+  // of the event loop.
   await setImmediate();
   const [error] = errors;
   if (error !== undefined) throw exportError(error);
@@ -181,15 +185,15 @@ function messagesOf(
     const short = { sequence, tag, data: { $too_large: whole.length } };
     const payload = whole.length <= room ? whole : Buffer.from(writeJson(short));
     const headers = nats.headers();
-    // JetStream stores only one message with the same id. Masters that share a stream generate
-    // different ids.
+    // JetStream stores only one message with the same id. The id differs for different masters, so
+    // that they can share a stream.
     headers.set('Nats-Msg-Id', createHash('sha256').update(whole).digest('base64url'));
     return { subject: subjectOf(subject, tag), payload, headers };
   });
 }
 
 /**
- * Returns the subject of a tag: `salt/job/1/ret/a.b` with the prefix `salt.event` becomes
+ * Returns the subject for a tag. With the prefix `salt.event`, the tag `salt/job/1/ret/a.b` becomes
  * `salt.event.salt.job.1.ret.a%2Eb`.
  */
 export function subjectOf(prefix: string, tag: string): string {

@@ -5,7 +5,7 @@ const trimmed = 'VALUE_TRIMMED';
 /**
  * Returns the same map if it is small enough. Otherwise returns a copy in which the largest
  * top-level values are replaced by `VALUE_TRIMMED` until it fits [salt/utils/dicttrim.py]. Sizes
- * are estimates of the packed form.
+ * are estimates of the size in MessagePack.
  */
 export function trimValues(data: WireMap, maxBytes: number): WireMap {
   const sizes = Object.entries(data).map(([key, value]) => ({ key, size: sizeOf(value) }));

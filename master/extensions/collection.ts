@@ -18,10 +18,10 @@ import type { HttpRoutes } from './http-routes.ts';
 import type { Contributions } from './master-services.ts';
 import { conflict } from './services.ts';
 
-/** Name of the master's own modules in messages about conflicts. */
+/** Owner of the master's own names in error messages about conflicts between extensions. */
 const master = 'the master';
 
-/** Contributions of all extensions. Each name belongs to one extension. */
+/** Collects the contributions of all extensions. Each name belongs to one extension. */
 export class Collection implements Contributions {
   readonly requests: Map<string, RequestType> = new Map();
   readonly runners: Map<string, MasterFunction> = new Map();
@@ -35,9 +35,9 @@ export class Collection implements Contributions {
   readonly routes: HttpRoutes[] = [];
   tops: TopsProvider | undefined;
   commands: NamedCommands | undefined;
-  /** Methods of the local socket by name, without those of the master. */
+  /** Methods of the local socket that extensions add, by name. */
   readonly methods: Map<string, RpcMethod> = new Map();
-  /** Owner of each contribution, by its kind and name. */
+  /** Name of the extension that owns each contribution, by kind and name of the contribution. */
   readonly #owners = new Map<string, string>();
 
   constructor() {
@@ -78,7 +78,10 @@ export class Collection implements Contributions {
     if (open.files !== undefined) this.files.push(open.files);
   }
 
-  /** Reserves the names of metrics. @throws MasterError ERR_EXTENSION_CONFLICT */
+  /**
+   * Registers the names of an extension's metrics.
+   * @throws MasterError ERR_EXTENSION_CONFLICT
+   */
   claimMetrics(families: readonly MetricFamily[], extension: string): void {
     for (const { name } of families) this.#claim('metric', name, extension);
   }

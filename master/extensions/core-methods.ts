@@ -3,15 +3,15 @@ import { rpcMethods } from '../rpc/index.ts';
 import { masterServices } from './master-services.ts';
 import type { ServiceKey } from './services.ts';
 
-/** Method groups that an extension implements, by the first part of their names. */
+/** Method groups that a service implements, by the first part of the method names. */
 const answeredBy: ReadonlyMap<string, ServiceKey<object>> = new Map<string, ServiceKey<object>>([
   ['pillar', masterServices.pillar],
   ['reactions', masterServices.reactions],
 ]);
 
 /**
- * Returns the methods of the table without those of missing extensions.
- * @param find default: all extensions are present
+ * Returns the methods of the table, without method groups whose extension is not loaded.
+ * @param find looks up a service. Default: all services are available
  */
 export function coreMethods(
   find: (key: ServiceKey<object>) => object | undefined = (key) => key,

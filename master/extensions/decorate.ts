@@ -1,8 +1,9 @@
-/** Wrapper functions for some members of an object. */
+/** Functions that wrap some members of an object. */
 type Wrappers<T> = { readonly [K in keyof T]?: (inner: T[K]) => T[K] };
 
 /**
- * Returns a copy of an object in which the given members are wrapped. Getters are evaluated once.
+ * Returns a copy of an object in which the given members are wrapped. Each getter is evaluated
+ * once.
  */
 export function decorate<T extends object>(inner: T, wrappers: Wrappers<T>): T {
   const wrapped: T = { ...inner };

@@ -11,7 +11,7 @@ import { masterServices } from './master-services.ts';
 import type { Services } from './services.ts';
 import { openSharedArea, openStateArea } from './state-area.ts';
 
-/** Modules of the master that a host exposes to extensions. */
+/** Modules of the master that extensions can use through their host. */
 export interface HostDeps extends ModuleDeps {
   readonly auth: Auth;
   readonly audit: Audit;
@@ -26,7 +26,7 @@ export interface HostDeps extends ModuleDeps {
   readonly api: () => InProcessApi;
 }
 
-/** Creates the host of one extension. */
+/** Creates the host that an extension receives when it is opened. */
 export function createHost(
   { name, namespace = name }: MasterExtension,
   deps: HostDeps,
@@ -91,7 +91,7 @@ function askedOf(question: Question, decision: Decision): Parameters<AuditBursts
 }
 
 /**
- * Stands for the interface while the master starts.
+ * Takes the place of the master's interface while the master starts.
  * @throws MasterError ERR_MASTER_STOPPED
  */
 export function refuseWhileStarting(): never {

@@ -10,8 +10,8 @@ export interface OrderedExtension {
 }
 
 /**
- * Returns the extensions in the order of opening. Each follows those in its `requires` and `after`;
- * otherwise the given order is preserved.
+ * Returns the extensions in the order in which they are opened. An extension is opened after the
+ * extensions in its `requires` and `after`. Otherwise the given order is preserved.
  * @throws TypeError for an invalid name; MasterError ERR_EXTENSION_CONFLICT, ERR_EXTENSION_MISSING,
  * ERR_EXTENSION_CYCLE
  */
@@ -48,7 +48,8 @@ function indexByName<E extends OrderedExtension>(extensions: readonly E[]): Read
     }
     if (byName.has(name)) throw sameName(name);
     byName.set(name, one);
-    // Extensions must not share stored rows unless both set the namespace explicitly.
+    // Two extensions must not share stored rows by accident. They share a namespace only if both
+    // set it explicitly.
     const other = byNamespace.get(namespace);
     const isShared = one.namespace !== undefined && other?.namespace !== undefined;
     if (other !== undefined && !isShared) throw conflict('namespace', namespace, other.name, name);

@@ -1,6 +1,7 @@
 /**
- * The extension interface. Through it, Salt's services, the bridge and programs add to a master:
- * stored state, request types, runners, pillar, files, methods of the local socket and routes.
+ * The extension interface. Salt's services, the bridge and programs use it to add features to a
+ * master: stored state, request types, runners, pillar, files, methods of the local socket and
+ * routes.
  */
 
 import type { Logger } from 'pino';
@@ -36,35 +37,40 @@ export interface MasterExtension {
   /** Unique name: lower-case letters, digits and `-`. */
   readonly name: string;
   /**
-   * Namespace of its stored rows, events and methods. Extensions that explicitly set the same
-   * namespace share it. Default: `name`.
+   * Namespace of the extension's stored rows, events and methods. Extensions share a namespace if
+   * they set the same one explicitly. Default: `name`.
    */
   readonly namespace?: string;
   /** Names of required extensions. They are opened before this one. */
   readonly requires?: readonly string[];
   /** Names of optional extensions that are opened before this one if they are present. */
   readonly after?: readonly string[];
-  /** Extensions that are added together with this one. */
+  /** Further extensions that are added whenever this one is added. */
   readonly parts?: readonly MasterExtension[];
-  /** Opens the extension before any minion is served. An error aborts the start of the master. */
+  /**
+   * Opens the extension before the master serves minions. If it rejects, the start of the master
+   * fails.
+   */
   open(host: ExtensionHost): Promise<OpenExtension>;
 }
 
-/** Subject of a token, valid until the token ends. */
+/** Subject that a token belongs to. It is valid until the token ends. */
 interface TokenHolder {
   readonly subject: Subject;
   /** The subject's current policy. Evaluate it with {@link ExtensionHost.decide}. */
   readonly policy: Policy;
-  /** Fires when the token ends. */
+  /** Aborted when the token ends. */
   readonly ended: AbortSignal;
-  /** Releases the holder. */
+  /** Stops watching the token. */
   stop(): void;
 }
 
-/** Finds the subject of a token. The master provides it; see `masterServices.tokenHolders`. */
+/**
+ * Finds the subject of a token. The master provides this service as `masterServices.tokenHolders`.
+ */
 export interface TokenHolders {
   /**
-   * Returns a holder for a token.
+   * Returns the subject of a token, and watches the token until {@link TokenHolder.stop}.
    * @throws AuthenticationError ERR_EAUTH_TOKEN, ERR_EAUTH_UNAVAILABLE
    */
   hold(token: string): Promise<TokenHolder>;
@@ -72,13 +78,14 @@ export interface TokenHolders {
 
 /** Services of the master for one extension. */
 export interface ExtensionHost {
-  /** Options that a reload does not change. */
+  /** Options that can only change with a restart of the master. */
   readonly config: FixedConfig;
-  /** Returns the options that a reload replaces, with their current values. */
+  /** Returns the current values of the options that a reload can change. */
   reloadable(): ReloadableConfig;
   /**
    * Registers a check of the next `saltbridge: bridge:` section, which runs before each reload.
-   * @param prepare returns a function that activates the section; an error rejects the whole reload
+   * @param prepare checks the section and returns a function that activates it. If `prepare`
+   * throws, the whole reload is rejected
    */
   beforeReload(prepare: (bridge: MasterConfig['bridge']) => () => void): void;
   /**
@@ -94,7 +101,7 @@ export interface ExtensionHost {
   /** Returns a service, or `undefined` if no module provides it. */
   find<T extends object>(key: ServiceKey<T>): T | undefined;
   /**
-   * Wraps a service for all modules that use it afterwards.
+   * Wraps a service. All modules that use the service afterwards get the wrapped one.
    * @throws MasterError ERR_EXTENSION_CONFLICT if another module has already used it
    */
   decorate<T extends object>(key: ServiceKey<T>, wrap: (inner: T) => T): void;
@@ -104,29 +111,36 @@ export interface ExtensionHost {
    */
   readonly master: () => MasterApi;
   /**
-   * Counts the calls in progress at a cluster member.
+   * Counter of the calls that are in progress at a cluster member.
    * @internal
    */
   readonly calls?: CallGate | undefined;
   /** Returns the current policy. */
   policy(): Policy;
   /**
-   * Evaluates a question. A denial is written to the audit log.
+   * Decides about a request with the policy. A denial is written to the audit log.
    * @param policy default: the current policy
    */
   decide(question: Question, policy?: Policy): Decision;
-  /** Resolves a target to the ids that it matches with certainty. @throws MasterError ERR_BAD_TGT */
+  /**
+   * Resolves a target to the ids that certainly match it.
+   * @throws MasterError ERR_BAD_TGT
+   */
   resolveTarget(target: TargetRequest, bounds?: TargetBounds): Promise<AddressedMinions>;
-  /** Returns whether an operator's compound target certainly matches all of these minions. */
+  /**
+   * Whether a compound target that an operator has configured certainly matches all of these
+   * minions.
+   */
   isWithin(minions: readonly string[], target: string): boolean;
   /**
-   * Follows a published job to its end, beginning with the stored returns. The job may belong to an
-   * earlier master process.
+   * Iterates over the updates of a published job until the job ends. The stored returns come first.
+   * The job may belong to an earlier master process.
    * @throws MasterError ERR_JOB_UNKNOWN
    */
   resumeJob(jid: string, options?: FollowOptions): AsyncIterable<JobUpdate>;
   /**
-   * Returns the subject of a token, using `masterServices.tokenHolders` with its wrappers.
+   * Returns the subject of a token. It uses `masterServices.tokenHolders`, including the wrappers
+   * of extensions.
    * @throws AuthenticationError ERR_EAUTH_TOKEN, ERR_EAUTH_UNAVAILABLE
    */
   holdToken(token: string): Promise<TokenHolder>;
@@ -138,71 +152,89 @@ export interface ExtensionHost {
   /** Returns an unused job id. */
   freshJid(): Promise<string>;
   /**
-   * Returns whether this master or any member of its cluster can reach the minion. A minion that
-   * has not responded recently is sent `test.ping` and has `gather_job_timeout` to respond.
+   * Returns whether this master or another member of its cluster can reach the minion. If the
+   * minion has not responded recently, it is sent `test.ping` and has `gather_job_timeout` to
+   * respond.
    */
   isReachable(minion: string): Promise<boolean>;
-  /** Rows of this master only, even in a cluster. */
+  /** Stored rows of this extension that only this master uses, even in a cluster. */
   readonly state: StateArea;
   /**
-   * Rows shared by all members of the cluster. Without a cluster they are those of {@link state}.
+   * Stored rows of this extension that all members of the cluster share. Without a cluster, they
+   * are the rows of {@link state}.
    */
   readonly shared: SharedArea;
   readonly admission: KeyLifecycle;
   readonly audit: AuditTrail;
-  /** Publishes an event `saltbridge/<namespace>/<tag>`. */
+  /** Publishes an event with the tag `saltbridge/<namespace>/<tag>`. */
   fire(tag: string, data: WireMap): void;
   readonly logger: Logger;
-  /** Clock, in milliseconds since 1970. */
+  /** Clock: returns the time in milliseconds since 1970. */
   readonly now: () => number;
-  /** Fires when the master begins to close, before {@link OpenExtension.close}. */
+  /** Aborted when the master begins to close, before {@link OpenExtension.close} is called. */
   readonly closing: AbortSignal;
 }
 
 /**
- * Open extension. Names of request types, runners, methods, routes and metrics belong to one
- * extension each. If two extensions use the same name, the start fails with ERR_EXTENSION_CONFLICT.
+ * Extension that was opened. Each name of a request type, runner, method, route or metric belongs
+ * to one extension. If two extensions use the same name, the start fails with
+ * ERR_EXTENSION_CONFLICT.
  */
 export interface OpenExtension {
-  /** Request types by `cmd`, created by `defineRequestType`. */
+  /** Request types by `cmd`. Create them with `defineRequestType`. */
   readonly requests?: RequestTypes;
   /** Runners by name (`module.function`). */
   readonly runners?: Readonly<Record<string, MasterFunction>>;
   /** Wheel functions by name (`module.function`). */
   readonly wheel?: Readonly<Record<string, MasterFunction>>;
-  /** Advice for runners and wheel functions that are not served. */
+  /** Returns advice for callers of runners and wheel functions that saltbridge does not support. */
   readonly insteadOf?: InsteadOf;
   /** Runners that only minions can call. The policy decides on each call (action `runner`). */
   readonly minionRunners?: MinionRunners;
   readonly intake?: SignalIntake;
-  /** Removes secrets from a minion's return before it is stored and published. */
+  /**
+   * Function that removes secrets from a minion's return before the return is stored and published.
+   */
   readonly redactReturn?: ReturnRedaction;
-  /** Pillar data that overrides that of the files and of earlier extensions. */
+  /** Pillar data for minions. It overrides data from pillar files and from earlier extensions. */
   readonly pillar?: ExtPillar;
-  /** Files for minions. The file server asks the configured backends first. */
+  /** File backend for minions. The file server queries it after the configured backends. */
   readonly files?: FileServerBackend;
-  /** State files in addition to those of the top file. Only one extension may supply them. */
+  /**
+   * State files for the highstate, in addition to the top file. Only one extension may provide
+   * them.
+   */
   readonly tops?: TopsProvider;
-  /** Decides on the keys of minions. The strictest decision of all extensions applies. */
+  /**
+   * Function that decides about keys of minions. If several extensions decide, the strictest
+   * decision applies.
+   */
   readonly advice?: KeyAcceptanceHook;
   /**
-   * Called when the accepted key of an id was deleted, rejected or replaced, even if no master was
-   * running. It may be called again after a crash.
+   * Called when the accepted key of an id was deleted, rejected or replaced. If that happened while
+   * the master was not running, it is called at the next start. It may be called again after a
+   * crash.
    */
   onKeyLost?(id: string): Promise<void>;
-  /** Named commands for reactions. Only one extension may supply them. */
+  /** Named commands that reactions can call. Only one extension may provide them. */
   readonly commands?: NamedCommands;
   /** Methods of the local socket, called as `<namespace>.<name>`. */
   readonly rpc?: RpcTable;
-  /** Returns the current metrics. The master calls it for each request of metrics or status. */
+  /**
+   * Returns the current metrics of the extension. The master calls it for each request of metrics
+   * or status.
+   */
   metrics?(): readonly MetricFamily[];
-  /** Routes for the program's HTTP server. */
+  /** Routes for the HTTP server of the master. */
   readonly routes?: readonly HttpRoutes[];
   /**
    * Starts the work of the extension. The ports are bound and the master's interface is available,
-   * but the local socket is not open yet. An error aborts the start of the master.
+   * but the local socket is not open yet. If it rejects, the start of the master fails.
    */
   start?(): void | Promise<void>;
-  /** Waits for work in progress, then closes. Extensions are closed in reverse order. */
+  /**
+   * Waits for work in progress, then closes the extension. Extensions are closed in reverse order
+   * of opening.
+   */
   close?(): Promise<void>;
 }

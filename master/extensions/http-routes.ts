@@ -3,30 +3,33 @@ import type { FastifyInstance, FastifyRequest } from 'fastify';
 import type { SendPool } from '#runtime';
 import type { RpcTable } from '../api/index.ts';
 
-/** Services of the HTTP server for the routes of extensions. */
+/** Functions of the HTTP server that routes of extensions can use. */
 export interface HttpServerContext {
-  /** Returns the master's token that a request or its session carries. */
+  /** Returns the master's token that a request or its session contains. */
   readonly tokenOf: (request: FastifyRequest) => string | undefined;
-  /** Fires when the server closes and streams end. */
+  /** Aborted when the server closes and streams must end. */
   readonly closing: AbortSignal;
-  /** Limits of event streams, in total and per token. */
+  /** Limits the number of event streams, in total and per token. */
   readonly streams: {
     /**
-     * @returns a function to call once at the stream's end, or `undefined` if a limit is reached
+     * Counts a new stream.
+     * @returns a function to call once when the stream ends, or `undefined` if a limit is reached
      */
     tryEnter(token: string): (() => void) | undefined;
   };
-  /** Outgoing data of all streams. */
+  /** Pool that limits the outgoing data of all streams. */
   readonly sendPool: Pick<SendPool, 'open'>;
-  /** Reads a JSON body within the server's limits. Resolves to `undefined` without a body. */
+  /**
+   * Reads a JSON body within the server's limits. Resolves with `undefined` if there is no body.
+   */
   readonly readJson: (request: FastifyRequest, payload: IncomingMessage) => Promise<unknown>;
 }
 
-/** Routes of an extension below one path of the HTTP server. */
+/** Routes of an extension. They have a common path prefix. */
 export interface HttpRoutes {
-  /** Path prefix, for instance `/bridge/v1`. It belongs to one extension. */
+  /** Path prefix, for example `/bridge/v1`. It belongs to one extension only. */
   readonly prefix: string;
-  /** Returns methods that the server offers in addition to those of the master. */
+  /** Returns additional RPC methods that the HTTP server offers. */
   methods?(): RpcTable;
   register(app: FastifyInstance, context: HttpServerContext): void;
 }

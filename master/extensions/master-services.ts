@@ -22,8 +22,9 @@ import type { HttpRoutes } from './http-routes.ts';
 import { defineService } from './services.ts';
 
 /**
- * Contributions of all extensions of a master. They are incomplete while extensions are opened, and
- * complete before they are started. Read them when needed, not during `open`.
+ * Contributions of all extensions of a master. They are incomplete while extensions are being
+ * opened, and complete when extensions are started. So read them when they are needed, and not
+ * during `open`.
  */
 export interface Contributions {
   readonly files: readonly FileServerBackend[];
@@ -36,8 +37,8 @@ export interface Contributions {
 }
 
 /**
- * Keys of the master's own modules. Extensions of this package use them; programs use the members
- * of `ExtensionHost`.
+ * Keys of the services that the master's own modules provide. Extensions in this package use them.
+ * Other programs should use the members of `ExtensionHost`.
  */
 export const masterServices = {
   config: defineService<LiveConfig>('config'),
@@ -47,16 +48,19 @@ export const masterServices = {
   events: defineService<Events>('events'),
   jobs: defineService<Jobs>('jobs'),
   users: defineService<Users>('users'),
-  /** Key management, with audited calls. */
+  /** Operations on keys. Their calls are audited. */
   keys: defineService<InProcessApi['keys']>('keys'),
   limits: defineService<RequestLimits>('limits'),
   functions: defineService<Functions>('functions'),
   contributions: defineService<Contributions>('contributions'),
   tokenHolders: defineService<TokenHolders>('token-holders'),
-  /** Environments of the files in which minions look for states. An extension provides them. */
+  /**
+   * Environments of the file server in which minions find states. An extension provides this
+   * service.
+   */
   fileEnvironments: defineService<{ list(): readonly string[] }>('file-environments'),
-  /** The master's pillar interface. An extension provides it. */
+  /** Pillar part of the master's interface. An extension provides this service. */
   pillar: defineService<PillarApi>('pillar'),
-  /** The master's reactions interface. An extension provides it. */
+  /** Reactions part of the master's interface. An extension provides this service. */
   reactions: defineService<ReactionsApi>('reactions'),
 };

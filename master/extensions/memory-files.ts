@@ -11,7 +11,7 @@ import {
 /** Maximum length of a path in Linux, in bytes. */
 const maxPathBytes = 4096;
 
-/** Normalises a path, or returns `undefined` if it cannot be a file below a root. */
+/** Normalises a path. Returns `undefined` if it is not the path of a file below a root. */
 export function relativePath(place: string): string | undefined {
   if (place.startsWith('/') || place.includes('\0')) return undefined;
   if (Buffer.byteLength(place) > maxPathBytes) return undefined;
@@ -20,14 +20,14 @@ export function relativePath(place: string): string | undefined {
 }
 
 /**
- * File contents by environment and path: `{ base: { '_modules/mine.py': 'def …' } }`. Strings are
- * encoded in UTF-8.
+ * File contents by environment and path, for example `{ base: { '_modules/mine.py': 'def …' } }`.
+ * Strings are encoded in UTF-8.
  */
 export type MemoryContent = Readonly<Record<string, Readonly<Record<string, string | Uint8Array>>>>;
 
 /**
- * File backend in memory, for services that ship modules and states in their own code. Files can
- * change while they are served.
+ * File backend in memory, for services that contain modules and states in their own code. Files can
+ * be changed while the backend is in use.
  */
 export interface MemoryFiles extends FileServerBackend {
   /**
@@ -62,7 +62,9 @@ class FilesInMemory implements MemoryFiles {
 
   put(saltenv: string, path: string, content: string | Uint8Array): void {
     if (relativePath(path) !== path)
-      throw new TypeError('invalid path: it must be relative and normalised');
+      throw new TypeError(
+        'invalid path: it must be relative and normalised, such as _modules/mine.py',
+      );
     const env = this.#envs.get(saltenv) ?? { files: new Map(), lists: undefined };
     env.files.set(path, new MemoryFile(content));
     env.lists = undefined;
@@ -92,7 +94,7 @@ class FilesInMemory implements MemoryFiles {
   }
 
   async close(): Promise<void> {
-    // No resources to release.
+    // The backend has no resources to release.
   }
 }
 

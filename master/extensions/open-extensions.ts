@@ -10,7 +10,7 @@ interface Opened {
   readonly open: OpenExtension;
 }
 
-/** Extensions of one master: opens them in order, and starts them. */
+/** Opens the extensions of a master in order, and starts them. */
 export class Extensions {
   readonly collection: Collection = new Collection();
   readonly #ordered: readonly MasterExtension[];
@@ -25,7 +25,7 @@ export class Extensions {
     this.#ordered = orderExtensions(extensions.flatMap((it) => [it, ...(it.parts ?? [])]));
   }
 
-  /** Opens the extensions in order. The context closes them in reverse order. */
+  /** Opens the extensions in order. They are registered to be closed in reverse order. */
   async open(deps: Omit<HostDeps, 'api'>): Promise<void> {
     const { closers } = deps.context;
     const api = (): InProcessApi => this.#api ?? refuseWhileStarting();
@@ -45,18 +45,21 @@ export class Extensions {
     for (const { open } of this.#opened) await open.start?.();
   }
 
-  /** Decision of all extensions about a key. The strictest decision applies. */
+  /** Returns the decision of all extensions about a key. The strictest decision applies. */
   readonly advice: KeyAcceptanceHook = async (offered) => {
     const given = await Promise.all(this.#opened.map(({ open }) => open.advice?.(offered)));
     return (['deny', 'accept', 'wait'] as const).find((word) => given.includes(word));
   };
 
-  /** Notifies all extensions that an accepted key was lost. See {@link OpenExtension.onKeyLost}. */
+  /**
+   * Calls {@link OpenExtension.onKeyLost} of all extensions, because an accepted key was deleted,
+   * rejected or replaced.
+   */
   async loseKey(id: string): Promise<void> {
     await Promise.all(this.#opened.map(({ open }) => open.onKeyLost?.(id)));
   }
 
-  /** Returns the current metrics by the namespaces of the extensions. */
+  /** Returns the current metrics by namespace of the extension. */
   metrics(): ReadonlyMap<string, readonly MetricFamily[]> {
     const figures = new Map<string, MetricFamily[]>();
     for (const { namespace, open } of this.#opened) {

@@ -1,8 +1,9 @@
 import { MasterError } from '../api/index.ts';
 
 /**
- * Typed name of a service: an object that one module of a master provides and others use. Created
- * by {@link defineService}. Both sides import the key, and neither imports the other.
+ * Typed key of a service. A service is an object that one module of a master provides and others
+ * use. Both sides import the key, so that they need not import each other. Create keys with
+ * {@link defineService}.
  */
 export class ServiceKey<T extends object> {
   readonly name: string;
@@ -23,12 +24,14 @@ export class ServiceKey<T extends object> {
   }
 }
 
-/** Defines the key of a service. Error messages contain the name. */
+/** Creates the key of a service. Error messages contain `name`. */
 export function defineService<T extends object>(name: string): ServiceKey<T> {
   return new ServiceKey<T>(name);
 }
 
-/** Services of one master. Module names are used in error messages. */
+/**
+ * Services of one master. The parameter `by` is the name of the calling module, for error messages.
+ */
 export class Services {
   readonly #providers = new Map<string, string>();
   readonly #users = new Map<string, string>();
@@ -79,7 +82,7 @@ export class Services {
   }
 }
 
-/** Returns the error for two modules that use the same name. */
+/** Returns the ERR_EXTENSION_CONFLICT error for two modules that use the same name. */
 export function conflict(thing: string, name: string, first: string, second: string): MasterError {
   const problem = `${thing} ${name}: both ${first} and ${second} claim it`;
   return new MasterError('ERR_EXTENSION_CONFLICT', `${problem}; remove one of them`);

@@ -13,13 +13,16 @@ import {
 import { createSeal, type Seal } from '../auth/index.ts';
 import { type Cluster, type Duties, followRows, type MasterContext } from '../context/index.ts';
 
-/** Stored row. */
+/** A stored row. */
 type StateEntry = Entry;
 
-/** Step of {@link StateArea.write}: a store operation other than a stream append. */
+/** Operation of {@link StateArea.write}: any operation of a store except `append`. */
 export type StateOperation = Exclude<Operation, { readonly op: 'append' }>;
 
-/** Rows of one extension in the store, with relative keys and an own seal. */
+/**
+ * Rows of one extension in the store. Keys are relative to the area. Encryption uses a key of the
+ * extension's own.
+ */
 export interface StateArea {
   /**
    * Returns a row.
@@ -32,10 +35,10 @@ export interface StateArea {
    */
   list(prefix: Key, options?: ListOptions): AsyncIterable<StateEntry>;
   /**
-   * Applies all operations or none, and resolves when they are on disk. With `ifRevision: 0`, a row
-   * is written only if it does not exist.
+   * Applies all operations or none. Resolves when the changes are on disk. With `ifRevision: 0`, a
+   * row is written only if it does not exist yet.
    * @returns the new revision of the rows
-   * @throws StoreError ERR_REVISION if an `ifRevision` does not match; nothing was written
+   * @throws StoreError ERR_REVISION if an `ifRevision` does not match. Nothing was written
    */
   write(operations: readonly StateOperation[]): Promise<number>;
   /**
@@ -44,13 +47,14 @@ export interface StateArea {
    */
   seal(plain: Uint8Array): Uint8Array;
   /**
-   * Decrypts sealed data.
-   * @throws MasterError ERR_SEAL if it was sealed elsewhere, or altered
+   * Decrypts data.
+   * @throws MasterError ERR_SEAL if another extension or master has encrypted the data, or if it
+   * was altered
    */
   unseal(sealed: Uint8Array): Uint8Array;
 }
 
-/** Change of a row of an area. */
+/** Change of a row in an area. */
 export type StateChange = Change;
 
 /** Rows of one extension that all members of a cluster read and write. */
@@ -58,24 +62,27 @@ export interface SharedArea extends StateArea {
   /**
    * Calls the listener with each row under a prefix, then resolves. From then on it calls the
    * listener with each change that any member of the cluster makes, in the order of the log. A
-   * local write resolves only after its change was delivered. Without a cluster, no changes are
-   * reported.
+   * write of this member resolves only after the listener was called with its change. Without a
+   * cluster, no changes are reported.
    */
   follow(prefix: Key, listener: (change: StateChange) => void): Promise<void>;
-  /** Cluster functions, or `undefined` if no other master has these rows. */
+  /** Functions of the cluster, or `undefined` outside a cluster. */
   readonly cluster: AreaCluster | undefined;
 }
 
-/** Cluster functions for a shared area. */
+/** Functions of the cluster for a shared area. */
 interface AreaCluster
   extends Pick<Cluster, 'announce' | 'derive' | 'isGone' | 'member' | 'send'>,
     Pick<Duties, 'isHeld' | 'onHeld'> {
   /**
-   * Writes if this member still holds the duties when the write is applied.
-   * @throws StoreError ERR_REVISION otherwise, and as {@link StateArea.write}
+   * Writes on condition that this member still performs the cluster's common tasks.
+   * @throws StoreError ERR_REVISION if it does not, or if an `ifRevision` does not match
    */
   writeHeld(operations: readonly StateOperation[]): Promise<void>;
-  /** Calls the listener with the messages that other members send. Each kind has one listener. */
+  /**
+   * Calls the listener with the messages of this kind that other members send. Each kind can have
+   * one listener.
+   */
   onMessage(kind: string, listener: (value: WireMap) => void): void;
 }
 
@@ -95,7 +102,7 @@ export function openStateArea(store: Store, seal: Seal, name: string): StateArea
   };
 }
 
-/** Parts of the master that a shared area uses. */
+/** Modules of the master that a shared area uses. */
 interface SharedStore extends Pick<MasterContext, 'duties' | 'log' | 'store'> {
   readonly cluster:
     | Pick<Cluster, 'announce' | 'derive' | 'follow' | 'isGone' | 'member' | 'onMessage' | 'send'>

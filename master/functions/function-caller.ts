@@ -16,23 +16,26 @@ import { type JobCache, separateKeywords } from '../jobs/index.ts';
 import type { AskedCall, BoundCall, MasterFunction } from './master-function.ts';
 
 export interface FunctionCallerOptions extends Pick<MasterContext, 'closing' | 'nextJid' | 'now'> {
-  /** The functions by name. Extensions add theirs until the master serves minions. */
+  /** Functions by name. Extensions add functions until the master serves minions. */
   readonly table: ReadonlyMap<string, MasterFunction>;
   readonly kind: 'runner' | 'wheel';
-  /** Returns the replacement for a function of Salt that `table` lacks, or `undefined`. */
+  /** Returns advice for a Salt function that is not in `table`, or `undefined`. */
   readonly insteadOf: (fun: string) => string | undefined;
   readonly bus: EventBus;
   readonly audit: AuditTrail;
-  /** Storage for calls as jobs of the master. `undefined`: calls only produce events. */
+  /**
+   * Storage in which calls are recorded as jobs of the master. With `undefined`, calls only emit
+   * events.
+   */
   readonly cache: JobCache | undefined;
-  /** The master's `id`, recorded as the minion of stored calls. */
+  /** `id` of the master. It is recorded as the minion of stored calls. */
   readonly masterId: string;
   readonly log: Logger;
 }
 
 /**
- * Maximum size of a stored call, in bytes. `jobs.list_jobs` returns all jobs; without a limit its
- * result would be stored among them.
+ * Maximum size of a stored call, in bytes. Without a limit, the result of `jobs.list_jobs`, which
+ * contains all jobs, would itself be stored as a job.
  */
 const maxKeptBytes = 65_536;
 
@@ -44,7 +47,7 @@ interface Ready {
   readonly succeeds: MasterFunction['succeeds'];
   readonly jid: string;
   readonly tag: string;
-  /** Fields that the `new` and `ret` events share. */
+  /** Fields that are in both events, `new` and `ret`. */
   readonly data: WireMap;
   readonly user: string;
   readonly timeoutSeconds: number | undefined;
@@ -53,29 +56,29 @@ interface Ready {
   readonly end: CallEnd;
 }
 
-/** State that a function sets about its end. */
+/** Settings for the end of a call. The called function changes them. */
 interface CallEnd {
-  /** Whether another member of the cluster continues the call and reports its result. */
+  /** Whether another member of the cluster continues the call and will report its result. */
   isElsewhere: boolean;
-  /** Actions to run after the end was reported. */
+  /** Actions that run after the end of the call was reported. */
   readonly work: (() => Promise<void>)[];
 }
 
 /** Options of a call. */
 interface RunOptions {
-  /** Whether the call is stored among the jobs. Default: true. */
+  /** Whether the call is stored as a job. Default: true. */
   readonly isKept?: boolean;
   /** Whether another member of the cluster started the call and emitted its `new` event. */
   readonly isResumed?: boolean;
 }
 
 /**
- * Runs functions of a fixed table on the master and emits `salt/run/<jid>/new` and `…/ret`, or
- * `salt/wheel/…` [WIRE 14.2; salt/client/mixins.py].
+ * Runs functions of a fixed table on the master. It emits `salt/run/<jid>/new` and `…/ret` for
+ * runners, or `salt/wheel/…` for wheel functions [WIRE 14.2; salt/client/mixins.py].
  */
 export class FunctionCaller {
   readonly #options: FunctionCallerOptions;
-  /** Data of the `new` events of running calls, by jid. */
+  /** Data of the `new` event of each running call, by jid. */
   readonly #running = new Map<string, WireMap>();
 
   constructor(options: FunctionCallerOptions) {
@@ -84,14 +87,14 @@ export class FunctionCaller {
 
   /**
    * Runs a function and returns its result, which may be a failure.
-   * @throws MasterError ERR_UNKNOWN_FUN, ERR_NOT_SERVED, ERR_ARGS; nothing was run then
+   * @throws MasterError ERR_UNKNOWN_FUN, ERR_NOT_SERVED, ERR_ARGS. The function was not run
    */
   async run(call: FunctionCall & Requested, options: RunOptions = {}): Promise<FunctionResult> {
     return this.#finish(await this.#prepare(call, options), options);
   }
 
   /**
-   * Starts a function without waiting.
+   * Starts a function without waiting for its result.
    * @throws MasterError ERR_UNKNOWN_FUN, ERR_NOT_SERVED, ERR_ARGS
    */
   async start(call: FunctionCall & Requested, options: RunOptions = {}): Promise<StartedCall> {
@@ -99,28 +102,31 @@ export class FunctionCaller {
     this.#finish(ready, options).catch((error: unknown) => {
       this.#options.log.error(
         { jid: ready.jid, err: error },
-        'a started function could not be completed',
+        'cannot complete a function that was started',
       );
     });
     return { jid: ready.jid, tag: ready.tag };
   }
 
-  /** Returns the running calls: `fun`, `jid`, `user`, `fun_args`. */
+  /** Returns the running calls, each with `fun`, `jid`, `user` and `fun_args`. */
   running(): readonly WireMap[] {
     return [...this.#running.values()];
   }
 
-  /** Returns whether a function exists that accepts a keyword of this name. */
+  /** Whether the function exists and accepts a keyword argument of this name. */
   takes(fun: string, name: string): boolean {
     return this.#options.table.get(fun)?.takes(name) === true;
   }
 
-  /** Returns whether a function exists that declares a parameter of this name. */
+  /** Whether the function exists and declares a parameter of this name. */
   declares(fun: string, name: string): boolean {
     return this.#options.table.get(fun)?.declares(name) === true;
   }
 
-  /** Returns documentation by function name: of one function, a module or all. */
+  /**
+   * Returns the documentation of functions by name: of one function, of the functions of a module,
+   * or of all functions.
+   */
   docs(prefix = ''): Record<string, string> {
     const texts: Record<string, string> = Object.create(null);
     const all = [...this.#options.table].sort(([one], [other]) => (one < other ? -1 : 1));
@@ -224,7 +230,8 @@ export class FunctionCaller {
       });
       return { return: value, success: succeeds(value) };
     } catch (error) {
-      // An error with a code describes an invalid call. Any other error is a defect and is logged.
+      // An error with a code means that the call was invalid. Any other error is a defect and is
+      // therefore logged.
       if (codeOf(error) === undefined) {
         log.error({ jid, fun: data.fun, err: error }, 'function failed');
       }
@@ -234,20 +241,21 @@ export class FunctionCaller {
     }
   }
 
-  /** Stores the call. A failure is only logged, because the function has already run. */
+  /** Stores the call as a job. A failure is only logged, because the function has already run. */
   async #tryToKeep(ready: Ready, result: FunctionResult): Promise<void> {
     try {
       await this.#keep(ready, result);
     } catch (error) {
       this.#options.log.error(
         { jid: ready.jid, err: error },
-        'call was not stored in the job list',
+        'cannot store a call in the job list',
       );
     }
   }
 
   /**
-   * Stores the call as Salt does: as a job of the master that returned the content of the event.
+   * Stores the call as Salt does: as a job of the master whose return is the content of the `ret`
+   * event.
    */
   async #keep(ready: Ready, result: FunctionResult): Promise<void> {
     const { jid, data, user } = ready;
@@ -280,7 +288,7 @@ export class FunctionCaller {
   }
 }
 
-/** Returns the value that events and stored jobs show: `null` if the call is confidential. */
+/** Returns the value to use in events and stored jobs. For a confidential call it is `null`. */
 function toldOf({ isConfidential }: Ready, value: WireValue): WireValue {
   return isConfidential ? null : value;
 }

@@ -10,21 +10,21 @@ export interface FunctionDeps extends ModuleDeps {
   readonly audit: Audit;
   readonly events: Events;
   readonly jobs: Jobs;
-  /** Runners and wheel functions by name. Extensions fill the tables while they are opened. */
+  /** Runners and wheel functions by name. Extensions add to these tables while they are opened. */
   readonly tables: {
     readonly runners: FunctionTable;
     readonly wheel: FunctionTable;
-    /** Sources of advice for functions that are not served. */
+    /** Functions that return advice for functions which are not supported. */
     readonly insteadOf: Iterable<InsteadOf>;
   };
 }
 
 type FunctionTable = ReadonlyMap<string, MasterFunction>;
 
-/** Returns the replacement for a function of Salt that is not served, or `undefined`. */
+/** Returns advice for a Salt function that is not supported, or `undefined`. */
 export type InsteadOf = (kind: 'runner' | 'wheel', fun: string) => string | undefined;
 
-/** Creates the callers of runners and wheel functions for programs, users and minions. */
+/** Creates the objects that run runners and wheel functions for programs, users and minions. */
 export function createFunctions(deps: FunctionDeps) {
   const { config, context, audit, events, jobs, tables } = deps;
   const { fixed } = config;
@@ -51,7 +51,7 @@ export function createFunctions(deps: FunctionDeps) {
   return { runners, wheel, api: { runners: toApi(runners), wheel: toApi(wheel) } };
 }
 
-/** Returns the caller in the form of the master's interface. */
+/** Converts a caller to the form of the master's interface. */
 function toApi(caller: FunctionCaller): InProcessFunctionsApi {
   return {
     run: (call) => caller.run(call),
@@ -60,5 +60,5 @@ function toApi(caller: FunctionCaller): InProcessFunctionsApi {
   };
 }
 
-/** Runners and wheel functions of the master. */
+/** The functions module of a master: its runners and wheel functions. */
 export type Functions = ReturnType<typeof createFunctions>;

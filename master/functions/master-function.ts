@@ -1,61 +1,66 @@
 import type { WireMap, WireValue } from '#minion-protocol';
 import type { AuditRequester } from '../api/index.ts';
 
-/** Function call with the arguments that the caller sent. */
+/** Call of a function, with the arguments as the caller sent them. */
 export interface AskedCall {
   readonly fun: string;
   readonly arg: readonly WireValue[];
   readonly kwarg: Readonly<Record<string, WireValue>>;
 }
 
-/** Information and callbacks for the function that serves a call. */
+/** Information about a call and callbacks for the function that serves it. */
 export interface CallContext {
   readonly asked: AskedCall;
   readonly jid: string;
-  /** Name of the operator or id of the minion that called. */
+  /** Name of the operator, or id of the minion, that made the call. */
   readonly user: string;
-  /** Requester and permitting rule, for the audit log. `undefined` for the local interface. */
+  /**
+   * Requester and the rule that permitted the call, for the audit log. `undefined` for calls over
+   * the local interface.
+   */
   readonly by: AuditRequester | undefined;
-  /** Time that minions have to respond, in seconds. `undefined`: the master's default. */
+  /**
+   * Time that minions have to respond, in seconds. With `undefined`, the master's default applies.
+   */
   readonly timeoutSeconds: number | undefined;
-  /** Emits `<prefix>/<jid>/<suffix>`, for instance to report progress. */
+  /** Emits an event `<prefix>/<jid>/<suffix>`, for example to report progress. */
   readonly tell: (suffix: string, data: WireMap) => void;
-  /** Fires when the master closes. */
+  /** Aborted when the master closes. */
   readonly closing: AbortSignal;
   /**
-   * Marks the call as continued by another member of the cluster. Its return value then reaches
-   * only the caller.
+   * States that another member of the cluster continues the call. The return value is then not
+   * reported in events or stored, and only the caller receives it.
    */
   readonly goesOnElsewhere: () => void;
-  /** Registers an action to run after the end was reported and the call was stored. */
+  /** Registers an action that runs after the end of the call was reported and stored. */
   readonly atEnd: (work: () => Promise<void>) => void;
 }
 
-/** Runner or wheel function. */
+/** A runner or a wheel function. */
 export interface MasterFunction {
   readonly summary: string;
-  /** Signature for the documentation, for instance `jid, returned=True`. */
+  /** Signature for the documentation, for example `jid, returned=True`. */
   readonly signature: string;
-  /** Returns whether the function accepts a keyword of this name. */
+  /** Whether the function accepts a keyword argument of this name. */
   readonly takes: (name: string) => boolean;
   /**
-   * Returns whether the function declares a parameter of this name. Accepting arbitrary keywords
-   * does not count.
+   * Whether the function declares a parameter of this name. A function that accepts arbitrary
+   * keyword arguments does not declare them.
    */
   readonly declares: (name: string) => boolean;
   /**
-   * Whether arguments and result are visible to the caller only: in no event, stored job or audit
-   * record.
+   * Whether only the caller may see arguments and result. They are then omitted from events, stored
+   * jobs and audit records.
    */
   readonly isConfidential: boolean;
-  /** Returns whether a return value is a success. */
+  /** Whether a return value means success. */
   readonly succeeds: (value: WireValue) => boolean;
   /**
-   * Checks the arguments and binds them.
+   * Checks the arguments and returns a call that is ready to run.
    * @throws MasterError ERR_ARGS
    */
   readonly bind: (arg: readonly WireValue[], kwarg: Readonly<WireMap>) => BoundCall;
 }
 
-/** Function with checked arguments. */
+/** Function whose arguments were checked. Calling it runs the function. */
 export type BoundCall = (context: CallContext) => Promise<WireValue>;

@@ -9,10 +9,10 @@ import {
 import { isFailureCode } from './job-return.ts';
 import { ParallelJobs } from './parallel-jobs.ts';
 
-/** Starts a timer. Returns a function that cancels it. */
+/** Starts a timer. The result is a function that cancels it. */
 export type StartTimer = (milliseconds: number, onEnd: () => void) => () => void;
 
-/** Timer function based on Node.js timers. */
+/** Starts a timer of Node.js. */
 const startTimer: StartTimer = (milliseconds, onEnd) => {
   const timer = setTimeout(onEnd, milliseconds);
   return () => clearTimeout(timer);
@@ -22,10 +22,10 @@ const startTimer: StartTimer = (milliseconds, onEnd) => {
 type Run = (request: RunRequest & JobOrigin, signal?: AbortSignal) => AsyncIterable<JobUpdate>;
 
 /**
- * Parses the size of a batch: a number of minions, or a share with a percent sign before or after
- * it. Like Python in Salt, it accepts surrounding blanks and underscores in the number [salt
- * cli/batch.py get_bnum].
- * @returns the number, or the share as `25%`; `undefined` if the text is neither
+ * Parses the size of a batch: a number of minions, or a percentage with the percent sign before or
+ * after the number. It accepts surrounding blanks and underscores in the number, as Python does in
+ * Salt [salt cli/batch.py get_bnum].
+ * @returns the number, or the percentage in the form `25%`. `undefined` if the text is neither
  */
 export function readBatchSize(text: string): number | `${number}%` | undefined {
   const number = Number(pythonNumber(text.replace(/^%+|%+$/g, '')));
@@ -39,8 +39,8 @@ function pythonNumber(text: string): string | undefined {
 }
 
 /**
- * Pings the target, then runs the job on the minions that respond, `size` at a time. When minions
- * are done, the job is sent to the next ones under the same jid, as in Salt 3008.
+ * Pings the target, then runs the job on the minions that respond, at most `size` at a time. When a
+ * minion is done, the job is sent to the next one with the same jid, as in Salt 3008.
  * @param start timer function, for tests
  * @throws MasterError ERR_BAD_TGT, ERR_ARGS
  */
@@ -56,7 +56,7 @@ export async function* runBatch(
   yield gathered;
   const { delimiter: _delimiter, leftOut, ...given } = target;
   const { minions } = gathered;
-  // The names that are not addressed are already among those that did not respond.
+  // `missing` is emptied, because these minions are already reported as not responding.
   const job = leftOut === undefined ? given : { ...given, leftOut: { ...leftOut, missing: [] } };
   const left = [...minions];
   const active = new Set<string>();
@@ -66,7 +66,7 @@ export async function* runBatch(
     const stop = signal === undefined ? end.signal : AbortSignal.any([end.signal, signal]);
     return run({ ...job, tgt: ids, tgtType: 'list' }, stop);
   });
-  /** Returns as many minions as there are free slots, and occupies the slots. */
+  /** Returns the next minions, as many as there are free slots, and occupies the slots. */
   const takeNext = (): string[] => {
     const next = left.splice(0, free);
     free -= next.length;
@@ -74,7 +74,7 @@ export async function* runBatch(
     return next;
   };
   const stops = new Set<() => void>();
-  /** Releases the slots of minions that are done, after the delay of `--batch-wait`. */
+  /** Releases the slots of minions that are done, after `waitSeconds`. */
   const leave = (done: readonly string[]): void => {
     const count = done.filter((minion) => active.delete(minion)).length;
     const makeRoom = (): void => {
@@ -120,15 +120,17 @@ function checkedSize(size: number | string): number | string {
   throw new MasterError('ERR_ARGS', 'size must be a number of minions or a share such as 25%');
 }
 
-/** Returns the number of slots [salt cli/batch.py get_bnum]. */
+/**
+ * Returns the maximum number of minions that run the job at a time [salt cli/batch.py get_bnum].
+ */
 function placesOf(size: number | string, minions: number): number {
   if (typeof size === 'number') return Math.floor(size);
   return Math.max(1, Math.floor((Number(size.slice(0, -1)) / 100) * minions));
 }
 
 /**
- * Pings the target. The responding minions are sorted by id, so that the order does not depend on
- * their speed.
+ * Pings the target. The minions that respond are sorted by id, so that their order does not depend
+ * on their speed.
  */
 async function gather(
   run: Run,
@@ -147,10 +149,10 @@ async function gather(
 }
 
 /**
- * Asks the minions of a target for their functions, selects some of those that have the requested
- * function, and runs the job there [salt client/__init__.py cmd_subset]. Only updates of the job
- * itself are returned.
- * @param random returns an integer from 0 to below its argument
+ * Asks the targeted minions for their functions, selects some minions that have the requested
+ * function, and runs the job on them [salt client/__init__.py cmd_subset]. Only the updates of the
+ * job itself are returned.
+ * @param random returns a random integer from 0 up to its argument, exclusive
  * @throws MasterError ERR_BAD_TGT, ERR_ARGS
  */
 export async function* runSubset(

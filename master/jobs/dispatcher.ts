@@ -30,27 +30,33 @@ export interface PublishedJob {
   readonly job: Job;
   readonly record: JobRecord;
   readonly delivery: PublishOutcome;
-  /** Reason why the target is invalid and therefore matches no minion. */
+  /** Reason why the target is invalid. An invalid target matches no minion. */
   readonly problem?: string;
   /** Removes the `onReturn` listener. */
   readonly stopListening: () => void;
 }
 
-/** Publication for the other members of the cluster. */
+/** Publication that other members of the cluster must send too. */
 interface ToldPublication {
   readonly load: PublicationLoad;
   readonly serial: number;
-  /** Whether transports may deliver it only to the minions of the job. */
+  /** Whether transports may send it only to the targeted minions instead of all subscribers. */
   readonly isByIds: boolean;
 }
 
-/** The other members of the cluster, which also publish to minions. */
+/**
+ * Other members of the cluster. They send publications to the minions that are connected to them.
+ */
 export interface OtherMembers {
   /**
-   * Returns the operations that make them publish a job. They are written together with the job.
+   * Returns the store operations that make the other members publish a job. They are written
+   * together with the job.
    */
   tell(publication: ToldPublication): Operation[];
-  /** Makes them publish a job that is not stored, and forward its returns. */
+  /**
+   * Makes the other members publish a job that is not stored, and forward its returns to this
+   * member.
+   */
   tellUnkept(load: PublicationLoad, minions: readonly string[]): void;
 }
 
@@ -62,12 +68,12 @@ export interface JobDispatcherOptions {
   readonly reconnecting: Pick<Reconnecting, 'holdMs'>;
   readonly audit: AuditTrail;
   readonly nextJid: () => string;
-  /** `master_id`, which every publication contains, or `null` for none. */
+  /** `master_id`, which every publication contains. `null` if it is not set. */
   readonly masterId: string | null;
-  /** Fires when the master closes. Ends the jobs that are followed. */
+  /** Aborted when the master closes. Jobs are no longer followed then. */
   readonly closing: AbortSignal;
   readonly now: () => number;
-  /** The other members of the cluster, or `undefined` if there are none. */
+  /** Other members of the cluster, or `undefined` outside a cluster. */
   readonly cluster: OtherMembers | undefined;
 }
 
@@ -80,22 +86,25 @@ interface Described {
 
 type JobRequest = PublishRequest & JobOrigin;
 
-/** Fields of a request that the publication contains unchanged. */
+/** Fields of a request that are copied to the publication without a change. */
 type CarriedFields = Pick<JobRequest, 'ret' | 'metadata' | 'requestedBy' | 'startEvent'>;
 
-/** Options for adding a slice of a job. */
+/** Options for adding minions to a job (a slice of the job). */
 interface AddingSlice {
   readonly onReturn: ((result: JobReturn) => void) | undefined;
-  /** Operations to write together with the slice. */
+  /** Store operations that are written together with the slice. */
   readonly also: readonly Operation[] | undefined;
 }
 
-/** Target types that transports may deliver only to the resolved ids [WIRE 4.1]. */
+/**
+ * Target types for which transports may send a publication only to the targeted minions [WIRE 4.1].
+ * Other targets are sent to all subscribers.
+ */
 const typesByIds: ReadonlySet<string> = new Set(['glob', 'pcre', 'list']);
 
 /**
- * Publishes jobs. A publication is prepared (serial, signature), stored with its job, announced on
- * the event bus and sent, in this order [WIRE 10.1].
+ * Publishes jobs in these steps: it prepares the publication (serial and signature), stores it with
+ * its job, emits the event about the new job, and sends the publication [WIRE 10.1].
  */
 export class JobDispatcher {
   readonly #options: JobDispatcherOptions;
@@ -105,16 +114,16 @@ export class JobDispatcher {
     this.#options = options;
   }
 
-  /** Signal that fires when no more returns will arrive. */
+  /** Signal that is aborted when no more returns can arrive, because the master closes. */
   get closing(): AbortSignal {
     return this.#options.closing;
   }
 
   /**
-   * Publishes to every minion that the target matches. If there are none, nothing is published and
-   * the job's `minions` is empty.
-   * @param onReturn called for each return; it is registered before the job is sent, so that none
-   * is missed
+   * Publishes a job to every minion that the target matches. If no minion matches, nothing is
+   * published and `minions` of the job is empty.
+   * @param onReturn called for each return. It is registered before the job is sent, so that it
+   * receives all returns
    * @throws MasterError ERR_BAD_TGT, ERR_ARGS
    */
   async publish(
@@ -133,7 +142,7 @@ export class JobDispatcher {
       return { job, record, delivery, ...broken, stopListening: () => {} };
     }
     const sent = await this.#send(described, request, onReturn).catch(async (error: unknown) => {
-      // Another member of the cluster may have published the job.
+      // The write may have failed after another member of the cluster has published the job.
       if (codeOf(error) === 'ERR_CLUSTER_OUTCOME') await this.#tellAudit(record, request, unsure);
       throw error;
     });
@@ -143,7 +152,7 @@ export class JobDispatcher {
     return { ...sent, record: { ...record, skipped } };
   }
 
-  /** Prepares, stores, announces and sends one publication. */
+  /** Prepares, stores, announces and sends the publication of a job. */
   async #send(
     { record, target, resources }: Described,
     request: JobRequest,
@@ -189,9 +198,9 @@ export class JobDispatcher {
   }
 
   /**
-   * Adds a job, or adds minions to the job that has its jid, because all slices of a batch share
-   * one. Minions that never received the job, because the sending process ended, do not count as
-   * part of it.
+   * Adds a job. If a job with the same jid exists, adds the minions to it, because all slices of a
+   * batch have the same jid. A minion may be added again if it never received the job because the
+   * sending process ended.
    * @throws MasterError ERR_ARGS if the jid belongs to another job, or the job already includes one
    * of these minions
    */
@@ -222,8 +231,9 @@ export class JobDispatcher {
   }
 
   /**
-   * Sends a stored job again under its jid. Minions that have received it ignore the repetition.
-   * @returns false if no job with this jid is stored; nothing is sent then
+   * Sends a stored job again with the same jid. Minions that have received it ignore the
+   * repetition.
+   * @returns `false` if no job with this jid is stored. Nothing was sent in this case
    */
   async republish(jid: string): Promise<boolean> {
     const record = await this.#options.cache.record(jid);
@@ -251,9 +261,10 @@ export class JobDispatcher {
   }
 
   /**
-   * Publishes a function call about a job, such as `saltutil.find_job`. The call is held in memory
-   * only: it is neither stored nor announced as a job.
-   * @returns a function that removes `onReturn`; until then the call is not evicted
+   * Publishes an internal function call, such as `saltutil.find_job`, which asks about a job. The
+   * call is held only in memory. It is not stored as a job, and no event announces it.
+   * @returns a function that removes `onReturn`. Until it is called, the call is not evicted from
+   * memory
    */
   async publishUnkept(
     minions: readonly string[],
@@ -329,7 +340,7 @@ export class JobDispatcher {
   }
 }
 
-/** Restricts a listener to the minions of its slice. */
+/** Wraps a listener so that it receives only the returns of these minions. */
 function onlyOf(
   minions: readonly string[],
   onReturn: (result: JobReturn) => void,

@@ -1,4 +1,7 @@
-/** Follows a job to its end: returns, minions that still run it, and a summary. */
+/**
+ * Follows a job to its end. It reports returns, minions that are still running the job, and a
+ * summary.
+ */
 
 import type { LiveConfig } from '#config';
 import type { WireValue } from '#minion-protocol';
@@ -17,10 +20,10 @@ import type { JobRecord } from './job-row.ts';
 import { jobLimits } from './limits.ts';
 
 /**
- * Returns the minions that answer `saltutil.find_job` with a non-empty map. The round ends when all
- * of them do, or after its time. A minion that reports no such job may just have ended it with the
- * return still in transit, or may not have started it yet [salt/client/__init__.py
- * get_iter_returns].
+ * Asks minions with `saltutil.find_job` whether they are running a job, and returns those that are.
+ * It waits until all of them have confirmed it, or until the time is over. A negative answer is not
+ * final: the minion may just have sent its return, or may not have started the job yet
+ * [salt/client/__init__.py get_iter_returns].
  */
 export async function findRunning(
   dispatcher: Pick<JobDispatcher, 'publishUnkept'>,
@@ -57,17 +60,17 @@ function isRunningJob(value: WireValue): boolean {
   return value instanceof Map ? value.size > 0 : Object.keys(value).length > 0;
 }
 
-/** Facts about minions from other modules of the master. */
+/** Facts about minions that other modules of the master supply. */
 export interface MinionFacts {
   readonly isAccepted: (minionId: string) => boolean;
   /**
-   * Returns the time of the last request in milliseconds since 1970, or `undefined` if there was
-   * none since the start.
+   * Returns the time of the minion's last request in milliseconds since 1970. `undefined` if there
+   * was none since the start of the master.
    */
   readonly lastHeardAt: (minionId: string) => number | undefined;
   /**
-   * Returns whether the minion has not reconnected after a restart of the master, or reconnected
-   * too late for a job that was published meanwhile.
+   * Returns whether the minion has not reconnected since a restart of the master, or has
+   * reconnected too late to receive a job that was published at this time.
    * @param publishedAt time in milliseconds since 1970
    */
   readonly isReconnecting: (minionId: string, publishedAt: number) => boolean;
@@ -81,7 +84,7 @@ export interface JobProgress {
   readonly returns: readonly LedgerReturn[];
   /** Minions that confirmed that the job runs. */
   readonly running: ReadonlySet<string>;
-  /** Whether a caller waits for the minions that have not returned. */
+  /** Whether a caller is waiting for the minions that have not returned. */
   readonly isFollowed: boolean;
   /** Minions that never received the job because the publishing process ended. */
   readonly notSent?: ReadonlySet<string>;
@@ -108,14 +111,16 @@ export function describeDeliveries(
   });
 }
 
-/** Returns the fields of a return that determine the state, without its value. */
+/**
+ * Returns only the fields of a return that determine the state of the minion. The value is omitted.
+ */
 function forLedger({ minion, resource, retcode, receivedAt }: JobReturn): LedgerReturn {
   return { minion, retcode, receivedAt, ...(resource === undefined ? {} : { resource }) };
 }
 
 /**
- * Returns the decisive return of each minion: its own or that of a resource. Failures take
- * precedence.
+ * Returns the return that determines the state of each minion. It is the minion's own return or
+ * that of one of its resources. A failure takes precedence.
  */
 function decisiveReturns(returns: readonly LedgerReturn[]): Map<string, LedgerReturn> {
   const decisive = new Map<string, LedgerReturn>();
@@ -153,20 +158,23 @@ function explainSilence(
 /** Event of a followed job. */
 type JobNews =
   | { readonly type: 'return'; readonly result: JobReturn }
-  /** No event arrived for a while. */
+  /** No event has arrived for some time. */
   | { readonly type: 'quiet' }
-  /** The second list contains those of the asked minions that still run the job. */
+  /**
+   * Result of asking minions. `running` contains those of the asked minions that are still running
+   * the job.
+   */
   | { readonly type: 'asked'; readonly asked: readonly string[]; readonly running: Set<string> }
   | { readonly type: 'failed'; readonly error: unknown };
 
 export interface FollowDeps {
   readonly dispatcher: Pick<JobDispatcher, 'closing' | 'publishUnkept'>;
   readonly facts: MinionFacts;
-  /** Configuration with `timeout` and `gather_job_timeout`. */
+  /** Configuration, of which `timeout` and `gather_job_timeout` are used. */
   readonly config: Pick<LiveConfig, 'current'>;
 }
 
-/** Published job, with the parameters for following it. */
+/** Published job, and the parameters with which it is followed. */
 interface FollowedJob {
   readonly job: Job;
   readonly record: JobRecord;
@@ -176,11 +184,14 @@ interface FollowedJob {
    * Time without events after which silent minions are asked for the first time, in milliseconds.
    */
   readonly firstMs: number;
-  /** Time without events after which they are asked again, in milliseconds. */
+  /** Time without events after which silent minions are asked again, in milliseconds. */
   readonly quietMs: number;
-  /** Time that they have to answer, in milliseconds. */
+  /** Time that minions have to answer when they are asked, in milliseconds. */
   readonly gatherMs: number;
-  /** Time during which they are asked repeatedly before the job stops waiting, in milliseconds. */
+  /**
+   * Time during which silent minions are asked repeatedly before the master stops waiting, in
+   * milliseconds.
+   */
   readonly patienceMs: number;
   /** Minions that never received the job. Default: none. */
   readonly notSent?: ReadonlySet<string>;
@@ -192,8 +203,8 @@ export function createJobEventQueue(): BoundedQueue<JobNews> {
 }
 
 /**
- * Yields the updates of a job after `published`. It also ends when the signal fires or the master
- * closes.
+ * Yields the updates of a job after `published`. The iteration also ends when the signal is aborted
+ * or the master closes.
  */
 export async function* followJob(
   { dispatcher, facts }: FollowDeps,
@@ -222,7 +233,7 @@ export async function* followJob(
   const reasons = signal === undefined ? [dispatcher.closing] : [dispatcher.closing, signal];
   for (const reason of reasons) reason.addEventListener('abort', abort, { once: true });
   if (reasons.some((reason) => reason.aborted)) abort();
-  // Asks in the background, while returns continue to be processed.
+  // The minions are asked in the background, while returns continue to be processed.
   const ask = (asked: readonly string[]): void => {
     findRunning(dispatcher, jid, asked, gatherMs, end.signal).then(
       (running) => news.push({ type: 'asked', asked, running }),
@@ -291,9 +302,15 @@ function tooManyNews(): Error {
   );
 }
 
-/** Minions that have not returned yet, for themselves or for each expected resource. */
+/**
+ * Minions that have not returned yet. A minion may have to return for each of its resources instead
+ * of itself.
+ */
 class Awaited {
-  /** Waiting minions, with the resources still expected if they return for resources. */
+  /**
+   * Minions that have not returned yet. The value is the set of resources that have not returned,
+   * if the minion returns for resources.
+   */
   readonly #left: Map<string, Set<string> | undefined>;
 
   constructor(minions: readonly string[], job: Job) {

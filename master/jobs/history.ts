@@ -12,18 +12,18 @@ import { describeDeliveries, type MinionFacts } from './follow-job.ts';
 import type { JobCache } from './job-cache.ts';
 import type { JobRecord } from './job-row.ts';
 
-/** Sources of the job history. */
+/** Modules that the job history reads from. */
 export interface HistoryDeps {
   readonly cache: JobCache;
   readonly facts: MinionFacts;
   readonly config: Pick<LiveConfig, 'current'>;
-  /** Clock, in milliseconds since 1970. */
+  /** Clock: returns the time in milliseconds since 1970. */
   readonly now: () => number;
 }
 
 const defaultLimit = 50;
 
-/** Returns the time that a job waits for its minions if no caller follows it, in milliseconds. */
+/** Returns the time for which a job that no caller follows counts as running, in milliseconds. */
 export function idleTimeoutMs({ current }: Pick<LiveConfig, 'current'>): number {
   return (current.timeout + current.gatherJobTimeout) * 1000;
 }

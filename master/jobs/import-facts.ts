@@ -1,4 +1,4 @@
-/** Import of a salt-master's minion data cache [salt/cache/localfs.py]. */
+/** Imports the minion data cache of a salt-master [salt/cache/localfs.py]. */
 
 import { open } from 'node:fs/promises';
 import path from 'node:path';
@@ -18,12 +18,12 @@ export interface SaltDataCache {
   readonly log: Logger;
 }
 
-/** Number of minions per write to the store. */
+/** Number of minions that are written to the store together. */
 const batchSize = 200;
 
 /**
- * Imports grains and pillar from `<cachedir>/minions/<id>/data.p`. An unreadable file produces a
- * warning, and the facts of its minion are then unknown.
+ * Imports grains and pillar from `<cachedir>/minions/<id>/data.p`. If a file cannot be read, a
+ * warning is logged and the facts of its minion stay unknown.
  * @returns the number of imported minions
  */
 export async function takeOverFacts(facts: KnownFacts, cache: SaltDataCache): Promise<number> {
@@ -41,14 +41,17 @@ async function readFacts(cache: SaltDataCache, id: string): Promise<FactsOfMinio
     const bytes = await readBounded(file, cache.maxBytes);
     return bytes && { id, ...parseFacts(bytes) };
   } catch (error) {
-    cache.log.warn({ minion: id, file, err: error }, 'minion data could not be imported');
+    cache.log.warn(
+      { minion: id, file, err: error },
+      'cannot import grains and pillar of a minion from the cache of the salt-master',
+    );
     return undefined;
   }
 }
 
 /**
  * Reads a file of Salt's cache. Returns `undefined` if it does not exist.
- * @throws RangeError if it is too large, TypeError if it is not a file
+ * @throws RangeError if the file is too large, TypeError if the path is not a file
  */
 export async function readBounded(file: string, maxBytes: number): Promise<Buffer | undefined> {
   const handle = await open(file).catch((error: unknown) => {
@@ -75,5 +78,5 @@ function parseFacts(bytes: Uint8Array): { grains: FactMap; pillar: FactMap } {
 
 function asMap(value: WireValue | undefined): FactMap {
   if (value instanceof Map || isWireMap(value)) return value;
-  throw new TypeError('grains or pillar are not a map');
+  throw new TypeError('the value of grains or pillar is not a map');
 }

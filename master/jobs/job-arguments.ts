@@ -1,4 +1,4 @@
-/** Arguments of a job, in the form in which they are published [WIRE 11.1, 11.5]. */
+/** Converts the arguments of a job to the form in which they are published [WIRE 11.1, 11.5]. */
 
 import { isFunctionName, isWireMap, keywordNameOf, type WireValue } from '#minion-protocol';
 import { MasterError } from '../api/index.ts';
@@ -6,25 +6,25 @@ import { MasterError } from '../api/index.ts';
 /** Maximum number of functions in one job. */
 const maxFunctions = 1000;
 
-/** Functions and arguments, as a caller passes them. */
+/** Functions and arguments as the caller passes them. */
 interface Call {
   readonly fun: string | readonly string[];
   readonly arg?: readonly WireValue[];
   readonly kwarg?: Readonly<Record<string, WireValue>>;
 }
 
-/** Arguments of one function. */
+/** Positional and keyword arguments of one function. */
 interface SeparateArguments {
   readonly arg: readonly WireValue[];
   readonly kwarg: Readonly<Record<string, WireValue>>;
 }
 
-/** Key with which Salt marks a map of keyword arguments. */
+/** Key that marks a map as keyword arguments in Salt. */
 const keywordMark = '__kwarg__';
 
 /**
- * Separates positional and keyword arguments of one function. Callers may pass keywords as a last
- * value, a map with `__kwarg__: true`; the mark is removed.
+ * Separates positional and keyword arguments of one function. Callers may pass keyword arguments as
+ * the last positional value: a map with `__kwarg__: true`. This mark is removed.
  * @throws MasterError ERR_ARGS
  */
 export function separateKeywords(
@@ -38,8 +38,8 @@ export function separateKeywords(
 }
 
 /**
- * Rejects arguments that a minion would interpret differently than the rules: any other map with
- * the mark, and keywords that begin with two underscores.
+ * Rejects arguments that a minion would interpret differently from the rules of the policy. These
+ * are other maps with the mark, and keyword arguments whose names begin with two underscores.
  * @throws MasterError ERR_ARGS
  */
 export function checkArguments(separate: SeparateArguments): SeparateArguments {
@@ -70,8 +70,9 @@ function hasMark(value: WireValue): boolean {
 }
 
 /**
- * Returns the `arg` of a publication: positional values first, then keywords as one map with the
- * mark. For several functions, the result is such a list for each of them.
+ * Returns the field `arg` of a publication: the positional values, followed by the keyword
+ * arguments as one map with the mark. If there are several functions, the result contains such a
+ * list for each function.
  * @throws MasterError ERR_ARGS
  */
 export function toArguments({ fun, arg = [], kwarg = {} }: Call): WireValue[] {
@@ -96,8 +97,8 @@ export function toArguments({ fun, arg = [], kwarg = {} }: Call): WireValue[] {
 }
 
 /**
- * Appends keywords as one map with the mark. The mark is set last, so that no keyword can replace
- * it.
+ * Appends the keyword arguments as one map with the mark. The mark is set last, so that no keyword
+ * can replace it.
  */
 export function joinKeywords({ arg, kwarg }: SeparateArguments): WireValue[] {
   return Object.keys(kwarg).length === 0 ? [...arg] : [...arg, { ...kwarg, [keywordMark]: true }];

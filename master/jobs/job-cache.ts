@@ -11,32 +11,37 @@ const markKey = (minionId: string, mark: string): Key => ['self-made', minionId,
 const returnKey = (jid: string, { minion, resource }: JobReturn): Key =>
   resource === undefined ? ['returns', jid, minion] : ['returns', jid, minion, resource];
 
-/** Maximum number of jobs in memory. Older ones are read from the store when needed. */
+/** Maximum number of jobs in memory. Other jobs are read from the store when they are needed. */
 const maxRemembered = 2_000;
-/** Maximum number of minions of all jobs in memory. Each job holds the set of its minions. */
+/**
+ * Maximum number of minions of all jobs in memory together. Each job holds the set of its minions.
+ */
 const maxRememberedMinions = 250_000;
 
-/** Stored job, with a function that removes its listener. */
+/** Job that was added, with a function that removes its listener. */
 export interface AddedJob {
   readonly job: Job;
   readonly stopListening: () => void;
 }
 
-/** Maximum number of unfinished jobs in a listing. */
+/** Maximum number of unfinished jobs that a listing returns. */
 const maxUnderWay = 100;
 
 export interface JobCacheOptions {
   readonly store: Store;
   /** `job_cache`: whether jobs are stored at all. */
   readonly isOn: boolean;
-  /** `keep_jobs_seconds` in milliseconds, for jobs that are published from now on. */
+  /** `keep_jobs_seconds` in milliseconds. It applies to jobs that are published from now on. */
   readonly keepMs: number;
-  /** Time during which a request can still be decrypted after it was sent, in milliseconds. */
+  /**
+   * Time for which the marks of self-started jobs are stored, in milliseconds. A request that is
+   * older can no longer be decrypted.
+   */
   readonly keepMarksMs: number;
   readonly now: () => number;
   /**
-   * Returns whether the process that was to send a publication ended before it did. Default:
-   * unknown.
+   * Returns whether a publication was certainly never sent, because the process that should send it
+   * ended before. Default: it is never certain.
    */
   readonly wasNeverSent?: (publication: PublicationId) => boolean;
   /** Whether other members of a cluster store jobs in the same store. Default: false. */
@@ -44,14 +49,14 @@ export interface JobCacheOptions {
 }
 
 /**
- * Published jobs and their returns. They are stored for `keep_jobs_seconds`. A limited number is
- * also held in memory, so that a return needs no look-up.
+ * Published jobs and their returns, stored for `keep_jobs_seconds`. A limited number of jobs is
+ * also held in memory, so that a return of such a job requires no read from the store.
  */
 export class JobCache {
   readonly #options: JobCacheOptions;
   #keepMs: number;
   readonly #mutex = new KeyedMutex();
-  /** Returns that this master is currently storing, used in a cluster. */
+  /** Returns that this master is currently storing. Used only in a cluster. */
   readonly #taking = new Set<string>();
   readonly #remembered = new Map<string, Job>();
   #rememberedMinions = 0;
@@ -67,10 +72,11 @@ export class JobCache {
   }
 
   /**
-   * Stores a job. It is durable when this resolves, so that its returns never refer to an unknown
-   * job.
-   * @param onReturn listener from the beginning; a job with a listener is not evicted
-   * @param also operations to write together with the job
+   * Stores a job. It is durable when the promise resolves, so that returns never refer to an
+   * unknown job.
+   * @param onReturn listener that receives all returns. A job with a listener is not evicted from
+   * memory
+   * @param also store operations that are written together with the job
    * @throws MasterError ERR_ARGS if a member of the cluster has a job with this jid
    */
   async add(
@@ -87,7 +93,8 @@ export class JobCache {
 
   async #addOnce(job: Job, record: JobRecord, also: readonly Operation[]): Promise<void> {
     const { jid } = record;
-    // Other members publish the job, and accept returns, before the write is acknowledged here.
+    // Other members publish the job, and forward returns, before this write is acknowledged. So the
+    // job must be in memory before.
     if (!this.#remembered.has(jid)) this.remember(job);
     try {
       const isFirst = await this.#writeOnce([
@@ -103,10 +110,11 @@ export class JobCache {
   }
 
   /**
-   * Adds minions to a job under its jid. Durable when it resolves.
+   * Adds minions to an existing job. Durable when the promise resolves.
    * @param job the existing job
-   * @param slice the same job for minions that it does not include yet, or that never received it
-   * @param also operations to write together with it
+   * @param slice record with the additional minions. These are not part of the job yet, or never
+   * received it
+   * @param also store operations that are written together with the change
    */
   async extend(job: Job, slice: JobRecord, also: readonly Operation[] = []): Promise<void> {
     const { jid, minions } = slice;
@@ -115,7 +123,7 @@ export class JobCache {
     if (this.#remembered.get(jid) === job) this.#rememberedMinions += minions.length;
   }
 
-  /** Records that a job is published again. Durable when it resolves. */
+  /** Records that a job is published again. Durable when the promise resolves. */
   async publishAgain(
     jid: string,
     publication: PublicationId,
@@ -128,18 +136,24 @@ export class JobCache {
     await this.#change(jid, again, also);
   }
 
-  /** Adds the minions to which another member of the cluster may have published a job. */
+  /**
+   * Updates a job in memory after another member of the cluster has changed its row and may have
+   * added minions.
+   */
   noteExtended(entry: Pick<Entry, 'key' | 'value'>): void {
     const job = this.#remembered.get(entry.key.at(-1) ?? '');
     job?.extend(jobRow.decode(entry).minions);
   }
 
-  /** Returns whether this master is currently storing a return of a minion. */
+  /** Whether this master is currently storing a return of a minion. */
   isTaking(jid: string, minion: string): boolean {
     return this.#taking.has(takingName(jid, minion));
   }
 
-  /** Returns the minions that certainly never received a job, because the sending process ended. */
+  /**
+   * Returns the minions that certainly never received a job, because the process that should send
+   * it ended before.
+   */
   notSentTo(record: JobRecord): ReadonlySet<string> {
     return minionsOfPublications(record, this.#options.wasNeverSent ?? (() => false));
   }
@@ -149,7 +163,10 @@ export class JobCache {
     await this.#change(jid, (kept) => ({ ...kept, skipped: (kept.skipped ?? 0) + count }));
   }
 
-  /** Serialises changes of a job, because slices of a batch are published concurrently. */
+  /**
+   * Performs changes of a job one after the other, because slices of a batch are published
+   * concurrently.
+   */
   async #change(
     jid: string,
     change: (kept: JobRecord) => JobRecord,
@@ -162,7 +179,7 @@ export class JobCache {
     });
   }
 
-  /** Adds a job in memory only. Its returns are reported but not stored. */
+  /** Adds a job to memory only. */
   remember(job: Job): Job {
     this.#forget(job.jid);
     this.#remembered.set(job.jid, job);
@@ -171,7 +188,7 @@ export class JobCache {
     return job;
   }
 
-  /** Returns the job with this jid, if one was published. */
+  /** Returns the job with this jid, from memory or from the store. */
   async find(jid: string): Promise<Job | undefined> {
     const known = this.#remembered.get(jid);
     if (known !== undefined) return known;
@@ -183,9 +200,9 @@ export class JobCache {
   }
 
   /**
-   * Stores a return. Durable when it resolves.
-   * @returns false if a return of the minion, or of its resource, was already stored; it is
-   * unchanged
+   * Stores a return. Durable when the promise resolves.
+   * @returns `false` if a return of the minion, or of the resource, was already stored. The stored
+   * return is unchanged
    */
   async addReturn(jid: string, result: JobReturn): Promise<boolean> {
     if (!this.#options.isShared) return this.#writeOnce([this.#putReturn(jid, result)]);
@@ -201,8 +218,8 @@ export class JobCache {
   }
 
   /**
-   * Reports a return that another member has stored. This member was storing it too and ignored the
-   * change.
+   * Passes the return that another member has stored to the job in memory. This member ignored that
+   * change, because it was just storing the same return.
    */
   async #answerByKept(jid: string, result: JobReturn): Promise<void> {
     const kept = await this.#options.store.get(returnKey(jid, result));
@@ -211,8 +228,9 @@ export class JobCache {
 
   /**
    * Stores a job that a minion started itself, with its return.
-   * @param mark mark of the request, so that its repetition is not a second job
-   * @returns false if the request was already stored
+   * @param mark identifier of the request. If the minion repeats the request, no second job is
+   * stored
+   * @returns `false` if the request was already stored
    */
   async addSelfMade(
     record: JobRecord,
@@ -227,38 +245,39 @@ export class JobCache {
     ]);
   }
 
-  /** Stores only the mark of a self-started job. See {@link addSelfMade}. */
+  /** Stores only the identifier of a self-started job. See {@link addSelfMade}. */
   async addMark(minionId: string, mark: string | undefined): Promise<boolean> {
     return this.#writeOnce(this.#putMark(minionId, mark));
   }
 
-  /** Returns whether a self-started job with this mark is stored. */
+  /** Whether a self-started job with this identifier was stored. */
   async hasMark(minionId: string, mark: string | undefined): Promise<boolean> {
     if (mark === undefined) return false;
     return (await this.#options.store.get(markKey(minionId, mark))) !== undefined;
   }
 
-  /** Returns the record of a job, if it is still stored. */
+  /** Returns the record of a job, or `undefined` if it is not stored any more. */
   async record(jid: string): Promise<JobRecord | undefined> {
     const entry = await this.#options.store.get(jobKey(jid));
     return entry === undefined ? undefined : jobRow.decode(entry);
   }
 
-  /** Yields the stored jobs, latest jid first. */
+  /** Yields the stored jobs, starting with the latest jid. */
   async *records(limit: number): AsyncIterableIterator<JobRecord> {
     for await (const entry of this.#options.store.list(['jobs'], { reverse: true, limit })) {
       yield jobRow.decode(entry);
     }
   }
 
-  /** Returns the job if it is held in memory. */
+  /** Returns the job if it is in memory. */
   remembered(jid: string): Job | undefined {
     return this.#remembered.get(jid);
   }
 
   /**
-   * Returns unfinished jobs, latest first. A job is unfinished if a caller follows it, minions
-   * confirmed that it runs, or it was published less than `idleTimeoutMs` ago. At most 100.
+   * Returns unfinished jobs, latest first. A job counts as unfinished if a caller follows it,
+   * minions have confirmed that they run it, or it was published less than `idleTimeoutMs` ago.
+   * Returns at most 100 jobs.
    */
   underWay(idleTimeoutMs: number): readonly Job[] {
     const since = this.#options.now() - idleTimeoutMs;
@@ -269,7 +288,7 @@ export class JobCache {
     return found.reverse().slice(0, maxUnderWay);
   }
 
-  /** Yields the returns of a job. */
+  /** Yields the stored returns of a job. */
   async *returns(jid: string): AsyncIterableIterator<JobReturn> {
     for await (const entry of this.#options.store.list(['returns', jid]))
       yield returnRow.decode(entry);
@@ -327,7 +346,8 @@ function takingName(jid: string, minion: string): string {
 }
 
 /**
- * Returns an unused job id. The clock may have been set back since an earlier run of the master.
+ * Returns an unused job id. It checks stored jobs too, because the clock may have been set back
+ * since an earlier run of the master.
  */
 export async function freshJid(
   nextJid: () => string,

@@ -1,4 +1,4 @@
-/** Events about new jobs and failed states [WIRE 14.2, 14.3]. */
+/** Data of the events about new jobs and failed states [WIRE 14.2, 14.3]. */
 
 import { isWireMap, type WireMap, type WireValue } from '#minion-protocol';
 import { tags } from '../events/index.ts';
@@ -26,7 +26,10 @@ interface NamedEvent {
   readonly data: WireMap;
 }
 
-/** Returns two events for each failed state: Salt's old form, and the one under the job's tag. */
+/**
+ * Returns two events for each failed state: one with Salt's old tag, and one with the tag of the
+ * job.
+ */
 export function stateErrorEvents(load: WireMap, jid: string, minionId: string): NamedEvent[] {
   const { fun, retcode } = load;
   const results = load.return;

@@ -5,7 +5,7 @@ import type { JobReturn } from '../api/index.ts';
 
 const AnyValue = Type.Unsafe<WireValue>(Type.Unknown());
 
-/** Row codec for `returns/<jid>/<minion>` and `returns/<jid>/<minion>/<resource>`. */
+/** Codec of the rows `returns/<jid>/<minion>` and `returns/<jid>/<minion>/<resource>`. */
 export const returnRow: RowCodec<JobReturn> = defineRow({
   name: 'return',
   schema: Type.Object({
@@ -22,14 +22,14 @@ export const returnRow: RowCodec<JobReturn> = defineRow({
   unversioned: unpackLocal,
 });
 
-/** Returns the id under which a result is shown: the minion's, or that of its resource. */
+/** Returns the id that is shown with a return: the id of the resource, or that of the minion. */
 export function returnerOf({ minion, resource }: Pick<JobReturn, 'minion' | 'resource'>): string {
   return resource ?? minion;
 }
 
 /**
- * Returns whether a minion's `retcode` indicates a failure: it is not 0, or for several functions a
- * map with a value that is not 0 [salt cli/salt.py _get_retcode].
+ * Whether the `retcode` of a return means a failure: a value other than 0. For several functions it
+ * is a map, and one such value means a failure [salt cli/salt.py _get_retcode].
  */
 export function isFailureCode(retcode: WireValue): boolean {
   if (retcode instanceof Map) return [...retcode.values()].some(isFailureCode);

@@ -3,9 +3,12 @@ import { localField, unpackLocal, type WireMap, type WireValue } from '#minion-p
 import { defineRow, type RowOf, Texts } from '#store';
 import type { PublicationId } from './publication-log.ts';
 
-/** Publication that sent a job to some of its minions. */
+/** Publication that sent a job to a part of its minions. */
 interface JobPublication extends PublicationId {
-  /** Number of its minions: the next ones in the list of the job's minions. */
+  /**
+   * Number of minions in this part. The parts are consecutive sections of the job's list of
+   * minions.
+   */
   readonly minions: number;
 }
 
@@ -14,8 +17,8 @@ const fields = {
   /** Function, or a list of several functions in one job. */
   fun: Type.Union([Type.String(), Texts]),
   /**
-   * Positional values, then keywords as a map with `__kwarg__` [WIRE 11.5]. For several functions,
-   * such a list for each of them.
+   * Positional values, followed by the keyword arguments as a map with `__kwarg__` [WIRE 11.5]. If
+   * there are several functions, a list of such lists.
    */
   arg: Type.Unsafe<readonly WireValue[]>(Type.Array(Type.Unknown())),
   tgt: Type.Union([Type.String(), Texts]),
@@ -25,15 +28,15 @@ const fields = {
   minions: Texts,
   /** Names in the target to which the job was not published. */
   missing: Texts,
-  /** Present if the rights of the user limited the target. */
+  /** Present if the user's rights reduced the target to a list of minions. */
   isNarrowed: Type.Optional(Type.Literal(true)),
   /** Time of the publication, in milliseconds since 1970. */
   publishedAt: Type.Number(),
-  /** Whether a minion started the job itself (`jid: req`). */
+  /** Whether the minion itself started the job (`jid: req`). */
   selfMade: Type.Boolean(),
   /** Number of subscribers that were skipped because their queue was full. Default: 0. */
   skipped: Type.Optional(Type.Number()),
-  /** Publications of the job, in the order of its minions. Absent if unknown. */
+  /** Publications of the job, in the order of the list of minions. Absent if unknown. */
   publications: Type.Optional(
     Type.Unsafe<readonly JobPublication[]>(
       Type.Array(
@@ -43,11 +46,11 @@ const fields = {
   ),
   /** Metadata that was published with the job. */
   metadata: Type.Optional(Type.Unsafe<WireMap>(Type.Object({}))),
-  /** Minion that requested the job. Absent for operators and services. */
+  /** Minion that requested the job. Absent for jobs of operators and services. */
   requestedBy: Type.Optional(Type.String()),
 };
 
-/** Row codec for `jobs/<jid>` [WIRE 15.4]. */
+/** Codec of the rows `jobs/<jid>` [WIRE 15.4]. */
 export const jobRow = defineRow({
   name: 'job',
   schema: Type.Object(fields),
@@ -63,7 +66,7 @@ interface Slice {
   readonly minions: readonly string[];
 }
 
-/** Returns the minions of those publications of a job for which `isMeant` returns true. */
+/** Returns the minions of those publications for which `isMeant` returns true. */
 export function minionsOfPublications(
   record: JobRecord,
   isMeant: (publication: PublicationId) => boolean,
@@ -73,7 +76,8 @@ export function minionsOfPublications(
 }
 
 /**
- * Returns the record with one more slice. The slice's minions are removed from all other slices.
+ * Returns the record of a job with an additional slice. If minions of the slice are already in the
+ * record, they are moved to the slice.
  */
 export function withSlice(kept: JobRecord, slice: JobRecord): JobRecord {
   const added = new Set(slice.minions);

@@ -1,26 +1,26 @@
 import type { JobReturn } from '../api/index.ts';
 import type { JobRecord } from './job-row.ts';
 
-const nobody: ReadonlySet<string> = new Set();
+const noMinions: ReadonlySet<string> = new Set();
 
 /**
- * Job in memory, with its minions and the received returns. Thousands are held, nearly all
- * finished, so the data of running jobs is allocated only when needed.
+ * Job in memory, with its minions and the ids that have returned. Memory contains thousands of
+ * jobs, most of which have finished. So data that only running jobs need is allocated on demand.
  */
 export class Job {
   readonly jid: string;
   readonly fun: string | readonly string[];
-  /** Whether its returns are stored. False for the master's own `find_job` calls. */
+  /** Whether returns of the job are stored. False for the master's own `find_job` calls. */
   readonly isKept: boolean;
   /** Time of the publication, in milliseconds since 1970. */
   readonly publishedAt: number;
   readonly #minions: Set<string>;
   #answered: Set<string> | undefined;
-  /** Resources that have returned, by the minions that manage them. */
+  /** Resources that have returned, by the id of the minion that manages them. */
   #resources: Map<string, Set<string>> | undefined;
-  /** Resources that minions return for instead of themselves. */
+  /** Resources for which minions return instead of themselves. */
   #expected: Map<string, ReadonlySet<string>> | undefined;
-  #running: ReadonlySet<string> = nobody;
+  #running: ReadonlySet<string> = noMinions;
   #listeners: Set<(result: JobReturn) => void> | undefined;
 
   constructor(
@@ -38,29 +38,32 @@ export class Job {
     return this.#minions;
   }
 
-  /** Adds minions to which the job is published under its jid: the next slice of a batch. */
+  /** Adds minions to which the job is published with the same jid (the next slice of a batch). */
   extend(minions: readonly string[]): void {
     for (const minion of minions) this.#minions.add(minion);
   }
 
-  /** Returns whether a minion, or one of its resources, has returned. */
+  /** Whether a minion, or the given resource of it, has returned. */
   hasAnswered(minionId: string, resource?: string): boolean {
     if (resource === undefined) return this.#answered?.has(minionId) === true;
     return this.#resources?.get(minionId)?.has(resource) === true;
   }
 
-  /** Sets the resources that minions return for instead of themselves. */
+  /** Sets the resources for which minions return instead of themselves. */
   expectResources(resources: ReadonlyMap<string, ReadonlySet<string>>): void {
     if (resources.size > 0) this.#expected = new Map([...(this.#expected ?? []), ...resources]);
   }
 
-  /** Returns the resources that a minion returns for, or `undefined` if it returns for itself. */
+  /**
+   * Returns the resources for which a minion returns. `undefined` if the minion returns for itself.
+   */
   expectedOf(minionId: string): ReadonlySet<string> | undefined {
     return this.#expected?.get(minionId);
   }
 
   /**
-   * Returns whether a minion has returned completely: for itself, or for each expected resource.
+   * Whether all expected returns of a minion have arrived: its own, or one for each expected
+   * resource.
    */
   isOver(minionId: string): boolean {
     if (this.hasAnswered(minionId)) return true;
@@ -71,7 +74,7 @@ export class Job {
     return [...expected].every((id) => answered.has(id));
   }
 
-  /** Returns whether any resource of a minion has returned. */
+  /** Whether any resource of a minion has returned. */
   hasResourceAnswer(minionId: string): boolean {
     return this.#resources?.has(minionId) === true;
   }
@@ -81,12 +84,12 @@ export class Job {
     return this.#answered?.size ?? 0;
   }
 
-  /** Minions that confirmed, when last asked, that the job still runs. */
+  /** Minions that have confirmed that they run the job, when they were last asked. */
   get running(): ReadonlySet<string> {
     return this.#running;
   }
 
-  /** Updates the running minions after some minions were asked. */
+  /** Updates {@link running} after some minions were asked. */
   noteRunning(asked: readonly string[], running: ReadonlySet<string>): void {
     const others = new Set(this.#running);
     for (const minion of asked) others.delete(minion);
@@ -94,7 +97,7 @@ export class Job {
   }
 
   /**
-   * Reports a return to all listeners. A second return of the same minion or resource is ignored.
+   * Passes a return to all listeners. A second return of the same minion or resource is ignored.
    */
   answer(result: JobReturn): void {
     const { minion, resource } = result;
@@ -115,7 +118,9 @@ export class Job {
     this.#resources.set(minion, answered.add(resource));
   }
 
-  /** Calls the listener for each later return. Returns a function that removes it. */
+  /**
+   * Calls the listener for each return from now on. Returns a function that removes the listener.
+   */
   onReturn(listener: (result: JobReturn) => void): () => void {
     this.#listeners ??= new Set();
     this.#listeners.add(listener);

@@ -4,19 +4,27 @@ import type { OtherMembers } from './dispatcher.ts';
 import type { JobCache } from './job-cache.ts';
 import type { Addressees, Publisher } from './publisher.ts';
 
-/** Parts of this master that the jobs of other cluster members use. */
+/** Parts of this master that are used for jobs of other cluster members. */
 interface JobsOfMembersDeps {
   readonly cache: JobCache;
   readonly publisher: Publisher;
   readonly publishKey: PublishKey;
-  /** Returns the addressees of a publication for these ids. `null` stands for all subscribers. */
+  /**
+   * Returns the recipients of a publication to these minions. With `null`, it is sent to all
+   * subscribers.
+   */
   readonly addresseesOf: (minionIds: readonly string[] | null) => Addressees;
   readonly now: () => number;
   readonly log: Logger;
 }
 
-/** Jobs that the members of a cluster share. The room `cluster` implements it. */
+/**
+ * Exchanges jobs between the members of a cluster. The room `cluster` implements this interface.
+ */
 export interface JobsOfMembers {
-  /** Starts publishing the jobs of other members here, and this member's jobs there. */
+  /**
+   * Starts the exchange: this member publishes the jobs of other members, and they publish its
+   * jobs.
+   */
   open(deps: JobsOfMembersDeps): OtherMembers;
 }

@@ -25,14 +25,14 @@ export interface JobDeps extends ModuleDeps {
   readonly audit: Audit;
   readonly events: Events;
   readonly transports: readonly MasterTransport[];
-  /** Jobs of other cluster members. Default: none. */
+  /** Exchange of jobs with other cluster members. Default: none. */
   readonly others?: JobsOfMembers | undefined;
 }
 
-/** Jobs, and the known facts of their minions. */
+/** The jobs module of a master: jobs, and the known facts of their minions. */
 export interface Jobs {
   readonly cache: JobCache;
-  /** Facts that determine the state of a minion in a job. */
+  /** Facts about minions that determine their state in a job. */
   readonly minions: MinionFacts;
   /** Grains and pillar of minions. */
   readonly facts: KnownFacts;
@@ -42,7 +42,7 @@ export interface Jobs {
   readonly dispatcher: JobDispatcher;
   readonly api: InProcessJobsApi;
   /**
-   * Follows a job that was published before.
+   * Follows a job that was published earlier.
    * @throws MasterError ERR_JOB_UNKNOWN
    */
   resume(jid: string, options: FollowOptions): AsyncIterable<JobUpdate>;
@@ -50,18 +50,24 @@ export interface Jobs {
   freshJid(): Promise<string>;
   /** Returns the minions that are subscribed to publications. */
   present(): PresentMinion[];
-  /** Returns whether any member of the cluster can reach a minion. See {@link Reachability}. */
+  /**
+   * Returns whether this master or another member of the cluster can reach a minion. See
+   * {@link Reachability}.
+   */
   isReachable(id: string): Promise<boolean>;
-  /** Returns the accepted minions. */
+  /** Returns the minions with an accepted key. */
   list(): MinionInfo[];
-  /** Logs the connected minions that do not reconnect by themselves. */
+  /**
+   * Logs a warning about connected minions that do not reconnect by themselves after a restart of
+   * the master.
+   */
   warnOfOwnRestarts(): void;
   /** Starts the presence events, if `presence_events` is set. */
   startPresenceEvents(): void;
 }
 
 /**
- * Opens the jobs of a master.
+ * Creates the jobs module of a master.
  * @throws StoreError
  */
 export async function createJobs(deps: JobDeps): Promise<Jobs> {
@@ -77,7 +83,7 @@ export async function createJobs(deps: JobDeps): Promise<Jobs> {
   auth.onKeyDeleted((id) => Promise.all([facts.forget(id), resources.forget(id)]));
   const publications = await PublicationLog.open({
     store,
-    // Other members may have sent what this one did not.
+    // Another member may have sent a publication that this member has not sent.
     directory: cluster === undefined ? context.stateDirectory : undefined,
     keepMs: config.current.keepJobsSeconds * 1000,
     now,
@@ -85,7 +91,7 @@ export async function createJobs(deps: JobDeps): Promise<Jobs> {
   context.closers.add(publications, (it) => it.close());
   const cache = new JobCache({
     store,
-    // Jobs must be stored in a cluster, because any member may receive the returns.
+    // In a cluster, jobs are always stored, because any member may receive the returns.
     isOn: fixed.jobCache || cluster !== undefined,
     isShared: cluster !== undefined,
     keepMs: config.current.keepJobsSeconds * 1000,
@@ -187,7 +193,10 @@ export async function createJobs(deps: JobDeps): Promise<Jobs> {
   };
 }
 
-/** Opens the facts of minions. If none are stored yet, imports those of a salt-master. */
+/**
+ * Opens the stored facts of minions. If there are none, imports the facts from a salt-master's
+ * cache.
+ */
 async function openFacts(
   { config: { fixed: config }, context, auth }: JobDeps,
   hasKey: (id: string) => boolean,

@@ -14,7 +14,10 @@ const prefix: Key = ['minion-resources'];
 
 const AnyValue = Type.Unsafe<WireValue>(Type.Unknown());
 
-/** Row codec for `minion-resources/<id>`: the registration of a minion. */
+/**
+ * Codec of the rows `minion-resources/<id>`, which contain the resources that a minion has
+ * registered.
+ */
 const resourcesRow = defineRow({
   name: 'resources',
   schema: Type.Object({ resources: AnyValue, grains: AnyValue }),
@@ -22,28 +25,28 @@ const resourcesRow = defineRow({
   unversioned: unpackLocal,
 });
 
-/** Registration of a minion, as it was sent. */
+/** Registration of resources, as a minion has sent it. */
 export interface Registration {
-  /** Map of resource types to lists of ids. */
+  /** Map from resource types to lists of ids. */
   readonly resources: WireValue | undefined;
-  /** Map of `type:id` to grains. */
+  /** Map from `type:id` to the grains of the resource. */
   readonly grains: WireValue | undefined;
 }
 
 export interface KnownResourcesOptions {
   readonly store: Store;
-  /** `grains_bytes`: maximum size of a registration, in bytes. 0 means no limit. */
+  /** `grains_bytes`: maximum size of a registration, in bytes. 0 means unlimited. */
   readonly maxBytes: number;
   /** Returns whether an id has a key in any state. */
   readonly hasKey: (id: string) => boolean;
-  /** Cluster whose members share the resources. Default: none. */
+  /** Cluster whose members share the resources. Default: the master has no cluster. */
   readonly cluster?: Pick<Cluster, 'follow'> | undefined;
 }
 
 /**
- * Resources of Salt 3008 and later that each minion registered last. These are claims of the
- * minion. They determine which minions a target matches, and for which resources a minion may
- * return, but grant no rights.
+ * Resources (a feature of Salt 3008 and later) that each minion has registered. They are unverified
+ * claims of the minion. They determine which minions a target matches, and for which resources a
+ * minion may return. They do not grant rights.
  */
 export class KnownResources {
   readonly #options: KnownResourcesOptions;
@@ -79,7 +82,10 @@ export class KnownResources {
     return this.#resources.get(minionId);
   }
 
-  /** Returns whether a minion manages a resource of this id. An id of a minion does not count. */
+  /**
+   * Whether a minion manages a resource with this id. If the id also belongs to a minion, the
+   * result is `false`.
+   */
   has(minionId: string, resourceId: string): boolean {
     const resources = this.of(minionId);
     if (resources === undefined || this.#options.hasKey(resourceId)) return false;
@@ -88,8 +94,8 @@ export class KnownResources {
   }
 
   /**
-   * Stores a registration in place of the previous one. Durable when it resolves.
-   * @returns false if it is invalid or too large; nothing changes then
+   * Stores a registration. It replaces the previous one. Durable when the promise resolves.
+   * @returns `false` if the registration is invalid or too large. Nothing was changed then
    */
   async keep(minionId: string, { resources, grains }: Registration): Promise<boolean> {
     const read = readResources(resources);
@@ -126,7 +132,7 @@ function unpackResources(entry: Pick<Entry, 'key' | 'value'>): MinionResources {
 
 /**
  * Parses a registration.
- * @returns only types with resources, or `undefined` if it is not a map of lists of ids
+ * @returns the types that have resources, or `undefined` if the value is not a map of lists of ids
  */
 function readResources(value: WireValue | undefined): MinionResources | undefined {
   if (!isWireMap(value)) return undefined;

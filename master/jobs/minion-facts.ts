@@ -25,12 +25,12 @@ import type { Seal } from '../auth/index.ts';
 import type { Cluster } from '../context/index.ts';
 
 const endBytes = 4;
-/** Maximum length of all names of a shared list, in characters. */
+/** Maximum total length of the names in a shared list, in characters. */
 const maxListLength = 8192;
 
 /**
- * Names of grains and pillar keys, each stored once for all minions. The number is limited, because
- * minions may invent names. Names beyond the limit are not shared.
+ * Names of grains and pillar keys. Each name is held in memory once and shared by all minions. The
+ * number of shared names is limited, because minions can send any names.
  */
 export class SharedNames {
   readonly #names = new Map<string, string>();
@@ -39,8 +39,10 @@ export class SharedNames {
   readonly #maxLists: number;
 
   /**
-   * @param maxNames default 20,000, which exceeds the names in any fleet's grains and pillar
-   * @param maxLists default 1000; minions of one kind have the same names
+   * @param maxNames maximum number of shared names. Default: 20,000, which is more than the grains
+   * and pillar of a fleet contain
+   * @param maxLists maximum number of shared lists. Default: 1000. Similar minions have the same
+   * list of names
    */
   constructor(maxNames = 20_000, maxLists = 1000) {
     this.#maxNames = maxNames;
@@ -59,7 +61,7 @@ export class SharedNames {
     return name;
   }
 
-  /** Returns a list of names that is shared by all minions with exactly these names. */
+  /** Returns the list that all minions with exactly these names share. */
   shareAll(names: readonly string[]): readonly string[] {
     const text = JSON.stringify(names);
     const known = this.#lists.get(text);
@@ -71,7 +73,7 @@ export class SharedNames {
   }
 }
 
-/** Row codec for grains or pillar within the row of a minion: names, and packed values. */
+/** Codec of the grains or the pillar in a minion's row: the names, and the packed values. */
 const packedFactsRow = defineRow({
   name: 'facts',
   schema: Type.Object({ names: Texts, values: Type.Array(Bytes) }),
@@ -81,14 +83,16 @@ const packedFactsRow = defineRow({
   },
 });
 
-/** Row codec for `minion-data/<id>`. */
+/** Codec of the rows `minion-data/<id>`. */
 const factsRow = defineRow({
   name: 'minion data',
   schema: Type.Object({
     grains: Type.Optional(Bytes),
-    /** Sealed pillar. */
+    /** Pillar, encrypted. */
     pillar: Type.Optional(Bytes),
-    /** Sealed pillar without the minion's grains. Absent if it is the same as `pillar`. */
+    /**
+     * Pillar that does not depend on the minion's grains, encrypted. Absent if it equals `pillar`.
+     */
     proven: Type.Optional(Bytes),
   }),
   unversioned: (bytes) => {
@@ -99,12 +103,12 @@ const factsRow = defineRow({
 });
 
 /**
- * Grains or pillar of one minion in memory. Values stay packed, and only those that a target names
- * are unpacked. As objects they would take about ten times the memory.
+ * Grains or pillar of one minion in memory. Values are held in packed form, and unpacked only when
+ * a target uses them. As objects they would take about ten times as much memory.
  */
 export class PackedFacts implements FactSource {
   readonly #names: readonly string[];
-  /** End offset of each value in four bytes each, followed by the values. */
+  /** End offsets of the values, four bytes each, followed by the values. */
   readonly #bytes: Buffer;
 
   private constructor(names: readonly string[], values: readonly Uint8Array[]) {
@@ -129,7 +133,7 @@ export class PackedFacts implements FactSource {
   }
 
   /**
-   * Decodes the result of {@link PackedFacts.pack}.
+   * Decodes facts that {@link PackedFacts.pack} encoded.
    * @throws StoreError ERR_STORE_CORRUPT
    */
   static unpack(entry: Pick<Entry, 'key' | 'value'>, shared: SharedNames): PackedFacts {
@@ -137,7 +141,7 @@ export class PackedFacts implements FactSource {
     return new PackedFacts(shared.shareAll(names), values);
   }
 
-  /** Returns names and packed values, for the store. */
+  /** Returns the names and packed values in the form in which they are stored. */
   pack(): Uint8Array {
     return packedFactsRow.encode({
       names: this.#names,
@@ -187,27 +191,33 @@ export interface KnownFactsOptions {
   readonly seal: Seal;
   /** `minion_data_cache`: whether facts are stored. */
   readonly isOn: boolean;
-  /** `grains_bytes`: maximum size of grains, and of pillar, in bytes. 0 means no limit. */
+  /**
+   * `grains_bytes`: maximum size of a minion's grains, and of its pillar, in bytes. 0 means
+   * unlimited.
+   */
   readonly maxBytes: number;
   /** Returns whether an id has a key in any state. Facts of other ids are deleted. */
   readonly hasKey: (id: string) => boolean;
-  /** Cluster whose members share the facts. Default: none. */
+  /** Cluster whose members share the facts. Default: the master has no cluster. */
   readonly cluster?: Pick<Cluster, 'follow'> | undefined;
 }
 
-/** Grains that a minion sent, and the pillar that it received. */
+/** Grains that a minion has sent, and the pillar that it has received. */
 export interface FactsOfMinion {
   readonly id: string;
   readonly grains: FactMap;
   readonly pillar: FactMap;
-  /** Pillar that the minion would have received without its grains. Default: the same. */
+  /**
+   * Pillar that the minion would have received without its own grains. Default: the same as
+   * `pillar`.
+   */
   readonly proven?: FactMap;
 }
 
 /**
- * The minion data cache: the grains that minions sent last, and the pillar that they received [WIRE
- * 9.3]. Pillar is sealed in the store. Grains are claims of the minion. They determine which
- * minions a job waits for, and must not grant any rights [THREATS M-09].
+ * The minion data cache: the grains that each minion sent last, and the pillar that it received
+ * last [WIRE 9.3]. Pillar is encrypted in the store. Grains are unverified claims of the minion.
+ * They determine which minions a job waits for, and must not grant any rights [THREATS M-09].
  */
 export class KnownFacts {
   readonly #options: KnownFactsOptions;
@@ -250,7 +260,7 @@ export class KnownFacts {
   }
 
   /**
-   * Returns the facts that may determine rights. Their pillar does not depend on the minion's own
+   * Returns the facts on which rights may depend. Their pillar does not depend on the minion's own
    * grains [THREATS M-09].
    */
   rightsOf(id: string): MinionFacts {
@@ -261,8 +271,9 @@ export class KnownFacts {
   }
 
   /**
-   * Stores facts in place of previous ones. Durable when it resolves. Unchanged facts are not
-   * written. Facts that are too large become unknown.
+   * Stores facts of minions. They replace the previous facts. Durable when the promise resolves.
+   * Unchanged facts are not written. If grains or pillar are too large, they are not stored and
+   * count as unknown.
    */
   async keep(minions: readonly FactsOfMinion[]): Promise<void> {
     const writes = minions.flatMap((minion) => this.#note(minion));
@@ -276,8 +287,7 @@ export class KnownFacts {
   }
 
   /**
-   * Deletes grains or pillar of a minion. The minion sends or receives both again with its next
-   * pillar request.
+   * Deletes grains or pillar of a minion. The next pillar request of the minion stores both again.
    */
   async forgetPart(id: string, part: 'grains' | 'pillar'): Promise<void> {
     const known = this.#facts.get(id);
@@ -291,7 +301,8 @@ export class KnownFacts {
   }
 
   /**
-   * Updates memory immediately, so that a deletion of the key in the meantime removes the facts.
+   * Updates memory synchronously, before the facts are written. So if the key is deleted meanwhile,
+   * the facts are deleted too.
    */
   #note({ id, grains, pillar, proven = pillar }: FactsOfMinion): Operation[] {
     if (!this.#options.isOn || !this.#options.hasKey(id)) return [];
@@ -340,7 +351,7 @@ export class KnownFacts {
 interface Known {
   readonly grains: PackedFacts | undefined;
   readonly pillar: PackedFacts | undefined;
-  /** Pillar that does not depend on grains. `undefined` if it is the same as `pillar`. */
+  /** Pillar that does not depend on the minion's grains. `undefined` if it equals `pillar`. */
   readonly proven: PackedFacts | undefined;
 }
 

@@ -2,14 +2,14 @@ import { BoundedQueue } from '#runtime';
 import { type JobUpdate, MasterError } from '../api/index.ts';
 import { jobLimits } from './limits.ts';
 
-/** Event in one of the jobs. */
+/** Event of {@link ParallelJobs.next}. */
 export type JobsEvent =
   | { readonly type: 'update'; readonly update: JobUpdate }
   | { readonly type: 'ended'; readonly minions: readonly string[] }
   | { readonly type: 'failed'; readonly error: unknown }
   | { readonly type: 'woken' };
 
-/** Follows several jobs concurrently, as one stream. */
+/** Follows several jobs concurrently, and merges their updates into one sequence. */
 export class ParallelJobs {
   readonly #run: (minions: readonly string[]) => AsyncIterable<JobUpdate>;
   readonly #events = new BoundedQueue<JobsEvent>(jobLimits.parallelJobUpdates, tooManyUpdates);
@@ -29,14 +29,14 @@ export class ParallelJobs {
     void this.#follow(minions);
   }
 
-  /** Makes {@link next} resolve without an update. */
+  /** Makes a pending {@link next} resolve, although there is no update. */
   wake(): void {
     this.#events.push({ type: 'woken' });
   }
 
   /**
    * Returns the next event.
-   * @throws the error of a failed job
+   * @throws the error of a job that failed
    */
   async next(): Promise<JobsEvent> {
     const { value, done } = await this.#events.next();

@@ -29,11 +29,11 @@ export interface AnnouncementsOptions {
 const limits = { maxBytes: 4096, maxDepth: 2, maxElements: 16 };
 
 /**
- * Verifies the announcements of minions on their publish connections: `{id, tok}` under the publish
- * key, in every protocol version [WIRE 4.2; salt/channel/server.py]. An invalid announcement has no
- * effect: its connection stays anonymous and receives what all subscribers receive. It may have
- * been created just before a change of the key, and the minion process would not survive a closed
- * connection.
+ * Verifies the messages with which minions announce their id on their publish connections. In every
+ * protocol version, a message is `{id, tok}`, encrypted with the publish key [WIRE 4.2;
+ * salt/channel/server.py]. An invalid announcement is ignored, and its connection stays anonymous.
+ * The connection is not closed, because the announcement may have been created just before a change
+ * of the key, and the minion process would not survive it.
  */
 export class Announcements {
   readonly #options: AnnouncementsOptions;
@@ -42,7 +42,7 @@ export class Announcements {
     this.#options = options;
   }
 
-  /** Handles an announcement of the transport. Never rejects. */
+  /** Processes an announcement that a transport has received. Never rejects. */
   async hear(bytes: Uint8Array, peer: Peer): Promise<void> {
     try {
       const minionId = await this.#verify(bytes, peer);
@@ -66,7 +66,9 @@ export class Announcements {
     return isGenuine && this.#options.acceptedKey(id) === accepted ? id : undefined;
   }
 
-  /** Decrypts an announcement. Unlike a request, its envelope has no id even in version 3. */
+  /**
+   * Decrypts an announcement. Unlike a request, its envelope has no id, even in protocol version 3.
+   */
   #open(bytes: Uint8Array): WireValue | undefined {
     try {
       const envelope = unpackWire(bytes, limits);
@@ -80,12 +82,12 @@ export class Announcements {
   }
 }
 
-/** First release whose minions do not reconnect over TCP [WIRE 4.2, 23.6]. */
+/** First Salt release whose minions do not reconnect over TCP [WIRE 4.2, 23.6]. */
 const firstRelease = 3007;
 
 /**
  * Returns the minions that do not reconnect by themselves after a restart of the master and must be
- * restarted: all over WebSocket, and those of 3007 and later over TCP.
+ * restarted. These are all minions over WebSocket, and minions of 3007 and later over TCP.
  */
 export function needingOwnRestart(
   present: readonly PresentMinion[],
@@ -117,7 +119,10 @@ export class PresenceEvents {
     this.#options = options;
   }
 
-  /** Emits the changes since the last check, if any, and the connected minions. */
+  /**
+   * Emits an event with the changes since the last check, if there are any, and an event with all
+   * connected minions.
+   */
   look(): void {
     const { bus, present } = this.#options;
     const now = new Set(present());
@@ -130,7 +135,7 @@ export class PresenceEvents {
     this.#before = now;
   }
 
-  /** Checks now and then periodically. */
+  /** Checks the connected minions now, and then periodically. */
   start(intervalMs: number): { stop: () => void } {
     this.look();
     const timer = setInterval(() => this.look(), intervalMs);
@@ -139,10 +144,10 @@ export class PresenceEvents {
   }
 }
 
-/** Known minions and their addresses. */
+/** Accepted minions, and the addresses of their last requests. */
 export interface KnownMinions {
   readonly acceptedIds: () => readonly string[];
-  /** Returns the source of the minion's last authenticated request. */
+  /** Returns the address and transport of the minion's last authenticated request. */
   readonly lastRemote: (id: string) => HeardFrom | undefined;
 }
 
@@ -174,10 +179,12 @@ export function presentMinions(
 
 type Place = Omit<PresentMinion, 'id' | 'isSure'>;
 
-/** Subscribers, grouped by what is known about them. */
+/** Subscribers, grouped by the way in which their minion is identified. */
 class Listeners {
   readonly announced = new Map<string, Place>();
-  /** Number of connections per address that subscribe to everything without an announcement. */
+  /**
+   * Number of connections per address that receive all publications and have not announced an id.
+   */
   readonly anonymous: PlaceCounts = new PlaceCounts();
   readonly #topics = new Map<string, Place>();
 
@@ -201,7 +208,10 @@ class Listeners {
   }
 }
 
-/** Counts per address. Grouped by transport and then address, because sign-ins use it. */
+/**
+ * Number of connections per address. The counts are grouped by transport first, because sign-ins
+ * look them up in this way.
+ */
 class PlaceCounts {
   readonly #counts = new Map<string, Map<string, number>>();
 

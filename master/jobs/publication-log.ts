@@ -1,11 +1,12 @@
 /**
  * Detects publications of former processes of this master that were certainly never sent. A job is
- * stored before it is sent, so a process that is killed in between leaves a job that no minion
- * received.
+ * stored before it is sent. If the process is killed in between, the stored job was not received by
+ * any minion.
  *
  * Publications are numbered in the order in which they are sent. Before one is sent, its number is
- * written to a small file. That write is not synchronised: it survives the process, but not
- * necessarily the machine. The file is therefore valid only while the same kernel is running.
+ * written to a small file. The write is not synchronised to disk, so it survives the end of the
+ * process, but not necessarily a crash of the machine. The file is therefore valid only while the
+ * same kernel is running.
  */
 
 import { randomBytes } from 'node:crypto';
@@ -16,17 +17,20 @@ import { compileSchema, isDiskFull, readTextIfPresent, tryParseJson } from '#run
 import { defineRow, hasEnded, type Key, ownIdentity, type Store } from '#store';
 import { MasterError } from '../api/index.ts';
 
-/** Publication of one process of the master. */
+/** Identifier of a publication. */
 export interface PublicationId {
-  /** Random identifier of the process. */
+  /** Random identifier of the process that sends it. */
   readonly process: string;
-  /** Number, higher than that of each earlier publication of the process. */
+  /**
+   * Number of the publication. It is higher than the numbers of all earlier publications of the
+   * process.
+   */
   readonly number: number;
 }
 
 export interface PublicationLogOptions {
   readonly store: Store;
-  /** Directory of the file. `undefined` if the publications of former processes are unknown. */
+  /** Directory of the file. With `undefined`, the publications of former processes are unknown. */
   readonly directory: string | undefined;
   /** Storage time of jobs, in milliseconds. */
   readonly keepMs: number;
@@ -50,7 +54,8 @@ const fileName = 'publications';
 const prefix: Key = ['publications'];
 
 /**
- * Row codec for `publications/<process>`: the last publication that a former process may have sent.
+ * Codec of the rows `publications/<process>`: the last publication that a former process may have
+ * sent.
  */
 const lastSentRow = defineRow({
   name: 'publication number',
@@ -61,10 +66,10 @@ const lastSentRow = defineRow({
 /** Width of a number in the file, so that each number overwrites the previous one completely. */
 const digits = 16;
 
-/** Numbers publications, and remembers the last numbers of former processes. */
+/** Numbers the publications of this process, and holds the last numbers of former processes. */
 export class PublicationLog {
   readonly #process = randomBytes(6).toString('hex');
-  /** Last number that each former process may have sent. */
+  /** Number of the last publication that each former process may have sent. */
   readonly #lastSent: ReadonlyMap<string, number>;
   #file: NumberFile | undefined;
   #last = 0;
@@ -97,7 +102,10 @@ export class PublicationLog {
     return new PublicationLog(lastSent, directory);
   }
 
-  /** Returns the id of the next publication. Publications are sent in this order, if at all. */
+  /**
+   * Returns the id of the next publication. Publications must be sent in this order. Some may be
+   * omitted.
+   */
   next(): PublicationId {
     this.#last += 1;
     return { process: this.#process, number: this.#last };
@@ -105,14 +113,17 @@ export class PublicationLog {
 
   /**
    * Records that a publication is about to be sent.
-   * @throws MasterError ERR_MASTER_STOPPED; the publication must not be sent then
+   * @throws MasterError ERR_MASTER_STOPPED. The publication must then not be sent
    */
   noteSending({ number }: PublicationId): void {
     if (this.#isClosed) throw new MasterError('ERR_MASTER_STOPPED', 'the master is closed');
     if (this.#file?.write(number) === false) this.#file = undefined;
   }
 
-  /** Returns whether the process that was to send a publication ended before it did. */
+  /**
+   * Whether a publication was certainly never sent, because the process that should send it ended
+   * before.
+   */
   wasNeverSent({ process, number }: PublicationId): boolean {
     const lastSent = this.#lastSent.get(process);
     return lastSent !== undefined && number > lastSent;
@@ -125,7 +136,10 @@ export class PublicationLog {
   }
 }
 
-/** File with the identity of a process in its first line, and a number in its second. */
+/**
+ * File with the identity of a process in its first line, and the number of a publication in its
+ * second line.
+ */
 class NumberFile {
   readonly #path: string;
   readonly #descriptor: number;
@@ -137,7 +151,10 @@ class NumberFile {
     this.#position = position;
   }
 
-  /** Creates a new file. The previous one may still be open in its process. */
+  /**
+   * Creates a new file in place of an existing one. The existing file may still be open in another
+   * process.
+   */
   static create(path: string, process: string): NumberFile | undefined {
     const identity = ownIdentity();
     rmSync(path, { force: true });
@@ -154,7 +171,8 @@ class NumberFile {
 
   /**
    * Writes a number.
-   * @returns false if the disk is full; the file is then deleted, so that no wrong number remains
+   * @returns `false` if the disk is full. The file is then deleted, so that it cannot contain a
+   * wrong number
    */
   write(number: number): boolean {
     return this.#write(String(number).padStart(digits), this.#position);
@@ -168,7 +186,7 @@ class NumberFile {
     try {
       if (writeSync(this.#descriptor, text, position) === Buffer.byteLength(text)) return true;
     } catch {
-      // Handled as if nothing had been written.
+      // Any error is treated as if the number had not been written.
     }
     rmSync(this.#path, { force: true });
     this.close();
@@ -177,8 +195,8 @@ class NumberFile {
 }
 
 /**
- * Returns the last number of a process that has ended, or `undefined` if there is none or it is
- * uncertain.
+ * Returns the last number of a process that has ended. `undefined` if there is none, or if it is
+ * uncertain whether the process has ended.
  */
 async function readLeftNumber(path: string): Promise<PublicationId | undefined> {
   const text = (await readTextIfPresent(path)) ?? '';

@@ -20,7 +20,7 @@ export interface PublisherOptions {
   readonly publishKey: PublishKey;
   readonly transports: readonly MasterTransport[];
   readonly rsa: Pick<Auth['rsa'], 'run'>;
-  /** Key that signs publications, or `undefined` if `sign_pub_messages` is off. */
+  /** Private key that signs publications, or `undefined` if `sign_pub_messages` is off. */
   readonly masterKey: KeyObject | undefined;
   /** `publish_signing_algorithm`. */
   readonly signingAlgorithm: SigningAlgorithm;
@@ -28,8 +28,8 @@ export interface PublisherOptions {
 }
 
 /**
- * Signed publication that has not been sent. Later ones wait for it, so {@link release} must be
- * called in a `finally`, whether it was sent or not.
+ * Signed publication with its position in the order of sending. Later publications wait until it is
+ * released. So call {@link release} in a `finally` block, even if it was not sent.
  */
 export interface PublicationSlot {
   readonly id: PublicationId;
@@ -37,18 +37,19 @@ export interface PublicationSlot {
   /**
    * Waits until every earlier publication was sent or released, and passes this one to each
    * transport.
-   * @param to recipients, and how long to hold it for later subscribers
+   * @param to recipients, and the time for which transports retain it for minions that subscribe
+   * later
    * @throws MasterError ERR_MASTER_STOPPED
    */
   send(to: Addressees): Promise<PublishOutcome>;
-  /** Ends the turn of this publication. May be called twice. */
+  /** Lets the next publication proceed. May be called more than once. */
   release(): void;
 }
 
 /**
  * Signs publications and sends them through the transports [WIRE 11]. Each publication is encrypted
- * once, regardless of the number of minions. Publications are signed concurrently and sent in the
- * order of their serials, because a minion drops one with a lower serial.
+ * only once for all minions. Publications are signed concurrently but sent in the order of their
+ * serials, because a minion drops a publication with a lower serial than the last.
  */
 export class Publisher {
   readonly #options: PublisherOptions;
@@ -61,8 +62,8 @@ export class Publisher {
   }
 
   /**
-   * Reserves the next position and serial, and signs a publication.
-   * @throws the error of the signature; later publications are not affected
+   * Reserves the next position and serial for a publication, and signs it.
+   * @throws the error of the signature. Later publications are not affected
    */
   async prepare(load: PublicationLoad): Promise<PublicationSlot> {
     const id = this.#options.log.next();
@@ -88,7 +89,7 @@ export class Publisher {
   }
 
   /**
-   * Publishes without storing first.
+   * Publishes a job without storing it.
    * @param to as in {@link PublicationSlot.send}
    */
   async publish(load: PublicationLoad, to: Addressees): Promise<PublishOutcome> {
@@ -125,16 +126,18 @@ export class Publisher {
   }
 }
 
-/** Position in a {@link TurnQueue}. */
+/** Position in a {@link TurnQueue}. It must be released. */
 interface Turn {
-  /** Resolves when every earlier turn was released. */
+  /** Resolves when all earlier positions were released. */
   readonly begun: Promise<void>;
   release(): void;
 }
 
-/** Turns that start in the order in which they were taken. */
+/** Queue of positions. Each begins when all earlier ones were released. */
 class TurnQueue {
-  /** Functions that start the turns not released yet. The first one has started. */
+  /**
+   * Functions that begin the positions which were not released yet. The first position has begun.
+   */
   readonly #waiting: (() => void)[] = [];
 
   take(): Turn {

@@ -10,38 +10,42 @@ export interface ReachabilityOptions {
   readonly log: Logger;
 }
 
-/** Age up to which a response proves that its minion is connected, in milliseconds. */
+/** Time for which a response proves that the minion is connected, in milliseconds. */
 const freshMs = 5_000;
 
-/** Time in which checks of minions are collected for one publication, in milliseconds. */
+/**
+ * Time during which checks are collected before one publication asks all their minions, in
+ * milliseconds.
+ */
 const collectMs = 10;
 
 /**
- * Time after which a minion is asked again, in milliseconds. It may have subscribed in the
- * meantime.
+ * Time after which a minion is asked again, in milliseconds. The minion may have subscribed since
+ * it was first asked.
  */
 const repeatMs = 1_500;
 
 /**
- * Determines whether minions can be reached, by asking them. A connection does not prove it: it may
- * belong to another minion behind the same address, or to a machine that no longer runs. A request
- * does not prove it either, because a minion signs in before it subscribes. A connected minion may
- * also have sent no request since the start of the master. A response to `test.ping` is a proof for
- * a few seconds.
+ * Finds out whether minions can be reached, by sending them `test.ping`. Their response is valid
+ * for a few seconds. A connection alone is no proof, because it may belong to another minion behind
+ * the same address, or to a machine that no longer runs. A request is no proof either, because a
+ * minion signs in before it subscribes to publications.
  */
 export class Reachability {
   readonly #options: ReachabilityOptions;
   readonly #questions = new Map<string, Promise<boolean>>();
-  /** Times of the last responses by `performance.now()`, oldest first. */
+  /** Time of the last response of each minion by `performance.now()`, oldest first. */
   readonly #answers = new Map<string, number>();
-  /** Minions of the next publication, each with a callback for its response. */
+  /** Minions that the next publication asks. The value is called when the minion responds. */
   #next: Map<string, () => void> | undefined;
 
   constructor(options: ReachabilityOptions) {
     this.#options = options;
   }
 
-  /** Returns whether a minion can be reached. It is asked unless it has responded recently. */
+  /**
+   * Returns whether a minion can be reached. The minion is asked, unless it has responded recently.
+   */
   isReachable(id: string): Promise<boolean> {
     if (!this.#options.isAccepted(id)) return Promise.resolve(false);
     this.#forgetOldAnswers();
@@ -87,7 +91,12 @@ export class Reachability {
     dispatcher
       .publishUnkept([...asked.keys()], 'test.ping', [], ({ minion }) => asked.get(minion)?.())
       .then((stopListening) => setTimeout(stopListening, waitMs()).unref())
-      .catch((error: unknown) => log.error({ err: error }, 'test.ping could not be published'));
+      .catch((error: unknown) =>
+        log.error(
+          { err: error },
+          'cannot publish test.ping to check whether minions can be reached',
+        ),
+      );
   }
 
   #forgetOldAnswers(): void {

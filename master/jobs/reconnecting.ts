@@ -1,32 +1,35 @@
 import type { LastHeard } from '../auth/index.ts';
 
 export interface ReconnectingOptions {
-  /** Minions that had signed in before the master started. */
+  /** Minions that had signed in before the master was restarted. */
   readonly signedIn: readonly string[];
   /**
-   * Time for which a publication is held for disconnected minions, in milliseconds
-   * (`reconnect_wait`).
+   * Time for which a publication is retained for minions that are not connected yet, in
+   * milliseconds (`reconnect_wait`).
    */
   readonly waitMs: number;
   readonly lastHeard: Pick<LastHeard, 'onFirst'>;
-  /** Clock, in milliseconds since 1970. */
+  /** Clock: returns the time in milliseconds since 1970. */
   readonly now: () => number;
 }
 
 /**
- * Time from the start of the master until minions of every release have reconnected, in
- * milliseconds. Minions over ZeroMQ wait up to 11 seconds (`recon_max`), those of 3006 over TCP a
+ * Time after the start of the master by which minions of all releases have reconnected, in
+ * milliseconds. Minions over ZeroMQ take up to 11 seconds (`recon_max`), minions of 3006 over TCP a
  * minute or more.
  */
 const reconnectMs = 120_000;
 
-/** Minions that had signed in before a restart of the master and have sent nothing since. */
+/** Minions that had signed in before a restart of the master and have sent no request since. */
 export class Reconnecting {
   readonly #waitMs: number;
   readonly #now: () => number;
   readonly #startedAt: number;
   readonly #away: Set<string>;
-  /** Times of the first requests of the other minions, in milliseconds since 1970. */
+  /**
+   * Time of the first request since the restart, for each minion that has reconnected. In
+   * milliseconds since 1970.
+   */
   readonly #backAt = new Map<string, number>();
 
   constructor({ signedIn, waitMs, lastHeard, now }: ReconnectingOptions) {
@@ -41,7 +44,8 @@ export class Reconnecting {
   }
 
   /**
-   * Returns how long a publication to these minions is held for later subscribers, in milliseconds.
+   * Returns the time for which a publication to these minions is retained for later subscribers, in
+   * milliseconds.
    */
   holdMs(minionIds: readonly string[]): number {
     if (this.#isOver() || this.#away.size === 0) return 0;
@@ -49,8 +53,8 @@ export class Reconnecting {
   }
 
   /**
-   * Returns whether a minion is disconnected, or reconnected too late for a job published
-   * meanwhile.
+   * Whether a minion has not reconnected, or reconnected too late to receive a job that was
+   * published at this time.
    */
   isReconnecting(minionId: string, publishedAt: number): boolean {
     if (this.#isOver()) return false;

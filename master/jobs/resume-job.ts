@@ -4,7 +4,7 @@ import type { JobCache } from './job-cache.ts';
 
 export interface ResumeDeps extends FollowDeps {
   readonly cache: Pick<JobCache, 'find' | 'notSentTo' | 'record' | 'returns'>;
-  /** Clock, in milliseconds since 1970. */
+  /** Clock: returns the time in milliseconds since 1970. */
   readonly now: () => number;
   /** Start of the master, in milliseconds since 1970. */
   readonly startedAt: number;
@@ -12,27 +12,29 @@ export interface ResumeDeps extends FollowDeps {
 
 export interface FollowOptions {
   readonly signal?: AbortSignal | undefined;
-  /** See {@link RunRequest.patienceSeconds}. Lasts at least until 80 s after the master's start. */
+  /**
+   * See {@link RunRequest.patienceSeconds}. The period ends no earlier than 80 s after the start of
+   * the master.
+   */
   readonly patienceSeconds?: number | undefined;
 }
 
 /**
- * Time that minions have to reconnect before they are asked, in milliseconds. They look for a
- * master that was away at least every ten seconds (`recon_max`), and then return what they have
- * done.
+ * Time that minions have to reconnect before they are asked, in milliseconds. They try to reconnect
+ * at least every ten seconds (`recon_max`), and then send the returns of finished jobs.
  */
 const reconnectMs = 30_000;
 
 /**
- * Time for which a minion may withhold a return after the start of a master that was away, in
- * milliseconds. Meanwhile it does not report the job as running: Salt's minions forget a job before
- * they send the return, wait a minute for the reply, and retry after ten seconds.
+ * Time after the start of the master within which a minion sends a return that it could not send
+ * before, in milliseconds. Salt's minions wait a minute for a reply to a return, and retry after
+ * ten seconds. During this time they do not report the job as running.
  */
 const returnMs = 80_000;
 
 /**
- * Follows a job that was published before, possibly by an earlier master process. Returns that were
- * received meanwhile come first.
+ * Follows a job that was published earlier, possibly by an earlier master process. Returns that
+ * were already received come first.
  * @throws MasterError ERR_JOB_UNKNOWN if no job with this jid is stored
  */
 export async function* resumeJob(
@@ -53,7 +55,8 @@ export async function* resumeJob(
     heard.add(name);
     news.push({ type: 'return', result });
   };
-  // Registered before the stored returns are read, so that none is missed.
+  // The listener is registered before the stored returns are read, so that it receives all later
+  // returns.
   const stopListening = job.onReturn(note);
   try {
     const { minions, missing, skipped = 0, isNarrowed } = record;

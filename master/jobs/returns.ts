@@ -12,31 +12,38 @@ import type { KnownResources } from './known-resources.ts';
 
 /** Outcome of processing a return. */
 export type ReturnOutcome =
-  /** Stored and reported. */
+  /** The return was stored and reported. */
   | 'stored'
-  /** Reported only, because the master does not store this job. */
+  /** The return was only reported, because the master does not store this job. */
   | 'told'
-  /** Already known: acknowledged again without an effect. */
+  /** The return was already stored. It is acknowledged again, without any effect. */
   | 'repeated'
-  /** Rejected by a rule, or above the limit of self-started jobs. */
+  /**
+   * The return was rejected: a rule does not permit it, or the minion exceeds the limit of
+   * self-started jobs.
+   */
   | { readonly refused: string };
 
 export interface ReturnKeeperOptions {
   readonly cache: JobCache;
-  /** Returns whether a job was published to the previous owner of an id. */
+  /** Returns whether a job was published to a previous machine with the same id. */
   readonly isOfFormerOwner: (minionId: string, jid: string) => boolean;
   readonly resources: Pick<KnownResources, 'has'>;
   readonly bus: EventBus;
   readonly nextJid: () => string;
   readonly now: () => number;
-  /** Limit of self-started jobs (`jid: req`) that each minion may report. */
+  /** Rate limit for the self-started jobs (`jid: req`) that each minion reports. */
   readonly selfMadeLimit: TokenBuckets;
+  /** Rate limit for the bytes of self-started jobs that each minion stores. */
+  readonly selfMadeBytes: TokenBuckets;
   readonly meter: Meter;
-  /** Extensions that remove secrets from returns before they are stored and emitted. */
+  /**
+   * Functions of extensions that remove secrets from returns before they are stored and emitted.
+   */
   readonly redactions?: readonly ReturnRedaction[];
 }
 
-/** Function that returns the load of a return without secrets. */
+/** Function that returns the load of a return with its secrets removed. */
 export type ReturnRedaction = (minionId: string, load: ReturnLoad) => ReturnLoad;
 
 /**
@@ -52,13 +59,16 @@ export class ReturnKeeper {
 
   /**
    * Processes a return.
-   * @param minionId verified sender; the `id` in the load is ignored
-   * @param markOf returns the mark of the request, which identifies a self-started job
+   * @param minionId verified id of the sender. The `id` in the load is ignored
+   * @param markOf returns an identifier of the request, by which a repeated self-started job is
+   * recognised
+   * @param bytes size of the request
    */
   async take(
     minionId: string,
     given: ReturnLoad,
     markOf: () => string | undefined,
+    bytes: number,
   ): Promise<ReturnOutcome> {
     const { cache, isOfFormerOwner, redactions = [] } = this.#options;
     const load = redactions.reduce((left, redact) => redact(minionId, left), given);
@@ -71,7 +81,7 @@ export class ReturnKeeper {
       resource: { jid, fun: load.fun ?? '', job, ...this.#managed(minionId, load) },
     });
     if (decision.effect === 'deny') return { refused: decision.rule };
-    if (job === undefined) return this.#takeSelfMade(minionId, load, markOf());
+    if (job === undefined) return this.#takeSelfMade(minionId, load, { mark: markOf(), bytes });
     const result = this.#toResult(minionId, load);
     if (job.hasAnswered(minionId, result.resource)) return 'repeated';
     if (job.isKept && !(await cache.addReturn(job.jid, result))) return 'repeated';
@@ -89,13 +99,17 @@ export class ReturnKeeper {
   async #takeSelfMade(
     minionId: string,
     load: ReturnLoad,
-    mark: string | undefined,
+    { mark, bytes }: { readonly mark: string | undefined; readonly bytes: number },
   ): Promise<ReturnOutcome> {
-    const { cache, selfMadeLimit, nextJid } = this.#options;
+    const { cache, selfMadeLimit, selfMadeBytes, nextJid } = this.#options;
     if (await cache.hasMark(minionId, mark)) return 'repeated';
     if (!selfMadeLimit.tryTake(minionId)) return { refused: 'self-made-jobs-per-hour' };
-    const jid = nextJid();
     const isKept = load.nocache !== true && load.jid !== 'nocache';
+    if (isKept) {
+      if (!selfMadeBytes.has(minionId)) return { refused: 'self-made-bytes' };
+      selfMadeBytes.take(minionId, bytes);
+    }
+    const jid = nextJid();
     const record = this.#selfMadeRecord(jid, minionId, load);
     const isFirst = isKept
       ? await cache.addSelfMade(record, this.#toResult(minionId, load), mark)
@@ -150,12 +164,15 @@ export class ReturnKeeper {
   }
 }
 
-/** Returns the resource that a return belongs to, or `undefined` if it is the minion's own. */
+/** Returns the resource that a return belongs to. `undefined` if the minion returns for itself. */
 function resourceOf(minionId: string, { resource_id: id }: ReturnLoad): string | undefined {
   return typeof id === 'string' && id !== minionId ? id : undefined;
 }
 
-/** Returns whether the minion started the job itself: schedules, `salt-call`, startup states. */
+/**
+ * Whether the minion itself started the job, for example by a schedule, `salt-call` or startup
+ * states.
+ */
 function isSelfMade(load: ReturnLoad): boolean {
   return load.jid === 'req' || load.jid === 'nocache';
 }

@@ -1,14 +1,14 @@
 import type { Call } from '#acl';
 import { pythonStr, type WireValue } from '#minion-protocol';
 
-/** Function with its arguments, as a minion receives them. */
+/** Function of a job with its arguments, as a minion receives them. */
 export interface BoundFunction {
   readonly fun: string;
   readonly arg: readonly WireValue[];
   readonly kwarg: Readonly<Record<string, WireValue>>;
 }
 
-/** Returns a call in the form that rules of the policy use. */
+/** Converts a function and its arguments to the form that rules of the policy use. */
 export function callOf({ fun, arg, kwarg }: BoundFunction): Call {
   const kwargs = Object.entries(kwarg).map(([name, value]) => [name, pythonStr(value)] as const);
   return { fun, args: arg.map(pythonStr), kwargs: new Map(kwargs) };

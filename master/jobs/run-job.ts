@@ -46,8 +46,8 @@ export async function* runJob(
 }
 
 /**
- * Returns the function that runs jobs. With `subset`, it runs a job on some of the minions that
- * have the function.
+ * Returns the function that runs jobs. If a request has `subset`, the job runs on some of the
+ * minions that have the function.
  */
 export function createRun(parts: RunDeps): InProcessJobsApi['run'] {
   return (request, signal) =>

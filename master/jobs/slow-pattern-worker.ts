@@ -1,4 +1,4 @@
-/** Worker thread for regular expressions whose running time is not limited. */
+/** Worker thread that matches regular expressions whose running time has no limit. */
 
 import { parentPort } from 'node:worker_threads';
 import type { SlowQuestion } from './slow-patterns.ts';

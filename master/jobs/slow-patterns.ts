@@ -3,7 +3,7 @@ import { WorkerPool, WorkerPoolError } from '#runtime';
 import { badTarget } from '../arguments/index.ts';
 import { jobLimits } from './limits.ts';
 
-/** Regular expression, with the texts to test. */
+/** Regular expression, and the texts to match with it. */
 export interface SlowQuestion {
   /** Source and flags for `new RegExp(source, flags)`. */
   readonly source: string;
@@ -11,15 +11,18 @@ export interface SlowQuestion {
   readonly texts: readonly string[];
 }
 
-/** Time limit for all slow expressions of one target over all minions, in milliseconds. */
+/**
+ * Time limit for matching all slow regular expressions of a target against all minions, in
+ * milliseconds.
+ */
 const slowBudgetMs = 250;
 /** Time after which an idle thread ends, in milliseconds. */
 const slowIdleMs = 5000;
 
 /**
- * Runs regular expressions with lookaround and back-references, whose running time no engine
- * limits, in a worker thread that is terminated at the time limit. Targets are processed one at a
- * time.
+ * Matches regular expressions with lookaround and back-references in a worker thread, because no
+ * engine limits their running time. The thread is terminated at the time limit. Targets are
+ * processed one at a time.
  */
 export class SlowPatternRunner {
   readonly #budgetMs: number;
@@ -55,13 +58,17 @@ export class SlowPatternRunner {
 interface SlowPattern {
   readonly source: string;
   readonly flags: string;
-  /** Results by text. Texts are added when a match needs them, and are false until settled. */
+  /**
+   * Results by text. A text is added when its result is needed. Its result is `false` until
+   * {@link SlowPatterns.settle}.
+   */
   readonly answers: Map<string, boolean>;
 }
 
 /**
- * Slow patterns of one target. A first pass over the minions collects the texts to test,
- * {@link SlowPatterns.settle} tests them in the worker thread, and a second pass uses the results.
+ * Slow patterns of one target. The target is evaluated twice. The first pass over the minions
+ * collects the texts to match. {@link SlowPatterns.settle} matches them in the worker thread. The
+ * second pass uses the results.
  */
 export class SlowPatterns {
   readonly #patterns: SlowPattern[] = [];
@@ -71,7 +78,7 @@ export class SlowPatterns {
     return this.#patterns.length > 0;
   }
 
-  /** Compiles a pattern. Passed to the compiler of the target. */
+  /** Compiles a pattern. The compiler of the target calls it. */
   readonly compile: PatternCompiler = (pattern, meter) => {
     const compiled = compilePattern(pattern, meter);
     if (compiled.kind === 'linear') return compiled.test;

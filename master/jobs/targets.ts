@@ -22,15 +22,18 @@ import {
 import { badTarget, parseTarget, parseUnexpanded, requireNodegroups } from '../arguments/index.ts';
 import { SlowPatternRunner, SlowPatterns } from './slow-patterns.ts';
 
-/** Minions that a target matches, among the accepted keys [WIRE 12.2]. */
+/** Minions with accepted keys that a target matches [WIRE 12.2]. */
 export interface ResolvedTarget extends AddressedMinions {
-  /** Target in the form in which it is published. */
+  /** Target in the form in which it is published to minions. */
   readonly target: TargetExpression;
-  /** Members of `minions` that match only because their facts are unknown. */
+  /**
+   * Those of `minions` that may match, but for which this is uncertain because their facts are
+   * unknown.
+   */
   readonly unknown: readonly string[];
-  /** Ids of the resources that members of `minions` return for instead of themselves. */
+  /** Ids of the resources for which minions return instead of themselves, by minion id. */
   readonly resources: ReadonlyMap<string, ReadonlySet<string>>;
-  /** Reason why the expression is invalid and therefore matches no minion. */
+  /** Reason why the target is invalid. An invalid target matches no minion. */
   readonly problem: string | undefined;
 }
 
@@ -38,33 +41,33 @@ export interface TargetResolverOptions {
   readonly acceptedIds: () => readonly string[];
   readonly isAccepted: (id: string) => boolean;
   readonly factsOf: (id: string) => MinionFacts;
-  /** Returns the facts that may determine rights. Default: the same. */
+  /** Returns the facts of a minion on which rights may depend. Default: the facts of `factsOf`. */
   readonly rightsOf?: (id: string) => MinionFacts;
   /** Returns the resources that a minion manages. Default: none. */
   readonly resourcesOf?: (id: string) => MinionResources | undefined;
-  /** `minion_data_cache`. If false, all conditions on facts may match. */
+  /** `minion_data_cache`. If it is false, every condition on grains or pillar may match. */
   readonly isDataCached: boolean;
   readonly nodegroups: Nodegroups;
-  /** Runner of slow patterns. Default: a new one. */
+  /** Runner for regular expressions without a limited running time. Default: a new one. */
   readonly slowPatterns?: SlowPatternRunner;
 }
 
-/** Treatment of minions with unknown facts by {@link TargetResolver.resolve}. */
+/** Options of {@link TargetResolver.resolve}. */
 export interface ResolveOptions {
   /**
-   * Whether minions with unknown facts match: true for publishing, because they may match; false
-   * for rights and the mine. Default: true.
+   * Whether minions whose facts are unknown match. Use true for publishing, because they may match,
+   * and false for rights and the mine. Default: true.
    */
   readonly greedy?: boolean;
 }
 
-/** Compiler options for targets of users with limited rights. */
+/** Compiler options for the targets of users with limited rights. */
 const exact = { pillar: 'exact' } as const;
 
-/** Minions that a target is evaluated over, and whose pillar it may use. */
+/** Minions that a user's target may match, and of whose pillar it may use conditions. */
 export type TargetReach = Pick<Reach, 'covers' | 'includes' | 'showsPillar'>;
 
-/** Reach of all minions with all known facts. */
+/** Reach that includes all minions and all known facts. */
 export const everyone: TargetReach = {
   includes: () => true,
   showsPillar: () => true,
@@ -81,8 +84,8 @@ interface Matched {
 }
 
 /**
- * Resolves targets to minions. The result is an estimate, because each minion finally decides
- * whether it matches.
+ * Resolves targets to minions. The result is an estimate, because each minion itself decides
+ * whether it matches the target.
  */
 export class TargetResolver {
   readonly #options: TargetResolverOptions;
@@ -95,13 +98,13 @@ export class TargetResolver {
     this.#slowPatterns = options.slowPatterns ?? new SlowPatternRunner();
   }
 
-  /** Replaces the nodegroups for later targets. */
+  /** Replaces the nodegroups. Later targets use the new ones. */
   useNodegroups(nodegroups: Nodegroups): void {
     this.#nodegroups = nodegroups;
   }
 
   /**
-   * Rejects a target that names an undefined nodegroup, as Salt's clients do.
+   * Checks that a target names only defined nodegroups, as Salt's clients do.
    * @throws MasterError ERR_NODEGROUP_UNKNOWN
    */
   requireNodegroups(request: TargetRequest): void {
@@ -126,7 +129,7 @@ export class TargetResolver {
 
   /**
    * Resolves a target to the minions that certainly match.
-   * @throws MasterError ERR_BAD_TGT, also for an invalid expression; WorkLimitExceeded
+   * @throws MasterError ERR_BAD_TGT, even if only the expression is invalid; WorkLimitExceeded
    */
   async resolveCertain(request: TargetRequest): Promise<AddressedMinions> {
     const { minions, missing, isNarrowed, problem } = await this.resolve(request, {
@@ -137,12 +140,12 @@ export class TargetResolver {
   }
 
   /**
-   * Resolves the target of a user with limited rights to the minions within reach that certainly
-   * match. No other minion is examined, so that neither the result nor its duration reveals
-   * anything about them. Conditions on pillar are tested for equality, patterns with unlimited
-   * running time are rejected, and an undefined nodegroup has no minions. Listed names without an
-   * accepted key, or outside the reach, are both reported as missing.
-   * @param budget of the request that the target is part of
+   * Resolves the target of a user with limited rights to the minions within the reach that
+   * certainly match. Other minions are not examined, so that neither the result nor its duration
+   * reveals anything about them. Conditions on pillar only test for equality. Patterns with
+   * unlimited running time are rejected, and an undefined nodegroup has no minions. Listed names
+   * are reported as missing if they have no accepted key or are outside the reach.
+   * @param budget work budget of the request that contains the target
    * @throws MasterError ERR_BAD_TGT; WorkLimitExceeded
    */
   async resolveWithin(
@@ -155,9 +158,9 @@ export class TargetResolver {
   }
 
   /**
-   * Resolves a target that receives secrets, so that no minion can obtain them by a false claim.
-   * The target may not use grains, or pillar that depends on them.
-   * @throws MasterError ERR_BAD_TGT, also for a target that uses a grain; WorkLimitExceeded
+   * Resolves a target whose minions receive secrets. A minion cannot become part of it by a false
+   * claim, because the target must not use grains, or pillar that depends on grains.
+   * @throws MasterError ERR_BAD_TGT, also if the target uses a grain; WorkLimitExceeded
    */
   async resolveProven(request: TargetRequest, reach: TargetReach): Promise<AddressedMinions> {
     const budget = new WorkBudget(userWork);
@@ -174,8 +177,8 @@ export class TargetResolver {
   }
 
   /**
-   * Compiles a target with exact conditions.
-   * @param isUsable returns whether a nodegroup may match minions
+   * Compiles a target for a user with limited rights.
+   * @param isUsable returns whether the user may use a nodegroup. Other nodegroups match no minion
    */
   async #compileExact(
     request: TargetRequest,
@@ -210,7 +213,7 @@ export class TargetResolver {
     budget: WorkBudget,
   ): Promise<AddressedMinions> {
     const { includes, showsPillar } = reach;
-    // Conditions on unknown facts do not match.
+    // Conditions on unknown facts do not match, because the result must be certain.
     const shownOf = (id: string): MinionFacts => ({
       grains: factsOf(id).grains,
       pillar: showsPillar(id) ? factsOf(id).pillar : undefined,
@@ -229,8 +232,9 @@ export class TargetResolver {
   }
 
   /**
-   * Returns whether a target grants this minion a right. See {@link CompiledTarget.isEntitled}. An
-   * invalid or too expensive target grants none.
+   * Whether a minion has a right that is granted to a target. See
+   * {@link CompiledTarget.isEntitled}. A target that is invalid or too expensive to evaluate grants
+   * no rights.
    */
   entitles(request: TargetRequest, minionId: string, budget: WorkBudget): boolean {
     return this.#evaluateStored(
@@ -241,8 +245,8 @@ export class TargetResolver {
   }
 
   /**
-   * Returns whether a target certainly matches this minion, including its own claims about grains.
-   * An invalid or too expensive target does not match.
+   * Whether a target certainly matches this minion. Conditions on grains use the values that the
+   * minion claims. A target that is invalid or too expensive to evaluate does not match.
    */
   matches(request: TargetRequest, minionId: string, budget: WorkBudget): boolean {
     return this.#evaluateStored(
@@ -252,7 +256,10 @@ export class TargetResolver {
     );
   }
 
-  /** Whether a target is small enough to be stored. One that cannot be read is: it means nobody. */
+  /**
+   * Whether a target is small enough to be stored. The result is `true` for an invalid target too,
+   * because it matches no minion.
+   */
   isStorable(request: TargetRequest, budget: WorkBudget): boolean {
     const stored = new WorkBudget(storedWork);
     try {
@@ -266,7 +273,10 @@ export class TargetResolver {
     }
   }
 
-  /** A stored target has a budget of its own: its owner does not exhaust that of the reader. */
+  /**
+   * Evaluates a stored target with a budget of its own, so that a stored target cannot exhaust the
+   * budget of the reader's request.
+   */
   #evaluateStored(
     request: TargetRequest,
     evaluate: (target: CompiledTarget) => boolean,
@@ -285,8 +295,8 @@ export class TargetResolver {
   }
 
   /**
-   * Returns whether a target entitles all of these minions, and their keys are accepted. See
-   * {@link entitles}.
+   * Whether all of these minions have accepted keys and the rights that are granted to a target.
+   * See {@link entitles}.
    */
   entitlesAll(request: TargetRequest, minions: readonly string[]): boolean {
     const compiled = this.#tryToRead(request, new WorkBudget(userWork));
@@ -297,8 +307,8 @@ export class TargetResolver {
   }
 
   /**
-   * Compiles a target that rights depend on. The result evaluates minions by their facts at that
-   * time.
+   * Compiles a target to which rights are granted. Each evaluation of the result uses the minion's
+   * current facts.
    * @throws SyntaxError
    */
   compileRight(request: TargetRequest, nodegroups: Nodegroups): MinionTest {
@@ -322,7 +332,7 @@ export class TargetResolver {
   }
 
   /**
-   * Resolves a target as {@link resolve} does, with the reason for each minion.
+   * Resolves a target as {@link resolve} does, and returns the reason for each minion.
    * @throws MasterError ERR_BAD_TGT
    */
   async plan(request: TargetRequest): Promise<TargetPlan> {
@@ -363,8 +373,8 @@ export class TargetResolver {
   }
 
   /**
-   * Returns whether a minion with unknown facts may match. Salt excludes minions that a `not`
-   * excludes, unless it has no data of any minion.
+   * Whether a minion with unknown facts may match. Like Salt, it excludes minions that a `not`
+   * condition excludes, unless the facts of all minions are unknown.
    */
   #mayMatch(compiled: CompiledTarget, candidate: TargetCandidate): boolean {
     return !this.#options.isDataCached || compiled.isPossible(candidate);
@@ -381,7 +391,8 @@ export class TargetResolver {
     if (!slow.isNeeded) return compiled;
     for (const id of accepted) {
       if (budget.isSliceOver) await budget.giveWay();
-      // Tests all conditions, because the result of one decides whether another is evaluated.
+      // All conditions are tested, because the slow patterns of each must be collected even if
+      // another condition decides the result.
       for (const term of compiled.terms) term.test(this.#candidate(id));
     }
     await slow.settle(this.#slowPatterns);
@@ -399,8 +410,8 @@ export class TargetResolver {
 }
 
 /**
- * Minion that is tested against a target. Facts and resources are looked up on demand, facts only
- * once.
+ * Minion that is matched against a target. Its facts and resources are looked up only when they are
+ * needed. The facts are then cached.
  */
 class LazyCandidate implements TargetCandidate {
   readonly id: string;
@@ -423,8 +434,8 @@ class LazyCandidate implements TargetCandidate {
 }
 
 /**
- * Compiles a nodegroup. Returns `undefined` if it is undefined or invalid, so that users without
- * access cannot distinguish the two.
+ * Compiles a nodegroup. Returns `undefined` if it is undefined or invalid. Users who may not use it
+ * cannot distinguish the two cases.
  */
 function tryToCompileGroup(
   name: string,
@@ -465,7 +476,10 @@ function readTarget<T>(compile: () => T): T {
   }
 }
 
-/** Compiles in slices. @throws MasterError ERR_BAD_TGT; WorkLimitExceeded */
+/**
+ * Compiles a target in slices, with other work in between.
+ * @throws MasterError ERR_BAD_TGT; WorkLimitExceeded
+ */
 async function inSlices(
   steps: Generator<undefined, CompiledTarget, void>,
   budget: WorkBudget,
@@ -490,8 +504,8 @@ function missingFrom(accepted: readonly string[], { terms }: CompiledTarget): st
 }
 
 /**
- * Returns whether a target can match minions outside the reach. Only the texts of target and rules
- * decide, so that the result reveals nothing about other minions.
+ * Whether a target can match minions outside the reach. The result depends only on the texts of the
+ * target and the rules, so it reveals nothing about other minions.
  */
 function mayMeanOthers(
   { terms }: CompiledTarget,

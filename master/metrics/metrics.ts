@@ -10,7 +10,7 @@ import type {
   Sample,
 } from '../api/index.ts';
 
-/** Values that are measured when metrics are requested. */
+/** Values that are read at the time when metrics are requested. */
 export interface MeasuredNow {
   readonly status: MasterStatus;
   /** Number of minions that are subscribed to publications. */
@@ -19,7 +19,7 @@ export interface MeasuredNow {
   readonly queues: QueueDepths;
 }
 
-/** Statistics of the event bus since the start, and its current subscribers. */
+/** Statistics of the event bus since the start, and the number of its current subscribers. */
 export interface EventFigures {
   /** Number of events that the master itself emitted. */
   readonly ofMaster: number;
@@ -32,7 +32,7 @@ export interface EventFigures {
 type QueueDepths = {
   /** Number of RSA operations that wait for a thread. */
   readonly rsa: number;
-  /** Number of requests that wait because their minion exceeds its rate. */
+  /** Number of requests that are delayed because their minion exceeds its rate limit. */
   readonly requests: number;
   /** Number of pending events of the slowest subscriber. */
   readonly events: number;
@@ -108,7 +108,10 @@ export function metricFamilies(meter: Meter, now: MeasuredNow): readonly MetricF
   ];
 }
 
-/** Returns the metrics of a cluster, without samples if the master belongs to none. */
+/**
+ * Returns the metrics of a cluster. They have no samples if the master does not belong to a
+ * cluster.
+ */
 function clusterGauges(cluster: ClusterStatus | undefined): MetricFamily[] {
   const members = cluster?.members ?? [];
   const alive = members.filter((it) => it.isAlive).length;
@@ -143,7 +146,7 @@ interface Labelled {
   samples(): readonly Sample[];
 }
 
-/** Returns one sample for each value of a label, or none for `undefined`. */
+/** Returns one sample for each label value in `values`. Without `values`, returns none. */
 function by(label: string, values: Readonly<Record<string, number>> = {}): Labelled {
   const samples = Object.entries(values).map(([word, value]) => ({
     labels: { [label]: word },
@@ -182,8 +185,8 @@ function histogram(
 }
 
 /**
- * Counter with a value for each combination of labels. Label values come from fixed sets, never
- * from a minion's input, so that the number of combinations is limited.
+ * Counter with a value for each combination of labels. Label values must come from fixed sets and
+ * not from a minion's input, so that the number of combinations is limited.
  */
 export class Counter<L extends string> {
   readonly labels: readonly L[];
@@ -194,8 +197,8 @@ export class Counter<L extends string> {
   }
 
   /**
-   * Adds one.
-   * @param values one value for each label, in their order
+   * Adds one to a counter.
+   * @param values one value for each label, in the order of the labels
    */
   add(...values: string[]): void {
     const key = values.join(' ');
@@ -241,10 +244,14 @@ export class Histogram {
   }
 }
 
-/** Upper bounds for jobs in seconds, from the fastest return to the longest timeout. */
+/**
+ * Upper bounds of the buckets for jobs, in seconds. They range from the fastest return to the
+ * longest timeout.
+ */
 const jobBounds = [0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1800];
 /**
- * Upper bounds for store operations in seconds, from a read in memory to a write on a slow disk.
+ * Upper bounds of the buckets for store operations, in seconds. They range from a read in memory to
+ * a write on a slow disk.
  */
 const storeBounds = [0.0001, 0.0005, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5];
 
@@ -252,8 +259,8 @@ const storeBounds = [0.0001, 0.0005, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5];
 export type RequestOutcome = 'answered' | 'refused' | 'failed' | 'unanswered';
 
 /**
- * Counters and durations of one master since its start. Always enabled, because each measurement is
- * one addition.
+ * Counters and durations of one master since its start. They are always enabled, because each
+ * measurement is only an addition.
  */
 export class Meter {
   readonly authentications: Counter<'outcome'> = new Counter(['outcome']);
@@ -262,21 +269,22 @@ export class Meter {
   readonly lastReturn: Histogram = new Histogram(jobBounds);
   readonly storeReads: Histogram = new Histogram(storeBounds);
   readonly storeWrites: Histogram = new Histogram(storeBounds);
-  /** Number of signals that no rule permitted. */
+  /** Number of events of minions that no rule permitted. */
   signalsDenied = 0;
   /** Number of returns that were stored or emitted as events. */
   returns = 0;
 
   /**
    * Counts a request.
-   * @param cmd name of a request type, `_auth`, `ping`, `unknown`, or `unread`
+   * @param cmd name of a request type, `_auth` or `ping`. `unknown` for an unknown request type,
+   * `unread` for a request that could not be decoded
    */
   countRequest(cmd: string, outcome: RequestOutcome): void {
     this.requests.add(cmd, outcome);
   }
 
   /**
-   * Records the time of a job's first or last return.
+   * Records the time of a return, if it is the first or the last return of its job.
    * @param seconds time since the job was published
    * @param answered number of minions that returned, including this one
    */
@@ -286,7 +294,7 @@ export class Meter {
   }
 }
 
-/** Wraps a store to measure the duration of single reads and writes. */
+/** Wraps a store so that the durations of single reads and writes are measured. */
 export function meteredStore(store: Store, { storeReads, storeWrites }: Meter): Store {
   return {
     get: async (key) => {
@@ -313,8 +321,8 @@ export function meteredStore(store: Store, { storeReads, storeWrites }: Meter): 
 }
 
 /**
- * Counts rejected, delayed and dropped requests by reason. The reasons come from a fixed set, never
- * from a client.
+ * Counts rejected, delayed and dropped requests by reason. The reasons must come from a fixed set
+ * and not from a client.
  */
 export class RequestCounters {
   readonly #counts = new Map<string, number>();

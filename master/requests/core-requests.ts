@@ -26,14 +26,14 @@ export interface CoreRequestDeps extends ModuleDeps {
   readonly jobs: Jobs;
   readonly users: Users;
   readonly limits: RequestLimits;
-  /** Receivers of the events that minions emit. */
+  /** Modules that store events of minions, for example reactions. */
   readonly intakes: readonly SignalIntake[];
   readonly redactions: readonly ReturnRedaction[];
-  /** Returns the file environments in which minions look for states. */
+  /** Returns the file server environments in which minions find states. */
   readonly environments: () => readonly string[];
 }
 
-/** Returns the request types of the master itself. Extensions add theirs. */
+/** Returns the request types of the master itself. Extensions add further ones. */
 export function coreRequests(deps: CoreRequestDeps): RequestTypes {
   const { config, context, auth, events, jobs, users, limits, intakes, environments } = deps;
   const { counters, meter, now, nextJid } = context;
@@ -50,6 +50,7 @@ export function coreRequests(deps: CoreRequestDeps): RequestTypes {
         nextJid,
         now,
         selfMadeLimit: new TokenBuckets(requestLimits.selfMadeJobs),
+        selfMadeBytes: new TokenBuckets(requestLimits.selfMadeBytes),
         meter,
         redactions: deps.redactions,
       }),
@@ -75,9 +76,9 @@ export function coreRequests(deps: CoreRequestDeps): RequestTypes {
     _register_resources: resourcesRequest({ resources, bus, counters, config }),
     revoke_auth: revokeRequest(auth.keys, users.gate),
     _master_opts: masterOptsRequest(config, environments),
-    // Part of Salt's list of request types. Salt replies with an empty string.
+    // Salt's master has this request type too. Like Salt, the master replies with an empty string.
     verify_minion: constantRequest(''),
-    // Returns of syndics. Subordinate masters are not supported.
+    // Returns that syndics forward. Syndics (subordinate masters) are not supported.
     _syndic_return: constantRequest(false),
   };
 }
@@ -86,12 +87,13 @@ interface ResourceRequestOptions {
   readonly resources: KnownResources;
   readonly bus: EventBus;
   readonly counters: RequestCounters;
-  /** Configuration with `minion_data_cache_events`. */
+  /** Configuration, of which `minion_data_cache_events` is used. */
   readonly config: Pick<LiveConfig, 'current'>;
 }
 
 /**
- * Defines `_register_resources`: stores the resources that a minion of 3008 manages [WIRE 23.3].
+ * Defines `_register_resources`. It stores the resources that a minion of Salt 3008 or later
+ * manages [WIRE 23.3].
  */
 function resourcesRequest(options: ResourceRequestOptions): RequestType {
   const { resources, bus, counters, config } = options;
@@ -118,8 +120,8 @@ function resourcesRequest(options: ResourceRequestOptions): RequestType {
 }
 
 /**
- * Defines `revoke_auth`: a minion deletes its own key, if `allow_minion_key_revoke` or a rule
- * permits it. Otherwise the master returns the load, as Salt does [WIRE 9.2].
+ * Defines `revoke_auth`, with which a minion deletes its own key. `allow_minion_key_revoke` or a
+ * rule must permit it. Otherwise the master returns the load unchanged, as Salt does [WIRE 9.2].
  */
 function revokeRequest(keys: KeyStore, gate: PolicyGate): RequestType {
   return defineRequestType({

@@ -7,8 +7,8 @@ import { requestLimits } from './limits.ts';
 const burstMs = 60_000;
 
 /**
- * Stores the latest rejected signals. Logs each pair of minion and tag once per burst of 60 s, so
- * that a repeating minion produces one line per minute.
+ * Stores the latest events of minions that the policy rejected. For each minion and tag, one line
+ * per 60 s is logged, even if the minion repeats the event.
  */
 export class DenialLog {
   readonly #log: Logger;
@@ -23,8 +23,8 @@ export class DenialLog {
   }
 
   /**
-   * Records a rejected signal.
-   * @returns whether it is the first of a burst and was logged
+   * Records a rejected event.
+   * @returns whether it is the first of a burst and should be reported
    */
   note(minion: string, tag: string, { rule, reason }: Decision): boolean {
     const now = this.#now();
@@ -40,7 +40,7 @@ export class DenialLog {
     return true;
   }
 
-  /** Returns the latest rejected signals, oldest first. */
+  /** Returns the latest rejected events of minions, oldest first. */
   list(): Denial[] {
     return [...this.#denials.rvalues()].filter((denial) => denial !== undefined);
   }

@@ -4,8 +4,8 @@ import { send } from '../auth/index.ts';
 import { anyLoad, defineRequestType, type RequestType } from './request-type.ts';
 
 /**
- * Defines `_master_opts`: returns the master's options for states. With `env_only` it returns only
- * the options of environments [WIRE 9.7].
+ * Defines `_master_opts`: returns the master's options for states. With `env_only`, it returns only
+ * the options about environments [WIRE 9.7].
  */
 export function masterOptsRequest(config: LiveConfig, envs: () => readonly string[]): RequestType {
   const { topFileMergingStrategy, envOrder, defaultTop } = config.fixed;
@@ -24,7 +24,8 @@ export function masterOptsRequest(config: LiveConfig, envs: () => readonly strin
     rate: 'requests',
     load: anyLoad,
     handle: async (_request, load) => {
-      // Names only: the minion must not learn the paths of the files.
+      // Only the names of environments are returned, because minions must not learn the paths of
+      // the files.
       const fileRoots = Object.fromEntries(envs().map((env) => [env, []]));
       const always = { file_roots: fileRoots, ...environments };
       return send(load.env_only === true ? always : { ...always, ...states });

@@ -23,27 +23,36 @@ export interface MinionEventOptions {
   readonly bus: EventBus;
   readonly jobs: JobCache;
   readonly limits: RequestLimits;
-  /** Reactions and extensions. They store what an event triggers before the master replies. */
+  /**
+   * Reactions and extensions that want events of minions. They store the effects of an event before
+   * the master replies.
+   */
   readonly intakes: readonly SignalIntake[];
-  /** Policy of the events that minions may emit. */
+  /** Policy that decides which events minions may emit. */
   readonly gate: PolicyGate;
 }
 
-/** Event of a request, before the policy decides. */
+/** Event in a request, before the policy has decided about it. */
 interface Candidate {
   readonly tag: string;
   readonly data: WireMap;
-  /** Data given by the sender, for the schema of a rule. */
+  /**
+   * Data that the minion sent, without the fields that the master adds. The schema of a rule
+   * applies to it.
+   */
   readonly said: WireValue | undefined;
-  /** Position in the request. */
+  /** Position of the event in the request. */
   readonly place: number;
-  /** Whether large values were replaced. A trimmed event triggers no signal or reaction. */
+  /**
+   * Whether large values were replaced. An event with replaced values triggers no signal or
+   * reaction.
+   */
   readonly isTrimmed: boolean;
 }
 
-/** Event that the policy permits. */
+/** Event that the policy has permitted. */
 interface Permitted extends Candidate {
-  /** Name of the rule that permits it. */
+  /** Name of the rule that permitted the event. */
   readonly rule: string;
 }
 
@@ -51,10 +60,11 @@ const ownJobTag = /^salt\/job\/(\d{20}(?:_\w{1,64})?)\/(?:prog|start)\//;
 
 /**
  * Defines `_minion_event`: one event or a batch of events from a minion [WIRE 9.5]. The policy
- * decides on each final tag, including its prefix, and the master sets `id`. Rejected events are
- * counted, and the reply is the same as Salt's. The master stores the signals and reactions that
- * the events trigger before it publishes the events and replies. A request from before the start
- * may be a replay, so its events are not published, but unstored signals and reactions are stored.
+ * decides about each event by its final tag, including the prefix, and the master sets the field
+ * `id`. Rejected events are counted. The reply is always the same as in Salt. The master first
+ * stores the signals and reactions that the events trigger, then publishes the events, and then
+ * replies. A request that was created before the start of the master may be a replay. Its events
+ * are not published, but signals and reactions that were not stored yet are stored.
  */
 export function minionEventRequest(options: MinionEventOptions): RequestType {
   const { context, limits } = options;
@@ -77,7 +87,7 @@ export function minionEventRequest(options: MinionEventOptions): RequestType {
       if (isOld) counters.count('event-before-start');
       const maxBytes = limits.config.current.limits.eventBytes;
       const events = candidates(load, minionId);
-      // No event is larger than its request.
+      // An event is never larger than its request, so a small request needs no check.
       const fitting =
         bytes <= maxBytes ? events : events.map((event) => trimEvent(event, maxBytes));
       const asked = fitting.filter(({ tag }) => !isOld || isWanted(options, minionId, tag));
@@ -105,7 +115,7 @@ function trimEvent(event: Candidate, maxBytes: number): Candidate {
   return data === event.data ? event : { ...event, data, said: data.data, isTrimmed: true };
 }
 
-/** Records trimmed events among the rejected ones, with the limit. */
+/** Records events with replaced values like rejected events, together with the limit. */
 function noteTrimmed(
   { bus, context: { counters }, limits: { config, denials } }: MinionEventOptions,
   minionId: string,
@@ -120,10 +130,10 @@ function noteTrimmed(
   }
 }
 
-/** Events to publish, after the signals and reactions that they trigger were stored. */
+/** Permitted events, after the signals and reactions that they trigger were stored. */
 interface KeptEvents {
   readonly events: readonly Permitted[];
-  /** Id of the first signal, if any. */
+  /** Id of the first stored signal. Absent if no event is a signal. */
   readonly signalId?: string | undefined;
 }
 
@@ -133,7 +143,7 @@ function isWanted({ intakes }: MinionEventOptions, minionId: string, tag: string
 
 const noJids: ReadonlySet<string> = new Set();
 
-/** Returns the jobs named in the events that were published to this minion. */
+/** Returns those jobs named in the tags of events that were published to this minion. */
 function ownJids(
   { jobs }: MinionEventOptions,
   minionId: string,
@@ -165,8 +175,8 @@ function judgeAll(
 ): readonly Permitted[] {
   const permitted: Permitted[] = [];
   for (const event of events) {
-    // A batch counts only up to the limit of one event, so that its size does not affect each
-    // event.
+    // The size of the request is limited to the maximum size of one event. So the size of a batch
+    // does not affect the decision about each event.
     const size = Math.min(bytes, options.limits.config.current.limits.eventBytes);
     const decision = judge(options, minionId, new AskedEvent(event, size, jids));
     if (decision.effect === 'allow') permitted.push({ ...event, rule: decision.rule });
@@ -175,8 +185,8 @@ function judgeAll(
 }
 
 /**
- * Returns the events that the minion's rate permits. Signals that an intake wants wait instead of
- * being dropped.
+ * Returns the events that the minion's rate limit permits. Other events are dropped, except signals
+ * that an intake delays: the master waits for them.
  */
 function whenDue(
   options: MinionEventOptions,
@@ -192,13 +202,13 @@ function whenDue(
     context.counters.count('event-rate');
     return false;
   });
-  // The common case has no delayed events and stays synchronous.
+  // In the usual case there are no delayed events, and the result is synchronous.
   return waiting === 0 ? due : waitForRate(options, minionId, waiting).then(() => due);
 }
 
 /**
- * Waits until the minion's rate permits the signals.
- * @throws DropConnectionError if too many signals of the minion already wait
+ * Waits until the minion's rate limit permits the signals.
+ * @throws DropConnectionError if too many signals of the minion are already waiting
  */
 async function waitForRate(
   { limits, context: { counters } }: MinionEventOptions,
@@ -230,7 +240,7 @@ function keepWanted(
 /**
  * Passes events to the intakes.
  * @returns the id of the first event stored as a signal
- * @throws DropConnectionError if an event cannot be stored; the minion then sends it again
+ * @throws DropConnectionError if an event cannot be stored. The minion then sends the request again
  */
 async function keep(
   { intakes }: MinionEventOptions,
@@ -265,15 +275,15 @@ async function keep(
 }
 
 /**
- * Returns the job in which the event was emitted, as the minion claims. A false claim affects only
- * the minion.
+ * Returns the job in which the minion claims to have emitted the event. A false claim affects only
+ * the minion itself.
  */
 function causeOf(tag: string, said: WireValue | undefined): string | undefined {
   const jid = isWireMap(said) ? said.__pub_jid : undefined;
   return typeof jid === 'string' ? jid : jidOf(tag, {});
 }
 
-/** Event of a minion, as a resource of the policy. */
+/** Event of a minion in the form that the policy evaluates. */
 class AskedEvent implements EventResource {
   readonly tag: string;
   readonly #said: WireValue | undefined;
@@ -320,15 +330,15 @@ function judge(options: MinionEventOptions, minionId: string, resource: AskedEve
 }
 
 /**
- * Removes the fields that Salt adds to events emitted in a job (`__pub_jid` and similar), because
- * the operator's schemas do not cover them [salt.modules.event send].
+ * Removes the fields that Salt adds to events which a job emits (`__pub_jid` and similar). The
+ * schemas of operators do not contain these fields [salt.modules.event send].
  */
 function withoutPublication(said: WireValue | undefined): WireValue | undefined {
   if (!isWireMap(said)) return said;
   return Object.fromEntries(Object.entries(said).filter(([name]) => !name.startsWith('__pub_')));
 }
 
-/** Returns the events of a load. The master sets `id`, regardless of what the sender sent. */
+/** Returns the events in a load. The master sets their field `id`, whatever the minion sent. */
 function candidates(load: MinionEventLoad, minionId: string): Candidate[] {
   if (load.form === 'empty') return [];
   if (load.form === 'single') {

@@ -2,9 +2,9 @@ import { hash } from 'node:crypto';
 import { packWire } from '#minion-protocol';
 import { type Reply, type SessionKeys, send, type VerifiedRequest } from '../auth/index.ts';
 
-/** Number of marks in one block. */
+/** Number of marks in one block. A mark identifies a request. */
 export const marksPerBlock = 4;
-/** Number of 32-bit words of a mark: eight bytes of its digest, and its expiry time. */
+/** Size of a mark in 32-bit words: eight bytes of the request's digest, and its expiry time. */
 const wordsPerMark = 3;
 /** Block number that marks the end of a list. */
 const noBlock = 0xffff_ffff;
@@ -15,7 +15,7 @@ const blocksPerPage = 1 << pageBits;
 
 /**
  * Memory for the marks of all minions, in small blocks that form linked lists. A separate array for
- * each minion would take several times the memory of a few marks. Released blocks are reused.
+ * each minion would take several times as much memory as its few marks. Released blocks are reused.
  */
 export class DigestPool {
   readonly #pages: Uint32Array[] = [];
@@ -25,7 +25,7 @@ export class DigestPool {
   /** Number of blocks in use. */
   inUse = 0;
 
-  /** Returns a free block without a successor. */
+  /** Returns a free block. It has no successor in a list. */
   take(): number {
     this.inUse += 1;
     const block = this.#free;
@@ -50,7 +50,7 @@ export class DigestPool {
   }
 
   /**
-   * Returns the index of the first word of a mark in the block's {@link DigestPool.pageOf page}.
+   * Returns the index of a mark's first word in the page of the block ({@link DigestPool.pageOf}).
    */
   markAt(block: number, index: number): number {
     return startOf(block) + 1 + index * wordsPerMark;
@@ -81,11 +81,11 @@ function startOf(block: number): number {
 const never = 0xffff_ffff;
 
 /**
- * Digests of one minion's requests in the order of arrival, each until it expires. A mark takes 13
- * bytes, because a large fleet has hundreds of thousands of them.
+ * Digests of one minion's requests, in the order of arrival. Each is held until it expires. A mark
+ * takes only 13 bytes, because a large fleet has hundreds of thousands of marks.
  *
- * Eight bytes of a digest are enough: the queue belongs to one minion, so a minion that creates two
- * requests with the same digest only loses its own request.
+ * Eight bytes of a digest are enough. If a minion creates two requests with the same eight bytes,
+ * only its own second request is lost.
  */
 export class DigestQueue {
   readonly #pool: DigestPool;
@@ -97,19 +97,19 @@ export class DigestQueue {
   #count = 0;
   #isReleased = false;
 
-  /** @param maxMarks capacity; a further mark replaces the oldest */
+  /** @param maxMarks maximum number of marks. A further mark replaces the oldest */
   constructor(pool: DigestPool, maxMarks: number) {
     this.#pool = pool;
     this.#maxMarks = maxMarks;
   }
 
-  /** Number of marks, including expired ones that have not been removed yet. */
+  /** Number of marks. It includes expired marks that have not been removed yet. */
   get size(): number {
     return this.#count;
   }
 
   /**
-   * Returns whether the queue contains a digest.
+   * Whether the queue contains a digest.
    * @param digest at least eight bytes
    */
   has(digest: Buffer): boolean {
@@ -129,7 +129,7 @@ export class DigestQueue {
 
   /**
    * Adds a digest.
-   * @param expiresAt seconds since 1970, or infinity
+   * @param expiresAt expiry time in seconds since 1970, or infinity
    */
   add(digest: Buffer, expiresAt: number): void {
     if (this.#isReleased) return;
@@ -152,7 +152,7 @@ export class DigestQueue {
     while (this.#count > 0 && this.#firstExpiry() < now) this.#removeFirst();
   }
 
-  /** Releases the memory. Later additions have no effect. */
+  /** Releases the memory of the queue. Digests that are added later are ignored. */
   release(): void {
     while (this.#count > 0) this.#removeFirst();
     this.#isReleased = true;
@@ -183,10 +183,11 @@ export class DigestQueue {
 }
 
 /**
- * Returns a mark that identifies a request among those of its minion: a digest of nonce and load,
- * without `ts`, because a client that repeats a request may encrypt and stamp it again [WIRE 4.4].
- * Without a nonce, two different requests may have equal content, so the mark is the message
- * authentication code and only identical bytes are the same request.
+ * Returns the mark that identifies a request among the requests of its minion. It is a digest of
+ * nonce and load. `ts` is omitted, because a client that repeats a request may encrypt it again
+ * with a new time stamp [WIRE 4.4]. Two different requests without a nonce may have the same
+ * content. For them, the mark is the message authentication code, so that only identical bytes
+ * count as the same request.
  */
 function markOf({ nonce, load, mac }: VerifiedRequest): Buffer {
   if (nonce === undefined) return mac;
@@ -194,18 +195,20 @@ function markOf({ nonce, load, mac }: VerifiedRequest): Buffer {
   return hash('sha256', packWire([nonce, rest]), 'buffer');
 }
 
-/** Returns the mark as text, to store it with the effect of the request. */
+/**
+ * Returns the mark of a request as text, so that it can be stored with the effect of the request.
+ */
 export function requestDigest(request: VerifiedRequest): string {
   return markOf(request).toString('base64');
 }
 
 /**
- * Maximum number of marks of a minion. Exceeds the number of events that it can send while its time
- * stamps are valid (300 s).
+ * Maximum number of marks of a minion. It is larger than the number of events that a minion can
+ * send while their time stamps are valid (300 s).
  */
 const maxPerMinion = 8_192;
 
-/** Reply to nearly all requests. Marks with this reply do not store it. */
+/** Reply to nearly all requests. This reply is not stored with the mark. */
 const usualReply: Reply = send(null);
 
 interface OddReply {
@@ -214,12 +217,12 @@ interface OddReply {
   readonly expiresAt: number;
 }
 
-/** State of one minion's requests. */
+/** Requests of one minion that have been answered or are in progress. */
 interface Marks {
   readonly done: DigestQueue;
-  /** Replies that differ from the usual one, by mark. Created when needed. */
+  /** Replies that differ from the usual reply, by mark. The map is created when it is needed. */
   odd: Map<string, OddReply> | undefined;
-  /** Requests in progress, by mark. Created when needed. */
+  /** Requests in progress, by mark. The map is created when it is needed. */
   underWay: Map<string, Promise<Reply>> | undefined;
 }
 
@@ -228,7 +231,10 @@ export interface ReplayCacheOptions {
   /** `request_server_ttl` in seconds. 0 disables the check of a request's age. */
   readonly ttlSeconds: number;
   readonly now: () => number;
-  /** Reports an answered request to the other members of a cluster. Default: no report. */
+  /**
+   * Reports an answered request to the other members of a cluster. Default: requests are not
+   * reported.
+   */
   readonly tell?: ((mark: ToldMark) => void) | undefined;
 }
 
@@ -242,10 +248,11 @@ export interface ToldMark {
 
 /**
  * Marks and replies of requests that have an effect. Salt's clients repeat a packed request if its
- * reply was lost. The repetition has no second effect and receives the same reply [THREATS C-43].
- * Each minion has its own marks, so that no minion can evict those of another. A mark expires when
- * the time stamp of its request becomes invalid; marks of requests without a time stamp do not
- * expire. A failed request has no mark, because its repetition is a new attempt.
+ * reply was lost. The repetition has no second effect and gets the same reply [THREATS C-43]. A
+ * mark identifies a request. The marks of each minion are limited separately, so that no minion can
+ * evict the marks of another. A mark expires when the time stamp of its request becomes invalid.
+ * Marks of requests without a time stamp do not expire. A failed request gets no mark, so that the
+ * minion can repeat it.
  */
 export class ReplayCache {
   readonly #options: ReplayCacheOptions;
@@ -256,7 +263,9 @@ export class ReplayCache {
     this.#options = options;
   }
 
-  /** Runs a request, or returns the reply to its first occurrence. */
+  /**
+   * Runs a request. If the request has been run before, returns the reply of the first run instead.
+   */
   once(request: VerifiedRequest, run: () => Reply | Promise<Reply>): Reply | Promise<Reply> {
     if (request.minionId === undefined) return run();
     const marks = this.#marksOf(request.minionId);
@@ -275,7 +284,10 @@ export class ReplayCache {
     return reply;
   }
 
-  /** Records a request that another member answered, so that a repetition has no effect here. */
+  /**
+   * Records a request that another cluster member has answered, so that a repetition has no effect
+   * at this member.
+   */
   note({ minion, mark, expiresAt }: ToldMark): void {
     const { done } = this.#marksOf(minion);
     done.removeExpired(this.#options.now() / 1000);
@@ -283,8 +295,8 @@ export class ReplayCache {
   }
 
   /**
-   * Deletes a minion's marks. Its keys are invalid by then, so that none of its requests can be
-   * repeated.
+   * Deletes the marks of a minion whose keys have become invalid. Its old requests can no longer be
+   * decrypted, so they cannot be repeated.
    */
   forget(minionId: string): void {
     this.#marks.get(minionId)?.done.release();
@@ -295,7 +307,10 @@ export class ReplayCache {
     this.#options.tell?.({ minion, mark, expiresAt: Number.isFinite(expiresAt) ? expiresAt : 0 });
   }
 
-  /** Reports the request after it succeeded. A failed request may be repeated at any member. */
+  /**
+   * Reports a request to the other members after it has succeeded. A failed request may be repeated
+   * at any member.
+   */
   #tellOf(minion: string, mark: Uint8Array, expiresAt: number, answered: Promise<Reply>): void {
     answered.then(
       () => this.#tell(minion, mark, expiresAt),
@@ -335,7 +350,10 @@ export class ReplayCache {
     }
   }
 
-  /** Returns the time at which the request's own time stamp becomes invalid. */
+  /**
+   * Returns the time at which the time stamp of the request becomes invalid, in seconds since 1970.
+   * Infinity if there is none.
+   */
   #expiry({ ts }: VerifiedRequest): number {
     const { ttlSeconds } = this.#options;
     return ts === undefined || ttlSeconds === 0 ? Number.POSITIVE_INFINITY : ts + ttlSeconds;
@@ -366,9 +384,9 @@ function nameOf(mark: Buffer): string {
 }
 
 /**
- * Returns a check for events that may be replays. Marks do not survive a restart, so an event
- * stamped before the start counts as a replay. The exception is an event under a session key
- * created after the start, because no earlier recording can use that key.
+ * Returns a check for events that may be replays. Marks are lost in a restart of the master. So an
+ * event whose time stamp is before the start may be a replay. It is no replay if its session key
+ * was created after the start, because no earlier recording can use that key.
  */
 export function replayCheck(
   sessions: SessionKeys,

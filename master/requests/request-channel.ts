@@ -1,8 +1,9 @@
 /**
- * The request channel, through which every request passes: envelope, decryption, identity, rate
- * limit, handler, reply. Order and replies are those of Salt's master [WIRE 5.2,
- * salt/channel/server.py]. Each rejection is counted by reason. Every request gets one reply,
- * except after a {@link DropConnectionError}.
+ * The request channel processes every request of a minion: it decodes the envelope, decrypts the
+ * load, verifies the identity, applies the rate limit, calls the handler, and encrypts the reply.
+ * The order of the checks and the replies are the same as in Salt's master [WIRE 5.2,
+ * salt/channel/server.py]. Rejections are counted by reason. Every request gets one reply, except
+ * after a {@link DropConnectionError}.
  */
 
 import type { Logger } from 'pino';
@@ -44,7 +45,7 @@ import type { MasterContext } from '../context/index.ts';
 import type { ReplayCache } from './replay-cache.ts';
 import type { RequestType } from './request-type.ts';
 
-/** Request types by `cmd`. No other name can be called [THREATS G-02, C-23]. */
+/** Request types by `cmd`. Minions can call only the names in this table [THREATS G-02, C-23]. */
 export type RequestTable = ReadonlyMap<string, RequestType>;
 
 export interface RequestChannelOptions
@@ -56,7 +57,7 @@ export interface RequestChannelOptions
   readonly acceptedKey: (id: string) => string | undefined;
   readonly repeats: ReplayCache;
   readonly rate: Throttle;
-  /** Encrypts a reply for the requesting minion only, off the main thread. */
+  /** Encrypts a reply for the requesting minion only, in a worker thread. */
   readonly sealPrivate: (
     request: VerifiedRequest,
     minionPem: string,
@@ -64,9 +65,9 @@ export interface RequestChannelOptions
   ) => Promise<Uint8Array>;
   /** `request_server_ttl` in seconds. 0 disables the check of a request's age. */
   readonly ttlSeconds: number;
-  /** Limits for a request including its envelope. */
+  /** Limits on the number and size of values in a request, including its envelope. */
   readonly envelopeLimits: PayloadLimits;
-  /** Limits for a decrypted load. */
+  /** Limits on the number and size of values in a decrypted load. */
   readonly loadLimits: PayloadLimits;
   readonly log: Logger;
 }
@@ -74,7 +75,7 @@ export interface RequestChannelOptions
 const badLoad = 'bad load';
 const outermostFailure = 'Some exception handling minion payload';
 
-/** Rejection of a request, with its reply. */
+/** Error that rejects a request. It contains the reply. */
 class Refusal extends Error {
   readonly reason: string;
   readonly reply: WireValue;
@@ -95,8 +96,8 @@ export class RequestChannel {
   }
 
   /**
-   * Handles a request of a transport.
-   * @throws DropConnectionError, and nothing else
+   * Handles a request that a transport has received.
+   * @throws DropConnectionError. Other errors become replies
    */
   handle(bytes: Uint8Array, peer: Peer, turn: RequestSlot): Uint8Array | Promise<Uint8Array> {
     try {
@@ -109,7 +110,7 @@ export class RequestChannel {
   }
 
   /**
-   * Returns the reply for an error.
+   * Returns the reply to a request that failed with this error.
    * @throws DropConnectionError
    */
   #answerError(error: unknown, peer: Peer): Uint8Array {
@@ -140,8 +141,8 @@ export class RequestChannel {
   }
 
   /**
-   * Answers unencrypted requests, which are only `_auth` and `ping` [THREATS C-23]. The requests of
-   * Salt's command line use the local socket instead.
+   * Answers unencrypted requests. Only `_auth` and `ping` are permitted [THREATS C-23]. Salt's
+   * command line also sends unencrypted requests, but saltbridge has the local socket for them.
    */
   async #answerClear(envelope: ClearEnvelope, peer: Peer): Promise<Uint8Array> {
     const { signIn, counters, meter } = this.#options;
@@ -165,7 +166,10 @@ export class RequestChannel {
     return mapMaybePromise(reply, (given) => this.#encode(request, key, given, turn));
   }
 
-  /** Records the minion as active, and pins its protocol version when it uses a higher one. */
+  /**
+   * Records that the minion is active. If its protocol version is higher than before, stores it as
+   * the new minimum for this minion.
+   */
   #meet({ minionId, isProven, version }: VerifiedRequest, peer: Peer): undefined | Promise<void> {
     if (!isProven || minionId === undefined) return undefined;
     const { lastHeard, now, pins } = this.#options;
@@ -175,8 +179,8 @@ export class RequestChannel {
   }
 
   /**
-   * Stores the protocol version. If it cannot be stored, the pin holds until the next start and the
-   * request continues.
+   * Stores the protocol version. If it cannot be stored, it applies until the next start of the
+   * master, and the request continues.
    */
   async #prove(minionId: string, version: ProtocolVersion): Promise<void> {
     try {
@@ -185,14 +189,14 @@ export class RequestChannel {
       if (!(error instanceof StoreError)) throw error;
       this.#options.log.warn(
         { minion: minionId, code: error.code },
-        'protocol version was not stored; the pin holds until the next start',
+        'cannot store the protocol version of a minion; lower versions are rejected only until the next start',
       );
     }
   }
 
   /**
-   * Returns the key of a request. Protocol 3 has a session key for each minion, which exists only
-   * while its RSA key is accepted.
+   * Returns the key that decrypts a request. In protocol 3, it is the session key of the minion,
+   * which exists only while the minion's public key is accepted.
    */
   #keyFor(envelope: SealedEnvelope): CrypticleKey {
     if (envelope.version < 3) return this.#options.publishKey.current.key;
@@ -246,7 +250,10 @@ export class RequestChannel {
     return checked.request;
   }
 
-  /** Returns the accepted key. A request that names an id must name an accepted one. */
+  /**
+   * Returns the accepted key of an id. A request that contains an id without an accepted key is
+   * rejected.
+   */
   #acceptedKey(id: string): string {
     const accepted = this.#options.acceptedKey(id);
     if (accepted === undefined) throw new Refusal('not-accepted');
@@ -274,7 +281,8 @@ export class RequestChannel {
       return send({});
     }
     const isNext = type.rate === 'own' || rate.pass(request.minionId ?? '');
-    // RSA operations, pillars and jobs may take long, so the next request does not wait for them.
+    // These requests may need RSA operations, pillar or jobs, which take time. So the connection
+    // may process its next request meanwhile.
     if (isNext !== true || !type.isBrief) turn.release();
     return mapMaybePromise(isNext, (isItsTurn) => {
       if (isItsTurn) return this.#run(cmd, type, request);
@@ -312,7 +320,7 @@ export class RequestChannel {
   }
 
   /**
-   * Returns the reply for an error of a handler.
+   * Returns the reply to a request whose handler failed with this error.
    * @throws DropConnectionError
    */
   #handlerError(cmd: string, { minionId }: VerifiedRequest, error: unknown): Reply {

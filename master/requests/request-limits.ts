@@ -12,25 +12,25 @@ import { requestLimits } from './limits.ts';
 import { replayCheck } from './replay-cache.ts';
 
 /**
- * Minimum cost of a request, in bytes. A request without data takes about 0.2 ms, in which 16 KiB
- * could be transferred.
+ * Minimum number of bytes that a file request is charged. A request without data takes about 0.2
+ * ms. In this time, 16 KiB could be transferred.
  */
 const leastBytes = 16 * 1024;
 /**
- * Burst of a minion's file rate, in seconds. A highstate requests many files at once, and then
- * none.
+ * Burst of a minion's limit for file data, in seconds of its rate. A highstate requests many files
+ * at once, and then none for some time.
  */
 const burstSeconds = 2;
 
 /**
- * Delays file requests that exceed `file_bytes_per_second`, before their reply takes memory. A
- * highstate sends hundreds of them, so they count against no other rate.
+ * Delays file requests that exceed `file_bytes_per_second`, before memory is allocated for their
+ * reply. A highstate sends hundreds of file requests, so no other rate limit applies to them.
  */
 export class FileMeter {
   readonly #throttle: Throttle;
   readonly #counters: RequestCounters;
 
-  /** @param bytesPerSecond limit; 0 disables it */
+  /** @param bytesPerSecond rate limit in bytes per second. 0 disables it */
   constructor(bytesPerSecond: number, counters: RequestCounters) {
     const perSecond = bytesPerSecond;
     const rate = { perSecond, burst: burstSeconds * bytesPerSecond };
@@ -40,7 +40,7 @@ export class FileMeter {
   }
 
   /**
-   * Resolves when the minion may receive this many bytes.
+   * Resolves when the minion's rate limit permits this many bytes.
    * @throws DropConnectionError
    */
   async pass(request: VerifiedRequest, bytes: number): Promise<void> {
@@ -79,10 +79,10 @@ export function createRequestLimits({ config, context, auth }: RequestLimitDeps)
     /** Same rate, for events that wait. */
     delayedEvents: new Throttle(requestLimits.waitingSignals, events),
     denials: new DenialLog(context.log.child({ component: 'requests' }), now),
-    /** Whether a request was made before this master started and may be a replay. */
+    /** Whether a request was created before this master started, so that it may be a replay. */
     isFromBefore: replayCheck(auth.sessions, now()),
   };
 }
 
-/** Rate limits of minions, and the log of rejected signals. */
+/** Rate limits of minions, and the log of events that the policy rejected. */
 export type RequestLimits = ReturnType<typeof createRequestLimits>;

@@ -1,4 +1,4 @@
-/** Request types: one entry declares everything about a request that minions send. */
+/** Request types. One definition contains everything about a kind of request that minions send. */
 
 import type { WireMap } from '#minion-protocol';
 import { type Handler, type Reply, send, type VerifiedRequest } from '../auth/index.ts';
@@ -8,31 +8,33 @@ export interface ProvenRequest extends VerifiedRequest {
   readonly minionId: string;
 }
 
-/** Properties of a request type for the request channel. */
+/** Properties of a request type that the request channel uses. */
 interface RequestNature {
   /**
-   * Effect of the request. `once`: it must have its effect only once; the channel answers a
-   * repetition with the first reply. `write`: the handler recognises repetitions, or they are
-   * harmless.
+   * Effect of the request. `read`: none. `write`: the handler recognises repeated requests, or they
+   * are harmless. `once`: the effect must happen only once, so the channel answers a repeated
+   * request with the first reply.
    */
   readonly kind: 'read' | 'write' | 'once';
   /**
-   * Rate limit applied before the handler runs. `requests`: the minion's `requests_per_second`.
-   * `own`: none, because the handler applies its own.
+   * Rate limit that the channel applies before it calls the handler. `requests`: the minion's
+   * `requests_per_second`. `own`: none, because the handler itself applies a limit.
    */
   readonly rate: 'requests' | 'own';
   /**
-   * Whether the connection handles its next request only after this one. This preserves the order
-   * of requests that are only stored. Default: false.
+   * Whether the connection processes its next request only after this one. So requests that are
+   * only stored keep their order. Default: false.
    */
   readonly isBrief?: boolean;
 }
 
 /** Functions that read and handle the load of a request. */
 interface LoadReading<R, L> {
-  /** Rejects a request before its load is read, for instance because of its size. */
+  /**
+   * Rejects a request before its load is read, for example because of its size. Returns the reply.
+   */
   readonly refuse?: (request: R) => Reply | undefined;
-  /** Returns the typed load, or `undefined` if it is malformed. */
+  /** Checks the load and returns it in typed form, or `undefined` if it is malformed. */
   readonly load: (load: WireMap, request: R) => L | undefined;
   /** Returns the reply to a malformed load. Default: an empty map. */
   readonly malformed?: (request: R) => Reply;
@@ -43,8 +45,8 @@ interface LoadReading<R, L> {
 export interface ProvenRequestOptions<L> extends RequestNature, LoadReading<ProvenRequest, L> {
   /**
    * Whether requests without the minion's token are rejected. Minions of protocols 0 to 2 send the
-   * token with some loads only [WIRE 9.1]. Without this check, any holder of the shared key could
-   * act for another minion.
+   * token only with some loads [WIRE 9.1]. Without this check, any minion could act in the name of
+   * another minion.
    */
   readonly needsToken: true;
 }
@@ -54,7 +56,7 @@ export interface OpenRequestOptions<L> extends RequestNature, LoadReading<Verifi
   readonly needsToken: false;
 }
 
-/** Entry of the table of request types, created by {@link defineRequestType}. */
+/** Entry in the table of request types. Create it with {@link defineRequestType}. */
 export interface RequestType extends Required<RequestNature> {
   readonly needsToken: boolean;
   readonly handler: Handler;
@@ -92,7 +94,7 @@ function readingHandler<R extends VerifiedRequest, L>({
   };
 }
 
-/** Narrows the type. The channel has already rejected requests without a token. */
+/** Narrows the type of the request. The channel has already rejected requests without a token. */
 function hasId(request: VerifiedRequest): request is ProvenRequest {
   return request.minionId !== undefined;
 }

@@ -1,4 +1,4 @@
-/** Requests of minions: sign-in, and the channel for all other requests. */
+/** Requests of minions: sign-in requests, and all other requests through the request channel. */
 
 import {
   envelopeLimits,
@@ -32,23 +32,24 @@ export interface RequestDeps extends ModuleDeps {
   readonly types: RequestTable;
 }
 
-/** Request handlers for the transports. */
+/** Functions that process requests. The transports call them. */
 export interface Requests {
   /** Answers a request. */
   readonly handle: Parameters<MasterTransport['listen']>[0];
-  /** Handles an announcement that a minion sends to the publish port. */
+  /** Processes an announcement that a minion sends on its publish connection. */
   readonly announce: (bytes: Uint8Array, peer: Peer) => Promise<void>;
 }
 
 /**
- * Returns the error for requests to an outdated member. Minions then try another master, or retry.
+ * Returns the error for requests to a cluster member whose data may be outdated. The minion then
+ * tries another master, or retries.
  */
 function staleMember({ counters }: MasterContext): DropConnectionError {
   counters.count('cluster-stale');
   return new DropConnectionError('cluster-stale');
 }
 
-/** Returns a function that reports answered requests to the other members. */
+/** Returns a function that reports answered requests to the other cluster members. */
 function tellMark(cluster: Pick<Cluster, 'send'>): (mark: ToldMark) => void {
   return ({ minion, mark, expiresAt }) => cluster.send('request', { minion, mark, expiresAt });
 }
@@ -110,7 +111,7 @@ export interface SignInDeps extends ModuleDeps {
   readonly auth: Auth;
   readonly events: Events;
   readonly jobs: Jobs;
-  /** Advice of extensions on the keys of minions. */
+  /** Decisions of extensions about the keys of minions. */
   readonly advice: KeyAcceptanceHook;
 }
 

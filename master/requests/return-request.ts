@@ -13,16 +13,22 @@ export interface ReturnRequestOptions {
   readonly signatures: SignatureCheck;
   readonly counters: RequestCounters;
   readonly meter: Meter;
-  /** Limits repeated and rejected returns. The first return for a job is not limited. */
+  /**
+   * Rate limit for repeated and rejected returns. The first return of a minion for a job is not
+   * limited.
+   */
   readonly requestRate: Throttle;
-  /** Configuration with `return_bytes`, the maximum size of a stored return in bytes as sent. */
+  /**
+   * Configuration, of which `return_bytes` is used: the maximum size of a stored return, in bytes
+   * as sent.
+   */
   readonly config: Pick<LiveConfig, 'current'>;
 }
 
 /**
- * Defines `_return`: the result of a job [WIRE 9.4]. Minions treat any reply as an acknowledgement,
- * so the master does not reply if it could not store the return. The minion then sends it again, up
- * to three times (`return_retry_tries`).
+ * Defines `_return`, with which a minion returns the result of a job [WIRE 9.4]. Minions treat any
+ * reply as an acknowledgement. So if the master cannot store the return, it does not reply. The
+ * minion then sends it again, up to three times (`return_retry_tries`).
  */
 export function returnRequest(options: ReturnRequestOptions): RequestType {
   const { keeper, signatures, counters, meter, requestRate, config } = options;
@@ -44,7 +50,7 @@ export function returnRequest(options: ReturnRequestOptions): RequestType {
       const isPermitted = signatures.permits(request);
       if (isPermitted !== true && !(await isPermitted)) return send(false);
       const markOf = (): string => requestDigest(request);
-      const outcome = await keeper.take(minionId, result, markOf).catch(notKept);
+      const outcome = await keeper.take(minionId, result, markOf, request.bytes).catch(notKept);
       if (outcome === 'stored' || outcome === 'told') {
         meter.returns += 1;
         return send(null);
@@ -62,9 +68,7 @@ function notKept(cause: unknown): never {
   throw cause;
 }
 
-/**
- * Replaces a value that is too large, so that the job reports it instead of waiting for a return.
- */
+/** Replaces a value that is too large with a notice, so that the job still gets a return. */
 function withoutValue(load: WireMap, { config, counters }: ReturnRequestOptions): WireMap {
   const maxBytes = config.current.limits.returnBytes;
   counters.count('return-bytes');

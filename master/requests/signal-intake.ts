@@ -1,42 +1,44 @@
 import type { WireMap, WireValue } from '#minion-protocol';
 
-/** Event that can trigger a reaction. */
+/** Event that may trigger a reaction. */
 export interface ReactionEvent {
   readonly tag: string;
   /** Minion that emitted the event, or `undefined` for an event of the master. */
   readonly sender: string | undefined;
-  /** Data given by the sender. It matches the schema of the rule that permitted the event. */
+  /** Data that the sender sent. It matches the schema of the rule that permitted the event. */
   readonly data: WireValue | undefined;
   /** Complete event, as subscribers receive it. */
   readonly body: WireMap;
 }
 
-/** Event with its origin. */
+/** Event with its origin, as intakes receive it. */
 export interface TriggerEvent extends ReactionEvent {
-  /** Rule that permitted the event, or `undefined` if none is needed. */
+  /**
+   * Name of the rule that permitted the event. `undefined` for events of the master, which need no
+   * permission.
+   */
   readonly rule: string | undefined;
-  /** Job that the event reports, or in which it was emitted. */
+  /** Job that the event is about, or in which it was emitted. */
   readonly jid: string | undefined;
   /**
-   * Request that contained the event and its position there, or `undefined` if it cannot arrive
-   * twice.
+   * Identifier of the request that contained the event, and the event's position in it. `undefined`
+   * if the event cannot be received twice.
    */
   readonly request: { readonly mark: string; readonly place: number } | undefined;
 }
 
-/** Receiver of signals that the policy permitted. */
+/** Module that stores permitted events of minions durably: the bridge's signals, and reactions. */
 export interface SignalIntake {
   isWanted(tag: string, sender: string): boolean;
   /**
-   * Returns whether a signal above its sender's rate waits, as requests do. Other signals are
-   * dropped, as events are.
+   * Returns whether an event that exceeds the sender's rate limit waits, instead of being dropped.
    */
   isDelayed?(tag: string, sender: string): boolean;
   /**
-   * Stores a signal durably before it resolves; only then does the master reply to the minion. A
-   * repetition of the same request stores nothing.
-   * @returns the id of the signal, if it has one; the same for the same request
-   * @throws StoreError if it cannot be stored; the minion then sends it again
+   * Stores an event durably. The master replies to the minion only after the promise has resolved.
+   * If the same request is repeated, nothing is stored.
+   * @returns the id of the signal if it has one. A repeated request gets the same id
+   * @throws StoreError if the event cannot be stored. The minion then sends it again
    */
   take(occurrence: TriggerEvent): Promise<string | undefined>;
 }

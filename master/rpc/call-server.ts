@@ -27,42 +27,42 @@ import type { CallGate } from '../context/index.ts';
 import { missedBySlowReader } from '../events/index.ts';
 import { namedMethods } from './methods.ts';
 
-/** Error as callers receive it. Never contains a stack trace. */
+/** Error in the form in which clients receive it. It never contains a stack trace. */
 interface ErrorBody {
   readonly code: string;
   readonly message: string;
 }
 
-/** Error codes for missing permission or authentication. */
+/** Matches error codes that mean missing permission or authentication. */
 const refusals = /^ERR_(?:DENIED|EAUTH.*)$/;
 
-/** Number of unread bytes after which a lossless stream waits for its reader. */
+/** Number of unread bytes at which a stream that is not live waits for its reader. */
 const maxUnreadBytes = 65_536;
 
 export interface CallServerOptions {
   readonly methods: ReadonlyMap<string, RpcMethod>;
-  /** Additional methods, in nested tables. */
+  /** Additional methods, as nested tables. */
   readonly more?: readonly RpcTable[];
   readonly api: MasterApi;
   readonly log: Logger;
-  /** Counter of calls that start something. Default: calls are not counted. */
+  /** Counter for calls that start something. Default: calls are not counted. */
   readonly calls?: Pick<CallGate, 'enter'> | undefined;
   /** Scheduler that splits the parsing and writing of large values into steps. */
   readonly steps: Pick<StepScheduler, 'run'>;
-  /** Outgoing data of all streams. */
+  /** Pool that limits the outgoing data of all streams. */
   readonly sendPool: SendPool;
 }
 
-/** Input of a call, as its caller supplied it. */
+/** Input of a call, as its client supplied it. */
 export interface CallInput {
   readonly parameters: unknown;
   /** Requester of the call, for the audit log. Default: the local interface. */
   readonly by?: AuditRequester | undefined;
-  /** Called once at the end of the call. */
+  /** Called once when the call ends. */
   readonly leave?: (() => void) | undefined;
 }
 
-/** Call before its input is read. */
+/** Call whose input was not read yet. */
 interface Call {
   readonly name: string;
   readonly response: ServerResponse;
@@ -70,8 +70,8 @@ interface Call {
 }
 
 /**
- * Serves calls of the master's interface, over the local socket or HTTPS: finds the method, calls
- * it, and writes its result.
+ * Serves calls of the master's interface over the local socket or HTTPS. It finds the method, calls
+ * it, and writes the result.
  */
 export class CallServer {
   readonly #options: CallServerOptions;
@@ -85,7 +85,7 @@ export class CallServer {
 
   /**
    * Answers a call. Never rejects.
-   * @param admit reads the input; its errors become the response
+   * @param admit reads the input of the call. If it rejects, the error becomes the response
    */
   async serve(call: Call, admit: (method: RpcMethod) => Promise<CallInput>): Promise<void> {
     const { name, response } = call;
@@ -103,8 +103,8 @@ export class CallServer {
       if (complaint !== undefined) throw new MasterError('ERR_ARGS', `${name}: ${complaint}`);
       leave = beginsSomething(method) ? this.#options.calls?.enter() : undefined;
       const { parameters, by } = input;
-      // The call is invoked before the response head is sent. A caller that has the head can rely
-      // on receiving all later events.
+      // The method is invoked before the response head is sent. So a client that has received the
+      // head will receive all later events.
       const result = await method.invoke(this.#options.api, parameters, call.signal, by);
       if (isStream(result)) await this.#writeStream(method, call, result);
       else await this.#writeResult(response, result);
@@ -138,7 +138,10 @@ export class CallServer {
     }
   }
 
-  /** Returns the error for the caller. A defect of this program is written to the log. */
+  /**
+   * Returns the error in the form for the client. If it is a defect of this program, it is also
+   * logged.
+   */
   #shownError(name: string, error: unknown): ErrorBody {
     const body = describe(error);
     if (body !== undefined) return body;
@@ -164,7 +167,8 @@ export class CallServer {
     items: AsyncIterable<unknown>,
   ): Promise<void> {
     response.setHeader('content-type', 'application/x-ndjson');
-    // A stream may stay silent for long; the reader must learn immediately that it was accepted.
+    // A stream may have no items for a long time, but the client must know immediately that it was
+    // accepted. So the head is sent now.
     response.flushHeaders();
     const queue = this.#options.sendPool.open(response, slowReaderLines);
     try {
@@ -177,21 +181,21 @@ export class CallServer {
   }
 }
 
-/** Returns whether a draining member rejects the method. */
+/** Whether a member that prepares for a restart rejects the method, because it starts something. */
 function beginsSomething({ access, isIdempotent, isLive }: RpcMethod): boolean {
   return !isIdempotent && !isLive && access !== 'host' && access !== 'anybody';
 }
 
 function statusOf(body: ErrorBody, error: unknown): number {
   if (body.code === 'ERR_INTERNAL') return 500;
-  // Errors of HTTP carry their status.
+  // Errors of HTTP contain their status.
   if (error instanceof Error && 'status' in error) return Number(error.status);
   return refusals.test(body.code) ? 401 : 400;
 }
 
 /**
- * Writes the items of a stream. A live stream drops a reader that is too slow; any other stream
- * waits for it.
+ * Writes the items of a stream. If the reader is too slow, a live stream disconnects it. Any other
+ * stream waits for the reader.
  */
 async function writeItems(
   queue: SendQueue,
@@ -207,8 +211,8 @@ async function writeItems(
 
 const endLine = Buffer.from('{"end":true}\n');
 /**
- * Last line when the master closes. The reader may continue the stream with the next master
- * process.
+ * Last line of a stream when the master closes. The reader may continue the stream with the next
+ * master process.
  */
 const closedLine = Buffer.from('{"end":true,"closed":true}\n');
 
@@ -219,7 +223,7 @@ function slowReaderLines(): Buffer[] {
   return [itemLine(missedBySlowReader()), lineOf({ error: { code, message } })];
 }
 
-/** Encoded events, shared by all readers. */
+/** Encoded events by event object. All readers of an event share its line. */
 const lines = new WeakMap<object, Buffer>();
 
 function sharedLine(item: unknown): Buffer {
@@ -242,14 +246,17 @@ function isStream(result: unknown): result is AsyncIterable<unknown> {
 }
 
 /**
- * Converts a value to marked JSON. The interface uses only Salt's value types; unset properties are
- * omitted.
+ * Converts a value to marked JSON. The interface uses only Salt's value types. Properties that are
+ * `undefined` are omitted.
  */
 function asJson(value: unknown): unknown {
   return toJson((value ?? null) as WireValue);
 }
 
-/** Returns the code and message of an error with one of our codes, or `undefined` for a defect. */
+/**
+ * Returns the code and message of an error that has a saltbridge error code. `undefined` for any
+ * other error, which is a defect.
+ */
 function describe(error: unknown): ErrorBody | undefined {
   if (!(error instanceof Error) || !('code' in error)) return undefined;
   const { code, message } = error;

@@ -1,8 +1,8 @@
 /**
- * Proof of the account that calls over the local socket. Node.js offers no peer credentials, so the
- * caller creates a file in the socket's directory, and the master reads its owner. The file
- * contains the digest of a secret that only the request carries, so that no other account can refer
- * to it. A proof is valid for one call.
+ * Proves to the master which account makes a call over the local socket. Node.js cannot read the
+ * peer credentials of a socket. So the client creates a file in the socket's directory, and the
+ * master reads the owner of the file. The file contains the digest of a secret that only the
+ * request contains, so that no other account can use the file. A proof is valid for one call.
  */
 
 import { createHash, randomBytes } from 'node:crypto';
@@ -11,7 +11,7 @@ import { lstat, open, readdir, rm } from 'node:fs/promises';
 import path from 'node:path';
 import { processUser } from '#runtime';
 
-/** HTTP header that carries the secret. */
+/** HTTP header that contains the secret. */
 export const callerHeader = 'x-saltbridge-caller';
 
 const prefix = '.caller-';
@@ -21,18 +21,18 @@ function digestOf(secret: string): string {
   return createHash('sha256').update(secret).digest('hex');
 }
 
-/** Proof of a caller, created before the request that refers to it. */
+/** Proof of a client's account. It is created before the request that uses it. */
 export interface CallerProof {
   /** Value of {@link callerHeader}. */
   readonly secret: string;
-  /** Removes the file if the master has not done so. */
+  /** Removes the file, unless the master has already removed it. */
   remove(): Promise<void>;
 }
 
 /**
- * Creates a proof. Returns `undefined` if the caller owns the socket, because
- * {@link accountOfCaller} then needs no proof, or if the file cannot be created; the call continues
- * without a proof.
+ * Creates a proof. Returns `undefined` if the client owns the socket, because
+ * {@link accountOfCaller} then needs no proof. Also returns `undefined` if the file cannot be
+ * created. The call is then made without a proof.
  */
 export async function createCallerProof(socketPath: string): Promise<CallerProof | undefined> {
   const owner = await lstat(socketPath).then(
@@ -47,8 +47,8 @@ export async function createCallerProof(socketPath: string): Promise<CallerProof
   try {
     const handle = await open(file, 'wx', 0o644);
     try {
-      // Independent of the umask: the master may run as another account, and only root and that
-      // account can enter the directory.
+      // The mode is set explicitly, whatever the umask is. The file must be readable if the master
+      // runs under another account. Only root and that account can enter the directory.
       await handle.chmod(0o644);
       await handle.writeFile(digest);
     } finally {
@@ -62,8 +62,8 @@ export async function createCallerProof(socketPath: string): Promise<CallerProof
 }
 
 /**
- * Returns the account that created the proof, or without a valid proof the account that owns the
- * socket.
+ * Returns the name of the account that created the proof. If there is no valid proof, returns the
+ * account that owns the socket.
  * @param secret value of {@link callerHeader} in the request
  */
 export async function accountOfCaller(
@@ -84,7 +84,7 @@ async function ownerOfProof(directory: string, digest: string): Promise<number |
   try {
     const { uid, size, nlink } = await handle.stat();
     await rm(file);
-    // A hard link could give this name to a file of another account.
+    // Through a hard link, this name could refer to a file of another account.
     if (nlink !== 1 || size !== digest.length) return undefined;
     return (await handle.readFile('utf8')) === digest ? uid : undefined;
   } finally {
@@ -93,8 +93,8 @@ async function ownerOfProof(directory: string, digest: string): Promise<number |
 }
 
 /**
- * Returns the name of an account. Only root and the master's own account can open the socket;
- * Node.js cannot look up other names.
+ * Returns the name of an account. Only root and the master's own account can open the socket, so
+ * other names need not be looked up. Node.js could not do that.
  */
 function accountName(uid: number): string {
   if (uid === 0) return 'root';
@@ -102,7 +102,7 @@ function accountName(uid: number): string {
   return own ?? `uid:${uid}`;
 }
 
-/** Removes the files of callers that died before their request arrived. */
+/** Removes the proof files of clients that ended before their request arrived. */
 export async function removeCallerProofs(socketPath: string): Promise<void> {
   const directory = path.dirname(socketPath);
   const names = (await readdir(directory)).filter((name) => name.startsWith(prefix));

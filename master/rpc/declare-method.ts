@@ -1,6 +1,6 @@
 /**
- * Declares rows of the method table, with all that the server, access check, client and documents
- * need.
+ * Declares the entries of the table of RPC methods. An entry contains everything that the server,
+ * the access check, the client and the documentation need.
  */
 
 import type { Static, TSchema } from 'typebox';
@@ -15,13 +15,13 @@ import type {
   WholeRequest,
 } from '../api/index.ts';
 
-/** Parameters without the token, which the client adds. */
+/** Parameters without the token. The client adds the token. */
 type Given<S extends TSchema> = Omit<Static<S>, 'token'>;
 
-/** Converts the arguments of the interface's method to parameters. */
+/** Function that converts the arguments of the API method to RPC parameters. */
 type ArgumentMapping<S extends TSchema> = ((...args: never) => Given<S>) | undefined;
 
-/** Arguments of the interface's method. */
+/** Arguments of the API method. */
 type ArgumentsOf<S extends TSchema, F> = F extends (...args: infer A) => unknown
   ? A
   : Record<never, never> extends Given<S>
@@ -34,19 +34,22 @@ type Row<S extends TSchema, F, R> = RpcMethod<
   WholeRequest<ArgumentsOf<S, F>>
 >;
 
-/** Declaration of a method. */
+/** Declaration of an RPC method. */
 interface MethodDefinition<S extends TSchema, F extends ArgumentMapping<S>, R> {
   /** Schema of the parameters. */
   readonly parameters: S;
-  /** Mapping of arguments to parameters. Default: the first argument is the parameters. */
+  /**
+   * Function that converts the arguments to parameters. Default: the first argument is used as the
+   * parameters.
+   */
   readonly args?: F;
-  /** Required access level. Default: `everything`. */
+  /** Access level that the method requires. Default: `everything`. */
   readonly access?: RpcAccess;
   /** See {@link RpcMethod.isIdempotent}. */
   readonly isIdempotent?: boolean;
   /**
    * Calls the method.
-   * @param by requester for the audit log, if it is not the local interface
+   * @param by requester for the audit log. `undefined` for the local interface
    */
   readonly call: (
     api: InProcessApi,
@@ -54,25 +57,25 @@ interface MethodDefinition<S extends TSchema, F extends ArgumentMapping<S>, R> {
     signal: AbortSignal,
     by?: AuditRequester,
   ) => R;
-  /** Audit record of the method. Default: none, for methods that only read. */
+  /** Definition of the audit record. Default: none, for methods that only read. */
   readonly audit?: MethodAudit<Static<S>, NoInfer<Awaited<R>>>;
 }
 
-/** Declares a method that returns one value. */
+/** Declares a method that returns a single value. */
 export function method<S extends TSchema, T, F extends ArgumentMapping<S> = undefined>(
   definition: MethodDefinition<S, F, Promise<T>>,
 ): Row<S, F, Promise<T>> {
   return rowOf<S, F, Promise<T>>(definition, { isStream: false });
 }
 
-/** Declares a method that returns one value and can safely be repeated. */
+/** Declares a method that returns a single value and can safely be repeated. */
 export function query<S extends TSchema, T, F extends ArgumentMapping<S> = undefined>(
   definition: Omit<MethodDefinition<S, F, Promise<T>>, 'isIdempotent'>,
 ): Row<S, F, Promise<T>> {
   return rowOf<S, F, Promise<T>>({ ...definition, isIdempotent: true }, { isStream: false });
 }
 
-/** Declares a method that returns a stream, which starts with the first read. */
+/** Declares a method that returns a stream. The stream starts when it is first read. */
 export function streamMethod<S extends TSchema, T, F extends ArgumentMapping<S> = undefined>(
   definition: MethodDefinition<S, F, AsyncIterable<T> | Promise<AsyncIterable<T>>>,
 ): Row<S, F, AsyncIterable<T>> {
@@ -81,7 +84,7 @@ export function streamMethod<S extends TSchema, T, F extends ArgumentMapping<S> 
 
 /**
  * Declares a method that resolves when its stream has started. The stream does not wait for slow
- * readers.
+ * readers, but disconnects them.
  */
 export function liveStreamMethod<S extends TSchema, T, F extends ArgumentMapping<S> = undefined>(
   definition: MethodDefinition<S, F, Promise<AsyncIterable<T>>>,
@@ -89,13 +92,13 @@ export function liveStreamMethod<S extends TSchema, T, F extends ArgumentMapping
   return rowOf<S, F, Promise<AsyncIterable<T>>>(definition, { isStream: true, isLive: true });
 }
 
-/** Declaration of an extension's method. It receives the master's public interface. */
+/** Declaration of a method of an extension. The method receives the master's public interface. */
 type ExtensionDefinition<S extends TSchema, F extends ArgumentMapping<S>, R> = Omit<
   MethodDefinition<S, F, R>,
   'call'
 > & { readonly call: (api: MasterApi, parameters: Static<S>, signal: AbortSignal) => R };
 
-/** Declares a method of an extension that returns one value. */
+/** Declares a method of an extension that returns a single value. */
 export function extensionMethod<S extends TSchema, T, F extends ArgumentMapping<S> = undefined>(
   definition: ExtensionDefinition<S, F, Promise<T>>,
 ): Row<S, F, Promise<T>> {
@@ -128,7 +131,8 @@ function rowOf<S extends TSchema, F extends ArgumentMapping<S>, R>(
       const [first] = check.Errors(given);
       if (first === undefined) return undefined;
       const name = first.instancePath.slice(1).replaceAll('/', '.') || 'parameters';
-      // A property that the schema does not define is checked against the schema `false`.
+      // The validator reports a property that the schema does not define as a mismatch with the
+      // schema `false`.
       return first.keyword === 'boolean' ? `unknown parameter ${name}` : `${name} ${first.message}`;
     },
     invoke: (api, given, signal, by) => call(api, check.Parse(given), signal, by),

@@ -1,7 +1,8 @@
 /**
- * The method table: the only declaration of each remote method of the master's interface. The
- * server, access check, client, OpenAPI document and docs/rpc.md are derived from it. It does not
- * compile if it differs from {@link MasterApi} or {@link UserApi}.
+ * The table of RPC methods: the only place that declares the remote methods of the master's
+ * interface. The server, the access check, the client, the OpenAPI document and docs/rpc.md are
+ * derived from it. The compiler rejects the table if it differs from {@link MasterApi} or
+ * {@link UserApi}.
  */
 
 import type { Static, TArrayOptions, TObject, TProperties, TSchema, TUnsafe } from 'typebox';
@@ -23,7 +24,7 @@ import {
 import { named } from '../audit/index.ts';
 import { liveStreamMethod, method, query, streamMethod } from './declare-method.ts';
 
-/** Returns the methods of a table by their wire names, for example `keys.list`. */
+/** Returns the methods of a table by their names in calls, for example `keys.list`. */
 export function namedMethods(table: RpcTable, prefix = ''): ReadonlyMap<string, RpcMethod> {
   return new Map(
     Object.entries(table).flatMap(([name, entry]): (readonly [string, RpcMethod])[] =>
@@ -79,7 +80,9 @@ const runFields = {
   patienceSeconds: Type.Optional(Seconds),
   subset: Type.Optional(Type.Integer({ minimum: 1 })),
 };
-/** Token of the user that calls. Default: the master's own user. */
+/**
+ * Token of the user in whose name the call is made. Default: the call has the master's own rights.
+ */
 const asUser = { token: Type.Optional(Text) };
 const Publish = record({ ...publishFields, ...asUser });
 const Run = record({ ...runFields, ...asUser });
@@ -168,17 +171,20 @@ const Explain = record({
 
 const UserAction = oneOf('runner', 'wheel', 'subscribe');
 
-/** Minimal form of a rule. The policy parser checks the rest. */
+/** Minimal form of a rule. The parser of the policy checks the rest. */
 const RuleForm = Type.Object({ name: Text, action: Text });
 
-/** Returns the interface for the token's user, or the master's own. */
+/**
+ * Returns the interface with the rights of the token's user. Without a token, returns the master's
+ * own interface.
+ */
 function of(api: InProcessApi, token: string | undefined): InProcessApi | UserApi {
   return token === undefined ? api : api.asUser(token);
 }
 
 /**
- * Interface that the table covers: everything except `asUser`, plus the checks that a user makes
- * about itself.
+ * Interface whose methods are in the table: everything except `asUser`, and the checks about a
+ * user.
  */
 export type CallableApi = Omit<MasterApi, 'asUser'> & {
   readonly acl: Pick<UserApi, 'permits'>;
@@ -186,7 +192,7 @@ export type CallableApi = Omit<MasterApi, 'asUser'> & {
   readonly users: Pick<UserApi, 'requireFullRights' | 'describeMaster'>;
 };
 
-/** Audit record with the pattern and the matching keys. */
+/** Definition of an audit record that contains the pattern and the matching keys. */
 const keyRecord = {
   done: ({ match }: KeySelection, changes: readonly KeyChange[]): AuditDetails => ({
     what: match,
@@ -195,7 +201,7 @@ const keyRecord = {
   failed: ({ match }: KeySelection): AuditDetails => ({ what: match, on: [] }),
 };
 
-/** Audit record that the jobs module writes, with the jid and the minions. */
+/** Definition of an audit record that the jobs module writes, with the jid and the minions. */
 const jobRecord = { action: 'job.publish', writtenBy: 'jobs' };
 
 const functionsOf = (
@@ -479,10 +485,10 @@ export const rpcTable: RpcTableOf<CallableApi> = {
   },
 };
 
-/** All methods by wire name, for the server. */
+/** All methods by their names in calls, for the server. */
 export const rpcMethods: ReadonlyMap<string, RpcMethod> = namedMethods(rpcTable);
 
-/** Methods whose parameter `user` names the user that starts something. */
+/** Methods with a parameter `user`: the name of the user who starts something. */
 export const methodsWithUser: ReadonlySet<string> = new Set(
   [...rpcMethods].flatMap(([name, { access, parameters }]) =>
     access === 'user' && 'user' in Object(Object(parameters).properties) ? [name] : [],

@@ -1,8 +1,8 @@
 /**
- * The local socket: the interface as HTTP over a Unix socket (mode 0600, in a directory of mode
- * 0700). `POST /rpc/<method>` takes the parameters as JSON. A single value is returned as
- * `{"result": …}`. A stream is returned as JSON lines: `{"item": …}` for each item, then
- * `{"end": true}` or `{"error": …}`.
+ * The local socket offers the master's interface as HTTP over a Unix socket (mode 0600, in a
+ * directory of mode 0700). `POST /rpc/<method>` takes the parameters as JSON. A single value is
+ * returned as `{"result": …}`. A stream is returned as JSON lines: `{"item": …}` for each item,
+ * then `{"end": true}` or `{"error": …}`.
  */
 
 import { rm } from 'node:fs/promises';
@@ -28,7 +28,7 @@ export class RpcServer {
   readonly #underWay = new Set<AbortController>();
   #socketPath: string | undefined;
 
-  /** @param maxEventBytes maximum size of an event, `max_event_size` */
+  /** @param maxEventBytes maximum size of an event, in bytes (`max_event_size`) */
   constructor(
     options: Pick<CallServerOptions, 'api' | 'calls' | 'log' | 'methods'>,
     maxEventBytes = 1_048_576,
@@ -38,14 +38,14 @@ export class RpcServer {
     this.#calls = new CallServer({ ...options, steps: new StepScheduler(), sendPool });
     this.#server = createServer((request, response) => {
       this.#serve(request, response).catch((error: unknown) => {
-        this.#log.error({ err: error }, 'request on the local socket failed');
+        this.#log.error({ err: error }, 'a request on the local socket failed');
         response.destroy();
       });
     });
   }
 
   /**
-   * Binds the socket. Replaces a socket file whose process has ended.
+   * Binds the socket. If the socket file exists but its process has ended, replaces the file.
    * @throws MasterError ERR_SOCKET if another master listens on it
    */
   async listen(socketPath: string): Promise<void> {
@@ -65,12 +65,12 @@ export class RpcServer {
     }
   }
 
-  /** Ends running streams and reports to their readers that the master is closing. */
+  /** Ends running streams, and informs their readers that the master is closing. */
   endStreams(): void {
     for (const call of this.#underWay) call.abort();
   }
 
-  /** Ends running streams, waits at most `graceMs` for other calls, and closes. */
+  /** Ends running streams, waits at most `graceMs` for other calls, and closes the socket. */
   async close(graceMs = 5000): Promise<void> {
     this.endStreams();
     if (this.#socketPath !== undefined) await rm(this.#socketPath, { force: true });
@@ -80,7 +80,7 @@ export class RpcServer {
       this.#server.close(() => resolve());
     });
     this.#server.closeIdleConnections();
-    // A caller that never completes its request, or never reads its response, must not delay the
+    // A client that never completes its request, or never reads its response, must not delay the
     // shutdown.
     const grace = setTimeout(() => this.#server.closeAllConnections(), graceMs);
     await closed;
@@ -103,7 +103,7 @@ export class RpcServer {
     this.#underWay.delete(call);
   }
 
-  /** Adds the caller's account as the user of a call, unless the call has a token. */
+  /** Adds the account of the client as the user of a call, unless the call has a token. */
   async #withUser(
     name: string,
     parameters: WireValue,
@@ -119,8 +119,8 @@ export class RpcServer {
 
 async function readBody(request: IncomingMessage): Promise<Buffer[]> {
   const chunks: Buffer[] = [];
-  // Our own client sends the length. Rejecting the body before reading it leaves the caller able to
-  // read the response.
+  // The client of this package sends the length of the body. If the length is too large, the body
+  // is not read, so that the client can still read the response.
   if (Number(request.headers['content-length']) > maxBodyBytes) throw bodyTooLarge();
   let bytes = 0;
   for await (const chunk of request) {
@@ -147,7 +147,8 @@ function isListening(socketPath: string): Promise<boolean> {
 }
 
 /**
- * Returns the user of a call: the account or, as in Salt, a `sudo_<name>` that the caller states.
+ * Returns the user of a call: the name of the client's account or, as in Salt, a name `sudo_<name>`
+ * that the client states.
  */
 function userOfCall(given: unknown, account: string): string {
   return typeof given === 'string' && given.startsWith('sudo_') ? given : account;

@@ -3,7 +3,7 @@ import { isKeywordText, pythonStr, type WireValue } from '#minion-protocol';
 import { MasterError } from '../api/index.ts';
 import { type BoundFunction, separateKeywords } from '../jobs/index.ts';
 
-/** Functions with their arguments, as a request states them. */
+/** Functions with their arguments, as a request contains them. */
 export interface AskedCalls {
   readonly fun: string | readonly string[];
   readonly arg?: readonly WireValue[];
@@ -11,9 +11,8 @@ export interface AskedCalls {
 }
 
 /**
- * Converts a request to its functions, each with its arguments.
- * @throws MasterError ERR_ARGS if a minion would interpret the arguments differently than the rules
- * do
+ * Converts a request to a list of functions, each with its arguments.
+ * @throws MasterError ERR_ARGS if a minion would interpret the arguments differently from the rules
  */
 export function toBoundFunctions({ fun, arg = [], kwarg = {} }: AskedCalls): BoundFunction[] {
   if (typeof fun === 'string') return [bind(fun, arg, kwarg)];
@@ -24,7 +23,10 @@ export function toBoundFunctions({ fun, arg = [], kwarg = {} }: AskedCalls): Bou
   return fun.map((name, index) => bind(name, lists[index] ?? [], kwarg));
 }
 
-/** Converts a request to calls in the form that rules use. @throws MasterError ERR_ARGS */
+/**
+ * Converts a request to calls in the form that the rules of the policy use.
+ * @throws MasterError ERR_ARGS
+ */
 export function toCalls(asked: AskedCalls): Call[] {
   return toBoundFunctions(asked).map(toCall);
 }
@@ -35,7 +37,7 @@ function bind(
   given: Readonly<Record<string, WireValue>>,
 ): BoundFunction {
   const { arg, kwarg } = separateKeywords(values, given);
-  // A minion would convert this text to a keyword.
+  // A minion would convert this text to a keyword argument.
   if (arg.some((value) => typeof value === 'string' && isKeywordText(value))) {
     throw new MasterError(
       'ERR_ARGS',
@@ -48,7 +50,7 @@ function bind(
 function toCall({ fun, arg, kwarg }: BoundFunction): Call {
   let args: readonly string[] | undefined;
   let kwargs: ReadonlyMap<string, string> | undefined;
-  // Computed on demand: few rules need them, and they may be long.
+  // The texts are computed on demand, because few rules need them and they may be long.
   return {
     fun,
     get args() {

@@ -1,17 +1,23 @@
-/** Interface of a log-in backend, which authenticates users. backends.ts lists the backends. */
+/**
+ * Interface of a log-in backend, which authenticates users. backends.ts contains the list of
+ * backends.
+ */
 
 import type { BackendSettings } from '#config';
 
-/** Authenticated user. */
+/** User whose credentials a backend has verified. */
 export interface Authenticated {
   readonly user: string;
-  /** Groups that the backend confirms. */
+  /** Groups of the user, according to the backend. */
   readonly groups: readonly string[];
-  /** End of the backend's confirmation, in milliseconds since 1970. Default: unspecified. */
+  /**
+   * Time until which the backend vouches for the user, in milliseconds since 1970. Default:
+   * unlimited.
+   */
   readonly until?: number;
 }
 
-/** Current status of a user who logged in before. */
+/** Current status of a user who has logged in before. */
 export type Standing =
   | { readonly state: 'valid'; readonly groups: readonly string[] }
   /** The user no longer exists, or may not log in. */
@@ -19,27 +25,27 @@ export type Standing =
 
 /** Backend that authenticates users. */
 export interface LoginBackend {
-  /** Digest of the options from which the backend was created. */
+  /** Digest of the options with which the backend was created. */
   readonly madeFrom?: string;
   /** Name of the backend under `external_auth`. */
   readonly name: BackendSettings['kind'];
   /**
    * Verifies credentials.
-   * @returns the user, or `undefined` without a reason if the credentials are invalid
+   * @returns the user, or `undefined` if the credentials are invalid. No reason is given
    * @throws AuthenticationError ERR_EAUTH_UNAVAILABLE if they cannot be verified
    */
   authenticate(credentials: Credentials, signal: AbortSignal): Promise<Authenticated | undefined>;
-  /** Returns the reason why the backend cannot work on this machine. Default: none. */
+  /** Returns the reason why the backend cannot work on this machine. Default: there is none. */
   obstacle?(): Promise<string | undefined>;
   /**
-   * Returns whether a user who logged in may still do so. Backends that cannot check this lack the
-   * method; their tokens are valid for at most one hour.
+   * Returns whether a user who has logged in before may still log in. Backends that cannot check
+   * this do not have the method. Their tokens are valid for at most one hour.
    * @throws AuthenticationError ERR_EAUTH_UNAVAILABLE if the check is impossible at the moment
    */
   standingOf?(user: KnownUser, signal: AbortSignal): Promise<Standing>;
 }
 
-/** User who logged in before. */
+/** User who has logged in before. */
 export interface KnownUser {
   readonly user: string;
   readonly groups: readonly string[];

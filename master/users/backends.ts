@@ -33,9 +33,9 @@ function createSharedSecretBackend(sharedsecret: string): LoginBackend {
 export type Backends = ReadonlyMap<string, LoginBackend>;
 
 /**
- * Creates the backends of a configuration from a fixed set of kinds. Backends with invalid options
- * are omitted; the start has reported them.
- * @param before existing backends; those with unchanged options are reused with their state
+ * Creates the backends of a configuration. Backends with invalid options are omitted. The start of
+ * the master has reported them.
+ * @param before existing backends. A backend whose options are unchanged is reused with its state
  */
 export function createBackends(
   config: ReloadableConfig,
@@ -55,7 +55,10 @@ export function createBackends(
   return backends;
 }
 
-/** Returns a digest that shows whether options are equal without revealing their secrets. */
+/**
+ * Returns a digest of options. Equal options have the same digest, which does not reveal their
+ * secrets.
+ */
 function digestOf(options: unknown): string {
   return createHash('sha256').update(JSON.stringify(options)).digest('hex');
 }

@@ -3,7 +3,7 @@
 import { parentPort } from 'node:worker_threads';
 import { compareSync } from 'bcryptjs';
 
-/** Password, and the digest to compare it with. */
+/** Password, and the bcrypt digest to compare it with. */
 export interface BcryptTask {
   readonly password: string;
   readonly kept: string;

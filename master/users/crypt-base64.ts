@@ -1,7 +1,10 @@
-/** Base64 alphabet of crypt(3). It differs from the standard's, and the lowest bits come first. */
+/**
+ * Alphabet of the Base64 variant that crypt(3) uses. Unlike in standard Base64, the lowest bits
+ * come first.
+ */
 const alphabet = './0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';
 
-/** Encodes up to three bytes as this number of characters. */
+/** Encodes up to three bytes as the given number of characters. */
 export function cryptBase64(bytes: readonly number[], characters: number): string {
   let rest = bytes.reduce((number, byte) => number * 256 + byte, 0);
   let text = '';

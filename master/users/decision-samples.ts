@@ -3,20 +3,20 @@ import type { WireValue } from '#minion-protocol';
 import type { RecordedDecision } from '../api/index.ts';
 import { shapeOf, withoutValues } from './shapes.ts';
 
-/** Question about a minion that rules can decide. */
+/** Question of a minion that rules of the policy can decide. */
 export type MinionQuestion = Exclude<Question, { action: 'return' }> & {
   readonly subject: MinionSubject;
 };
 
-/** Properties that identify a record of decisions. */
+/** Properties of a decision. Decisions with equal properties are counted in the same record. */
 export type DecisionSubject = Pick<
   RecordedDecision,
   'action' | 'effect' | 'minion' | 'minions' | 'owner' | 'rule' | 'texts'
 >;
 
-/** Variable part of a question. */
+/** Variable part of a question: the data of an event, or the calls of a job. */
 export interface Sample {
-  /** Shape of the value, or `undefined` if it has no form that can be stored. */
+  /** Shape of the value, or `undefined` if the value cannot be stored. */
   readonly shape: string | undefined;
   readonly value: () => WireValue;
 }
@@ -42,8 +42,7 @@ export function subjectOf(question: MinionQuestion, { effect, rule }: Decision):
 }
 
 /**
- * Returns the key of a record. Its parts cannot be confused, because ids and rule names contain no
- * line feed.
+ * Returns the key of a record. It is unambiguous, because ids and rule names contain no line feed.
  */
 export function keyOf(subject: DecisionSubject): string {
   const { minion, action, texts, owner = '', minions = [], effect, rule } = subject;
@@ -52,7 +51,10 @@ export function keyOf(subject: DecisionSubject): string {
   return JSON.stringify([action, effect, minion, rule, texts, owner, minions]);
 }
 
-/** Returns the same key without building the record first. Most questions are signals. */
+/**
+ * Returns the same key as {@link keyOf}, without creating the record for an event. Most questions
+ * are about events.
+ */
 export function keyOfQuestion(question: MinionQuestion, decision: Decision): string {
   if (question.action !== 'signal') return keyOf(subjectOf(question, decision));
   const { subject, resource } = question;
@@ -63,12 +65,12 @@ function signalKey(effect: string, minion: string, rule: string, tag: string): s
   return `${effect}\n${minion}\n${rule}\n${tag}`;
 }
 
-/** Returns the part of a question that is stored by its shape, or `undefined` if it has none. */
+/** Returns the variable part of a question, or `undefined` if it has none. */
 export function sampleOf(question: MinionQuestion): Sample | undefined {
   switch (question.action) {
     case 'signal': {
       const data = question.resource.data as WireValue | undefined; // sent by a minion
-      // Missing data matches no schema, so its occurrence must be recorded.
+      // An event without data is recorded too, because no schema permits missing data.
       return { shape: shapeOf(data), value: () => data ?? null };
     }
     case 'publish': {
@@ -86,10 +88,10 @@ export function sampleOf(question: MinionQuestion): Sample | undefined {
   }
 }
 
-/** Returns the stored form of a sample, or `undefined` if it is too large. */
+/** Returns the form in which a sample is stored, or `undefined` if the sample is too large. */
 export function keptSample(sample: Sample, keepsValues: boolean): WireValue | undefined {
   const value = sample.value();
-  // A value with a shape is JSON.
+  // A value that has a shape can be represented in JSON.
   const kept = keepsValues ? value : (withoutValues(value) as WireValue);
   return JSON.stringify(kept).length <= maxSampleBytes ? kept : undefined;
 }

@@ -1,4 +1,4 @@
-/** Interface to recorded decisions. */
+/** Implements the operations on recorded decisions: `learn`, `replay` and `forget`. */
 
 import { createPolicy, type PolicyRule, parseRule } from '#acl';
 import type { AclApi } from '../api/index.ts';
@@ -27,7 +27,7 @@ export function createDecisionsApi({
   };
 }
 
-/** Parses a rule again, because it comes from another process. */
+/** Parses a rule again, because it comes from another process and was not checked here. */
 function readRule({ name, origin, ...rule }: PolicyRule): PolicyRule {
   return parseRule(name, rule, origin);
 }

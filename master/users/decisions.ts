@@ -1,6 +1,6 @@
 /**
- * Records the latest decisions about minions. They are counted in memory and written to the store
- * periodically.
+ * Records the latest policy decisions about minions. They are counted in memory and written to the
+ * store periodically.
  */
 
 import { createHash } from 'node:crypto';
@@ -25,15 +25,15 @@ import { userLimits } from './limits.ts';
 
 export interface DecisionRecorderOptions {
   readonly store: Store;
-  /** Seal for the records, because samples contain data of minions. */
+  /** Encrypts the stored records, because samples contain data of minions. */
   readonly seal: Seal;
-  /** Returns whether samples contain values, or shapes only. */
+  /** Returns whether samples contain the values of minions, or only their shapes. */
   readonly keepsValues: () => boolean;
   readonly now: () => number;
   readonly log: Logger;
 }
 
-/** Record with its current counts. */
+/** Record of decisions, with its current counts. */
 interface Count extends Omit<RecordedDecision, 'samples'> {
   samples: RecordedDecision['samples'];
   isWhole: boolean;
@@ -43,13 +43,13 @@ interface Count extends Omit<RecordedDecision, 'samples'> {
   count: number;
   readonly shapes: Set<string>;
   isDirty: boolean;
-  /** Value of `lastAt` when the record was placed in the order of eviction. */
+  /** Value of `lastAt` when the record was put at its place in the order of eviction. */
   placedAt: number;
 }
 
 const Text = Type.String();
 
-/** Row codec for `decisions/<name>`. Rows are sealed. */
+/** Codec of the rows `decisions/<name>`. Rows are encrypted. */
 const decisionRow = defineRow({
   name: 'decision',
   schema: Type.Object({
@@ -72,9 +72,11 @@ const decisionRow = defineRow({
   unversioned: fromJson,
 });
 
-/** Maximum number of distinct records. The one that was unused longest is evicted first. */
+/**
+ * Maximum number of distinct records. If it is exceeded, the least recently used record is evicted.
+ */
 const maxDecisions = 5_000;
-/** Maximum number of records of one minion, so that none evicts those of others. */
+/** Maximum number of records of one minion, so that a minion cannot evict the records of others. */
 const maxOfMinion = 200;
 const maxShapes = 8;
 const flushEveryMs = 30_000;
@@ -85,7 +87,7 @@ export class DecisionRecorder {
   readonly #counts = new Map<string, Count>();
   readonly #ofMinion = new Map<string, number>();
   readonly #rate: TokenBuckets;
-  /** Names of rows to delete from the store. */
+  /** Names of rows that must be deleted from the store. */
   readonly #gone = new Set<string>();
   #missed = 0;
   #timer: NodeJS.Timeout | undefined;
@@ -96,7 +98,7 @@ export class DecisionRecorder {
     this.#rate = new TokenBuckets(userLimits.newDecisions, options.now);
   }
 
-  /** Opens the recorder with the stored records. */
+  /** Creates the recorder, with the records in the store. */
   static async open(options: DecisionRecorderOptions): Promise<DecisionRecorder> {
     const recorder = new DecisionRecorder(options);
     for await (const { key, value } of options.store.list(prefix)) {
@@ -105,13 +107,15 @@ export class DecisionRecorder {
     }
     recorder.#timer = setInterval(() => {
       recorder.flush().catch((error: unknown) => {
-        options.log.warn({ err: error }, 'recorded decisions were not stored');
+        options.log.warn({ err: error }, 'cannot store recorded decisions');
       });
     }, flushEveryMs).unref();
     return recorder;
   }
 
-  /** Number of decisions that were not recorded because of the limits. */
+  /**
+   * Number of decisions that were not recorded because of the limits, or whose record was evicted.
+   */
   get missed(): number {
     return this.#missed;
   }
@@ -132,7 +136,7 @@ export class DecisionRecorder {
     if (sample !== undefined) this.#look(known, sample);
   }
 
-  /** Returns the latest records. Records without samples were not stored by shape. */
+  /** Returns the records that were used since this time. */
   list(since = 0): RecordedDecision[] {
     return [...this.#counts.values()]
       .filter(({ lastAt }) => lastAt >= since)
@@ -150,7 +154,7 @@ export class DecisionRecorder {
     });
   }
 
-  /** Resolves when all records are in the store. */
+  /** Writes changed records. Resolves when all records are in the store. */
   async flush(): Promise<void> {
     await this.#writing.run(() => this.#write());
   }
@@ -158,7 +162,7 @@ export class DecisionRecorder {
   async close(): Promise<void> {
     clearInterval(this.#timer);
     await this.flush().catch((error: unknown) => {
-      this.#options.log.warn({ err: error }, 'recorded decisions were not stored');
+      this.#options.log.warn({ err: error }, 'cannot store recorded decisions');
     });
   }
 
@@ -190,8 +194,9 @@ export class DecisionRecorder {
   }
 
   /**
-   * Evicts the oldest record. A record that was used since its placement is placed again instead.
-   * This avoids a search here and a move for each decision.
+   * Evicts the first record in the order of eviction. If that record was used since it was put
+   * there, it is moved to the end, and the next one is considered. So a record need not be moved
+   * for each decision.
    */
   #forgetOldest(): void {
     for (const [key, count] of this.#counts) {

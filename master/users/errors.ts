@@ -1,6 +1,6 @@
 import { type ErrorEntry, SaltbridgeError } from '#runtime';
 
-/** Meanings of the authentication error codes, for operators. */
+/** Meaning and remedy of the authentication error codes, for operators. */
 export const authenticationErrors = {
   ERR_EAUTH: {
     meaning: 'The log-in failed: the user name, password or eauth is wrong.',
@@ -22,10 +22,10 @@ export const authenticationErrors = {
   },
 } satisfies Readonly<Record<string, ErrorEntry>>;
 
-/** Failed log-in or invalid token. */
+/** Error of a failed log-in or an invalid token. */
 export class AuthenticationError extends SaltbridgeError<keyof typeof authenticationErrors> {}
 
-/** Meaning of `ERR_DENIED`, for operators. */
+/** Meaning and remedy of `ERR_DENIED`, for operators. */
 export const authorizationErrors: Readonly<Record<'ERR_DENIED', ErrorEntry>> = {
   ERR_DENIED: {
     meaning: 'No rule permits this user to do so, or a rule denies it; nothing was done.',
@@ -33,7 +33,10 @@ export const authorizationErrors: Readonly<Record<'ERR_DENIED', ErrorEntry>> = {
   },
 };
 
-/** Request that the user's rights do not permit. The master's log names the rule that decided. */
+/**
+ * Error of a request that the user's rights do not permit. The master's log contains the name of
+ * the rule that decided.
+ */
 export class AuthorizationError extends SaltbridgeError<'ERR_DENIED'> {
   constructor(message: string) {
     super('ERR_DENIED', message);

@@ -9,7 +9,8 @@ export interface ExplainDeps {
 }
 
 /**
- * Returns the current policy's decision on a hypothetical request (`acl.explain`).
+ * Returns the current policy's decision about a hypothetical request, and the reason
+ * (`acl.explain`).
  * @throws MasterError ERR_BAD_TGT
  */
 export async function explainRequest(
@@ -18,8 +19,8 @@ export async function explainRequest(
 ): Promise<Explanation> {
   const { subject, action, resource: text, target } = request;
   /**
-   * Minions that the job would reach. If there are none, the minions that the subject lacks rights
-   * for.
+   * Returns the minions that would receive the job. If there are none, returns the targeted minions
+   * for which the subject has no rights.
    */
   const meant = async (
     calls: readonly Call[],

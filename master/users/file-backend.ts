@@ -1,4 +1,7 @@
-/** Users in a file [salt/auth/file.py]. The file is read for each check. */
+/**
+ * Log-in backend for users in a password file [salt/auth/file.py]. The file is read again for each
+ * check.
+ */
 
 import { open } from 'node:fs/promises';
 import type { FileBackendSettings } from '#config';
@@ -14,8 +17,11 @@ import {
 
 const maxFileBytes = 16 * 1024 * 1024;
 
-/** Password entry to compare with if the file contains no users. */
-const nobodysPassword = '{SHA}';
+/**
+ * Password entry that is compared if the file contains no users, so that the check takes some time
+ * anyway.
+ */
+const fallbackPassword = '{SHA}';
 
 export function createFileBackend(settings: FileBackendSettings): LoginBackend {
   const form = formOf(settings);
@@ -27,8 +33,9 @@ export function createFileBackend(settings: FileBackendSettings): LoginBackend {
       const passwords = passwordsOf(await readUsers(settings.filename), settings);
       const kept = passwords.get(username);
       const given = { user: username, realm: settings.realm, password };
-      // An unknown user takes as long as the one whose password is slowest to compare.
-      const compared = kept ?? costliestPassword([...passwords.values()]) ?? nobodysPassword;
+      // For an unknown user, the entry that is slowest to compare is used, so that the time does
+      // not reveal whether the user exists.
+      const compared = kept ?? costliestPassword([...passwords.values()]) ?? fallbackPassword;
       const isRight = await isPassword(given, compared, form);
       return isRight && kept !== undefined ? { user: username, groups: [] } : undefined;
     },
@@ -57,7 +64,9 @@ function formOf({ filetype, hashtype }: FileBackendSettings): PasswordForm {
   return filetype === 'text' ? hashtype : filetype;
 }
 
-/** Returns the password entry of each user. The first line with a name counts. */
+/**
+ * Returns the password entry of each user. If a name occurs several times, the first line applies.
+ */
 function passwordsOf(text: string, settings: FileBackendSettings): ReadonlyMap<string, string> {
   const { filetype, fieldSeparator, usernameField, passwordField, realm } = settings;
   const passwords = new Map<string, string>();
@@ -84,7 +93,7 @@ async function readUsers(filename: string): Promise<string> {
     const file = await open(filename, 'r');
     try {
       const { size } = await file.stat();
-      if (size > maxFileBytes) throw new Error(`it is larger than ${maxFileBytes} bytes`);
+      if (size > maxFileBytes) throw new Error(`the file is larger than ${maxFileBytes} bytes`);
       return await file.readFile('utf8');
     } finally {
       await file.close();

@@ -1,8 +1,8 @@
 import { isWireMap, type WireValue } from '#minion-protocol';
 
 /**
- * Infers a JSON Schema that accepts only the shapes of the samples. Samples of the same shape
- * produce the same schema.
+ * Returns a JSON Schema that accepts only values with the shape of a sample. Samples of the same
+ * shape result in the same schema.
  */
 export function inferSchema(samples: readonly WireValue[]): unknown {
   const schemas = distinct(samples.map(schemaOf));

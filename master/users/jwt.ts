@@ -1,6 +1,6 @@
 /**
- * Log-ins with tokens of an identity provider (OpenID Connect). The password is a signed JWT [RFC
- * 7519].
+ * Log-in backend for tokens of an identity provider (OpenID Connect). Instead of a password, the
+ * user sends a signed JWT [RFC 7519].
  */
 
 import type { errors as JoseErrors, JWTPayload, JWTVerifyGetKey } from 'jose';
@@ -9,14 +9,14 @@ import { loadOptionalPackage } from '#runtime';
 import type { LoginBackend } from './backend.ts';
 import { AuthenticationError } from './errors.ts';
 
-/** Tolerated deviation of the provider's clock, in seconds. */
+/** Accepted deviation of the identity provider's clock, in seconds. */
 const clockTolerance = 30;
 
 export function createJwtBackend(settings: JwtBackendSettings, now: () => number): LoginBackend {
   const { issuer, audience, userClaim, groupsClaim } = settings;
   let keys: JWTVerifyGetKey | undefined;
   const verify = async (token: string): Promise<JWTPayload | undefined> => {
-    // Loaded on demand, because few masters use an identity provider.
+    // The package is loaded on demand, because few masters use an identity provider.
     const { createRemoteJWKSet, errors, jwtVerify } = await loadOptionalPackage(
       'jose',
       'eauth jwt',
@@ -27,7 +27,8 @@ export function createJwtBackend(settings: JwtBackendSettings, now: () => number
       const { payload } = await jwtVerify(token, keys, {
         issuer,
         audience,
-        // Only the configured algorithms. The token must not choose its own.
+        // Only the configured algorithms are accepted, because the token itself must not choose the
+        // algorithm.
         algorithms: [...settings.algorithms],
         requiredClaims: ['exp', userClaim],
         currentDate: new Date(now()),
@@ -53,7 +54,7 @@ export function createJwtBackend(settings: JwtBackendSettings, now: () => number
   };
 }
 
-/** Returns whether an error means that the token is invalid. */
+/** Whether the error means that the token is invalid. */
 function isRefusal(errors: typeof JoseErrors, error: unknown): boolean {
   return (
     error instanceof errors.JOSEError &&

@@ -1,4 +1,4 @@
-/** Log-ins of users of OpenStack Keystone. */
+/** Log-in backend for users of OpenStack Keystone. */
 
 import Type from 'typebox';
 import { Value } from 'typebox/value';
@@ -23,7 +23,10 @@ export interface KeystoneSettings {
   readonly domain: string;
 }
 
-/** Keystone token of a user who logged in. Keystone confirms whether it is still valid. */
+/**
+ * Keystone token of a user who has logged in. With it, the backend asks Keystone whether the user
+ * is still valid.
+ */
 interface KeystoneToken {
   readonly secret: string;
   readonly userId: string;
@@ -62,8 +65,8 @@ export function createKeystoneBackend(settings: KeystoneSettings): LoginBackend 
 }
 
 /**
- * Creates a client factory. The operator configured the server, so any address of its name is
- * permitted.
+ * Returns a function that creates clients of the Keystone server. The operator has configured the
+ * server, so its name may resolve to any address.
  */
 function createConnector(authUrl: string): (signal: AbortSignal) => KeystoneClient {
   const get = (origin: string) => ({ origin, ca: undefined, permits: () => true });
@@ -88,7 +91,8 @@ async function logIn(
   }
   const token = readToken(tryParseJson(login.body));
   if (token === undefined) throw unavailable('status 201');
-  // Keystone compares names case-insensitively, but rights are case-sensitive.
+  // Keystone ignores the case of names, but the rules of the policy do not. So a different spelling
+  // is rejected.
   if (token.user.name !== name) return undefined;
   const held = { secret: login.token, userId: token.user.id };
   const groups = await groupsOf(client, held);
@@ -103,7 +107,7 @@ async function groupsOf(
   { secret, userId }: KeystoneToken,
 ): Promise<readonly string[]> {
   const { status, body } = answerOf(await client.groupsOf(secret, userId));
-  // The cloud's policy may prevent users from reading their own groups.
+  // The policy of the cloud may forbid users to read their own groups.
   if (status === 403) return [];
   const found = tryParseJson(body);
   if (status !== 200 || !Value.Check(GroupsBody, found)) {
@@ -113,8 +117,8 @@ async function groupsOf(
 }
 
 /**
- * Returns the response.
- * @throws AuthenticationError ERR_EAUTH_UNAVAILABLE
+ * Returns the response to a request.
+ * @throws AuthenticationError ERR_EAUTH_UNAVAILABLE if there is none
  */
 function answerOf(result: HttpResult): Extract<HttpResult, { kind: 'answer' }> {
   if (result.kind === 'answer') return result;

@@ -13,11 +13,12 @@ export function firstValue(name: string): string {
     .replace(/\\(.)/gs, '$1');
 }
 
-/** Maximum number of groups of one user. Further groups are not requested. */
+/** Maximum number of groups of one user that are requested. */
 const maxGroups = 1000;
 
 /**
- * Returns the groups of a user, in one of three directory layouts [salt/auth/ldap.py groups].
+ * Returns the groups of a user, for each of the three directory layouts that Salt supports
+ * [salt/auth/ldap.py groups].
  * @throws ResultCodeError of ldapts
  */
 export async function findGroups(
@@ -68,9 +69,7 @@ async function ofFreeIpa(
     .map((group) => firstValue(group.dn));
 }
 
-/**
- * Returns the groups that list the user as a member, and the groups that the user's entry lists.
- */
+/** Returns the groups whose entries list the user, and the groups that the user's entry lists. */
 async function ofOpenLdap(
   client: Client,
   username: string,
@@ -104,7 +103,7 @@ async function search(
   return (await client.search(base, options)).searchEntries;
 }
 
-/** Returns the string values of an attribute, whose name is compared case-insensitively. */
+/** Returns the string values of an attribute. The case of the attribute's name is ignored. */
 export function valuesOf(entry: Entry, attribute: string): string[] {
   const name = Object.keys(entry).find((it) => it.toLowerCase() === attribute.toLowerCase());
   const value = name === undefined ? undefined : entry[name];

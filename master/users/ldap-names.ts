@@ -1,4 +1,7 @@
-/** Escapes user names in filters [RFC 4515] and distinguished names [RFC 4514]. */
+/**
+ * Inserts user names into LDAP filters [RFC 4515] and distinguished names [RFC 4514], and escapes
+ * them.
+ */
 
 const placeholder = /\{\{\s*username\s*\}\}/g;
 
@@ -7,7 +10,10 @@ export function fillFilter(template: string, username: string): string {
   return wholeFilter(template).replace(placeholder, () => escapeFilter(username));
 }
 
-/** Adds the outer parentheses, which OpenLDAP's library, and so Salt, does without. */
+/**
+ * Adds the outer parentheses if they are missing. OpenLDAP's library, and therefore Salt, accepts
+ * filters without them.
+ */
 function wholeFilter(template: string): string {
   const text = template.trim();
   return text === '' || text.startsWith('(') ? text : `(${text})`;

@@ -1,4 +1,7 @@
-/** Log-ins of users of an LDAP directory, by Salt's `auth.ldap.…` options [salt/auth/ldap.py]. */
+/**
+ * Log-in backend for users of an LDAP directory, configured by Salt's options `auth.ldap.…`
+ * [salt/auth/ldap.py].
+ */
 
 import type { Client, Entry } from 'ldapts';
 import type { EauthOptions } from '#config';
@@ -10,7 +13,7 @@ import { attributesOfFilter, fillFilter, fillName } from './ldap-names.ts';
 
 const timeoutMs = 5000;
 
-/** Attributes that mark a locked account in different directories. */
+/** Attributes by which different directories mark a locked account. */
 const lockAttributes = ['userAccountControl', 'nsAccountLock', 'pwdAccountLockedTime'];
 
 const scopes = ['base', 'one', 'sub'] as const;
@@ -23,7 +26,8 @@ export function createLdapBackend(options: EauthOptions): LoginBackend {
       connected(options, async (client) => {
         const found = searches ? await findUser(client, username, options) : undefined;
         const dn = searches ? found?.dn : fillName(options.ldapBinddn ?? '', username);
-        // Without a password, servers accept the bind as anonymous [RFC 4513 5.1.2].
+        // An empty password is rejected, because servers would treat the bind as anonymous and
+        // accept it [RFC 4513 5.1.2].
         if (dn === undefined || password === '') return undefined;
         if (!(await binds(client, dn, password))) return undefined;
         const user = searches ? found?.name : await ownName(client);
@@ -45,7 +49,7 @@ export function createLdapBackend(options: EauthOptions): LoginBackend {
 }
 
 /**
- * Account with its own spelling of the name, because directories compare names case-insensitively.
+ * Account with its name in the directory's spelling, because directories ignore the case of names.
  */
 interface FoundUser {
   readonly dn: string;
@@ -53,8 +57,8 @@ interface FoundUser {
 }
 
 /**
- * Finds the account of a user who may log in. Returns `undefined` unless there is exactly one
- * account with exactly one name.
+ * Finds the account of a user who may log in. The search must find exactly one account, and the
+ * account must have a unique name. Otherwise returns `undefined`.
  */
 async function findUser(
   client: Client,
@@ -77,8 +81,9 @@ async function findUser(
 }
 
 /**
- * Returns the value of the first of these attributes that the account has. If it has several
- * values, the one in the distinguished name counts; otherwise the account has no unique name.
+ * Returns the value of the first of these attributes that the account has. If the attribute has
+ * several values, returns the value in the distinguished name. If none is there, the account has no
+ * unique name.
  */
 function nameOf(entry: Entry, attributes: readonly string[]): string | undefined {
   for (const attribute of attributes) {
@@ -92,19 +97,19 @@ function nameOf(entry: Entry, attributes: readonly string[]): string | undefined
 }
 
 /**
- * Returns the name of the authenticated account in its own spelling, with the "Who am I?" operation
- * [RFC 4532].
+ * Returns the name of the authenticated account in the directory's spelling, using the operation
+ * "Who am I?" [RFC 4532].
  */
 async function ownName(client: Client): Promise<string | undefined> {
   const { value = '' } = await client.exop('1.3.6.1.4.1.4203.1.11.3');
   if (value.startsWith('dn:')) return firstValue(value.slice('dn:'.length)) || undefined;
-  // Active Directory returns u:DOMAIN\\name.
+  // Active Directory returns names in the form u:DOMAIN\\name.
   return /^u:(?:[^\\]*\\)?(.+)$/s.exec(value)?.[1];
 }
 
 function isLocked(entry: Entry): boolean {
   const [control, lock, lockedAt] = lockAttributes.map((name) => String(entry[name] ?? ''));
-  // Bit 2: ADS_UF_ACCOUNTDISABLE.
+  // Bit 2 of `userAccountControl` is ADS_UF_ACCOUNTDISABLE: the account is disabled.
   return (Number(control) & 2) !== 0 || lock?.toLowerCase() === 'true' || lockedAt !== '';
 }
 
@@ -126,7 +131,7 @@ async function binds(client: Client, name: string, password: string): Promise<bo
 }
 
 /**
- * Runs the work on its own connection.
+ * Runs work with a new connection to the directory.
  * @throws AuthenticationError ERR_EAUTH_UNAVAILABLE
  */
 async function connected<T>(
@@ -135,7 +140,7 @@ async function connected<T>(
 ): Promise<T> {
   const tlsOptions = { rejectUnauthorized: !options.ldapNoVerify };
   const url = urlOf(options);
-  // Loaded on demand, because few masters use a directory.
+  // The package is loaded on demand, because few masters use an LDAP directory.
   const { Client } = await loadOptionalPackage('ldapts', 'eauth ldap', () => import('ldapts'));
   const client = new Client({
     url,
@@ -153,7 +158,7 @@ async function connected<T>(
     throw new AuthenticationError('ERR_EAUTH_UNAVAILABLE', text, { cause });
   } finally {
     await client.unbind().catch(() => {
-      // The connection had already ended.
+      // The connection has already ended.
     });
   }
 }

@@ -1,20 +1,20 @@
-/** Derives the smallest policy that permits the rejected requests of recorded decisions. */
+/** Derives the smallest set of rules that permits the rejected requests in recorded decisions. */
 
 import { builtInDenyNames, isGrantable, literalGlob, parseRule, type RuleAction } from '#acl';
 import type { LearnedPolicy, LearnedRule, RecordedDecision } from '../api/index.ts';
 import { inferSchema } from './infer-schema.ts';
 import { questionsOf } from './recorded-questions.ts';
 
-/** Options of the derivation. */
+/** Options of deriving rules. */
 export interface LearnOptions {
   /**
-   * Whether to write `${minion.id}` where a part of a tag is the sender's id, so that one rule
-   * covers all senders.
+   * Whether rules contain `${minion.id}` in place of the part of a tag that is the sender's id. One
+   * rule then applies to all senders.
    */
   readonly generalise: boolean;
 }
 
-/** Common properties of all requests that one rule permits. */
+/** Properties that all requests permitted by one rule have in common. */
 interface Grant {
   readonly action: RuleAction;
   readonly resource: Readonly<Record<string, unknown>>;
@@ -50,7 +50,7 @@ export function learnPolicy(
   };
 }
 
-/** Maximum length of a text or of a joined list of ids in a rule, in characters. */
+/** Maximum length of a text in a rule, or of its list of ids, in characters. */
 const maxText = 1000;
 
 function isPossible(record: RecordedDecision): boolean {
@@ -59,12 +59,15 @@ function isPossible(record: RecordedDecision): boolean {
   const isTooLong = texts.some((text) => text.length > maxText);
   if (question === undefined || isTooLong || !isGrantable(question)) return false;
   if (action !== 'publish') return true;
-  // Minions that cannot be listed by name would require a rule that also permits others.
+  // If a minion's id cannot be part of a list, a rule would have to permit other minions too.
   const areNames = minions.length > 0 && !minions.some((id) => /[\s,()]/.test(id));
   return areNames && minions.join().length <= maxText;
 }
 
-/** Returns whether a record is covered by another one that also names the owner of the mine. */
+/**
+ * Whether another record makes this record unnecessary, because it is about the same mine function
+ * and also contains the owner of the mine.
+ */
 function isImplied(record: RecordedDecision, all: readonly RecordedDecision[]): boolean {
   if (record.action !== 'mine' || record.owner !== undefined) return false;
   return all.some(
@@ -115,7 +118,8 @@ function within({ action, minions }: RecordedDecision): { readonly within?: stri
 const sender = '${minion.id}';
 
 /**
- * Replaces parts of the tag that equal the sender's id. Wildcards may only follow the placeholder.
+ * Replaces the parts of a tag that equal the sender's id. Wildcards are permitted only after the
+ * placeholder.
  */
 function generalised(tag: string, id: string): string {
   const parts = tag.split('/');

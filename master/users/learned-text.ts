@@ -1,7 +1,7 @@
 import type { PolicyRule } from '#acl';
 import type { LearnedPolicy, LearnedRule, RecordedDecision } from '../api/index.ts';
 
-/** Formats a learned policy as a YAML file for `master.d`, with a comment for each rule. */
+/** Formats derived rules as a YAML file for `master.d`, with a comment for each rule. */
 export function learnedText({ rules, ungrantable, denied }: LearnedPolicy): string {
   const lines = [
     '# The smallest policy that permits the recorded requests of minions. Review every rule: a request',
@@ -42,8 +42,8 @@ function seen(count: number, firstAt: number, lastAt: number): string {
 }
 
 /**
- * Formats a value as JSON, which is valid YAML if each colon is followed by a space and
- * non-printable characters are escaped.
+ * Formats a value as JSON with a space after each colon and with escapes for non-printable
+ * characters. Such JSON is valid YAML.
  */
 function yaml(value: unknown): string {
   return JSON.stringify(value, null, 1)
@@ -55,7 +55,9 @@ function escaped(character: string): string {
   return `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`;
 }
 
-/** Formats a comment. Line breaks are replaced, so that the text stays on its line. */
+/**
+ * Formats a comment. Line breaks in the text are replaced, so that the comment stays on one line.
+ */
 function comment(text: string): string {
   return `# ${text.replace(/[\p{Cc}\p{Zl}\p{Zp}\p{Cs}\ufeff\ufffe\uffff]/gu, '?')}`;
 }

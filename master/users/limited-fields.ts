@@ -3,14 +3,14 @@ import type { BatchRequest, JobOrigin, PublishRequest } from '../api/index.ts';
 type JobField = keyof BatchRequest | keyof JobOrigin;
 
 /**
- * Fields of a job that users without full rights may set. The gate sets the others itself or omits
- * them. A new field of a request is a compile error until it has an entry here.
+ * Fields of a job that users without full rights may set. The policy gate sets or removes the other
+ * fields. A new field of a request causes a compile error until it has an entry here.
  */
 const isPermitted: Readonly<Record<JobField, boolean>> = {
   fun: true,
   arg: true,
   kwarg: true,
-  // Timeouts and batching change what the caller sees, but not what minions receive.
+  // Timeouts and batching affect what the caller receives, but not what minions receive.
   timeoutSeconds: true,
   gatherJobTimeoutSeconds: true,
   patienceSeconds: true,
@@ -18,18 +18,18 @@ const isPermitted: Readonly<Record<JobField, boolean>> = {
   size: true,
   waitSeconds: true,
   failHard: true,
-  // Evaluated first. The job is sent to the list of minions that the target matches.
+  // The target is evaluated by the gate. The job is then sent to a list of minions.
   tgt: false,
   tgtType: false,
   delimiter: false,
-  // Only ids bound to the user are accepted.
+  // The gate accepts only job ids that are bound to the user.
   jid: false,
-  // Identify the requester.
+  // These fields identify the requester, so the gate sets them.
   user: false,
   by: false,
   requestedBy: false,
   leftOut: false,
-  // Make minions do more than run the function.
+  // With these fields, minions would do more than run the function.
   ret: false,
   metadata: false,
   startEvent: false,

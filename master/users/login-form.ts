@@ -1,11 +1,14 @@
-/** Validation of credentials: two short texts and the name of a backend [THREATS A-04, C-14]. */
+/**
+ * Checks the form of credentials: a short user name, a password, and the name of a backend [THREATS
+ * A-04, C-14].
+ */
 
 const maxName = 256;
 const maxPassword = 1024;
-/** Maximum length of a JWT. Tokens of users with many groups are long. */
+/** Maximum length of a JWT, in characters. The tokens of users with many groups are long. */
 const maxToken = 16_384;
 
-/** Returns whether credentials have a valid form for backends. Accepts any input. */
+/** Whether credentials have a form that backends can process. Accepts any input. */
 export function areCredentials(
   { username, password }: { readonly username: unknown; readonly password: unknown },
   eauth: string,
@@ -14,8 +17,8 @@ export function areCredentials(
 }
 
 /**
- * Returns whether a text can be a user name. It must not contain anything that ends a field, a line
- * or an option in the files and programs that look it up.
+ * Whether a text can be a user name. It must not contain characters that would end a field, a line
+ * or an option in the files and programs that look up names.
  */
 function isUserName(name: unknown): name is string {
   return (

@@ -5,8 +5,8 @@ import { addressSet } from '#runtime';
 export type LoginPlaces = (user: string, address: string) => boolean;
 
 /**
- * Returns the check for `api_acl` [salt/netapi/rest_cherrypy/app.py, salt_api_acl_tool].
- * @param acl `undefined`: all users may log in from any address
+ * Returns the check that `api_acl` defines [salt/netapi/rest_cherrypy/app.py, salt_api_acl_tool].
+ * @param acl value of `api_acl`. With `undefined`, all users may log in from any address
  */
 export function loginPlaces(acl: ApiAcl | undefined): LoginPlaces {
   if (acl === undefined) return () => true;

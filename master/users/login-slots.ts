@@ -1,31 +1,33 @@
-import { Budget, createBoundedMap, KeyedSemaphore } from '#runtime';
+import { addressOwner, Budget, FairSlots, FairTable } from '#runtime';
 import { AuthenticationError } from './errors.ts';
 import { userLimits } from './limits.ts';
 
-/** Resources of a log-in in progress. */
+/** Place of a log-in that is in progress. */
 export interface LoginSlot {
-  /** Runs a backend request when a slot is free. */
+  /** Runs a request to a backend when the backend's limit permits it. */
   ask<T>(eauth: string, question: () => Promise<T>): Promise<T>;
   leave(): void;
 }
 
 /**
- * Limits concurrent log-ins. Addresses with an earlier successful log-in have separate limits.
- * Strangers cannot exhaust these limits, regardless of their number of addresses.
+ * Limits concurrent log-ins. Known addresses, from which a log-in has succeeded before, have
+ * separate limits. Log-ins from unknown addresses cannot exhaust them.
  */
 export class LoginSlots {
-  readonly #known = createBoundedMap<string, true>(userLimits.knownAddresses);
+  /** Addresses with an earlier log-in. Each belongs to the user who logged in last. */
+  readonly #known = new FairTable<true>(userLimits.knownAddresses);
   readonly #budgets = {
     known: new Budget(userLimits.activeLogins),
     strangers: new Budget(userLimits.activeLogins),
   };
-  readonly #backends = new KeyedSemaphore(userLimits.backendRequests);
+  readonly #backends = new Map<string, FairSlots>();
 
   /**
-   * Reserves a slot.
+   * Reserves a place for a log-in.
    * @throws AuthenticationError ERR_EAUTH_LIMIT
    */
-  enter(source: string): LoginSlot {
+  enter(address: string): LoginSlot {
+    const source = addressOwner(address);
     const kind = this.#known.has(source) ? 'known' : 'strangers';
     const budget = this.#budgets[kind];
     if (!budget.tryTake(source)) {
@@ -35,13 +37,20 @@ export class LoginSlots {
       );
     }
     return {
-      ask: (eauth, question) => this.#backends.run(`${kind} ${eauth}`, question),
+      ask: (eauth, question) => this.#slotsOf(`${kind} ${eauth}`).run(source, question),
       leave: () => budget.release(source),
     };
   }
 
+  /** Returns the slots of a backend for a kind of address. There are few backends. */
+  #slotsOf(key: string): FairSlots {
+    const known = this.#backends.get(key) ?? new FairSlots(userLimits.backendRequests);
+    this.#backends.set(key, known);
+    return known;
+  }
+
   /** Records a successful log-in from an address. */
-  succeeded(source: string): void {
-    this.#known.set(source, true);
+  succeeded(eauth: string, user: string, address: string): void {
+    this.#known.trySet(`${eauth} ${user}`, addressOwner(address), true);
   }
 }

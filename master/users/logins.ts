@@ -1,6 +1,6 @@
 /**
- * Log-ins: verification of credentials, limits for failed and concurrent attempts, and revalidation
- * of users [salt/auth/__init__.py].
+ * Log-ins: verifies credentials, limits failed and concurrent attempts, and checks whether users
+ * are still valid [salt/auth/__init__.py].
  */
 
 import type { Logger } from 'pino';
@@ -31,37 +31,40 @@ export interface LoginsOptions {
   readonly config: LiveConfig;
   readonly tokens: TokenTable;
   readonly rightsOf: RightsOf;
-  /** Clock, in milliseconds since 1970. */
+  /** Clock: returns the time in milliseconds since 1970. */
   readonly now: () => number;
-  /** Monotonic clock, in milliseconds. */
+  /** Returns the time of a monotonic clock, in milliseconds. */
   readonly monotonic: () => number;
   /** Waits for this number of milliseconds. */
   readonly delay: (milliseconds: number) => Promise<void>;
   readonly audit: LoginAudit;
   readonly log: Logger;
-  /** Backends. Default: those of the configuration. */
+  /** Backends that authenticate users. Default: the backends of the configuration. */
   readonly backends?: Backends;
 }
 
 /**
- * Time unit of failed log-ins, in milliseconds. A failure takes a multiple of it, so that its
- * duration reveals little.
+ * Unit for the duration of failed log-ins, in milliseconds. Each failure is delayed to a multiple
+ * of it, so that its duration reveals little.
  */
 const failureStepMs = 250;
 
 /**
- * Longest backend response that adjusts the duration of failures, in milliseconds. Slower responses
- * indicate a backend problem.
+ * Maximum duration of a backend's response that is used to delay failures, in milliseconds. A
+ * slower response indicates a problem of the backend.
  */
 const longestMeasureMs = 2000;
 
-/** Timeout of a backend, in milliseconds. */
+/** Timeout of a log-in at a backend, in milliseconds. */
 const loginTimeoutMs = 15_000;
 
-/** Maximum lifetime of tokens if the backend cannot revalidate users, in milliseconds. */
+/**
+ * Maximum lifetime of tokens if the backend cannot check whether users are still valid, in
+ * milliseconds.
+ */
 const longestWithoutStanding = 3_600_000;
 
-/** Log-ins of a master. */
+/** Performs the log-ins of a master, and manages the tokens of its users. */
 export class Logins {
   readonly #options: LoginsOptions;
   readonly #failures: FailedLogins;
@@ -70,14 +73,15 @@ export class Logins {
   readonly #isLet: LoginPlaces;
   readonly #slots = new LoginSlots();
   /**
-   * Minimum duration of a failure in steps. It equals that of the slowest backend response so far.
+   * Minimum duration of a failed log-in, in units of {@link failureStepMs}. It covers the slowest
+   * response of a backend so far.
    */
   #failureSteps = 1;
   #backends: Backends;
 
   constructor(options: LoginsOptions) {
     this.#options = options;
-    this.#failures = new FailedLogins({ now: options.monotonic });
+    this.#failures = new FailedLogins(options.monotonic);
     this.#standings = new UserStatusChecks(options.monotonic);
     const { api, restCherrypy } = options.config.fixed;
     this.#isLet = loginPlaces((api ?? restCherrypy)?.apiAcl);
@@ -85,14 +89,17 @@ export class Logins {
     this.#watch = new TokenWatch(async (hash) => (await this.#validate(hash)) !== undefined);
   }
 
-  /** Replaces the backends by those of a new configuration. */
+  /** Replaces the backends with the backends of a new configuration. */
   configure(backends?: Backends): void {
     const { config, now } = this.#options;
     this.#backends = backends ?? createBackends(config.current, now, this.#backends);
     this.#standings.clear();
   }
 
-  /** Returns the backends that do not fully work on this machine, with the reason. */
+  /**
+   * Returns the backends that do not work, or not for all users, on this machine, each with the
+   * reason.
+   */
   async obstacles(): Promise<readonly (readonly [eauth: string, reason: string])[]> {
     const found = [...this.#backends].map(async ([name, backend]) => {
       const reason = await backend.obstacle?.();
@@ -116,7 +123,7 @@ export class Logins {
       const steps = Math.floor(took / failureStepMs) + 1;
       if (took <= longestMeasureMs) this.#failureSteps = Math.max(steps, this.#failureSteps);
       if (found !== undefined) {
-        this.#slots.succeeded(source);
+        this.#slots.succeeded(found.backend.name, found.identity.user, source);
         return await this.#createToken(found, request);
       }
       const least = Math.max(steps, this.#failureSteps);
@@ -131,7 +138,7 @@ export class Logins {
   }
 
   /**
-   * Returns the token with its current user.
+   * Returns a valid token, after checking that its user may still log in.
    * @throws AuthenticationError ERR_EAUTH_TOKEN, ERR_EAUTH_UNAVAILABLE
    */
   async identify(secret: string): Promise<KnownToken> {
@@ -148,8 +155,8 @@ export class Logins {
   }
 
   /**
-   * Returns the token for a long-lived use such as a stream. The caller must call `stop` at its
-   * end.
+   * Returns a valid token for a use that lasts for some time, such as a stream. The caller must
+   * call `stop` when the use ends.
    * @throws AuthenticationError ERR_EAUTH_TOKEN, ERR_EAUTH_UNAVAILABLE
    */
   async hold(secret: string): Promise<{ readonly token: KnownToken } & Watched> {
@@ -160,7 +167,7 @@ export class Logins {
 
   /**
    * Revokes a token.
-   * @returns whether it was valid
+   * @returns whether the token was valid
    */
   async logout(secret: string): Promise<boolean> {
     const token = this.#options.tokens.find(secret);
@@ -205,12 +212,14 @@ export class Logins {
     this.#watch.close();
   }
 
-  /** Returns the token if it is valid and its user may still log in. Otherwise revokes it. */
+  /**
+   * Returns the token if it is valid and its user may still log in. Otherwise revokes the token.
+   */
   async #validate(hash: string): Promise<KnownToken | undefined> {
     const { tokens } = this.#options;
     const token = tokens.get(hash);
     if (token === undefined) return undefined;
-    // As in Salt, tokens of a backend that was removed from external_auth are invalid.
+    // If a backend was removed from `external_auth`, its tokens are invalid, as in Salt.
     const backend = this.#backends.get(token.eauth);
     if (backend === undefined) return undefined;
     const standing = await this.#standings.of(backend, token);
@@ -219,7 +228,7 @@ export class Logins {
       return undefined;
     }
     if (!isSame(standing.groups, token.groups)) await tokens.setGroups(hash, standing.groups);
-    // The token may have been revoked during the check.
+    // The token may have been revoked while the user was checked.
     return tokens.get(hash);
   }
 
@@ -247,22 +256,22 @@ export class Logins {
       const identity = await slot.ask(eauth, () =>
         backend.authenticate({ username, password }, AbortSignal.timeout(loginTimeoutMs)),
       );
-      // The backend may return a different spelling of the user name.
+      // The backend may return another spelling of the user name, so the address is checked again.
       if (identity === undefined || !this.#mayComeFrom(request.source, identity.user)) {
         return undefined;
       }
       succeed();
       return { backend, identity };
     } catch (error) {
-      // The credentials were not proven wrong.
+      // The attempt is not counted as a failure, because the credentials may be valid.
       succeed();
       throw error;
     }
   }
 
   /**
-   * Returns whether a user may log in from a source.
-   * @param source `undefined` for log-ins on this host without HTTP
+   * Whether a user may log in from an address.
+   * @param source address of the client. `undefined` for log-ins on this host without HTTP
    */
   #mayComeFrom(source: string | undefined, user: string): boolean {
     return source === undefined || this.#isLet(user, source);
@@ -315,7 +324,8 @@ export class Logins {
 }
 
 /**
- * Normalises a user name. Backends that ignore case or width accept several spellings of one user.
+ * Returns a normalised form of a user name. Some backends ignore case or character width, and
+ * accept several spellings of a name.
  */
 function foldName(username: string): string {
   return username.normalize('NFKC').toUpperCase().toLowerCase().replace(/\s+/g, ' ').trim();
@@ -327,7 +337,7 @@ export function toInfo(token: KnownToken): TokenInfo {
   return { id: idOf(token), user, eauth, groups, start, expire };
 }
 
-/** Returns the beginning of the digest, which does not reveal the token. */
+/** Returns the id of a token: the beginning of its digest. It does not reveal the token. */
 function idOf({ hash }: Pick<KnownToken, 'hash'>): string {
   return hash.slice(0, 16);
 }

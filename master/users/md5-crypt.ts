@@ -1,4 +1,4 @@
-/** MD5-crypt in the forms `$1$` and Apache's `$apr1$`: weak, but common in user files. */
+/** MD5-crypt in the forms `$1$` and `$apr1$` (Apache). It is weak, but common in password files. */
 
 import { createHash } from 'node:crypto';
 import { cryptBase64 } from './crypt-base64.ts';
@@ -7,7 +7,7 @@ const md5CryptForm = /^\$(apr1|1)\$([^$]{0,8})/;
 
 /**
  * Returns the MD5-crypt entry of a password.
- * @param kept stored entry, which begins with the salt to use
+ * @param kept stored entry. Its salt is used
  */
 export function md5Crypt(password: string, kept: string): string {
   const [, kind = '', salt = ''] = md5CryptForm.exec(kept) ?? [];

@@ -15,17 +15,17 @@ export interface PolicyDeps extends ModuleDeps {
   readonly jobs: Jobs;
 }
 
-/** Policy of a master, with its gate and recorder. */
+/** Policy of a master, with the gate that applies it and the recorder of decisions. */
 export interface OpenPolicy {
   readonly policy: LivePolicy;
-  /** Gate that every handler of minions' requests uses. */
+  /** Gate that decides about all requests of minions. */
   readonly gate: PolicyGate;
   /** Recorded decisions about minions. */
   readonly decisions: DecisionRecorder;
 }
 
 /**
- * Opens the policy of a master.
+ * Creates the policy of a master.
  * @throws PolicyError
  */
 export async function openPolicy(deps: PolicyDeps): Promise<OpenPolicy> {
@@ -59,31 +59,33 @@ export async function openPolicy(deps: PolicyDeps): Promise<OpenPolicy> {
   return { policy, gate, decisions };
 }
 
-/** Logs a warning in learning mode, because the policy then does not protect the master. */
+/**
+ * Logs a warning if the policy is in learning mode, because it then does not protect the master.
+ */
 function logPolicyMode({ acl }: ReloadableConfig, log: Logger): void {
   const { mode, learnActions } = acl;
   if (mode !== 'learn') return;
   log.warn(
     { actions: learnActions },
-    'acl mode is learn: requests that no rule permits are allowed',
+    'acl mode is learn: requests that no rule permits are allowed and recorded',
   );
 }
 
 /**
- * Returns the rules of a configuration that have no effect, or not the apparent one. Works without
- * a running master.
- * @param minionIds accepted ids; `undefined` if unknown
+ * Returns the rules of a configuration that have no effect, or another effect than they seem to
+ * have. The master need not be running.
+ * @param minionIds ids of accepted minions, or `undefined` if they are unknown
  */
 export function lintConfiguredPolicy(
   config: MasterConfig,
   minionIds: readonly string[] | undefined,
   now: () => number = Date.now,
 ): readonly LintFinding[] {
-  const nobody = (): boolean => false;
+  const never = (): boolean => false;
   const policy = createPolicy(rulesOf(config), {
     ...policySyntax,
-    // The check concerns the rules only, not the known facts of minions.
-    target: () => ({ isEntitled: nobody, claims: nobody, mayMean: nobody }),
+    // The check is only about the rules, so it does not need the facts of minions.
+    target: () => ({ isEntitled: never, claims: never, mayMean: never }),
     pillarOf: () => undefined,
     now,
   });

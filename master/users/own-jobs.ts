@@ -1,36 +1,38 @@
 import { hash } from 'node:crypto';
 import type { UserSubject } from '#acl';
-import { createBoundedMap } from '#runtime';
+import { FairTable } from '#runtime';
 import { userLimits } from './limits.ts';
 
-/** Jobs and calls that users started, by jid. The oldest are evicted. */
+/** Jobs and calls that users started, by jid. The oldest of the user with most are evicted. */
 export class OwnJobs {
   readonly #nextJid: () => string;
-  readonly #owners = createBoundedMap<string, string>(userLimits.ownJobs);
+  readonly #owners = new FairTable<string>(userLimits.ownJobs);
 
   constructor(nextJid: () => string) {
     this.#nextJid = nextJid;
   }
 
   /**
-   * Records a job before its first event.
-   * @param jid default: a new one
-   * @returns its jid
+   * Records a job of a user. Call it before the first event of the job.
+   * @param jid id of the job. Default: a new id
+   * @returns the id of the job
    */
   begin(subject: UserSubject, jid: string = this.#nextJid()): string {
-    this.#owners.set(jid, nameOf(subject));
+    const owner = nameOf(subject);
+    this.#owners.trySet(owner, jid, owner);
     return jid;
   }
 
   isOf(jid: string, subject: UserSubject): boolean {
-    return isOwnJid(jid, subject) || this.#owners.get(jid) === nameOf(subject);
+    return isOwnJid(jid, subject) || this.#owners.peek(jid) === nameOf(subject);
   }
 }
 
-/** Maximum difference between the clocks of a client and a master, in milliseconds. */
+/** Maximum difference between the clocks of a client and the master, in milliseconds. */
 export const jidSkewMs = 3_600_000;
 /**
- * Form of a jid that a client with several masters generates: a random part and the user's suffix.
+ * Matches a jid that a client with several masters has generated. It contains a random part and the
+ * suffix of the user.
  */
 const ownJidForm = /^\d{20}_c[0-9a-f]{10}(u[0-9a-f]{16})$/;
 
@@ -43,7 +45,10 @@ export function isOwnJid(jid: string | undefined, subject: UserSubject): jid is 
   return jid !== undefined && ownJidForm.exec(jid)?.[1] === suffixOf(subject);
 }
 
-/** Returns the key of a user. Equal names from different backends are different users. */
+/**
+ * Returns a text that identifies a user. Users with the same name from different backends are
+ * different users.
+ */
 function nameOf({ eauth = '', name }: UserSubject): string {
   return `${eauth}\0${name}`;
 }

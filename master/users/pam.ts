@@ -1,5 +1,5 @@
 /**
- * Log-ins with accounts of this machine, through PAM [salt/auth/pam.py]. Node.js cannot call
+ * Log-in backend for accounts of this machine, through PAM [salt/auth/pam.py]. Node.js cannot call
  * libpam, so a pamtester process performs each check.
  */
 
@@ -12,7 +12,7 @@ const absent = 'pam is not available: the program pamtester is not installed; in
 
 /**
  * Creates the backend.
- * @param service PAM service; a log-in cannot choose it [THREATS C-14]
+ * @param service name of the PAM service. It cannot be chosen by the log-in [THREATS C-14]
  */
 export function createPamBackend(service: string): LoginBackend {
   return {
@@ -25,7 +25,8 @@ export function createPamBackend(service: string): LoginBackend {
       return { user, groups: await groupsOf(user, signal) };
     },
     standingOf: async ({ user }, signal) => {
-      // Detects removed and expired accounts, but not accounts with only a locked password.
+      // This check detects deleted and expired accounts. It does not detect accounts whose password
+      // is locked.
       const { code } = await run([service, user, 'acct_mgmt'], '', signal);
       if (code !== 0) return { state: 'gone' };
       return { state: 'valid', groups: await groupsOf(user, signal) };
@@ -57,8 +58,8 @@ async function run(
 }
 
 /**
- * Returns the account's own spelling of its name, because name services such as sssd accept other
- * spellings too. A name that only PAM knows is returned unchanged.
+ * Returns the name of the account in its original spelling, because name services such as sssd also
+ * accept other spellings. If only PAM knows the account, the name is returned unchanged.
  */
 async function ownName(user: string, signal: AbortSignal): Promise<string> {
   const { code, output } = await runProgram('id', ['-un', '--', user], { signal });
@@ -66,7 +67,7 @@ async function ownName(user: string, signal: AbortSignal): Promise<string> {
   return code === 0 && name !== '' ? name : user;
 }
 
-/** Returns the names of the account's groups. */
+/** Returns the names of the groups of an account. */
 async function groupsOf(user: string, signal: AbortSignal): Promise<readonly string[]> {
   const { code, output } = await runProgram('id', ['-Gn', '--', user], { signal });
   return code === 0 ? output.trim().split(/\s+/).filter(Boolean) : [];

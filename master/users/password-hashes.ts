@@ -1,4 +1,7 @@
-/** Password entries of user files: digests as in Salt, and the forms of Apache and crypt(3). */
+/**
+ * Compares passwords with the entries of password files. Supported are Salt's digests and the forms
+ * of Apache and crypt(3).
+ */
 
 import { createHash, createHmac, randomBytes, timingSafeEqual } from 'node:crypto';
 import { loadOptionalPackage, WorkerPool, WorkerPoolError } from '#runtime';
@@ -7,15 +10,18 @@ import { userLimits } from './limits.ts';
 import { md5Crypt } from './md5-crypt.ts';
 import { shaCrypt } from './sha-crypt.ts';
 
-// bcrypt entries, as written by `htpasswd -B`. They are slow by design, so a worker thread compares
-// them.
+// bcrypt entries, which `htpasswd -B` writes, are slow to compare by design. So a worker thread
+// compares them.
 
 const bcryptForm = /^\$2[aby]\$(\d\d)\$[./A-Za-z0-9]{53}$/;
 
-/** Maximum cost of a bcrypt entry. A higher one would occupy a core for seconds. */
+/**
+ * Maximum cost of a bcrypt entry. With a higher cost, a comparison would occupy a processor core
+ * for seconds.
+ */
 const maxCost = 14;
 
-/** Returns whether an entry uses bcrypt with a cost that can be computed in reasonable time. */
+/** Whether an entry uses bcrypt with a cost that is at most {@link maxCost}. */
 function isBcrypt(kept: string): boolean {
   const cost = Number(bcryptForm.exec(kept)?.[1]);
   return cost >= 4 && cost <= maxCost;
@@ -23,7 +29,7 @@ function isBcrypt(kept: string): boolean {
 
 /**
  * Compares a password with a bcrypt entry.
- * @param kept entry for which {@link isBcrypt} returns true
+ * @param kept stored entry, for which {@link isBcrypt} must be true
  */
 async function fitsBcrypt(password: string, kept: string): Promise<boolean> {
   const script = new URL('./bcrypt-worker.ts', import.meta.url);
@@ -44,9 +50,7 @@ async function fitsBcrypt(password: string, kept: string): Promise<boolean> {
   }
 }
 
-/**
- * Compares secrets in a time that reveals neither their content nor their length [THREATS C-01].
- */
+/** Compares secrets. The duration reveals neither their content nor their length [THREATS C-01]. */
 export function isSameText(a: string, b: string): boolean {
   const key = randomBytes(32);
   const digest = (text: string): Buffer => createHmac('sha256', key).update(text).digest();
@@ -64,8 +68,7 @@ export interface GivenPassword {
 }
 
 /**
- * Returns whether a password matches the stored entry. An entry in an unsupported form matches
- * none.
+ * Whether a password matches the stored entry. An entry in an unsupported form matches no password.
  */
 export async function isPassword(
   given: GivenPassword,
@@ -78,21 +81,22 @@ export async function isPassword(
 }
 
 /**
- * Returns whether an entry is disabled and matches no password, for example because the account was
- * locked.
+ * Whether an entry is disabled and matches no password, for example because the account is locked.
  */
 export function isDisabled(kept: string, form: PasswordForm): boolean {
   return kept === '' || (form !== 'plaintext' && /^[!*]/.test(kept));
 }
 
-/** Returns whether an entry has an unsupported form: DES, or bcrypt with too high a cost. */
+/**
+ * Whether the form of an entry is not supported: DES, or bcrypt with a cost above {@link maxCost}.
+ */
 export function isUnread(kept: string, form: PasswordForm): boolean {
   if (form !== 'htpasswd' || isDisabled(kept, form) || kept.startsWith('{SHA}')) return false;
   if (isBcrypt(kept)) return false;
   return /^(\$(?!apr1\$|1\$|5\$|6\$)|\{)/.test(kept) || /^[\w./]{13}$/.test(kept);
 }
 
-/** Returns the entry that takes longest to compare, or `undefined` if there is none. */
+/** Returns the entry that takes the longest to compare, or `undefined` if there are no entries. */
 export function costliestPassword(kept: readonly string[]): string | undefined {
   let [costliest] = kept;
   for (const one of kept) {
@@ -102,8 +106,8 @@ export function costliestPassword(kept: readonly string[]): string | undefined {
 }
 
 /**
- * Returns the approximate cost of an entry in digest rounds. The forms differ by orders of
- * magnitude.
+ * Returns the approximate time to compare an entry, in rounds of a digest. The forms differ by
+ * orders of magnitude.
  */
 function costOf(kept: string): number {
   // A round of bcrypt takes about as long as a hundred rounds of SHA-512.

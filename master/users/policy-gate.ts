@@ -16,10 +16,10 @@ import { type AuditBursts, actorOf } from '../audit/index.ts';
 import type { MinionQuestion } from './decision-samples.ts';
 import type { LivePolicy } from './policy.ts';
 
-/** Question which minions a minion may reach. */
+/** Question about the minions on which a minion may act. */
 type MinionReachQuestion = ReachQuestion & { readonly subject: MinionSubject };
 
-/** Recorder of decisions, so that they can be replayed with another policy. */
+/** Records decisions, so that they can be compared with another policy. */
 interface DecisionNotes {
   note(question: MinionQuestion, decision: Decision): void;
 }
@@ -33,10 +33,10 @@ export interface PolicyGateOptions {
   readonly recorder: DecisionNotes;
 }
 
-/** Name of the built-in rule that decides if no other rule matches. */
-const nobodysRule = 'default-deny';
+/** Name of the built-in rule that denies a request if no other rule matches. */
+const defaultRule = 'default-deny';
 
-/** The policy gate: decides on all requests of minions, and records the decisions. */
+/** The policy gate decides about all requests of minions, and records the decisions. */
 export class PolicyGate {
   readonly #options: PolicyGateOptions;
 
@@ -45,9 +45,9 @@ export class PolicyGate {
   }
 
   /**
-   * Returns whether a request is worth reading in full: a rule may permit it, or learning mode
-   * records it.
-   * @param functions functions of the request. Default: any
+   * Whether it makes sense to read a request completely, because a rule may permit it or learning
+   * mode records it.
+   * @param functions names of the requested functions. Default: any functions
    */
   mayPermit(subject: MinionSubject, action: RuleAction, functions?: readonly string[]): boolean {
     const { policy, config } = this.#options;
@@ -55,14 +55,17 @@ export class PolicyGate {
     return isLearning || hasRules(subject, action, policy.current, functions);
   }
 
-  /** Returns the minions that a minion may act on. Its target is evaluated among these. */
+  /**
+   * Returns the minions on which a minion may act with a request. The target is evaluated only
+   * among them.
+   */
   reach(question: MinionReachQuestion): Reach {
     return reachOf(question, this.#options.policy.current);
   }
 
   /**
-   * Returns the reach to evaluate a target with before that, so that all its minions are recorded:
-   * all minions that no rule denies. `undefined` outside learning mode.
+   * Returns all minions that no rule denies, in learning mode. The target is first evaluated among
+   * these, so that all its minions are recorded. Outside learning mode, returns `undefined`.
    */
   reachToLearn(question: MinionReachQuestion): Reach | undefined {
     if (this.#options.config.current.acl.mode !== 'learn') return undefined;
@@ -86,11 +89,11 @@ export class PolicyGate {
   }
 
   /**
-   * Returns whether learning mode permits a denied request. Explicit denials, and requests that no
-   * rule can permit, stay denied.
+   * Whether learning mode permits a denied request. Requests that an explicit rule denies, or that
+   * no rule could permit, stay denied.
    */
   #isLearned(question: MinionQuestion, { effect, rule }: Decision): boolean {
-    if (effect === 'allow' || rule !== nobodysRule) return false;
+    if (effect === 'allow' || rule !== defaultRule) return false;
     const { mode, learnActions } = this.#options.config.current.acl;
     const isMeant = mode === 'learn' && learnActions.some((it) => it === question.action);
     return isMeant && isGrantable(question);
@@ -102,8 +105,8 @@ function learned({ reason }: Decision): Decision {
 }
 
 /**
- * Returns whether a decision is routine and not recorded. Pillar and mines are read constantly, and
- * mines once per owner; the decision about the function suffices.
+ * Whether a decision is so frequent that it is not recorded. Pillar is read constantly. A mine
+ * function is read once per owner, so recording the decision about the function is sufficient.
  */
 function isEverydayReading(question: MinionQuestion, { effect }: Decision): boolean {
   if (effect === 'deny') return false;
@@ -112,8 +115,8 @@ function isEverydayReading(question: MinionQuestion, { effect }: Decision): bool
 }
 
 /**
- * Returns whether the decision is audited elsewhere or not at all. Jobs and runners are audited
- * where they run; permitted reads of mines are not audited.
+ * Whether the gate does not audit a decision. Permitted jobs and runners are audited when they are
+ * started. Permitted reads of mines are not audited.
  */
 function isAuditedElsewhere({ action }: MinionQuestion, { effect }: Decision): boolean {
   return effect === 'allow' && (action === 'publish' || action === 'runner' || action === 'mine');

@@ -11,10 +11,10 @@ export interface LivePolicyOptions {
   readonly now: () => number;
 }
 
-/** Maximum number of cached policies of tokens. */
+/** Maximum number of cached policies for tokens that store rights. */
 const maxOfTokens = 100;
 
-/** Policy of a running master. It is compiled only at the start and at each reload. */
+/** Policy of a running master. It is compiled at the start and at each reload. */
 export class LivePolicy {
   readonly #options: Omit<LivePolicyOptions, 'config'>;
   #policy: Policy;
@@ -51,7 +51,7 @@ export class LivePolicy {
 
   /**
    * Compiles the policy of another configuration.
-   * @returns a function that activates it
+   * @returns a function that makes it the current policy
    * @throws PolicyError
    */
   #prepare(config: MasterConfig): () => void {
@@ -64,8 +64,8 @@ export class LivePolicy {
   }
 
   /**
-   * Returns the current policy with other `external_auth` entries for the users of one `eauth`. It
-   * applies only to the user whose token stores these entries (`keep_acl_in_token`).
+   * Returns the current policy, with the `external_auth` entries of one backend replaced by the
+   * given entries. Use it only for the user whose token stores these entries (`keep_acl_in_token`).
    * @throws PolicyError
    */
   withRights(eauth: string, rights: readonly unknown[]): Policy {
@@ -95,7 +95,10 @@ export class LivePolicy {
   }
 }
 
-/** Returns a string or number in a minion's pillar as text, or `undefined` for other values. */
+/**
+ * Returns a value in a minion's pillar as text if it is a string or a number. Otherwise returns
+ * `undefined`.
+ */
 function pillarText({ pillar }: MinionFacts, path: string): string | undefined {
   const [first = '', ...rest] = path.split(':');
   const value = traverseFacts(pillar?.get(first), rest);

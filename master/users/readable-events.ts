@@ -6,12 +6,15 @@ import type { UserSession } from './user-session.ts';
 
 const jidOfTag = /^(?:salt\/(?:job|run|wheel)\/)?(\d{20}(?:_[^/]+)?)(?:\/|$)/;
 
-/** Validity of the cached check for full rights, in milliseconds. Rules may expire. */
+/**
+ * Time for which the result of the check for full rights is cached, in milliseconds. Rules may
+ * expire.
+ */
 const holdsMs = 1000;
 
 /**
- * Returns a function that decides whether the user may read an event [THREATS A-13]. It uses the
- * current policy on each call.
+ * Returns a function that decides whether the user may read an event [THREATS A-13]. Each call uses
+ * the current policy.
  */
 export function readableBy(
   session: Pick<UserSession, 'subject' | 'policy'>,
@@ -29,7 +32,8 @@ export function readableBy(
   return (event) => {
     const { policy } = session;
     if (isFull(policy)) return true;
-    // The notice reveals only that events are missing, not their content.
+    // The notice that events are missing may be read by everyone, because it does not reveal their
+    // content.
     if (event instanceof MissedEvents) return true;
     const { tag } = event;
     const jid = jidOfTag.exec(tag)?.[1];

@@ -3,8 +3,9 @@ import type { RecordedDecision, ReplayChange, ReplayReport } from '../api/index.
 import { questionsOf } from './recorded-questions.ts';
 
 /**
- * Replays recorded decisions with another policy. Rate limits are not replayed: they depend on the
- * time of the original requests, and nothing is consumed.
+ * Compares recorded decisions with the decisions of another policy. Rate limits are ignored,
+ * because they depend on the times of the original requests. The comparison does not count towards
+ * rate limits.
  */
 export function replay(
   records: readonly RecordedDecision[],

@@ -10,8 +10,8 @@ export interface ProgramOutcome {
 const maxOutput = 65_536;
 
 /**
- * Runs a program without a shell and environment, until it ends or the signal fires. The arguments
- * are visible in the process list, so secrets must go to standard input.
+ * Runs a program without a shell and without environment variables, until it ends or the signal is
+ * aborted. The arguments are visible in the process list, so secrets must go to standard input.
  * @throws Error with the code ENOENT if the program does not exist
  */
 export function runProgram(
@@ -31,12 +31,12 @@ export function runProgram(
       if (output.length < maxOutput) output += text;
     });
     child.once('error', (error) => {
-      // A timeout is reported as a result, not as an error.
+      // After a timeout, the result is reported as usual, without an error.
       if (error.name === 'AbortError') resolve({ code: null, output });
       else reject(error);
     });
     child.once('close', (code) => resolve({ code, output }));
-    // The program may end without reading its input.
+    // The program may end before it has read its whole input. That is not an error.
     child.stdin.on('error', () => {});
     child.stdin.end(input);
   });

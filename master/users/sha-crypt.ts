@@ -6,13 +6,16 @@ import { cryptBase64 } from './crypt-base64.ts';
 
 const shaCryptForm = /^\$([56])\$(?:rounds=(\d{1,9})\$)?([^$]{0,16})/;
 
-/** Maximum number of rounds. More would occupy a core for seconds. */
+/**
+ * Maximum number of rounds. With more rounds, a comparison would occupy a processor core for
+ * seconds.
+ */
 const maxRounds = 500_000;
 const roundsATurn = 2000;
 
 /**
  * Returns the SHA-crypt entry of a password.
- * @param kept stored entry, which begins with the salt to use
+ * @param kept stored entry. Its salt is used
  */
 export async function shaCrypt(password: string, kept: string): Promise<string> {
   const [, kind = '', given, salt = ''] = shaCryptForm.exec(kept) ?? [];
@@ -54,8 +57,8 @@ function repeated(bytes: Buffer, length: number): Buffer {
 }
 
 /**
- * Encodes the digest in groups of three bytes, one from each third. The order of the thirds
- * rotates.
+ * Encodes the digest in groups of three bytes. Each group has one byte from each third of the
+ * digest, and the order of the thirds rotates.
  */
 function encodeSha(digest: Buffer, size: number): string {
   const third = Math.floor(size / 3);

@@ -1,13 +1,12 @@
 import { isPlainObject, type WireValue } from '#minion-protocol';
 
-/** Maximum number of values that are examined in one piece of data. */
+/** Maximum number of values of one piece of data that are examined. */
 const maxParts = 200;
 const maxDepth = 16;
 
 /**
  * Returns the shape of data as text. Data that differ only in their strings and numbers have the
- * same shape. Returns `undefined` if the data cannot be expressed in JSON, or are too large to
- * examine each time.
+ * same shape. Returns `undefined` if the data cannot be represented in JSON or are too large.
  */
 export function shapeOf(value: WireValue | undefined): string | undefined {
   let parts = 0;
@@ -25,7 +24,8 @@ export function shapeOf(value: WireValue | undefined): string | undefined {
     for (const name of Object.keys(part)) {
       const shape = name === '__proto__' ? undefined : describe(part[name], depth + 1);
       if (shape === undefined) return undefined;
-      // The length prefix prevents a name from being confused with a part of another shape.
+      // The length of the name precedes the name, so that different shapes never have the same
+      // text.
       fields.push(`${name.length} ${name} ${shape}`);
     }
     return `{${fields.sort().join()}}`;
@@ -33,7 +33,7 @@ export function shapeOf(value: WireValue | undefined): string | undefined {
   return describe(value, 0);
 }
 
-/** Returns the data with neutral values, so that only the shape remains. */
+/** Returns the data with all values replaced by neutral ones. Only the shape remains. */
 export function withoutValues(value: unknown): unknown {
   if (typeof value === 'string') return '';
   if (typeof value === 'number') return Number.isInteger(value) ? 0 : 0.5;
@@ -49,7 +49,10 @@ function describeNumber(value: number): string | undefined {
   return Number.isInteger(value) ? 'integer' : 'number';
 }
 
-/** Describes a list by the set of its items' shapes. Number and order are ignored. */
+/**
+ * Returns the shape of a list: the set of the shapes of its items. Their number and order are
+ * ignored.
+ */
 function describeList(items: readonly (string | undefined)[]): string | undefined {
   if (!items.every((item) => item !== undefined)) return undefined;
   return `[${[...new Set(items)].sort().join()}]`;

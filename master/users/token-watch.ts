@@ -1,15 +1,16 @@
 const roundMs = 1000;
 
-/** Watch for a token in use. */
+/** Watch on a token that is in use. */
 export interface Watched {
-  /** Aborts when the token becomes invalid. */
+  /** Aborted when the token becomes invalid. */
   readonly ended: AbortSignal;
-  /** Ends the watch. Must always be called. */
+  /** Ends the watch. It must always be called. */
   stop(): void;
 }
 
 /**
- * Checks the tokens in use every second, and notifies their users when a token ends [THREATS A-05].
+ * Checks the tokens that are in use every second. When a token ends, the signal of its watch is
+ * aborted [THREATS A-05].
  */
 export class TokenWatch {
   readonly #isValid: (hash: string) => Promise<boolean>;
@@ -36,7 +37,7 @@ export class TokenWatch {
     };
   }
 
-  /** Reports the end of tokens. */
+  /** Aborts the signals of all watches on these tokens, which have ended. */
   end(hashes: readonly string[]): void {
     for (const hash of hashes) {
       for (const controller of this.#watched.get(hash) ?? []) controller.abort();
@@ -51,7 +52,8 @@ export class TokenWatch {
     try {
       await Promise.all(
         [...this.#watched.keys()].map(async (hash) => {
-          // A failed check counts as the end of the token, because the user may have been disabled.
+          // If the check fails, the token is treated as ended, because its user may have been
+          // disabled.
           if (!(await this.#isValid(hash).catch(() => false))) this.end([hash]);
         }),
       );

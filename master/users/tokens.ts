@@ -1,7 +1,8 @@
-/** Tokens of logged-in users: 256 random bits, of which only the digest is stored. */
+/** Tokens of users who have logged in. A token has 256 random bits. Only its digest is stored. */
 
 import { createHash, randomBytes } from 'node:crypto';
 import Type from 'typebox';
+import { FairTable, type Limit, LimitExceeded } from '#runtime';
 import {
   defineRow,
   type Entry,
@@ -15,8 +16,9 @@ import {
   writeInParts,
 } from '#store';
 import type { Cluster } from '../context/index.ts';
+import { userLimits } from './limits.ts';
 
-/** Row codec for `tokens/<SHA-256>`. */
+/** Codec of the rows `tokens/<SHA-256>`. */
 const tokenRow = defineRow({
   name: 'token',
   schema: Type.Object({
@@ -27,33 +29,39 @@ const tokenRow = defineRow({
     start: Type.Number(),
     /** Expiry time, in milliseconds since 1970. */
     expire: Type.Number(),
-    /** Entries of `external_auth` that applied at the log-in. Present with `keep_acl_in_token`. */
+    /**
+     * Entries of `external_auth` that applied to the user at the log-in. Present only with
+     * `keep_acl_in_token`.
+     */
     rights: Type.Optional(Type.Unsafe<readonly unknown[]>(Type.Array(Type.Unknown()))),
   }),
   packed: { rights: jsonField },
   unversioned: fromJson,
 });
 
-/** Stored token, without the token itself. */
+/** Attributes of a token as they are stored. The token itself is not stored. */
 export type TokenRecord = RowOf<typeof tokenRow>;
 
-/** Valid or expired token with its digest. */
+/** Attributes of a token and its digest. The token may have expired. */
 export interface KnownToken extends TokenRecord {
   /** SHA-256 of the token, in hexadecimal. */
   readonly hash: string;
 }
 
-/** Clocks that determine the expiry of tokens. */
+/** Clocks by which tokens expire. */
 export interface TokenClocks {
-  /** System clock, in milliseconds since 1970. */
+  /** System clock: returns the time in milliseconds since 1970. */
   readonly now: () => number;
-  /** Monotonic clock, in milliseconds. */
+  /** Monotonic clock: returns a time in milliseconds. */
   readonly monotonic: () => number;
 }
 
 interface Held {
   readonly token: KnownToken;
-  /** Expiry by the monotonic clock. Setting back the system clock does not extend a token. */
+  /**
+   * Expiry time by the monotonic clock. Setting back the system clock does not extend the lifetime
+   * of a token.
+   */
   readonly endsAt: number;
 }
 
@@ -62,35 +70,38 @@ export const tokensPrefix: Key = ['tokens'];
 const prefix = tokensPrefix;
 const form = /^[0-9a-f]{64}$/;
 
-/** Maximum number of valid tokens. The oldest are evicted first. */
-const maxTokens = 100_000;
-
 /**
- * Tokens of a master, in the store and in memory. A revoked token is invalid immediately, and a
- * look-up does not read the store. A token expires by whichever clock reaches its end first.
+ * Tokens of a master, in the store and in memory. A look-up reads only memory, and a revoked token
+ * is invalid immediately. A token expires when either the system clock or the monotonic clock
+ * reaches its expiry time.
  */
 export class TokenTable {
   readonly #store: Store;
   readonly #clocks: TokenClocks;
   readonly #isStale: () => boolean;
-  readonly #held = new Map<string, Held>();
+  /** Tokens by digest. Only {@link create} evicts, so that all members hold the same ones. */
+  readonly #held: FairTable<Held>;
+  readonly #limit: Limit;
 
-  private constructor(store: Store, clocks: TokenClocks, isStale: () => boolean) {
+  private constructor(store: Store, clocks: TokenClocks, isStale: () => boolean, limit: Limit) {
+    this.#limit = limit;
+    this.#held = new FairTable(limit, {}, {});
     this.#isStale = isStale;
     this.#store = store;
     this.#clocks = clocks;
   }
 
   /**
-   * Opens the table.
-   * @param cluster cluster whose members share the tokens. Default: none
+   * Opens the table and loads the stored tokens.
+   * @param cluster cluster whose members share the tokens. Default: the master has no cluster
    */
   static async open(
     store: Store,
     clocks: TokenClocks,
     cluster?: Pick<Cluster, 'follow' | 'isStale'>,
+    limit: Limit = userLimits.tokens,
   ): Promise<TokenTable> {
-    const table = new TokenTable(store, clocks, () => cluster?.isStale() === true);
+    const table = new TokenTable(store, clocks, () => cluster?.isStale() === true, limit);
     cluster?.follow(prefix, (change) => {
       if (change.type === 'delete') {
         table.#held.delete(change.key.at(-1) ?? '');
@@ -104,8 +115,8 @@ export class TokenTable {
     for await (const entry of store.list(prefix)) {
       const hash = entry.key.at(-1) ?? '';
       const record = unpack(entry);
-      // The token starts in the future: the clock was set back while no master ran, so its age is
-      // unknown.
+      // The start of the token is in the future. The clock was set back while the master was not
+      // running, so the age of the token is unknown.
       if (record === undefined || record.start > clocks.now()) broken.push(hash);
       else known.push({ ...record, hash });
     }
@@ -115,13 +126,17 @@ export class TokenTable {
     return table;
   }
 
-  /** Creates a token, which is durable when this resolves. The secret is returned only here. */
+  /**
+   * Creates a token, which is durable when this resolves. The secret is returned only here.
+   * @throws LimitExceeded if there are too many, each of another user
+   */
   async create(record: TokenRecord): Promise<{ readonly secret: string; readonly hash: string }> {
     const secret = randomBytes(32).toString('hex');
     const token = { ...record, hash: digest(secret) };
+    const surplus = this.#surplusFor(token);
     await this.#put(token);
     this.#hold(token);
-    if (this.#held.size > maxTokens) await this.#forgetOldest();
+    await this.revoke(surplus);
     return { secret, hash: token.hash };
   }
 
@@ -132,27 +147,28 @@ export class TokenTable {
   }
 
   /**
-   * Deletes a token if it has expired, so that no change of the clock revives it [THREATS C-25].
+   * Deletes a token if it has expired. Otherwise, a change of the clock could make it valid again
+   * [THREATS C-25].
    */
   async dropExpired(secret: unknown): Promise<void> {
     if (typeof secret !== 'string' || !form.test(secret)) return;
-    const held = this.#held.get(digest(secret));
+    const held = this.#held.peek(digest(secret));
     if (held !== undefined && this.#isOver(held)) await this.revoke([held.token.hash]);
   }
 
-  /** Returns the token with this digest, if it is valid. */
+  /** Returns the token with this digest if it is valid. */
   get(hash: string): KnownToken | undefined {
     if (this.#isStale()) return undefined;
-    const held = this.#held.get(hash);
+    const held = this.#held.peek(hash);
     return held === undefined || this.#isOver(held) ? undefined : held.token;
   }
 
-  /** Stores the changed groups of a token's user. */
+  /** Stores the new groups of a token's user. */
   async setGroups(hash: string, groups: readonly string[]): Promise<void> {
-    const held = this.#held.get(hash);
+    const held = this.#held.peek(hash);
     if (held === undefined) return;
     const token = { ...held.token, groups: [...groups] };
-    this.#held.set(hash, { ...held, token });
+    this.#held.set(ownerOf(token), hash, { ...held, token });
     await this.#put(token);
   }
 
@@ -161,26 +177,29 @@ export class TokenTable {
     return [...this.#held.values()].filter((held) => !this.#isOver(held)).map(({ token }) => token);
   }
 
-  /** Revokes tokens: immediately in memory, and durably when this resolves. */
+  /**
+   * Revokes tokens. They are invalid in memory immediately, and durably when the promise resolves.
+   */
   async revoke(hashes: readonly string[]): Promise<void> {
     await this.#delete(hashes.filter((hash) => this.#held.delete(hash)));
   }
 
   /**
-   * Deletes expired tokens, so that no change of the clock revives them.
+   * Deletes expired tokens. Otherwise, a change of the clock could make them valid again.
    * @returns their digests
    */
   async sweep(): Promise<readonly string[]> {
-    const over = [...this.#held].filter(([, held]) => this.#isOver(held)).map(([hash]) => hash);
+    const held = [...this.#held.values()];
+    const over = held.filter((it) => this.#isOver(it)).map(({ token }) => token.hash);
     await this.revoke(over);
     return over;
   }
 
   #hold(token: KnownToken): void {
     const { now, monotonic } = this.#clocks;
-    // Limited to the original lifetime, even if the system clock was changed.
+    // The remaining time is limited to the original lifetime, even if the system clock was changed.
     const left = Math.min(token.expire - now(), token.expire - token.start);
-    this.#held.set(token.hash, { token, endsAt: monotonic() + left });
+    this.#held.set(ownerOf(token), token.hash, { token, endsAt: monotonic() + left });
   }
 
   #isOver({ token, endsAt }: Held): boolean {
@@ -199,10 +218,19 @@ export class TokenTable {
     await writeInParts(this.#store, gone);
   }
 
-  async #forgetOldest(): Promise<void> {
-    const [oldest] = this.#held.keys();
-    if (oldest !== undefined) await this.revoke([oldest]);
+  /** Returns the tokens that a new one replaces. */
+  #surplusFor(token: KnownToken): readonly string[] {
+    const { total = Infinity } = this.#limit;
+    if (this.#held.size < total) return [];
+    const victim = this.#held.victimOf(ownerOf(token));
+    if (victim === undefined) throw new LimitExceeded(this.#limit, total);
+    return [victim];
   }
+}
+
+/** Returns the owner of a token for limits. Equal names from different backends are different. */
+function ownerOf({ eauth, user }: Pick<TokenRecord, 'eauth' | 'user'>): string {
+  return `${eauth} ${user}`;
 }
 
 function digest(secret: string): string {
@@ -210,7 +238,7 @@ function digest(secret: string): string {
 }
 
 /**
- * Decodes a row, or returns `undefined` if it is damaged.
+ * Decodes a row. Returns `undefined` if it is damaged.
  * @throws StoreError ERR_STORE_VERSION
  */
 function unpack(entry: Pick<Entry, 'key' | 'value'>): TokenRecord | undefined {

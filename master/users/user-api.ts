@@ -1,4 +1,7 @@
-/** The master's interface with the rights of a user. The policy decides before anything is done. */
+/**
+ * The master's interface with the rights of a user. The policy decides about each call before it
+ * has any effect.
+ */
 
 import { linkSignals } from '#runtime';
 import {
@@ -18,12 +21,12 @@ import { hasFullRights, type UserApiDeps, type UserSession } from './user-sessio
 
 /**
  * Creates the master's interface for one user. The policy is evaluated at each call.
- * @param open returns the user's session, and is called for each call
+ * @param open opens the user's session. It is called for each call of the interface
  * @throws AuthenticationError
  */
 export function createUserApi(parts: UserApiDeps, open: () => Promise<UserSession>): UserApi {
   const gate = new UserGate(parts);
-  /** Runs a stream that the policy has permitted, until the token ends. */
+  /** Iterates over a stream that the policy has permitted, until the token ends. */
   async function* judged<R, T>(
     run: (request: R, signal?: AbortSignal) => AsyncIterable<T>,
     judge: (session: UserSession, request: R) => R | Promise<R>,
@@ -54,7 +57,7 @@ export function createUserApi(parts: UserApiDeps, open: () => Promise<UserSessio
     };
     const isReadable = readableBy(session, parts.ownJobs);
     try {
-      // Subscribed immediately, so that no later event is missed before the first read.
+      // The subscription begins immediately, so that events before the first read are not missed.
       const events = parts.events.batches(request, end);
       return only(events, (event) => !end.aborted && isReadable(event), stop);
     } catch (error) {
@@ -132,7 +135,7 @@ async function* only<T>(
 ): AsyncGenerator<readonly T[], void, void> {
   try {
     for await (const batch of batches) {
-      // In most cases all items match; readers then share the same list.
+      // In most cases the user may read all items. Readers then share the same list.
       const meant = batch.every(isMeant) ? batch : batch.filter(isMeant);
       if (meant.length > 0) yield meant;
     }

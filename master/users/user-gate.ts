@@ -15,13 +15,16 @@ import { permittedFields } from './limited-fields.ts';
 import { isOwnJid, jidSkewMs } from './own-jobs.ts';
 import { hasFullRights, type UserApiDeps, type UserSession } from './user-session.ts';
 
-/** Rule names in audit records: for users with full rights, and if no rule was evaluated. */
+/**
+ * Names that audit records contain instead of a rule: for a user with full rights, and if no rule
+ * was evaluated.
+ */
 const unlimitedRule = 'unlimited';
-const nobodysRule = 'default-deny';
+const defaultRule = 'default-deny';
 
 const noMinions = { minions: [], missing: [], isNarrowed: false };
 
-/** Action name in audit records of requests that need full rights. */
+/** Name of the action in audit records of requests that need full rights. */
 const interfaceAction = 'interface';
 
 function requester({ name, eauth }: UserSubject, rule: string): AuditRequester {
@@ -29,8 +32,8 @@ function requester({ name, eauth }: UserSubject, rule: string): AuditRequester {
 }
 
 /**
- * Rejects arguments that Salt would interpret. A right to a function does not include the effects
- * of such arguments.
+ * Rejects arguments that Salt would interpret. The right to call a function does not include the
+ * effects of such arguments.
  * @throws MasterError ERR_ARGS
  */
 function requireInert(asked: AskedCalls): void {
@@ -38,8 +41,8 @@ function requireInert(asked: AskedCalls): void {
 }
 
 /**
- * Asks the policy whether a user may do something, and records the decisions. All requests of users
- * pass through it.
+ * Decides with the policy whether a user may do something, and records the decisions. It decides
+ * about all requests of users.
  */
 export class UserGate {
   readonly #parts: UserApiDeps;
@@ -49,9 +52,10 @@ export class UserGate {
   }
 
   /**
-   * Returns the job in its permitted form: addressed by name to those minions of the target that
-   * the rules permit. If there are none, the job is rejected as for a user without rights. Only
-   * users with full rights keep the original target and additional fields.
+   * Returns the job in the form that is permitted. Its target becomes the list of those targeted
+   * minions that the rules permit. If there are none, the job is rejected in the same way as for a
+   * user without rights. Only for users with full rights, the target and all fields of the job stay
+   * unchanged.
    * @throws AuthorizationError, MasterError ERR_ARGS, ERR_BAD_TGT; WorkLimitExceeded
    */
   async judgeJob<R extends PublishRequest & JobOrigin>(
@@ -82,7 +86,7 @@ export class UserGate {
 
   /**
    * Checks the time in a jid, which determines its position among other jobs.
-   * @throws MasterError ERR_ARGS if it differs too much from the master's clock
+   * @throws MasterError ERR_ARGS if the time differs too much from the master's clock
    */
   #timelyJid(jid: string): string {
     const made = jidTime(jid)?.getTime() ?? Number.NaN;
@@ -93,8 +97,8 @@ export class UserGate {
   }
 
   /**
-   * Checks that the user may follow a job. Users without full rights may follow only job ids bound
-   * to them.
+   * Checks that the user may follow a job. Users without full rights may follow only jobs whose ids
+   * are bound to them.
    * @throws AuthorizationError
    */
   judgeFollowing(session: UserSession, jid: string): string {
@@ -102,7 +106,7 @@ export class UserGate {
     return jid;
   }
 
-  /** Returns the permitted form of a job with one jid, which is recorded as the user's. */
+  /** Returns the permitted form of a job, with a jid that is recorded as one of the user's jobs. */
   async judgeOneJob<R extends PublishRequest & JobOrigin>(
     session: UserSession,
     request: R,
@@ -113,7 +117,7 @@ export class UserGate {
   }
 
   /**
-   * Returns the permitted form of a call.
+   * Returns the permitted form of a call of a runner or wheel function.
    * @throws AuthorizationError, MasterError ERR_ARGS
    */
   judgeCall(
@@ -130,7 +134,7 @@ export class UserGate {
     return { ...asked, user: subject.name, jid, by: requester(subject, rule) };
   }
 
-  /** Returns whether an action is permitted. See {@link UserApi.permits}. */
+  /** Whether an action is permitted. See {@link UserApi.permits}. */
   permits(
     { subject, policy }: UserSession,
     action: 'runner' | 'wheel' | 'subscribe',
@@ -162,8 +166,8 @@ export class UserGate {
   }
 
   /**
-   * Evaluates a question.
-   * @returns the name of the rule that permits it
+   * Asks the policy a question.
+   * @returns the name of the rule that permits the request
    */
   #judge(question: Question, policy: Policy, { fun }: AskedCalls): string {
     const { effect, rule, reason } = decide(question, policy);
@@ -178,7 +182,7 @@ export class UserGate {
     action: Question['action'] | typeof interfaceAction,
     { fun }: Pick<AskedCalls, 'fun'>,
     reason: string,
-    rule = nobodysRule,
+    rule = defaultRule,
   ): never {
     const user = subject as UserSubject; // only users are subjects here
     const { name, eauth } = user;

@@ -8,18 +8,18 @@ import type { TargetResolver } from '../jobs/index.ts';
 import type { RequestCounters } from '../metrics/index.ts';
 import type { OwnJobs } from './own-jobs.ts';
 
-/** Session of a user, valid as long as the token. */
+/** Session of a user. It is valid as long as the user's token. */
 export interface UserSession {
   readonly subject: UserSubject;
-  /** Current policy for the user. */
+  /** Current policy, with the rights stored in the user's token if it has any. */
   readonly policy: Policy;
-  /** Aborts when the actions of the session must end. */
+  /** Aborted when the token has ended, so that the actions of the session must end. */
   readonly ended: AbortSignal;
-  /** Releases the session. */
+  /** Ends the session. */
   stop(): void;
 }
 
-/** Interfaces that users may call. */
+/** Parts of the master's interface that users may call. */
 export interface UserScope {
   readonly jobs: InProcessJobsApi;
   readonly runners: InProcessFunctionsApi;
@@ -29,14 +29,14 @@ export interface UserScope {
 }
 
 export interface UserApiDeps extends UserScope {
-  /** Jobs and calls that users started. */
+  /** Jobs and calls that users have started. */
   readonly ownJobs: OwnJobs;
   readonly targets: Pick<TargetResolver, 'resolveWithin'>;
   readonly counters: RequestCounters;
-  /** Recorder of decisions in the audit log. */
+  /** Records decisions in the audit log. */
   readonly ruled: AuditBursts;
   readonly now: () => number;
-  /** Cluster of the master. Default: none. */
+  /** Cluster of the master. Default: the master has no cluster. */
   readonly cluster?: Pick<Cluster, 'status'> | undefined;
   readonly log: Logger;
 }

@@ -3,8 +3,8 @@ import type { KnownUser, LoginBackend, Standing } from './backend.ts';
 import { userLimits } from './limits.ts';
 
 /**
- * Validity of a cached status, in milliseconds. Together with the interval of {@link TokenWatch} it
- * stays well below a minute.
+ * Time for which a status is cached, in milliseconds. Together with the interval of
+ * {@link TokenWatch}, it is well below a minute.
  */
 const maxAgeMs = 30_000;
 
@@ -12,25 +12,25 @@ const maxAgeMs = 30_000;
 const standingTimeoutMs = 10_000;
 
 /**
- * Revalidates users with their backends and caches the results [THREATS C-35]. Only one request per
- * user runs at a time.
+ * Asks the backends whether users are still valid, and caches the results [THREATS C-35]. At most
+ * one request per user is in progress.
  */
 export class UserStatusChecks {
   readonly #answers: RecentAnswers<Standing>;
 
-  /** @param monotonic monotonic clock, in milliseconds */
+  /** @param monotonic returns the time of a monotonic clock, in milliseconds */
   constructor(monotonic: () => number) {
     this.#answers = new RecentAnswers({ limit: userLimits.userStatus, maxAgeMs, monotonic });
   }
 
-  /** Stores the status that a log-in has just established. */
+  /** Stores the status of a user who has just logged in. */
   note(backend: LoginBackend, user: KnownUser): void {
     this.#answers.note(keyOf(backend, user), { state: 'valid', groups: user.groups });
   }
 
   /**
    * Returns the user's status, at most 30 seconds old.
-   * @throws AuthenticationError ERR_EAUTH_UNAVAILABLE; the next call asks again
+   * @throws AuthenticationError ERR_EAUTH_UNAVAILABLE. The next call asks the backend again
    */
   async of(backend: LoginBackend, user: KnownUser): Promise<Standing> {
     const { standingOf } = backend;

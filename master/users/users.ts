@@ -26,44 +26,51 @@ import type { UserScope, UserSession } from './user-session.ts';
 
 export type UsersDeps = PolicyDeps;
 
-/** Users and their rights, for the other modules of a master. */
+/** The users module of a master: users, their rights and their log-ins. */
 export interface Users extends OpenPolicy {
   readonly logins: InProcessApi['logins'];
-  /** Explanations of the current policy, and the policy learned from its decisions. */
+  /** Explains decisions of the current policy, and derives rules from recorded decisions. */
   readonly acl: Omit<InProcessApi['acl'], 'reload'>;
-  /** Returns a session for a token, valid as long as the token. */
+  /** Opens a session for a token. It is valid as long as the token. */
   readonly holdToken: (token: string) => Promise<UserSession>;
   /**
-   * Resolves a target to the ids that it certainly matches.
+   * Resolves a target to the ids that certainly match it.
    * @throws MasterError ERR_BAD_TGT
    */
   resolveTarget(target: TargetRequest, bounds?: TargetBounds): Promise<AddressedMinions>;
-  /** Returns whether an operator's compound target certainly matches all of these minions. */
+  /**
+   * Whether a compound target that an operator has configured certainly matches all of these
+   * minions.
+   */
   isWithin(minions: readonly string[], target: string): boolean;
-  /** Returns the interface for users, limited to their rights. */
+  /** Creates the interface for users, which is limited to their rights. */
   interfaceOf(api: UserScope): UserInterface;
 }
 
-/** Interface with the rights of users. */
+/** Interface of the master for users, limited to their rights. */
 interface UserInterface {
   readonly asUser: (token: string) => UserApi;
-  /** Wraps the jobs of the local socket. Jobs of `sudo_<user>` have the rights of that user. */
+  /**
+   * Wraps the jobs that clients of the local socket start. Jobs of `sudo_<user>` are limited to the
+   * rights of that user.
+   */
   readonly sudoRights: (jobs: InProcessJobsApi) => InProcessJobsApi;
 }
 
-/** Limits for the minions that a target may match. */
+/** Limits on the minions that a target may match. */
 export interface TargetBounds {
-  /** Minions within reach. Default: all minions, with all known facts. */
+  /** Minions that the target may match. Default: all minions, with all known facts. */
   readonly reach?: Reach | undefined;
   /**
-   * Whether the target receives secrets. It may then use only ids, and pillar values that do not
-   * depend on grains. Default: false.
+   * Whether the matching minions receive secrets. The target may then use only ids, and pillar
+   * values that do not depend on grains. Default: false.
    */
   readonly hasSecrets?: boolean;
 }
 
 /**
- * Opens the policy and the stored tokens, and logs the backends that do not work on this machine.
+ * Creates the users module with its policy and the stored tokens. Logs a warning about backends
+ * that do not work on this machine.
  */
 export async function createUsers(deps: UsersDeps): Promise<Users> {
   const { config, context, audit, jobs } = deps;
@@ -124,19 +131,19 @@ async function openLogins({ config, context, audit }: UsersDeps, log: Logger): P
   return logins;
 }
 
-/** Starts the deletion of expired tokens, every `loop_interval`. */
+/** Starts to delete expired tokens every `loop_interval` seconds. */
 function startSweep({ config, context }: UsersDeps, logins: Logins): { stop: () => void } {
   const timer = setInterval(() => {
     if (context.duties?.isHeld === false) return;
     logins.sweep().catch((error: unknown) => {
-      context.log.error({ err: error }, 'expired tokens could not be deleted');
+      context.log.error({ err: error }, 'cannot delete expired tokens; it is retried');
     });
   }, config.fixed.loopInterval * 1000);
   timer.unref();
   return { stop: () => clearInterval(timer) };
 }
 
-/** Logs configured backends that do not fully work. */
+/** Logs a warning about configured backends that do not work, or not for all users. */
 async function warnAboutBackends(logins: Logins, log: Logger): Promise<void> {
   for (const [eauth, reason] of await logins.obstacles()) {
     log.warn({ eauth, reason }, 'eauth backend is unavailable, or not available to all users');
@@ -155,8 +162,8 @@ function createLoginsApi(logins: Logins): InProcessApi['logins'] {
 }
 
 /**
- * Returns a function that opens sessions for tokens. A session uses the current policy, or the
- * rights stored in the token.
+ * Returns a function that opens sessions for tokens. A session uses the current policy. If the
+ * token stores rights, these replace the user's entries of `external_auth`.
  */
 function tokenHolder(logins: Logins, policy: LivePolicy): Users['holdToken'] {
   return async (secret) => {

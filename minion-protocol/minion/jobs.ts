@@ -32,8 +32,8 @@ export type JobEnvironment = Omit<
 >;
 
 /**
- * Number of remembered job ids. Like Salt, the minion ignores a publication that it has already
- * received (`minion_jid_queue_hwm`).
+ * Number of recent job ids that the minion remembers. Like Salt, the minion ignores a publication
+ * that it has already received (`minion_jid_queue_hwm`).
  */
 const rememberedJids = 100;
 
@@ -56,7 +56,7 @@ export class MinionJobs {
     this.#functions = functions;
   }
 
-  /** Whether this job id is new. Records the id. */
+  /** Returns whether the minion has not seen this job id before, and remembers it. */
   isNew(jid: string): boolean {
     if (this.#seen.includes(jid)) return false;
     this.#seen.push(jid);

@@ -5,18 +5,21 @@
 
 import type { WorkMeter } from '#runtime';
 
-/** Whether a minion is meant; `unknown` when that depends on facts that are not known. */
+/**
+ * Whether a target matches a minion. `unknown` if the result depends on grains or pillar that the
+ * master does not have.
+ */
 export type MatchResult = 'yes' | 'no' | 'unknown';
 
-/** How the words of an expression hang together. */
+/** Syntax tree of a compound expression. */
 export type CompoundExpression =
   | {
       readonly kind: 'term';
-      /** Which word. */
+      /** The condition as written, for example `G@os:Debian`. */
       readonly word: string;
-      /** Its place among the terms, from 0. */
+      /** Index of this term among all terms of the expression, from 0. */
       readonly index: number;
-      /** Whether `not` stands directly before it. */
+      /** Whether `not` precedes the term directly. */
       readonly isExcluded: boolean;
     }
   | { readonly kind: 'not'; readonly of: CompoundExpression }
@@ -24,9 +27,9 @@ export type CompoundExpression =
 
 const operators: ReadonlySet<string> = new Set(['and', 'or', 'not', '(', ')']);
 
-/** Python reads no deeper ones either. */
+/** Maximum nesting of parentheses. Python's parser has the same limit. */
 const maxDepth = 100;
-/** Most words of an expression from outside. */
+/** Maximum number of words in an expression from a client or minion. */
 const maxWords = 20_000;
 
 /** Whether a word of an expression is an operator or a parenthesis. */
@@ -34,7 +37,7 @@ export function isCompoundOperator(word: string): boolean {
   return operators.has(word);
 }
 
-/** The words of a target: text is split where there are spaces. */
+/** Returns the words of a target. A text is split at white space. */
 export function splitTargetWords(tgt: string | readonly string[]): readonly string[] {
   if (typeof tgt !== 'string') return tgt;
   return tgt.trim() === '' ? [] : tgt.trim().split(/\s+/);
@@ -42,8 +45,8 @@ export function splitTargetWords(tgt: string | readonly string[]): readonly stri
 
 /**
  * Parses an expression.
- * @param meter bounds the number of words
- * @throws SyntaxError with the reason, when the words are no expression
+ * @param meter limits the number of words
+ * @throws SyntaxError with the reason, if the words are not a valid expression
  */
 export function parseCompound(words: readonly string[], meter?: WorkMeter): CompoundExpression {
   if (words.length > maxWords) meter?.refuse('a compound target', maxWords, 'words');
@@ -52,8 +55,8 @@ export function parseCompound(words: readonly string[], meter?: WorkMeter): Comp
 }
 
 /**
- * What an expression says when its terms say so: what is unknown stays unknown unless it cannot
- * matter.
+ * Evaluates an expression from the results of its terms. The result is `unknown` only if an unknown
+ * term could change it.
  */
 export function evaluateCompound(
   expression: CompoundExpression,
@@ -76,7 +79,10 @@ function opposite(verdict: MatchResult): MatchResult {
   return verdict === 'yes' ? 'no' : 'yes';
 }
 
-/** `decisive` if one says so, else `unknown` if one says that, else `rest`. */
+/**
+ * Returns `decisive` if any part has this result. Otherwise returns `unknown` if any part is
+ * unknown, and `rest` if none is.
+ */
 function decisiveResult(
   parts: readonly CompoundExpression[],
   verdictOf: (index: number) => MatchResult,
@@ -92,7 +98,10 @@ function decisiveResult(
   return result;
 }
 
-/** The expression without the terms that are not kept; `undefined` when none is left. */
+/**
+ * Returns the expression without the terms for which `isKept` returns false, or `undefined` if no
+ * term is left.
+ */
 export function filterTerms(
   expression: CompoundExpression,
   isKept: (index: number) => boolean,
@@ -125,8 +134,8 @@ class CompoundParser {
   parse(): CompoundExpression {
     const expression = this.#or();
     const left = this.#words[this.#at];
-    if (left === ')') throw new SyntaxError('a parenthesis that closes nothing');
-    if (left !== undefined) throw new SyntaxError('two terms without an operator between them');
+    if (left === ')') throw new SyntaxError('a closing parenthesis has no opening one');
+    if (left !== undefined) throw new SyntaxError('an operator is missing between two terms');
     return expression;
   }
 
@@ -136,7 +145,7 @@ class CompoundParser {
     return combine('or', parts);
   }
 
-  /** `a not b` means `a and not b`. */
+  /** Parses terms joined by `and`. As in Salt, `a not b` means `a and not b`. */
   #and(): CompoundExpression {
     const parts = [this.#not()];
     while (this.#take('and') || this.#words[this.#at] === 'not') parts.push(this.#not());
@@ -159,9 +168,10 @@ class CompoundParser {
 
   #parenthesised(): CompoundExpression {
     this.#depth += 1;
-    if (this.#depth > maxDepth) throw new SyntaxError(`more than ${maxDepth} parentheses deep`);
+    if (this.#depth > maxDepth)
+      throw new SyntaxError(`parentheses are nested more than ${maxDepth} deep`);
     const expression = this.#or();
-    if (!this.#take(')')) throw new SyntaxError('a parenthesis that is not closed');
+    if (!this.#take(')')) throw new SyntaxError('a closing parenthesis is missing');
     this.#depth -= 1;
     return expression;
   }

@@ -1,7 +1,7 @@
 /**
- * `key:sub:value` over grains or pillar [salt/utils/data.py subdict_match]. Compares text, in lower
- * case on both sides. Tries every way to cut the expression into a path and a value, the longest
- * path first.
+ * Matches conditions such as `key:sub:value` against grains or pillar [salt/utils/data.py
+ * subdict_match]. The comparison is between texts in lower case. The parts of a condition can be
+ * read as path and value in several ways; each is tried, the longest path first.
  */
 
 import type { WorkMeter } from '#runtime';
@@ -18,36 +18,39 @@ import {
 } from './facts.ts';
 import type { PatternCompiler, TextMatcher } from './pattern.ts';
 
-/** More ways to cut an expression than this are refused: they multiply. */
+/**
+ * Maximum number of parts in a condition. The number of ways to divide it into path and value grows
+ * with the parts.
+ */
 const maxParts = 100;
-/** Most steps of one search, enough for grains of a megabyte. */
+/** Maximum number of steps of one search. This is enough for a megabyte of grains. */
 const maxSearchSteps = 3_000_000;
 const part = 'a condition on grains or pillar';
 
-/** An expression, cut at its delimiters once. */
+/** A condition, split at its delimiters. */
 interface CutExpression {
   readonly text: string;
   readonly first: string;
-  /** The parts after the first. */
+  /** The parts after the first one. */
   readonly parts: readonly string[];
-  /** For each of these parts, the expression from there on. */
+  /** For each of these parts, the text of the condition from there to the end. */
   readonly rests: readonly string[];
 }
 
-/** Results of one search, so that no map is searched or written as text twice. */
+/** Intermediate results of one search, so that no map is searched or converted to text twice. */
 interface SearchState {
   steps: number;
-  /** Expressions that were tried on a map. */
+  /** Conditions that were already tried on a map. */
   tried?: Map<FactMap, Set<string>>;
   empty?: Map<FactMap, boolean>;
   texts?: Map<WireValue, string>;
 }
 
 /**
- * Compiles an expression.
- * @param compileValue makes the test of a value; it is given lower case
+ * Compiles a condition.
+ * @param compileValue compiles the value part; it receives lower-case text
  * @param meter counts the steps of compiling and of each search
- * @throws SyntaxError when no way to cut the expression gives a value that can be compiled
+ * @throws SyntaxError if the value cannot be compiled in any of the ways to divide the condition
  */
 export function compileFactMatch(
   expression: string,
@@ -57,7 +60,8 @@ export function compileFactMatch(
 ): (facts: FactSource) => boolean {
   meter?.spend(part, 1 + expression.length);
   const whole = cut(expression, delimiter);
-  if (whole.parts.length >= maxParts) throw new SyntaxError(`more than ${maxParts} parts`);
+  if (whole.parts.length >= maxParts)
+    throw new SyntaxError(`the condition has more than ${maxParts} parts`);
   const values = new ValueTests(compileValue, meter);
   values.require(whole.rests);
   const search = new FactSearch(values, meter);
@@ -78,7 +82,7 @@ function cut(text: string, delimiter: string): CutExpression {
 class FactSearch {
   readonly #values: ValueTests;
   readonly #meter: WorkMeter | undefined;
-  /** Expressions that were cut inside of maps, where the delimiter is always `:`. */
+  /** Conditions that were split inside maps, where the delimiter is always `:`. */
   readonly #cuts = new Map<string, CutExpression>();
 
   constructor(values: ValueTests, meter: WorkMeter | undefined) {
@@ -100,7 +104,7 @@ class FactSearch {
     return false;
   }
 
-  /** The values on the way along a path, the start among them, as far as it goes. */
+  /** Returns the values along a path, beginning with `start`, as far as the path exists. */
   #along(
     start: WireValue | undefined,
     path: readonly string[],
@@ -128,7 +132,10 @@ class FactSearch {
     );
   }
 
-  /** [subdict_match _dict_match]: the delimiter inside is always `:`. */
+  /**
+   * Whether a map matches a condition. Inside a map, the delimiter is always `:` [subdict_match
+   * _dict_match].
+   */
   #matchesMap(map: FactMap, wanted: string, state: SearchState): boolean {
     this.#spend(state, 30);
     if (isSearched(state, map, wanted)) return false;
@@ -179,7 +186,7 @@ class FactSearch {
   }
 }
 
-/** The compiled tests of an expression's ends, each compiled once. */
+/** Compiled tests for the value part of a condition. Each possible value part is compiled once. */
 class ValueTests {
   readonly #compile: PatternCompiler;
   readonly #meter: WorkMeter | undefined;
@@ -190,7 +197,10 @@ class ValueTests {
     this.#meter = meter;
   }
 
-  /** One of these must compile; of the others Salt says that they match nothing. */
+  /**
+   * Compiles the patterns. As in Salt, a pattern that cannot be compiled matches nothing.
+   * @throws SyntaxError if none of the patterns can be compiled
+   */
   require(patterns: readonly string[]): void {
     const errors = patterns.flatMap((pattern) => this.#tryToAdd(pattern) ?? []);
     const [first] = errors;
@@ -221,7 +231,7 @@ class ValueTests {
 
   #tryToAdd(pattern: string): SyntaxError | undefined {
     try {
-      // Salt lowers a regular expression as a whole, so that \S becomes \s there too.
+      // Salt converts the whole pattern to lower case, so \S becomes \s in Salt as well.
       this.#tests.set(pattern, this.#compile(pattern.toLowerCase(), this.#meter));
       return undefined;
     } catch (error) {
@@ -232,7 +242,10 @@ class ValueTests {
   }
 }
 
-/** Counts steps of a search. The limit of one minion bounds the work between two slices. */
+/**
+ * Counts steps of a search. Work can be interrupted only between two minions, so the steps for one
+ * minion have their own limit.
+ */
 function spend(meter: WorkMeter | undefined, state: SearchState, steps: number): void {
   if (meter === undefined) return;
   state.steps += steps;

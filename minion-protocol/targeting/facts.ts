@@ -1,23 +1,28 @@
 import { isWireMap, type WireMap, type WireValue } from '../payload.ts';
 
-/** A map of values: `{key: …}` with text keys, or any keys. */
+/** A map of values: an object with text keys, or a `Map` with any keys. */
 export type FactMap = WireMap | Map<WireValue, WireValue>;
 
-/** Grains or pillar, looked up by their first key. */
+/** Grains or pillar of a minion, looked up by the first key of a path. */
 export interface FactSource {
-  /** The value under a key; text of a number also finds that number. `undefined`: none. */
+  /**
+   * Returns the value of a key, or `undefined`. A text such as `1` also finds the number as a key.
+   */
   get(key: string): WireValue | undefined;
-  /** All of it. */
+  /** Returns the whole map. */
   whole(): FactMap;
 }
 
-/** What is known of a minion; `undefined` is what nobody knows. */
+/**
+ * Data about a minion against which targets are matched. `undefined` if the master does not have
+ * the data.
+ */
 export interface MinionFacts {
   readonly grains: FactSource | undefined;
   readonly pillar: FactSource | undefined;
 }
 
-/** What a minion manages besides itself: type → ids. */
+/** Ids of the resources that a minion manages besides itself, by type of resource. */
 export type MinionResources = ReadonlyMap<string, ReadonlySet<string>>;
 
 /** Whether a value is a map. */
@@ -25,7 +30,7 @@ export function isFactMap(value: WireValue | undefined): value is FactMap {
   return value instanceof Map || isWireMap(value);
 }
 
-/** A plain map as a source. */
+/** Wraps a map as a source. */
 export function factsOf(map: FactMap): FactSource {
   return { get: (key) => lookUp(map, key), whole: () => map };
 }
@@ -35,14 +40,14 @@ export function hasFactKey(map: FactMap, key: string): boolean {
   return map instanceof Map ? map.has(key) : Object.hasOwn(map, key);
 }
 
-/** The values of a map. */
+/** Returns the values of a map. */
 export function factValues(map: FactMap): Iterable<WireValue> {
   return map instanceof Map ? map.values() : Object.values(map);
 }
 
 /**
- * The value at the end of a path through maps and lists
- * [salt/utils/data.py traverse_dict_and_list].
+ * Returns the value at the end of a path through maps and lists [salt/utils/data.py
+ * traverse_dict_and_list].
  */
 export function traverseFacts(
   start: WireValue | undefined,
@@ -53,13 +58,16 @@ export function traverseFacts(
   return value;
 }
 
-/** The value under a key of a map, or in a list of maps. */
+/** Returns the value of a key in a map, or in a list of maps. */
 export function stepIntoFacts(value: WireValue | undefined, key: string): WireValue | undefined {
   if (Array.isArray(value)) return stepIntoList(value, key);
   return isFactMap(value) ? lookUp(value, key) : undefined;
 }
 
-/** A list is stepped into by the first map in it that has the key, or by number. */
+/**
+ * Returns the value of a key in the first map of the list that has this key. If the key is a
+ * number, it can also be an index of the list.
+ */
 function stepIntoList(list: readonly WireValue[], key: string): WireValue | undefined {
   const isIndex = /^\s*[+-]?\d+\s*$/.test(key);
   for (const item of list) {
@@ -70,7 +78,10 @@ function stepIntoList(list: readonly WireValue[], key: string): WireValue | unde
   return isIndex ? list.at(Number(key)) : undefined;
 }
 
-/** Salt reads a key that is not there as YAML, so that `1` finds the number. */
+/**
+ * Returns the value of a key. As in Salt, a key that is not found as text is parsed as YAML, so
+ * that `1` finds the number.
+ */
 function lookUp(map: FactMap, key: string): WireValue | undefined {
   const value = textKey(map, key);
   return value === undefined ? numberKey(map, key) : value;

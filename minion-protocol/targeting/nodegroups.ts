@@ -1,27 +1,30 @@
 /**
- * Nodegroups: names for compound expressions, which may name each other
- * [salt/utils/minions.py nodegroup_comp]. A group inside of an expression is put in parentheses;
- * Salt leaves them out in one place, where `not N@group` then means less than it says.
+ * Expands nodegroups, which are names for compound expressions and may refer to each other
+ * [salt/utils/minions.py nodegroup_comp]. A group within an expression is put in parentheses. Salt
+ * omits the parentheses in one case, where `not N@group` then excludes too few minions.
  */
 
 import { isCompoundOperator, splitTargetWords } from './compound.ts';
 
-/** Name → definition: an expression as text, or its words or ids as a list. */
+/** Definitions by name. A definition is an expression as text, or a list of its words or of ids. */
 export type Nodegroups = Readonly<Record<string, string | readonly string[]>>;
 
-/** Groups that name each other many times over would grow without end. */
+/**
+ * Maximum number of words after expansion. Groups that refer to each other several times grow
+ * exponentially.
+ */
 const maxWords = 10_000;
 
 /**
- * The words of a group, with every `N@` in them replaced.
- * @throws SyntaxError with the reason: no such group, one that contains itself, too many words
+ * Returns the words of a group with every `N@` in them expanded.
+ * @throws SyntaxError if a group is not defined or contains itself, or if there are too many words
  */
 export function expandNodegroup(name: string, nodegroups: Nodegroups): string[] {
   return new Expansion(nodegroups).group(name, []);
 }
 
 /**
- * The words of a compound expression, with every `N@` in them replaced.
+ * Returns the words of a compound expression with every `N@` in them expanded.
  * @throws SyntaxError with the reason
  */
 export function expandCompound(words: readonly string[], nodegroups: Nodegroups): string[] {
@@ -29,8 +32,8 @@ export function expandCompound(words: readonly string[], nodegroups: Nodegroups)
 }
 
 /**
- * A way from a group back to itself, for instance `['a', 'b', 'a']`; `undefined` when there is
- * none.
+ * Returns the names on a path from a group back to itself, for example `['a', 'b', 'a']`, or
+ * `undefined` if there is no such path.
  */
 export function findNodegroupLoop(nodegroups: Nodegroups): readonly string[] | undefined {
   const harmless = new Set<string>();
@@ -60,7 +63,7 @@ export function findUndefinedGroup(
   return names.find((name) => name !== undefined && !Object.hasOwn(nodegroups, name));
 }
 
-/** A nodegroup that contains itself. */
+/** Error for a nodegroup that contains itself. */
 export class NodegroupLoop extends SyntaxError {}
 
 function namedIn(nodegroups: Nodegroups, name: string): string[] {
@@ -87,7 +90,7 @@ class Expansion {
     return words.flatMap((word) => {
       this.#count += 1;
       if (this.#count > maxWords)
-        throw new SyntaxError(`nodegroups of more than ${maxWords} words`);
+        throw new SyntaxError(`the nodegroups expand to more than ${maxWords} words`);
       const name = groupNameOf(word);
       return name === undefined ? word : ['(', ...this.group(name, path), ')'];
     });
@@ -106,7 +109,10 @@ class Expansion {
   }
 }
 
-/** A definition without operators, globs and letters is a list of ids, or one expression. */
+/**
+ * Whether a definition is a list of ids or patterns of ids: it has no operators, no `*` and no
+ * words such as `G@…`.
+ */
 function isPlainList(words: readonly string[]): boolean {
   return (
     words.length > 0 &&
@@ -114,7 +120,10 @@ function isPlainList(words: readonly string[]): boolean {
   );
 }
 
-/** [salt/utils/minions.py _nodegroup_regex] */
+/**
+ * Joins the words to one word: `E@` for patterns, `L@` for ids [salt/utils/minions.py
+ * _nodegroup_regex].
+ */
 function joined(words: readonly string[]): string {
   const isExpression = words.some((word) => /[([{\\?}\])]/.test(word));
   return `${isExpression ? 'E' : 'L'}@${words.join(',')}`;

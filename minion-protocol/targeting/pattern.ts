@@ -4,28 +4,31 @@ import { backtrackingDialect, linearDialect } from '#template/python/regex-diale
 import { matchingSteps, maxMatchingSteps } from '#template/python/regex-size.ts';
 import { translatePythonRegex } from '#template/python/regex-translation.ts';
 
-/** Whether a text is one of those that a pattern means. */
+/** Function that returns whether a text matches a pattern. */
 export type TextMatcher = (text: string) => boolean;
 
 /**
- * Makes the test of a regular expression with Python's meaning, anchored at the start only
+ * Function that compiles a regular expression with Python's meaning, anchored only at the start
  * (`re.match`) [WIRE 12.1].
  * @param meter counts the steps of compiling and of matching
  * @throws SyntaxError with the reason
  */
 export type PatternCompiler = (pattern: string, meter?: WorkMeter) => TextMatcher;
 
-/** What an expression needs to be run. */
+/** A compiled regular expression and the engine that it needs. */
 export type CompiledPattern =
   | {
       readonly kind: 'linear';
-      /** Takes time in proportion to the text, whatever the expression is. */
+      /** Matches in time proportional to the length of the text, for any expression. */
       readonly test: TextMatcher;
     }
   | {
-      /** It has lookaround or back-references: running it may take for ever. */
+      /** The expression has lookaround or back-references. Its running time is unbounded. */
       readonly kind: 'backtracking';
-      /** For `new RegExp(source, flags)`; sticky, so that it matches at the start only. */
+      /**
+       * Source for `new RegExp(source, flags)`. The flags include sticky, so that it matches only
+       * at the start.
+       */
       readonly source: string;
       readonly flags: string;
     };
@@ -33,9 +36,9 @@ export type CompiledPattern =
 const matching = 'matching of a regular expression';
 
 /**
- * Compiles a Python expression for the engine that cannot explode, or says how another would run
- * it.
- * @param meter bounds the program, and counts the steps of compiling and of matching
+ * Compiles a Python expression for RE2, which has linear running time. If the expression needs
+ * backtracking, returns its source for `RegExp` instead.
+ * @param meter limits the size of the program, and counts the steps of compiling and of matching
  * @throws SyntaxError with the reason
  */
 export function compilePattern(pattern: string, meter?: WorkMeter): CompiledPattern {
@@ -69,8 +72,8 @@ function compileRe2(source: string, ignoreCase: boolean): RE2JS {
 }
 
 /**
- * Compiles an expression of the operator's own to a test whether it matches anywhere in a text
- * (`re.search`), whatever engine it needs.
+ * Compiles an expression of the operator. The result returns whether it matches anywhere in a text
+ * (`re.search`). Expressions that need backtracking are allowed, because the operator is trusted.
  * @throws SyntaxError with the reason
  */
 export function compileSearchPattern(pattern: string): TextMatcher {
@@ -84,7 +87,10 @@ export function compileSearchPattern(pattern: string): TextMatcher {
   return (text) => regex.matcher(text).find();
 }
 
-/** Patterns of the engine that cannot explode only. */
+/**
+ * Compiles patterns that RE2 supports, whose running time is linear.
+ * @throws SyntaxError for lookaround and back-references
+ */
 export const compileLinearPattern: PatternCompiler = (pattern, meter) => {
   const compiled = compilePattern(pattern, meter);
   if (compiled.kind === 'linear') return compiled.test;
@@ -92,8 +98,8 @@ export const compileLinearPattern: PatternCompiler = (pattern, meter) => {
 };
 
 /**
- * An expression that must mean the whole text, as those that give rights do.
- * @throws SyntaxError with the reason; lookaround and back-references are not taken
+ * Compiles an expression that must match the whole text. Rights depend on such expressions.
+ * @throws SyntaxError with the reason, also for lookaround and back-references
  */
 export function compileWholePattern(pattern: string): TextMatcher {
   const { source, ignoreCase, needsBacktracking } = translatePythonRegex(pattern, linearDialect);
@@ -110,7 +116,7 @@ function compileBacktracking(pattern: string): Extract<CompiledPattern, { kind: 
   try {
     RegExp(source, flags);
   } catch (error) {
-    throw new SyntaxError('the expression has an error, or mixes in what is not supported', {
+    throw new SyntaxError('the expression is invalid or combines features that are not supported', {
       cause: error,
     });
   }

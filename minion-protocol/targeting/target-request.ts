@@ -1,4 +1,4 @@
-/** Targets as callers write them, and the expressions that are published for them. */
+/** Converts targets as callers write them to the expressions that are published. */
 
 import { splitTargetWords } from './compound.ts';
 import { expandCompound, expandNodegroup, type Nodegroups } from './nodegroups.ts';
@@ -10,7 +10,7 @@ import {
   type TargetExpression,
 } from './target.ts';
 
-/** A target as a caller writes it; `master/api` describes the members. */
+/** A target as a caller writes it. `TargetRequest` in `master/api` describes the members. */
 interface WrittenTarget {
   readonly tgt: string | readonly string[];
   readonly tgtType?: string;
@@ -18,8 +18,8 @@ interface WrittenTarget {
 }
 
 /**
- * Returns the published form of a target: nodegroups become compound expressions, because minions do
- * not know them [WIRE 12.1].
+ * Returns the published form of a target. Nodegroups are replaced by compound expressions, because
+ * minions do not have the definitions [WIRE 12.1].
  * @throws SyntaxError
  */
 export function expandTargetRequest(
@@ -34,12 +34,13 @@ export function expandTargetRequest(
 }
 
 /**
- * Returns a target with nodegroups as they were named: an error depends on the caller's words alone.
+ * Returns the target expression without expanding nodegroups, so that an error reveals nothing
+ * about their definitions.
  * @throws SyntaxError
  */
 export function readTargetRequest(request: WrittenTarget): TargetExpression {
   const { tgt, tgtType = 'glob', delimiter = ':' } = request;
-  if (delimiter === '') throw new SyntaxError('a delimiter is text of one character or more');
+  if (delimiter === '') throw new SyntaxError('delimiter: must not be empty');
   switch (tgtType) {
     case 'nodegroup':
       return { tgtType: 'compound', tgt: [`N@${textOf(tgt, tgtType)}`] };
@@ -50,26 +51,30 @@ export function readTargetRequest(request: WrittenTarget): TargetExpression {
   }
   if (isTargetType(tgtType)) return { tgtType, tgt: textOf(tgt, tgtType), delimiter };
   throw new SyntaxError(
-    `tgt_type "${tgtType}" is not served; expected glob, pcre, list, grain, grain_pcre, pillar, ` +
+    `tgt_type "${tgtType}" is not supported; use glob, pcre, list, grain, grain_pcre, pillar, ` +
       'pillar_exact, pillar_pcre, ipcidr, compound or nodegroup',
   );
 }
 
-/** Compiles a target that rights depend on: a broken one is refused. @throws SyntaxError */
+/**
+ * Compiles a target on which rights depend.
+ * @throws SyntaxError if the target is invalid, also where Salt would treat it as matching no
+ * minion
+ */
 export function compileRightTarget(request: WrittenTarget, nodegroups: Nodegroups): CompiledTarget {
   const compiled = compileTarget(expandTargetRequest(request, nodegroups), compileLinearPattern);
   if (compiled.problem !== undefined) throw new SyntaxError(compiled.problem);
   return compiled;
 }
 
-/** Without trimming, and without empty names, as Salt does. */
+/** Splits a list at commas. As in Salt, names are not trimmed and empty names are removed. */
 function splitList(tgt: string): string[] {
   return tgt.split(',').filter((id) => id !== '');
 }
 
 function textOf(tgt: string | readonly string[], tgtType: string): string {
   if (typeof tgt === 'string') return tgt;
-  throw new SyntaxError(`a target of type ${tgtType} is text, not a list`);
+  throw new SyntaxError(`a target of type ${tgtType} must be text, not a list`);
 }
 
 function expandGroup(name: string, nodegroups: Nodegroups): TargetExpression {
@@ -80,8 +85,8 @@ function expandGroup(name: string, nodegroups: Nodegroups): TargetExpression {
 }
 
 /**
- * An expression without nodegroups is published as it was written. One with an undefined group is
- * left as it is, and matches no minion.
+ * Expands the nodegroups of a compound expression. An expression without nodegroups is returned
+ * unchanged. So is one with an undefined group; it matches no minion.
  */
 function withoutNodegroups(
   tgt: string | readonly string[],

@@ -1,4 +1,4 @@
-/** Who a publication is meant for [WIRE 12.1; salt/matchers/*.py]: compiled once, then asked. */
+/** Compiles targets and matches minions against them [WIRE 12.1; salt/matchers/*.py]. */
 
 import type { WorkMeter } from '#runtime';
 import { compileGlob } from '#template/python/fnmatch.ts';
@@ -21,7 +21,7 @@ import { compileFactMatch } from './fact-match.ts';
 import type { FactSource, MinionFacts, MinionResources } from './facts.ts';
 import { compileLinearPattern, type PatternCompiler } from './pattern.ts';
 
-/** The target types that go over the wire. */
+/** Target types that can be published to minions. */
 const targetTypes = [
   'glob',
   'pcre',
@@ -35,94 +35,114 @@ const targetTypes = [
   'compound',
 ] as const;
 
-/** A target type that goes over the wire. */
+/** A target type that can be published to minions. */
 export type TargetType = (typeof targetTypes)[number];
 
-/** A target as it is published. */
+/** A target in the form in which it is published. */
 export interface TargetExpression {
   readonly tgtType: TargetType;
-  /** Text; a list of ids for `list`; text or its words for `compound`. */
+  /**
+   * Expression of the target. For `list`, it may be a list of ids; for `compound`, it may be a list
+   * of words.
+   */
   readonly tgt: string | readonly string[];
-  /** Between the keys of grains and pillar; not used inside of `compound`. Default `:`. */
+  /** Delimiter between the keys of grains or pillar. Not used in `compound`. Default: `:`. */
   readonly delimiter?: string;
 }
 
-/** A minion that may be meant. */
+/** A minion against which a target is matched. */
 export interface TargetCandidate {
   readonly id: string;
   readonly facts: MinionFacts;
-  /** What it manages besides itself. Default: nothing. */
+  /** Resources that the minion manages besides itself. Default: none. */
   readonly resources?: MinionResources | undefined;
 }
 
 /** One condition of a target. */
 interface TargetTerm {
-  /** As it was written. */
+  /** The condition as it was written. */
   readonly text: string;
-  /** The ids that it lists and wants; empty for other conditions. */
+  /** The ids that the condition lists. Empty for other conditions, and for excluded ones. */
   readonly ids: readonly string[];
-  /** The only ids that it can match. Absent: it may match any id. */
+  /** The only ids that the condition can match. Absent if it can match any id. */
   readonly names?: readonly string[];
-  /** Whether it goes by grains or resources, which are the minion's own word. */
+  /**
+   * Whether the condition depends on grains or resources, which minions report about themselves.
+   */
   readonly isSelfTold: boolean;
-  /** Whether it is written as a pattern on pillar; it may be read as equality all the same. */
+  /**
+   * Whether the condition is written as a pattern for pillar values, even if it is compiled as an
+   * exact comparison.
+   */
   readonly isPillarPattern: boolean;
   test(candidate: TargetCandidate): MatchResult;
-  /** Whether it means this resource; absent where it does not go by resources. */
+  /**
+   * Whether the condition matches this resource. Absent if the condition is not about resources.
+   */
   readonly meansResource?: (type: string, id: string) => boolean;
 }
 
-/** A target that can be asked. */
+/** A target that can be matched against minions. */
 export interface CompiledTarget {
   readonly terms: readonly TargetTerm[];
-  /** Why the expression is broken, and therefore means nobody. */
+  /** Reason why the expression is invalid. An invalid target matches no minion. */
   readonly problem: string | undefined;
-  /** Whether this minion is meant. */
+  /** Whether the target matches this minion. */
   test(candidate: TargetCandidate): MatchResult;
   /**
-   * The same where each condition whose facts are not known counts as met, as Salt's master
-   * resolves what it publishes [WIRE 12.2].
+   * Whether the target may match this minion: conditions on unknown grains or pillar are treated as
+   * true. Salt's master resolves targets in this way when it publishes a job [WIRE 12.2].
    */
   isPossible(candidate: TargetCandidate): boolean;
   /**
-   * Whether this minion is meant where that gives it a right: for certain, and also by the
-   * conditions other than those on grains. So grains can take a right away, and give none.
+   * Whether a right with this target applies to the minion. The target must match for certain, and
+   * must also match if conditions on grains and resources are left out. A minion can therefore lose
+   * a right by its grains, but not gain one.
    */
   isEntitled(candidate: TargetCandidate): boolean;
-  /** Whether the target, or an alternative in it, goes by grains alone and entitles nobody. */
+  /**
+   * Whether grains or resources alone can satisfy the target, or one of its alternatives. That part
+   * of the target gives no minion a right.
+   */
   readonly restsOnGrains: boolean;
   /**
-   * The ids of resources that this minion returns for, in place of itself: where each condition
-   * goes by resources [WIRE 23.3]. Otherwise none.
+   * Returns the ids of the minion's resources that the target matches [WIRE 23.3]. The minion
+   * returns results for these instead of for itself. Empty unless every condition is about
+   * resources.
    */
   resourcesMeant(candidate: TargetCandidate): ReadonlySet<string>;
 }
 
-/** How {@link compileTarget} reads conditions on pillar. */
+/** Options of {@link compileTarget}. */
 export interface CompileTargetOptions {
   /**
-   * `exact`: each is equality, so that no pattern can find out what is in another's pillar, as in
-   * Salt where a minion asks. Default `pattern`.
+   * Comparison with pillar values. With `exact`, every condition on pillar requires equality. As in
+   * Salt, this is used for requests of minions, so that patterns cannot find out another minion's
+   * pillar. Default: `pattern`.
    */
   readonly pillar?: 'pattern' | 'exact';
   /**
-   * What `N@name` means; `undefined`: nobody. Default: `N@` is not served, because minions do not
-   * know it.
+   * Returns the target that `N@name` refers to. If it returns `undefined`, the condition matches no
+   * minion. Default: `N@` is not supported, because minions do not have the definitions of
+   * nodegroups.
    */
   readonly groupOf?: (name: string) => CompiledTarget | undefined;
-  /** Counts the steps of compiling and of each test; needed if the target comes from outside. */
+  /**
+   * Counter for the steps of compiling and of each match. Needed if the target comes from a client
+   * or minion.
+   */
   readonly meter?: WorkMeter | undefined;
 }
 
-/** Whether text is the name of a target type that goes over the wire. */
+/** Whether a text is a target type that can be published to minions. */
 export function isTargetType(text: string): text is TargetType {
   return targetTypes.some((type) => type === text);
 }
 
 /**
- * Compiles a target. A compound expression that is broken means nobody, as in Salt.
- * @param compilePattern for regular expressions. Default: those that cannot explode
- * @throws SyntaxError for a regular expression that cannot be read, with the reason
+ * Compiles a target. As in Salt, an invalid compound expression matches no minion.
+ * @param compilePattern compiler for regular expressions; default: {@link compileLinearPattern}
+ * @throws SyntaxError with the reason, for an invalid regular expression
  */
 export function compileTarget(
   target: TargetExpression,
@@ -136,7 +156,10 @@ export function compileTarget(
   }
 }
 
-/** Compiles a target as {@link compileTarget} does, with a pause after each condition. */
+/**
+ * Compiles a target like {@link compileTarget}, and pauses after each condition of a compound
+ * expression.
+ */
 export function* compileTargetInSteps(
   target: TargetExpression,
   compilePattern: PatternCompiler,
@@ -155,14 +178,17 @@ export function* compileTargetInSteps(
   const terms: TargetTerm[] = [];
   for (const { word, isExcluded } of termsOf(expression)) {
     const term = compiler.compileWord(word);
-    if (term === undefined) return broken(`"${word}": this kind of target is not served`);
+    if (term === undefined) return broken(`"${word}": this type of target is not supported`);
     terms.push(isExcluded ? withoutNames(term) : term);
     yield undefined;
   }
   return ready(terms, expression, meter);
 }
 
-/** A term that takes minions away: what is left may be any id. */
+/**
+ * Removes the ids from an excluded condition (`not`), because the minions that are left can have
+ * any id.
+ */
 function withoutNames({ names: _names, ...term }: TargetTerm): TargetTerm {
   return { ...term, ids: [] };
 }
@@ -176,9 +202,9 @@ function ready(
     meter?.spend('evaluation of a target', 2);
     return terms[index]?.test(candidate) ?? 'no';
   };
-  const told = filterTerms(expression, (index) => terms[index]?.isSelfTold === false);
+  const verified = filterTerms(expression, (index) => terms[index]?.isSelfTold === false);
   const isByResources = terms.every(({ meansResource }) => meansResource !== undefined);
-  const says = (part: CompoundExpression, candidate: TargetCandidate): boolean =>
+  const holds = (part: CompoundExpression, candidate: TargetCandidate): boolean =>
     evaluateCompound(part, (index) => verdictOf(candidate, index)) === 'yes';
   return {
     terms,
@@ -189,10 +215,10 @@ function ready(
         verdictOf(candidate, index) === 'no' ? 'no' : 'yes',
       ) === 'yes',
     restsOnGrains:
-      told === undefined ||
+      verified === undefined ||
       evaluateCompound(expression, (index) => (terms[index]?.isSelfTold ? 'yes' : 'no')) === 'yes',
     isEntitled: (candidate) =>
-      told !== undefined && says(told, candidate) && says(expression, candidate),
+      verified !== undefined && holds(verified, candidate) && holds(expression, candidate),
     resourcesMeant: ({ resources }) => {
       const meant = new Set<string>();
       for (const [type, ids] of isByResources ? (resources ?? []) : []) {
@@ -240,10 +266,13 @@ function termsOf(expression: CompoundExpression): readonly Term[] {
   return expression.kind === 'not' ? termsOf(expression.of) : expression.of.flatMap(termsOf);
 }
 
-/** `X@…`, with one more character as delimiter where that makes sense. */
+/** Matches `X@…`. Conditions on grains and pillar can have a delimiter between `X` and `@`. */
 const wordForm = /^(?:([GPIJLNSERT])((?<=[GPIJ]).)?@)?(.+)$/su;
 
-/** The letters of compound expressions besides `T` and `N`; `R` needs a server of ranges. */
+/**
+ * Target types by the letters of compound expressions, except `T` and `N`. Salt also has `R`, which
+ * needs a range server.
+ */
 const letters: Readonly<Record<string, Exclude<TargetType, 'compound'>>> = {
   G: 'grain',
   P: 'grain_pcre',
@@ -267,7 +296,9 @@ class TermCompiler {
     this.#groupOf = groupOf;
   }
 
-  /** `undefined` for a letter that is not served. */
+  /**
+   * Compiles one word of a compound expression. Returns `undefined` if its letter is not supported.
+   */
   compileWord(word: string): TargetTerm | undefined {
     const [, letter, delimiter = ':', rest = word] = wordForm.exec(word) ?? [];
     if (letter === undefined) return this.compile('glob', word, ':');
@@ -334,14 +365,17 @@ function compileEqual(wanted: string): (text: string) => boolean {
   return (text) => text === wanted;
 }
 
-/** A term that names no ids and depends on nothing that a minion says of itself. */
+/**
+ * Properties of a condition that lists no ids and does not depend on data that minions report about
+ * themselves.
+ */
 const plainTerm = { ids: [], isSelfTold: false, isPillarPattern: false } as const;
 
 function idTerm(text: string, matches: (id: string) => boolean): TargetTerm {
   return { ...plainTerm, text, test: ({ id }) => (matches(id) ? 'yes' : 'no') };
 }
 
-/** Text is split at commas without trimming. */
+/** Compiles a list of ids. A text is split at commas without trimming. */
 function listTerm(
   text: string,
   tgt: string | readonly string[],
@@ -381,7 +415,7 @@ function groupTerm(text: string, group: CompiledTarget | undefined): TargetTerm 
   };
 }
 
-/** `type`, or `type:id`: the minions that manage such resources. */
+/** Compiles `type` or `type:id`, which matches the minions that manage such a resource. */
 function resourceTerm(text: string, wanted: string): TargetTerm {
   const [type = '', ...rest] = wanted.split(':');
   const id = rest.length === 0 ? undefined : rest.join(':');
@@ -397,7 +431,10 @@ function resourceTerm(text: string, wanted: string): TargetTerm {
   };
 }
 
-/** What is no address means nobody, also of those whose facts are not known. */
+/**
+ * Compiles an IP address or network. An invalid one matches no minion, including minions whose
+ * grains are unknown.
+ */
 function addressTerm(text: string, meter: WorkMeter | undefined): TargetTerm {
   meter?.spend('an address', text.length);
   const network = parseNetwork(text);
@@ -409,7 +446,7 @@ function addressTerm(text: string, meter: WorkMeter | undefined): TargetTerm {
   );
 }
 
-/** Whether one of a minion's addresses, as its grains list them, is in the network. */
+/** Whether one of the addresses in a minion's grains is in the network. */
 function containsAny(
   network: IpInterface,
   addresses: WireValue | undefined,

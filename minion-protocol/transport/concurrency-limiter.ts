@@ -8,9 +8,9 @@ export interface LimiterClient {
 
 /**
  * Limits the number of requests that the listener processes at the same time, over all connections.
- * If every minion of a large fleet sends a return at once, requests without a slot stay in the
- * sockets. Slots are assigned round-robin: each waiting connection gets one in turn, however many
- * requests it has.
+ * If every minion of a large fleet sends a return at once, requests without a slot are not read
+ * from their sockets. Slots are assigned round-robin: each waiting connection gets one in turn,
+ * however many requests it has.
  */
 export class ConcurrencyLimiter {
   readonly #waiting = new Set<LimiterClient>();
@@ -24,7 +24,8 @@ export class ConcurrencyLimiter {
 
   /**
    * Takes a slot.
-   * @returns whether a slot was free; if not, `taker.startRequests()` is called when one is
+   * @returns whether a slot was free; if not, `taker.startRequests()` is called as soon as a slot
+   * is free
    */
   tryAcquire(taker: LimiterClient): boolean {
     if (this.#free === 0) {

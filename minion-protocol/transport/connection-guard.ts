@@ -106,7 +106,7 @@ export interface ConnectionOwner {
   finish(): void;
 }
 
-const NOBODY: ReadonlySet<string> = new Set();
+const NO_MINIONS: ReadonlySet<string> = new Set();
 
 /** One connection in the guard's table. */
 export class GuardedConnection {
@@ -139,7 +139,7 @@ export class GuardedConnection {
 
   /** Ids of the minions whose requests on this connection were verified. */
   get minionIds(): ReadonlySet<string> {
-    return this.#minionIds ?? NOBODY;
+    return this.#minionIds ?? NO_MINIONS;
   }
 
   /**
@@ -279,7 +279,7 @@ export class ConnectionGuard {
   readonly now: () => number;
   readonly limits: GuardLimits;
   readonly #connections = new Set<GuardedConnection>();
-  /** Connections from unknown addresses, oldest first. */
+  /** Connections of unknown addresses, oldest first. */
   readonly #strangers = new Set<GuardedConnection>();
   readonly #addresses = new Map<string, AddressRecord>();
   /** Known addresses, the least recently active one first. */
@@ -372,8 +372,8 @@ export class ConnectionGuard {
   }
 
   /**
-   * Updates the memory account. If the total exceeds its limit, ends the unknown connection that
-   * holds most.
+   * Updates the memory account. If the total exceeds its limit, ends the connection of an unknown
+   * address that uses the most memory.
    * @returns the limit that this connection exceeds, or `undefined`
    */
   heldBytesChanged(connection: GuardedConnection, change: number): GuardRefusal | undefined {
@@ -404,8 +404,8 @@ export class ConnectionGuard {
   }
 
   /**
-   * Evicts the oldest unknown connection. Connections of known addresses are never evicted for a
-   * new one.
+   * Evicts the oldest connection of an unknown address. Connections of known addresses are never
+   * evicted for a new one.
    */
   #makeRoom(): boolean {
     const oldest = first(this.#strangers);

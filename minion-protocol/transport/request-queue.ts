@@ -78,7 +78,8 @@ export class RequestQueue<Route> {
   }
 
   onWritten(): void {
-    // Also without a waiting request: reading may have stopped because of a large reply.
+    // This also applies without a waiting request, because reading may have stopped because of a
+    // large reply.
     this.startRequests();
   }
 
@@ -141,7 +142,8 @@ export class RequestQueue<Route> {
 
   #leaveUnanswered(turn: RequestSlot): void {
     turn.release();
-    // The peer only sees the connection end later. Other requests are served until then.
+    // The peer only notices that the connection ends later. Its other requests are processed until
+    // then.
     this.#connection.guarded.leaveUnanswered();
     this.#unanswered += 1;
     this.#endIfIdle();

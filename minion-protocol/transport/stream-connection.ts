@@ -148,7 +148,8 @@ export class Connection<Event extends { readonly type: string }, Session extends
   #onData(chunk: Uint8Array): void {
     for (const event of this.#decoder.push(chunk)) {
       if (this.#socket.destroyed || this.#isEnding) return;
-      // The next bytes start a new message. Only a PING may arrive in the middle of one.
+      // The next bytes start a new message, because only a PING may arrive in the middle of a
+      // message.
       if (event.type !== 'ping') this.guarded.receivingSince(undefined);
       if (isBreach(event)) this.#onBreach(event);
       else this.#protocol.onEvent(event, this.#session, this);

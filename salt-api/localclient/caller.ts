@@ -1,26 +1,27 @@
 /**
- * Identifies callers and their rights: by a log-in if there is one, otherwise by the key of the
- * master's account.
+ * Identifies the callers of requests and their rights. If a request has a log-in, it determines the
+ * rights; otherwise, the key of the master's account does.
  */
 
 import { createHash, timingSafeEqual } from 'node:crypto';
 import { AuthenticationError, AuthorizationError, type MasterApi, type UserApi } from '#master';
 import type { WireMap } from '#minion-protocol';
 
-/** Rights of a request, and the end of its use. */
+/** The interface with the rights of a caller. Call `end` after its last use. */
 export interface Caller {
   readonly api: Pick<UserApi, 'jobs' | 'runners' | 'wheel'>;
   /** Name of the caller. */
   readonly name: string;
   /**
-   * User to record in jobs and events of a request that uses the key. With a log-in, it is absent.
+   * User to record in the jobs and events of a request that uses the key. Absent if the request has
+   * a log-in.
    */
   readonly shown: { readonly user?: string };
-  /** Releases the rights after their last use. */
+  /** Ends the temporary log-in, if there is one. */
   end(): Promise<void>;
 }
 
-/** The key with the account that owns it. */
+/** The key of the master's account, and the name of the account. */
 export interface AccountKey {
   readonly account: string;
   readonly key: string;
@@ -28,12 +29,12 @@ export interface AccountKey {
 
 const textOf = (value: unknown): string => (typeof value === 'string' ? value : '');
 
-/** Source address of all clients of the host, for rate limits. They share one. */
+/** Source address in log-ins, for rate limits. All clients on the host share it. */
 const source = 'localclient';
 
 /**
- * Returns the caller of a request. Salt's salt-api sends root's key along with each user's log-in,
- * so only the log-in must count.
+ * Returns the caller of a request. Salt's salt-api adds root's key to the log-in of each user. If
+ * there is a log-in, the key is therefore ignored.
  * @param load - contains the key
  * @param login - contains the log-in, if there is one
  * @throws AuthenticationError, AuthorizationError
@@ -72,7 +73,8 @@ export function logIn(master: MasterApi, login: WireMap): ReturnType<MasterApi['
 }
 
 /**
- * Checks the key. It compares digests, which have equal length and take constant time to compare.
+ * Checks the key. Digests are compared, because they have equal length and can be compared in
+ * constant time.
  */
 function checkKey({ key }: AccountKey, given: unknown): void {
   const [wanted, sent] = [key, textOf(given)].map(digest);
@@ -89,8 +91,9 @@ function wrongKey(): AuthenticationError {
 }
 
 /**
- * Returns the user of a key. The key identifies the user, except that sudo users are named
- * separately, and root can read the key of any account.
+ * Returns the user to record for a request with the key: the account of the master, or with sudo
+ * the name that the client sends (`sudo_NAME`). Clients of root may send `root` instead of the
+ * account, because root can read the key of any account.
  */
 function userOfKey({ account }: AccountKey, given: unknown): string {
   if (given === undefined || given === account || given === 'root') return account;

@@ -18,29 +18,32 @@ import {
 /** Maximum length of a Unix socket path, in bytes. */
 const maxSocketPathBytes = 107;
 
-/** Form of a key: 56 random bytes in base64, as Salt's own. Clients send all of it. */
+/** Form of a key: 56 random bytes in base64, like Salt's own key. Clients send the whole key. */
 const keyForm = /^[A-Za-z0-9+/]{75}=$/;
 
-/** Paths of the files. Salt's clients determine their names. */
+/** Paths of the files for Salt's clients. Their names are fixed by Salt. */
 export interface ClientPaths {
-  /** Value for `-c` and `SALT_CLIENT_CONFIG`. */
+  /** Directory to use with `-c` and `SALT_CLIENT_CONFIG`. */
   readonly directory: string;
   readonly config: string;
-  /** Configuration for `salt-run`, which makes it run runners in the master. */
+  /**
+   * Configuration for `salt-run` that makes it send runners to the master instead of running them
+   * itself.
+   */
   readonly runnerConfig: string;
   readonly cache: string;
   readonly key: string;
-  /** Socket from which every client can read all events. */
+  /** Socket from which clients read all events. */
   readonly events: string;
   /** Socket to which clients write events. */
   readonly firing: string;
-  /** Files without which clients do not publish. */
+  /** Files whose existence clients check before they publish. */
   readonly marks: readonly string[];
 }
 
 /**
- * Returns the paths.
- * @param account account of the master, which owns all files
+ * Returns the paths of the files.
+ * @param account account of the master, which owns all of them
  */
 export function clientPaths(stateDir: string, account: string): ClientPaths {
   const directory = path.join(stateDir, 'localclient');
@@ -70,8 +73,8 @@ export function ownAccount(): string {
 }
 
 /**
- * Creates the directories, the key if it is missing, and the returner through which clients read
- * the job cache.
+ * Creates the directories, the key if it is missing, and the returner module with which clients
+ * read the job cache.
  * @returns the key
  * @throws MasterError ERR_SOCKET if the paths are too long; the system's errors
  */
@@ -97,24 +100,25 @@ export async function prepareClientFiles(paths: ClientPaths): Promise<string> {
   return key;
 }
 
-/** Reads the returner from the package. */
+/** Reads the returner module from the installed package. */
 function readReturner(): Promise<string> {
-  // Relative to `dist/localclient/`.
+  // The path is relative to `dist/localclient/`.
   return readFile(new URL('../../clients/localclient/saltbridge.py', import.meta.url), 'utf8');
 }
 
-/** Settings of the master for the configuration of clients. */
+/** Settings of the master that the clients' configuration contains. */
 export interface ClientConfig extends Pick<ExtensionHost, 'config' | 'reloadable'> {
   readonly account: string;
   readonly port: number;
 }
 
 /**
- * With these log-in options `salt-run` calls the master. It then sends the key instead of a token.
+ * Log-in options with which `salt-run` sends calls to the master. It then sends the key in place of
+ * a token.
  */
 const remoteRunners = 'eauth: "saltbridge"\ntoken: "key"\n';
 
-/** Writes the configurations and the files that indicate a running master to clients. */
+/** Writes the configuration files, and the files by which clients recognise a running master. */
 export async function writeClientConfig(paths: ClientPaths, config: ClientConfig): Promise<void> {
   const text = clientConfigText(paths, config);
   await writeFileAtomically(paths.config, text, 0o600);
@@ -122,7 +126,7 @@ export async function writeClientConfig(paths: ClientPaths, config: ClientConfig
   for (const mark of paths.marks) await writeFile(mark, '', { mode: 0o600 });
 }
 
-/** Removes the files that indicate a running master. */
+/** Removes the files by which clients recognise a running master. */
 export async function removeMarks({ marks }: ClientPaths): Promise<void> {
   for (const mark of marks) await rm(mark, { force: true });
 }
@@ -141,7 +145,10 @@ export async function removeClientFiles({ directory }: ClientPaths): Promise<boo
   }
 }
 
-/** Returns the configuration as JSON values, which are valid YAML and cannot be misread. */
+/**
+ * Returns the text of the configuration. The values are JSON, which is valid YAML and cannot be
+ * misinterpreted.
+ */
 function clientConfigText(
   paths: ClientPaths,
   { account, port, config, reloadable }: ClientConfig,

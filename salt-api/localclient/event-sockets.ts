@@ -1,6 +1,6 @@
 /**
- * The event bus for Salt's own clients: two Unix sockets. Clients read every event from one and
- * write events to the other. A frame is a MessagePack map `{head: {}, body: bytes}` without a
+ * The event bus for Salt's own clients: two Unix sockets. Clients read all events from the first
+ * and write events to the second. A frame is a MessagePack map `{head: {}, body: bytes}` without a
  * length prefix. The bytes are a packed event [WIRE 14.1].
  */
 
@@ -21,14 +21,18 @@ import { listenPrivately, SendPool, type SendQueue } from '#runtime';
 import { apiLimits } from '../limits.ts';
 
 /**
- * Maximum number of connections per socket. A `LocalClient` may stay connected for its whole life.
+ * Maximum number of connections to each socket. A `LocalClient` may keep its connection open as
+ * long as it exists.
  */
 const maxConnections = 512;
-/** Buffer for one client beyond its largest event, and for all clients together, in bytes. */
+/**
+ * Size of the buffer for one client, in addition to its largest event, and of all buffers together,
+ * in bytes.
+ */
 const extraBytes = 8 * 1024 * 1024;
 /**
- * Maximum size of a written event, in bytes. Clients only estimate the size when they enforce
- * `max_event_size`.
+ * Maximum size of an event that a client writes, in bytes. It exceeds `max_event_size`, because
+ * clients only estimate the size when they check that limit.
  */
 const maxFiredBytes = 4 * 1024 * 1024;
 
@@ -40,7 +44,7 @@ export interface EventSocketOptions {
   readonly log: Logger;
 }
 
-/** Returns the bytes of an event, or `undefined` if a frame cannot contain its tag. */
+/** Encodes an event. Returns `undefined` if its tag cannot be represented in a frame. */
 export function encodeEvent({ tag, data }: MasterEvent): Buffer | undefined {
   try {
     return Buffer.concat(encodePublicationFrame(packEvent(tag, data)));
@@ -50,7 +54,7 @@ export function encodeEvent({ tag, data }: MasterEvent): Buffer | undefined {
   }
 }
 
-/** Both sockets of a master. */
+/** The two event sockets of a master. */
 export class EventSockets {
   readonly #options: EventSocketOptions;
   readonly #pool: SendPool;
@@ -98,7 +102,7 @@ export class EventSockets {
     const { log } = this.#options;
     const server = createServer((socket) => {
       this.#sockets.add(socket);
-      // A reset is a normal way to disconnect. 'close' follows.
+      // A reset by the client is not an error. The event 'close' follows.
       socket.on('error', () => {});
       socket.once('close', () => this.#sockets.delete(socket));
       add(socket);
@@ -111,7 +115,7 @@ export class EventSockets {
   }
 
   #addReader(socket: Socket): void {
-    // Clients send nothing on this socket. Unexpected data is discarded.
+    // Clients do not send anything on this socket. Received data is discarded.
     socket.resume();
     const queue = this.#pool.open(socket, () => {
       this.#options.log.warn('a local client read events too slowly and was disconnected');
@@ -152,7 +156,10 @@ export class EventSockets {
     return this.#options.events.subscribe({}, this.#end.signal);
   }
 
-  /** Sends events to the readers. After a gap it disconnects them, so that they notice it. */
+  /**
+   * Sends events to the connected readers. If events were missed, the readers are disconnected, so
+   * that they notice the gap.
+   */
   async #follow(first: AsyncIterable<MasterEvent>): Promise<void> {
     for (let events = first; ; events = await this.#subscribe()) {
       try {

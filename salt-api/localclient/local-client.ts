@@ -1,7 +1,8 @@
 /**
- * Serves Salt's own clients (`LocalClient`, `salt`, `salt-run`, `get_event`) on the master's host:
- * a loopback port for their requests, two sockets for events, and a configuration with these
- * addresses. Disabled by default. After it is enabled, it is served at each start of the master.
+ * Serves Salt's own clients (`LocalClient`, `salt`, `salt-run`, `get_event`) on the master's host.
+ * It opens a loopback port for their requests and two sockets for events, and writes a
+ * configuration with these addresses. The service is disabled by default. Once enabled, it starts
+ * whenever the master starts.
  */
 
 import Type from 'typebox';
@@ -29,7 +30,7 @@ import { LocalRequests } from './requests.ts';
 /** State of the service for Salt's own clients. */
 export interface LocalClientStatus {
   readonly isEnabled: boolean;
-  /** Directory for `-c` and `SALT_CLIENT_CONFIG`. */
+  /** Directory to use with `-c` and `SALT_CLIENT_CONFIG`. */
   readonly directory: string;
   /** Port on 127.0.0.1. Absent if the service is not running. */
   readonly port?: number;
@@ -37,7 +38,7 @@ export interface LocalClientStatus {
   readonly eventReaders: number;
   /** Number of requests since the start that were rejected for their key, log-in or rights. */
   readonly refused: number;
-  /** Reason why an enabled service is not running. */
+  /** Reason why the service is enabled but not running. */
   readonly problem?: string;
 }
 
@@ -46,11 +47,11 @@ export function createLocalClient(): MasterExtension {
   return { name: 'localclient', open: openLocalClient };
 }
 
-/** Default port, next to Salt's own 4505 and 4506. */
+/** Default port, close to Salt's own ports 4505 and 4506. */
 const defaultPort = 4507;
 const enabledKey = ['enabled'];
 
-/** Row `enabled`. It exists while the service is enabled. */
+/** Schema of the row `enabled`, which exists while the service is enabled. */
 const enabledRow = defineRow({
   name: 'port of the local client',
   schema: Type.Object({ port: Type.Number() }),
@@ -58,7 +59,7 @@ const enabledRow = defineRow({
 });
 
 /**
- * Connection limits. Only programs of this host reach the port, and each request uses its own
+ * Connection limits. Only programs on this host can reach the port, and each request uses a new
  * connection.
  */
 const connectionLimits = {
@@ -110,7 +111,7 @@ function methodsOf(client: LocalClientServer): RpcTable {
   };
 }
 
-/** Resources of the running service. */
+/** Resources of the service while it is running. */
 interface Served {
   readonly port: number;
   readonly listener: MasterTransport;
@@ -128,7 +129,10 @@ class LocalClientServer {
     this.#host = host;
   }
 
-  /** Starts the service if it is enabled. If the port is in use, minions are served anyway. */
+  /**
+   * Starts the service if it is enabled. If its port is in use, the master starts without the
+   * service.
+   */
   async start(): Promise<void> {
     await this.#mutex.run('', async () => {
       const port = await this.#enabledPort();
@@ -143,7 +147,7 @@ class LocalClientServer {
   }
 
   /**
-   * Starts the service now and at each later start.
+   * Enables the service: starts it now, and at each later start of the master.
    * @throws TransportError ERR_LISTEN, MasterError
    */
   enable(port?: number): Promise<LocalClientStatus> {
@@ -159,7 +163,7 @@ class LocalClientServer {
     });
   }
 
-  /** Stops the service and removes the key. */
+  /** Disables the service: stops it and removes the key. */
   disable(): Promise<LocalClientStatus> {
     return this.#mutex.run('', async () => {
       await this.#host.state.write([{ op: 'delete', key: enabledKey }]);
@@ -199,16 +203,16 @@ class LocalClientServer {
   }
 
   /**
-   * Starts the service. The files that clients check are written last, so a client that finds them
-   * is served.
+   * Starts the service. The files by which clients recognise a running master are written last,
+   * when the service is ready.
    */
   async #serve(wanted: number): Promise<Served> {
     const { config, logger: log, now } = this.#host;
     const master = this.#host.master();
     const account = ownAccount();
     const paths = this.#paths();
-    // If another process uses the port, clients must not send it their key, so they must not see a
-    // running master.
+    // Another process may be using the port. Clients must not recognise a running master then,
+    // because they would send their key to that process.
     await removeMarks(paths);
     const key = await prepareClientFiles(paths);
     const requests = new LocalRequests({ master, own: { account, key }, now, log });

@@ -53,12 +53,15 @@ const ownFields: ReadonlySet<string> = new Set([
   ...['client', 'full_return', 'print_event', 'asynchronous'],
 ]);
 
-/** Fields of `kwargs` that would change the job on the minion. They are rejected. */
+/**
+ * Fields of `kwargs` that would change how the minion executes the job. Requests with these fields
+ * are rejected.
+ */
 const unservedKeywords = ['ret_config', 'ret_kwargs', 'module_executors', 'executor_opts'];
 
 /**
- * Minimum time after which an identical request counts as a repetition, in milliseconds. Clients
- * repeat a request after their `timeout`, at least a second.
+ * Minimum time between two identical requests for the second to be treated as a repetition, in
+ * milliseconds. Clients repeat a request after their `timeout`, which is at least a second.
  */
 const repetitionAfterMs = 500;
 
@@ -75,7 +78,7 @@ interface Underway {
   readonly reply: Promise<WireValue>;
 }
 
-/** Answers requests, each with one value. */
+/** Answers requests of Salt's own clients. Each answer is one value. */
 export class LocalRequests {
   readonly #deps: LocalRequestDeps;
   readonly #underway = new Map<string, Underway>();
@@ -94,7 +97,7 @@ export class LocalRequests {
 
   /**
    * Handles a request.
-   * @returns the packed reply; an invalid request gets one too
+   * @returns the packed reply, also for an invalid request
    */
   async handle(request: Uint8Array): Promise<Uint8Array> {
     return packLocal(await this.#answer(request));
@@ -130,8 +133,9 @@ export class LocalRequests {
   }
 
   /**
-   * Publishes a request. A repetition of an unanswered request gets the result of the first.
-   * Identical requests at the same time come from two callers, and are published separately.
+   * Publishes the job of a request. If a client repeats a request that is not answered yet, both
+   * get the same result. Identical requests at the same time are from two callers, and each
+   * publishes a job.
    */
   #publishOnce(load: WireMap, request: Uint8Array): Promise<WireValue> {
     const { now } = this.#deps;
@@ -147,7 +151,8 @@ export class LocalRequests {
   }
 
   async #publish(load: WireMap): Promise<WireValue> {
-    // Clients connect to the event socket first, so they miss no event of the job.
+    // Clients connect to the event socket before they send the request, so they miss no event of
+    // the job.
     await nextTurn();
     const given = checked(publishLoad, load, 'publish');
     const request = toPublishRequest(given);
@@ -162,7 +167,7 @@ export class LocalRequests {
     return { enc: 'clear', load: { jid, minions: [...minions], missing: [...missing] } };
   }
 
-  /** Starts a runner. The event `<tag>/ret` contains the result. */
+  /** Starts a runner. Its result is in the event `<tag>/ret`. */
   async #startRunner(load: WireMap): Promise<WireValue> {
     const { fun, kwarg: { arg = [], kwarg = {} } = {} } = checked(runnerLoad, load, 'runner');
     const { tag, jid } = await this.#as(load, load, ({ api, shown }) =>
@@ -219,8 +224,8 @@ export class LocalRequests {
   }
 
   /**
-   * Logs a rejection at a limited rate, because any account of the host can cause as many as it
-   * likes.
+   * Logs a rejected request. The rate of these messages is limited, because any account on the host
+   * can cause them.
    */
   #tellRefusal(cmd: string, code: string | undefined): void {
     this.#refused += 1;
@@ -229,8 +234,8 @@ export class LocalRequests {
   }
 
   /**
-   * Returns the error under the name that clients raise. It contains nothing of the request, which
-   * has secrets.
+   * Returns the failure with the name of the exception that clients raise. It contains no values of
+   * the request, because they may be secret.
    */
   #refusal({ cmd, fun }: WireMap, error: unknown): WireValue {
     const code = codeOf(error);
@@ -251,13 +256,16 @@ export class LocalRequests {
 }
 
 /**
- * Returns a failure. Clients raise a text for `publish`, and otherwise an exception with its name.
+ * Returns a failure in the form that clients expect: a text for `publish`, and otherwise the name
+ * and text of an exception.
  */
 function failure(cmd: WireValue | undefined, message: string): WireMap {
   return { error: cmd === 'publish' ? message : { name: 'SaltClientError', message } };
 }
 
-/** Returns the load of an unencrypted request, or `undefined` for anything else. */
+/**
+ * Returns the load of an unencrypted request, or `undefined` if the bytes are not such a request.
+ */
 function loadOf(request: Uint8Array): WireMap | undefined {
   try {
     const envelope = unpackWire(request, { ...loadLimits, maxDepth: loadLimits.maxDepth + 1 });
@@ -270,7 +278,7 @@ function loadOf(request: Uint8Array): WireMap | undefined {
 }
 
 /**
- * Validates the fields of a request.
+ * Validates the fields of a request by a schema.
  * @throws MasterError ERR_ARGS
  */
 function checked<T>(
@@ -306,7 +314,7 @@ function isAuthentication(error: unknown): boolean {
   return codeOf(error)?.startsWith('ERR_EAUTH') === true;
 }
 
-/** Returns token data in Salt's form, with times in seconds. */
+/** Returns the data of a token in Salt's form. Times are in seconds since 1970. */
 function tokenInfo(
   info: {
     readonly start: number;

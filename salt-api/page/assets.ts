@@ -1,6 +1,6 @@
 /**
- * Script that updates the status page. Sections arrive as markup from the server, in which all
- * external data is text. Trusted Types prevent any other markup.
+ * Script that updates the status page. The server sends changed sections as markup, with all
+ * external data escaped. Trusted Types prevent the script from inserting any other markup.
  */
 export const script = `'use strict';
 const trusted = window.trustedTypes?.createPolicy('saltbridge', { createHTML: (text) => text });
@@ -12,7 +12,7 @@ function localTimes(root) {
   }
 }
 
-// Whoever is in the middle of something stays there.
+// Replaces a section, and keeps its focused element and its open details.
 function replace(id, markup) {
   const section = document.getElementById(id);
   if (section === null) return;
@@ -36,7 +36,7 @@ stream.addEventListener('section', (event) => {
 });
 `;
 
-/** Style sheet of the status page, light and dark. */
+/** Style sheet of the status page, for light and dark mode. */
 export const style = `:root {
   color-scheme: light dark;
   --text: light-dark(#1d2327, #e4e7ea);

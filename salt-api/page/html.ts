@@ -1,8 +1,11 @@
-/** Markup from templates. Inserted values become text, unless they are markup from this module. */
+/**
+ * Creates markup from templates. Inserted values are escaped, except for markup that this module
+ * has created.
+ */
 
 import { escapeMarkup } from '#runtime';
 
-/** Safe markup. Only {@link html} creates it. */
+/** Safe markup. Only {@link html} creates objects of this class. */
 export class Html {
   readonly text: string;
 
@@ -12,10 +15,13 @@ export class Html {
   }
 }
 
-/** Values that a template may contain. */
+/** Value that can be inserted into a template. */
 export type HtmlPart = Html | string | number | undefined | readonly Html[];
 
-/** Escapes text for use between tags and in quoted attributes. Direction marks become visible. */
+/**
+ * Escapes text for use between tags and in quoted attributes. Characters that change the text
+ * direction are replaced by visible ones.
+ */
 function escaped(text: string): string {
   return escapeMarkup(text).replace(/[\p{Cc}\p{Bidi_Control}]/gu, '\u{FFFD}');
 }
@@ -27,7 +33,10 @@ function toText(part: HtmlPart): string {
   return escaped(String(part));
 }
 
-/** Creates markup from a template. Its literal parts are markup, inserted values are text. */
+/**
+ * Creates markup from a template. The literal parts are used as markup, and inserted values are
+ * escaped.
+ */
 export function html(strings: TemplateStringsArray, ...parts: readonly HtmlPart[]): Html {
   const texts = strings.map((string, index) => `${string}${toText(parts[index])}`);
   return new Html(texts.join(''));

@@ -1,4 +1,4 @@
-/** Data of the status page that a user may read. */
+/** Collects the data of the status page, as far as the user may read it. */
 
 import type { Explanation } from '#acl';
 import type { Denial, KeyInfo, MasterApi, MasterStatus, UserApi } from '#master';
@@ -7,24 +7,24 @@ import type { MinionSince, RateSeries, StatusHistory } from './status-history.ts
 
 type JobProgress = Awaited<ReturnType<MasterApi['jobs']['active']>>[number];
 
-/** Data of a master. Members that the user may not read are absent. */
+/** Data for the status page. Parts that the user may not read are absent. */
 export interface Overview {
   readonly user: string;
   readonly status: MasterStatus;
   readonly rates: readonly RateSeries[];
-  /** Minions. Requires the right to `manage.status`. */
+  /** Minions of the master. Requires the right to `manage.status`. */
   readonly minions?: readonly MinionSince[];
-  /** Running jobs. Requires the right to `jobs.active`. */
+  /** Running jobs of the master. Requires the right to `jobs.active`. */
   readonly jobs?: readonly JobProgress[];
-  /** Work in progress in the bridge. Requires the right to `jobs.active`. */
+  /** Numbers of tasks in progress in the bridge, by kind. Requires the right to `jobs.active`. */
   readonly bridge?: Readonly<Record<string, number>>;
   /** Pending keys. Requires the right to `key.list_all`. */
   readonly pending?: PendingKeys;
-  /** Denied signals with tags that the user may read. */
+  /** Denied signals whose tags the user may read. */
   readonly denials: readonly Denial[];
 }
 
-/** Pending keys, and the decisions that the user may make. */
+/** Pending keys, and which decisions about them the user may make. */
 interface PendingKeys {
   readonly keys: readonly KeyInfo[];
   readonly mayAccept: boolean;
@@ -75,8 +75,8 @@ async function readableDenials(master: ServedMaster, user: UserApi): Promise<Den
 }
 
 /**
- * Returns the explanation of a denied signal under the current policy, or `undefined` if it does
- * not exist or the user may not read it.
+ * Explains why a signal was denied, according to the current policy. Returns `undefined` if the
+ * denied signal does not exist or the user may not read it.
  */
 export async function explainDenial(
   master: ServedMaster,
@@ -92,7 +92,7 @@ export async function explainDenial(
   return { denial, explanation: await master.acl.explain(request) };
 }
 
-/** A value that is looked up at a limited rate and shared by all readers. */
+/** A value that is looked up at most once per period. All readers share the result. */
 export class CachedValue<T> {
   readonly #look: () => Promise<T>;
   readonly #freshMs: number;
@@ -113,7 +113,10 @@ export class CachedValue<T> {
     this.#now = now;
   }
 
-  /** Returns the cached result, or looks it up again. A failed look-up is not cached. */
+  /**
+   * Returns the cached result. If it is too old, looks the value up again. A failed look-up is not
+   * cached.
+   */
   get(): Promise<T> {
     const at = this.#now();
     if (this.#found !== undefined && at - this.#found.at < this.#freshMs) return this.#found.value;
@@ -123,13 +126,13 @@ export class CachedValue<T> {
     return value;
   }
 
-  /** Discards the cached result after a change. */
+  /** Discards the cached result, because the value has changed. */
   forget(): void {
     this.#found = undefined;
   }
 }
 
-/** Returns a function that computes its result once per object. */
+/** Wraps a function so that it runs only once for each object. */
 export function memoizeByObject<T extends object, R>(make: (value: T) => R): (value: T) => R {
   const made = new WeakMap<T, { readonly result: R }>();
   return (value) => {
@@ -139,10 +142,15 @@ export function memoizeByObject<T extends object, R>(make: (value: T) => R): (va
   };
 }
 
-/** Lifetime of shared results, in milliseconds. Readers update every two seconds. */
+/**
+ * Lifetime of shared results, in milliseconds. It is slightly shorter than the two seconds after
+ * which pages update.
+ */
 const freshMs = 1900;
 
-/** Data that is the same for all readers of the status page, looked up once for all of them. */
+/**
+ * Data that is the same for all readers of the status page. It is looked up once for all of them.
+ */
 export interface SharedViews {
   readonly history: StatusHistory;
   readonly status: CachedValue<MasterStatus>;

@@ -1,4 +1,4 @@
-/** Whole pages: the status, the log-in, the explanation of a denial. */
+/** The pages: status, log-in, and the explanation of a denied signal. */
 
 import type { Explanation } from '#acl';
 import type { Denial } from '#master';
@@ -8,7 +8,7 @@ import { type PageLinks, renderSections } from './sections.ts';
 
 /**
  * Returns the status page with everything that the user may read.
- * @param notice result of the last form
+ * @param notice message about the form that was sent last
  */
 export function statusPage(overview: Overview, places: PageLinks, notice?: string): Html {
   const all = [...renderSections(overview, places)].map(
@@ -18,22 +18,23 @@ export function statusPage(overview: Overview, places: PageLinks, notice?: strin
   const head = html`<header><h1>${overview.status.id}</h1>
 <p>${overview.user} <span id="live" role="status">not live</span></p>
 <form method="post" action="${base}/logout"><input type="hidden" name="form" value="${formToken}"><button>Log out</button></form></header>`;
-  const told =
+  const message =
     notice === undefined ? undefined : html`<p class="notice" role="status">${notice}</p>`;
   const script = html`<script src="${base}/script.js" data-stream="${base}/stream" defer></script>`;
   return renderDocument(
     base,
     `${overview.status.id} – status`,
-    html`${head}<main>${told}\n${all}</main>${script}`,
+    html`${head}<main>${message}\n${all}</main>${script}`,
   );
 }
 
 /**
  * Returns the log-in page.
- * @param eauths names of the eauths to offer
+ * @param eauths names of the eauth back ends to offer
  */
 export function loginPage(base: string, eauths: readonly string[], problem?: string): Html {
-  const told = problem === undefined ? undefined : html`<p class="bad" role="alert">${problem}</p>`;
+  const notice =
+    problem === undefined ? undefined : html`<p class="bad" role="alert">${problem}</p>`;
   const options = eauths.map((name) => html`<option>${name}</option>`);
   const eauth =
     eauths.length === 0
@@ -42,7 +43,7 @@ export function loginPage(base: string, eauths: readonly string[], problem?: str
   return renderDocument(
     base,
     'Log in',
-    html`<main class="login"><h1>Log in</h1>${told}
+    html`<main class="login"><h1>Log in</h1>${notice}
 <form method="post" action="${base}/login">
 <label>User <input name="username" autocomplete="username" required autofocus></label>
 <label>Password <input name="password" type="password" autocomplete="current-password" required></label>

@@ -1,9 +1,9 @@
-/** `/status`, and `/` for browsers: a page about the master. */
+/** `/status`, and `/` for browsers: a page about the state of the master. */
 
 import { createHash, timingSafeEqual } from 'node:crypto';
 import type { FastifyInstance, FastifyReply, FastifyRequest, RouteHandlerMethod } from 'fastify';
 import { literalGlob } from '#acl';
-import { AuthenticationError } from '#master';
+import { AuthenticationError, type Login } from '#master';
 import { isWireMap, type WireMap } from '#minion-protocol';
 import { linkSignals } from '#runtime';
 import {
@@ -38,7 +38,10 @@ import {
 import { streamSections } from './section-stream.ts';
 import { StatusHistory } from './status-history.ts';
 
-/** Content security policy: only resources of this server, and only its own script. */
+/**
+ * Content security policy of the page. It allows only resources of this server, and only its own
+ * script.
+ */
 const policy = [
   "default-src 'none'",
   "script-src 'self'",
@@ -54,7 +57,7 @@ const policy = [
 
 const bodyLimit = 65_536;
 
-/** Results of forms, by their names in the address. */
+/** Messages about the result of a form, by the name in the URL's query. */
 const notices: ReadonlyMap<string, string> = new Map([
   ['accept', 'The key was accepted.'],
   ['reject', 'The key was rejected.'],
@@ -63,8 +66,8 @@ const notices: ReadonlyMap<string, string> = new Map([
 ]);
 
 /**
- * Adds the page.
- * @returns the handler for browsers at `/`
+ * Adds the routes of the status page.
+ * @returns the handler of `/` for browsers
  */
 export function addStatusRoutes(app: FastifyInstance, context: ApiContext): RouteHandlerMethod {
   const { master, options, sessions, closing } = context;
@@ -121,7 +124,7 @@ export function addStatusRoutes(app: FastifyInstance, context: ApiContext): Rout
         if (login === undefined) {
           return sendPage(reply, loginPage(base, options.eauths, 'The request failed.'), 401);
         }
-        const token = await sessions.open(login);
+        const token = await sessions.open(login.token, login);
         const cookie = sessionCookie(token, options.sessionIdleSeconds, isSecure(request));
         return reply.header('set-cookie', cookie).redirect(base, 303);
       },
@@ -145,10 +148,10 @@ export function addStatusRoutes(app: FastifyInstance, context: ApiContext): Rout
       schema: decideSchema,
       handle: async (request, reply) => {
         const { fields, user } = await requireForm(context, request);
-        const told = await decideKey(user, fields);
+        const result = await decideKey(user, fields);
         views.pending.forget();
         views.status.forget();
-        return reply.redirect(`${base}?told=${told}`, 303);
+        return reply.redirect(`${base}?told=${result}`, 303);
       },
     },
   });
@@ -156,16 +159,16 @@ export function addStatusRoutes(app: FastifyInstance, context: ApiContext): Rout
 }
 
 /**
- * Decides on a key.
- * @returns the notice about the result
+ * Accepts or rejects a key as a form requests.
+ * @returns the name of the message about the result
  */
 async function decideKey(user: Caller['user'], fields: WireMap): Promise<string> {
   const { action, id, fingerprint } = fields;
   if (typeof id !== 'string' || typeof fingerprint !== 'string' || fingerprint === '') {
-    throw new SaltApiError('ERR_HTTP_FIELDS', 'expected id and fingerprint');
+    throw new SaltApiError('ERR_HTTP_FIELDS', 'id and fingerprint are required');
   }
   if (action !== 'accept' && action !== 'reject') {
-    throw new SaltApiError('ERR_HTTP_FIELDS', 'expected accept or reject');
+    throw new SaltApiError('ERR_HTTP_FIELDS', 'action: must be accept or reject');
   }
   const fun = `key.${action}`;
   if (!(await user.permits('wheel', fun))) return 'denied';
@@ -175,8 +178,8 @@ async function decideKey(user: Caller['user'], fields: WireMap): Promise<string>
 }
 
 /**
- * Checks that a form belongs to the session: by the cookie, and by a field that other sites cannot
- * read.
+ * Checks that a form was sent by a page of this session. It must contain the cookie, and a field
+ * that pages of other sites cannot read.
  */
 async function requireForm(
   context: ApiContext,
@@ -195,7 +198,7 @@ async function requireForm(
 }
 
 /**
- * Rejects a request from a page of another site, even without a session.
+ * Rejects a request that a page of another site has sent, even if it has no session.
  * @throws SaltApiError ERR_HTTP_SESSION
  */
 function requireOwnSite({ headers }: FastifyRequest): void {
@@ -209,14 +212,13 @@ function formTokenOf({ sessionToken }: SessionCaller): string {
 
 /**
  * Logs a user in.
- * @returns Salt's token
+ * @returns the log-in, or `undefined` if it failed
  */
-async function tryLogin(context: ApiContext, request: FastifyRequest): Promise<string | undefined> {
+async function tryLogin(context: ApiContext, request: FastifyRequest): Promise<Login | undefined> {
   const { value } = await bodyOf(context, request);
   try {
     const fields = isWireMap(value) ? value : {};
-    const { token } = await context.master.logins.login(toLoginRequest(fields, request.ip));
-    return token;
+    return await context.master.logins.login(toLoginRequest(fields, request.ip));
   } catch (error) {
     if (error instanceof AuthenticationError) return undefined;
     throw error;

@@ -9,17 +9,17 @@ import { type PageLinks, renderSections } from './sections.ts';
 
 interface SectionStream {
   /**
-   * Loads the data that the reader may see now.
-   * @throws AuthenticationError when the session has ended
+   * Loads the data that the reader may see at this time.
+   * @throws AuthenticationError if the session has ended
    */
   readonly loadOverview: () => Promise<Overview>;
   readonly places: PageLinks;
   readonly sendPool: SendPool;
-  /** Signal that ends the stream. */
+  /** Signal that is aborted when the stream must end. */
   readonly end: AbortSignal;
 }
 
-/** Interval of updates, in milliseconds. */
+/** Interval between two updates, in milliseconds. */
 const refreshMs = 2000;
 
 /** Sends changes until the reader disconnects, loses the right to read, or stops reading. */
@@ -28,7 +28,7 @@ export async function streamSections(
   { loadOverview: look, places, sendPool, end }: SectionStream,
 ): Promise<void> {
   const sent = new Map<string, string>();
-  // Runs before the head is sent, so that a denied reader gets an error response.
+  // This runs before the head is sent, so that a reader without rights gets an error response.
   let overview = await look();
   sendStreamHead(reply, {
     'content-type': 'text/event-stream; charset=utf-8',
@@ -47,7 +47,7 @@ export async function streamSections(
       overview = await look();
     }
   } catch {
-    // The stream has ended, or the session has. The page then shows that it is not live.
+    // The stream or the session has ended. The page then shows that it is no longer updated.
   }
   queue.end();
 }

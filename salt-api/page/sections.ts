@@ -1,4 +1,4 @@
-/** Sections of the status page. Each can be sent again by itself. */
+/** Sections of the status page. Each section can be updated separately. */
 
 import { createHash } from 'node:crypto';
 import type { Denial, KeyInfo, MasterApi } from '#master';
@@ -10,10 +10,10 @@ type JobProgress = Awaited<ReturnType<MasterApi['jobs']['active']>>[number];
 
 const chartWidth = 160;
 const chartHeight = 32;
-/** Maximum number of values in a chart. */
+/** Maximum number of values that a chart shows. */
 const maxChartValues = 60;
 
-/** Returns a line chart of values, with the latest at the right. */
+/** Returns a line chart of the values. The latest value is at the right. */
 function renderChart(title: string, values: readonly number[]): Html {
   const greatest = Math.max(1e-9, ...values);
   const offset = maxChartValues - values.length;
@@ -33,15 +33,18 @@ function rateText(value: number): string {
   return value >= 10 ? String(Math.round(value)) : value.toFixed(1);
 }
 
-/** Targets of forms and links of the page. */
+/** Targets of the forms and links on the page. */
 export interface PageLinks {
-  /** Path of the page: `/status` after the prefix. */
+  /** Path of the page: `rootPrefix` and `/status`. */
   readonly base: string;
-  /** Token that forms return, so that a page of another site cannot send them. */
+  /**
+   * Token that each form sends back. A page of another site cannot read it, and can therefore not
+   * send a valid form.
+   */
   readonly formToken: string;
 }
 
-/** Maximum number of minions and of keys to list by name. */
+/** Maximum number of minions, and of keys, that are listed by name. */
 const maxListed = 200;
 
 /** Returns the sections by id, in the order of the page. */
@@ -108,7 +111,7 @@ function keysSection(
 ${keys.length === 0 ? html`<p>None waits.</p>` : html`<p>Compare with <code>salt-call --local key.finger</code> on the minion.</p>${table}`}`;
 }
 
-/** Returns remarks that may reveal a confusion of machines. */
+/** Returns remarks about a pending key that may reveal a mix-up of machines. */
 function remarks({ alike, sharedWith, isInvalid, isUnusual }: KeyInfo): string {
   const texts = [
     ...(isInvalid ? ['no public key'] : []),
@@ -120,8 +123,8 @@ function remarks({ alike, sharedWith, isInvalid, isUnusual }: KeyInfo): string {
 }
 
 /**
- * Returns the form for a decision. It contains the fingerprint, so that it never affects another
- * key under the same id.
+ * Returns the form for a decision about a key. The form contains the fingerprint, so that the
+ * decision cannot affect another key with the same id.
  */
 function decisionForm(
   action: 'accept' | 'reject',
@@ -155,7 +158,7 @@ function bridgeSection(figures: Readonly<Record<string, number>>): Html {
 ${dead === 0 ? undefined : advice}`;
 }
 
-/** Returns the section of minions, rendered once for all readers. */
+/** Returns the section of minions. It is rendered once for all readers. */
 const minionsSection = memoizeByObject((minions: readonly MinionSince[]): Html => {
   const there = minions.filter(({ isPresent }) => isPresent);
   const away = minions.filter(({ isPresent }) => !isPresent);
@@ -186,7 +189,7 @@ function denialsSection(denials: readonly Denial[], { base }: PageLinks): Html {
   return html`<h2>Denied signals (${denials.length})</h2>${denials.length === 0 ? html`<p>None.</p>` : table}`;
 }
 
-/** Returns a time in UTC. The script converts it to the reader's local time. */
+/** Returns a time in UTC. The script of the page converts it to the reader's local time. */
 function timeElement(at: number): Html {
   const text = new Date(at).toISOString();
   return html`<time datetime="${text}">${text.slice(0, 19).replace('T', ' ')} UTC</time>`;

@@ -1,24 +1,26 @@
-/** Recent history of a master: rates, and the times since which minions are present or absent. */
+/**
+ * Recent history of a master: rates, and the times at which minions have connected or disconnected.
+ */
 
 import type { MasterApi, MetricFamily, MinionInfo } from '#master';
 
-/** A rate over time. */
+/** Values of a rate over time. */
 export interface RateSeries {
   readonly title: string;
-  /** Values per second in each interval, the latest last. */
+  /** Rate in each interval, in events per second. The latest is the last. */
   readonly values: readonly number[];
 }
 
-/** A minion with the time of its last change of presence. */
+/** A minion, with the time at which it last connected or disconnected. */
 export interface MinionSince extends MinionInfo {
   /**
-   * Time of the last change, in milliseconds since 1970. Absent if it was before the first
-   * observation.
+   * Time of the last change of presence, in milliseconds since 1970. Absent if the change was
+   * before the first observation.
    */
   readonly since?: number;
 }
 
-/** Counters that are shown as rates, by name. */
+/** Counters whose rates are shown, with a title for each. */
 const rateMetrics: readonly (readonly [title: string, name: string])[] = [
   ['Requests', 'saltbridge_requests_total'],
   ['Returns', 'saltbridge_returns_total'],
@@ -27,9 +29,9 @@ const rateMetrics: readonly (readonly [title: string, name: string])[] = [
   ['Denied signals', 'saltbridge_signals_denied_total'],
 ];
 
-/** Interval of samples, in milliseconds. */
+/** Interval between samples, in milliseconds. */
 const samplingIntervalMs = 10_000;
-/** Number of samples to store: ten minutes. */
+/** Number of samples that are kept, which cover ten minutes. */
 const keptSamples = 60;
 
 type Source = Pick<MasterApi, 'metrics' | 'minions'>;
@@ -37,14 +39,14 @@ type Source = Pick<MasterApi, 'metrics' | 'minions'>;
 /** Whether a minion is present, and since when. */
 interface MinionPresence {
   isPresent: boolean;
-  /** Absent if since before the first observation. */
+  /** Time of the last change. Absent if it was before the first observation. */
   since: number | undefined;
 }
 
 /**
- * Samples rates continuously (5 ms every ten seconds with 10,000 minions). Observes minions only
- * for ten minutes after a request for them, so an unused page costs nothing. Changes of minions
- * between observations are unknown.
+ * Samples rates continuously; a sample takes 5 ms with 10,000 minions. Minions are observed only
+ * until ten minutes after the last request for them, so that a page that is not used costs nothing.
+ * Changes between two observations are not noticed.
  */
 export class StatusHistory {
   readonly #master: Source;
@@ -53,7 +55,10 @@ export class StatusHistory {
   readonly #seen = new Map<string, MinionPresence>();
   #totals: ReadonlyMap<string, number> | undefined;
   #countedAt = 0;
-  /** Times of the last observation of minions and of the last request for them. Absent: never. */
+  /**
+   * Times of the last observation of minions and of the last request for them. Absent if there was
+   * none.
+   */
   #lookedAt: number | undefined;
   #askedAt: number | undefined;
 
@@ -63,10 +68,10 @@ export class StatusHistory {
     this.#now = now;
   }
 
-  /** Takes a sample every ten seconds until the signal fires. */
+  /** Takes a sample every ten seconds until the signal is aborted. */
   start(signal: AbortSignal): void {
     const timer = setInterval(() => {
-      // A master that is not running has no data.
+      // A master that is not running provides no data.
       this.sample().catch(() => {});
     }, samplingIntervalMs);
     timer.unref();
@@ -86,7 +91,7 @@ export class StatusHistory {
     return rateMetrics.map(([title]) => ({ title, values: this.#rates.get(title) ?? [] }));
   }
 
-  /** Returns the minions at this moment, in the order of their keys. */
+  /** Returns the minions with their current presence, in the order of their keys. */
   async minions(): Promise<readonly MinionSince[]> {
     const minions = await this.#master.minions();
     this.#askedAt = this.#now();
@@ -105,7 +110,8 @@ export class StatusHistory {
 
   #note(minions: readonly MinionInfo[]): void {
     const now = this.#now();
-    // A minion that was not observed for a while may have disconnected and reconnected.
+    // If the minion was not observed for a while, it may have disconnected and reconnected
+    // meanwhile.
     const isFirst = this.#lookedAt === undefined || now - this.#lookedAt >= 2 * samplingIntervalMs;
     if (isFirst) this.#seen.clear();
     this.#lookedAt = now;

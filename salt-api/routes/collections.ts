@@ -85,7 +85,7 @@ export function addCollectionRoutes(app: FastifyInstance, context: ApiContext): 
   addRoute(app, '/stats', { GET: { schema: statsSchema, handle } });
 }
 
-/** Returns an id from the path or the query. */
+/** Returns an id from the path or from the query of a request. */
 function idOf({ params, query }: FastifyRequest, name: 'mid' | 'jid'): string | undefined {
   for (const place of [params, query]) {
     const value = Object.entries(place ?? {}).find(([key]) => key === name)?.[1];
@@ -95,7 +95,7 @@ function idOf({ params, query }: FastifyRequest, name: 'mid' | 'jid'): string | 
   return undefined;
 }
 
-/** Returns the return of each minion from the data of a job. */
+/** Returns the return of each minion, from the data of a job. */
 function returnsOf(info: WireValue): WireMap {
   const returns: WireMap = Object.create(null);
   const results = isWireMap(info) && isWireMap(info.Result) ? info.Result : {};
@@ -105,7 +105,10 @@ function returnsOf(info: WireValue): WireMap {
   return returns;
 }
 
-/** Returns maps of maps, which SaltGUI displays. They contain nothing about minions or jobs. */
+/**
+ * Returns the status as maps of maps, which SaltGUI displays. It contains nothing about individual
+ * minions or jobs.
+ */
 function describeStatus(status: Awaited<ReturnType<ApiContext['master']['status']>>): WireMap {
   const { startedAt, subscribers, keys, counters } = status;
   return {

@@ -39,8 +39,8 @@ export function addEventRoutes(app: FastifyInstance, context: ApiContext): void 
 }
 
 /**
- * Returns the reader of a stream. Browsers cannot send headers here, so tokens may be in the query
- * on this route only.
+ * Returns the caller who reads the stream. Browsers cannot set headers for event streams. On this
+ * route only, the token may therefore be in the query.
  */
 async function readerOf(context: ApiContext, request: FastifyRequest): Promise<Caller> {
   const token = tokenIn(request, 'token');
@@ -80,10 +80,10 @@ async function streamEvents(
 
 /**
  * Returns a token in the query.
- * @throws SaltApiError ERR_HTTP_SESSION if it is given twice
+ * @throws SaltApiError ERR_HTTP_SESSION if the query contains it twice
  */
 function tokenIn({ url }: FastifyRequest, name: string): string | undefined {
   const [token, ...more] = queryOf(url).getAll(name);
   if (more.length === 0) return token;
-  throw new SaltApiError('ERR_HTTP_SESSION', 'given twice');
+  throw new SaltApiError('ERR_HTTP_SESSION', 'the token is given twice');
 }

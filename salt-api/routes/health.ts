@@ -1,4 +1,4 @@
-/** `/health` and `/ready`, for load balancers. They reveal nothing about the master. */
+/** `/health` and `/ready`, for load balancers. They reveal no details about the master. */
 
 import type { FastifyInstance } from 'fastify';
 import { isServingMember } from '#master';
@@ -27,7 +27,7 @@ export function addHealthRoutes(app: FastifyInstance, context: ApiContext): void
   });
 }
 
-/** Whether the master runs and can store returns. */
+/** Whether the master is running and can store returns. */
 async function isServing(master: ApiContext['master']): Promise<boolean> {
   try {
     const { storeFull, cluster } = await master.status();

@@ -1,4 +1,4 @@
-/** `/hook`: publishes requests of external services as events [THREATS A-14]. */
+/** `/hook`, which publishes requests of external services as events [THREATS A-14]. */
 import type { FastifyInstance, FastifyRequest, RouteHandlerMethod } from 'fastify';
 import { isWireMap, type WireMap } from '#minion-protocol';
 import { type ApiContext, bodyOf, requireSession, sendAnswer } from '../context.ts';
@@ -9,12 +9,13 @@ import { hookSchema } from './schemas.ts';
 
 const prefix = 'salt/netapi/hook';
 
-/** Form of a path that can be part of a tag. */
+/** Form that a path must have to be part of an event tag. */
 const pathForm = /^(?!\.{1,2}(?:\/|$))[\w.:@+-]+(?:\/(?!\.{1,2}(?:\/|$))[\w.:@+-]+)*$/;
 const maxPath = 200;
 
 /**
- * Headers that are omitted from events, so that readers of events cannot impersonate the sender.
+ * Headers that are removed from events. With them, readers of the events could impersonate the
+ * sender.
  */
 const secretHeaders: ReadonlySet<string> = new Set([
   'authorization',
@@ -23,7 +24,7 @@ const secretHeaders: ReadonlySet<string> = new Set([
   'x-auth-token',
 ]);
 
-/** Caller for the audit log. */
+/** Caller in the audit log, for requests without authentication. */
 const anybody = { who: { kind: 'user', name: '' }, rule: 'webhook_disable_auth' } as const;
 
 export function addHookRoutes(app: FastifyInstance, context: ApiContext): void {
@@ -65,7 +66,7 @@ async function dataOf(context: ApiContext, request: FastifyRequest): Promise<Wir
   return { post, body: text, headers };
 }
 
-/** Returns the name of a header in CherryPy's form. */
+/** Returns the name of a header in the form that CherryPy uses, for example `Content-Type`. */
 function titleCase(name: string): string {
   return name.replace(/(?:^|-)[a-z]/g, (letter) => letter.toUpperCase());
 }

@@ -19,8 +19,8 @@ import {
 } from './schemas.ts';
 
 /**
- * Returns a log-in request. Values that are not text become invalid credentials, so that the
- * response is the same for all of them.
+ * Converts the fields of a request to a log-in. A value that is not text is treated as invalid
+ * credentials, so that the response does not reveal the difference.
  */
 export function toLoginRequest(fields: Readonly<WireMap>, source: string): LoginRequest {
   const text = (name: string): string => {
@@ -33,20 +33,20 @@ export function toLoginRequest(fields: Readonly<WireMap>, source: string): Login
     password: text('password'),
     eauth: text('eauth'),
     source,
-    // Form fields are always text.
+    // The value of a form field is always text.
     ...(typeof expire === 'number' || typeof expire === 'string'
       ? { tokenExpireSeconds: Number(expire) }
       : {}),
   };
 }
 
-/** Returns the maps of a body: a log-in is a map, or a list of one map. */
+/** Returns the maps in a body. A log-in is a map, or a list of one map. */
 export function loginForms(value: WireValue | undefined): readonly WireMap[] {
   if (isWireMap(value)) return [value];
   return Array.isArray(value) ? value.slice(0, 1).filter(isWireMap) : [];
 }
 
-/** Returns the method that describes the API to every caller. */
+/** Creates the method that describes the API. It needs no log-in. */
 export function welcomeMethod(context: ApiContext): RouteMethod {
   return {
     schema: welcomeSchema,
@@ -58,7 +58,10 @@ function welcome({ clients }: ApiContext): WireMap {
   return { return: 'Welcome', clients: [...clients] };
 }
 
-/** Maximum size of a log-in, in bytes. Its sender is not authenticated yet. */
+/**
+ * Maximum size of a log-in request, in bytes. It is small, because its sender is not authenticated
+ * yet.
+ */
 const bodyLimit = 8192;
 
 export function addLoginRoutes(app: FastifyInstance, context: ApiContext): void {
@@ -79,7 +82,7 @@ export function addLoginRoutes(app: FastifyInstance, context: ApiContext): void 
         handle: async (request, reply) => {
           formatFor(request.headers.accept);
           const login = await master.logins.login(await loginRequest(context, request));
-          const token = await sessions.open(login.token);
+          const token = await sessions.open(login.token, login);
           const cookie = sessionCookie(token, sessionIdleSeconds, isSecure(request));
           reply.header('x-auth-token', token).header('set-cookie', cookie);
           return sendAnswer(context, request, reply, { return: [describeLogin(login, token)] });
@@ -118,7 +121,7 @@ async function makeTokens(context: ApiContext, request: FastifyRequest): Promise
   const forms = lowstatesOf((await bodyOf(context, request)).value);
   for (const fields of forms) {
     if (['username', 'password', 'eauth'].some((name) => fields[name] === undefined)) {
-      throw new SaltApiError('ERR_HTTP_FIELDS', 'expected username, password and eauth');
+      throw new SaltApiError('ERR_HTTP_FIELDS', 'username, password and eauth are required');
     }
   }
   for (const fields of forms) {
@@ -140,8 +143,8 @@ async function makeTokens(context: ApiContext, request: FastifyRequest): Promise
 }
 
 /**
- * Describes a log-in. It omits Salt's own token.
- * @param token of the session
+ * Describes a log-in for the response. Salt's own token is left out.
+ * @param token token of the session
  */
 function describeLogin({ start, expire, user, eauth, perms }: Login, token: string): WireMap {
   const rights = perms.map((entry) => toPlainValue(entry));
@@ -151,7 +154,7 @@ function describeLogin({ start, expire, user, eauth, perms }: Login, token: stri
     start: start / 1000,
     user,
     eauth,
-    // Salt's representation of no rights.
+    // Salt represents a user without rights in this way.
     perms: rights.length === 0 ? {} : rights,
   };
 }

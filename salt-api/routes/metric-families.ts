@@ -35,7 +35,7 @@ export function httpFamilies({
 
 /**
  * Returns the metrics of the process.
- * @param delay of the event loop, in nanoseconds
+ * @param delay histogram of the delay of the event loop, in nanoseconds
  */
 export function processFamilies(delay: IntervalHistogram): MetricFamily[] {
   const { user, system } = process.cpuUsage();
@@ -64,7 +64,7 @@ export function processFamilies(delay: IntervalHistogram): MetricFamily[] {
 }
 
 function quantileOf(delay: IntervalHistogram, quantile: number): number {
-  // Before the first sample the percentile is undefined.
+  // Before the first sample, the percentile is undefined.
   return delay.count === 0 ? 0 : delay.percentile(quantile * 100) / 1e9;
 }
 
@@ -74,18 +74,18 @@ function gauge(name: string, help: string, value: number): MetricFamily {
 
 /** Counters of the HTTP API. */
 export interface HttpMetrics {
-  /** Responses by class of status, `2xx` and so on. */
+  /** Number of responses by class of status: `2xx` and so on. */
   readonly answers: ReadonlyMap<string, number>;
   /** Number of open event streams. */
   readonly streams: number;
   readonly sessions: number;
-  /** Connections that were ended or rejected, by reason. */
+  /** Number of connections that were ended or rejected, by reason. */
   readonly refusals: Readonly<Record<string, number>>;
 }
 
 const classes = ['1xx', '2xx', '3xx', '4xx', '5xx'] as const;
 
-/** Counts responses in five classes of status. */
+/** Counts responses by the five classes of status. */
 export class AnswerCounter {
   readonly #counts = new Map<string, number>(classes.map((name) => [name, 0]));
 

@@ -7,18 +7,19 @@ import { SaltApiError } from '../errors.ts';
 import { isLocalName, isLoopback } from '../host-guard.ts';
 
 /**
- * Checks a request.
- * @throws SaltApiError ERR_HTTP_SESSION, or ERR_HTTP_UNKNOWN if metrics are hidden from the caller
+ * Function that checks whether a request may read metrics.
+ * @throws SaltApiError ERR_HTTP_SESSION, or ERR_HTTP_UNKNOWN if the existence of metrics is hidden
+ * from the caller
  */
 type MetricsAccessCheck = (request: FastifyRequest) => void;
 
-/** Minimum length of a token. It makes guessing infeasible. */
+/** Minimum length of a token in characters. Shorter ones could be guessed. */
 const minTokenLength = 16;
 
 /**
  * Creates the access check.
- * @param access `loopback`: callers on this machine, except through a proxy; otherwise the path of
- *   a file with a bearer token
+ * @param access `loopback` allows callers on this machine, except through a proxy; any other value
+ * is the path of a file with a bearer token
  * @throws SaltApiError ERR_HTTP_LISTEN for an unusable file
  */
 export async function createMetricsAccessCheck(access: string): Promise<MetricsAccessCheck> {
@@ -32,8 +33,9 @@ export async function createMetricsAccessCheck(access: string): Promise<MetricsA
 }
 
 /**
- * Rejects callers from other machines. A proxy on this machine forwards requests of others, and a
- * page in a local browser may use a name that resolves to this server: neither counts as local.
+ * Rejects callers from other machines. A request through a proxy on this machine may come from
+ * another one. A page in a local browser may use a host name that resolves to this server. Neither
+ * is treated as local.
  */
 function requireLoopback({ headers, ip }: FastifyRequest): void {
   const isForwarded = ['x-forwarded-for', 'x-real-ip', 'forwarded', 'via'].some(
@@ -52,7 +54,7 @@ async function readToken(file: string): Promise<string> {
     throw new SaltApiError('ERR_HTTP_LISTEN', `${file}: cannot be read`, { cause });
   }
   if (/^\S+$/.test(token) && token.length >= minTokenLength) return token;
-  const expected = `expected one word of ${minTokenLength} characters or more`;
+  const expected = `must contain one word of at least ${minTokenLength} characters`;
   throw new SaltApiError('ERR_HTTP_LISTEN', `${file}: ${expected}`);
 }
 

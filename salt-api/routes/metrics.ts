@@ -1,4 +1,4 @@
-/** `/metrics` for Prometheus: its content and the access to it. */
+/** `/metrics` for Prometheus: the metrics, and the check of who may read them. */
 
 import { type IntervalHistogram, monitorEventLoopDelay } from 'node:perf_hooks';
 import type { FastifyInstance } from 'fastify';
@@ -15,15 +15,15 @@ import { formatFamilies } from './metrics-text.ts';
 import { addRoute } from './route.ts';
 import { metricsSchema } from './schemas.ts';
 
-/** Metrics that are computed for each request. */
+/** Source of the metrics, which are computed for each request. */
 interface MetricsExposition {
   readonly contentType: string;
   text(): Promise<string>;
-  /** Stops measuring the event loop. */
+  /** Stops measuring the delay of the event loop. */
   close(): void;
 }
 
-/** Returns all families: those of the master, the HTTP API and the process. */
+/** Returns all metric families: those of the master, of the HTTP API and of the process. */
 async function allFamilies(
   master: Pick<MasterApi, 'metrics'>,
   http: HttpMetrics,
@@ -33,14 +33,15 @@ async function allFamilies(
 }
 
 /**
- * Creates the exposition.
- * @param http returns the counters of this API, for each request
+ * Creates the source of the metrics.
+ * @param http returns the counters of this API
  */
 function createMetricsExposition(
   master: Pick<MasterApi, 'metrics'>,
   http: () => HttpMetrics,
 ): MetricsExposition {
-  // Measured only after the first request, because it wakes the process fifty times a second.
+  // The measurement begins with the first request, because it wakes the process fifty times a
+  // second.
   let delay: IntervalHistogram | undefined;
   return {
     contentType: 'text/plain; version=0.0.4; charset=utf-8',
@@ -63,7 +64,7 @@ function watchEventLoop(): IntervalHistogram {
 }
 
 /**
- * Adds the route unless it is off.
+ * Adds the route, unless the configuration disables it.
  * @throws SaltApiError ERR_HTTP_LISTEN for an unusable token
  */
 export async function addMetricsRoute(app: FastifyInstance, context: ApiContext): Promise<void> {

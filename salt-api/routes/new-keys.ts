@@ -14,8 +14,8 @@ import { newKeysSchema } from './schemas.ts';
 type CreatedKey = NonNullable<Awaited<ReturnType<MasterApi['keys']['create']>>>;
 
 /**
- * Returns the method. The body contains the credentials, as for `/run`. If no key is created, the
- * files are empty.
+ * Creates the method. The body of a request contains the credentials, as for `/run`. If no key is
+ * created, the archive contains empty files.
  */
 export function newKeysMethod(context: ApiContext): RouteMethod {
   return {
@@ -56,14 +56,14 @@ function packKeyPair({ publicPem, privatePem }: CreatedKey): Buffer {
 async function formOf(context: ApiContext, request: FastifyRequest): Promise<Lowstate> {
   const [form] = loginForms((await bodyOf(context, request)).value);
   if (form === undefined)
-    throw new SaltApiError('ERR_HTTP_BODY', 'expected a map with mid and credentials');
+    throw new SaltApiError('ERR_HTTP_BODY', 'the body must be a map with mid and credentials');
   return form;
 }
 
 function textIn(form: Lowstate, name: string): string {
   const value = form[name];
   if (typeof value === 'string' && value !== '') return value;
-  throw new SaltApiError('ERR_HTTP_FIELDS', `${name} is not text`);
+  throw new SaltApiError('ERR_HTTP_FIELDS', `${name}: must be text`);
 }
 
 function numberIn(form: Lowstate, name: string): number | undefined {
@@ -71,15 +71,15 @@ function numberIn(form: Lowstate, name: string): number | undefined {
   if (value === undefined || value === null || value === '') return undefined;
   const number = Number(value);
   if (Number.isSafeInteger(number)) return number;
-  throw new SaltApiError('ERR_HTTP_FIELDS', `${name} is not a number`);
+  throw new SaltApiError('ERR_HTTP_FIELDS', `${name}: must be a number`);
 }
 
-/** Whether a form field is true. Form fields are always text. */
+/** Whether a form field is set to true. The value of a form field is always text. */
 function isSet(value: unknown): boolean {
   return value === true || (typeof value === 'string' && /^(?:true|1|yes|on)$/i.test(value));
 }
 
-/** Returns a file name for an id. It consists of the characters of the id that are safe. */
+/** Returns a file name for a minion id. Characters that are unsafe in file names become `_`. */
 function fileName(id: string): string {
   return id.replace(/[^\w.-]/g, '_').slice(0, 100);
 }

@@ -1,13 +1,11 @@
-/**
- * `/openapi.json`: a description of the API for programs, generated from the schemas of its routes.
- */
+/** `/openapi.json`, a description of the API that is generated from the schemas of its routes. */
 
 import swagger from '@fastify/swagger';
 import type { FastifyInstance } from 'fastify';
 import { addRoute } from './route.ts';
 import { openapiSchema } from './schemas.ts';
 
-/** Collects the schemas of all routes that are added afterwards, for `app.swagger()`. */
+/** Collects the schemas of all routes that are added later, for `app.swagger()`. */
 export async function collectSchemas(
   app: FastifyInstance,
   info: { readonly title: string; readonly version: string },
@@ -31,7 +29,7 @@ export async function collectSchemas(
   });
 }
 
-/** Adds `/openapi.json`. The first request generates the document. */
+/** Adds `/openapi.json`. The document is generated at the first request. */
 export function addOpenapiRoute(app: FastifyInstance): void {
   let text: string | undefined;
   addRoute(app, '/openapi.json', {

@@ -1,4 +1,4 @@
-/** `/` and `/run`. */
+/** `/` and `/run`, which execute commands. */
 import type { FastifyInstance, FastifyReply, FastifyRequest, RouteHandlerMethod } from 'fastify';
 import { checkClient, LowstateAnswer } from '../clients.ts';
 import {
@@ -19,7 +19,7 @@ import { commandSchema, runSchema } from './schemas.ts';
 
 /**
  * Adds the routes.
- * @param page handler for browsers. Default: the one for programs
+ * @param page handler of `/` for browsers; default: browsers get the same response as programs
  */
 export function addRootRoutes(
   app: FastifyInstance,
@@ -64,7 +64,7 @@ export function addRootRoutes(
 }
 
 /**
- * Returns the commands of a request. Checks all of them before any is executed.
+ * Returns the commands of a request. All of them are checked before the first one is executed.
  * @throws SaltApiError ERR_HTTP_BODY, ERR_HTTP_CLIENT
  */
 async function commandsOf(
@@ -78,7 +78,10 @@ async function commandsOf(
   return lows;
 }
 
-/** Runs commands that each contain credentials. The header and the cookie are ignored. */
+/**
+ * Runs commands that each contain their own credentials. Credentials in the header and the cookie
+ * are ignored.
+ */
 async function runWithCredentials(
   context: ApiContext,
   request: FastifyRequest,
@@ -99,8 +102,8 @@ async function runWithCredentials(
 }
 
 /**
- * Identifies the caller of a command. A token takes precedence over other credentials. A log-in is
- * valid for one command.
+ * Identifies the caller of a command. If the command has a token, it is used; otherwise its other
+ * credentials are. A log-in with these is valid for this command only.
  */
 export async function identifyCaller(
   context: ApiContext,

@@ -1,5 +1,6 @@
 /**
- * Routes of Salt's API. A resource has a handler for each supported method and rejects the others.
+ * Adds routes of Salt's API. A route has a handler for each supported method; other methods are
+ * rejected.
  */
 
 import type { FastifyInstance, FastifySchema, RouteHandlerMethod } from 'fastify';
@@ -7,25 +8,25 @@ import type { TSchema } from 'typebox';
 import Type from 'typebox';
 import { type RouteOperation, routeSchema } from '#runtime';
 
-/** One method of a path. */
+/** Handler and schema of one method of a route. */
 export interface RouteMethod {
   readonly schema: FastifySchema;
   readonly handle: RouteHandlerMethod;
 }
 
-/** Methods of a path. */
+/** Methods that a route supports. */
 export interface RouteMethods {
   readonly GET?: RouteMethod;
   readonly POST?: RouteMethod;
-  /** Maximum size of the body of POST, in bytes. Default: the server's. */
+  /** Maximum size of a body of POST, in bytes. Default: the limit of the server. */
   readonly bodyLimit?: number;
-  /** Whether HEAD is supported wherever GET is. Default: true. */
+  /** Whether HEAD is supported if GET is. Default: true. */
   readonly hasHead?: boolean;
 }
 
 const otherMethods = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'] as const;
 
-/** Serves a path. Other methods are rejected with 405 and the list of supported methods. */
+/** Adds a route. Other methods are rejected with status 405 and the list of supported methods. */
 export function addRoute(app: FastifyInstance, url: string, resource: RouteMethods): void {
   const { GET, POST, bodyLimit, hasHead = true } = resource;
   const served: string[] = [];
@@ -54,8 +55,8 @@ export function addRoute(app: FastifyInstance, url: string, resource: RouteMetho
 }
 
 /**
- * Schema of an error response. docs/errors.md lists the codes. A server error has Salt's text
- * instead.
+ * Schema of an error response. docs/errors.md lists the codes. The response for an internal error
+ * of the server has Salt's text instead.
  */
 export const usualRefusal: Readonly<Record<string, TSchema>> = {
   'application/json': Type.Object({
@@ -65,7 +66,7 @@ export const usualRefusal: Readonly<Record<string, TSchema>> = {
   }),
 };
 
-/** Returns the schema of a route of Salt's API. */
+/** Returns the schema of a route for /openapi.json. Adds the usual error response. */
 export function describeRoute(
   operation: Omit<RouteOperation, 'refusal'> & Partial<Pick<RouteOperation, 'refusal'>>,
 ): FastifySchema {
@@ -73,8 +74,9 @@ export function describeRoute(
 }
 
 /**
- * Uses the schemas of these routes for documentation only. Handlers parse JSON, YAML or form bodies
- * after they identify the caller, so a request without a session learns nothing about the schema.
+ * Disables validation by schema, so that the schemas of these routes serve only as documentation.
+ * Handlers parse and validate the body after they have identified the caller. A request without a
+ * session can therefore not find out anything about the schema.
  */
 export function leaveValidationToHandlers(app: FastifyInstance): void {
   app.setValidatorCompiler(() => () => true);

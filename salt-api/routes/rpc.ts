@@ -1,4 +1,4 @@
-/** `/rpc/<method>`: the master's interface for `saltbridge/client` over the network. */
+/** `/rpc/<method>`, the master's interface over the network, for `saltbridge/client`. */
 import type { FastifyInstance, FastifyReply, FastifyRequest, RouteHandlerMethod } from 'fastify';
 import { type AuditRequester, CallServer, coreMethods, type RpcMethod } from '#master';
 import { isWireMap, type WireMap } from '#minion-protocol';
@@ -8,13 +8,19 @@ import { bearerOf } from '../session-token.ts';
 import { addRoute } from './route.ts';
 import { rpcSchemas } from './schemas.ts';
 
-/** Streams that may be silent for a long time. Streams of jobs end with the job. */
+/**
+ * Methods whose streams may be silent for a long time and count towards the limit of event streams.
+ * Streams of jobs end with the job and are not limited.
+ */
 const longStreams: ReadonlySet<string> = new Set(['events.subscribe', 'logins.follow']);
 
-/** Maximum size of a call without authentication, in bytes. */
+/** Maximum size of a call for which no authentication is needed, in bytes. */
 const maxOpenBytes = 8192;
 
-/** Maximum nesting of parameters, some of whose levels are marks. */
+/**
+ * Maximum nesting depth of parameters. The encoding of special values adds levels, which are
+ * counted too.
+ */
 const maxDepth = 64;
 
 export function addRpcRoutes(app: FastifyInstance, context: ApiContext): void {
@@ -35,12 +41,13 @@ export function addRpcRoutes(app: FastifyInstance, context: ApiContext): void {
     });
     return reply;
   };
-  // Each method has its own schema. Unknown and host-only methods are rejected in the same way.
+  // Each method has its own schema. Calls of unknown methods and of methods for the host only get
+  // the same error.
   for (const [name, schema] of rpcSchemas(methods)) app.post(`/rpc/${name}`, { schema }, handle);
   addRoute(app, '/rpc/:method', { POST: { schema: { hide: true }, handle } });
 }
 
-/** Takes over the reply. The shared implementation of the interface writes it. */
+/** Takes the response over from fastify. The server of the master's interface writes it. */
 function takeOver(reply: FastifyReply): void {
   reply.hijack();
   for (const [name, value] of Object.entries(reply.getHeaders())) {
@@ -49,7 +56,7 @@ function takeOver(reply: FastifyReply): void {
   reply.raw.setHeader('cache-control', 'no-store');
 }
 
-/** A call before its parameters are parsed. */
+/** A call whose parameters have not been parsed yet. */
 interface AskedCall extends Pick<RpcMethod, 'access'> {
   readonly context: ApiContext;
   readonly server: CallServer;
@@ -57,8 +64,9 @@ interface AskedCall extends Pick<RpcMethod, 'access'> {
 }
 
 /**
- * Returns the parameters that the caller may set, and the caller if the method is for users. A
- * token is only accepted in headers, never in a cookie, so a page of another site cannot send one.
+ * Returns the parameters that the caller may set, with the caller's token if the method is for
+ * users. A token is accepted only in a header and not in a cookie. A page of another site can
+ * therefore not send one.
  * @throws AuthenticationError, AuthorizationError, MasterError ERR_ARGS, SaltApiError
  */
 async function permitted(
@@ -72,7 +80,7 @@ async function permitted(
   if (access === 'anybody') return { parameters };
   const token = parameters.token ?? (await tokenOf(context, request));
   if (typeof token !== 'string') {
-    throw new SaltApiError('ERR_HTTP_BODY', 'token: expected a text');
+    throw new SaltApiError('ERR_HTTP_BODY', 'token: must be text');
   }
   if (access === 'user') return { parameters: { ...parameters, token } };
   const by = await context.master.asUser(token).requireFullRights(name);
@@ -92,12 +100,12 @@ async function parametersOf(
   }
   const limits = { maxValues: options.maxRequestBodyValues, maxDepth };
   const parameters = await server.parseParameters(bytes, limits);
-  if (!isWireMap(parameters)) throw new SaltApiError('ERR_HTTP_BODY', 'expected a map');
+  if (!isWireMap(parameters)) throw new SaltApiError('ERR_HTTP_BODY', 'the body must be a map');
   return parameters;
 }
 
 /**
- * Returns Salt's token, or that of a session.
+ * Returns the master's token of a request: Salt's token itself, or that of the session.
  * @throws SaltApiError ERR_HTTP_SESSION
  */
 async function tokenOf(context: ApiContext, { headers }: FastifyRequest): Promise<string> {
@@ -107,7 +115,10 @@ async function tokenOf(context: ApiContext, { headers }: FastifyRequest): Promis
   return (await requireSessionOf(context, typeof session === 'string' ? session : undefined)).token;
 }
 
-/** Returns the last part of the path. Routes of methods with a schema have no parameter. */
+/**
+ * Returns the name of the method, which is the last part of the path. If the method has its own
+ * schema, the route has no path parameter.
+ */
 function nameOf({ params, routeOptions }: FastifyRequest): string {
   const [, name = ''] = /\/rpc\/([^/:]+)$/.exec(routeOptions.url ?? '') ?? [];
   return String(Object.entries(params ?? {}).find(([key]) => key === 'method')?.[1] ?? name);

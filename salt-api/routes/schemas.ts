@@ -16,8 +16,8 @@ const answerTypes = ['application/json', 'application/x-yaml'] as const;
 const formats = { bodyTypes, answerTypes };
 const text: TSchema = Type.String();
 /**
- * Warnings about parts of targets that were left out: ids without an accepted key, and minions that
- * the caller may not use.
+ * Warnings about parts of targets that were left out: ids without an accepted key, and minions for
+ * which the caller has no rights.
  */
 const warnings = Type.Optional(Type.Array(Type.String()));
 const returned: TSchema = Type.Object({ return: Type.Array(Type.Unknown()), warnings });
@@ -27,7 +27,10 @@ const credentials = {
   eauth: Type.String(),
 };
 
-/** Returns the schema of the commands of all served clients, one command or a list. */
+/**
+ * Returns the schema of commands for all served clients. A body is one command or a list of
+ * commands.
+ */
 function commandsBody(
   clients: ReadonlySet<string>,
   more: Readonly<Record<string, TSchema>> = {},
@@ -46,7 +49,7 @@ const optionalInBody: Readonly<Record<string, TSchema>> = Object.fromEntries(
   Object.entries(inBody).map(([name, schema]) => [name, Type.Optional(schema)]),
 );
 
-/** Schema of the description of the API. */
+/** Schema of the route that describes the API. */
 export const welcomeSchema: FastifySchema = describeRoute({
   summary: 'The clients that are served',
   access: 'anybody',
@@ -212,7 +215,10 @@ export const openapiSchema: FastifySchema = describeRoute({
   answer: Type.Object({ openapi: text }),
 });
 
-/** Returns the schemas of the master's interface by method, without host-only methods. */
+/**
+ * Returns the schemas of the methods of the master's interface, without those that are for the host
+ * only.
+ */
 export function rpcSchemas(
   methods: ReadonlyMap<string, RpcMethod>,
 ): ReadonlyMap<string, FastifySchema> {

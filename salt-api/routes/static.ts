@@ -1,4 +1,4 @@
-/** Static files and the app page. */
+/** Serves static files and the page of a single-page app. */
 
 import type { Dirent } from 'node:fs';
 import { lstat, readdir, realpath, stat } from 'node:fs/promises';
@@ -10,24 +10,25 @@ import { wantsPage } from '../formats.ts';
 import { addRoute } from './route.ts';
 import { fileSchema } from './schemas.ts';
 
-/** Maximum number of files in a served directory. */
+/** Maximum number of files in a directory that is served. */
 const maxFiles = 10_000;
 
 /**
- * Returns the file that an option names.
+ * Returns the path of the file that an option names.
  * @throws SaltApiError ERR_HTTP_LISTEN if it is not a file
  */
 async function findStaticFile(file: string): Promise<string> {
   const found = await stat(file).catch(() => undefined);
-  if (found?.isFile() !== true) throw new SaltApiError('ERR_HTTP_LISTEN', `${file}: no file`);
+  if (found?.isFile() !== true) throw new SaltApiError('ERR_HTTP_LISTEN', `${file}: is not a file`);
   return realpath(file);
 }
 
 /**
- * Returns the files below a directory by their URL paths, without symbolic links and names that
- * begin with a dot. The set is fixed, so that no path can reach another file [THREATS A-19].
+ * Returns the files below a directory by their URL paths. Symbolic links and names that begin with
+ * a dot are left out. The set does not change later, so that no path can reach any other file
+ * [THREATS A-19].
  * @throws SaltApiError ERR_HTTP_LISTEN if the directory cannot be read, or has more than 10,000
- *   files
+ * files
  */
 async function findStaticFiles(directory: string): Promise<ReadonlyMap<string, string>> {
   const files = new Map<string, string>();
@@ -52,8 +53,8 @@ async function list(directory: string): Promise<Dirent[]> {
 }
 
 /**
- * Adds `reply.sendFile`. The plugin does not serve directories by itself, because it would follow
- * links.
+ * Adds the method `reply.sendFile`. The plugin must not serve directories itself, because it would
+ * follow symbolic links.
  */
 export async function addFileSending(app: FastifyInstance, { options }: ApiContext): Promise<void> {
   if ((options.static ?? options.app ?? options.favicon) === undefined) return;
@@ -63,7 +64,7 @@ export async function addFileSending(app: FastifyInstance, { options }: ApiConte
     cacheControl: false,
     setHeaders: (reply, file) => {
       reply.header('cache-control', 'no-cache');
-      // Type of RFC 9239. The plugin still uses `application/javascript`.
+      // RFC 9239 defines this type. The plugin still uses `application/javascript`.
       if (/\.m?js$/i.test(file)) reply.type('text/javascript; charset=utf-8');
     },
   });
@@ -103,7 +104,10 @@ export async function addStaticRoutes(
   }
 }
 
-/** Serves the app page to browsers at every path except those of static files. */
+/**
+ * Serves the page of the app to browsers at every path, except the paths of static files and of the
+ * status page.
+ */
 export async function addAppPage(app: FastifyInstance, { options }: ApiContext): Promise<void> {
   const { app: page, rootPrefix, staticPath } = options;
   if (page === undefined) return;
@@ -119,7 +123,7 @@ export async function addAppPage(app: FastifyInstance, { options }: ApiContext):
 }
 
 async function sendFile(reply: FastifyReply, file: string | undefined): Promise<FastifyReply> {
-  // A link that has replaced a file since the start is not served.
+  // If the file was replaced by a link after the start, it is not served.
   const found = file === undefined ? undefined : await lstat(file).catch(() => undefined);
   if (file === undefined || found?.isFile() !== true) throw fileNotFound();
   return reply
@@ -132,8 +136,8 @@ function restOf({ params }: FastifyRequest): string {
 }
 
 /**
- * Returns the error for a missing file. It is never 401, because pages would treat that as the end
- * of a session.
+ * Returns the error for a missing file. Its status is never 401, because pages would treat this as
+ * the end of the session.
  */
 function fileNotFound(): SaltApiError {
   return new SaltApiError('ERR_HTTP_UNKNOWN', 'file not found');

@@ -9,7 +9,8 @@ interface Watched {
 
 /**
  * Reports names that are added to or removed from a set of directories. Each directory has its own
- * watch: with `recursive`, Node.js reads every directory a second time and does not follow links.
+ * watch, because the `recursive` option of Node.js reads every directory a second time and does not
+ * follow links.
  */
 export class DirectoryWatch {
   readonly #onChange: () => void;
@@ -24,7 +25,7 @@ export class DirectoryWatch {
   }
 
   /**
-   * Watches a directory until `keepOnly` drops it.
+   * Watches a directory until `keepOnly` is called without it.
    * @param identity distinguishes a directory from a later one at the same path
    */
   add(directory: string, identity: string): void {
@@ -34,7 +35,7 @@ export class DirectoryWatch {
     this.#watched.delete(directory);
     try {
       const watcher = watch(directory, { persistent: false }, (type) => {
-        // `change` reports new file contents, which no list depends on.
+        // An event of type `change` reports new file contents. The file lists contain only names.
         if (type === 'rename') this.#onChange();
       });
       watcher.on('error', this.#onChange);

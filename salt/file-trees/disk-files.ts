@@ -7,8 +7,8 @@ import { codeOf, createBoundedMap, hashFile, Semaphore } from '#runtime';
 import { saltLimits } from '../limits.ts';
 
 /**
- * Minimum age of a change for its digest to be cached, in milliseconds. A more recently changed
- * file may change again within one tick of its clock.
+ * Minimum time since the last change of a file for its digest to be cached, in milliseconds. A file
+ * that changed more recently may change again without a new time stamp.
  */
 const settledAfterMs = 2000;
 
@@ -140,7 +140,10 @@ function seconds(nanoseconds: bigint): number {
   return Number(nanoseconds / 1_000_000_000n);
 }
 
-/** Error codes that mean "no such file" for any requested path, including wrong file types. */
+/**
+ * Error codes of file system calls that are treated as "no such file". Paths of the wrong file type
+ * are included.
+ */
 const absent: ReadonlySet<string> = new Set([
   'EACCES',
   'EEXIST',
@@ -175,7 +178,9 @@ export function isBelow(directory: string, file: string): boolean {
   return file === directory || file.startsWith(directory === '/' ? '/' : `${directory}/`);
 }
 
-/** Directories whose files are never served, even if a root contains them [THREATS G-08, M-10]. */
+/**
+ * Directories whose files are never served, even if a file root contains them [THREATS G-08, M-10].
+ */
 export class HiddenDirectories {
   readonly #directories: readonly string[];
 

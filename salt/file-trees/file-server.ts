@@ -24,8 +24,8 @@ export class FileServer {
 
   /**
    * @param configured - backends of the configuration
-   * @param added - backends that come after `configured`; the array may grow until the first
-   * request
+   * @param added - backends of extensions, searched after `configured`; more may be added to the
+   * array until the first request
    */
   constructor(configured: readonly FileServerBackend[], added: readonly FileServerBackend[] = []) {
     this.#configured = configured;
@@ -43,8 +43,8 @@ export class FileServer {
   }
 
   /**
-   * Returns a file server with some of these backends, in the same order. It does not own the
-   * backends.
+   * Returns a file server that searches only some of these backends, in the same order. Closing it
+   * does not close the backends.
    */
   narrowedTo(isWanted: (backend: FileServerBackend) => boolean): FileServer {
     return new FileServer(this.#backends.filter(isWanted));
@@ -55,7 +55,7 @@ export class FileServer {
     return [...new Set(this.#backends.flatMap((backend) => backend.envs()))].sort();
   }
 
-  /** Finds a file by the `path` and `saltenv` of a load, which may have any value. */
+  /** Finds a file by the `path` and `saltenv` of a minion's request. Both values are unchecked. */
   async find(
     path: WireValue | undefined,
     saltenv: WireValue | undefined,
@@ -74,7 +74,8 @@ export class FileServer {
   }
 
   /**
-   * Returns the lists of a load's `saltenv`. The result is the same object until a list changes.
+   * Returns the file lists of the environment that a request names in `saltenv`. The result is the
+   * same object until a list changes.
    */
   async lists(saltenv: WireValue | undefined): Promise<FileLists> {
     const env = saltenvName(saltenv);
@@ -85,8 +86,8 @@ export class FileServer {
   }
 
   /**
-   * Rebuilds the lists, to include changes that no watch reported.
-   * @param saltenvs default: all
+   * Rebuilds the lists, so that they include changes that no directory watch has reported.
+   * @param saltenvs environments to rebuild; default: all
    * @returns the environments whose lists were rebuilt, by backend
    */
   async refresh(saltenvs?: readonly string[]): Promise<ReadonlyMap<string, readonly string[]>> {
@@ -112,14 +113,13 @@ export class FileServer {
 }
 
 /**
- * Merged lists by their two sources. Environments are not the key: a minion may name any
- * environment, and with a fallback all of them have the same lists.
+ * Cache of merged lists, by the two lists that were merged. The environment cannot be the key:
+ * minions may request any name, and all environments that only a fallback serves have the same
+ * lists.
  */
 const known = new WeakMap<FileLists, WeakMap<FileLists, FileLists>>();
 
-/**
- * Returns the merged lists of two backends. The result is the same object for the same arguments.
- */
+/** Merges the lists of two backends. The result is the same object for the same arguments. */
 function merged(first: FileLists, second: FileLists): FileLists {
   const withFirst = known.get(first) ?? new WeakMap<FileLists, FileLists>();
   known.set(first, withFirst);
@@ -132,7 +132,7 @@ function merge(first: FileLists, second: FileLists): FileLists {
   const files = new Set([...first.files, ...second.files]);
   const union = (pick: (lists: FileLists) => readonly string[]): string[] =>
     [...new Set([...pick(first), ...pick(second)])].sort();
-  // A directory is not empty if another backend has files in it.
+  // The merged list omits a directory from `empty_dirs` if the other backend has files in it.
   const inhabited = new Set([...files].map((file) => file.slice(0, file.lastIndexOf('/'))));
   return {
     files: [...files].sort(),

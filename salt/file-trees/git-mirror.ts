@@ -56,8 +56,7 @@ export function treeOfRef(
 }
 
 /**
- * Whether a ref is read from the repository. A mirror reads every ref that at least one filter
- * accepts.
+ * Predicate that selects refs. A mirror reads every ref that at least one of its filters accepts.
  */
 export type RefFilter = (ref: GitRef) => boolean;
 
@@ -70,14 +69,16 @@ const maxLinkBytes = 4096;
  * lists that name them.
  */
 const retiredForMs = 600_000;
-/** Maximum size of all contents, including unreferenced ones, as a multiple of `max_bytes`. */
+/**
+ * Maximum size of all stored contents, including unreferenced ones, as a multiple of `max_bytes`.
+ */
 const contentShare = 2;
 const watchMs = 250;
 
 export interface GitMirrorDeps {
   readonly access: GitAccess;
   readonly limits: GitLimits;
-  /** Directory of this mirror alone. Created if it does not exist. */
+  /** Directory that only this mirror uses. Created if it does not exist. */
   readonly directory: string;
   readonly log: Logger;
   /** Aborted when the master closes. */
@@ -94,11 +95,11 @@ export class GitMirror {
   readonly #files: DiskFiles;
   readonly #retired = new Map<string, number>();
   #snapshot: GitSnapshot = nothing;
-  /** Commits of the last read, by ref. `undefined` after a restart. */
+  /** Commit of each ref at the last read. `undefined` after a restart. */
   #commitsRead: ReadonlyMap<string, string> | undefined;
   /**
-   * Sizes in bytes of the contents on the disk, by id. `undefined` after a restart until they are
-   * measured.
+   * Sizes in bytes of the file contents on the disk, by id. A size is `undefined` after a restart
+   * until it is measured.
    */
   #blobs = new Map<string, number | undefined>();
   #updating: Promise<boolean> | undefined;
@@ -134,7 +135,7 @@ export class GitMirror {
     return this.#snapshot;
   }
 
-  /** Adds refs and commits to read from the next update on. */
+  /** Adds refs and commits that the next and later updates read. */
   want(filter: RefFilter, commits: Iterable<string> = []): void {
     this.#filters.push(filter);
     for (const commit of commits) this.#commits.add(commit);
@@ -150,8 +151,8 @@ export class GitMirror {
   }
 
   /**
-   * Fetches and applies changes. One update runs at a time. A call during an update waits for a
-   * further one, because the running update may have missed a change.
+   * Fetches and applies changes. Only one update runs at a time. A call during an update starts
+   * another one afterwards and waits for it, because the running update may have missed a change.
    * @returns whether the snapshot has changed
    * @throws MasterError ERR_GIT; the previous snapshot stays in use
    */
@@ -358,7 +359,8 @@ export class GitMirror {
   }
 
   /**
-   * Stores the contents that are not on the disk yet. Removes them again if they exceed the limit.
+   * Stores the needed file contents that are not on the disk yet. If all contents together exceed
+   * the limit, removes the new ones again.
    */
   async #keepAll(reader: ObjectReader, needed: ReadonlySet<string>): Promise<void> {
     const added: string[] = [];
@@ -379,7 +381,7 @@ export class GitMirror {
     }
   }
 
-  /** Returns the size of a content on the disk, in bytes. */
+  /** Returns the size of a stored file content, in bytes. */
   async #count(id: string): Promise<number | undefined> {
     if (!this.#blobs.has(id)) return undefined;
     const found = await ifPresent(stat(path.join(this.#blobDirectory, blobPath(id))));
@@ -388,8 +390,8 @@ export class GitMirror {
   }
 
   /**
-   * Stores one content.
-   * @param before bytes of the contents counted before it
+   * Stores one file content.
+   * @param before total size of the contents measured before this one, in bytes
    * @returns its size in bytes
    */
   async #keep(reader: ObjectReader, id: string, before: number): Promise<number> {
@@ -405,7 +407,10 @@ export class GitMirror {
     return header.size;
   }
 
-  /** Marks contents that nothing refers to, and removes expired ones. */
+  /**
+   * Marks the file contents that no tree refers to, and removes those whose retention time has
+   * ended.
+   */
   async #sweep(needed: ReadonlySet<string>): Promise<void> {
     const now = performance.now();
     for (const id of this.#blobs.keys()) {
@@ -416,8 +421,8 @@ export class GitMirror {
   }
 
   /**
-   * Removes unreferenced contents, oldest first, after their retention time or if all contents
-   * exceed the limit.
+   * Removes unreferenced file contents, oldest first. They are removed after their retention time,
+   * or earlier if all contents exceed the limit.
    */
   async #expire(): Promise<void> {
     const now = performance.now();
@@ -492,7 +497,7 @@ class SnapshotReading {
   }
 
   /**
-   * Returns the ids of the contents that the given trees refer to.
+   * Returns the ids of the file contents to which the given trees refer.
    * @throws MasterError ERR_GIT if a tree has too many files
    */
   async check(roots: readonly string[]): Promise<Set<string>> {
@@ -514,7 +519,7 @@ class SnapshotReading {
     const tree = this.#known.get(id) ?? (await this.#parse(id, given));
     this.trees.set(id, tree);
     this.#entries += tree.size;
-    // Directories count once for each distinct content.
+    // Git stores equal directories once, so each distinct directory is counted once.
     if (this.#entries > 10 * this.#setting.limits.maxFiles) throw this.#overLimit();
     for (const entry of tree.values()) {
       if (entry.kind === 'directory') await this.#add(entry.id, undefined, depth + 1);
@@ -589,7 +594,8 @@ function blobPath(id: string): string {
 }
 
 /**
- * Calls `onOver` when a directory exceeds a size. Skips a check while the previous one still runs.
+ * Calls `onOver` when a directory exceeds a size. Skips a check if the previous check is still
+ * running.
  */
 function watchSize(directory: string, maxBytes: number, onOver: () => void): NodeJS.Timeout {
   let isLooking = false;

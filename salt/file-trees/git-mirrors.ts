@@ -1,4 +1,4 @@
-/** All git mirrors of a master. */
+/** The git mirrors of a master. Parts of the master that read the same remote share one mirror. */
 
 import { createHash } from 'node:crypto';
 import path from 'node:path';
@@ -20,7 +20,7 @@ export class GitMirrors {
 
   /**
    * Opens the mirror of a remote.
-   * @param access equal values share a mirror
+   * @param access remote and credentials; calls with equal values get the same mirror
    */
   async open(access: GitAccess): Promise<GitMirror> {
     const { updateInterval: _, ...rest } = access;

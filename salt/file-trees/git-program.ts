@@ -16,7 +16,7 @@ export interface GitSetting {
   readonly directory: string;
 }
 
-/** Maximum output of one run, in bytes. */
+/** Maximum output of one run of git, in bytes. */
 const maxOutput = 16 * 1024 * 1024;
 const maxComplaint = 600;
 

@@ -147,7 +147,8 @@ class GitfsFiles implements FileServerBackend {
     const found = [...this.mirror.snapshot.refs.keys()].flatMap((key) => {
       const name = key.slice(key.indexOf(' ') + 1);
       if (name === base) return ['base'];
-      // As in Salt, a mapped environment is served only under its own name.
+      // As in Salt, a branch that the configuration maps to an environment is served only under the
+      // name of this environment.
       if (mapped.has(name)) return [];
       return disableSaltenvMapping || allSaltenvs !== undefined || isCommitId(name) ? [] : [name];
     });
@@ -166,7 +167,7 @@ class GitfsFiles implements FileServerBackend {
   }
 
   async close(): Promise<void> {
-    // The owner of the mirrors closes this one.
+    // `GitMirrors` closes the mirror, because other backends may share it.
   }
 
   /** Returns the branches, tags and commits that the configuration names. */

@@ -12,11 +12,11 @@ import {
 } from './walk-roots.ts';
 
 /**
- * Delay after a change before the roots are walked, in milliseconds. A burst of changes, such as a
- * checkout, causes one walk.
+ * Delay between a change and the walk of the roots, in milliseconds. A burst of changes, such as a
+ * checkout, causes only one walk.
  */
 const quietMs = 100;
-/** Maximum share of time spent on checking directories. */
+/** Maximum share of time that the periodic checks of directories may take. */
 const checkShare = 0.02;
 
 /** Options of the lists of one environment. */
@@ -59,7 +59,7 @@ export class LiveLists {
 
   /** Returns the current lists. They include all changes made before the call. */
   async current(): Promise<FileLists> {
-    // A running walk may have passed the directory of a later change.
+    // A walk that is already running may have read a directory before that directory changed.
     if (this.#walking !== undefined) await this.#walking;
     if (this.#isStale || this.#options.checkMs === 0) await this.#walk();
     return this.#tree.lists;
@@ -79,7 +79,7 @@ export class LiveLists {
     clearTimeout(this.#checkTimer);
     this.#watch.close();
     await this.#walking?.catch(() => {
-      // The caller of the walk gets the error.
+      // The caller of the failed walk gets the error.
     });
   }
 

@@ -9,8 +9,8 @@ import { expandRoot, openRoots } from './roots.ts';
 /** Sources of a master's files. */
 export interface FileServerOptions {
   /**
-   * Backends in order of precedence. The master owns them from its start and closes them. A
-   * function is called at the start. Add {@link openFileRoots} to serve `fileRoots` as well.
+   * Backends in order of precedence, or functions that open them when the master starts. The master
+   * closes the backends. {@link openFileRoots} is such a function and serves `fileRoots`.
    */
   readonly backends: readonly (
     | FileServerBackend
@@ -41,7 +41,7 @@ export function hiddenDirectories({
 
 /**
  * Returns the directories of `pillar_roots` and `ext_pillar` that neither are nor contain a file
- * root. Pillar files stored among the states are thereby not served to minions.
+ * root. Hiding them keeps pillar files among the states from being served to minions.
  */
 async function pillarDirectories({
   pillarRoots,

@@ -7,15 +7,16 @@ import { packWire, type WireMap } from '#minion-protocol';
 export type ListKind = keyof FileLists;
 
 /**
- * Maximum number of cached replies for one state of the lists, and maximum size of a reply with a
- * prefix.
+ * Limits of the cache for one version of the lists: the number of replies, and the size in bytes of
+ * a reply for a prefix.
  */
 const maxKept = 256;
 const maxKeptBytes = 64 * 1024;
 
 /**
- * Cache of packed lists, shared by all requests with the same arguments [bench/fileserver]. Entries
- * are garbage-collected with the lists that they were made from.
+ * Cache of file lists packed for the wire, shared by all requests with the same arguments
+ * [bench/fileserver]. Entries are garbage-collected together with the lists from which they were
+ * packed.
  */
 export class PackedLists {
   readonly #kept = new WeakMap<FileLists, Map<string, Buffer>>();

@@ -21,7 +21,8 @@ import { compileIgnore, type IgnoreRules } from './walk-roots.ts';
 export interface RootsOptions extends IgnoreRules {
   /**
    * `file_roots`: absolute directories by environment; globs are allowed. The directories of
-   * `__env__` serve every other environment, and `__env__` in them is replaced by its name.
+   * `__env__` serve every environment that is not listed. In their paths, `__env__` is replaced by
+   * the environment's name.
    */
   readonly fileRoots: Readonly<Record<string, readonly string[]>>;
   /** `fileserver_followsymlinks`: whether links to directories are followed. */
@@ -55,7 +56,10 @@ export async function openRoots(
   return new Roots(roots, options, await HiddenDirectories.open(hidden), logger);
 }
 
-/** Expands globs once, at the start. A root without globs may be created later. */
+/**
+ * Expands the globs of a root. This is done once, at the start. A root without globs may be created
+ * later.
+ */
 export async function expandRoot(pattern: string): Promise<string[]> {
   return /[*?[]/.test(pattern) ? await expandGlob(pattern) : [pattern.replace(/(?<=.)\/+$/, '')];
 }
@@ -134,8 +138,8 @@ class Roots implements FileServerBackend {
   }
 
   /**
-   * Returns the roots of an environment. The name from a minion is inserted only as a single path
-   * segment [THREATS C-40, C-50].
+   * Returns the roots of an environment. A name from a minion is inserted into a path only if it is
+   * a single path segment [THREATS C-40, C-50].
    */
   #placesOf(saltenv: string): readonly string[] {
     const own = this.#roots.get(saltenv);

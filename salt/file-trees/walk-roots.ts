@@ -34,14 +34,17 @@ export interface WalkOptions {
   readonly followsSymlinks: boolean;
   /** `fileserver_ignoresymlinks`: whether to omit links from the lists. */
   readonly ignoresSymlinks: boolean;
-  /** Whether a path, relative to the root, is ignored. */
+  /** Returns whether a path, relative to the root, is omitted. */
   readonly isIgnored: (path: string) => boolean;
   readonly hidden: HiddenDirectories;
-  /** Called with each directory before it is read. */
+  /** Function that is called with each directory before it is read. */
   readonly onDirectory: (directory: string, identity: string) => void;
 }
 
-/** Result of a walk. */
+/**
+ * Result of walking the roots of an environment: the file lists, and the directories that were
+ * read.
+ */
 export interface Tree {
   readonly lists: FileLists;
   /**
@@ -129,7 +132,8 @@ class Walk {
   async #enter(directory: Directory): Promise<void> {
     const state = await directoryState(directory.path);
     if (state === undefined) return;
-    // Watched and stamped before it is read, so that a change during the read is detected.
+    // The watch is added and the time stamp is read before the entries, so that a change during the
+    // read is detected.
     this.#options.onDirectory(directory.path, state.identity);
     this.#directories.set(directory.path, state.fingerprint);
     const entries = await ifPresent(readdir(directory.path, { withFileTypes: true }));

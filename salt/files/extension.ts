@@ -39,7 +39,7 @@ export async function openFiles(
     backends.push(typeof backend === 'function' ? await backend(fixed, log) : backend);
   }
   await mirrors.start();
-  // Other extensions add their files when they are opened.
+  // `contributions.files` grows later: other extensions add backends when they are opened.
   const server = closers.add(new FileServer(backends, contributions.files), (it) => it.close());
   host.provide(fileServerKey, server);
   host.provide(masterServices.fileEnvironments, { list: () => server.envs() });

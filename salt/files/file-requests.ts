@@ -1,8 +1,8 @@
 /**
  * Request handlers of the file server [WIRE 9.8; salt/fileserver/__init__.py]. Depending on the
- * request, a missing file is reported by an empty string, an empty `dest` or an empty `path`. Each
- * request is metered by the size of its reply before the reply is built. Over the rate, it is
- * delayed.
+ * request, a missing file is reported by an empty string, an empty `dest` or an empty `path`. The
+ * size of each reply counts towards the minion's rate limit before the reply is built. A request
+ * over the limit is delayed.
  */
 
 import { promisify } from 'node:util';
@@ -34,7 +34,7 @@ export interface FileRequestOptions {
   readonly pushed: PushedFiles;
   readonly meter: FileMeter;
   readonly hashType: HashType;
-  /** `file_buffer_size`: bytes of a file in one reply. */
+  /** `file_buffer_size`: maximum number of bytes of a file in one reply. */
   readonly bufferBytes: number;
   readonly gate: Users['gate'];
   readonly counters: MasterContext['counters'];
@@ -43,7 +43,9 @@ export interface FileRequestOptions {
 
 const compress = promisify(gzip);
 
-/** Defines a read request. The handler meters it by the size of its reply. */
+/**
+ * Defines a read request. Its handler counts the size of the reply towards the minion's rate limit.
+ */
 function fileRequest(
   handle: (request: VerifiedRequest, load: WireMap) => Promise<Reply>,
 ): RequestType {
@@ -84,8 +86,8 @@ export function fileRequests(options: FileRequestOptions): NonNullable<OpenExten
       await meter.pass(request, 0);
       const found = await find(request);
       if (found === undefined) return send({ path: '', rel: '' });
-      // Minions must not learn the path on the master. An empty path would mean that the file is
-      // missing.
+      // The reply must not contain the path on the master, but an empty path would mean that the
+      // file is missing.
       const { path, back, file } = found;
       return send({ path, rel: path, stat: statList(file.stat), back });
     }),

@@ -20,7 +20,7 @@ export function fileserverRunner({ fileServer }: FileserverRunnerDeps): Function
       call: ({ backend: wanted, sources: isByBackend }) => {
         const narrowed = narrow(fileServer, wanted);
         if (!isByBackend) return narrowed.envs();
-        // Salt sorts the map, so only its keys remain.
+        // Salt calls `sorted` on this map, which returns only its keys.
         return narrowed.backends.map(({ name }) => name).sort();
       },
     }),
@@ -65,8 +65,8 @@ export function fileserverRunner({ fileServer }: FileserverRunnerDeps): Function
 }
 
 /**
- * Functions about caches and locks of version control backends. This master has none, so they
- * report that nothing was done.
+ * Functions for the caches and locks of version control backends. This master has neither, so the
+ * functions report that nothing was done.
  */
 const versionControl: FunctionTable = {
   'fileserver.clear_cache': masterFunction({

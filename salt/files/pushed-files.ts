@@ -23,13 +23,13 @@ export interface PushedFilesOptions {
   readonly maxMinionFiles: number;
 }
 
-/** Number and size of a minion's files. */
+/** Number and total size of a minion's files. */
 interface Use {
   readonly files: number;
   readonly bytes: number;
 }
 
-/** Size that a folder or a small file counts as, in bytes. */
+/** Minimum size that the quota counts for a folder or a file, in bytes. */
 const leastFileBytes = 4096;
 
 /** Part of a file to write. */
@@ -43,7 +43,7 @@ interface Part {
 /** Stores pushed files in one folder per minion. */
 export class PushedFiles {
   readonly #options: PushedFilesOptions;
-  /** Latest running write of each minion. Parts are written in order. */
+  /** Last write of each minion. The next write waits for it, so that parts are written in order. */
   readonly #writing = new Map<string, Promise<boolean>>();
   readonly #used = new Map<string, Use>();
 
@@ -63,7 +63,7 @@ export class PushedFiles {
     if (part.offset + part.data.length > this.#options.maxFileBytes) return false;
     const before = this.#writing.get(minionId) ?? Promise.resolve(true);
     const writing = before
-      // The request that sent the previous part gets its error.
+      // An error of the previous part is returned to the request that sent that part.
       .catch(() => false)
       .then(() => this.#write(minionId, part));
     this.#writing.set(minionId, writing);
@@ -77,7 +77,7 @@ export class PushedFiles {
   /** Removes all files that a minion pushed. */
   async forget(minionId: string): Promise<void> {
     if (!isValidMinionId(minionId)) return;
-    // The result of a running write does not matter.
+    // Deletion waits for a running write, but ignores whether the write succeeds.
     await this.#writing.get(minionId)?.catch(() => false);
     await rm(this.#folderOf(minionId), { recursive: true, force: true });
     this.#used.delete(minionId);
@@ -123,7 +123,10 @@ export class PushedFiles {
     return maxMinionBytes === 0 || bytes <= maxMinionBytes;
   }
 
-  /** Returns the usage of a minion. Measured once per minion after a start. */
+  /**
+   * Returns the disk usage of a minion's files. It is measured once per minion after a start, and
+   * then updated.
+   */
   async #usedBy(minionId: string, base: string): Promise<Use> {
     const known = this.#used.get(minionId);
     if (known !== undefined) return known;

@@ -1,7 +1,7 @@
 /**
  * The `saltutil` runner [salt/runners/saltutil.py]. In Salt it copies modules from the file server
- * to the master. This master runs no Python modules: it refuses and names the files that Salt would
- * copy. Minions have functions of the same names.
+ * to the master. This master runs no Python modules: each function fails and names the files that
+ * Salt would copy. Minions have functions of the same names.
  */
 
 import { MasterError, type MasterFunction } from '#master';

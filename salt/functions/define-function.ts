@@ -4,18 +4,19 @@ import { type CallContext, MasterError, type MasterFunction } from '#master';
 import type { WireMap, WireValue } from '#minion-protocol';
 import type { Parameter, Parameters, ValuesOf } from './parameters.ts';
 
-/** Returns `{outputter, data}`, with which a function selects an outputter. */
+/** Returns `{outputter, data}`, the form in which a runner selects an outputter. */
 export function withOutputter(outputter: string | undefined, data: WireValue): WireValue {
   return outputter === undefined ? data : { outputter, data };
 }
 
-/** Returns the error of a function that rejects its arguments. */
+/** Returns the error for invalid arguments of a function. */
 export function refused(reason: string): MasterError {
   return new MasterError('ERR_ARGS', reason);
 }
 
 /**
- * Rejects calls of users. It is for functions that would grant access to other functions.
+ * Rejects calls of users who log in. Used by functions that would indirectly grant access to other
+ * functions.
  * @throws MasterError ERR_ARGS if a user calls
  */
 export function requireLocalCaller({ by }: Pick<CallContext, 'by'>): void {
@@ -36,7 +37,7 @@ export interface Definition<P extends Parameters> {
    * jobs and the audit log. Default: they are published and stored.
    */
   readonly isConfidential?: true;
-  /** Whether a result is a success. Default: always. */
+  /** Whether a result counts as success. Default: every result does. */
   readonly succeeds?: (value: WireValue) => boolean;
   readonly call: (
     values: ValuesOf<P>,

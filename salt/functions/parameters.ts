@@ -3,14 +3,14 @@
 import { isWireMap, pythonStr, type WireMap, type WireValue } from '#minion-protocol';
 import { Float } from '#template/python/values.ts';
 
-/** One parameter. Its position in the record is its position among positional arguments. */
+/** One parameter of a function. Parameters are positional in the order of the record. */
 export interface Parameter<T> {
-  /** Description of valid values, for messages. */
+  /** Description of the valid values, for error messages. */
   readonly expected: string;
   readonly isRequired: boolean;
   /** Returns the parsed value, or `undefined` if it is invalid. */
   readonly parse: (value: WireValue) => T | undefined;
-  /** Default value. */
+  /** Default value, or `undefined` if the parameter must be given. */
   readonly fallback: T | undefined;
 }
 
@@ -92,12 +92,12 @@ export function required<T>(kind: Kind<T>): Parameter<T> {
   return { ...kind, isRequired: true, fallback: undefined };
 }
 
-/** Declares a parameter with a default, which `None` also selects. */
+/** Declares a parameter with a default. The value `None` selects the default too. */
 export function optional<T>(kind: Kind<T>, fallback: NoInfer<T>): Parameter<T>;
 export function optional<T>(kind: Kind<T>): Parameter<T | undefined>;
 export function optional<T>(kind: Kind<T>, fallback?: T): Parameter<T | undefined> {
   return { ...kind, isRequired: false, fallback };
 }
 
-/** A parameter of Salt that is accepted and has no effect. */
+/** Parameter that Salt has and this master accepts without any effect. */
 export const ignored: Parameter<WireValue | undefined> = optional(anything);

@@ -7,14 +7,15 @@ import type { Key, Store } from '#store';
 import type { MineStore } from './mine-store.ts';
 
 /**
- * Key of the marker that the import was done. Entries that minions delete later must not be
- * restored.
+ * Store key of the marker that the import is done. A second import would restore entries that
+ * minions have deleted since.
  */
 const doneKey: Key = ['mine-taken-over'];
 
 /**
- * Imports mines from `<cachedir>/minions/<id>/mine.p`, once. Minions would refill their mines only
- * after `mine_interval`, by default an hour. Logs a warning for each file that cannot be read.
+ * Imports mines from `<cachedir>/minions/<id>/mine.p`, once. Without the import, the mines would be
+ * empty until minions send their values again, by default within an hour (`mine_interval`). Logs a
+ * warning for each file that cannot be read.
  * @returns the number of imported mines
  */
 export async function takeOverMines(

@@ -7,7 +7,8 @@ import { isWireMap, type WireValue } from '#minion-protocol';
 interface MineEntry {
   readonly value: WireValue;
   /**
-   * Target of the minions that may read the value. `undefined`: all minions that may read the mine.
+   * Target of the minions that may read the value. `undefined`: every minion with access to the
+   * mine may read it.
    */
   readonly allowed: TargetRequest | undefined;
 }
@@ -15,7 +16,7 @@ interface MineEntry {
 const mark = '__saltmine_acl__';
 const noText: TargetRequest = { tgt: [], tgtType: 'list' };
 
-/** Reads a plain value, or a value wrapped with its `allow_tgt`. */
+/** Reads a value that a minion sent, with or without its `allow_tgt`. */
 export function readMineEntry(sent: WireValue): MineEntry {
   if (!isWireMap(sent) || !(mark in sent)) return { value: sent, allowed: undefined };
   const { __data__: value = null, allow_tgt: tgt, allow_tgt_type: tgtType } = sent;
@@ -24,8 +25,8 @@ export function readMineEntry(sent: WireValue): MineEntry {
 }
 
 /**
- * Returns the target of the readers. An invalid target matches no minion, because the owner meant
- * to restrict access.
+ * Converts `allow_tgt` to a target. An invalid target becomes one that matches no minion, because
+ * the owner meant to restrict access.
  */
 function toTarget(tgt: WireValue, tgtType: WireValue | undefined): TargetRequest {
   const isList = Array.isArray(tgt) && tgt.every((id) => typeof id === 'string');

@@ -21,9 +21,9 @@ export interface MineReaderOptions {
   readonly mine: MineStore;
   readonly targets: Pick<Jobs['targets'], 'resolveWithin' | 'entitles' | 'matches'>;
   readonly gate: Users['gate'];
-  /** `mine_trusts_grains`. */
+  /** `mine_trusts_grains`: whether grains of the owners may select them. */
   readonly trustsGrains: boolean;
-  /** `mine_reply_bytes`: maximum size of a reply. */
+  /** `mine_reply_bytes`: maximum size of a reply, in bytes. */
   readonly maxBytes: number;
 }
 
@@ -98,12 +98,18 @@ export class MineReader {
 /** State of one query. */
 class Reading {
   readonly values = new Map<string, Map<string, WireValue>>();
-  /** Whether an access rule or an owner's `allow_tgt` hid a value. */
+  /**
+   * Whether the query found a value that an access rule or an owner's `allow_tgt` hides from the
+   * reader.
+   */
   isWithheld = false;
   readonly #options: MineReaderOptions;
   readonly #readerId: string | undefined;
   readonly #budget: WorkBudget;
-  /** Owners mostly write the same target: each is looked at once. */
+  /**
+   * Decisions by `allow_tgt`. Most owners use the same target, so each target is evaluated once per
+   * query.
+   */
   readonly #verdicts = new Map<string, boolean>();
   #bytes = 0;
 

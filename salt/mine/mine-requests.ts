@@ -72,7 +72,10 @@ export function mineRequests(options: MineRequestOptions): NonNullable<OpenExten
   };
 }
 
-/** Values without those whose `allow_tgt` takes too much work. */
+/**
+ * Separates values whose `allow_tgt` is cheap enough to evaluate later from values that are
+ * refused.
+ */
 async function checkTargets(
   data: WireMap,
   { targets }: MineRequestOptions,
@@ -111,7 +114,7 @@ function toQuery(load: WireMap): MineQuery | undefined {
   return isTexts(fun) ? { target, funs: fun, isByFunction: true } : undefined;
 }
 
-/** Reads the target of a query. Older minions send its type as `expr_form`. */
+/** Reads the target of a query. Older minions send the target's type as `expr_form`. */
 function toTarget({ tgt, tgt_type: tgtType, expr_form: form }: WireMap): TargetRequest | undefined {
   const type = tgtType ?? form ?? 'glob';
   if (typeof type !== 'string' || (typeof tgt !== 'string' && !isTexts(tgt))) return undefined;

@@ -4,7 +4,7 @@ import { type Key, type Operation, type Store, StoreError } from '#store';
 
 const root = 'mine';
 const markRoot = 'mine-marks';
-/** Text that sorts after every other text. */
+/** Text that sorts after all keys, used as the end of key ranges. */
 const last = '\u{10ffff}';
 /** Bytes counted per value in addition to its name and content, so that empty values count too. */
 const overheadBytes = 64;
@@ -14,11 +14,11 @@ export interface MineStoreOptions {
   readonly store: Store;
   /** Whether the mine stores anything: `minion_data_cache` or `enforce_mine_cache`. */
   readonly isOn: boolean;
-  /** `mine_bytes`: maximum size of all values of a minion with their names. */
+  /** `mine_bytes`: maximum size of all values of a minion including their names, in bytes. */
   readonly maxBytes: number;
-  /** `mine_value_bytes`: maximum size of one value. */
+  /** `mine_value_bytes`: maximum size of one value, in bytes. */
   readonly maxValueBytes: number;
-  /** Retention time of request marks, in milliseconds. */
+  /** Retention time of the ids of processed requests, in milliseconds. */
   readonly keepMarksMs: number;
   readonly now: () => number;
 }
@@ -27,7 +27,7 @@ export interface MineStoreOptions {
 export interface MineUpdate {
   /** Values by function name, as sent. */
   readonly data: WireMap;
-  /** Whether the previous values are deleted. */
+  /** Whether the previous values are deleted first. */
   readonly clear: boolean;
 }
 
@@ -38,8 +38,8 @@ export interface PackedMineValue {
 }
 
 /**
- * Mines of the minions, each value in the store under its function. A minion writes only to its own
- * mine. Writes of one minion run one at a time, so that together they respect the size limits.
+ * Mines of the minions. The store has a row for each value. A minion can change only its own mine.
+ * Writes of one minion run one after the other, so that together they respect the size limits.
  */
 export class MineStore {
   readonly #options: MineStoreOptions;
@@ -51,7 +51,7 @@ export class MineStore {
 
   /**
    * Writes values to a minion's mine. They are durable when the promise resolves.
-   * @param mark mark of the request; a repeated mark changes nothing
+   * @param mark id of the request; a request that was processed before changes nothing
    * @returns names of the values that were left out because they or the whole mine would be too
    * large
    */
@@ -157,7 +157,10 @@ export class MineStore {
     return sizes;
   }
 
-  /** Writes the operations and the request's mark atomically, so that a crash loses neither. */
+  /**
+   * Writes the operations together with the request's id, atomically, so that after a crash both
+   * exist or neither does.
+   */
   async #write(
     minionId: string,
     operations: readonly Operation[],
@@ -185,7 +188,7 @@ function sizeOf(fun: string, bytes: Uint8Array): number {
   return overheadBytes + Buffer.byteLength(fun) + bytes.length;
 }
 
-/** Whether a text can be the name of a value. */
+/** Whether a text is allowed as the name of a mine function. */
 function isName(fun: string): boolean {
   const size = Buffer.byteLength(fun);
   return size > 0 && size <= maxNameBytes && !/\p{Surrogate}/u.test(fun) && fun !== last;

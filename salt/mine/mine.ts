@@ -14,7 +14,7 @@ export interface MineDeps {
   readonly users: Users;
 }
 
-/** The mines and their access-checked reader. */
+/** The mines, and the reader that applies access rules to them. */
 export interface Mine {
   readonly mine: MineStore;
   readonly mineReader: MineReader;

@@ -21,13 +21,13 @@ import { HighRenderer } from './high-renderer.ts';
 
 /** Source of the SLS files and dependencies of their rendering. */
 export interface SlsFiles {
-  /** `id` of the master. Results are returned under it. */
+  /** `id` of the master. Salt returns the results of an orchestration under this name. */
   readonly masterId: string;
   readonly sources: PillarSources;
   /** Returns the names of all environments. */
   readonly envs: () => readonly string[];
   readonly pillar: PillarSource;
-  /** Returns the rendering settings common to all files. */
+  /** Returns the current rendering settings, which are the same for all files. */
   readonly rules: () => SlsRules;
   readonly log: Logger;
 }
@@ -35,15 +35,15 @@ export interface SlsFiles {
 /** Rendering settings common to all files. */
 type SlsRules = Omit<SlsRendering, 'id' | 'grains' | 'opts' | 'pillar' | 'foreign' | 'asked'>;
 
-/** Selection of SLS files with their pillar and mode. */
+/** SLS files to render, with their pillar and mode. */
 export interface SlsRequest {
   /** Names of SLS files, or globs. */
   readonly mods: readonly string[];
   readonly saltenv: string;
   readonly pillarenv: string | undefined;
   /**
-   * Pillar merged over the master's own pillar. It is data for the files and is never rendered as a
-   * template.
+   * Pillar merged over the master's own pillar. Templates can read it as data; it is never rendered
+   * as a template itself.
    */
   readonly pillar: PillarMap;
   /**

@@ -10,18 +10,18 @@ import type { Outcome } from './state-result.ts';
 /** Functions that conditions may call: the functions of templates. */
 export type ConditionFunctions = Readonly<Record<string, SaltFunction>>;
 
-/** Conditions that would need a command or a file check on the master. */
+/** Conditions that are refused because they would run a command or check a file on the master. */
 const notServed: readonly string[] = ['creates', 'check_cmd'];
 
-/** Result of one condition. `keeps` is true if the state must not run. */
+/** Result of one condition. If `keeps` is true, the condition prevents the state from running. */
 interface Finding {
   readonly keeps: boolean;
   readonly comment: string;
 }
 
 /**
- * Returns the outcome of a state that its conditions prevent from running, or `undefined` if it
- * runs.
+ * Evaluates the conditions of a state. Returns its outcome if a condition prevents it from running,
+ * and `undefined` if it may run.
  * @throws SlsError if a condition needs a command or an unknown function
  */
 export function outcomeOfConditions(
@@ -64,7 +64,7 @@ function judgeUnless(conditions: readonly PlainData[], functions: ConditionFunct
   return { keeps, comment: `unless condition is ${keeps}` };
 }
 
-/** Evaluates one condition. Returns `undefined` if it contains no function to evaluate. */
+/** Evaluates one condition. Returns `undefined` if it calls no function. */
 function truthOf(
   condition: PlainData,
   kind: string,

@@ -13,7 +13,8 @@ export interface DeclaredState {
 type Bodies = High['bodies'];
 
 /**
- * Finds states by id, otherwise by any argument with that value, which is usually `name`.
+ * Finds states by id. If there is none, finds states with an argument of this value, which is
+ * usually `name`.
  * @param isStrict whether the id must declare this state
  */
 export function findIds(
@@ -35,7 +36,7 @@ export function findIds(
   return found;
 }
 
-/** Returns all states that an SLS declares [find_sls_ids]. */
+/** Returns all states that one SLS declares [find_sls_ids]. */
 export function statesOfSls(bodies: Bodies, sls: PlainData): readonly DeclaredState[] {
   return [...bodies]
     .filter(([, body]) => body.sls === sls)

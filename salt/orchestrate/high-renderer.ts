@@ -12,7 +12,7 @@ import { emptyHigh, firstOf, type High, mapOf, mergeHigh } from './high-data.ts'
 import { matching, resolveInclude, type SlsNames } from './resolve-include.ts';
 import { readDeclarations, type SlsPlace } from './sls-declarations.ts';
 
-/** Sources and settings for the SLS of one run. */
+/** Sources and settings for rendering the SLS of one run. */
 interface HighRenderingOptions {
   readonly sources: PillarSources;
   readonly setting: SlsRendering;
@@ -25,7 +25,7 @@ interface HighRenderingOptions {
 const maxSls = 1000;
 /** Maximum depth of includes. */
 const maxDepth = 50;
-/** Order of the first state without an explicit order. */
+/** Value of `order` for the first state that does not set it. */
 const firstOrder = 10_000;
 
 /** Renders the SLS of one run. */
@@ -75,8 +75,8 @@ export class HighRenderer implements SlsNames {
   }
 
   /**
-   * Resolves a glob. A pattern without a match is returned unchanged, and is later reported as
-   * missing.
+   * Resolves a glob to names of SLS. A pattern without a match is returned unchanged, and is later
+   * reported as missing.
    */
   async #meantBy(pattern: string, saltenv: string): Promise<readonly string[]> {
     if (!this.envs().includes(saltenv)) {
@@ -87,7 +87,10 @@ export class HighRenderer implements SlsNames {
     return found.length === 0 ? [pattern] : found;
   }
 
-  /** Replaces the error of a missing SLS that was requested by name. Salt words it differently. */
+  /**
+   * Replaces the error about a missing SLS if the caller requested this SLS by name, because Salt
+   * uses other words then.
+   */
   #rename(from: number, pattern: string, saltenv: string): void {
     for (const [index, error] of this.#errors.entries()) {
       if (index < from || !error.includes('is not available')) continue;

@@ -53,7 +53,10 @@ function toWireResults(results: readonly (readonly [string, StateResult])[]): Wi
   return map;
 }
 
-/** Declarations by id, or errors, under the master's id. */
+/**
+ * Result of showing an SLS without running it: its declarations by id, or a list of errors, under
+ * the master's id.
+ */
 export type ShownHigh = WireMap;
 
 export function showHigh({ high, errors }: Compilation): WireValue {
@@ -80,8 +83,8 @@ function toData({ states, sls, saltenv, includedFrom }: Body): PlainData {
 }
 
 /**
- * Runs one state.
- * @returns its result by its tag, or errors
+ * Runs one state without an SLS.
+ * @returns the result of the state by its tag, or errors
  */
 export async function runSingle(
   { fun: full, name, args }: SingleRequest,

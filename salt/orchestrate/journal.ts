@@ -19,7 +19,7 @@ export interface OrchestrationCall {
   readonly by: AuditRequester | undefined;
 }
 
-/** Result of a state's function. */
+/** Stored result of one call of a state's function. */
 export interface Settled {
   readonly outcome: Outcome;
   /** Number of times the function ran. */
@@ -32,13 +32,15 @@ export interface Settled {
 /** A job or function of the master that a state starts. */
 export interface BegunWork {
   readonly jid: string;
-  /** Whether another process already used this jid and may have started the work. */
+  /**
+   * Whether the store already contained this jid. If so, another process may have started the work.
+   */
   readonly wasBegun: boolean;
 }
 
 /**
- * Time at which a state started to wait, in milliseconds since 1970, and its position in the event
- * stream.
+ * Record that a state has started to wait: the time in milliseconds since 1970, and the position in
+ * the event stream.
  */
 interface Begin {
   readonly at: number;
@@ -48,7 +50,7 @@ interface Begin {
 const AnyValue = Type.Unsafe<WireValue>(Type.Unknown());
 const AnyMap = Type.Unsafe<WireMap>(Type.Record(Type.String(), Type.Unknown()));
 
-/** Call of an orchestration, stored in its row of held work. */
+/** Schema of a stored call of an orchestration, from which another member can resume it. */
 const callRow = defineRow({
   name: 'orchestration',
   schema: Type.Object({
@@ -69,7 +71,7 @@ const callRow = defineRow({
   unversioned: unpackLocal,
 });
 
-/** Rows `orchestrations/steps/<root>/<jid>/<number>`. */
+/** Schema of the rows `orchestrations/steps/<root>/<jid>/<number>`. */
 const stepRow = defineRow({
   name: 'step of an orchestration',
   schema: Type.Object({
@@ -102,7 +104,9 @@ type StepRow = RowOf<typeof stepRow>;
 const openPrefix: Key = ['orchestrations', 'open'];
 const stepsPrefix: Key = ['orchestrations', 'steps'];
 const trimmedChanges = { trimmed: 'the changes are too large to be stored' };
-/** Digits of a step number. Keys sort as text, so numbers are padded with zeros. */
+/**
+ * Number of digits of a step number in a key. Keys sort as text, so numbers are padded with zeros.
+ */
 const numberWidth = 6;
 
 export interface JournalOptions extends Pick<MasterContext, 'store' | 'nextJid'> {
@@ -111,10 +115,13 @@ export interface JournalOptions extends Pick<MasterContext, 'store' | 'nextJid'>
   readonly log: Logger;
 }
 
-/** Resumes an orchestration under its job id. Resolves when it has started. */
+/**
+ * Function that resumes an orchestration under its job id. The promise resolves when it has
+ * started.
+ */
 export type ResumeOrchestration = (jid: string, call: OrchestrationCall) => Promise<void>;
 
-/** The unfinished orchestrations of a cluster. */
+/** Journals of the unfinished orchestrations in a cluster. */
 export class OrchestrationJournal {
   readonly #options: JournalOptions;
   readonly #rows: HeldRows;
@@ -143,7 +150,7 @@ export class OrchestrationJournal {
     });
   }
 
-  /** Starts to resume orchestrations of other processes. */
+  /** Starts to resume orchestrations that other processes left unfinished. */
   async start(resume: ResumeOrchestration): Promise<void> {
     this.#resume = resume;
     await this.#rows.follow();
@@ -175,7 +182,7 @@ export class OrchestrationJournal {
     return Journal.ofRoot({ ...this.#options, rows: this.#rows, root: jid, steps });
   }
 
-  /** Stops, and leaves unfinished orchestrations to other members. */
+  /** Closes the journal. Unfinished orchestrations are left to other members. */
   close(): Promise<void> {
     return this.#rows.close();
   }
@@ -199,7 +206,7 @@ function isTooLarge(error: unknown): boolean {
 
 interface JournalPlace extends Pick<JournalOptions, 'store' | 'nextJid' | 'log'> {
   readonly rows: HeldRows;
-  /** Job id of the outermost orchestration: this one, or the one that contains it. */
+  /** Job id of the outermost orchestration: this one, or the one in which it is nested. */
   readonly root: string;
   /** Stored steps by job id and number. */
   readonly steps: Map<string, StepRow>;
@@ -241,7 +248,7 @@ export class Journal {
   }
 
   /**
-   * Returns the next step. Steps come in the same order each time that the same SLS run.
+   * Returns the next step. An orchestration always has the same steps in the same order.
    * @throws MasterError ERR_ORCHESTRATION if the stored step belongs to another state
    */
   next(tag: string): JournalStep {
@@ -271,7 +278,7 @@ export class Journal {
     });
   }
 
-  /** Deletes the journal of a finished orchestration whose result was published. */
+  /** Deletes the journal after the result of the orchestration has been published. */
   async end(): Promise<void> {
     const { store, rows, root, log } = this.#place;
     this.#hold.release();
@@ -315,8 +322,9 @@ export class JournalStep {
   }
 
   /**
-   * Records that the state starts to wait, and returns the first such record.
-   * @param events position of a reader that has read all events until now
+   * Records that the state starts to wait. If an earlier run recorded this already, returns the
+   * earlier record.
+   * @param events position in the event stream after all events so far
    * @throws StoreError
    */
   async start(at: number, events: string | undefined): Promise<Begin> {
@@ -326,8 +334,8 @@ export class JournalStep {
   }
 
   /**
-   * Allocates the id of a job or function that the state starts. The id is durable when the promise
-   * resolves.
+   * Allocates the jid of a job or function that the state is about to start. The jid is durable
+   * when the promise resolves.
    * @throws StoreError
    */
   async begin(): Promise<BegunWork> {

@@ -7,7 +7,7 @@ import { type Chunk, tagOf } from './low-chunk.ts';
 import { requisiteKinds } from './state-keywords.ts';
 import { hasChanges, type Results, type StateResult } from './state-result.ts';
 
-/** Listener states to call, and errors of references to unknown states. */
+/** States to call because of `listen`, and errors about references to unknown states. */
 export interface Listening {
   readonly chunks: readonly Chunk[];
   readonly errors: ReadonlyMap<string, StateResult>;
@@ -19,7 +19,7 @@ interface Reference {
   readonly name: string;
 }
 
-/** A listening state and its target. */
+/** A state with `listen`, and the state that it listens to. */
 interface Listener {
   readonly listener: Reference;
   readonly to: PlainData;

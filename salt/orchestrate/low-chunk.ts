@@ -10,7 +10,7 @@ export interface Chunk {
   readonly state: string;
   readonly fun: string;
   readonly id: string;
-  /** Text, unless an entry of `names` is of another type. */
+  /** Value of `name`: a text, unless an entry of `names` has another type. */
   readonly name: PlainData;
   readonly sls: string | null;
   readonly saltenv: string;
@@ -19,7 +19,7 @@ export interface Chunk {
   readonly args: ReadonlyMap<string, PlainData>;
 }
 
-/** Returns the key of a chunk in the results. */
+/** Returns the tag of a chunk, its key in the results. */
 export function tagOf({ state, id, name, fun }: Chunk): string {
   return `${state}_|-${id}_|-${textOf(name)}_|-${fun}`;
 }

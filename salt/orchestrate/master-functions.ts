@@ -9,7 +9,7 @@ export type MasterFunctions = ReadonlyMap<
 >;
 
 /**
- * Joins both kinds of functions.
+ * Combines template functions with the functions that the main thread executes.
  * @param asked functions that the master executes and that may have effects
  */
 export function joinFunctions(

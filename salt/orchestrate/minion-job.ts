@@ -34,7 +34,7 @@ export const jobArguments: readonly string[] = [
   'roster',
 ];
 
-/** Answer of one minion. */
+/** Answer of one minion to a job. */
 export interface Answer {
   /** Returned value. `undefined` if an expected answer is missing. */
   readonly value: WireValue | undefined;
@@ -47,7 +47,7 @@ export interface JobAnswers {
   readonly answers: ReadonlyMap<string, Answer>;
   /** Job id. `undefined` if there was no job or more than one. */
   readonly jid: string | undefined;
-  /** Target names that a batch or subset leaves out, as in Salt. */
+  /** Warnings about targeted minions that a batch or subset leaves out, as in Salt. */
   readonly warnings: readonly string[];
 }
 
@@ -56,7 +56,7 @@ interface Work {
   readonly fun: string;
   readonly arg: readonly WireValue[];
   readonly kwarg: WireMap;
-  /** Whether a minion that does not answer has failed. */
+  /** Whether a minion that does not answer is treated as failed. */
   readonly expectsAll: boolean;
 }
 
@@ -75,12 +75,12 @@ export async function runOnMinions(
   if (isTrue(given.get('ssh'))) throw new SlsError('ssh is not served');
   const request = requestOf(context, call, work);
   const batch = given.get('batch');
-  const told = toldOf(call, work);
+  const published = publishedArguments(call, work);
   fireArguments(context, {
     type: kind,
     tgt: toWire(given.get('tgt') ?? null),
     name: call.name,
-    args: told,
+    args: published,
   });
   const { jobs, signal } = context;
   const isBatch = batch !== undefined && batch !== null;
@@ -142,9 +142,9 @@ function requestOf(
   };
 }
 
-/** Returns the arguments of Salt's client, as published in the event. */
-function toldOf({ given }: StateCall, { arg, kwarg, expectsAll }: Work): WireMap {
-  const told: WireMap = {
+/** Returns the arguments that Salt's client would get, for the event about the call. */
+function publishedArguments({ given }: StateCall, { arg, kwarg, expectsAll }: Work): WireMap {
+  const published: WireMap = {
     arg: [...arg],
     kwarg,
     ret: toWire(given.get('ret') ?? ''),
@@ -154,13 +154,13 @@ function toldOf({ given }: StateCall, { arg, kwarg, expectsAll }: Work): WireMap
     expect_minions: expectsAll,
   };
   const [batch, subset] = [given.get('batch') ?? null, given.get('subset') ?? null];
-  if (batch !== null) told.batch = textOf(batch);
-  if (subset !== null) told.subset = toWire(subset);
-  if (isTrue(given.get('failhard'))) told.failhard = true;
-  return told;
+  if (batch !== null) published.batch = textOf(batch);
+  if (subset !== null) published.subset = toWire(subset);
+  if (isTrue(given.get('failhard'))) published.failhard = true;
+  return published;
 }
 
-/** Distribution of a job over its minions. */
+/** Options that determine how the answers to a job are evaluated. */
 interface Spread extends Pick<Work, 'expectsAll'> {
   readonly isBatch: boolean;
   readonly isSubset: boolean;
@@ -181,13 +181,13 @@ async function collect(
     }
     if (update.type === 'return') {
       jid ??= update.jid;
-      // In a batch, Salt sees only the values and not the return codes.
+      // In a batch, Salt gets the values without the return codes.
       const hasFailed = !isBatch && isFailureCode(update.retcode);
       answers.set(returnerOf(update), { value: update.return, hasFailed });
     }
     if (update.type !== 'finished' || isBatch) continue;
-    // As in Salt, names without a key count as failed even if not all minions are expected to
-    // answer.
+    // As in Salt, a targeted name without an accepted key is treated as failed, even if not all
+    // minions are expected to answer.
     const inVain = new Set(missing);
     for (const minion of [...update.silent, ...update.reconnecting]) {
       if (!expectsAll && !inVain.has(minion)) continue;
@@ -201,7 +201,7 @@ async function collect(
   return { answers, jid: isBatch ? undefined : jid, warnings };
 }
 
-/** Returns the minions that may fail, and a warning if the list is malformed. */
+/** Reads `fail_minions`, the minions that may fail. Returns a warning if the list is malformed. */
 export function readFailMinions({ given }: StateCall): {
   readonly mayFail: ReadonlySet<string>;
   readonly warnings: readonly string[];
@@ -215,7 +215,7 @@ export function readFailMinions({ given }: StateCall): {
   return { mayFail: new Set(), warnings: [warning] };
 }
 
-/** Returns the values of a map in either representation. */
+/** Returns the values of a map, which may be an object or a `Map`. */
 export function membersOf(value: WireValue | undefined): readonly WireValue[] {
   if (value instanceof Map) return [...value.values()];
   return isWireMap(value) ? Object.values(value) : [];

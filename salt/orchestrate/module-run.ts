@@ -28,8 +28,8 @@ export function moduleRun(functions: MasterFunctions): StateFunction {
 }
 
 /**
- * Whether a key names a function. Keys may end with a colon and a mark, so that a function can
- * appear twice.
+ * Whether an argument names a function. The name may be followed by a colon and any suffix, so that
+ * a function can appear twice.
  */
 function isFunctionName(name: string): boolean {
   return name.includes('.');

@@ -1,7 +1,7 @@
 import type { AuditRequester, Events, Functions, InProcessApi } from '#master';
 import type { WireMap } from '#minion-protocol';
 
-/** Parts of the master that states use. */
+/** Parts of the master on which states of an orchestration act. */
 export interface OrchestrationDeps {
   readonly jobs: Pick<InProcessApi['jobs'], 'run' | 'batch' | 'follow'>;
   readonly runners: Pick<Functions['runners'], 'run' | 'start' | 'declares'>;
@@ -12,21 +12,27 @@ export interface OrchestrationDeps {
   readonly now: () => number;
 }
 
-/** Context of one orchestration. Its states act with the rights and in the name of its caller. */
+/**
+ * Context of one orchestration. Its states have the rights of its caller and act under the caller's
+ * name.
+ */
 export interface OrchestrationContext extends OrchestrationDeps {
   /**
-   * Job id in the tags of its events. If `undefined`, no events with the arguments of states are
-   * published.
+   * Job id that appears in the tags of the orchestration's events. If `undefined`, the arguments of
+   * its states are not published.
    */
   readonly jid: string | undefined;
-  /** User named in the events of the jobs and runners that it starts. */
+  /** User name in the events of the jobs and runners that the orchestration starts. */
   readonly user: string;
-  /** Requester for the audit log. */
+  /** Requester that the audit log names. */
   readonly by: AuditRequester | undefined;
   readonly signal: AbortSignal;
 }
 
-/** Publishes the event with the arguments of a state's function [salt/utils/event.py fire_args]. */
+/**
+ * Publishes an event with the arguments of a state's function, like Salt's `fire_args`
+ * [salt/utils/event.py fire_args].
+ */
 export function fireArguments({ jid, bus }: OrchestrationContext, args: WireMap): void {
   if (jid !== undefined) bus.fire(`salt/run/${jid}/args`, args);
 }

@@ -31,9 +31,11 @@ interface OrchestrationLimits {
 export interface OrchestratorOptions extends SlsFiles {
   readonly limits: OrchestrationLimits;
   readonly closing: AbortSignal;
-  /** Parts of the master that states use. */
+  /** Parts of the master on which states act. */
   readonly acting: OrchestrationDeps;
-  /** Journal of the orchestrations. `undefined` if no other member could resume them. */
+  /**
+   * Journals of the orchestrations. `undefined` if there is no other member that could resume them.
+   */
   readonly journal: OrchestrationJournal | undefined;
 }
 
@@ -49,7 +51,7 @@ interface WrittenDownContext extends OrchestrationContext {
   readonly kills: UnderWay['kills'];
 }
 
-/** Selection of SLS files by a caller. */
+/** SLS files that a caller selects. */
 export type AskedSls = Omit<SlsRequest, 'asked' | 'isTrusted'>;
 
 /** Request for an orchestration of SLS files. */
@@ -62,7 +64,7 @@ export interface OrchestrationRequest extends AskedSls {
   readonly orchestrationJid: string | undefined;
 }
 
-/** A running orchestration. */
+/** State of a running orchestration. */
 interface UnderWay {
   readonly jid: string;
   readonly user: string;
@@ -72,8 +74,8 @@ interface UnderWay {
   /** Stops the orchestration. */
   readonly stop: (reason: MasterError) => void;
   /**
-   * Ids of states before which the orchestration stops. `undefined` in the set: it stops before any
-   * state.
+   * Ids of states before which the orchestration stops. If the set contains `undefined`, it stops
+   * before the next state.
    */
   readonly kills: Set<string | undefined>;
 }
@@ -83,7 +85,7 @@ export class Orchestrator {
   readonly #options: OrchestratorOptions;
   /** Running orchestrations by jid. */
   readonly #underWay = new Map<string, UnderWay>();
-  /** Job ids of orchestrations that another member started. */
+  /** Jids of orchestrations that another member started and this member resumed. */
   readonly #resumed = new Set<string>();
   readonly #work = new Set<Promise<unknown>>();
 
@@ -144,8 +146,8 @@ export class Orchestrator {
   }
 
   /**
-   * Starts to resume orchestrations of other members in a cluster. Call it when the dependencies of
-   * states are ready.
+   * Starts to resume orchestrations that other members of a cluster left unfinished. Call it when
+   * everything that states need is open.
    */
   async goOn(): Promise<void> {
     await this.#options.journal?.start(async (jid, { by, ...call }) => {
@@ -168,7 +170,8 @@ export class Orchestrator {
   }
 
   /**
-   * Stops an orchestration before a state, or before the next one. Waits for running states.
+   * Stops an orchestration before the given state, or before the next state. States that are
+   * already running are completed.
    * @throws MasterError ERR_ORCHESTRATION if no orchestration runs under this jid
    */
   softKill(jid: string, stateId: string | undefined): void {
@@ -205,8 +208,8 @@ export class Orchestrator {
   }
 
   /**
-   * Waits for running orchestrations, which the closing signal stops, and leaves them to other
-   * members.
+   * Waits until running orchestrations have stopped because the closing signal was aborted. Other
+   * members can resume them.
    */
   async close(): Promise<void> {
     await Promise.allSettled(this.#work);
@@ -248,8 +251,8 @@ export class Orchestrator {
   }
 
   /**
-   * Returns the orchestration that contains this one. A user can nest an orchestration only in one
-   * of their own, so that events never appear under another user's jid.
+   * Returns the orchestration in which the new one is nested. A user can nest an orchestration only
+   * in one of their own. Otherwise events could appear under another user's jid.
    */
   #wholeOf(
     { orchestrationJid: given }: OrchestrationRequest,
@@ -260,8 +263,8 @@ export class Orchestrator {
   }
 
   /**
-   * Returns the journal of an orchestration. A test run has none, because it changes nothing and
-   * can be repeated.
+   * Opens the journal of an orchestration. A test run has no journal, because it changes nothing
+   * and can be repeated.
    */
   async #journalOf(
     { test }: OrchestrationRequest,
@@ -278,7 +281,7 @@ export class Orchestrator {
     work: (underWay: UnderWay) => Promise<T>,
   ): Promise<T> {
     const { orchestrations } = this.#options.limits;
-    // The limit does not apply to orchestrations that another member started.
+    // An orchestration that another member started does not count towards the limit.
     const isResumed = this.#resumed.delete(jid);
     if (this.#work.size >= orchestrations && !isResumed) {
       throw tooMuch(`${orchestrations} orchestrations are already running; try again later`);
@@ -298,7 +301,10 @@ export class Orchestrator {
     }
   }
 
-  /** Returns a signal that is aborted when the master closes or the time limit expires. */
+  /**
+   * Creates the signal of an orchestration. It is aborted when the master closes or the time limit
+   * expires.
+   */
   #end(): Pick<UnderWay, 'signal' | 'stop'> & { readonly release: () => void } {
     const { closing, limits } = this.#options;
     const { orchestrationSeconds: seconds } = limits;
@@ -321,7 +327,7 @@ export class Orchestrator {
   }
 }
 
-/** Whether the caller has all rights: only the local interface does. */
+/** Whether the caller has all rights, which is true only for calls by the local interface. */
 function isTrusted({ by }: OrchestrationCaller): boolean {
   return by === undefined || by.who.kind === 'local';
 }

@@ -12,14 +12,14 @@ import { mapOf, runRunner } from './salt-runner.ts';
 import type { StateFunction } from './state-function.ts';
 import type { Outcome } from './state-result.ts';
 
-/** One of the runners to run. */
+/** A runner in the list of `salt.parallel_runners`. */
 interface NamedRunner {
   readonly id: string;
   readonly fun: string;
   readonly kwarg: WireMap;
 }
 
-/** Returned value of a runner, and whether it failed. */
+/** Returned value of a runner, and whether the runner failed. */
 interface Returned {
   readonly id: string;
   readonly value: WireValue;
@@ -82,7 +82,10 @@ function commentOn(failed: readonly string[]): string {
     : `Runners ${failed.join(', ')} failed.`;
 }
 
-/** Returns the changes of orchestrations, and the returned values of other runners. */
+/**
+ * Returns the `changes` of the state: those of nested orchestrations, and the returned values of
+ * other runners.
+ */
 function changesOf(returned: readonly Returned[]): WireMap {
   const all: WireMap = Object.create(null);
   if (!returned.every(({ value }) => isHighstate(value))) {

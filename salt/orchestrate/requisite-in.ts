@@ -1,5 +1,6 @@
 /**
- * Implements `require_in` and similar requisites, `use` and `prereq` [salt/state.py requisite_in].
+ * Implements the requisites that a state declares for other states (`require_in` and similar),
+ * `use` and `prereq` [salt/state.py requisite_in].
  */
 
 import type { PlainData } from '#template';
@@ -33,7 +34,8 @@ const notUsed: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * Rewrites these requisites.
+ * Rewrites `…_in` requisites, `use` and `prereq` into extensions of the states that they refer to,
+ * and applies these.
  * @returns errors in Salt's words
  */
 export function turnRequisites(high: High): string[] {
@@ -52,7 +54,7 @@ export function turnRequisites(high: High): string[] {
   return [...turning.errors, ...applyExtensions(high, extensions, true)];
 }
 
-/** State that declares such an argument. */
+/** State that declares a requisite for another state. */
 interface Origin extends DeclaredState {
   readonly body: Body;
 }
@@ -94,12 +96,15 @@ class Turning {
     const [state, id] = firstOf(item) ?? [];
     if (state === undefined || id === undefined) return [];
     if (state === 'sls') return statesOfSls(this.#bodies, id);
-    // As in Salt, a list is not corrected.
+    // As in Salt, a dotted module name in a list is reported but not shortened.
     this.#plain(state, id, kind, origin);
     return [{ id, state }];
   }
 
-  /** Returns the module of a requisite. Reports an error if a function follows the module. */
+  /**
+   * Returns the module name of a requisite. Reports an error if the name also contains a function
+   * (`module.function`).
+   */
   #plain(state: string, id: PlainData, kind: string, { body }: Origin): string {
     const [module = ''] = state.split('.');
     if (module !== state) {
@@ -152,7 +157,7 @@ class Turning {
     this.#said(target, origin).push(mapOf(kind, [mapOf(state, id)]));
   }
 
-  /** Copies the arguments that `to` does not set itself. */
+  /** Copies the arguments of `from` that `to` does not set itself. */
   #use(from: DeclaredState, to: DeclaredState, origin: Origin): void {
     const own = argumentsOf(this.#bodies.get(to.id), to.state).map((it) => singleOf(it)?.[0]);
     const said = this.#said(to, origin);

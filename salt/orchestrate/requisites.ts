@@ -25,7 +25,7 @@ export const decisiveKinds: readonly RequisiteKind[] = [
   'onchanges_any',
 ];
 
-/** Decisive kinds, and the kind that only chunks of a `prereq` have. */
+/** All kinds of requisites. Only a chunk to which a `prereq` refers has `prerequired`. */
 export const allKinds: readonly RequisiteKind[] = [...decisiveKinds, 'prerequired'];
 
 /** Kind of a dependency between chunks. */
@@ -82,7 +82,7 @@ export function meantBy({ kind, name }: Requisite, chunks: readonly Chunk[]): Ch
   });
 }
 
-/** Chunks that a chunk depends on, by kind. */
+/** Chunks on which a chunk depends, by kind of requisite. */
 export type Dependencies = ReadonlyMap<RequisiteKind, readonly Chunk[]>;
 
 /** Resolves the requisites of a chunk. Returns `undefined` if one of them has no match. */
@@ -100,7 +100,7 @@ export function dependenciesOf(
   return dependencies;
 }
 
-/** Combined status of a chunk's requisites. */
+/** Status of a chunk that follows from all of its requisites. */
 export type Standing = 'met' | 'unmet' | 'fail' | 'pre' | 'onfail' | 'onchanges' | 'change';
 
 /** Status of one dependency. */
@@ -109,7 +109,10 @@ type Finding = Standing | 'premet' | 'onchangesmet';
 /** Returns the result of a chunk, or `undefined` if it has not run yet. */
 export type ResultOf = (kind: RequisiteKind, tag: string) => StateResult | undefined;
 
-/** Combines the results of the dependencies. Pending results must have ended. */
+/**
+ * Combines the results of the dependencies into one status. Parallel states must have ended before
+ * this call.
+ */
 export function standingBy(dependencies: Dependencies, resultOf: ResultOf): Standing {
   const all = new Set<Finding>();
   for (const [kind, chunks] of dependencies) {
@@ -133,7 +136,9 @@ function find(kind: RequisiteKind, result: StateResult | undefined): readonly Fi
   return outcome.result === null ? ['premet', ...ran] : ['pre'];
 }
 
-/** Removes failures that a kind tolerates because one success is enough. */
+/**
+ * Removes the failures that are irrelevant for a kind of requisite for which one success is enough.
+ */
 function weigh(kind: RequisiteKind, findings: Set<Finding>): void {
   if (kind.endsWith('_any') || kind === 'onfail') {
     if (findings.has('met') || findings.has('change')) findings.delete('fail');

@@ -12,21 +12,21 @@ import type { Outcome } from './state-result.ts';
 interface Retry {
   readonly until: boolean;
   readonly attempts: number;
-  /** Seconds between two attempts, and the maximum of additional random seconds. */
+  /** Delay between two attempts, and maximum random addition to it, in seconds. */
   readonly interval: number;
   readonly splay: number;
 }
 
 const standard: Retry = { until: true, attempts: 2, interval: 30, splay: 0 };
 
-/** Published outcome and the number of attempts. */
+/** Final outcome of a state, and the number of attempts. */
 interface Attempted {
   readonly outcome: Outcome;
   readonly attempts: number;
 }
 
 /**
- * Runs a state, and repeats it as its `retry` option says.
+ * Runs a state, and repeats it as often as its `retry` option requires.
  * @param said the `retry` option; `undefined`: the state runs once
  */
 export async function attempt(

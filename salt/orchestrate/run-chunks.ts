@@ -25,13 +25,13 @@ export interface ChunkRunOptions {
   readonly caller: StateCaller;
   readonly test: boolean;
   readonly signal: AbortSignal;
-  /** Whether the run stops before the state with this id. Default: never. */
+  /** Returns whether the run must stop before the state with this id. Default: it never stops. */
   readonly isKilled?: (id: string) => boolean;
   /** Returns milliseconds since 1970. */
   readonly now: () => number;
 }
 
-/** Maximum number of times a chunk is re-evaluated after its dependencies have run. */
+/** Maximum number of times that a chunk is evaluated again after its dependencies have run. */
 const maxLooks = 20;
 
 /** One run of a list of chunks. */
@@ -41,7 +41,10 @@ export class ChunkRun {
   readonly #results = new Map<string, StateResult>();
   /** Results of trial runs for `prereq`. */
   readonly #tried = new Map<string, StateResult>();
-  /** Chunks to run as a trial first, and chunks whose trial another chunk waits for. */
+  /**
+   * Chunks to which a `prereq` refers and which first run as a trial, and chunks that wait for such
+   * a trial.
+   */
   readonly #trials = new Set<Chunk>();
   readonly #awaited = new Set<Chunk>();
   /** Tags on the path to the current chunk. A repeated tag is a cycle. */
@@ -73,7 +76,7 @@ export class ChunkRun {
     return this.#results;
   }
 
-  /** Runs a chunk, or first the chunks that it depends on. */
+  /** Runs a chunk after the chunks on which it depends. */
   async #reach(chunk: Chunk, looks: number): Promise<void> {
     this.#options.signal.throwIfAborted();
     if (requisitesOf(chunk, 'prerequired').length === 0) this.#active.add(tagOf(chunk));
@@ -144,8 +147,8 @@ export class ChunkRun {
   }
 
   /**
-   * Handles a chunk that is already on the path. A chunk on trial and its awaiting chunk depend on
-   * each other; any other repetition is a cycle.
+   * Handles a dependency on a chunk that is still being evaluated. With `prereq`, two chunks depend
+   * on each other and one runs as a trial. Any other repetition is a cycle.
    */
   async #meetAgain(chunk: Chunk, other: Chunk): Promise<void> {
     if (!this.#awaited.has(other)) {
@@ -238,7 +241,7 @@ export class ChunkRun {
     this.#note(chunk, { ...result, facts, didRun: false });
   }
 
-  /** Stores a result. Chunks whose function was not called get a number too. */
+  /** Stores the result of a chunk. A chunk whose function was not called gets a run number too. */
   #note(chunk: Chunk, result: StateResult): StateResult {
     const results = this.#trials.has(chunk) ? this.#tried : this.#results;
     results.set(tagOf(chunk), this.#options.caller.number(result));

@@ -11,7 +11,9 @@ import { fireArguments, type OrchestrationContext, requester } from './orchestra
 import { beginOnce, type StateCall, type StateFunction } from './state-function.ts';
 import type { Outcome } from './state-result.ts';
 
-/** Functions that publish their events under the orchestration that contains them. */
+/**
+ * Runners that start a nested orchestration and publish its events under the jid of the outer one.
+ */
 const orchestrations: ReadonlySet<string> = new Set([
   'state.orchestrate',
   'state.orch',
@@ -91,7 +93,7 @@ export async function runRunner(
   const given: WireMap = { ...kwarg };
   if (runners.declares(fun, 'saltenv')) given.saltenv = saltenv;
   if (orchestrations.has(fun) && jid !== undefined) given.orchestration_jid = jid;
-  // A nested orchestration resumes where it stopped.
+  // If a nested orchestration was interrupted, it continues after its last finished step.
   const begun = orchestrations.has(fun) ? await step?.begin() : await beginOnce(step, fun);
   fireArguments(context, { type: 'runner', name: fun, args: [...arg], kwargs: given });
   const call = { fun, arg, kwarg: given, ...jidOf(begun), ...requester(context) };
@@ -103,8 +105,8 @@ function jidOf(begun: BegunWork | undefined): { readonly jid?: string } {
 }
 
 /**
- * Waits for the function, at most until the orchestration must stop.
- * @throws the reason of its signal
+ * Waits until the function has ended or the orchestration must stop.
+ * @throws the reason of the orchestration's signal
  */
 async function ended(
   { signal }: OrchestrationContext,

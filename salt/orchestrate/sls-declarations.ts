@@ -91,7 +91,7 @@ function severalOf(id: PlainData, { sls }: SlsPlace): string {
   return `ID '${textOf(id)}' in SLS '${sls}' contains multiple state declarations of the same type`;
 }
 
-/** Converts `test.nop: [args]` to `test: [args, nop]`. */
+/** Converts a declaration such as `test.nop: [args]` to `test: [args, nop]`. */
 function bodyOf(said: PillarMap, place: SlsPlace, onSeveral: () => void = () => {}): Body {
   const states = new Map(Array.from(said, ([key, value]) => [textOf(key), value]));
   const seen = new Set<string>();

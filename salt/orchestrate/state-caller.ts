@@ -25,9 +25,9 @@ export interface StateCallerOptions {
   readonly log: Logger;
 }
 
-/** Mode of a call. */
+/** Options of one call. */
 interface CallMode {
-  /** Whether the call only checks for possible changes. A trial is not counted as run. */
+  /** Whether the call only predicts changes, for `prereq`. The results do not list such a call. */
   readonly isTrial?: boolean;
   /** See `StateCall.changed`. */
   readonly changed?: readonly string[];
@@ -79,7 +79,10 @@ export class StateCaller {
     return this.number(result);
   }
 
-  /** Starts a parallel state. It is awaited when another state depends on it, or at the end. */
+  /**
+   * Starts a state with `parallel: True`. The run waits for it when another state depends on it, or
+   * at the end.
+   */
   #beside(chunk: Chunk, mode: CallMode): StateResult {
     const started = { result: null, changes: {}, comment: 'Started in a separate process' };
     const result = this.number(resultOf(chunk, started, placeOf(chunk)));
@@ -91,7 +94,7 @@ export class StateCaller {
     return result;
   }
 
-  /** Runs a chunk, unless a member that has stopped already finished it. */
+  /** Runs a chunk. If a member that has stopped already finished it, returns the stored result. */
   async #settle(chunk: Chunk, mode: CallMode): Promise<Settled> {
     const { now, journal } = this.#options;
     const step = journal?.next(tagOf(chunk));

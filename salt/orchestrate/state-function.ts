@@ -14,7 +14,7 @@ export interface StateCall {
   readonly test: boolean;
   /** Watched states that made changes, as `state: id`. Set only for `mod_watch`. */
   readonly changed: readonly string[];
-  /** Journal step of the call. `undefined`: nothing is recorded. */
+  /** Journal entry of the call. `undefined`: the call is not recorded. */
   readonly step: JournalStep | undefined;
 }
 
@@ -24,7 +24,7 @@ export interface StateFunction {
   readonly required?: readonly string[];
   /** Optional arguments. */
   readonly optional?: readonly string[];
-  /** Whether further arguments are accepted. */
+  /** Whether the function accepts further arguments. */
   readonly takesMore?: true;
   /**
    * Runs the function.
@@ -36,7 +36,7 @@ export interface StateFunction {
 /** State functions by name, such as `salt.function`. */
 export type StateTable = ReadonlyMap<string, StateFunction>;
 
-/** An argument of an SLS is not valid for a state. The message uses Salt's words. */
+/** Error for an argument that a state does not accept. The message uses Salt's words. */
 export class SlsError extends Error {
   constructor(problem: string) {
     super(problem);
@@ -45,8 +45,9 @@ export class SlsError extends Error {
 }
 
 /**
- * Starts work that has no job.
- * @throws SlsError if a member that has stopped started it, because its result is unknown
+ * Records the start of work that has no job, so that it never runs twice.
+ * @throws SlsError if another member started this work and then stopped, because the result is
+ * unknown
  */
 export async function beginOnce(
   step: JournalStep | undefined,
@@ -60,9 +61,9 @@ export async function beginOnce(
 }
 
 /**
- * Returns the arguments of a chunk that its function receives.
+ * Returns the arguments of a chunk that are passed to its function.
  * @param full full name of the function
- * @throws SlsError for arguments that it does not accept
+ * @throws SlsError for arguments that the function does not accept
  */
 export function givenTo(
   { required = [], optional = [], takesMore }: StateFunction,
@@ -83,7 +84,7 @@ export function givenTo(
   );
 }
 
-/** Returns an argument as text. Other types are formatted as in Python. */
+/** Returns an argument as text. Values that are not text are formatted as in Python. */
 export function textGiven(call: StateCall, name: string): string | undefined {
   const value = call.given.get(name);
   return value === undefined || value === null ? undefined : textOf(value);

@@ -1,6 +1,6 @@
 /**
- * The closed table of states that orchestrations may use
- * [salt/utils/args.py format_call, salt/states/saltmod.py].
+ * The complete list of the states that orchestrations may use [salt/utils/args.py format_call,
+ * salt/states/saltmod.py].
  */
 
 import type { MasterFunctions } from './master-functions.ts';

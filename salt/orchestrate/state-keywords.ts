@@ -48,5 +48,5 @@ const others: readonly string[] = [
   'use_in',
 ];
 
-/** Arguments that no state function receives. */
+/** Arguments that are handled by the state runtime and never passed to a state's function. */
 export const internalArguments: ReadonlySet<string> = new Set([...requisiteKinds, ...others]);

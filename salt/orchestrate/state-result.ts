@@ -6,7 +6,10 @@ import { type Chunk, placeOf } from './low-chunk.ts';
 
 /** Outcome of a state's function. */
 export interface Outcome {
-  /** `null` if it would make changes (`test`), or if its work is not finished. */
+  /**
+   * `true` for success and `false` for failure. `null` if the state would make changes (`test`), or
+   * if its work is not finished.
+   */
   readonly result: boolean | null;
   /** Changes by name. Empty if nothing changed. */
   readonly changes: WireMap;
@@ -20,14 +23,14 @@ export function failed(comment: string): Outcome {
   return { result: false, changes: {}, comment };
 }
 
-/** Result of a state. The result of a parallel state is completed when the state ends. */
+/** Result of a state. For a parallel state it is incomplete until the state has ended. */
 export interface StateResult {
   /** Text, unless an entry of `names` is of another type. */
   readonly name: WireValue;
   outcome: Outcome;
-  /** Salt's members for the position, start time and duration. */
+  /** Members with Salt's names for the position in the run, the start time and the duration. */
   facts: WireMap;
-  /** Whether requisites treat the state as run. */
+  /** Whether other states' requisites treat this state as run. */
   readonly didRun: boolean;
   /** Resolves when the outcome of a parallel state is available. */
   pending?: Promise<void> | undefined;
@@ -75,8 +78,9 @@ function timeOfDay(time: Date): string {
 }
 
 /**
- * Whether the results of a run or the return of a minion contain no failure.
- * @param recurses whether a value that is not a map counts as success, as inside minion returns
+ * Whether the results of a run, or the return of a minion, contain no failure.
+ * @param recurses whether a value that is not a map is a success, which holds inside the returns of
+ * minions
  */
 export function isSuccess(running: WireValue | undefined, recurses = false): boolean {
   const entries = entriesOf(running);

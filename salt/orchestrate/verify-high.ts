@@ -37,7 +37,7 @@ const verifiedRequisites: ReadonlySet<string> = new Set([
   'onchanges',
 ]);
 
-/** Validates the declaration of one state of an id. */
+/** Validates the declaration of one state under an id. */
 class Declaration {
   readonly #place: Place;
   readonly #circles: Circles;
@@ -144,13 +144,14 @@ class Declaration {
   }
 }
 
-/** Detects pairs of ids that require each other. Longer cycles are detected when the states run. */
+/** Detects pairs of ids that require each other. Longer cycles are detected during the run. */
 class Circles {
   readonly #states = new Map<string, string>();
   readonly #requisites = new Map<string, Map<string, string>>();
 
   /**
-   * Starts the list of an id. As in Salt, only the last list of requisites of an id is remembered.
+   * Starts the list of requisites of an id. As in Salt, only the last list of each id is
+   * remembered.
    */
   begin(id: string, state: string): void {
     this.#states.set(id, state);

@@ -11,7 +11,7 @@ import type { OrchestrationContext } from './orchestration-context.ts';
 import { type StateCall, type StateFunction, textGiven } from './state-function.ts';
 import type { Outcome } from './state-result.ts';
 
-/** Default timeout in seconds. */
+/** Default timeout of `salt.wait_for_event`, in seconds. */
 const defaultTimeout = 300;
 
 export function waitForEvent(context: OrchestrationContext): StateFunction {

@@ -1,5 +1,6 @@
 /**
- * Limits the running tasks of each owner. A repeated task joins the running one and counts once.
+ * Limits the number of running tasks of each owner. A task with the name of a running one shares
+ * its result and is not counted again.
  */
 export class InFlight<T> {
   readonly #max: number;

@@ -24,8 +24,9 @@ export interface PeerRequestOptions {
 }
 
 /**
- * Maximum number of pending requests of one minion. A request repeated meanwhile gets the same
- * reply. A later repetition gets an empty reply, because replies may be large and are not stored.
+ * Maximum number of pending requests of one minion. If a minion repeats a pending request, both get
+ * the same reply. A repetition after the reply gets an empty reply, because replies may be large
+ * and are not stored.
  */
 const maxWaiting = 16;
 

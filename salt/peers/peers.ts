@@ -61,8 +61,8 @@ function functionsOf({ fun }: WireMap): readonly string[] | undefined {
 }
 
 /**
- * Returns calls without arguments. A refusal does not need the arguments, so they are not parsed
- * for it.
+ * Returns calls without their arguments. The arguments of a refused request are not parsed, because
+ * the refusal does not depend on them.
  */
 function bareCalls(funs: readonly string[]): readonly BoundFunction[] {
   return funs.map((fun) => ({ fun, arg: [], kwarg: {} }));
@@ -164,7 +164,7 @@ interface Permitted {
   readonly decision: Decision;
 }
 
-/** Query to the access rules about a minion's calls. */
+/** Question to the access rules: whether a minion may make these calls. */
 interface PeerQuestion {
   readonly subject: MinionSubject;
   readonly action: 'publish';
@@ -175,9 +175,10 @@ interface PeerQuestion {
 const maxWaitSeconds = 3600;
 
 /**
- * Publishes jobs that minions request [WIRE 9.10; THREATS M-06]. Nothing is permitted unless `peer`
- * allows it. The target is resolved here, from verified facts and within the minions that the rules
- * name. The job is then sent to these minions by id, so that the checked list is the published one.
+ * Publishes jobs that minions request [WIRE 9.10; THREATS M-06]. Only jobs that `peer` allows are
+ * permitted. The target is resolved here, from verified facts and among the minions that the rules
+ * name. The job is then published for the resulting list of ids, so that exactly the checked
+ * minions receive it.
  */
 export class PeerPublisher {
   readonly #options: PeerPublisherOptions;
@@ -188,7 +189,7 @@ export class PeerPublisher {
 
   /**
    * Publishes a job without waiting for returns.
-   * @param mark mark of the request; a repeated mark publishes nothing
+   * @param mark id of the request; a request that was processed before publishes nothing
    * @returns `jid` and `minions`; empty if the job is refused or matches no minion
    */
   async publish(minionId: string, load: WireMap, mark: string | undefined): Promise<WireMap> {
@@ -237,7 +238,7 @@ export class PeerPublisher {
   ): Promise<(PublishRequest & JobOrigin) | undefined> {
     const permitted = await this.#judge(minionId, load);
     if (permitted === undefined || permitted.addressed.minions.length === 0) return undefined;
-    // Stored before the job is sent, so that a crash in between loses the job but never repeats it.
+    // The job is stored before it is sent. A crash in between loses the job but never repeats it.
     if (!(await this.#options.cache.addMark(minionId, mark))) return undefined;
     const { calls, decision } = permitted;
     const { minions, ...leftOut } = permitted.addressed;
@@ -258,7 +259,7 @@ export class PeerPublisher {
 
   async #judge(minionId: string, load: WireMap): Promise<Permitted | undefined> {
     const { gate, reader } = this.#options;
-    // The common case, decided without parsing the minion's input.
+    // Most refusals happen here, before the minion's input is parsed.
     const subject = { kind: 'minion', id: minionId } as const;
     if (!gate.mayPermit(subject, 'publish')) return this.#refuse('peer-off');
     const funs = functionsOf(load);
@@ -316,7 +317,9 @@ export class PeerPublisher {
   }
 }
 
-/** Whether minions use all arguments of a call literally. */
+/**
+ * Whether minions use all arguments of a call literally, without calling or looking up anything.
+ */
 function isInert(call: BoundFunction): boolean {
   try {
     requireInertArguments(call);
@@ -341,7 +344,7 @@ function fullReturn(jid: string, result: JobReturn): WireMap {
 
 export interface PeerRunnerOptions {
   readonly runners: Functions['runners'];
-  /** Runners of extensions. */
+  /** Runners that extensions offer to minions. */
   readonly minionRunners: Contributions['minionRunners'];
   readonly cache: Jobs['cache'];
   readonly gate: Users['gate'];
@@ -350,7 +353,7 @@ export interface PeerRunnerOptions {
   readonly log: Logger;
 }
 
-/** Runs runners that minions request. Nothing is permitted unless `peer_run` allows it. */
+/** Runs runners that minions request. Only runners that `peer_run` allows are permitted. */
 export class PeerRunner {
   readonly #options: PeerRunnerOptions;
 
@@ -360,7 +363,8 @@ export class PeerRunner {
 
   /**
    * Runs a runner.
-   * @param mark mark of the request; a repeated mark runs nothing, except for runners of extensions
+   * @param mark id of the request; a request that was processed before runs nothing, unless the
+   * runner belongs to an extension
    * @param protocol protocol version of the request
    * @returns the result of the runner; an empty map if it is refused
    */

@@ -18,7 +18,7 @@ import type { SourceFile } from '../render/source-file.ts';
 import { matchTop } from './match-top.ts';
 import { readTop, type Top } from './top-files.ts';
 
-/** Data of an SLS with its includes, and the layers that contributed to it. */
+/** Data of an SLS including its includes, and the layers that contributed to it. */
 interface Rendered {
   readonly data: PlainData | undefined;
   readonly layers: readonly PillarLayer[];
@@ -96,8 +96,8 @@ class PillarCompiler {
   }
 
   /**
-   * Expands patterns to names of SLS. A pattern without a match is kept, and later reported as
-   * missing.
+   * Expands patterns to names of SLS. A pattern without a match is returned unchanged, and later
+   * reported as missing.
    */
   async #expand(patterns: readonly string[], saltenv: string): Promise<string[]> {
     const expanded: string[] = [];
@@ -128,7 +128,9 @@ class PillarCompiler {
     return (await findSls(this.#reads, sls, saltenv)) !== undefined;
   }
 
-  /** Renders one file. The data is `undefined` if the file is missing or fails. */
+  /**
+   * Renders one file. The returned data is `undefined` if the file is missing or rendering fails.
+   */
   async load(
     sls: string,
     saltenv: string,
@@ -171,7 +173,7 @@ class PillarCompiler {
 class EnvironmentRun {
   readonly #saltenv: string;
   readonly #compiler: PillarCompiler;
-  /** Result of each file without its includes. */
+  /** Result of each rendered file, without the data of its includes. */
   readonly #done = new Map<string, Rendered>();
 
   constructor(saltenv: string, compiler: PillarCompiler) {
@@ -279,13 +281,15 @@ function parentOf(sls: string): string {
   return sls.split('.').slice(0, -1).join('.');
 }
 
-/** Nests the data under a key path: `a:b` gives `{a: {b: data}}`. */
+/** Nests the data below a path of keys: for `a:b`, returns `{a: {b: data}}`. */
 function under(key: string | undefined, data: PillarMap): PillarMap {
   if (key === undefined || key === '') return data;
   return key.split(':').reduceRight<PillarMap>((inner, part) => new Map([[part, inner]]), data);
 }
 
-/** Wraps a source of pillar to add `master`: the options that minions may know. */
+/**
+ * Adds the key `master` to the pillar of a source: the options of the master that minions may read.
+ */
 export function withMasterOptions(base: PillarSource, config: LiveConfig): PillarSource {
   const compile = base.compile?.bind(base);
   return {

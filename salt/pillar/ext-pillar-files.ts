@@ -25,7 +25,10 @@ export function extPillarFiles(options: ExtPillarFilesOptions): Promise<ExtPilla
   return openExtPillarFiles(options, readAtOnce);
 }
 
-/** Opens the source with another reader. */
+/**
+ * Opens the source.
+ * @param reader parses the files; tests can replace it
+ */
 export async function openExtPillarFiles(
   { directory, maxBytes = 4 * 1024 * 1024 }: ExtPillarFilesOptions,
   reader: TextReader,
@@ -44,8 +47,8 @@ export async function openExtPillarFiles(
   return {
     name: 'files',
     provide: async ({ id }) => {
-      // The id becomes a file name, so ids that are valid elsewhere but not as file names are
-      // skipped.
+      // The id is used as a file name. Some valid ids are not valid file names, so minions with
+      // such ids get no pillar here.
       if (/[/\0]/.test(id)) return undefined;
       for (const ending of ['json', 'yaml', 'yml']) {
         const pillar = await read(`${id}.${ending}`);

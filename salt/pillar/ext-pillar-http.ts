@@ -35,7 +35,7 @@ export function extPillarHttp(options: ExtPillarHttpOptions): ExtPillar {
 }
 
 /**
- * Opens the source with another reader.
+ * Opens the source with a given parser of responses.
  * @throws MasterError ERR_ARGS
  */
 export function openExtPillarHttp(options: ExtPillarHttpOptions, reader: TextReader): ExtPillar {
@@ -72,7 +72,7 @@ export function openExtPillarHttp(options: ExtPillarHttpOptions, reader: TextRea
 }
 
 /**
- * Awaits the response.
+ * Awaits the response and converts its errors.
  * @throws MasterError ERR_PILLAR_SOURCE
  */
 async function answered<T>(answer: Promise<T>): Promise<T> {

@@ -10,11 +10,11 @@ import type { PillarAnswer, PillarSource } from '../render/pillar-source.ts';
 import { fromWire, toWirePillar } from '../render/pillar-wire.ts';
 
 /**
- * A layer of pillar above or below the pillar of files. Its answer separates data that depends on
- * grains.
+ * A source of pillar that is merged over or under the pillar of files. Its answer also contains the
+ * part that does not depend on grains.
  */
 export interface ExtPillarLayer {
-  /** Name in errors and in the log. */
+  /** Name of the layer in error messages and in the log. */
   readonly name: string;
   /** Returns the pillar of a minion, or `undefined` if the layer has none. */
   answer(request: PillarRequest): Promise<PillarAnswer | undefined>;
@@ -22,7 +22,7 @@ export interface ExtPillarLayer {
   forget?(id: string): void;
 }
 
-/** Wraps a source, which receives no grains. */
+/** Converts an external pillar source to a layer. The source does not receive grains. */
 export function layerOf(source: ExtPillar): ExtPillarLayer {
   return {
     name: source.name,
@@ -36,8 +36,8 @@ export function layerOf(source: ExtPillar): ExtPillarLayer {
 export interface ExtPillarDeps extends MergeOptions {
   readonly sources: readonly (ExtPillar | ExtPillarLayer)[];
   /**
-   * `ext_pillar_first`: whether files are merged over the sources and can read their data. Default:
-   * false.
+   * `ext_pillar_first`: whether external pillar is compiled first, so that files can read it and
+   * are merged over it. Default: false.
    */
   readonly areFirst?: boolean;
   readonly log: Logger;
@@ -64,11 +64,17 @@ function withExtAbove(base: PillarSource, parts: ExtPillarDeps): PillarSource {
 }
 
 export interface AddedPillarDeps extends ExtPillarDeps {
-  /** Further sources merged over those. Extensions add theirs when they are opened. */
+  /**
+   * Additional sources, merged over the configured ones. Extensions append to this array when they
+   * are opened.
+   */
   readonly added: readonly ExtPillar[];
 }
 
-/** Merges sources over a pillar. The list of sources is fixed at the first request. */
+/**
+ * Merges the configured and the added sources over a pillar. The list of sources is fixed at the
+ * first request.
+ */
 export function withAddedPillar(base: PillarSource, parts: AddedPillarDeps): PillarSource {
   let joined: PillarSource | undefined;
   const whole = (): PillarSource => {
@@ -129,7 +135,10 @@ async function askAll({ sources, log }: ExtPillarDeps, request: PillarRequest): 
   return { layers: given.filter((answer) => answer !== undefined), errors };
 }
 
-/** Merges answers. The part that does not depend on grains is merged separately if it differs. */
+/**
+ * Merges the answers of all layers. The part that does not depend on grains is merged separately,
+ * unless it is the same in every answer.
+ */
 function joinAnswers(
   answers: readonly PillarAnswer[],
   errors: readonly string[],
@@ -147,8 +156,8 @@ function joinAnswers(
 }
 
 /**
- * Merges maps.
- * @param errors errors appended to existing ones
+ * Merges pillar maps.
+ * @param errors messages that are appended to `_errors`
  */
 function joined(
   maps: readonly PillarMap[],

@@ -26,7 +26,7 @@ type FactsOfMinion = Parameters<Jobs['facts']['keep']>[0][number];
 export interface PillarOptions {
   /** Pillar of each minion. Default: the pillar of the files below `pillar_roots`. */
   readonly pillar?: PillarProvider | undefined;
-  /** Additional sources, merged over that pillar in this order. Default: none. */
+  /** Additional pillar sources, merged over `pillar` in this order. Default: none. */
   readonly extPillar?: readonly ExtPillar[] | undefined;
 }
 

@@ -22,7 +22,7 @@ export function gitPillarRunner({ updater }: GitPillarRunnerDeps): FunctionTable
         const failures = [...results.values()].filter((result) => result instanceof Error);
         const [first] = failures;
         if (first !== undefined) throw first;
-        // null if nothing has changed, as in Salt.
+        // Salt returns `null` if a fetch has brought no changes.
         return Object.fromEntries(
           [...results].map(([id, result]) => [id, result === true ? true : null]),
         );

@@ -32,7 +32,7 @@ export interface GitPillarDeps {
   readonly includes: boolean;
   /** `pillarenv` of the configuration. */
   readonly pillarenv: string | null;
-  /** Opens the pillar of a remote's files, for one environment or for any. */
+  /** Opens the pillar in the files of a remote, for one environment or for all. */
   readonly openPillar: (backend: FileServerBackend, env: string) => ForgettingPillar;
 }
 
@@ -41,13 +41,17 @@ interface ForgettingPillar extends PillarSource {
   forget(id: string): void;
 }
 
-/** Opens the remotes of one entry. Each remote is a layer above the previous ones. */
+/**
+ * Opens the remotes of one `git` entry of `ext_pillar`. Each remote is a layer that is merged over
+ * the previous ones.
+ */
 export async function openGitPillar(
   remotes: readonly GitPillarRemote[],
   { mirrors, includes, pillarenv, openPillar }: GitPillarDeps,
 ): Promise<ExtPillarLayer[]> {
   const opened = await Promise.all(remotes.map((remote) => openRemote(remote, mirrors)));
-  // Remotes with a mount point only provide files for others.
+  // A remote with a mount point has no pillar of its own. It only provides files that others
+  // include.
   const compiled = opened.filter(({ remote }) => remote.mountpoint === '');
   return compiled.map((own) => {
     const others = includes ? opened.filter((it) => it !== own) : [];
@@ -82,12 +86,12 @@ async function openRemote(remote: GitPillarRemote, mirrors: GitMirrors): Promise
   return { remote, mirror, files: new TreeFiles(mirror) };
 }
 
-/** Returns the environment to which a remote's pillar belongs. */
+/** Returns the environment whose pillar a remote provides. */
 function envOf({ env }: GitPillarRemote, asked: string | undefined): string {
   return env === anyEnv ? (asked ?? 'base') : env;
 }
 
-/** Returns the tree id of the branch for an environment. */
+/** Returns the tree id of the branch that belongs to an environment. */
 function treeOf({ remote, mirror }: OpenRemote, env: string): string | undefined {
   const { branch, base, fallback, allSaltenvs } = remote;
   const ofEnv = allSaltenvs ?? (env === 'base' ? base : env);
@@ -95,7 +99,7 @@ function treeOf({ remote, mirror }: OpenRemote, env: string): string | undefined
 }
 
 /**
- * Returns the files of a remote as a file backend.
+ * Returns the files of a remote as a file server backend.
  * @param includer remote that includes these files; they are visible only in its environment
  */
 function filesOf(opened: OpenRemote, includer: OpenRemote | undefined): FileServerBackend {
@@ -161,8 +165,8 @@ export function gitPillarUpdater(
 }
 
 /**
- * Returns all spellings of a remote: as configured and as shown in messages, with and without the
- * branch.
+ * Returns all spellings by which an operator can name a remote: as configured and as shown in
+ * messages, with and without the branch.
  */
 function namesOf({ id, access: { url } }: GitPillarRemote): readonly string[] {
   return [id, url, withoutCredentials(id), withoutCredentials(url)];

@@ -17,7 +17,10 @@ import { toWirePillar } from '../render/pillar-wire.ts';
 import type { Reads } from '../render/reads.ts';
 import type { TopTarget } from './top-files.ts';
 
-/** Finds the SLS of a minion. An invalid target matches no minion and adds an error. */
+/**
+ * Finds the SLS that the top files assign to a minion. An invalid target matches no minion and is
+ * reported as an error.
+ */
 export async function matchTop(
   targets: readonly TopTarget[],
   setting: PillarSetting,
@@ -65,8 +68,8 @@ async function isMeant(
 }
 
 /**
- * Compiles a target. Slow patterns are evaluated with a time limit, because the minion chooses the
- * texts that they match [THREATS M-12].
+ * Compiles a target. Slow patterns are evaluated with a time limit, because a minion chooses the
+ * texts to which they are applied [THREATS M-12].
  */
 async function compile(
   target: TargetExpression,

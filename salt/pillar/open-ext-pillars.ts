@@ -12,18 +12,18 @@ import { openExtPillarFiles } from './ext-pillar-files.ts';
 import { openExtPillarHttp } from './ext-pillar-http.ts';
 import type { TextReader } from './pillar-text.ts';
 
-/** Opens the remotes of a `git` entry. */
+/** Function that opens the remotes of a `git` entry. */
 type GitPillarOpener = (entry: GitPillarEntry) => Promise<readonly ExtPillarLayer[]>;
 
 /** Dependencies for opening the sources. */
 export interface ExtPillarOpening {
   readonly reader: TextReader;
   readonly openGit: GitPillarOpener;
-  /** Modules in `left_out_ext_pillar`. */
+  /** Modules that `left_out_ext_pillar` excludes. */
   readonly leftOut: readonly string[];
 }
 
-/** Opens the sources in configured order. Each is named after its module. */
+/** Opens the sources in configured order. Each source has the name of its module. */
 export async function openExtPillars(
   entries: readonly ExtPillarEntry[],
   { reader, openGit, leftOut }: ExtPillarOpening,

@@ -48,20 +48,20 @@ export interface PillarDeps {
   readonly log: Logger;
   /** Returns milliseconds since 1970. */
   readonly now: () => number;
-  /** Cache that outlives the master. Default: none. */
+  /** Cache that persists across restarts of the master. Default: none. */
   readonly persistent?: PersistentPillarCache | undefined;
-  /** Renderer, closed with the pillar. Default: a new one. */
+  /** Renderer, which is closed together with the pillar. Default: a new one. */
   readonly rendering?: Renderer;
   /** Files of `file_roots` that templates may read. Default: none. */
   readonly files?: PillarSources | undefined;
   /** Template functions that the master executes. Default: none. */
   readonly asked?: AskedFunctions;
-  /** Whether the pillar of an id is cached. Default: always. */
+  /** Returns whether the pillar of an id is cached. Default: the pillar of every id is. */
   readonly isKept?: (id: string) => boolean;
 }
 
-/** Maximum number of remembered log messages. */
-const maxTold = 1000;
+/** Maximum number of errors that are remembered so that each is logged only once. */
+const maxLogged = 1000;
 const anyEnv = '__env__';
 
 /** Compiles pillars from files and caches them. */
@@ -73,7 +73,7 @@ export class OwnPillar implements PillarSource {
   readonly #rendering: Renderer;
   readonly #data: ParsedFileCache;
   readonly #slowPatterns: SlowPatternRunner = new SlowPatternRunner();
-  readonly #told = new Set<string>();
+  readonly #logged = new Set<string>();
   #rulesMark: string;
   #made = 0;
 
@@ -111,7 +111,7 @@ export class OwnPillar implements PillarSource {
 
   /** Deletes the cached pillars of a minion. */
   forget(id: string): void {
-    this.#tellFailure(this.#cache.forget(id), id, 'cannot delete a cached pillar');
+    this.#logFailure(this.#cache.forget(id), id, 'cannot delete a cached pillar');
   }
 
   /** Compiles a pillar file by file, without the cache. */
@@ -143,16 +143,17 @@ export class OwnPillar implements PillarSource {
   }
 
   /**
-   * Caches a pillar without waiting for the disk. A pillar that is lost there is compiled again.
+   * Caches a pillar without waiting for the disk. If the write fails, the pillar is compiled again
+   * later.
    */
   #keep(key: PillarKey, answer: PillarAnswer, { isVolatile, madeFrom }: Reads): void {
     const { isKept = () => true } = this.#surroundings;
     if (isVolatile || !isKept(key.id)) return;
     const keeping = this.#cache.keep(key, answer, madeFrom);
-    this.#tellFailure(keeping, key.id, 'cannot store a pillar in the cache');
+    this.#logFailure(keeping, key.id, 'cannot store a pillar in the cache');
   }
 
-  #tellFailure(work: Promise<void>, minion: string, message: string): void {
+  #logFailure(work: Promise<void>, minion: string, message: string): void {
     work.catch((err: unknown) => this.#surroundings.log.error({ minion, err }, message));
   }
 
@@ -163,7 +164,7 @@ export class OwnPillar implements PillarSource {
   async #make(request: PillarRequest, lower: PillarMap, reads: Reads): Promise<PillarAnswer> {
     this.#made += 1;
     const compiled = await this.#compile(request, lower, reads);
-    this.#tell(compiled, request.id);
+    this.#logErrors(compiled, request.id);
     const pillar = answerOf(compiled);
     // Results of master functions may contain data that minions chose.
     if (reads.grains.isEmpty && !reads.isVolatile) return { pillar, proven: pillar };
@@ -175,15 +176,15 @@ export class OwnPillar implements PillarSource {
     return { pillar, proven: answerOf(proven) };
   }
 
-  /** Logs each error once, even if it affects many minions. */
-  #tell({ errors, failures }: CompiledPillar, minion: string): void {
+  /** Logs each error of a pillar once, even if it affects many minions. */
+  #logErrors({ errors, failures }: CompiledPillar, minion: string): void {
     const { log } = this.#surroundings;
     const causes = failures.map((err) => ({ mark: String(err), fields: { minion, err } }));
     const others = errors.map((error) => ({ mark: error, fields: { minion, reason: error } }));
     for (const { mark, fields } of [...causes, ...others]) {
-      if (this.#told.has(mark)) continue;
-      if (this.#told.size >= maxTold) this.#told.clear();
-      this.#told.add(mark);
+      if (this.#logged.has(mark)) continue;
+      if (this.#logged.size >= maxLogged) this.#logged.clear();
+      this.#logged.add(mark);
       log.error(fields, 'pillar has errors');
     }
   }
@@ -215,7 +216,9 @@ export class OwnPillar implements PillarSource {
     };
   }
 
-  /** Returns functions of pillar templates [salt/modules/pillar.py file_exists]. */
+  /**
+   * Returns the functions that only templates of pillar have [salt/modules/pillar.py file_exists].
+   */
   #ownFunctions(envs: ReadonlySet<string>): AskedFunctions {
     return {
       'pillar.file_exists': takes(['path', 'saltenv'], async ({ path, saltenv }) => {
@@ -228,7 +231,7 @@ export class OwnPillar implements PillarSource {
   }
 }
 
-/** Returns a digest that is equal for equal data and does not reveal it. */
+/** Returns a digest by which equal data can be recognised. The digest does not reveal the data. */
 function markOf(lower: PillarMap): string {
   if (lower.size === 0) return '';
   return createHash('sha256')
@@ -236,7 +239,7 @@ function markOf(lower: PillarMap): string {
     .digest('hex');
 }
 
-/** Returns a digest that is equal for equal options and program version. */
+/** Returns a digest by which equal options and program versions can be recognised. */
 function markOfRules(config: PillarConfig): string {
   const { pillarRoots, pillarTrustsGrains } = config;
   const all = [version, rulesOf(config), pillarRoots, pillarTrustsGrains];
@@ -261,8 +264,8 @@ function rulesOf(config: PillarConfig): PillarRules {
 }
 
 /**
- * Returns the environments of a request. `__env__` stands for the requested environment if that has
- * no roots of its own.
+ * Returns the environments that a request uses. `__env__` replaces the requested environment if
+ * this has no roots of its own.
  */
 function environments(
   roots: PillarConfig['pillarRoots'],

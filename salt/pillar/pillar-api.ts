@@ -29,7 +29,7 @@ export function createPillarApi({ pillar, facts }: PillarApiDeps): MasterApi['pi
   };
 }
 
-/** Minion and environment of a query. The result is the pillar that this minion would get. */
+/** Query for the pillar that a minion would get: its id and environment. */
 interface Asked {
   readonly minion: string;
   readonly saltenv?: string | undefined;
@@ -37,8 +37,8 @@ interface Asked {
 }
 
 /**
- * Returns the request that a minion would send, with its latest grains.
- * @param more grains merged over them
+ * Returns the request that a minion would send, with its latest known grains.
+ * @param more grains merged over the known ones
  */
 export function pillarRequestOf(
   facts: Jobs['facts'],
@@ -49,7 +49,7 @@ export function pillarRequestOf(
   return { id, grains: { ...known, ...more, id }, saltenv, pillarenv };
 }
 
-/** Returns the entries with text keys, which are the grains that can be looked up by name. */
+/** Returns the entries whose keys are texts. Only these can be looked up by name. */
 function textKeys(map: FactMap): WireMap {
   if (!(map instanceof Map)) return map;
   return Object.fromEntries([...map].filter(([key]) => typeof key === 'string'));

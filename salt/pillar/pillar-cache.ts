@@ -1,6 +1,6 @@
 /**
- * The pillar cache, in memory and in the store: one entry per minion, with the dependencies that
- * determine whether it is still valid.
+ * The pillar cache, in memory and in the store. Each minion has one entry, which also records the
+ * files, lists and grains from which the pillar was compiled.
  */
 
 import type { LRUCache } from 'lru-cache';
@@ -22,7 +22,7 @@ import type { PillarAnswer } from '../render/pillar-source.ts';
 import type { PillarSources } from '../render/pillar-sources.ts';
 import type { CacheDependencies } from '../render/reads.ts';
 
-/** Whether the dependencies of a cached pillar are unchanged for these grains. */
+/** Whether the files, lists and grains from which a cached pillar was compiled are unchanged. */
 async function isCurrent(
   { files, lists, grains: read }: CacheDependencies,
   sources: PillarSources,
@@ -47,23 +47,25 @@ const StoredPillar = Type.Object({
   lower: Type.String(),
   rules: Type.String(),
   from: Type.Object({
-    /** Environment, path and digest; `null` if the file did not exist. */
+    /** Files that were read: environment, path and digest; `null` if the file did not exist. */
     files: Type.Array(
       Type.Tuple([Type.String(), Type.String(), Type.Union([Type.String(), Type.Null()])]),
     ),
-    /** Environment and digest. */
+    /** File lists that were read: environment and digest. */
     lists: Type.Array(Type.Tuple([Type.String(), Type.String()])),
-    /** Name and value; `null` if the grain did not exist. */
+    /** Grains that were read: name and value; `null` if the grain did not exist. */
     grains: Type.Array(Type.Tuple([Type.String(), Type.Union([Bytes, Type.Null()])])),
     whole: Type.Union([Bytes, Type.Null()]),
   }),
   pillar: Bytes,
-  /** Absent if equal to `pillar`. */
+  /** Packed pillar that does not depend on grains. Absent if equal to `pillar`. */
   proven: Type.Optional(Bytes),
 });
 type StoredPillar = Type.Static<typeof StoredPillar>;
 
-/** Rows `pillar-cache/<id>`, sealed, and the in-memory entries. */
+/**
+ * Schema of the rows `pillar-cache/<id>`, which are sealed, and of the packed entries in memory.
+ */
 const pillarsRow = defineRow({
   name: 'cached pillar',
   schema: Type.Object({ id: Type.String(), pillars: Type.Array(StoredPillar) }),
@@ -94,14 +96,14 @@ function unpackDependencies(from: StoredPillar['from']): CacheDependencies {
   };
 }
 
-/** A cached pillar with its validity conditions. */
+/** A cached pillar, with the inputs that must be unchanged for it to be used. */
 export interface KeptPillar {
   readonly saltenv: string | undefined;
   readonly pillarenv: string | undefined;
   readonly lower: string;
   readonly rules: string;
   readonly madeFrom: CacheDependencies;
-  /** Packed pillar: objects take about ten times the memory. */
+  /** Packed pillar. Unpacked objects would take about ten times the memory. */
   readonly pillar: Uint8Array;
   /**
    * Packed pillar that does not depend on grains. The same object as `pillar` if both are equal.
@@ -109,7 +111,9 @@ export interface KeptPillar {
   readonly proven: Uint8Array;
 }
 
-/** Limits for reading cached values: none, because the cache packed them itself. */
+/**
+ * Limits for unpacking cached values. There are none, because the cache packed these values itself.
+ */
 const keptLimits: PayloadLimits = {
   maxBytes: Number.POSITIVE_INFINITY,
   maxDepth: 1000,
@@ -163,8 +167,8 @@ export interface PersistentPillarCacheOptions {
 }
 
 /**
- * The persistent pillar cache. Its size is limited; the record that was written longest ago is
- * evicted first. A record can be opened only under the id for which it was sealed.
+ * The persistent pillar cache. Its size is limited, and the record with the oldest write is evicted
+ * first. A record can be decrypted only under the id for which it was sealed.
  */
 export class PersistentPillarCache {
   readonly #store: Store;
@@ -275,7 +279,8 @@ export class PersistentPillarCache {
   }
 
   /**
-   * Reads a record. A record with another seal key, id or format is ignored and will be replaced.
+   * Reads a record. A record is ignored, and later replaced, if its seal key, id or format does not
+   * match.
    */
   #read(id: string, sealed: Uint8Array): readonly KeptPillar[] {
     try {
@@ -293,21 +298,21 @@ function deletion(id: string): Operation {
   return { op: 'delete', key: [...prefix, id] };
 }
 
-/** Inputs of a pillar besides grains. */
+/** Inputs from which a pillar is compiled, besides grains. */
 export interface PillarKey {
   readonly id: string;
   readonly saltenv: string | undefined;
   readonly pillarenv: string | undefined;
-  /** Digest of the external pillar below it; empty if there is none. */
+  /** Digest of the external pillar that is merged below the files; empty if there is none. */
   readonly lower: string;
   /** Digest of the options and the program version. */
   readonly rules: string;
 }
 
 export interface PillarCacheOptions {
-  /** Sources in which the dependencies are checked. */
+  /** Files and lists against which the recorded dependencies are checked. */
   readonly sources: PillarSources;
-  /** Cache that outlives the master. Default: none. */
+  /** Cache that persists across restarts of the master. Default: none. */
   readonly persistent?: PersistentPillarCache | undefined;
   /** Maximum size of the entries in memory, in bytes. Default: 256 MiB. */
   readonly maxBytes?: number;
@@ -320,10 +325,10 @@ const maxPerMinion = 4;
 const bytesPerMinion = 400;
 
 /**
- * Compiled pillars, valid as long as their dependencies are unchanged. Entries in memory are
- * packed, because even empty ones take about a kilobyte as objects. Minions without an entry in
- * memory are looked up in the persistent cache. The size is limited; the least recently used entry
- * is evicted first.
+ * Compiled pillars, which are used as long as the files, lists and grains that they depend on are
+ * unchanged. Entries in memory are packed, because even small ones take about a kilobyte as
+ * objects. Minions without an entry in memory are looked up in the persistent cache. The size is
+ * limited; the least recently used entry is evicted first.
  */
 export class PillarCache {
   readonly #sources: PillarSources;
@@ -356,7 +361,7 @@ export class PillarCache {
   }
 
   /**
-   * Caches a pillar in memory at once, and resolves when it is in the store.
+   * Caches a pillar in memory at once. The promise resolves when the pillar is also in the store.
    * @throws StoreError
    */
   async keep(
@@ -388,7 +393,7 @@ export class PillarCache {
 
   async #fetch(id: string): Promise<void> {
     const entries = (await this.#persistent?.get(id)) ?? [];
-    // An entry that was added meanwhile is newer.
+    // The entry in memory was added while the record was read, so it is newer.
     if (entries.length > 0 && !this.#entries.has(id)) this.#put(id, entries);
   }
 
@@ -399,7 +404,7 @@ export class PillarCache {
   }
 
   #put(id: string, entries: readonly KeptPillar[]): void {
-    // Copied, because the packed form is a view of a larger buffer.
+    // Copied, because the packed form is a view of a larger buffer that would stay in memory.
     const packed = pillarsRow.encode({ id, pillars: entries.map(packKept) });
     this.#entries.set(id, new Uint8Array(packed));
   }

@@ -4,7 +4,10 @@ import { MasterError } from '#master';
 import type { AskedFunctions } from '../render/asked-functions.ts';
 import { masterFunctions, type TemplateMaster } from '../render/master-functions.ts';
 
-/** Runners that pillar may call. They run for each pillar request of a minion. */
+/**
+ * Runners that templates of pillar may call, because they only read. They run for each pillar
+ * request of a minion.
+ */
 const readingRunners: ReadonlySet<string> = new Set([
   'cache.fetch',
   'cache.grains',
@@ -21,7 +24,10 @@ const readingRunners: ReadonlySet<string> = new Set([
   'test.arg',
 ]);
 
-/** Functions whose results minions choose, including the minion that the pillar is for. */
+/**
+ * Functions whose results minions influence. The minion for which the pillar is compiled may be one
+ * of them.
+ */
 const claims: readonly string[] = ['mine.get', 'saltutil.runner'];
 
 export function pillarCalls({ runRunner, log }: TemplateMaster): AskedFunctions {
@@ -39,8 +45,8 @@ export function pillarCalls({ runRunner, log }: TemplateMaster): AskedFunctions 
 }
 
 /**
- * Returns the functions with empty results for data that minions choose. Access rights may depend
- * on the pillar compiled with them.
+ * Replaces functions whose results minions influence by functions with empty results. The pillar
+ * compiled with them may be used for access decisions.
  */
 export function withoutClaims(functions: AskedFunctions): AskedFunctions {
   const empty = claims.map((name) => [name, async () => new Map()] as const);

@@ -11,16 +11,19 @@ type PillarOrigin = PillarExplanation['files'][number];
 
 /** Sources of a pillar value. */
 export interface PillarOrigins {
-  /** Files from the lowest layer to the topmost. */
+  /** Files that provide the value, from the lowest layer to the topmost. */
   readonly files: PillarOrigin[];
-  /** Number of further files below these that are left out. */
+  /** Number of files in lower layers that are missing from `files`. */
   readonly omitted: number;
 }
 
 /** Maximum number of files in an explanation. */
 const maxFiles = 200;
 
-/** Returns the files that provide a value at a path, each with its topmost layer. */
+/**
+ * Returns the files that provide the value at a path. Each file is listed once, with its topmost
+ * layer.
+ */
 export function originsOf(layers: readonly PillarLayer[], path: string): PillarOrigins {
   const files: PillarOrigin[] = [];
   const seen = new Set<string>();
@@ -51,14 +54,17 @@ function lineOf(text: string, path: string): number | undefined {
   return found.length === 1 ? found[0] : undefined;
 }
 
-/** Returns the key with which a line of YAML or JSON begins. */
+/** Returns the key at the beginning of a line of YAML or JSON. */
 function keyOf(line: string): string | undefined {
   const form = /^[\s-]*(?:"([^"]+)"|'([^']+)'|([^\s"'#:{][^:]*))\s*:(?:\s|$)/;
   const [, double, single, plain] = form.exec(line) ?? [];
   return double ?? single ?? plain?.trimEnd();
 }
 
-/** Returns all differing values in the order of their paths. Maps are compared level by level. */
+/**
+ * Returns all values that differ between two pillars, sorted by path. Maps are compared level by
+ * level.
+ */
 export function differences(before: WireValue, after: WireValue, path = ''): PillarDifference[] {
   const [left, right] = [entriesOf(before), entriesOf(after)];
   if (left === undefined || right === undefined) {

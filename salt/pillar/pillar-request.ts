@@ -19,11 +19,14 @@ type FactsOfMinion = Parameters<Jobs['facts']['keep']>[0][number];
 export interface PillarRequestOptions {
   /** `grains_bytes`: maximum size of a request with its grains, in bytes. */
   readonly maxGrainsBytes: number;
-  /** Modules of `ext_pillar`, which contribute to every pillar. */
+  /** Modules of `ext_pillar`, which are used for every minion. */
   readonly modules: ReadonlySet<string>;
-  /** Merge options for a pillar given on the minion's command line. */
+  /** Options for merging the `pillar=` of a minion's command line. */
   readonly merge: MergeOptions;
-  /** Stores the request's grains and the resulting pillar for targeting (`minion_data_cache`). */
+  /**
+   * Function that stores the request's grains and the resulting pillar, for targeting
+   * (`minion_data_cache`).
+   */
   readonly keepFacts: (facts: FactsOfMinion) => Promise<void>;
   readonly gate: Users['gate'];
   readonly counters: MasterContext['counters'];
@@ -32,9 +35,9 @@ export interface PillarRequestOptions {
 
 /**
  * Handles `_pillar`: returns the minion's own pillar, encrypted with a fresh key [WIRE 9.3]. A
- * `pillar=` of its command line is merged over the reply and never stored. Sources that the load
- * names are not queried: the reply contains an error for each, unless every pillar includes it
- * [THREATS C-05, C-47, M-09].
+ * `pillar=` of its command line is merged over the reply and never stored. Pillar sources that the
+ * request names are not queried. The reply contains an error for each of them, unless the master
+ * uses this source for every pillar [THREATS C-05, C-47, M-09].
  */
 export function pillarRequest(source: PillarSource, options: PillarRequestOptions): RequestType {
   return defineRequestType({
@@ -73,7 +76,8 @@ export function pillarRequest(source: PillarSource, options: PillarRequestOption
         const facts = { id: minionId, grains: { ...grains, id: minionId } };
         const { pillar, proven } = await source.provide({ ...facts, saltenv, pillarenv });
         await options.keepFacts({ ...facts, pillar, proven }).catch((error: unknown) => {
-          // The minion gets its pillar anyway; targets use the previous data.
+          // The minion gets its pillar even if this write fails. Targets then use the previous
+          // data.
           options.log.error({ minion: minionId, err: error }, 'cannot store minion data');
         });
         const whole = mergeOverride(pillar, override, options.merge);
@@ -100,7 +104,10 @@ function withErrors(pillar: FactMap, errors: readonly string[]): FactMap {
   return Object.assign(Object.create(null), pillar, { _errors: all });
 }
 
-/** Returns a failure. Minions refuse to run states while their pillar has `_errors`. */
+/**
+ * Returns a reply that reports a failure. Minions refuse to run states while their pillar has
+ * `_errors`.
+ */
 function failure(reason: string): Reply {
   return { kind: 'private', pillar: { _errors: [reason] } };
 }

@@ -26,13 +26,16 @@ import { OwnPillar, type PillarConfig, type PillarDeps } from './own-pillar.ts';
 import { PersistentPillarCache } from './pillar-cache.ts';
 import { pillarCalls } from './pillar-calls.ts';
 
-/** Pillar that a program and extensions provide besides the configured files. */
+/** Pillar that the program and extensions provide in addition to the configured files. */
 export interface PillarOfProgram {
-  /** Default: the pillar of the files below `pillar_roots`. */
+  /** Pillar of each minion. Default: the pillar of the files below `pillar_roots`. */
   readonly pillar?: PillarProvider | undefined;
-  /** Sources merged over that pillar, in this order. */
+  /** Pillar sources of the program, merged over `pillar` in this order. */
   readonly extPillar: readonly ExtPillar[];
-  /** Sources merged over all others. Extensions add theirs when they are opened. */
+  /**
+   * Pillar sources of extensions, merged over all others. Extensions append to this array when they
+   * are opened.
+   */
   readonly added: readonly ExtPillar[];
 }
 
@@ -41,7 +44,7 @@ export interface PillarSourceDeps {
   readonly context: MasterContext;
   readonly auth: Auth;
   readonly mirrors: GitMirrors;
-  /** Files that minions get. `undefined` if none are served. */
+  /** Files that the master serves to minions. `undefined` if it serves none. */
   readonly files: FileServerBackend | undefined;
   readonly runRunner: TemplateMaster['runRunner'];
 }
@@ -66,8 +69,8 @@ export async function openPillar(
 }
 
 /**
- * Returns the program's pillar, or the pillar of the configured files. `ext_pillar` is merged over
- * or under it, and the sources of the program over all.
+ * Opens the program's pillar, or the pillar of the configured files. `ext_pillar` is merged over or
+ * under it. The sources of the program are merged over the result.
  */
 export async function openPillarSource(
   deps: PillarSourceDeps,
@@ -104,7 +107,7 @@ export async function openPillarSource(
   return fixed.pillarOpts ? withMasterOptions(whole, config) : whole;
 }
 
-/** Opens pillar from git repositories. It is cached only in memory. */
+/** Opens the pillar of a `git` entry of `ext_pillar`. It is cached only in memory. */
 async function openGitEntry(
   { remotes }: GitPillarEntry,
   { config, context, auth, mirrors }: PillarSourceDeps,
@@ -139,7 +142,7 @@ async function openGitEntry(
   return layers;
 }
 
-/** Opens the pillar files of a master with a cache that outlives restarts. */
+/** Opens the pillar files of a master with a cache that persists across restarts. */
 async function openLastingPillar(
   { config, context, auth }: PillarSourceDeps,
   surroundings: PillarDeps,
@@ -168,12 +171,15 @@ async function openLastingPillar(
   return pillar;
 }
 
-/** Returns the value at a path of keys (`a:b`), or everything for the empty path. */
+/** Returns the value at a path of keys such as `a:b`, or all data for the empty path. */
 export function valueAt(data: WireValue, path: string): WireValue | undefined {
   return path === '' ? data : traverseFacts(data, path.split(':'));
 }
 
-/** Wraps the pillar of a program. The program is responsible for the use of grains in it. */
+/**
+ * Converts the pillar provider of a program to a source. The program decides itself how it uses
+ * grains.
+ */
 export function fromProvider(provider: PillarProvider): PillarSource {
   return {
     provide: async (request) => {

@@ -10,14 +10,14 @@ import { findSls, type SlsRenderer } from '../render/sls-renderer.ts';
 export interface TopTarget {
   readonly saltenv: string;
   readonly tgt: string;
-  /** Options and names of SLS, in file order. */
+  /** Options and names of SLS, in the order of the file. */
   readonly items: readonly PlainData[];
 }
 
 /** All top files merged. */
 export interface Top {
   readonly targets: readonly TopTarget[];
-  /** SLS that may be missing, as `<saltenv>:<sls>`. */
+  /** SLS that are not reported if they are missing, as `<saltenv>:<sls>`. */
   readonly mayBeMissing: ReadonlySet<string>;
   readonly errors: readonly string[];
 }
@@ -66,7 +66,8 @@ async function renderTops(
 }
 
 /**
- * Renders the top files that these include. As in Salt, includes of included top files are ignored.
+ * Renders the top files that the given top files include. As in Salt, includes of included top
+ * files are ignored.
  */
 async function renderIncluded(
   tops: readonly RenderedTop[],
@@ -91,7 +92,7 @@ async function renderIncluded(
   return included;
 }
 
-/** Returns the environments whose top files apply. */
+/** Returns the environments whose top files apply to the minion. */
 function envsOf({ pillarenv, saltenv, envs, strategy }: PillarSetting): readonly string[] {
   if (pillarenv !== undefined) return envs.filter((env) => env === pillarenv);
   return strategy === 'none' ? envs.filter((env) => env === (saltenv ?? 'base')) : envs;
@@ -132,14 +133,14 @@ function mergeTops(tops: readonly RenderedTop[]): Omit<Top, 'errors'> {
   return { targets: groupByEnv(inOrder, merged.values()), mayBeMissing };
 }
 
-/** Groups targets by environment, in the order of first appearance. */
+/** Groups targets by environment. Environments are in the order of first appearance. */
 function groupByEnv(sorted: readonly TopTarget[], met: Iterable<TopTarget>): TopTarget[] {
   const envs = new Set(Array.from(met, ({ saltenv }) => saltenv));
   return [...envs].flatMap((env) => sorted.filter(({ saltenv }) => saltenv === env));
 }
 
 /**
- * Reads the items of a target. A text is split into letters, as in Python iteration; they are
+ * Reads the items of a target. As in Python, iterating over a text yields its letters, which are
  * reported as missing SLS.
  */
 function readItems(value: PlainData): { readonly options: PillarMap[]; readonly names: string[] } {

@@ -27,8 +27,9 @@ export interface CompiledReaction {
    */
   readonly isFrom: (sender: string | undefined) => boolean;
   /**
-   * Whether the schema of the rule that admitted an event guarantees all data that the reaction
-   * uses.
+   * Returns whether the event's schema guarantees all data that the reaction uses.
+   * @param rule name of the access rule that admitted the event and contains the schema;
+   * `undefined`: no rule
    */
   readonly isGuaranteedBy: (rule: string | undefined) => boolean;
   readonly plan: Planner;
@@ -36,8 +37,8 @@ export interface CompiledReaction {
 }
 
 /**
- * Compiles the reactions.
- * @throws SyntaxError for an invalid target, which the configuration does not allow
+ * Compiles the configured reactions.
+ * @throws SyntaxError for an invalid target, which the configuration check rejects earlier
  */
 export function compileReactions(
   config: MasterConfig,
@@ -72,12 +73,12 @@ export function compileReactions(
 }
 
 /**
- * Limits of reactor files. Salt has none, so these are as high as its queue limit
- * `reactor_worker_hwm`.
+ * Limits of reactor files. Salt has no such limits, so these are as high as the limit of its queue
+ * (`reactor_worker_hwm`).
  */
 const wide = { maxConcurrent: 1000, queue: 10_000, rate: '1000/second' } as const;
 
-/** Returns the reactions of the option `reactor`: one for each file, named after it. */
+/** Converts the option `reactor` to reactions: one for each file, named after the file. */
 function reactorReactions(entries: readonly ReactorEntry[]): Reaction[] {
   const tags = new Map<string, string[]>();
   for (const { tag, sls } of entries) {

@@ -13,8 +13,8 @@ interface OwnEventDeps {
 }
 
 /**
- * Passes the master's events to the intake until the signal is aborted. The bus does not store
- * events: an event that has not been queued is lost if the process stops.
+ * Passes the master's events to reactions until the signal is aborted. The bus does not store
+ * events: if the process stops before a run is queued, the event is lost.
  */
 export async function followOwnEvents(parts: OwnEventDeps): Promise<void> {
   for (;;) {
@@ -27,8 +27,8 @@ export async function followOwnEvents(parts: OwnEventDeps): Promise<void> {
   }
 }
 
-/** Fields that events of the master do not have. */
-const nobodys = {
+/** Fields that only events of minions have. */
+const withoutSender = {
   sender: undefined,
   data: undefined,
   rule: undefined,
@@ -43,9 +43,9 @@ async function follow({ bus, intake, reports, closing }: OwnEventDeps): Promise<
   });
   for await (const { tag, data } of events) {
     try {
-      await intake.take({ ...nobodys, tag, body: data, jid: jidOf(tag, data) });
+      await intake.take({ ...withoutSender, tag, body: data, jid: jidOf(tag, data) });
     } catch (error) {
-      // A full disk may have space again later.
+      // The write may succeed later, for example when a full disk has space again.
       if (!(error instanceof StoreError)) throw error;
       reports.dropped('*', 'not-kept', { tag, code: error.code });
     }

@@ -17,7 +17,7 @@ import { inTime, WorkLimitExceeded } from '#runtime';
 import type { MastersCall, PlannedCall, TargetedCall } from './reaction-planner.ts';
 import type { OpenRun } from './reaction-queue.ts';
 
-/** Parts of the master that reactions use. */
+/** Parts of the master with which reactions make their calls. */
 export interface ReactionCalls {
   /** Current access policy. */
   readonly policy: { readonly current: Policy };
@@ -26,20 +26,21 @@ export interface ReactionCalls {
   readonly dispatcher: Pick<Jobs['dispatcher'], 'republish'>;
   readonly runners: Pick<Functions['runners'], 'run'>;
   readonly wheel: Pick<Functions['runners'], 'run'>;
-  /** Returns the named commands, or `undefined` if no extension provides any. */
+  /** Returns the service of named commands, or `undefined` if no extension provides it. */
   readonly commands: () => NonNullable<OpenExtension['commands']> | undefined;
 }
 
 interface PerformDeps extends ReactionCalls {
   /**
-   * Records that the job was sent, so that it is not repeated. Durable when the promise resolves.
+   * Records that the job was sent, so that it is never sent again. Durable when the promise
+   * resolves.
    */
   readonly markSent: (jid: string) => Promise<void>;
 }
 
 /**
  * Performs a run and waits for its end.
- * @param deadline ends the wait, not the work
+ * @param deadline ends the wait; the job continues
  */
 export async function performRun(
   parts: PerformDeps,
@@ -57,7 +58,8 @@ export async function performRun(
         return await performHere(parts, run, call, deadline);
     }
   } catch (error) {
-    // What is wrong with the call; everything else is for the log.
+    // The message of these errors describes the call and becomes the outcome. Other errors are only
+    // logged.
     if (error instanceof MasterError || error instanceof WorkLimitExceeded) {
       return { outcome: 'unusable', reason: error.message };
     }
@@ -66,8 +68,9 @@ export async function performRun(
 }
 
 /**
- * Returns the minions that a job of a reaction addresses: those that certainly match, among the
- * minions that the rules name. If the reaction has all rights, the target is used unchanged.
+ * Returns the minions to which a job of a reaction is sent: those that certainly match the target,
+ * among the minions that the rules name. If the reaction has all rights, the target is used
+ * unchanged.
  * @throws MasterError ERR_BAD_TGT
  */
 export async function addresseesOf(
@@ -81,14 +84,14 @@ export async function addresseesOf(
   return targets.resolveCertain(target);
 }
 
-/** Returns the minions that the rules allow. `undefined` if the reaction has all rights. */
+/** Returns the minions that the rules allow, or `undefined` if the reaction has all rights. */
 function reachOfReaction(policy: Policy, reaction: string, call: TargetedCall): Reach | undefined {
   const subject = serviceOf(reaction);
   if (isUnlimited(subject, policy)) return undefined;
   return reachOf({ subject, action: 'publish', calls: [callOf(call)] }, policy);
 }
 
-/** Reason for a target that the rights of the reaction restrict. */
+/** Reason in the record of a job whose target was restricted by the rights of the reaction. */
 const narrowedByRights =
   'the rights of the reaction restrict the target to the minions that they name';
 
@@ -137,8 +140,8 @@ async function performJob(
 }
 
 /**
- * Runs a named command. The command checks the rights itself, and ensures that repeated requests
- * run it only once.
+ * Runs a named command. The command checks the reaction's rights itself. It runs only once, even if
+ * the request is repeated.
  */
 async function performCommand(
   { commands: named }: PerformDeps,
@@ -162,8 +165,8 @@ async function performHere(
 ): Promise<ReactionResult> {
   const decision = judge(parts, reaction, call, []);
   if (decision.effect === 'deny') return denied(decision);
-  // Marked before the start: a runner cannot be looked up by its jid later, and running it never is
-  // safer than running it twice.
+  // The call is marked as sent before it starts, because a runner cannot be looked up by its jid
+  // later. Not running it at all is safer than running it twice.
   await parts.markSent(jid);
   const { kind, fun, arg, kwarg } = call;
   const who = serviceOf(reaction);

@@ -1,4 +1,4 @@
-/** Converts events to runs in the queue. */
+/** Turns events into runs of reactions and queues them. */
 
 import type { TriggerEvent } from '#master';
 import type { CompiledReaction } from './compile-reactions.ts';
@@ -6,7 +6,10 @@ import { type PlannedCall, valueAt } from './reaction-planner.ts';
 import type { OpenRun, QueueConditions, ReactionQueue } from './reaction-queue.ts';
 import type { ReactionReports } from './reaction-reports.ts';
 
-/** Maximum length of a chain of runs that trigger each other. A longer chain is a loop. */
+/**
+ * Maximum length of a chain in which each run triggers the next. A longer chain is treated as a
+ * loop.
+ */
 const maxDepth = 3;
 
 interface AskedCall {
@@ -19,14 +22,14 @@ interface ReactionIntakeOptions {
   readonly reactions: () => readonly CompiledReaction[];
   readonly queue: ReactionQueue;
   readonly reports: ReactionReports;
-  /** Returns a jid that no job has. */
+  /** Returns a new jid that no job has. */
   readonly freshJid: () => Promise<string>;
   readonly now: () => number;
   /** Called for each queued run. */
   readonly onQueued: (run: OpenRun) => void;
 }
 
-/** Finds the runs that events trigger, and queues them. */
+/** Finds the reactions that match an event, and queues their runs. */
 export class ReactionIntake {
   readonly #options: ReactionIntakeOptions;
 
@@ -34,14 +37,14 @@ export class ReactionIntake {
     this.#options = options;
   }
 
-  /** Whether a reaction matches events of this tag. */
+  /** Whether any reaction matches events with this tag. */
   isWanted(tag: string): boolean {
     return this.#options.reactions().some((it) => it.matches(tag));
   }
 
   /**
-   * Queues the runs that an event triggers. They are durable when the promise resolves. A repeated
-   * request adds none.
+   * Queues the runs that an event triggers. They are durable when the promise resolves. If the same
+   * request is repeated, nothing is queued again.
    * @throws StoreError if they cannot be stored
    */
   async take(occurrence: TriggerEvent): Promise<undefined> {
@@ -87,7 +90,8 @@ export class ReactionIntake {
 
   /**
    * Queues a run.
-   * @returns whether the run is in the queue, now or from a previous request
+   * @returns whether the run is in the queue, because this call or a repetition of the request
+   * added it
    */
   async #queue(
     { reaction }: CompiledReaction,
@@ -117,7 +121,7 @@ export class ReactionIntake {
     return outcome !== 'once';
   }
 
-  /** Returns the number of runs that led to an event. */
+  /** Returns the length of the chain of runs that led to an event; 0 if no run caused it. */
   async #depthOf(jid: string | undefined): Promise<number> {
     const cause = jid === undefined ? undefined : await this.#options.queue.find(jid);
     return cause === undefined ? 0 : cause.depth + 1;

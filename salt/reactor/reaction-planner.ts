@@ -18,11 +18,11 @@ interface AnyCall {
   /** Name of the function or command. */
   readonly fun: string;
   readonly arg: readonly WireValue[];
-  /** Keyword arguments, or parameters of a command. */
+  /** Keyword arguments of the function, or parameters of the command. */
   readonly kwarg: Readonly<Record<string, WireValue>>;
 }
 
-/** A call for minions: a job, or a named command, which has no `arg`. */
+/** A call for minions: a job, or a named command. A named command has no `arg`. */
 export interface TargetedCall extends AnyCall {
   readonly kind: 'run' | 'command';
   readonly target: TargetRequest;
@@ -33,7 +33,7 @@ export interface MastersCall extends AnyCall {
   readonly kind: 'runner' | 'wheel';
 }
 
-/** Reason why an event triggers no call. Counted as `reaction-<reason>`. */
+/** Reason why an event triggers no call. The metric counts it as `reaction-<reason>`. */
 export type PlanObstacle =
   | 'no-sender'
   | 'no-value'
@@ -45,14 +45,20 @@ export type PlanObstacle =
   | 'no-file'
   | 'render'
   | 'form'
-  /** A call that would run in the master, or event text used as a pattern or function. */
+  /**
+   * The call is one that the master does not allow here, or it uses event text as a pattern or
+   * function.
+   */
   | 'caller'
   | 'pattern';
 
-/** Reason why a call is not made. */
+/** A call that is not made, with the reason. */
 export interface Refusal {
   readonly reason: PlanObstacle;
-  /** Explanation for operators: the file and the problem. Contains no event data. */
+  /**
+   * Explanation for operators that names the file and the problem. It contains no data of the
+   * event.
+   */
   readonly why?: string;
 }
 
@@ -62,13 +68,13 @@ export interface Plan {
   readonly refused: readonly Refusal[];
 }
 
-/** Plans the calls for an event. Each is queued separately. */
+/** Function that plans the calls for an event. Each call is queued separately. */
 export type Planner = (event: ReactionEvent) => Plan | Promise<Plan>;
 
-/** A call that the reaction itself defines. */
+/** Call that the configuration of a reaction defines itself, without a reactor file. */
 type PlainAction = Exclude<Reaction['do'], { sls: unknown }>;
 
-/** Aborts the planning of a call. */
+/** Error that ends the planning of a call. */
 class Obstacle extends Error {
   readonly reason: PlanObstacle;
 
@@ -80,7 +86,8 @@ class Obstacle extends Error {
 }
 
 /**
- * Creates the planner of a reaction. It plans the single call, with values of the event inserted.
+ * Creates the planner of a reaction with a single call. The planner inserts values of the event
+ * into the call.
  */
 export function createPlanner(action: PlainAction): Planner {
   return (event) => {
@@ -94,8 +101,8 @@ export function createPlanner(action: PlainAction): Planner {
 }
 
 /**
- * Returns a value of an event: text, number or boolean. `undefined` for other types and missing
- * values.
+ * Returns a value of an event if it is a text, number or boolean. Returns `undefined` for other
+ * types and missing values.
  */
 export function valueAt(
   from: string,
@@ -137,13 +144,14 @@ function targetOf(
 ): TargetRequest {
   if (typeof target === 'string') return { tgt: target, tgtType };
   const ids = 'list' in target ? target.list : [{ from: target.minion }];
-  // A list contains whole ids, so that no value of the event is interpreted as an expression.
+  // A list contains whole ids. A value of the event in it is never interpreted as a target
+  // expression.
   return { tgt: ids.map((id) => String(resolve(id, event))), tgtType: 'list' };
 }
 
 /**
- * Resolves a positional argument. Minions parse positional texts again, and `name=value` would
- * become a keyword [WIRE 11.5].
+ * Resolves a positional argument. Minions parse positional texts again, so the text `name=value`
+ * would become a keyword argument [WIRE 11.5].
  */
 function positional(value: CallValue, event: ReactionEvent): WireValue {
   const resolved = resolve(value, event);

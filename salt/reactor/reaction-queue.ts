@@ -26,16 +26,16 @@ const Target = Type.Object({
 });
 const runFields = {
   /**
-   * Id of the job, the first job of the command, the runner or the wheel function. Allocated before
-   * anything runs.
+   * Id of the run, allocated before anything runs. It becomes the jid of the job, of the command's
+   * first job, or of the function of the master.
    */
   jid: Type.String(),
   reaction: Type.String(),
-  /** Tag of the triggering event. */
+  /** Tag of the event that triggered the run. */
   tag: Type.String(),
-  /** Minion that emitted the event. Absent: the master itself. */
+  /** Minion that emitted the event. Absent if the master emitted it. */
   sender: Type.Optional(Type.String()),
-  /** Number of runs that led to the triggering event. */
+  /** Length of the chain of runs that led to the event. */
   depth: Type.Number(),
   /** Milliseconds since 1970. */
   queuedAt: Type.Number(),
@@ -54,23 +54,28 @@ const packed = {
   call: { pack: (planned: PlannedCall) => packLocal(packCall(planned)), unpack: unpackLocal },
 };
 
-/** Rows `reactions/open/<jid>`. */
+/** Schema of the rows `reactions/open/<jid>`. */
 export const openRunRow = defineRow({
   name: 'run of a reaction',
   schema: Type.Object({
     ...runFields,
-    /** Whether the job was sent or the runner was started. If so, it is not repeated. */
+    /**
+     * Whether the job was sent or the function was started. If so, it is never sent or started
+     * again.
+     */
     isSent: Type.Boolean(),
     /** Member of the cluster that performs the run. */
     member: Type.Optional(Type.String()),
-    /** Process that performs the run, in a cluster. Empty: left to other members. */
+    /**
+     * Process that performs the run, in a cluster. Empty if other members may take the run over.
+     */
     process: Type.Optional(Type.String()),
   }),
   packed,
   unversioned: unpackLocal,
 });
 
-/** Rows `reactions/ended/<jid>`. */
+/** Schema of the rows `reactions/ended/<jid>`. */
 const endedRunRow = defineRow({
   name: 'run of a reaction',
   schema: Type.Object({
@@ -89,7 +94,7 @@ const endedRunRow = defineRow({
         'interrupted',
       ] satisfies ReactionResult['outcome'][]),
     ),
-    /** Explanation for operators. Absent if the outcome explains itself. */
+    /** Explanation for operators. Absent if the outcome needs no explanation. */
     reason: Type.Optional(Type.String()),
   }),
   packed,
@@ -115,13 +120,16 @@ function packCall(planned: PlannedCall): WireMap {
 const openKey = (jid: string): Key => [...openRunsPrefix, jid];
 const endedKey = (jid: string): Key => ['reactions', 'ended', jid];
 
-/** Conditions of a run. They are written together with it. */
+/** Conditions under which a run is stored. They are recorded atomically with the run. */
 export interface QueueConditions {
-  /** Position of the run among all runs of one request. A repeated request adds none. */
+  /**
+   * Identity of the run: its minion, its request, and its position among the runs of the request. A
+   * run that was stored before is not stored again.
+   */
   readonly mark:
     | { readonly minion: string; readonly request: string; readonly place: string }
     | undefined;
-  /** Time window in which only one run with these values is allowed. */
+  /** Time window in which only one run with the same values is allowed. */
   readonly window: { readonly values: readonly unknown[]; readonly lengthMs: number } | undefined;
 }
 
@@ -133,31 +141,31 @@ export interface ReactionQueueOptions {
   /** Retention time of finished runs, in milliseconds. */
   readonly keepMs: number;
   /**
-   * Retention time of request marks, in milliseconds: as long as a replayed request can still be
-   * decrypted.
+   * Retention time of the ids of processed requests, in milliseconds. A replayed request cannot be
+   * decrypted after that time.
    */
   readonly keepMarksMs: number;
   readonly now: () => number;
 }
 
-/** A run of another process in the cluster. */
+/** A run that another process in the cluster owns. */
 interface RunElsewhere {
   readonly run: OpenRun;
   readonly revision: number;
 }
 
-const nobody = '';
+const noProcess = '';
 /** Time in milliseconds after which a failed write can no longer take effect. */
 const unconfirmedMs = 60_000;
-/** Revision that no row has. */
+/** Revision number that no row has. A write with it as its condition always fails. */
 const noRevision = Number.MAX_SAFE_INTEGER;
 
 /**
  * Runs of reactions in the store: unfinished runs, and finished runs for `keep_jobs_seconds`.
  * Related rows are written atomically.
  *
- * Members of a cluster share one queue. A run belongs to the process that queued it or took it over
- * last. Writes of other processes to it have no effect.
+ * Members of a cluster share one queue. A run is owned by the process that queued it or took it
+ * over last. Writes of other processes to this run are rejected.
  */
 export class ReactionQueue {
   readonly #options: ReactionQueueOptions;
@@ -165,11 +173,17 @@ export class ReactionQueue {
   readonly #open = new Map<string, OpenRun>();
   readonly #process = randomUUID();
   readonly #elsewhere = new Map<string, RunElsewhere>();
-  /** Revisions of this process's rows in the store of a cluster. */
+  /** Revisions of the rows that this process owns in the store of a cluster. */
   readonly #revisions = new Map<string, number>();
-  /** Runs whose write may or may not have succeeded. If they were stored, they are taken over. */
+  /**
+   * Jids of runs whose write may have failed or succeeded. If the row appears later, the run is
+   * taken over.
+   */
   readonly #unconfirmed = new Set<string>();
-  /** Owners of the unfinished runs of each reaction in a cluster, in the order of the log. */
+  /**
+   * For each reaction, the processes that own its unfinished runs, by jid. The order is that of the
+   * cluster's log.
+   */
   readonly #order = new Map<string, Map<string, string>>();
   readonly #reactions = new Map<string, string>();
   #onLeft: () => void = () => {};
@@ -190,19 +204,22 @@ export class ReactionQueue {
     return queue;
   }
 
-  /** Called when another member of the cluster has left a run. */
+  /** Sets the function that is called when another member of the cluster gives up a run. */
   set onLeft(listener: () => void) {
     this.#onLeft = listener;
   }
 
-  /** Called with the reaction of each run that has ended on another member of the cluster. */
+  /**
+   * Sets the function that is called when a run has ended on another member of the cluster. The
+   * argument is the name of the reaction.
+   */
   set onEnded(listener: (reaction: string) => void) {
     this.#onEnded = listener;
   }
 
   /**
-   * Returns the first unfinished runs of a reaction across all members of a cluster. Later writes
-   * never precede a run in the log order, so all members agree on the result.
+   * Returns the first unfinished runs of a reaction across all members of a cluster. Later runs are
+   * always behind them in the log, so all members get the same result.
    * @returns jids; `undefined` without a cluster, because all runs belong to this process
    */
   first(reaction: string, count: number): readonly string[] | undefined {
@@ -215,32 +232,38 @@ export class ReactionQueue {
     return jids;
   }
 
-  /** Sets the retention time of runs that end from now on, in milliseconds. */
+  /**
+   * Sets the retention time of runs that end from now on.
+   * @param milliseconds retention time
+   */
   keepFor(milliseconds: number): void {
     this.#keepMs = milliseconds;
   }
 
-  /** Unfinished runs, oldest first. In a cluster, runs of other members follow. */
+  /**
+   * Unfinished runs, oldest first. In a cluster, runs of other members follow after those of this
+   * process.
+   */
   get open(): readonly OpenRun[] {
     return [...this.#open.values(), ...Array.from(this.#elsewhere.values(), ({ run }) => run)];
   }
 
   /**
-   * Returns the jids of runs that no process performs any more.
-   * @param isHeld whether this member takes over the work of others
+   * Returns the jids of runs whose process has stopped.
+   * @param isHeld whether this member may take over the work of others
    */
   abandoned(isHeld: boolean): readonly string[] {
     const { cluster } = this.#options;
     const isLeft = ({ member = '', process }: OpenRun): boolean => {
-      if (member === cluster?.member && process !== nobody) return true;
-      return isHeld && (process === nobody || cluster?.isGone(member) === true);
+      if (member === cluster?.member && process !== noProcess) return true;
+      return isHeld && (process === noProcess || cluster?.isGone(member) === true);
     };
     return [...this.#elsewhere.values()].flatMap(({ run }) => (isLeft(run) ? run.jid : []));
   }
 
   /**
-   * Transfers a run of another process to this one. Returns `undefined` if a third process was
-   * faster.
+   * Makes this process the owner of another process's run. Returns `undefined` if a third process
+   * has already taken it.
    */
   async take(jid: string): Promise<OpenRun | undefined> {
     const known = this.#elsewhere.get(jid);
@@ -257,20 +280,20 @@ export class ReactionQueue {
     }
   }
 
-  /** Leaves the runs of this process to the other members. */
+  /** Gives up all runs of this process, so that other members can take them over. */
   async leaveAll(): Promise<void> {
     const { store, cluster } = this.#options;
     if (cluster === undefined) return;
     for (const [jid, run] of this.#open) {
-      const value = openRunRow.encode({ ...run, member: cluster.member, process: nobody });
+      const value = openRunRow.encode({ ...run, member: cluster.member, process: noProcess });
       const condition = this.#condition(jid);
       await store.write([{ op: 'put', key: openKey(jid), value, ...condition }]).catch(() => {
-        // Other members take it over when they detect that this member is gone.
+        // Another member takes the run over when it detects that this member has stopped.
       });
     }
   }
 
-  /** Handles a failed write, which may still be applied now or later in a cluster. */
+  /** Handles a failed write. In a cluster, the write may still be applied, now or later. */
   #doubt(run: OpenRun): void {
     const { jid } = run;
     if (this.#options.cluster === undefined) return;
@@ -291,13 +314,16 @@ export class ReactionQueue {
     return cluster === undefined ? run : { ...run, member: cluster.member, process: this.#process };
   }
 
-  /** Returns the condition that this process still owns the run, in a cluster. */
+  /** Returns the condition for a write: in a cluster, this process must still own the run. */
   #condition(jid: string): { readonly ifRevision?: number } {
     if (this.#options.cluster === undefined) return {};
     return { ifRevision: this.#revisions.get(jid) ?? noRevision };
   }
 
-  /** Applies a row of the store, or a change by any member of the cluster. */
+  /**
+   * Updates the runs in memory from a row of the store, or from a change by any member of the
+   * cluster.
+   */
   #note(change: Change): void {
     const jid = (change.type === 'put' ? change.entry : change).key.at(-1) ?? '';
     const { cluster } = this.#options;
@@ -321,11 +347,14 @@ export class ReactionQueue {
       return;
     }
     this.#setAside(run, revision);
-    if (run.process === nobody) this.#onLeft();
+    if (run.process === noProcess) this.#onLeft();
   }
 
-  /** Appends a run to the order. A run that is taken over moves behind the existing runs. */
-  #enterOrder({ reaction, jid, process = nobody }: OpenRun): void {
+  /**
+   * Appends a run to the order of its reaction. A run that is taken over moves behind the existing
+   * runs.
+   */
+  #enterOrder({ reaction, jid, process = noProcess }: OpenRun): void {
     const order = this.#order.get(reaction) ?? new Map<string, string>();
     this.#order.set(reaction, order);
     this.#reactions.set(jid, reaction);
@@ -349,14 +378,14 @@ export class ReactionQueue {
     return count;
   }
 
-  /** Whether this position of a request was already processed, with or without a run. */
+  /** Whether a run with this identity was already processed, even if it was not queued. */
   async isKnown(mark: QueueConditions['mark']): Promise<boolean> {
     return mark !== undefined && (await this.#options.store.get(markKey(mark))) !== undefined;
   }
 
   /**
-   * Records that this position of a request triggers nothing, so that a repeated request does not
-   * either.
+   * Records that a run was processed without being queued, so that a repetition of its request does
+   * not queue it.
    */
   async remember(mark: QueueConditions['mark']): Promise<void> {
     const { store } = this.#options;
@@ -364,7 +393,10 @@ export class ReactionQueue {
     if (operations.length > 0) await store.write(operations);
   }
 
-  /** Whether a run with these values is in the window. The final check is done by {@link add}. */
+  /**
+   * Whether a run with the same values was already stored in the time window. Only {@link add}
+   * checks this atomically.
+   */
   async isWithin(reaction: string, window: QueueConditions['window']): Promise<boolean> {
     if (window === undefined) return false;
     return (await this.#options.store.get(onceKey(reaction, window))) !== undefined;
@@ -372,14 +404,15 @@ export class ReactionQueue {
 
   /**
    * Stores a run. It is durable when the promise resolves with `queued`.
-   * @returns `repeated`: the same request has already stored it; `once`: another run is in the time
-   * window
+   * @returns `repeated`: an earlier copy of the request has already stored it; `once`: another run
+   * in the time window has the same values
    */
   async add(run: OpenRun, conditions: QueueConditions): Promise<'queued' | 'repeated' | 'once'> {
     const { store } = this.#options;
     const mark = this.#putMark(conditions.mark);
     const window = this.#putWindow(run.reaction, conditions.window);
-    // Added before the write, so that concurrent counts include it.
+    // The run is added to the memory before the write, so that concurrent calls of `count` include
+    // it.
     this.#open.set(run.jid, run);
     try {
       await store.write([
@@ -399,8 +432,8 @@ export class ReactionQueue {
   }
 
   /**
-   * Records that the job was sent. When the promise resolves, this is durable: the run is not
-   * repeated after a crash.
+   * Records that the job was sent. When the promise resolves, the record is durable, so that the
+   * job is not sent again after a crash.
    */
   async markSent(jid: string): Promise<void> {
     const run = this.#open.get(jid);
@@ -412,14 +445,17 @@ export class ReactionQueue {
     this.#open.set(jid, sent);
   }
 
-  /** Leaves a run in the store until the next start. In a cluster, a member takes it over soon. */
+  /**
+   * Gives up a run of this process. It stays in the store until the next start. In a cluster,
+   * another member takes it over soon.
+   */
   leave(jid: string): void {
     const run = this.#open.get(jid);
     this.#open.delete(jid);
     if (run !== undefined) this.#doubt(run);
   }
 
-  /** Ends a run. Durable when the promise resolves. */
+  /** Ends a run. The result is durable when the promise resolves. */
   async end(
     jid: string,
     outcome: ReactionResult['outcome'],
@@ -432,7 +468,8 @@ export class ReactionQueue {
     const ended = { ...rest, endedAt, outcome, ...(reason === undefined ? {} : { reason }) };
     const expiresAt = endedAt + this.#keepMs;
     const condition = this.#condition(jid);
-    // If the write fails, the next start finds the run again. Until then it is treated as finished.
+    // If this write fails, the run is treated as finished until the next start finds it in the
+    // store.
     this.#open.delete(jid);
     try {
       await this.#options.store.write([
@@ -446,7 +483,7 @@ export class ReactionQueue {
     return ended;
   }
 
-  /** Yields finished runs, latest jid first. */
+  /** Yields finished runs, the latest jid first. */
   async *ended(): AsyncIterableIterator<EndedRun> {
     const { store } = this.#options;
     for await (const entry of store.list(['reactions', 'ended'], { reverse: true })) {

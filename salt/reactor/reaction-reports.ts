@@ -1,4 +1,7 @@
-/** Reports reactions that did not run: counts each, and logs and publishes one per burst. */
+/**
+ * Reports reactions that did not run. Each is counted, and one of each burst is logged and
+ * published.
+ */
 
 import type { Logger } from 'pino';
 import { type Events, type MasterContext, tags } from '#master';
@@ -13,7 +16,10 @@ export interface ReactionReportOptions {
   readonly now: () => number;
 }
 
-/** Reports runs that were not performed. A burst lasts a minute, for each reaction and reason. */
+/**
+ * Reports runs that were not performed. Reports with the same reaction and reason within one minute
+ * form a burst.
+ */
 export class ReactionReports {
   readonly #options: ReactionReportOptions;
   readonly #bursts: TokenBuckets;
@@ -23,17 +29,17 @@ export class ReactionReports {
     this.#bursts = new TokenBuckets(saltLimits.reactionReports, options.now);
   }
 
-  /** Counts an event that is not logged or published. */
+  /** Counts an event without logging or publishing anything. */
   count(reason: string): void {
     this.#options.counters.count(`reaction-${reason}`);
   }
 
-  /** Reports a matching event that triggers no run. */
+  /** Reports an event that matches a reaction but triggers no run. */
   dropped(reaction: string, reason: string, fields: WireMap): void {
     this.#tell('dropped', reaction, reason, fields);
   }
 
-  /** Reports a run that no rule permits. */
+  /** Reports a run that the access rules do not permit. */
   denied(reaction: string, jid: string, reason: string): void {
     this.#tell('denied', reaction, 'denied', { jid, why: reason });
   }

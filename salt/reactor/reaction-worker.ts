@@ -10,7 +10,8 @@ import type { OpenRun, ReactionQueue } from './reaction-queue.ts';
 import type { ReactionReports } from './reaction-reports.ts';
 
 /**
- * Time that a run left by a previous process waits for its minions to reconnect, in milliseconds.
+ * Maximum time that a run of an earlier process waits for its minions to reconnect, in
+ * milliseconds.
  */
 const graceMs = 30_000;
 const lookMs = 100;
@@ -21,12 +22,12 @@ export interface ReactionWorkerOptions extends ReactionCalls {
   readonly reports: ReactionReports;
   /** Whether a minion is reachable. */
   readonly isReachable: (id: string) => Promise<boolean>;
-  /** Ends the wait for running work. */
+  /** Aborted when the master closes. Ends the wait for running work. */
   readonly closing: AbortSignal;
   readonly log: Logger;
 }
 
-/** Performs the queue. Runs of one reaction start in queue order. */
+/** Performs the runs in the queue. Runs of one reaction start in the order of the queue. */
 export class ReactionWorker {
   readonly #options: ReactionWorkerOptions;
   /** Waiting runs, by name of the reaction and jid. */
@@ -46,7 +47,9 @@ export class ReactionWorker {
     this.startNext(run.reaction);
   }
 
-  /** Resumes runs that a previous process left. New runs are added by `start`. */
+  /**
+   * Resumes runs that an earlier process queued and did not finish. New runs are added by `start`.
+   */
   resume(left: readonly OpenRun[]): void {
     for (const run of left) {
       this.#track(run.isSent ? this.#end(run, { outcome: 'interrupted' }) : this.#whenPresent(run));
@@ -58,7 +61,7 @@ export class ReactionWorker {
     await Promise.all(this.#work);
   }
 
-  /** Starts the runs of a reaction that may start now. */
+  /** Starts as many waiting runs of a reaction as its limit allows. */
   startNext(name: string): void {
     const { closing, log, queue } = this.#options;
     const { maxConcurrent = 1 } = this.#find(name)?.reaction ?? {};
@@ -97,7 +100,7 @@ export class ReactionWorker {
     const timeout = AbortSignal.timeout(compiled.reaction.timeoutSeconds * 1000);
     const { signal, unlink } = linkSignals(timeout, closing);
     const result = await performRun(parts, run, signal).finally(unlink);
-    // The run stays in the store. The next start checks whether its job was sent.
+    // The run stays in the store. At the next start it is checked whether its job was sent.
     if (closing.aborted) return;
     if (result.outcome === 'denied') reports.denied(run.reaction, run.jid, result.reason ?? '');
     await this.#end(run, result);
@@ -111,8 +114,8 @@ export class ReactionWorker {
   }
 
   /**
-   * Minions need some seconds to reconnect to a restarted master. They miss jobs published before
-   * that.
+   * Waits until the minions of a run are connected. They need some seconds to reconnect to a
+   * restarted master, and would miss a job that is published before that.
    */
   async #whenPresent(run: OpenRun): Promise<void> {
     const { closing, isReachable } = this.#options;
@@ -156,7 +159,10 @@ function firstIn(
   return undefined;
 }
 
-/** Waits, at most until the signal is aborted. */
+/**
+ * Waits until the time has passed or the signal is aborted.
+ * @param milliseconds maximum time to wait
+ */
 function pause(milliseconds: number, signal: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
     const end = (): void => {

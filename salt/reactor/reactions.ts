@@ -30,7 +30,7 @@ import { openReactorFiles } from './reactor-files.ts';
 import { createReactorPlanner } from './reactor-planner.ts';
 import type { ReactorEntries } from './reactor-runner.ts';
 
-/** Interval between checks for runs of members that are gone, in milliseconds. */
+/** Interval between checks for runs of members that have stopped, in milliseconds. */
 const takeOverMs = 5000;
 
 export interface ReactionDeps {
@@ -47,7 +47,7 @@ export interface ReactionDeps {
 export interface Reactions {
   readonly api: MasterApi['reactions'];
   readonly intake: ReactionIntake;
-  /** Resumes runs of a previous process and starts to receive the master's own events. */
+  /** Resumes the runs of an earlier process, and starts to receive the master's own events. */
   start(): void;
 }
 
@@ -62,7 +62,7 @@ export async function createReactor(deps: ReactionDeps): Promise<Reactions> {
   const log = context.log.child({ component: 'reactions' });
   const end = new AbortController();
   const closing = AbortSignal.any([context.closing, end.signal]);
-  // Every running run adds a listener.
+  // Each running run adds a listener to this signal.
   setMaxListeners(0, closing);
   const compile = (current: MasterConfig): CompiledReaction[] =>
     compileReactions({ ...current, reactor: reactors.over(current.reactor) }, jobs.targets, sls);
@@ -106,7 +106,7 @@ export async function createReactor(deps: ReactionDeps): Promise<Reactions> {
     onQueued: (run) => worker.start(run),
   });
   let looking = Promise.resolve();
-  /** Takes over runs of other processes, in a cluster. */
+  /** Takes over the runs of processes that have stopped, in a cluster. */
   const takeOver = (): void => {
     looking = looking
       .then(async () => {
@@ -151,11 +151,11 @@ export interface ReactionCallDeps {
   readonly jobs: Jobs;
   readonly users: Users;
   readonly functions: Functions;
-  /** Returns the commands of the bridge's catalog, or `undefined` if no extension provides any. */
+  /** Returns the service of named commands, or `undefined` if no extension provides it. */
   readonly commands: () => NonNullable<OpenExtension['commands']> | undefined;
 }
 
-/** Returns the parts of the master that reactions use. */
+/** Returns the parts of the master with which reactions make their calls. */
 export function createReactionCalls({
   jobs,
   users,
@@ -174,7 +174,7 @@ export interface ReactorSlsDeps {
   readonly functions: Functions;
 }
 
-/** Creates the planner of a file of the option `reactor`. */
+/** Function that creates the planner for a file of the option `reactor`. */
 type ReactorSls = (reference: string) => Planner;
 
 export async function createReactorSls({
@@ -212,7 +212,10 @@ function actionsOf(action: ReactionAction): readonly RuleAction[] {
   return 'run' in action ? ['publish'] : ['runner'];
 }
 
-/** Warns about reactions without any rule, because the policy denies all their calls. */
+/**
+ * Logs a warning about reactions for which there is no access rule, because all their calls will be
+ * denied.
+ */
 function warnOfPowerless(
   compiled: readonly CompiledReaction[],
   { policy }: ReactionCalls,

@@ -1,4 +1,7 @@
-/** Reads the calls of a reactor file: function, target and arguments of a chunk. */
+/**
+ * Reads the calls of a reactor file. Each chunk of the file contains the function, target and
+ * arguments of one call.
+ */
 
 import { parseArgument } from '#master';
 import {
@@ -16,10 +19,12 @@ import { toWire } from '../render/pillar-wire.ts';
 import type { PlannedCall, PlanObstacle, TargetedCall } from './reaction-planner.ts';
 import type { Chunk } from './reactor-chunks.ts';
 
-/** Whether a runner or wheel function has a keyword parameter. */
+/**
+ * Function that returns whether a runner or wheel function has a keyword parameter of this name.
+ */
 export type Takes = (kind: 'runner' | 'wheel', fun: string, name: string) => boolean;
 
-/** A call that cannot be made. */
+/** Error for a call of a reactor file that must not be made. */
 export class CallRefused extends Error {
   readonly reason: PlanObstacle;
 
@@ -30,32 +35,36 @@ export class CallRefused extends Error {
   }
 }
 
-/** Arguments of every chunk and of Salt itself, which are not keywords of a function. */
+/**
+ * Arguments that Salt itself uses in every chunk. They are not keyword arguments of the function.
+ */
 const internal: ReadonlySet<PlainData> = new Set([
   ...['__id__', '__sls__', 'arg', 'args', 'fun', 'key', 'kwarg', 'name', 'name_order', 'order'],
   'state',
 ]);
 
-/** Keywords of runners that contain targets or patterns. */
+/** Keyword arguments of runners that contain targets or patterns. */
 const patternNames: ReadonlySet<PlainData> = new Set(['tgt', 'target', 'match']);
-/** Keywords that select the type of a target. */
+/** Keyword arguments that select the type of a target. */
 const kindNames: ReadonlySet<PlainData> = new Set(['tgt_type', 'expr_form']);
-/** Keywords that contain a function name or a compound target. */
+/** Keyword arguments that contain a function name or a compound target. */
 const plainNames: ReadonlySet<PlainData> = new Set(['fun', 'function', 'func', 'expr']);
-/** Indexes of positional arguments with a function name or a compound target, by runner. */
+/**
+ * Index of the positional argument that contains a function name or a compound target, by runner.
+ */
 const plainPlaces: ReadonlyMap<string, number> = new Map([
   ['salt.cmd', 0],
   ['salt.execute', 1],
   ['mine.get', 1],
   ['match.compound_matches', 0],
 ]);
-/** Matches kinds of targets whose text can match more than one minion. */
+/** Matches the types of targets with which one text can match several minions. */
 const expressionKind = /^(?:compound|grain|ipcidr|node|pcre|pillar|range)/i;
 
 type Arguments = Pick<PlannedCall, 'arg' | 'kwarg'>;
 
 /**
- * Reads the call of a chunk.
+ * Reads the call that a chunk describes.
  * @throws CallRefused
  */
 export function callOf(chunk: Chunk, text: EventText, takes: Takes): PlannedCall {
@@ -67,7 +76,7 @@ export function callOf(chunk: Chunk, text: EventText, takes: Takes): PlannedCall
   }
   if (state === 'runner' || state === 'wheel') {
     const named = (): PillarMap => {
-      // In Salt, `arg` alone would be an argument of the function.
+      // Salt would pass `arg` to the function if it is the only argument.
       if (chunk.has('arg')) throw new CallRefused('form', 'arg requires kwarg beside it');
       return keywordsAmong(chunk, (name) => takes(state, fun, name));
     };
@@ -95,8 +104,8 @@ function functionOf(chunk: Chunk, text: EventText): string {
 }
 
 /**
- * Reads the target. Text of the event must be an id or a part of one, because it could match other
- * minions in an expression.
+ * Reads the target. Event text is allowed only as an id or as part of an id, because in a target
+ * expression it could match other minions.
  */
 function targetOf(chunk: Chunk, text: EventText): TargetedCall['target'] {
   const [tgt, type] = [chunk.get('tgt'), chunk.get('tgt_type') ?? 'glob'];
@@ -129,8 +138,8 @@ function isLiteralId(id: string): boolean {
 }
 
 /**
- * Refuses event text as a pattern. Arguments of wheel functions are often patterns, for example of
- * keys.
+ * Refuses event text as a pattern. Many arguments of wheel functions are patterns, for example of
+ * key names.
  */
 function refusePatterns(
   kind: 'runner' | 'wheel',
@@ -170,7 +179,7 @@ function refusePatterns(
   }
 }
 
-/** Returns the positional texts `name=value` as keywords. */
+/** Returns the positional texts of the form `name=value` as keyword arguments. */
 function keywordsIn(positions: readonly PlainData[]): PillarMap {
   const found = positions.flatMap((it) => {
     const [, name, value] = typeof it === 'string' ? (keyword.exec(it) ?? []) : [];
@@ -183,12 +192,12 @@ function hasEventText(data: PlainData, text: EventText): boolean {
   return textsOf(data).some((it) => text.isIn(it));
 }
 
-/** Whether text of the event in a target may match more than one minion. */
+/** Whether a target contains event text with which it may match more than one minion. */
 function isUnsafeTarget(data: PlainData, text: EventText): boolean {
   return textsOf(data).some((it) => text.isIn(it) && !isLiteralId(text.restore(it)));
 }
 
-/** Returns all texts in a value, including keys of maps. */
+/** Returns all texts in a value, including the keys of maps. */
 function textsOf(data: PlainData): string[] {
   if (typeof data === 'string') return [data];
   if (isList(data)) return data.flatMap(textsOf);
@@ -198,7 +207,8 @@ function textsOf(data: PlainData): string[] {
 
 /**
  * Reads the arguments.
- * @param named keywords beside `fun`, in the old form
+ * @param named reads the keyword arguments beside `fun`, which only the old form of reactor files
+ * has
  */
 function argumentsOf(chunk: Chunk, text: EventText, named: () => PillarMap): Arguments {
   const args = chunk.get('args');
@@ -209,7 +219,7 @@ function argumentsOf(chunk: Chunk, text: EventText, named: () => PillarMap): Arg
   return { arg, kwarg: { ...own, ...keywords(given, text) } };
 }
 
-/** Reads a map, or a list of maps with one name each. */
+/** Reads keyword arguments from a map, or from a list of maps with one name each. */
 function newForm(args: PlainData): PillarMap {
   if (isPillarMap(args)) return args;
   const items = isList(args) ? args : [];
@@ -225,8 +235,8 @@ function newForm(args: PlainData): PillarMap {
 }
 
 /**
- * Reads positional arguments like minions: `name=value` is a keyword [WIRE 11.5]. Text of the event
- * never becomes a keyword.
+ * Reads positional arguments in the same way as minions: `name=value` is a keyword argument [WIRE
+ * 11.5]. Event text never becomes a keyword argument.
  */
 function positional(data: PlainData, text: EventText): Arguments {
   const arg: WireValue[] = [];
@@ -248,11 +258,11 @@ function positional(data: PlainData, text: EventText): Arguments {
 const keyword = /^([\p{L}_][\p{L}\p{N}_.-]*)=(?!=)(.*)$/su;
 
 /**
- * Returns the keywords beside `fun` in the old form. In Salt each is an argument of the function,
- * and an unknown one makes the call fail.
+ * Returns the keyword arguments beside `fun`, as in the old form of reactor files. In Salt each of
+ * them is passed to the function, and an unknown one makes the call fail.
  */
 function keywordsAmong(chunk: Chunk, takes: (name: string) => boolean): PillarMap {
-  // A function that accepts any keyword must not get our internal ones.
+  // A function that accepts any keyword must not receive the arguments of the chunk itself.
   const takesAll = takes('');
   const found = new Map<PlainData, PlainData>();
   for (const [name, value] of chunk) {
@@ -281,7 +291,7 @@ function keywords(map: PillarMap, text: EventText): Record<string, WireValue> {
   return kwarg;
 }
 
-/** Converts a value and inserts the texts of the event. */
+/** Converts a value and replaces the marks in it with the texts of the event. */
 function settled(data: PlainData, text: EventText): WireValue {
   refuseDashes(data, text);
   for (const it of textsOf(data)) {
@@ -291,8 +301,8 @@ function settled(data: PlainData, text: EventText): WireValue {
 }
 
 /**
- * Refuses event text at the start of a value if it begins with a dash, because programs would parse
- * it as an option.
+ * Refuses a value that begins with event text if this text begins with a dash, because programs
+ * would parse it as an option.
  */
 function refuseDashes(data: PlainData, text: EventText): void {
   if (typeof data === 'string') {
@@ -308,14 +318,17 @@ function refuseDashes(data: PlainData, text: EventText): void {
   }
 }
 
-/** Refuses a map with `__kwarg__`, which would become the keywords of the function. */
+/**
+ * Refuses a map key from the event that begins with two underscores. With the key `__kwarg__`, a
+ * map would become keyword arguments.
+ */
 function refuseReserved(key: PlainData, text: EventText): void {
   if (typeof key === 'string' && text.isIn(key) && text.restore(key).startsWith('__')) {
     throw new CallRefused('positional-text', 'a key of the event begins with two underscores');
   }
 }
 
-/** Refuses event text that a minion would call or look up. */
+/** Refuses event text that a minion would interpret, for example as a call or a look-up. */
 function refuseInterpreted(eventText: string): void {
   const interpreted = findInterpretedText(eventText);
   if (interpreted !== undefined) {

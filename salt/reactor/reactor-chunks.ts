@@ -1,4 +1,4 @@
-/** Validates the chunks of a reactor file and returns them in call order. */
+/** Validates the chunks of a reactor file and returns them in the order of the calls. */
 
 import type { PlainData } from '#template';
 import { orderChunks } from '../render/chunk-order.ts';
@@ -8,10 +8,10 @@ import { textOf } from '../render/pillar-wire.ts';
 /** Arguments of one call by name: `state`, `fun`, `name`, `tgt`, `args` and so on. */
 export type Chunk = ReadonlyMap<PlainData, PlainData>;
 
-/** Declaration of one id: arguments by `state`, including the function's name. */
+/** Content of one id: its arguments by `state`, including the name of the function. */
 type Body = ReadonlyMap<PlainData, PlainData>;
 
-/** The file is not a valid reactor file. */
+/** Error for a file that is not a valid reactor file. */
 export class FormError extends Error {
   constructor(problem: string) {
     super(problem);
@@ -19,12 +19,12 @@ export class FormError extends Error {
   }
 }
 
-/** Requisites, which have no effect in reactor files but must be well formed. */
+/** Requisites. They have no effect in reactor files, but their form is checked. */
 const requisites: ReadonlySet<PlainData> = new Set(['require', 'watch', 'prereq', 'onchanges']);
 
 /**
  * Reads the chunks of a file.
- * @throws FormError if any part is invalid; then no call of the file is made
+ * @throws FormError if any part of the file is invalid; no call of the file is made then
  */
 export function chunksOf(data: PlainData): Chunk[] {
   if (!isPillarMap(data)) throw new FormError('the file must contain a map of ids');
@@ -44,7 +44,7 @@ export function chunksOf(data: PlainData): Chunk[] {
   );
 }
 
-/** Converts `local.cmd.run: [args]` to `local: [args, cmd.run]`. */
+/** Converts a declaration such as `local.cmd.run: [args]` to `local: [args, cmd.run]`. */
 function padded(id: PlainData, body: PlainData): Body {
   if (typeof body === 'string' && body.includes('.')) {
     const [state, fun] = split(body);
@@ -62,7 +62,7 @@ function padded(id: PlainData, body: PlainData): Body {
     if (key.startsWith('_') || !isList(args)) continue;
     const [state, fun] = split(key);
     if (fun === '') seen.add(key);
-    // As in Salt, a second declaration of the same kind is left unchanged and has no effect.
+    // As in Salt, a second declaration of the same kind has no effect and is not converted.
     if (fun === '' || seen.has(state)) continue;
     result.delete(key);
     result.set(state, [...args, fun]);
@@ -130,7 +130,7 @@ function compile(id: PlainData, body: Body): Map<PlainData, PlainData>[] {
   });
 }
 
-/** Returns the chunk of one entry of `names`, with its own arguments. */
+/** Returns the chunk for one entry of `names`. An entry may have its own arguments. */
 function namedChunk(
   fields: ReadonlyMap<PlainData, PlainData>,
   name: PlainData,

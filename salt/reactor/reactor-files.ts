@@ -17,15 +17,16 @@ export interface ReactorFilesOptions {
   readonly lstripBlocks: boolean;
 }
 
-/** Current files of the reactor. Each version of a file is parsed once. */
+/** Reads reactor files. Each version of a file is parsed only once. */
 export interface ReactorFiles {
   /**
-   * Returns the files that a reference of the option `reactor` matches, possibly none.
+   * Returns the files that an entry of the option `reactor` matches; there may be none.
    * @throws MasterError ERR_PILLAR_FILE
    */
   find(reference: string): Promise<readonly SourceFile[]>;
   /**
-   * Returns a file that a template imports. As in Salt, imports come from the file server.
+   * Returns a file that a template of the reactor imports. As in Salt, imported files come from the
+   * file server.
    * @throws MasterError ERR_PILLAR_FILE
    */
   imported(place: string): Promise<SourceFile | undefined>;

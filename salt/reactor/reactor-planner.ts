@@ -1,4 +1,4 @@
-/** Plans the calls of the option `reactor`. */
+/** Plans the calls of reactor files, which the option `reactor` names. */
 
 import { MasterError, type ReactionEvent } from '#master';
 import { formatEventStamp } from '#minion-protocol';
@@ -22,7 +22,7 @@ export interface ReactorDeps {
 
 /**
  * Creates a planner.
- * @param reference reference to a file, or a glob of files
+ * @param reference path of a file, or a glob of files
  */
 export function createReactorPlanner(reference: string, parts: ReactorDeps): Planner {
   return async (event) => {
@@ -82,7 +82,7 @@ async function planFile(file: SourceFile, event: ReactionEvent, parts: ReactorDe
 }
 
 /**
- * Converts an error to a refusal.
+ * Converts an error to the reason why no call is made.
  * @throws the error itself if the file is not its cause
  */
 function whyNot(error: unknown, path: string): Refusal {
@@ -92,15 +92,15 @@ function whyNot(error: unknown, path: string): Refusal {
   throw error;
 }
 
-/** Codes of errors whose messages may contain event data. */
-const telling: ReadonlySet<string> = new Set([
+/** Codes of errors whose messages may contain data of the event. */
+const codesWithEventData: ReadonlySet<string> = new Set([
   'ERR_TEMPLATE_RUNTIME',
   'ERR_TEMPLATE_FUNCTION',
   'ERR_YAML',
 ]);
 
 function described({ code, message, kind, place }: TemplateError): string {
-  return telling.has(code) ? `${kind}; file ${place.file}, line ${place.line}` : message;
+  return codesWithEventData.has(code) ? `${kind}; file ${place.file}, line ${place.line}` : message;
 }
 
 function refused(refusal: Refusal): Plan {

@@ -10,27 +10,30 @@ import {
 } from '../functions/define-function.ts';
 import { ignored, required, target, text } from '../functions/parameters.ts';
 
-/** Maximum number of added entries, of files in one entry, and of characters in a text. */
+/**
+ * Limit for the number of added entries, for the files in one entry, and for the characters in a
+ * text.
+ */
 const maxAdded = 1000;
 const maxFiles = 100;
 const maxText = 4096;
 
 /**
- * The option `reactor` with entries added and deleted since the start. These changes survive
- * configuration reloads.
+ * The entries of the option `reactor`, including those that the runner has added or deleted since
+ * the start. These changes survive a reload of the configuration.
  */
 export class ReactorEntries {
   readonly #config: Pick<LiveConfig, 'current'>;
   readonly #added = new Map<string, ReactorEntry>();
   readonly #deleted = new Set<string>();
-  /** Called to apply changed entries. */
+  /** Function that is called when the entries have changed. */
   onChange: () => void = () => {};
 
   constructor(config: Pick<LiveConfig, 'current'>) {
     this.#config = config;
   }
 
-  /** Returns the effective entries for the configured ones. */
+  /** Applies the runner's changes to the configured entries, and returns the result. */
   over(configured: readonly ReactorEntry[]): readonly ReactorEntry[] {
     const left = configured.filter(({ tag }) => !this.#deleted.has(tag));
     return [...left, ...this.#added.values()];
@@ -96,8 +99,8 @@ export function reactorRunner(entries: ReactorEntries): FunctionTable {
         test: ignored,
       },
       call: ({ event, reactors }, context) => {
-        // A right to these functions would grant access to every event, and to all calls of reactor
-        // files.
+        // Access to these functions would in effect grant access to every event, and to all calls
+        // that reactor files can make.
         requireLocalCaller(context);
         return entries.add(event, reactors)
           ? result(true, 'Reactor added.')

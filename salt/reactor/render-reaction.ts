@@ -1,4 +1,4 @@
-/** Renders reactor files with the event's data as plain values. */
+/** Renders reactor files. Texts of the event are inserted as plain values only. */
 
 import { randomBytes } from 'node:crypto';
 import type { ReactionEvent } from '#master';
@@ -28,7 +28,10 @@ interface ReactorRendering {
   readonly imported: ReactorFiles['imported'];
 }
 
-/** Data of a file with marks in place of event text, and the texts of the marks. */
+/**
+ * Data of a rendered reactor file. It contains marks in place of the event's texts; `text` restores
+ * these.
+ */
 interface ReactionData {
   readonly data: PlainData;
   readonly text: EventText;
@@ -65,8 +68,8 @@ interface Material {
 }
 
 /**
- * Renders a template with the grains and options of the master, because reactions do not belong to
- * a minion.
+ * Renders a template with the grains and options of the master, because a reaction does not belong
+ * to a minion.
  */
 function render(
   file: SourceFile,

@@ -1,4 +1,4 @@
-/** Template functions that run on the main thread, because they read files or call the master. */
+/** Template functions that run on the main thread because they read files or call the master. */
 
 import { createHash } from 'node:crypto';
 import { packLocal, type WireMap } from '#minion-protocol';
@@ -6,7 +6,7 @@ import type { PlainData, SaltFunction } from '#template';
 import { toWire } from './pillar-wire.ts';
 import { NotAnswered, type PillarTask } from './render-task.ts';
 
-/** Keyword arguments of a call. */
+/** Keyword arguments of a call, by name. */
 export type NamedData = Readonly<Record<string, PlainData>>;
 
 /**
@@ -15,12 +15,13 @@ export type NamedData = Readonly<Record<string, PlainData>>;
  */
 type AskedFunction = (args: readonly PlainData[], kwargs: NamedData) => Promise<PlainData>;
 
-/** Functions by name. */
+/** Functions by their full name. */
 export type AskedFunctions = Readonly<Record<string, AskedFunction>>;
 
 /**
- * Returns the functions for use in a template. A call without a stored answer interrupts the
- * rendering. A repeated call is a separate question, because functions may have effects.
+ * Returns the functions in a form that templates can call. If the answer to a call is not stored
+ * yet, the call interrupts the rendering. Two equal calls are separate questions, because functions
+ * may have effects.
  */
 export function askingFunctions({
   asked,

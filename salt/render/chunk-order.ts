@@ -2,7 +2,7 @@
 
 import { Float, type PlainData } from '#template';
 
-/** Sort criteria of a chunk. */
+/** Values by which the chunks of an SLS are sorted. */
 export interface ChunkPlace {
   /** Value of the `order` argument. */
   readonly order: PlainData | undefined;
@@ -31,8 +31,8 @@ export function orderChunks<T>(chunks: readonly T[], placeOf: (chunk: T) => Chun
 }
 
 /**
- * Converts an order to a number.
- * @param cap value above all explicit numbers
+ * Converts the `order` of a chunk to a number.
+ * @param cap number above all explicit orders
  */
 function rankOf(said: PlainData | undefined, nameOrder: number, cap: number): number {
   const order = numberOf(said, cap) + nameOrder / 10_000;

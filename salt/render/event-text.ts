@@ -3,29 +3,31 @@ import type { WireValue } from '#minion-protocol';
 import { Dict, Float, isText, type PlainData, printedText, textOf, type Value } from '#template';
 import { isList } from './pillar-data.ts';
 
-// Event values in text that is rendered and then parsed as YAML. A text is rendered as a placeholder
-// (mark) and substituted after parsing. It thereby stays a value or part of one. In reactor files
-// every text is replaced, so that readers can distinguish it from the operator's text. Only numbers,
-// dates, booleans and null are not replaced, because YAML gives them their type. In other files,
-// words without a meaning in YAML are not replaced either, because templates compare printed words.
+// Untrusted values in a text that is rendered and then parsed as YAML. In the rendered text, a
+// placeholder (mark) stands for each text of the event. The original is restored after parsing, so
+// that it can only become a value or part of a value. In reactor files every text of the event is
+// replaced, so that it can be distinguished from the operator's text. Only numbers, dates, booleans
+// and null are not replaced, because YAML gives them their type. In other files, words without a
+// special meaning in YAML are not replaced either, because templates compare printed words.
 
-/** Delimiters of a mark: printable in YAML and from the private use area. */
+/** Delimiters of a mark. They are valid in YAML and come from Unicode's private use area. */
 const [open, close] = ['\uE000', '\uE001'];
 
 /**
  * Returns the mark of a text.
- * @param secret random letters and digits; events cannot contain marks because they cannot guess it
+ * @param secret random letters and digits; an event cannot contain a valid mark, because its sender
+ * cannot guess them
  */
 function markFor(place: number, secret: string): string {
   return `${open}${secret}.${place}${close}`;
 }
 
-/** Substitutes the marks in the text of one rendering. */
+/** Restores the original texts of the marks in one rendered text. */
 export class EventText {
   readonly #texts: readonly string[];
   readonly #marks: RegExp;
 
-  /** @param texts original texts by index */
+  /** @param texts original texts; the number in a mark is its index here */
   constructor(secret: string, texts: readonly string[]) {
     this.#texts = texts;
     this.#marks = new RegExp(`${open}${secret}\\.(\\d+)${close}`, 'gu');
@@ -39,7 +41,7 @@ export class EventText {
   /** Replaces the marks in a text with the original texts. */
   restore(text: string): string {
     if (!text.includes(open)) return text;
-    // A mark can occur only in texts that were marked later.
+    // A mark can only occur in texts that were marked after it.
     return text.replace(this.#marks, (_mark, place) => this.restore(this.#texts[place] ?? ''));
   }
 
@@ -54,19 +56,19 @@ export class EventText {
   }
 }
 
-/** Matches texts that have no meaning in YAML at any position. */
+/** Matches texts that have no special meaning in YAML at any position. */
 const inert = /^(?![-.]{1,3}$)[A-Za-z0-9_/.+~-][A-Za-z0-9_/.+~:-]*$/;
 
-/** Data for distinguishing the operator's texts from those of an event. */
+/** Data by which the operator's texts are distinguished from texts of the event. */
 export interface Origins {
   readonly event: WireValue;
   /** Returns the texts of the files read so far. */
   readonly files: () => Iterable<string>;
-  /** Whether words without a meaning in YAML are marked too. */
+  /** Whether words without a special meaning in YAML are marked too. */
   readonly marksWords: boolean;
 }
 
-/** Prints the values of one rendering. */
+/** Prints the values that a template outputs, with marks for texts of the event. */
 export class EventPrinter {
   readonly #texts: string[] = [];
   readonly #origins: Origins;
@@ -106,7 +108,7 @@ export class EventPrinter {
     return isInert(text) && !(this.#origins.marksWords && isPlainYamlText(text));
   }
 
-  /** Whether a text occurs in a file and nowhere in the event. */
+  /** Whether a text occurs in one of the operator's files and nowhere in the event. */
   #isOperators(text: string): boolean {
     const { event, files } = this.#origins;
     const isWritten = [...files()].some((file) => file.includes(text));

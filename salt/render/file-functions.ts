@@ -11,8 +11,8 @@ const scheme = 'salt://';
 
 /**
  * Finds a file by its `salt://` address.
- * @throws TypeError for other addresses; templates must not read anything else of the machine or
- * the network
+ * @throws TypeError for other addresses, because templates must not read any other file or network
+ * resource
  */
 export async function readSaltFile(
   files: PillarSources,

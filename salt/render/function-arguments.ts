@@ -6,7 +6,7 @@ import { isPillarMap, type PillarMap } from './pillar-data.ts';
 /** Arguments by name. */
 export type Named = Readonly<Record<string, PlainData>>;
 
-/** Wraps a function with named parameters. Arguments are accepted by position or by name. */
+/** Adds named parameters to a function. Templates can pass each argument by position or by name. */
 export function takes<T>(
   names: readonly string[],
   call: (given: Named) => T,
@@ -25,7 +25,7 @@ export function takes<T>(
   };
 }
 
-/** Wraps a function that also accepts further keywords. */
+/** Adds named parameters to a function that also accepts further keyword arguments. */
 export function takesMore<T>(
   names: readonly string[],
   call: (given: Named, more: Named) => T,
@@ -52,7 +52,7 @@ export function map(value: PlainData | undefined, name: string): PillarMap {
   throw new TypeError(`${name} must be a dictionary`);
 }
 
-/** Whether an argument has a value other than `None`. */
+/** Whether an argument was given with a value other than `None`. */
 export function isGiven(value: PlainData | undefined): value is PlainData {
   return value !== undefined && value !== null;
 }

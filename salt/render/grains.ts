@@ -11,19 +11,19 @@ import { Dict, toPython, type Value } from '#template';
 
 const digestBytes = 32;
 
-/** Grains that a rendering has read. */
+/** Record of the grains that a rendering has read. */
 export class GrainReads {
-  /** Fingerprints of the values by grain; null if the grain did not exist. */
+  /** Fingerprint of each grain that was read; `null` if the grain did not exist. */
   readonly values: Map<string, Buffer | null> = new Map();
-  /** Fingerprint of all grains, if the rendering iterated over them. */
+  /** Fingerprint of all grains. Set if the rendering iterated over them. */
   whole: Buffer | undefined;
 
-  /** Whether nothing was read except the id, which is verified. */
+  /** Whether no grain was read except the id, which is verified. */
   get isEmpty(): boolean {
     return this.values.size === 0 && this.whole === undefined;
   }
 
-  /** Whether the grains that were read have the same values in these grains. */
+  /** Whether all grains that were read have the same values in these grains. */
   agreeWith(grains: WireMap): boolean {
     if (this.whole !== undefined && !this.whole.equals(markOf(grains))) return false;
     for (const [key, before] of this.values) {
@@ -70,8 +70,8 @@ export class TracedGrains implements FactSource {
 }
 
 /**
- * Grains in a template. Each is converted at its first use. Changes by a template affect only its
- * own copy.
+ * Grains as a dictionary for templates. Each value is converted at its first use. A template can
+ * change only its own copy.
  */
 export class GrainsDict extends Dict {
   readonly #grains: TracedGrains;

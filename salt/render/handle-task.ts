@@ -28,13 +28,15 @@ import {
   toSourceFile,
 } from './source-file.ts';
 
-/** Cache of files that came with orders, so that each is parsed once. */
+/**
+ * Cache of the template files that render orders contain, so that each file is parsed only once.
+ */
 export class ReceivedFiles {
   readonly #kept = createBoundedMap<string, SourceFile>(saltLimits.receivedCharacters, {
     sizeOf: ({ text }) => Math.max(1, text.length),
   });
 
-  /** @param whitespace equal in all orders, because it comes from the master's options */
+  /** @param whitespace the same in all orders, because it comes from the master's options */
   take(source: SourceText, whitespace: TemplateWhitespace): SourceFile {
     const mark = `${source.digest} ${source.path}`;
     const known = this.#kept.get(mark);
@@ -45,7 +47,7 @@ export class ReceivedFiles {
   }
 }
 
-/** Executes an order. Errors are part of the answer. */
+/** Executes a render order. Errors are returned as part of the answer. */
 export function handleTask(order: RenderOrder, files: ReceivedFiles): RenderAnswer {
   if (order.kind === 'read') {
     return { outcome: outcomeOf(() => ({ kind: 'data', data: readData(order.task) })) };

@@ -7,14 +7,14 @@ import type { AskedFunctions } from './asked-functions.ts';
 import { isGiven, map, type Named, takes, takesMore, text } from './function-arguments.ts';
 import { fromWire, textOf, toWire } from './pillar-wire.ts';
 
-/** A call of a function of the master. */
+/** A call of a runner by a template. */
 export interface MasterCall {
   readonly fun: string;
   readonly arg: readonly WireValue[];
   readonly kwarg: WireMap;
 }
 
-/** Result of such a call. */
+/** Result of a {@link MasterCall}. */
 type MasterCallResult = Pick<FunctionResult, 'fun' | 'jid' | 'return' | 'success'>;
 
 /** Parts of the master that template functions use. */
@@ -24,16 +24,16 @@ export interface TemplateMaster {
    * @throws MasterError ERR_UNKNOWN_FUN, ERR_NOT_SERVED, ERR_ARGS, ERR_FORBIDDEN
    */
   readonly runRunner: (call: MasterCall) => Promise<MasterCallResult>;
-  /** Writes a line of a template to the log of the master. */
+  /** Writes a message of a template to the log of the master. */
   readonly log: (level: LogLevel, message: string) => void;
 }
 
 const logLevels = ['debug', 'info', 'warn', 'error', 'fatal'] as const;
 type LogLevel = (typeof logLevels)[number];
-/** Log levels with another name in Salt. */
+/** Log levels that have another name in Salt. */
 const saltLevels: Readonly<Record<string, LogLevel>> = { warning: 'warn', critical: 'fatal' };
 
-/** Returns the functions that both pillar and orchestrations have. */
+/** Returns the functions that are available in pillar and in orchestrations. */
 export function masterFunctions({ runRunner, log }: TemplateMaster): AskedFunctions {
   const call = async (fun: string, kwarg: WireMap): Promise<PlainData> => {
     return fromWire(returnOf(await runRunner({ fun, arg: [], kwarg })));

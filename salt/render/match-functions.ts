@@ -9,7 +9,7 @@ import type { TracedGrains } from './grains.ts';
 import { mergeDeep } from './merge-pillar.ts';
 import { isPillarMap } from './pillar-data.ts';
 
-/** Minion and nodegroups that the functions match. */
+/** The minion against which targets are matched, and the nodegroups that targets may name. */
 export interface MatchWorld {
   readonly id: string;
   /** Grains of the minion. Each read is recorded. */
@@ -76,7 +76,7 @@ function lookups(
   };
 }
 
-/** Whether a target matches. As in Salt, an invalid target matches nothing. */
+/** Whether a target matches the minion. As in Salt, an invalid target matches nothing. */
 function isMeantByTarget(
   { id, grains, nodegroups }: MatchWorld,
   tgtType: string,

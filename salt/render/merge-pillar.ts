@@ -23,7 +23,7 @@ export function mergePillar(
   switch (strategy) {
     case 'list':
       return pairUp(lower, upper);
-    // As in Salt, this merges only the first level.
+    // As in Salt, this strategy merges only the first level.
     case 'aggregate':
     case 'overwrite':
       return new Map([...lower, ...upper]);
@@ -69,8 +69,8 @@ function joinLists(lower: readonly PlainData[], upper: readonly PlainData[]): Pl
 }
 
 /**
- * Returns a key that is equal for values that are equal in Python, or `undefined` for lists, maps
- * and bytes.
+ * Returns a key for comparing values: equal for values that are equal in Python. Returns
+ * `undefined` for lists, maps and bytes.
  */
 function simpleMark(value: PlainData): unknown {
   if (typeof value === 'boolean') return value ? 1 : 0;
@@ -79,8 +79,8 @@ function simpleMark(value: PlainData): unknown {
 }
 
 /**
- * Implements Salt's strategy `list`: keys of both maps get a pair of values, keys only in `upper`
- * are lost.
+ * Implements Salt's strategy `list`. A key of both maps gets a list of both values. A key that only
+ * `upper` has is dropped.
  */
 function pairUp(lower: PillarMap, upper: PillarMap): PillarMap {
   const paired = new Map<PlainData, PlainData>();
@@ -91,7 +91,10 @@ function pairUp(lower: PillarMap, upper: PillarMap): PillarMap {
   return paired;
 }
 
-/** Merges a pillar over a command line's `pillar=`, then the command line's over it, as in Salt. */
+/**
+ * Merges a pillar with the `pillar=` of a command line in two steps, as in Salt. First the pillar
+ * is merged over the command line's data, then this data is merged over the result.
+ */
 export function mergeOverride(pillar: FactMap, override: WireMap, options: MergeOptions): FactMap {
   if (Object.keys(override).length === 0) return pillar;
   const [lower, upper] = [fromWire(pillar), fromWire(override)];

@@ -13,7 +13,7 @@ export function isEmpty(data: PlainData): boolean {
 
 /**
  * Returns the reason why a file is invalid, for messages.
- * @throws the error itself if the file is not its cause
+ * @throws `error` itself if the file is not its cause
  */
 export function reasonOf(error: unknown): string {
   if (error instanceof TemplateError || error instanceof MasterError) return error.message;
@@ -39,10 +39,10 @@ export function parseJsonData(text: string, name: string): PlainData {
   }
 }
 
-/** Matches possible floats without a fraction. May also match part of a string. */
+/** Matches numbers that may be floats without a fraction. May also match in a string. */
 const mayHaveFloat = /\d(?:\.\d*0|[eE])/;
 
-/** Converts a number token like Python: `1.0` is a float. */
+/** Converts the text of a JSON number as Python does: `1.0` becomes a float. */
 function pythonNumber(token: string): number | bigint | Float {
   const number = exactNumber(token);
   return /[.eE]/.test(token) && Number.isSafeInteger(number) ? new Float(Number(number)) : number;
@@ -58,7 +58,9 @@ function toData(parsed: unknown): PlainData {
   return new Map(Object.entries(parsed).map(([key, value]) => [key, toData(value)]));
 }
 
-/** Returns the line of a syntax error. The engine reports the position only in its message. */
+/**
+ * Returns the line of a syntax error. The JavaScript engine gives the position only in its message.
+ */
 function lineOf({ message }: Error, text: string): number {
   const [, position] = /(?:at position|see character) (\d+)/.exec(message) ?? [];
   return text.slice(0, Number(position ?? text.length)).split('\n').length;

@@ -5,10 +5,13 @@ import type { FactMap } from '#minion-protocol';
 import type { PillarMap } from './pillar-data.ts';
 import type { SourceFile } from './source-file.ts';
 
-/** A minion's pillar, and the part of it that does not depend on the minion's own claims. */
+/** Pillar of a minion, and the version of it that does not depend on the minion's own data. */
 export interface PillarAnswer {
   readonly pillar: FactMap;
-  /** Pillar compiled without grains. Access rights may depend only on this [THREATS M-09]. */
+  /**
+   * Pillar compiled without grains. Access decisions may depend only on this version [THREATS
+   * M-09].
+   */
   readonly proven: FactMap;
 }
 
@@ -16,7 +19,7 @@ export interface PillarAnswer {
 export interface PillarSource {
   /**
    * Returns the pillar of a minion.
-   * @param lower value of `pillar` in templates; default: empty
+   * @param lower data that templates see as `pillar`; default: empty
    */
   provide(request: PillarRequest, lower?: PillarMap): Promise<PillarAnswer>;
   /** Compiles a pillar file by file for inspection. Absent if a program provides the pillar. */
@@ -25,11 +28,11 @@ export interface PillarSource {
 
 /** Result of compiling a pillar. */
 export interface CompiledPillar {
-  /** Pillar without `_errors`. */
+  /** The compiled pillar, without the key `_errors`. */
   readonly pillar: PillarMap;
-  /** Errors for `_errors` of the minion's pillar. Empty if compilation succeeded. */
+  /** Messages for the key `_errors` of the minion's pillar. Empty if compilation succeeded. */
   readonly errors: readonly string[];
-  /** Original errors, for the log. */
+  /** Errors behind these messages, for the log. */
   readonly failures: readonly unknown[];
   /** SLS that the top files assign to this minion. */
   readonly matches: Matches;
@@ -37,7 +40,7 @@ export interface CompiledPillar {
   readonly layers: readonly PillarLayer[];
 }
 
-/** Data of one file, nested under the keys of its include. */
+/** Data of one file, nested under the keys with which the file is included. */
 export interface PillarLayer {
   readonly saltenv: string;
   readonly sls: string;

@@ -25,7 +25,7 @@ export interface PillarSourcesOptions extends TemplateWhitespace {
   readonly backend: FileServerBackend;
 }
 
-/** Maximum size of a file, in bytes. */
+/** Maximum size of a file of pillar, in bytes. */
 const maxFileBytes = 16 * 1024 * 1024;
 
 /** The files below `pillar_roots`. */
@@ -68,14 +68,14 @@ export class PillarSources {
   }
 
   /**
-   * Returns the lists of an environment. The result is the same object until a file is added or
-   * removed.
+   * Returns the lists of an environment's files. The result is the same object until a file is
+   * added or removed.
    */
   lists(saltenv: string): Promise<FileLists> {
     return this.#options.backend.lists(saltenv);
   }
 
-  /** Returns the sorted names of an environment's SLS [salt/fileclient.py list_states]. */
+  /** Returns the sorted names of the SLS in an environment [salt/fileclient.py list_states]. */
   names(lists: FileLists): ReadonlySet<string> {
     const known = this.#names.get(lists);
     if (known !== undefined) return known;
@@ -87,7 +87,7 @@ export class PillarSources {
     return set;
   }
 
-  /** Returns a digest of the names of an environment's SLS. */
+  /** Returns a digest of the names of the SLS in an environment. */
   namesDigest(lists: FileLists): string {
     const known = this.#digests.get(lists);
     if (known !== undefined) return known;
@@ -125,12 +125,16 @@ function decode(bytes: Uint8Array, path: string): string {
   }
 }
 
-/** Compilation rules set by the operator, the same for all minions. */
+/** Rules of compilation that the operator configures. They are the same for all minions. */
 export interface PillarRules extends MergeOptions {
-  /** `pillar_includes_override_sls`: whether included data overrides the including file. */
+  /**
+   * `pillar_includes_override_sls`: whether data of an included SLS overrides data of the SLS that
+   * includes it.
+   */
   readonly includesOverride: boolean;
   /**
-   * `pillar_safe_render_error`: whether minions get only a generic message about errors of a file.
+   * `pillar_safe_render_error`: whether minions get only a generic message if a file cannot be
+   * rendered.
    */
   readonly isErrorSafe: boolean;
   /** `pillar_raise_on_missing`: whether `pillar.get` without a default fails for missing keys. */
@@ -158,11 +162,14 @@ export interface PillarSetting extends PillarRules {
   /** Value of `opts` in templates. */
   readonly opts: Readonly<Record<string, unknown>>;
   /**
-   * Value of `pillar` in templates. As in Salt, the data of external pillar that comes first, or
-   * empty.
+   * Value of `pillar` in templates. As in Salt, it is the external pillar if that comes first,
+   * otherwise empty.
    */
   readonly pillar: PillarMap;
-  /** Data from a caller without all rights. Its texts are always treated as plain values. */
+  /**
+   * Data from a caller who does not have all rights. Templates can use its texts only as plain
+   * values.
+   */
   readonly foreign?: UntrustedInput | undefined;
   /** Files of `file_roots` that functions may read. `undefined` if the master serves none. */
   readonly files: PillarSources | undefined;

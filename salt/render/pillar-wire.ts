@@ -4,7 +4,7 @@ import { type FactMap, pythonStr, type WireMap, type WireValue } from '#minion-p
 import { Float, type PlainData } from '#template';
 import { isPillarMap, type PillarMap } from './pillar-data.ts';
 
-/** Converts data to a wire value. A float without a fraction remains a {@link Float}. */
+/** Converts data to a wire value. A float without a fraction stays a {@link Float}. */
 export function toWire(data: PlainData): WireValue {
   if (typeof data !== 'object' || data === null) return data;
   if (data instanceof Float) return Number.isSafeInteger(data.value) ? data : data.value;
@@ -18,8 +18,8 @@ export function textOf(data: PlainData): string {
 }
 
 /**
- * Converts a map to an object, or to a `Map` if keys are not text or an object would change their
- * order.
+ * Converts a map to an object. The result is a `Map` if some keys are not text, or if an object
+ * would change the order of the keys.
  */
 export function toWirePillar(pillar: PillarMap): FactMap {
   const entries = Array.from(pillar, ([key, value]): [WireValue, WireValue] => {

@@ -15,12 +15,13 @@ const classes: readonly (readonly [name: string, characters: string, isDefault: 
   ['punctuation', punctuation, true],
   ['whitespace', whitespace, false],
 ];
-/** Maximum length of a text, in characters. */
+/** Maximum length of a generated text, in characters. */
 const maxLength = 65_536;
 
 /**
  * Returns the functions.
- * @param onUse called before each value, because the rendered text then differs each time
+ * @param onUse called before each generated value; the rendered text then differs each time and
+ * must not be cached
  */
 export function randomFunctions(onUse: () => void): Readonly<Record<string, SaltFunction>> {
   const names = ['length', 'chars', ...classes.slice(0, 4).map(([name]) => name)];

@@ -1,4 +1,7 @@
-/** Dependencies of pillars. A pillar is valid while its dependencies are unchanged. */
+/**
+ * Records the files, lists and grains on which a compiled pillar depends. The pillar is valid while
+ * these are unchanged.
+ */
 
 import type { FileLists } from '#master';
 import { GrainReads } from './grains.ts';
@@ -7,7 +10,7 @@ import type { Notes } from './render-task.ts';
 import type { Imports } from './renderer.ts';
 import type { SourceFile } from './source-file.ts';
 
-/** A file that a rendering requested. */
+/** A file that a rendering requested, whether or not it exists. */
 export interface FileRead {
   readonly path: string;
   readonly saltenv: string;
@@ -15,14 +18,14 @@ export interface FileRead {
   readonly digest: string | undefined;
 }
 
-/** The SLS names of an environment that a pattern was matched against. */
+/** Record that a pattern was matched against the SLS names of an environment. */
 interface ListRead {
   readonly saltenv: string;
   /** Digest of the names. */
   readonly digest: string;
 }
 
-/** Dependencies of a pillar, without file contents. */
+/** Files, lists and grains on which a pillar depends, without the contents of the files. */
 export interface CacheDependencies {
   readonly files: readonly FileRead[];
   readonly lists: readonly ListRead[];
@@ -34,15 +37,17 @@ type Contents = Map<string, SourceFile | undefined>;
 /** Records the dependencies of one pillar while it is compiled. */
 export class Reads implements Notes {
   readonly grains: GrainReads = new GrainReads();
-  /** Whether the rendering used time or randomness, so that the result must not be cached. */
+  /**
+   * Whether the rendering used the time or random values, so that the result must not be cached.
+   */
   isVolatile = false;
   readonly #sources: PillarSources;
   readonly #files: Map<string, FileRead>;
-  /** Files by environment and path. */
+  /** Contents that were read, by environment and path. */
   readonly #contents: Map<string, Contents>;
   readonly #lists: Map<string, FileLists>;
 
-  /** @param beside reads whose files are shared */
+  /** @param beside record whose files are reused */
   constructor(sources: PillarSources, beside?: Reads) {
     this.#sources = sources;
     this.#files = beside === undefined ? new Map() : beside.#files;
@@ -50,13 +55,16 @@ export class Reads implements Notes {
     this.#lists = beside === undefined ? new Map() : beside.#lists;
   }
 
-  /** Returns reads for another pillar of the same minion, with the same files and other grains. */
+  /**
+   * Creates a record for a second pillar of the same minion, which uses the same files and
+   * different grains.
+   */
   beside(): Reads {
     return new Reads(this.#sources, this);
   }
 
   /**
-   * Reads a file. It does not change within one pillar.
+   * Reads a file. Later calls return the same version while one pillar is compiled.
    * @throws MasterError ERR_PILLAR_FILE
    */
   async read(path: string, saltenv: string): Promise<SourceFile | undefined> {
@@ -75,7 +83,7 @@ export class Reads implements Notes {
     return this.#sources.names(lists);
   }
 
-  /** Returns the files that templates of an environment include and import. */
+  /** Returns a reader of the files that templates of an environment include and import. */
   imports(saltenv: string): Imports {
     return {
       known: this.#contentsOf(saltenv),
@@ -83,7 +91,7 @@ export class Reads implements Notes {
     };
   }
 
-  /** Dependencies recorded so far, without file contents. */
+  /** The dependencies recorded so far, without the contents of files. */
   get madeFrom(): CacheDependencies {
     return {
       files: [...this.#files.values()],

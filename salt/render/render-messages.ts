@@ -1,4 +1,4 @@
-/** Messages between the main thread and a rendering thread, as structured clones. */
+/** Messages between the main thread and a rendering thread. They are sent as structured clones. */
 
 import { Float, type PlainData, TemplateError, type TemplateErrorCode } from '#template';
 import type { GrainReads } from './grains.ts';
@@ -15,13 +15,13 @@ export type RenderOrder =
     }
   | { readonly kind: 'read'; readonly task: ReadTask };
 
-/** Answer of a thread, with the notes of a rendering. */
+/** Answer of a rendering thread: the outcome and the notes of the rendering. */
 export interface RenderAnswer {
   readonly outcome: RenderOutcome;
   readonly notes?: SentNotes;
 }
 
-/** Outcome of an order. */
+/** Result of a render order. */
 export type RenderOutcome =
   | { readonly kind: 'rendered'; readonly rendered: Rendered }
   | { readonly kind: 'data'; readonly data: PlainData }
@@ -30,7 +30,7 @@ export type RenderOutcome =
   | { readonly kind: 'template-error'; readonly error: SentTemplateError }
   | { readonly kind: 'failed'; readonly error: unknown };
 
-/** {@link Notes} in cloneable form. */
+/** {@link Notes} in a form that can be cloned. */
 export interface SentNotes {
   readonly values: ReadonlyMap<string, Uint8Array | null>;
   readonly whole: Uint8Array | undefined;
@@ -49,7 +49,7 @@ export function sendNotes({ grains, isVolatile }: Notes): SentNotes {
   return { values: grains.values, whole: grains.whole, isVolatile };
 }
 
-/** Adds the notes of another thread. */
+/** Adds the notes that another thread has sent. */
 export function receiveNotes(notes: Notes, { values, whole, isVolatile }: SentNotes): void {
   addReads(notes.grains, values, whole);
   if (isVolatile) notes.isVolatile = true;
@@ -89,7 +89,7 @@ export function receiveAnswer(answer: Answer): Answer {
   return 'error' in answer ? answer : { value: receiveData(answer.value) };
 }
 
-/** Restores cloned data. A float arrives as a plain object with its value. */
+/** Restores data after cloning. A float arrives as a plain object that contains its value. */
 export function receiveData(data: PlainData): PlainData {
   if (typeof data !== 'object' || data === null || data instanceof Uint8Array) return data;
   if (isMap(data)) return receiveMap(data);

@@ -5,7 +5,7 @@
 
 import { MasterError } from '#master';
 
-/** Rendering steps of a file, in this order. */
+/** Rendering steps of a file, in the order of execution. */
 export interface RenderPipe {
   readonly isTemplate: boolean;
   readonly format: 'yaml' | 'json';
@@ -25,7 +25,7 @@ const noCode =
 const noKeys =
   'the master does not decrypt; store secrets elsewhere and pass a pillar function to createMaster';
 
-/** Remedies by renderer. */
+/** Advice for files that use an unsupported renderer, by the name of the renderer. */
 const waysOut: Readonly<Record<string, string>> = {
   py: noCode,
   pydsl: noCode,
@@ -38,7 +38,7 @@ const otherWayOut = 'use jinja|yaml, jinja|json, yaml or json';
 /**
  * Returns the renderers of a file.
  * @param standard the option `renderer`
- * @throws MasterError ERR_RENDERER for other renderers
+ * @throws MasterError ERR_RENDERER for unsupported renderers
  */
 export function pipeOf(text: string, standard: string): RenderPipe {
   const [line = ''] = text.split('\n', 1);
@@ -53,7 +53,10 @@ export function pipeOf(text: string, standard: string): RenderPipe {
   throw new MasterError('ERR_RENDERER', `the renderer "${name}" is not served: ${remedy}`);
 }
 
-/** Returns why the value of the option `renderer` is not supported, or `undefined`. */
+/**
+ * Returns the reason why a value of the option `renderer` is not supported, or `undefined` if it
+ * is.
+ */
 export function rendererProblem(standard: string): string | undefined {
   try {
     pipeOf('', standard);

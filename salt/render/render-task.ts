@@ -7,7 +7,7 @@ import type { SourceFile, TemplateWhitespace } from './source-file.ts';
 /** A template to render. */
 interface TemplateTask extends TemplateWhitespace {
   readonly limits: Partial<TemplateLimits>;
-  /** Value of `grains` in templates, also used by functions. */
+  /** Value of `grains` in templates. Template functions read it too. */
   readonly grains: WireMap;
   /** Value of `opts` in templates. */
   readonly opts: Readonly<Record<string, unknown>>;
@@ -29,20 +29,22 @@ export interface PillarTask extends TemplateTask {
   /** Whether lists are merged (`pillar_merge_lists`). */
   readonly mergeLists: boolean;
   readonly nodegroups: Nodegroups;
-  /** Time of the rendering, in milliseconds since 1970. */
+  /** Current time for the rendering, in milliseconds since 1970. */
   readonly now: number;
-  /** Names of the functions that the main thread executes, see {@link Question}. */
+  /**
+   * Names of the functions that the main thread executes. A call of one becomes a {@link Question}.
+   */
   readonly asked: readonly string[];
-  /** Answers so far, by mark. */
+  /** Answers to questions that were asked before, by mark. */
   readonly answers: ReadonlyMap<string, Answer>;
-  /** Untrusted data, in an orchestration of a caller without all rights. */
+  /** Data of the caller, in an orchestration of a caller who does not have all rights. */
   readonly foreign?: UntrustedInput | undefined;
 }
 
-/** Data whose texts are treated as plain values in the rendered text, as event data are. */
+/** Untrusted data. Templates can use its texts only as plain values, like texts of an event. */
 export interface UntrustedInput {
   readonly words: WireMap;
-  /** Secret of the marks in the text; see event-text.ts. */
+  /** Secret part of the marks in the rendered text; see event-text.ts. */
   readonly secret: string;
 }
 
@@ -51,11 +53,11 @@ export interface ReactionTask extends TemplateTask {
   readonly kind: 'reaction';
   readonly tag: string;
   readonly data: WireMap;
-  /** Secret of the marks in the text; see event-text.ts. */
+  /** Secret part of the marks in the rendered text; see event-text.ts. */
   readonly secret: string;
 }
 
-/** A template with its purpose. */
+/** A template to render, for a pillar or orchestration or for a reaction. */
 export type RenderTask = PillarTask | ReactionTask;
 
 /** A text to parse as data. */
@@ -63,23 +65,23 @@ export interface ReadTask {
   readonly kind: 'read';
   readonly format: 'yaml' | 'json';
   readonly text: string;
-  /** Name in error messages. */
+  /** Name of the text in error messages. */
   readonly name: string;
 }
 
 /** Rendered text of a template. */
 export interface Rendered {
   readonly text: string;
-  /** Original texts of the marks in a reaction. */
+  /** Original texts of the marks, in the rendering of a reaction. */
   readonly marked: readonly string[];
 }
 
-/** Dependencies of a rendering besides files. They are recorded even if it fails. */
+/** Dependencies of a rendering besides files. They are recorded even if the rendering fails. */
 export interface Notes {
   readonly grains: GrainReads;
   /**
-   * Whether the rendering used time or randomness, or timed out, so that its result may differ each
-   * time.
+   * Whether a repetition may give another result, because the rendering used the time or random
+   * values, or timed out.
    */
   isVolatile: boolean;
 }
@@ -88,7 +90,7 @@ export function makeNotes(): Notes {
   return { grains: new GrainReads(), isVolatile: false };
 }
 
-/** Files read so far that a template includes or imports. `undefined` for missing files. */
+/** Files read so far that a template includes or imports. A missing file is `undefined`. */
 export type KnownFiles = ReadonlyMap<string, SourceFile | undefined>;
 
 /** A call of a function that the main thread must execute. */
@@ -104,7 +106,8 @@ export interface Question {
 export type Answer = { readonly value: PlainData } | { readonly error: string };
 
 /**
- * Interrupts a rendering at an unanswered question. After the answer, the rendering starts again.
+ * Interruption of a rendering at a question without an answer. The rendering starts again when the
+ * question is answered.
  */
 export class NotAnswered extends Interruption {
   static {
@@ -120,8 +123,8 @@ export class NotAnswered extends Interruption {
 }
 
 /**
- * Interrupts a rendering at a file that has not been read. After the read, the rendering starts
- * again.
+ * Interruption of a rendering at a file that has not been read. The rendering starts again when the
+ * file is read.
  */
 export class NotRead extends Interruption {
   static {
@@ -137,7 +140,7 @@ export class NotRead extends Interruption {
 }
 
 /**
- * Parses a text. Runs on any thread.
+ * Parses a text as data. Can run on any thread.
  * @throws TemplateError ERR_YAML, ERR_TEMPLATE_LIMIT
  */
 export function readData({ format, text, name }: ReadTask): PlainData {

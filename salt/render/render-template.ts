@@ -1,4 +1,4 @@
-/** Renders a template on any thread. */
+/** Renders a template, on the main thread or on a rendering thread. */
 
 import type { WireValue } from '#minion-protocol';
 import { type RenderOptions, renderJinja, TemplateError } from '#template';
@@ -35,7 +35,7 @@ export function renderTemplate(
       ? renderPillar(file, task, known, notes)
       : renderReaction(file, task, known);
   } catch (error) {
-    // A timeout depends on the load of the machine, so a repetition may succeed.
+    // A timeout depends on the load of the machine, so another attempt may succeed.
     if (error instanceof TemplateError && error.kind === 'TimeoutError') notes.isVolatile = true;
     throw error;
   }
@@ -83,8 +83,8 @@ function renderPillar(
 }
 
 /**
- * Renders a reaction with the grains and options of the master, because it does not belong to a
- * minion.
+ * Renders a reaction with the grains and options of the master, because a reaction does not belong
+ * to a minion.
  */
 function renderReaction(file: SourceFile, task: ReactionTask, known: KnownFiles): Rendered {
   const { tag, data, grains, opts } = task;
@@ -102,7 +102,7 @@ function renderReaction(file: SourceFile, task: ReactionTask, known: KnownFiles)
 
 interface PrintedInput {
   readonly secret: string;
-  /** Texts from outside, if there are any. */
+  /** Untrusted values whose texts are replaced by marks. `undefined` if there are none. */
   readonly words: WireValue;
   readonly marksWords: boolean;
 }

@@ -1,4 +1,6 @@
-/** Renders templates and parses data. Small inputs run at once, others on a worker thread. */
+/**
+ * Renders templates and parses data. Small inputs are processed at once, others on a worker thread.
+ */
 
 import type { LRUCache } from 'lru-cache';
 import { MasterError } from '#master';
@@ -36,22 +38,25 @@ import type { SourceFile, SourceText } from './source-file.ts';
  */
 export const renderMs = 1000;
 
-/** Files that templates of one environment include and import. */
+/** Files that templates of one environment can include and import. */
 export interface Imports {
   readonly known: KnownFiles;
   /**
-   * Reads a file and adds it to `known`.
+   * Reads a file and adds it to the map of known files.
    * @throws MasterError ERR_PILLAR_FILE
    */
   read(path: string): Promise<unknown>;
-  /** Answers a question and adds the answer to the task. Optional if no functions are asked. */
+  /**
+   * Answers a question and adds the answer to the task. Not needed if the templates cannot ask
+   * questions.
+   */
   answer?(question: Question): Promise<void>;
 }
 
 /**
- * Limits of a rendering on the main thread, at most some milliseconds. A file of 80 lines takes a
- * few hundred steps. A rendering that exceeds them starts again on another thread, with its own
- * limits.
+ * Step limits of a rendering on the main thread, which correspond to a few milliseconds. A file of
+ * 80 lines needs a few hundred steps. A rendering that exceeds a limit starts again on a worker
+ * thread, which has higher limits.
  */
 const inlineLimits: Omit<TemplateLimits, 'depth'> = {
   steps: 5000,
@@ -127,7 +132,7 @@ export class Renderer {
     throw problemOf(outcome);
   }
 
-  /** Stops the threads and their running orders. Can be called twice. */
+  /** Stops the worker threads and their running orders. May be called twice. */
   close(): Promise<void> {
     return this.#threads.close();
   }
@@ -136,7 +141,7 @@ export class Renderer {
     return file.text.length > charactersAtOnce || this.#large.get(markOf(file)) === true;
   }
 
-  /** Tries to render on this thread. Returns `undefined` if the limits were exceeded. */
+  /** Tries to render on this thread. Returns `undefined` if a limit of this thread was exceeded. */
   #tryAtOnce(
     file: SourceFile,
     task: RenderTask,
@@ -148,9 +153,9 @@ export class Renderer {
       return renderTemplate(file, task, known, attempt);
     } catch (error) {
       if (!(error instanceof TemplateError) || error.code !== 'ERR_TEMPLATE_LIMIT') throw error;
-      // The rendering starts again on a thread, where it may not time out.
+      // The rendering starts again on a worker thread, where it has more time.
       attempt.isVolatile = false;
-      // A timeout depends on the machine's load, so it does not mark the file as large.
+      // A timeout depends on the load of the machine, so the file is not remembered as large.
       if (!isTimeout(error)) this.#large.set(markOf(file), true);
       return undefined;
     } finally {
@@ -194,7 +199,10 @@ function rethrowAsMasterError(error: unknown): never {
   throw new MasterError('ERR_RENDER_GIVEN_UP', `rendering thread failed: ${message}`, { cause });
 }
 
-/** Whether an error was caused by a timeout or an unavailable thread. */
+/**
+ * Whether an error was caused by a timeout or by a thread that was not available, so that another
+ * attempt may succeed.
+ */
 export function isTransient(error: unknown): boolean {
   if (error instanceof TemplateError) return isTimeout(error);
   return error instanceof MasterError && error.code === 'ERR_RENDER_GIVEN_UP';
@@ -204,7 +212,7 @@ function isTimeout({ kind }: TemplateError): boolean {
   return kind === 'TimeoutError';
 }
 
-/** Repeats an attempt after each file or answer that it needs. */
+/** Renders again each time a missing file has been read or a question has been answered. */
 async function withImports<T>(
   { path }: SourceFile,
   { read, answer }: Pick<Imports, 'read' | 'answer'>,
@@ -255,7 +263,7 @@ function textOf(file: SourceFile | undefined): SourceText | undefined {
   return file === undefined ? undefined : sourceOf(file);
 }
 
-/** Cache of parsed texts, shared by all minions. */
+/** Cache of parsed texts, which all minions share. */
 export class ParsedFileCache {
   readonly #renderer: Pick<Renderer, 'read'>;
   readonly #kept: LRUCache<string, Promise<PlainData>>;

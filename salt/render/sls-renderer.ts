@@ -1,4 +1,4 @@
-/** Renders one file [salt/renderers/{jinja,yaml,json}.py]. */
+/** Renders one file to data [salt/renderers/{jinja,yaml,json}.py]. */
 
 import { createHash } from 'node:crypto';
 import { MasterError } from '#master';
@@ -15,7 +15,7 @@ import type { Answer, PillarTask, Question, Rendered } from './render-task.ts';
 import { isTransient } from './renderer.ts';
 import { type SourceFile, toSourceFile } from './source-file.ts';
 
-/** Identity of a rendered file. */
+/** Environment, name and variables with which a file is rendered. */
 export interface RenderedAs {
   readonly saltenv: string;
   /** Name of the SLS, for example `web.common`. Empty for a top file. */
@@ -24,7 +24,7 @@ export interface RenderedAs {
   readonly defaults: PillarMap;
 }
 
-/** Settings for rendering files. */
+/** Settings for the rendering of files. */
 export type SlsRendering = Pick<
   PillarSetting,
   | 'id'
@@ -46,7 +46,7 @@ export type SlsRendering = Pick<
   | 'now'
 >;
 
-/** Maximum depth of files that render each other. */
+/** Maximum depth of files that render each other with `slsutil.renderer`. */
 const maxDepth = 20;
 
 /** Renders the files of one pillar or one orchestration. */
@@ -55,7 +55,7 @@ export class SlsRenderer {
   readonly #reads: Reads;
   readonly #depth: number;
 
-  /** @param depth number of renderings that led to this one */
+  /** @param depth number of nested `slsutil.renderer` calls around this renderer */
   constructor(setting: SlsRendering, reads: Reads, depth = 0) {
     this.#setting = setting;
     this.#reads = reads;
@@ -81,15 +81,15 @@ export class SlsRenderer {
   }
 
   /**
-   * Renders a template to text, without parsing it.
-   * @throws errors like `render`
+   * Renders a template to text, without parsing the result as data.
+   * @throws the same errors as `render`
    */
   async renderText(file: SourceFile, as: RenderedAs): Promise<PlainData> {
     const { text, marked } = await this.#renderTemplate(file, as);
     return this.#restore(text, marked);
   }
 
-  /** Parses rendered text, then restores the texts of the marks. */
+  /** Parses a rendered text as data, and then restores the original texts of the marks. */
   async #readRendered(
     { text, marked }: Rendered,
     name: string,
@@ -110,7 +110,7 @@ export class SlsRenderer {
     const functions = this.#askedFunctions(as);
     const answers = new Map<string, Answer>();
     const { trimBlocks, lstripBlocks, limits, now, rendering, foreign } = setting;
-    // Listed one by one, so that nothing else is copied to another thread.
+    // The properties are listed one by one, so that no others are copied to another thread.
     const task: PillarTask = {
       kind: 'pillar',
       ...as,

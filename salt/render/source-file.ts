@@ -11,7 +11,7 @@ export interface SourceText {
   readonly text: string;
 }
 
-/** A file with its template, parsed on demand. */
+/** A file whose template is parsed when it is needed. */
 export interface SourceFile extends SourceText {
   /**
    * Parses the template at the first call.
@@ -52,7 +52,7 @@ export function toSourceFile(
 }
 
 /**
- * Returns the path variables of an SLS for its template.
+ * Returns the variables about an SLS's path that its template can use.
  * @param file path below the root, for example `web/init.sls`
  */
 export function slsNames(file: string): Readonly<Record<string, string>> {

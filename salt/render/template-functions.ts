@@ -11,13 +11,13 @@ import { mergeDeep, mergePillar } from './merge-pillar.ts';
 import { isPillarMap, type PillarMap } from './pillar-data.ts';
 import { fromWire, toWire } from './pillar-wire.ts';
 
-/** Data that the functions read. */
+/** Data that the template functions read. */
 export interface FunctionWorld {
   readonly grains: TracedGrains;
   readonly setting: {
     readonly pillar: PillarMap;
     readonly raisesOnMissing: boolean;
-    /** `pillar_merge_lists`. Default: false. */
+    /** `pillar_merge_lists`: whether lists are merged. Default: false. */
     readonly mergeLists?: boolean;
     readonly opts: Readonly<Record<string, unknown>>;
   };
@@ -67,7 +67,7 @@ export function saltFunctions({
   };
 }
 
-/** Returns the value at a path, or `undefined`. */
+/** Function that returns the value at a path, or `undefined`. */
 type Finder = (path: string, delimiter: string) => WireValue | undefined;
 
 /** Implements `grains.item` and `pillar.item`, which return several values by key. */
@@ -124,7 +124,7 @@ function pillarFunctions(
 }
 
 /**
- * Merges a value over the default if both are maps or both are lists. Otherwise returns the value.
+ * Merges a value over its default if both are maps or both are lists. Otherwise returns the value.
  */
 function mergedOver(
   other: PlainData,

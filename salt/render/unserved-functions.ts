@@ -1,4 +1,6 @@
-/** Template functions of Salt that are not available here, with alternatives. */
+/**
+ * Template functions of Salt that this master does not offer, with the reason or an alternative.
+ */
 
 const onMinion = 'it changes the machine; use it in a state, which the minion renders';
 const files =
@@ -8,7 +10,7 @@ const addresses =
 const secrets =
   'use sdb.get with a profile of the master, or minion_http in ext_pillar: see docs/pillar.md';
 
-/** Reasons by function or by module. */
+/** Reasons by full function name or by module. */
 const reasons: Readonly<Record<string, string>> = {
   cmd: 'templates of the master cannot run commands; write files on a timer and read them with minion_files, see docs/pillar.md',
   consul: secrets,
@@ -47,15 +49,15 @@ const reasons: Readonly<Record<string, string>> = {
   x509: 'the master does not create certificates; use x509 in a state with a signing minion',
 };
 
-/** Reason for functions of other modules. */
+/** Reason for functions whose module is not listed. */
 const elsewhere = 'templates do not have this function';
 
-/** Returns why a function is not available, with an alternative. */
+/** Returns why a template function is not available, with an alternative if there is one. */
 export function insteadOfFunction(fun: string): string {
   const [module = ''] = fun.split('.');
   const name = [fun, module].find((each) => Object.hasOwn(reasons, each));
   return (name === undefined ? undefined : reasons[name]) ?? elsewhere;
 }
 
-/** Functions and modules with a specific reason, sorted. */
+/** Functions and modules that have their own reason, sorted. */
 export const unservedFunctions: readonly string[] = Object.keys(reasons).sort();

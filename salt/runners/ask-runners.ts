@@ -25,7 +25,7 @@ import {
 import { askMinions } from '../minion-calls.ts';
 import { lineDiffFrom } from './line-diff.ts';
 
-/** Parts of jobs that the runners use. */
+/** Parts of the job interface that these runners use. */
 export interface AskJobs {
   readonly api: Pick<Jobs['api'], 'run'>;
   readonly targets: Pick<Jobs['targets'], 'resolveWithin'>;
@@ -86,7 +86,7 @@ function execute(jobs: AskJobs): MasterFunction {
   });
 }
 
-/** Returns results by minion id; `false` for minions that did not return. */
+/** Returns the results by minion id. The value is `false` for a minion that did not return. */
 async function returnsOf(
   { api }: AskJobs,
   request: RunRequest,
@@ -100,11 +100,11 @@ async function returnsOf(
   return byId;
 }
 
-/** Minions with the same result. */
+/** Minions that returned the same result. */
 interface Pool {
   readonly pool: readonly string[];
   readonly result: string;
-  /** Difference from the most common result. */
+  /** Difference between this result and the most common one. */
   readonly diff?: string;
 }
 
@@ -122,7 +122,8 @@ function survey(
     takesMore: true,
     takesRest: true,
     call: async ({ tgt, fun }, context, more, rest) => {
-      // All positional values belong to the function, so these two are passed as keywords.
+      // All positional values belong to the function to run, so these two parameters can only be
+      // passed as keywords.
       const { survey_sort: sort, tgt_type: type, ...kwarg } = more;
       const tgtType = type === 'pcre' ? type : 'compound';
       const request = { tgt, tgtType, fun, arg: [...rest], kwarg };
@@ -155,7 +156,8 @@ async function withDifferences(pools: readonly Pool[]): Promise<readonly Pool[]>
   const diff = lineDiffFrom(first.result);
   const shown = [first];
   for (const each of others) {
-    // The results of all minions may differ. Yields to other work between the comparisons.
+    // Every minion may have a different result, so the loop yields to other work between the
+    // comparisons.
     await nextTurn();
     shown.push({ ...each, diff: diff(each.result) });
   }

@@ -25,7 +25,8 @@ export function authRunner({ users: { logins } }: AuthRunnerDeps): FunctionTable
         const request = {
           ...{ username, password, eauth },
           ...(tokenExpireSeconds === undefined ? {} : { tokenExpireSeconds }),
-          // Remote users may call this, so their failures count as one source and api_acl applies.
+          // Remote users may call this function, so `api_acl` applies and their failed log-ins
+          // count as those of one source.
           ...(by === undefined ? {} : { source: 'runner' }),
         };
         try {

@@ -1,6 +1,6 @@
 /**
- * Values that operators store in the master by bank and key, with `cache.store` and related
- * functions [salt/cache/localfs.py].
+ * Banks of values that operators store in the master with `cache.store` and related functions
+ * [salt/cache/localfs.py].
  */
 
 import { packLocal, unpackLocal, type WireValue } from '#minion-protocol';
@@ -15,14 +15,14 @@ const maxValues = 10_000;
 /** Maximum size of a value, in bytes. */
 const maxValueBytes = 1_048_576;
 
-/** Keys of each bank in memory, so that listing them does not read values. */
+/** Keys of each bank in memory, so that listing a bank does not read its values. */
 class BankNames {
   readonly #banks = new Map<string, Set<string>>();
   #count = 0;
 
   static async read(store: Store): Promise<BankNames> {
     const names = new BankNames();
-    // One value at a time, because values may be large.
+    // Each page has only one value, because values may be large.
     for await (const { key } of listInTurns(store, [root], 1)) {
       const [, bank = '', name = ''] = key;
       names.add(bank, name);
@@ -60,7 +60,7 @@ class BankNames {
   }
 }
 
-/** Banks of the store, except the bank `minions`. */
+/** All banks in the store, except the bank `minions`. */
 export class CacheBanks {
   readonly #store: Store;
   readonly #entries: IndexedEntries<BankNames>;

@@ -10,13 +10,13 @@ import type { CacheBanks } from './cache-banks.ts';
 export interface CacheRunnerDeps {
   readonly facts: Jobs['facts'];
   /**
-   * Mine of the minions. If `undefined`, minions have no mine, and the functions about it do not
+   * Mine of the minions. If `undefined`, the master has no mine, and the functions about it do not
    * exist.
    */
   readonly mine: MineStore | undefined;
   readonly targets: Pick<Jobs['targets'], 'resolve'>;
   readonly acceptedIds: () => readonly string[];
-  /** Banks that do not belong to minions. */
+  /** Banks of values that do not belong to minions. */
   readonly banks: CacheBanks;
 }
 

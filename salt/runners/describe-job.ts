@@ -1,4 +1,4 @@
-/** Jobs in the form of Salt's runners [salt/utils/jid.py, salt/runners/jobs.py]. */
+/** Formats jobs as Salt's runners do [salt/utils/jid.py, salt/runners/jobs.py]. */
 
 import { type JobReturn, type Jobs, returnerOf } from '#master';
 import type { WireMap } from '#minion-protocol';
@@ -8,7 +8,7 @@ type JobRecord = NonNullable<Awaited<ReturnType<Jobs['cache']['record']>>>;
 /** Result for a job that is not stored. */
 const unknownJob: WireMap = { Error: 'Cannot contact returner or no job with this jid' };
 
-/** Returns a job in the form of `list_jobs`. */
+/** Returns a job in the format of `list_jobs`. */
 export function describeJob(record: JobRecord): WireMap {
   const { fun, arg, tgt, tgtType, user, metadata, isNarrowed } = record;
   return {
@@ -23,7 +23,7 @@ export function describeJob(record: JobRecord): WireMap {
   };
 }
 
-/** Returns a job in the form of `list_job` and `print_job`. */
+/** Returns a job in the format of `list_job` and `print_job`. */
 export function describeJobInFull(
   jid: string,
   record: JobRecord | undefined,
@@ -39,8 +39,8 @@ export function describeJobInFull(
 }
 
 /**
- * Formats the start time of a jid like `2026, Nov 21 15:48:26.914988`. Empty if the jid contains no
- * time.
+ * Returns the start time that a jid contains, formatted like `2026, Nov 21 15:48:26.914988`. Empty
+ * if the jid contains no time.
  */
 export function startTime(jid: string): string {
   const parts = /^(\d{4})(\d\d)(\d\d)(\d\d)(\d\d)(\d\d)(\d{6})/.exec(jid);

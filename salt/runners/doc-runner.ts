@@ -5,7 +5,7 @@ import { type FunctionTable, masterFunction } from '../functions/define-function
 import { optional, text } from '../functions/parameters.ts';
 import { askMinions, type MinionCalls } from '../minion-calls.ts';
 
-/** Returns the documentation of functions by name. */
+/** Function that returns the documentation of functions by name. */
 type Docs = (prefix?: string) => WireMap;
 
 interface DocRunnerDeps extends MinionCalls {

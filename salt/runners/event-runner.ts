@@ -36,7 +36,7 @@ export function eventRunner({ bus, events }: EventRunnerDeps): FunctionTable {
         pretty: optional(flag, false),
         node: optional(text, 'master'),
       },
-      // Events may contain secrets of others.
+      // Events may contain secrets of other users.
       isConfidential: true,
       call: async ({ tagmatch, count, quiet, pretty, node }, { by, closing }) => {
         if (by !== undefined && by.who.kind !== 'local') {

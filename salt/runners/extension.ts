@@ -1,4 +1,4 @@
-/** Salt's runners that do not belong to another service. To add a runner, add its table here. */
+/** Salt's runners that no other service provides. To add a runner, add its table here. */
 
 import { type ExtensionHost, masterServices, type OpenExtension, version } from '#master';
 import { servedFiles } from '../file-trees/served-files.ts';

@@ -1,4 +1,7 @@
-/** The `http` runner, restricted to listed hosts [salt/runners/http.py, salt/utils/http.py]. */
+/**
+ * The `http` runner, which may connect only to the hosts that the configuration lists
+ * [salt/runners/http.py, salt/utils/http.py].
+ */
 
 import { ConfigError, type LiveConfig } from '#config';
 import { MasterError } from '#master';
@@ -28,7 +31,7 @@ export interface HttpRunnerDeps {
 
 const hostsOption = 'saltbridge: http_query: hosts';
 
-/** Parts of the response to return. */
+/** Parts of the response that the caller wants. */
 interface Wanted {
   readonly status: boolean;
   readonly headers: boolean;
@@ -70,7 +73,7 @@ export function httpRunner({ config: { fixed }, reader }: HttpRunnerDeps): Funct
         backend: ignored,
         hide_fields: ignored,
       },
-      // Addresses, headers and responses may contain tokens.
+      // The call is confidential, because addresses, headers and responses may contain tokens.
       isConfidential: true,
       call: async ({ url, ...given }, { closing }) => {
         if (hosts.length === 0) {
@@ -83,7 +86,7 @@ export function httpRunner({ config: { fixed }, reader }: HttpRunnerDeps): Funct
           ...methodAndBody(given.method, given.data, maxBytes),
           url: addressOf(url, given.params),
           headers: headersOf(given, given.data !== undefined),
-          // One more byte, to detect a response over the limit.
+          // One byte more than allowed is read, to detect that a response is too large.
           maxAnswerBytes: maxBytes + 1,
         };
         const result = await limit.run(() => ask(request, closing));
@@ -115,7 +118,7 @@ export function httpRunner({ config: { fixed }, reader }: HttpRunnerDeps): Funct
 }
 
 /**
- * Returns the normalised address, so that it is parsed in only one way.
+ * Normalises an address, so that the check and the request interpret it in the same way.
  * @throws MasterError ERR_ARGS
  */
 function addressOf(url: string, params: WireMap): string {
@@ -168,7 +171,7 @@ function pairsOf(map: WireMap): [string, string][] {
   return Object.entries(map).map(([name, value]) => [name, pythonStr(value)]);
 }
 
-/** Headers for message framing and routing, which callers must not set. */
+/** Headers that control message framing and routing. Callers must not set them. */
 const ownHeaders =
   /^(?:connection|content-length|expect|host|keep-alive|proxy-.*|te|trailer|transfer-encoding|upgrade)$/;
 
@@ -220,7 +223,7 @@ interface Reading {
   readonly maxBytes: number;
 }
 
-/** Returns the response in Salt's form. */
+/** Returns the response in the format of Salt's runner. */
 async function answerOf(
   { status, headers, body }: Answer,
   wanted: Wanted,
@@ -249,7 +252,10 @@ async function answerOf(
   return result;
 }
 
-/** Resolves `auto` by content type. Types other than JSON, YAML and XML are text. */
+/**
+ * Determines the format of a response from its content type if the caller chose `auto`. Types other
+ * than JSON, YAML and XML are text.
+ */
 function formOf(type: string, contentType = 'application/json'): string {
   if (type !== 'auto') return type;
   return ['xml', 'json', 'yaml'].find((form) => contentType.includes(form)) ?? 'plain';

@@ -3,7 +3,7 @@ import { KeyedMutex } from '#runtime';
 import type { Entry, Key, Operation, Store } from '#store';
 
 /**
- * Yields the entries below a key in order, and yields to the event loop after each page.
+ * Yields the entries below a key in order. Gives other work a turn after each page.
  * @param page number of entries per page
  */
 export async function* listInTurns(
@@ -24,7 +24,7 @@ export async function* listInTurns(
   }
 }
 
-/** Entries of the store with an in-memory index, which is built at the first use. */
+/** Entries of the store with an index in memory. The index is built at the first use. */
 export class IndexedEntries<Index> {
   readonly #store: Store;
   readonly #readIndex: (store: Store) => Promise<Index>;
@@ -50,7 +50,7 @@ export class IndexedEntries<Index> {
     try {
       await this.#store.write(steps);
     } catch (error) {
-      // The write may have succeeded despite the error, so the index is rebuilt.
+      // The write may have succeeded although it reported an error, so the index is built again.
       this.#index = undefined;
       throw error;
     }

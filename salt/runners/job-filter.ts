@@ -7,21 +7,22 @@ import { compileGlob } from '#template/python/fnmatch.ts';
 
 type JobRecord = NonNullable<Awaited<ReturnType<Jobs['cache']['record']>>>;
 
-/** Conditions for listing a job. All given conditions must hold. */
+/** Conditions that a job must satisfy to be listed. If several are given, all must hold. */
 export interface JobFilter {
-  /** Globs, one of which must match a function of the job. */
+  /** Globs. At least one must match a function of the job. */
   readonly functions?: readonly string[] | undefined;
-  /** Globs, one of which must match the target or an item of it. */
+  /** Globs. At least one must match the job's target or an element of its target list. */
   readonly targets?: readonly string[] | undefined;
-  /** Entries, one of which must be in the job's metadata. */
+  /** Entries. At least one must be in the metadata of the job. */
   readonly metadata?: WireMap | undefined;
   readonly from?: string | undefined;
   readonly to?: string | undefined;
 }
 
 /**
- * Makes the test of a filter.
- * @throws MasterError ERR_ARGS for a time that cannot be read; WorkLimitExceeded, also of the test
+ * Compiles a filter to a predicate.
+ * @throws MasterError ERR_ARGS for an invalid time
+ * @throws WorkLimitExceeded if a glob takes too much work; the predicate throws it too
  */
 export function jobTest(filter: JobFilter): (job: JobRecord) => boolean {
   const tests: ((job: JobRecord) => boolean)[] = [];
@@ -54,7 +55,7 @@ function isSame(left: WireValue | undefined, right: WireValue): boolean {
   return left === right || JSON.stringify(left) === JSON.stringify(right);
 }
 
-/** Compares a time with the digits of the jid, both in the master's local time. */
+/** Compares a given time with the digits of a jid. Both are in the master's local time. */
 function startsAt(
   time: string,
   holds: (at: string, limit: string) => boolean,

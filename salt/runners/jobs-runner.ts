@@ -20,7 +20,7 @@ import { type JobFilter, jobTest } from './job-filter.ts';
 type JobRecord = NonNullable<Awaited<ReturnType<Jobs['cache']['record']>>>;
 
 export interface JobsRunnerDeps extends MinionCalls {
-  /** Returns the running runners. */
+  /** Returns the runners that are running now. */
   readonly running: () => readonly WireMap[];
   readonly cache: Jobs['cache'];
 }
@@ -28,7 +28,7 @@ export interface JobsRunnerDeps extends MinionCalls {
 /** Maximum number of jobs to search. */
 const maxJobs = 1_000_000;
 
-/** Parameters of Salt that are accepted and have no effect. */
+/** Parameters that Salt has and this master accepts without any effect. */
 const sources = { ext_source: ignored } as const;
 const progress = { display_progress: ignored } as const;
 
@@ -152,7 +152,9 @@ async function findJobs(
   return found;
 }
 
-/** Returns a `Map`, because a plain object would reorder jids, which are digits. */
+/**
+ * Returns jobs by jid in a `Map`. A plain object would sort them, because jids consist of digits.
+ */
 function byJid(jobs: readonly JobRecord[]): Map<WireValue, WireValue> {
   return new Map([...jobs].reverse().map((job) => [job.jid, describeJob(job)]));
 }

@@ -1,9 +1,9 @@
 import { splitLines } from '#template';
 
-/** Maximum number of compared lines. Further lines are ignored. */
+/** Maximum number of lines that are compared. Further lines are ignored. */
 const maxLines = 1000;
 
-/** Number of a line that does not occur in the first text. */
+/** Number for a line that does not occur in the first text. */
 const unknown = -1;
 
 /**
@@ -12,7 +12,7 @@ const unknown = -1;
  */
 export function lineDiffFrom(first: string): (second: string) => string {
   const left = splitLines(first).slice(0, maxLines);
-  // Equal lines have the same number, so that lines are compared only once.
+  // Equal lines get the same number, so that the algorithm compares numbers instead of texts.
   const numbers = new Map<string, number>();
   for (const line of left) if (!numbers.has(line)) numbers.set(line, numbers.size);
   const numbersOf = (lines: readonly string[]): Int32Array =>

@@ -11,11 +11,11 @@ export interface ManageRunnerDeps extends MinionCalls {
   readonly keys: Pick<MasterApi['keys'], 'delete'>;
   readonly acceptedIds: () => readonly string[];
   readonly present: () => readonly PresentMinion[];
-  /** Version of the master in `manage.versions`. */
+  /** Version of this master, for `manage.versions`. */
   readonly version: string;
 }
 
-/** First and last supported release of Salt minions. */
+/** First and last release of Salt minions that the master supports. */
 const served: readonly [number, number] = [3000, 3008];
 
 const asked = {
@@ -80,17 +80,17 @@ export function manageRunner(parts: ManageRunnerDeps): FunctionTable {
   };
 }
 
-/** Returns the presence functions. Salt has several names for each. */
+/** Names of the presence functions. In Salt several names have the same meaning. */
 const states = ['state', 'present', 'joined', 'allowed', 'alived', 'reaped'];
 
-function presenceFunctions({ acceptedIds, present: whoIsThere }: ManageRunnerDeps): FunctionTable {
+function presenceFunctions({ acceptedIds, present: listPresent }: ManageRunnerDeps): FunctionTable {
   const table: Record<string, MasterFunction> = {};
   const parameters = { subset: optional(names), show_ip: optional(flag, false) } as const;
   const present = masterFunction({
     summary: 'Lists the connected minions, without contacting them.',
     parameters,
     call: ({ subset, show_ip: showIp }) => {
-      const found = whoIsThere().filter(({ id }) => subset?.includes(id) ?? true);
+      const found = listPresent().filter(({ id }) => subset?.includes(id) ?? true);
       if (!showIp) return found.map(({ id }) => id).sort();
       return Object.fromEntries(found.map(({ id, address }) => [id, address]));
     },
@@ -99,7 +99,7 @@ function presenceFunctions({ acceptedIds, present: whoIsThere }: ManageRunnerDep
     summary: 'Lists the accepted minions that are not connected, without contacting them.',
     parameters,
     call: ({ subset }) => {
-      const found = new Set(whoIsThere().map(({ id }) => id));
+      const found = new Set(listPresent().map(({ id }) => id));
       return acceptedIds().filter((id) => !found.has(id) && (subset?.includes(id) ?? true));
     },
   });
@@ -125,13 +125,13 @@ async function versions(parts: ManageRunnerDeps, context: CallContext): Promise<
 }
 
 /**
- * Compares a version with the supported releases, because this master has no Salt version of its
- * own.
+ * Compares a minion's version with the supported releases. Salt compares it with the version of the
+ * master, which this master does not have.
  */
 function versionLabel(version: string | false): string {
   if (version === false) return 'Minion offline';
   const release = Number.parseInt(version, 10);
-  // Versions up to 2019.2 start with a year and are older than 3000.
+  // Versions up to 2019.2 begin with a year. They are older than 3000.
   if (release < served[0]) return 'Minion requires update';
   return release > served[1] ? 'Minion newer than master' : 'Up to date';
 }

@@ -24,7 +24,7 @@ export interface QueueRunnerDeps {
 }
 
 /**
- * Checks the name of a queue, which must be valid as a table name in Salt.
+ * Checks the name of a queue. In Salt it must be valid as the name of an SQL table.
  * @throws MasterError ERR_ARGS
  */
 function nameOf(queue: string): string {
@@ -47,12 +47,13 @@ function quantityOf(quantity: WireValue): number | undefined {
   throw refused('quantity must be a positive whole number, or all');
 }
 
-/** Default queue of `queue.insert_runner`. */
+/** Name of the queue that `queue.insert_runner` uses by default. */
 const runnerQueue = 'runners';
 
 export function queueRunner({ store, bus, run }: QueueRunnerDeps): FunctionTable {
   const queues = new Queues(store);
-  // All queues are in the store; Salt's names of other backends have no effect.
+  // All queues are in the master's store, so the parameter that selects Salt's back end has no
+  // effect.
   const backend = ignored;
   const quantity = optional(anything, 1);
   const process = async (queue: string, count: WireValue): Promise<WireMap> => {
@@ -133,7 +134,7 @@ export function queueRunner({ store, bus, run }: QueueRunnerDeps): FunctionTable
       summary: 'Removes runner calls from a queue and runs them one after the other.',
       parameters: { quantity, queue: optional(text, runnerQueue), backend },
       call: async ({ quantity: count, queue }, context) => {
-        // A right to this function would grant access to all runners.
+        // Access to this function would in effect grant access to all runners.
         requireLocalCaller(context);
         const { items } = await process(queue, count);
         for (const call of listOf(items ?? [])) {

@@ -8,18 +8,18 @@ import { IndexedEntries, listInTurns } from './indexed-entries.ts';
 
 const root = 'runner-queues';
 
-/** Limits of all queues together. */
+/** Limits that apply to all queues together. */
 export interface QueueLimits {
   readonly items: number;
   readonly bytes: number;
 }
 
 const usualLimits: QueueLimits = { items: 100_000, bytes: 64 * 1_048_576 };
-/** Maximum size of an item, in bytes. */
+/** Maximum size of an item in a queue, in bytes. */
 const maxItemBytes = 65_536;
 const itemsPerTurn = 64;
 
-/** Position of an item in its queue, and its size. */
+/** Position of an item in its queue, and its size in bytes. */
 interface ItemPlace {
   /** Sequence number. Older items have lower numbers. */
   readonly sequence: number;
@@ -27,11 +27,11 @@ interface ItemPlace {
 }
 
 /**
- * Index of the queues without the items themselves, so that a change reads only the items that it
+ * Index of the queues. It does not contain the items, so a change reads only the items that it
  * removes.
  */
 class QueueIndex {
-  /** Positions by queue and by the digest of an item. */
+  /** Positions of the items, by queue and by the digest of the item. */
   readonly #queues = new Map<string, Map<string, ItemPlace>>();
   #items = 0;
   #bytes = 0;
@@ -55,7 +55,7 @@ class QueueIndex {
     return this.#bytes;
   }
 
-  /** Sequence number of the item added last to any queue. */
+  /** Sequence number of the item that was added last, in any queue. */
   get last(): number {
     return this.#last;
   }
@@ -104,7 +104,7 @@ export class Queues {
   }
 
   /**
-   * Adds the items that the queue does not contain yet.
+   * Adds items to a queue, except those that it already contains.
    * @throws MasterError ERR_ARGS if a limit is reached
    */
   insert(queue: string, items: readonly WireValue[]): Promise<void> {
@@ -128,7 +128,7 @@ export class Queues {
     });
   }
 
-  /** Removes these items at any position of the queue. */
+  /** Removes these items from a queue, regardless of their position. */
   delete(queue: string, items: readonly WireValue[]): Promise<void> {
     return this.#entries.run(async (index) => {
       const digests = new Set(items.map((item) => digestOf(packLocal(item))));

@@ -16,7 +16,7 @@ import { saltFunctions } from '../render/template-functions.ts';
 import { insteadOfFunction } from '../render/unserved-functions.ts';
 
 export interface SaltCmdDeps {
-  /** `id` of the master, its only grain. */
+  /** `id` of the master. It is the only grain in these calls. */
   readonly masterId: string;
   readonly pillar: PillarSource | undefined;
   /** Files of `file_roots`. */

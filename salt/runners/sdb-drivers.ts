@@ -12,7 +12,7 @@ import { isPillarMap, type PillarMap } from '../render/pillar-data.ts';
 import { toWire } from '../render/pillar-wire.ts';
 import type { Renderer } from '../render/renderer.ts';
 
-/** A driver of a profile. */
+/** Driver of an sdb profile: reads and writes its values. */
 export interface SdbDriver {
   /**
    * Returns the value of a key.
@@ -31,13 +31,13 @@ export interface SdbDriver {
   delete(key: string): WireValue;
 }
 
-/** Limits of values that are set. */
+/** Limits for the values that callers set. */
 const maxVariables = 1000;
 const maxVariableBytes = 65_536;
 
 /**
- * Environment variables of the process. Values that are set are stored separately until the process
- * ends. Child processes of the master do not get them.
+ * Driver for the environment variables of the process. Values that callers set are kept separately
+ * until the process ends, and child processes of the master do not inherit them.
  */
 export class EnvironmentDriver implements SdbDriver {
   readonly #environment: Readonly<Record<string, string | undefined>>;
@@ -52,8 +52,8 @@ export class EnvironmentDriver implements SdbDriver {
   }
 
   /**
-   * Sets a value. As in Salt, an existing variable is not changed.
-   * @returns the resulting value
+   * Sets a value. As in Salt, a variable that exists is not changed.
+   * @returns the value after the call
    */
   set(key: string, value: WireValue): WireValue {
     const found = this.#find(key);
@@ -69,7 +69,7 @@ export class EnvironmentDriver implements SdbDriver {
     return value;
   }
 
-  /** Deletes a value that was set, but never a variable of the process. */
+  /** Deletes a value that a caller set. Variables of the process itself are never deleted. */
   delete(key: string): WireValue {
     return this.#own.delete(key);
   }
@@ -89,7 +89,7 @@ export interface FilesDriverDeps {
 /** Maximum size of a file, in bytes. */
 const maxFileBytes = 1_048_576;
 
-/** Data files merged over each other. They are read again for each value. */
+/** Driver for data files, which are merged in order. The files are read again for each request. */
 export class FilesDriver implements SdbDriver {
   readonly #name: string;
   readonly #profile: SdbProfile;
@@ -129,7 +129,7 @@ export class FilesDriver implements SdbDriver {
   }
 
   /**
-   * Reads a file. As in Salt, a missing or empty file is not an error and gives `undefined`.
+   * Reads a file. As in Salt, a missing or empty file is no error; the result is `undefined`.
    * @throws MasterError ERR_ARGS
    */
   async #read(file: string): Promise<PillarMap | undefined> {
@@ -148,7 +148,9 @@ export class FilesDriver implements SdbDriver {
     throw fileError(file, 'it must contain a map');
   }
 
-  /** Parses a file. Errors contain only the line number, because the text may be secret. */
+  /**
+   * Parses a file. Error messages contain only the line number, because the content may be secret.
+   */
   async #parse({
     file: name,
     format,

@@ -4,7 +4,10 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { type FunctionTable, masterFunction } from '../functions/define-function.ts';
 import { optional, seconds } from '../functions/parameters.ts';
 
-/** Maximum sleep in seconds, longer than `rest_timeout`. */
+/**
+ * Maximum duration of a sleep, in seconds. It exceeds `rest_timeout`, so that clients can test this
+ * timeout.
+ */
 const longest = 3600;
 
 export function testRunner(): FunctionTable {
@@ -30,7 +33,7 @@ export function testRunner(): FunctionTable {
       summary: 'Sleeps for some seconds.',
       parameters: { s_time: optional(seconds, 1) },
       call: async ({ s_time: time }, { closing }) => {
-        // Closing the master ends the sleep, without a result for the caller.
+        // When the master closes, the sleep ends and the caller gets no result.
         await sleep(Math.min(time, longest) * 1000, undefined, { signal: closing });
         return true;
       },

@@ -1,9 +1,12 @@
-/** Computes the times at which entries of the schedule are due, in milliseconds since 1970. */
+/**
+ * Computes the times at which entries of the schedule are due. All times are in milliseconds since
+ * 1970.
+ */
 
 import type { ClockTime, ScheduleEntry, ScheduleRange, ScheduleTrigger } from '#config';
 
 /**
- * Returns the next due time after `now`, or `undefined`.
+ * Returns the next time after `now` at which an entry is due, or `undefined` if there is none.
  * @param last previous due time, possibly before a restart of the master
  */
 export function nextTime(
@@ -12,7 +15,7 @@ export function nextTime(
   last: number | undefined,
 ): number | undefined {
   if (trigger.kind === 'interval') {
-    // Work that was missed while the master was down runs once.
+    // If the master was down at one or more due times, the work runs once after the start.
     return Math.max(now, (last ?? now) + trigger.seconds * 1000);
   }
   if (trigger.kind === 'cron') return trigger.cron.nextRun(new Date(now))?.getTime();
@@ -21,7 +24,7 @@ export function nextTime(
   return coming.length === 0 ? undefined : Math.min(...coming);
 }
 
-/** Whether an entry that is due may run now. */
+/** Whether an entry that is due may run at this time. */
 export function isAllowed({ range, after, until }: ScheduleEntry, now: number): boolean {
   if (after !== undefined && now <= today(after, now)) return false;
   if (until !== undefined && now >= today(until, now)) return false;

@@ -16,7 +16,10 @@ export interface ScheduleDeps {
   readonly functions: { readonly runners: Pick<Functions['runners'], 'run'> };
 }
 
-/** Maximum age of missed work that a member starts when it takes over, in milliseconds. */
+/**
+ * Maximum age of work that another member missed, in milliseconds. A member that takes over the
+ * schedule does not start older work.
+ */
 const takenOverMs = 60_000;
 
 /** Runs the entries of the option `schedule` until the master closes. */
@@ -26,7 +29,7 @@ export class Schedule {
   readonly #timers = new Map<string, NodeJS.Timeout>();
   readonly #running = new Map<string, number>();
   readonly #last = new Map<string, number>();
-  /** Latest due times of entries that another member of the cluster was responsible for. */
+  /** Latest due time of each entry that was left to another member of the cluster. */
   readonly #skipped = new Map<ScheduleEntry, number>();
 
   constructor(deps: ScheduleDeps) {
@@ -44,7 +47,7 @@ export class Schedule {
     for (const entry of this.#entries) {
       const kept = await store.get(keyOf(entry));
       const last = kept && scheduleRow.decode(kept).at;
-      // The interval of a new entry begins at its first start.
+      // The interval of a new entry begins when the entry is first seen.
       if (last === undefined) await this.#remember(entry, now());
       else this.#last.set(entry.name, last);
       if (entry.runsOnStart) void this.#fire(entry, now());
@@ -68,9 +71,9 @@ export class Schedule {
   }
 
   /**
-   * Waits until an entry runs.
+   * Waits until an entry must run, and then runs it.
    * @param due due time
-   * @param at time at which it runs
+   * @param at time at which it runs, which may be later
    */
   #sleepUntil(entry: ScheduleEntry, due: number, at: number): void {
     const { now } = this.#deps.context;
@@ -83,8 +86,8 @@ export class Schedule {
   }
 
   /**
-   * Starts an entry. Resolves when the work has started, so that its duration does not delay the
-   * next run.
+   * Starts the work of an entry. The promise resolves when the work has started, so that a long
+   * duration does not delay the next run.
    */
   async #fire(entry: ScheduleEntry, due: number): Promise<void> {
     const { log, now, duties } = this.#deps.context;
@@ -95,13 +98,14 @@ export class Schedule {
       return;
     }
     try {
-      // Stored before the work starts, so that work interrupted by a crash does not run twice.
+      // The due time is stored before the work starts, so that work interrupted by a crash does not
+      // run twice.
       await this.#remember(entry, due);
     } catch (err) {
       return log.error({ schedule: name, err }, 'cannot start scheduled work');
     }
     if (!isAllowed(entry, now())) return;
-    // Checked after the write, during which other work may have ended.
+    // This is checked after the write, because earlier work may have ended during it.
     const running = this.#running.get(name) ?? 0;
     if (isCounted && running >= maxRunning) {
       return log.info(
@@ -149,13 +153,13 @@ export class Schedule {
     else await store.write([operation]);
   }
 
-  /** Whether another member of the cluster has already started the work. */
+  /** Whether another member of the cluster has already started the work for this due time. */
   async #wasBegun(entry: ScheduleEntry, due: number): Promise<boolean> {
     const kept = await this.#deps.context.store.get(keyOf(entry));
     return kept !== undefined && scheduleRow.decode(kept).at >= Math.floor(due);
   }
 
-  /** Starts work that became due while no member was responsible. */
+  /** Starts work that became due while no member of the cluster was responsible. */
   async #takeOver(): Promise<void> {
     const since = this.#deps.context.now() - takenOverMs;
     const skipped = [...this.#skipped].filter(([, due]) => due >= since);
@@ -166,7 +170,7 @@ export class Schedule {
   }
 }
 
-/** Rows `schedule/<name>`. */
+/** Schema of the rows `schedule/<name>`. */
 export const scheduleRow = defineRow({
   name: 'scheduled run',
   schema: Type.Object({

@@ -1,5 +1,6 @@
 /**
- * Handles `_master_tops`: additional states of a minion's highstate, beside those of its top file.
+ * Handles the request `_master_tops`: returns states for a minion's highstate in addition to those
+ * of its top file.
  */
 
 import type { Logger } from 'pino';
@@ -17,7 +18,7 @@ type RequestType = NonNullable<OpenExtension['requests']>[string];
 
 /**
  * Opens the service.
- * @param own the program's provider; default: the provider that another extension contributes
+ * @param own provider of the program; default: the provider that another extension contributes
  */
 export async function openTops(
   host: ExtensionHost,
@@ -29,7 +30,7 @@ export async function openTops(
   const request = topsRequest(provider, log);
   return {
     ...(own === undefined ? {} : { tops: own }),
-    // Minions 3000 to 3002 name this request _ext_nodes [WIRE 9.2].
+    // Minions 3000 to 3002 call this request `_ext_nodes` [WIRE 9.2].
     requests: { _master_tops: request, _ext_nodes: request },
   };
 }
@@ -47,7 +48,7 @@ function topsRequest(provider: TopsProvider, log: Logger): RequestType {
         const tops = await provider({ id: minionId, grains: { ...grains, id: minionId }, saltenv });
         return send(Object.fromEntries(Object.entries(tops).map(([env, sls]) => [env, [...sls]])));
       } catch (error) {
-        // As in Salt, a failing provider adds nothing, and the top file applies alone.
+        // As in Salt, if the provider fails, the minion gets only the states of the top file.
         log.error({ minion: minionId, err: error }, 'the provider of top data failed');
         return send({});
       }

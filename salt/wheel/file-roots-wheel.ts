@@ -25,11 +25,11 @@ interface FileRootsWheelDeps {
 
 /** Maximum size of a file to read, in bytes. */
 const maxReadBytes = 16 * 1024 * 1024;
-/** Number of bytes examined to detect text, as in Salt. */
+/** Number of bytes from which a file is recognised as text, as in Salt. */
 const probeBytes = 512;
 
 interface FileInRoot {
-  /** Root and requested path, joined by a slash. */
+  /** Path of a root and requested path, joined by a slash. */
   readonly place: string;
   readonly file: FoundFile;
   readonly isText: boolean;
@@ -78,7 +78,7 @@ export function fileRootsWheel({ config }: FileRootsWheelDeps): FunctionTable {
         saltenv: optional(text, 'base'),
         index: optional(count, 0),
       },
-      // The content may be secret.
+      // The call is confidential, because the content may be secret.
       isConfidential: true,
       call: ({ data, ...where }) => writeFile(config, where, data),
     }),
@@ -106,7 +106,7 @@ type Roots = FileRootsWheelDeps['config'];
 interface WrittenPlace {
   readonly path: string;
   readonly saltenv: string;
-  /** Index of the root in the environment. */
+  /** Index of the root among the roots of the environment. */
   readonly index: number;
 }
 
@@ -138,7 +138,7 @@ async function writeFile(
     return `Invalid path: ${name}`;
   }
   await mkdir(path.dirname(place), { recursive: true });
-  // O_NOFOLLOW: a link may have been created meanwhile that leads out of the root.
+  // O_NOFOLLOW: after the check, someone may have created a link that leads out of the root.
   const flags = constants.O_WRONLY | constants.O_CREAT | constants.O_TRUNC | constants.O_NOFOLLOW;
   const handle = await open(place, flags, 0o644);
   try {
@@ -169,7 +169,10 @@ async function rootsOf({ fileRoots }: Roots, saltenv: string): Promise<string[]>
   return (await Promise.all(patterns.map(expandRoot))).flat();
 }
 
-/** Lists the files of an environment. Links are listed as their targets, but not entered. */
+/**
+ * Lists the files of an environment. A link is listed as a file or directory, like its target.
+ * Links to directories are not followed.
+ */
 async function listEnv(config: Roots, saltenv: string): Promise<WireMap> {
   const trees: WireMap = Object.create(null);
   const hidden = await openHidden(config);
@@ -187,8 +190,8 @@ async function listEnv(config: Roots, saltenv: string): Promise<WireMap> {
 }
 
 /**
- * Builds a tree.
- * @param dirs sorted, so that each directory follows its parent
+ * Builds a nested map of directories and files.
+ * @param dirs sorted, so that each directory comes after its parent
  */
 function treeOf(dirs: readonly string[], files: readonly string[]): WireMap {
   const tree: WireMap = Object.create(null);
@@ -208,14 +211,14 @@ function treeOf(dirs: readonly string[], files: readonly string[]): WireMap {
 }
 
 /**
- * Whether a file starts with UTF-8 text without NUL. Salt also accepts files that it then fails to
- * read.
+ * Whether a file begins with UTF-8 text without NUL. Salt also accepts other files, but then fails
+ * to read them.
  */
 async function isText(file: FoundFile): Promise<boolean> {
   const probe = await file.read(0, probeBytes);
   if (probe.includes(0)) return false;
   try {
-    // The last character may be incomplete.
+    // The last character may be cut off.
     new TextDecoder('utf-8', { fatal: true }).decode(probe, { stream: true });
     return true;
   } catch {

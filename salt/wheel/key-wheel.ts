@@ -20,11 +20,11 @@ import { flag, map, optional, required, text } from '../functions/parameters.ts'
 
 interface KeyWheelDeps {
   readonly keys: InProcessApi['keys'];
-  /** Returns the public parts of the master's own keys. */
+  /** Returns the public keys of the master itself. */
   readonly ownKeys: () => readonly Auth['ownKeys'][number][];
 }
 
-/** Salt's names of the key states, in its order. */
+/** Salt's names of the key states, in Salt's order. */
 const folders: readonly (readonly [string, KeyState])[] = [
   ['minions_pre', 'pending'],
   ['minions_rejected', 'rejected'],
@@ -42,7 +42,10 @@ const alsoAccepted = {
   include_denied: optional(flag, false),
 } as const;
 
-/** Parameter of this master only: applies the change only to the key with this fingerprint. */
+/**
+ * Parameter that only this master has. If it is given, only the key with this fingerprint is
+ * changed.
+ */
 const exactly = { fingerprint: optional(text) } as const;
 
 interface Including {
@@ -165,7 +168,8 @@ export function keyWheel(parts: KeyWheelDeps): FunctionTable {
 }
 
 /**
- * Ignores the error of an invalid key. As in Salt, the result lists the key in its unchanged state.
+ * Ignores the error about an invalid key. As in Salt, the result then lists the key in its
+ * unchanged state.
  */
 function unlessInvalid(error: unknown): void {
   if (!(error instanceof KeyError) || error.code !== 'ERR_KEY_INVALID') throw error;
@@ -200,12 +204,15 @@ function folderOf(match: string): string | undefined {
   return match.startsWith('den') ? 'minions_denied' : undefined;
 }
 
-/** Splits a list of globs at commas. */
+/** Splits a comma-separated list of globs. */
 function globsOf(match: string): string[] {
   return match.split(',').filter((glob) => glob !== '');
 }
 
-/** Compiles globs that are separated by commas, once. @throws WorkLimitExceeded, also of the test */
+/**
+ * Compiles a comma-separated list of globs to a predicate.
+ * @throws WorkLimitExceeded if the globs take too much work; the predicate throws it too
+ */
 function matcherOf(match: string): (name: string) => boolean {
   const budget = new WorkBudget(userWork);
   const tests = [...new Set(globsOf(match))].map((glob) => compileGlob(glob, budget));
@@ -255,8 +262,8 @@ async function byFolder(
 }
 
 /**
- * Applies a change to ids that are in the named state, and to no other keys of the same ids.
- * Returns the resulting states of these ids.
+ * Applies a change to the keys that are in the given state. Other keys with the same id are not
+ * changed. Returns the resulting states of the ids.
  */
 async function forEachKey(
   parts: KeyWheelDeps,

@@ -1,4 +1,4 @@
-/** The served wheel functions. */
+/** The wheel functions that this master serves. */
 
 import { type LiveConfig, type MasterConfig, saltValues } from '#config';
 import type { Auth, InProcessApi, Jobs } from '#master';
@@ -20,7 +20,7 @@ export function wheelTable({ config, auth, jobs, keys }: WheelDeps): FunctionTab
   const ownKeys = (): readonly Auth['ownKeys'][number][] => auth.ownKeys;
   return {
     ...keyWheel({ keys, ownKeys }),
-    ...newKeyWheel({ keys }),
+    ...newKeyWheel({ keys, generator: auth.generator }),
     ...(config.leftOut.includes('files') ? {} : fileRootsWheel({ config: config.fixed })),
     'config.values': masterFunction({
       summary: "Returns the master's options by Salt's names; secrets are left out.",
@@ -44,8 +44,8 @@ export function wheelTable({ config, auth, jobs, keys }: WheelDeps): FunctionTab
 }
 
 /**
- * Returns the names of users and groups by eauth backend. Their rights and the options of backends
- * are left out, because they may be secret.
+ * Returns the names of users and groups by eauth back end. Rights and options are left out, because
+ * they may be secret.
  */
 function namesOf(externalAuth: MasterConfig['externalAuth']): WireMap {
   const backends = Object.entries(externalAuth).map(([eauth, users]): [string, WireMap] => {

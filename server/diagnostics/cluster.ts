@@ -9,12 +9,12 @@ import { codeOf } from '#runtime';
 import { type DiagnosticsInput, type DoctorFinding, formatList } from './report.ts';
 
 /**
- * Maximum clock difference between members, in milliseconds. Beyond it, the clock of one member
- * determines when rows expire.
+ * Maximum clock difference between members, in milliseconds. With a larger difference, rows expire
+ * early or late, because the clock of one member determines their expiry.
  */
 const largestSkewMs = 5000;
 
-/** Checks the cluster as the running master sees it. */
+/** Checks the cluster by querying the running master. */
 export async function checkCluster({ running }: DiagnosticsInput): Promise<DoctorFinding[]> {
   const cluster = running?.status.cluster;
   if (cluster === undefined) return [];
@@ -83,13 +83,13 @@ export async function checkCluster({ running }: DiagnosticsInput): Promise<Docto
 }
 
 const dayMs = 86_400_000;
-/** Period before the expiry of a certificate in which it is reported, in days. */
+/** Number of days before the expiry of a certificate in which the check reports it. */
 const soonDays = 30;
 const peekMs = 3000;
 
 /**
- * Checks the certificates between this master and the NATS servers: those in files, and those that
- * the servers present.
+ * Checks the certificates of the connections to the NATS servers: certificate files of this master,
+ * and certificates that the servers present.
  */
 export async function checkClusterCertificates({
   config,
@@ -156,7 +156,8 @@ function judge(
 }
 
 /**
- * Returns the certificate that a server presents before log-in, or `undefined` if it presents none.
+ * Returns the certificate that a server presents before authentication, or `undefined` if it
+ * presents none.
  */
 async function peekCertificate(server: string): Promise<X509Certificate | undefined> {
   const { hostname, port } = new URL(server);
@@ -164,9 +165,10 @@ async function peekCertificate(server: string): Promise<X509Certificate | undefi
   const signal = AbortSignal.timeout(peekMs);
   const socket = connect(Number(port || 4222), host);
   try {
-    // The server first announces that TLS can begin.
+    // The NATS server first sends an INFO line, after which TLS can begin.
     await once(socket, 'data', { signal });
-    // Only the validity period is checked here. Members verify the certificate itself.
+    // Only the validity period is read here, so the certificate is not verified. Members verify it
+    // when they connect.
     const secured = connectTls({
       socket,
       rejectUnauthorized: false,

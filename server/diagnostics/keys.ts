@@ -6,13 +6,13 @@ import { type DiagnosticsInput, type DoctorFinding, formatList } from './report.
 const dayMs = 86_400_000;
 const pendingDays = 7;
 
-/** Checks the master's own key pairs, and the signature that may replace the second one. */
+/** Checks the master's key pairs, and the signature file that may replace the signing key pair. */
 export async function checkOwnKeys({
   config: { config },
 }: DiagnosticsInput): Promise<DoctorFinding[]> {
   const findings: DoctorFinding[] = [];
   for (const { name, fault } of await surveyOwnKeys(config)) {
-    // If neither a pair nor a part of one exists, the first start creates it.
+    // If the master has no key pair yet, not even partly, its first start creates one.
     if (fault === undefined || !fault.isFatal) continue;
     findings.push({
       code: `own-key-${fault.kind}`,
@@ -25,7 +25,10 @@ export async function checkOwnKeys({
   return findings;
 }
 
-/** Checks minions' keys: reports unusable keys and decisions that an operator has left open. */
+/**
+ * Checks minions' keys. Reports unusable keys, and keys about which an operator has not decided
+ * yet.
+ */
 export async function checkMinionKeys({
   keys: survey,
   world,
@@ -75,7 +78,7 @@ function unusable(subject: string, problem: string): DoctorFinding {
   };
 }
 
-/** Finds keys with two ids: a machine that was renamed or cloned. */
+/** Finds keys that are stored under several ids. The machine was renamed or cloned. */
 function duplicates(keys: readonly SurveyedKey[]): DoctorFinding[] {
   const idsByKey = new Map<string, Set<string>>();
   for (const { id, pem, fault } of keys) {
@@ -94,7 +97,7 @@ function duplicates(keys: readonly SurveyedKey[]): DoctorFinding[] {
     }));
 }
 
-/** Finds groups of ids that people can confuse, at least one of them accepted. */
+/** Finds ids that are easily confused, if at least one of them is accepted. */
 function lookalikes(keys: readonly SurveyedKey[]): DoctorFinding[] {
   const marksOf = keyMarks(keys.filter(({ place }) => place === 'accepted'));
   const ids = new Set(
@@ -116,7 +119,10 @@ function lookalikes(keys: readonly SurveyedKey[]): DoctorFinding[] {
   ];
 }
 
-/** Finds ids that were accepted earlier, or with `minion_ids: salt`. */
+/**
+ * Finds ids that new minions may not use. They were accepted by an earlier version, or with
+ * `minion_ids: salt`.
+ */
 function unusual(keys: readonly SurveyedKey[]): DoctorFinding[] {
   const ids = keys.map(({ id }) => id).filter((id) => !isNewMinionId(id));
   if (ids.length === 0) return [];

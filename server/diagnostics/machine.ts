@@ -9,15 +9,15 @@ import type { DiagnosticsInput, DiskRoom, DoctorFinding } from './report.ts';
 const mebibyte = 1_048_576;
 const toleranceMs = 300_000;
 /**
- * Descriptors that the master itself needs: the store, keys, the log, worker threads and the local
- * socket.
+ * Number of file descriptors that the master itself needs, for its store, keys, log, worker threads
+ * and local socket.
  */
 const ownDescriptors = 256;
-/** Connections of one minion: one for publications and one for requests. */
+/** Number of connections per minion: one for publications and one for requests. */
 const connectionsPerMinion = 2;
 const minNode = [22, 18] as const;
 
-/** Checks the versions of Node.js, the crypto policy and the running master. */
+/** Checks the version of Node.js, the crypto policy, and the version of the running master. */
 export async function checkVersions({
   world,
   running,
@@ -55,7 +55,7 @@ export async function checkVersions({
   return findings;
 }
 
-/** Detects a clock that is behind an earlier time: files or jobs have time stamps in the future. */
+/** Detects a clock that was set back. In this case files or jobs have time stamps in the future. */
 export async function checkClock({
   config,
   keys,
@@ -95,7 +95,7 @@ async function timesOf(
   return times.flat();
 }
 
-/** Checks the limit of open files. Each connection counts as one. */
+/** Checks the limit of open files. Each connection of a minion uses one file descriptor. */
 export async function checkFileLimit({
   keys,
   running,
@@ -117,14 +117,17 @@ export async function checkFileLimit({
   ];
 }
 
-/** Returns the soft limit, or `undefined` if the text does not contain it. */
+/**
+ * Returns the soft limit from the text of `/proc/<pid>/limits`, or `undefined` if the text does not
+ * contain it.
+ */
 function openFileLimit(limits: string): number | undefined {
   const [, soft] = /^Max open files\s+(\S+)/m.exec(limits) ?? [];
   if (soft === 'unlimited') return Number.POSITIVE_INFINITY;
   return soft === undefined || !/^\d+$/.test(soft) ? undefined : Number(soft);
 }
 
-/** Checks the free space for keys and returns. */
+/** Checks the free disk space for keys and for the returns of jobs. */
 export async function checkDisk({ config, world }: DiagnosticsInput): Promise<DoctorFinding[]> {
   const { pkiDir, stateDir } = config.config;
   const findings: DoctorFinding[] = [];
@@ -165,10 +168,16 @@ const groupReads = 0o040;
 const othersReadOrWrite = 0o006;
 const minuteMs = 60_000;
 
-/** Names of temporary files. They remain if the process is killed between writing and renaming. */
+/**
+ * Matches names of temporary files. Such a file remains if the process was killed before it renamed
+ * the file.
+ */
 const temporaryName = /^\.saltbridge-.*\.tmp$|\.[0-9a-f]{12}\.tmp$/;
 
-/** Checks who can read or replace private files of the master, and reports leftover files. */
+/**
+ * Checks which accounts can read or replace the master's private files, and reports leftover
+ * temporary files.
+ */
 export async function checkPermissions(patient: DiagnosticsInput): Promise<DoctorFinding[]> {
   const { config } = patient.config;
   const directories = [
@@ -215,7 +224,7 @@ async function checkDirectory(
 }
 
 /**
- * Checks the parent directories. An account that can write to one of them can replace the
+ * Checks the parent directories. An account that can write to a parent directory can replace the
  * directory.
  */
 async function checkParents(directory: string): Promise<DoctorFinding[]> {
@@ -284,7 +293,7 @@ async function checkLeftovers(
   for (const name of names.filter((it) => temporaryName.test(it))) {
     const subject = path.join(directory, name);
     const stats = await statIfThere(subject);
-    // A recent file may be about to be renamed.
+    // A recent temporary file may still be in use, and is not reported.
     if (stats === undefined || world.now() - stats.mtimeMs < minuteMs) continue;
     findings.push({
       code: 'leftover-file',

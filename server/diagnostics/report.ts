@@ -61,9 +61,9 @@ export type DoctorCode = (typeof doctorCodes)[number];
 /** One finding. */
 export interface DoctorFinding {
   readonly code: DoctorCode;
-  /** `error`: the master does not start, or a security or access problem exists. */
+  /** `error`: the master cannot start, or there is a security or access problem. */
   readonly severity: 'error' | 'warning';
-  /** File, port, key or option. */
+  /** File, port, key or option that the finding is about. */
   readonly subject: string;
   /** Problem, in one sentence. */
   readonly problem: string;
@@ -71,7 +71,7 @@ export interface DoctorFinding {
   readonly remedy: string;
 }
 
-/** The whole report. */
+/** Report of all checks. */
 export interface DoctorReport {
   /** Findings, errors first. */
   readonly findings: readonly DoctorFinding[];
@@ -81,28 +81,31 @@ export interface DoctorReport {
   readonly versions: Readonly<Record<string, string>>;
 }
 
-/** View of the machine for the checks. Each member has a default. */
+/** Functions and values through which the checks examine the machine. Each member has a default. */
 export interface SystemInfo {
   /** Returns the current time in milliseconds since 1970. */
   readonly now: () => number;
-  /** Directory of process information, `/proc`. */
+  /** Directory with process information. Default: `/proc`. */
   readonly procDirectory: string;
-  /** User id that files should belong to. `undefined` accepts any single user. */
+  /**
+   * User id that all files should belong to. With `undefined`, any user is accepted if all files
+   * have the same owner.
+   */
   readonly uid: number | undefined;
-  /** Returns the free space of the disk that holds a path. */
+  /** Returns the free space of the disk that contains a path. */
   readonly diskOf: (path: string) => Promise<DiskRoom>;
   /** Version of Node.js, without the `v`. */
   readonly nodeVersion: string;
-  /** Returns whether SHA-1 signatures can be made. All minions require them. */
+  /** Returns whether SHA-1 signatures can be created. All minions require such signatures. */
   readonly canSignSha1: () => boolean;
 }
 
-/** Free space of a disk for users other than root. */
+/** Disk space that is available to users other than root. */
 export interface DiskRoom {
   readonly freeBytes: number;
   readonly totalBytes: number;
   readonly freeInodes: number;
-  /** Total number of inodes. 0 on file systems that create them on demand. */
+  /** Total number of inodes. 0 for file systems that create inodes on demand. */
   readonly totalInodes: number;
 }
 
@@ -113,15 +116,15 @@ export interface RunningMaster {
   readonly minions: readonly MinionInfo[];
 }
 
-/** Content of the store of a master that is not running. */
+/** Content of the store, read while the master is not running. */
 export interface StoreContent {
-  /** Highest protocol version that each id has proved. */
+  /** Highest protocol version that each minion id has used to sign in. */
   readonly pins: ReadonlyMap<string, number>;
   /** Time of the latest job, in milliseconds since 1970, or `undefined` if there is none. */
   readonly latestJobAt: number | undefined;
 }
 
-/** Input of the checks, collected before the first of them runs. */
+/** Input of the checks. It is collected before the first check runs. */
 export interface DiagnosticsInput {
   readonly config: CheckedConfig;
   readonly running: RunningMaster | undefined;
@@ -130,12 +133,12 @@ export interface DiagnosticsInput {
   readonly world: SystemInfo;
 }
 
-/** A check of one subject. */
+/** A check of one area. Returns its findings. */
 export type Check = (patient: DiagnosticsInput) => Promise<readonly DoctorFinding[]>;
 
 const named = 10;
 
-/** Returns the first of many names, for one line. */
+/** Returns the first names of a list as one line of text. */
 export function formatList(names: readonly string[]): string {
   const more = names.length > named ? ` and ${names.length - named} more` : '';
   return names.slice(0, named).join(', ') + more;

@@ -108,7 +108,8 @@ function remedyOf(kind: ConfigWarning['kind']): string {
 }
 
 /**
- * Checks for the interface that `saltbridge localclient enable` opens. Its key grants every right.
+ * Checks whether the interface for Salt's LocalClient is enabled (`saltbridge localclient enable`).
+ * Its key grants all permissions.
  */
 async function checkLocalClient({ config }: DiagnosticsInput): Promise<DoctorFinding[]> {
   const directory = path.join(config.config.stateDir, 'localclient');
@@ -126,7 +127,7 @@ async function checkLocalClient({ config }: DiagnosticsInput): Promise<DoctorFin
   ];
 }
 
-/** Checks that both ports can be bound, unless our own master uses them. */
+/** Checks that both ports can be bound, unless the running master uses them. */
 async function checkPorts({ config, running }: DiagnosticsInput): Promise<DoctorFinding[]> {
   if (running !== undefined) return [];
   const { publishPort, retPort } = config.config;
@@ -139,14 +140,17 @@ async function checkPorts({ config, running }: DiagnosticsInput): Promise<Doctor
   return findings;
 }
 
-/** Returns Salt's default address in the family that `ipv6` selects. */
+/**
+ * Returns the listen address. If none is set, it is Salt's default for IPv4 or IPv6, as `ipv6`
+ * selects.
+ */
 function hostOf({ interface: host, ipv6 }: MasterConfig): string {
   return ipv6 === true && host === '0.0.0.0' ? '::' : host;
 }
 
 /**
  * Tries to bind a port.
- * @returns the system's error code, if it fails
+ * @returns the system error code if the port cannot be bound
  */
 async function tryBind(host: string, port: number): Promise<string | undefined> {
   const server = createServer((connection) => connection.destroy());
@@ -184,7 +188,8 @@ function describe(host: string, port: number, failure: string): DoctorFinding {
 const latestProtocol = 3;
 
 /**
- * Finds accepted ids that have not proved protocol 3. An accepted minion could forge their returns.
+ * Finds accepted ids that have never signed in with protocol 3. Other accepted minions could forge
+ * their returns.
  */
 async function checkProtocol(patient: DiagnosticsInput): Promise<DoctorFinding[]> {
   const ids = lowIds(patient);
@@ -218,7 +223,9 @@ function lowIds({ keys, running, store }: DiagnosticsInput): string[] {
 
 const actions: readonly RuleAction[] = ['publish', 'runner', 'wheel'];
 
-/** Finds reactor files without any permission. Every run of them is denied. */
+/**
+ * Finds reactor files without a rule that permits any action. Every run of such a file is denied.
+ */
 async function checkReactions({
   config: survey,
   world,
@@ -226,11 +233,11 @@ async function checkReactions({
   const { config } = survey;
   const references = new Set(config.reactor.flatMap(({ sls }) => sls));
   if (references.size === 0) return [];
-  const nobody = (): boolean => false;
+  const never = (): boolean => false;
   const policy = createPolicy(rulesOf(config), {
     ...policySyntax,
-    // The check only asks whether a rule exists, so its target does not matter.
-    target: () => ({ isEntitled: nobody, claims: nobody, mayMean: nobody }),
+    // The check only asks whether a rule exists, so the target of the rule is irrelevant.
+    target: () => ({ isEntitled: never, claims: never, mayMean: never }),
     pillarOf: () => undefined,
     now: world.now,
   });
@@ -246,7 +253,7 @@ async function checkReactions({
     }));
 }
 
-/** Finds minions that would lose their connection in a planned restart of the master. */
+/** Finds minions that do not reconnect by themselves after a restart of the master. */
 async function checkRestart({ running }: DiagnosticsInput): Promise<DoctorFinding[]> {
   const ids = running?.minions.filter((it) => it.needsOwnRestart).map(({ id }) => id) ?? [];
   if (ids.length === 0) return [];
@@ -263,11 +270,12 @@ async function checkRestart({ running }: DiagnosticsInput): Promise<DoctorFindin
 }
 
 /**
- * Delay of the outbox that counts as slow, in seconds. It is longer than a restart of a service.
+ * Age of the oldest undelivered signal above which the outbox is reported as slow, in seconds. It
+ * is longer than a service usually takes to restart.
  */
 const slowOutboxSeconds = 900;
 
-/** Finds signals that a service does not accept. */
+/** Finds signals that could not be delivered to a service. */
 async function checkOutbox({ running }: DiagnosticsInput): Promise<DoctorFinding[]> {
   const figures = running?.status.extensions?.bridge ?? {};
   const dead = figures['outbox_signals dead'] ?? 0;
@@ -315,12 +323,12 @@ const answerMs = 5_000;
 
 /** Result of querying the running master. */
 interface MasterExamination {
-  /** The running master, or `undefined` if none answers. */
+  /** The running master, or `undefined` if no master responds. */
   readonly running: RunningMaster | undefined;
   readonly findings: readonly DoctorFinding[];
 }
 
-/** Queries the state of the master. A master that is not running is not a finding. */
+/** Queries the state of the running master. If no master is running, there is no finding. */
 async function examineMaster(openApi: () => Promise<MasterApi>): Promise<MasterExamination> {
   try {
     const running = await withDeadline(ask(openApi));
@@ -352,8 +360,8 @@ async function withDeadline<T>(answer: Promise<T>): Promise<T> {
 }
 
 /**
- * Whether an error means that no master is running: no socket, a stale socket, or a configuration
- * without one.
+ * Whether the error means that no master is running: the socket is missing or stale, or the
+ * configuration defines no socket.
  */
 function isNobodyThere(error: unknown): boolean {
   const cause = error instanceof Error ? error.cause : undefined;
@@ -431,13 +439,13 @@ async function readContent(store: Pick<Store, 'list'>): Promise<StoreContent> {
   return { pins: await readPins(store), latestJobAt };
 }
 
-/** Returns the view of this machine from this process. */
+/** Returns the default {@link SystemInfo}, which examines this machine. */
 function thisWorld(): SystemInfo {
   const uid = process.getuid?.();
   return {
     now: Date.now,
     procDirectory: '/proc',
-    // Root may examine the master of any user.
+    // Root may examine the master of any user, so any owner is accepted.
     uid: uid === 0 ? undefined : uid,
     diskOf,
     nodeVersion: process.versions.node,
@@ -445,7 +453,10 @@ function thisWorld(): SystemInfo {
   };
 }
 
-/** Returns the free space of the disk that holds the nearest existing parent. */
+/**
+ * Returns the free space of the disk that contains the path. If the path does not exist, its
+ * nearest existing parent is used.
+ */
 async function diskOf(file: string): Promise<DiskRoom> {
   try {
     const { bavail, blocks, bsize, ffree, files } = await statfs(file);
@@ -463,11 +474,11 @@ async function diskOf(file: string): Promise<DiskRoom> {
 }
 
 /**
- * Whether SHA-1 signatures are possible. The crypto policies of some systems forbid this digest for
- * all kinds of keys.
+ * Whether this system can create SHA-1 signatures. The crypto policies of some systems forbid them
+ * for all kinds of keys.
  */
 function canSignSha1(): boolean {
-  // Generating an RSA key would take a second.
+  // An EC key is used, because generating an RSA key would take a second.
   const { privateKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' });
   try {
     return sign('sha1', Buffer.from('x'), privateKey).length > 0;
@@ -500,13 +511,13 @@ const checks: Readonly<Record<string, Check>> = {
 export interface DoctorOptions {
   /** Configuration directory, for example `/etc/salt`. */
   readonly directory: string;
-  /** Opens the interface of the master of this configuration, which need not be running. */
+  /** Opens the interface of the configured master. Rejects if that master is not running. */
   readonly openApi: () => Promise<MasterApi>;
-  /** View of the machine. Default: this machine. */
+  /** Replacements for parts of {@link SystemInfo}. Default: this machine. */
   readonly world?: Partial<SystemInfo>;
 }
 
-/** Runs all checks. Changes nothing, but binds the ports briefly if no master is running. */
+/** Runs all checks. They change nothing, but bind the ports briefly if no master is running. */
 export async function runDoctor({
   directory,
   openApi,
@@ -545,7 +556,7 @@ export async function runDoctor({
   };
 }
 
-/** Removes duplicate findings about shared parent directories. */
+/** Removes repeated findings. Directories with the same parent cause the same finding. */
 function withoutRepeats(findings: readonly DoctorFinding[]): DoctorFinding[] {
   const nameOf = ({ code, subject, problem }: DoctorFinding): string =>
     `${code} ${subject} ${problem}`;

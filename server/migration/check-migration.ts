@@ -1,4 +1,7 @@
-/** Migration report for a salt-master's configuration: the effect of everything that it uses. */
+/**
+ * Migration report for a salt-master's configuration. For everything that the configuration uses,
+ * it states the effect in saltbridge.
+ */
 
 import path from 'node:path';
 import {
@@ -25,8 +28,8 @@ import { templateCallFindings } from './template-calls.ts';
 const order: readonly MigrationOutcome[] = ['refused', 'ignored', 'honoured'];
 
 /**
- * Examines a configuration directory such as `/etc/salt`, and the trees, modules and keys that it
- * names. Only reads files. An unreadable file is a finding.
+ * Examines a configuration directory such as `/etc/salt`, and the file trees, modules and keys that
+ * it names. It does not change any file. Each unreadable file is reported as a finding.
  */
 export async function checkMigration(directory: string): Promise<MigrationReport> {
   const survey = await withNamedFiles(await checkMasterConfig(directory));
@@ -53,8 +56,8 @@ export async function checkMigration(directory: string): Promise<MigrationReport
 }
 
 /**
- * Returns the parts of reactor files without a derivable rule. They are denied although the site
- * relies on them.
+ * Returns a finding for each reactor file, or part of one, from which no rule can be derived.
+ * saltbridge denies its actions, although the site relies on them.
  */
 function reactionFindings(
   settings: Settings,
@@ -107,14 +110,17 @@ export interface MigrationReport {
   /** Configuration files that were read, in reading order. */
   readonly files: readonly string[];
   /**
-   * Findings: refused, ignored, honoured; within these groups options, parts, keys and files in the
-   * order found.
+   * Findings, ordered by outcome: refused, ignored, honoured. Within an outcome: options, parts,
+   * keys and files in the order in which they were found.
    */
   readonly findings: readonly MigrationFinding[];
   readonly counts: Readonly<Record<MigrationOutcome, number>>;
   readonly keys: Readonly<Record<KeyState, number>>;
-  /** Tags that minions must be permitted to emit for the listeners of this site. */
+  /**
+   * Event tags that rules must permit minions to emit, because listeners of this site wait for
+   * them.
+   */
   readonly signals: SignalPlan;
-  /** Calls that must be permitted to the reactor files of this site. */
+  /** Calls that rules must permit for the reactor files of this site. */
   readonly reactions: ReactionPlan;
 }

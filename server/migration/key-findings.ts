@@ -1,4 +1,4 @@
-/** Keys of a salt-master that is migrated: their number, and the unusable ones. */
+/** Keys of the salt-master to be migrated: their number, and the unusable ones. */
 
 import path from 'node:path';
 import type { MasterConfig } from '#config';
@@ -84,7 +84,7 @@ function faultyKey({ id, place, file, fault }: SurveyedKey): MigrationFinding[] 
   ];
 }
 
-/** Returns findings about ids that new minions cannot have. */
+/** Returns findings about ids that saltbridge does not accept for new minions. */
 function unusualIds(
   { pkiDir, minionIds }: MasterConfig,
   keys: readonly SurveyedKey[],

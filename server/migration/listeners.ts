@@ -1,4 +1,4 @@
-/** Tags that a site listens to. Templates in files are not rendered. */
+/** Finds the event tags that a site listens to. Templates in its files are not rendered. */
 
 import {
   engineNames,
@@ -15,13 +15,13 @@ import { maxFormulaBytes, readStart, rootsOf, walkFiles } from './site-files.ts'
 const matchLine = /^\s*-?\s*match:\s*(['"]?)(.+?)\1\s*(?:#.*)?$/;
 
 /**
- * Matches `salt.wait_for_event:` in an orchestration [salt/states/saltmod.py]. Its arguments follow
- * below.
+ * Matches `salt.wait_for_event:` in an orchestration [salt/states/saltmod.py]. Its arguments are on
+ * the following lines.
  */
 const waitLine = /^(\s*)salt\.wait_for_event:\s*$/;
 const nameLine = /^\s*-\s*name:\s*(['"]?)(.+?)\1\s*(?:#.*)?$/;
 
-/** Returns the patterns in every formula below `thorium_roots`. */
+/** Returns the patterns that the formulas below `thorium_roots` match. */
 async function thoriumPatterns(settings: Settings): Promise<Listening[]> {
   return patternsBelow(settings, 'thorium_roots', 'thorium', matchesIn);
 }
@@ -71,8 +71,8 @@ function awaitedIn(lines: readonly string[]): Found {
 }
 
 /**
- * Returns the lines of the function's list. Its dashes may be indented as little as the function
- * name.
+ * Returns the lines that contain the list of a function's arguments. The dashes of the list may
+ * have the same indentation as the function name.
  */
 function argumentsBelow(lines: readonly string[], start: number, indent: number): string[] {
   const below = lines.slice(start + 1);
@@ -83,7 +83,10 @@ function argumentsBelow(lines: readonly string[], start: number, indent: number)
   return below.slice(0, end === -1 ? below.length : end);
 }
 
-/** Returns all listeners: the reactor, engines, returners of events, Thorium and orchestrations. */
+/**
+ * Returns all listeners: the reactor, engines, event returners (`event_return`), Thorium and
+ * orchestrations.
+ */
 export async function findListeners(settings: Settings): Promise<Listening[]> {
   const unserved = [
     ...enginePatterns(settings),
@@ -101,7 +104,9 @@ function usesThorium(settings: Settings): boolean {
   return engineNames(settings).includes('thorium');
 }
 
-/** Returns the patterns of returners of events: all events, or those of the list. */
+/**
+ * Returns the tag patterns of event returners: those of `event_return_whitelist`, or all events.
+ */
 function eventReturnPatterns(settings: Settings): Listening[] {
   const { value, origin } = settings.get('event_return') ?? {};
   const names = textsOf(value).filter((name) => name !== '');

@@ -40,7 +40,7 @@ const neighbours: readonly {
   },
 ];
 
-/** Returns a finding for each program whose files are present. Empty directories do not count. */
+/** Returns a finding for each program whose files are present. Empty directories are ignored. */
 export async function neighbourFindings(directory: string): Promise<MigrationFinding[]> {
   const names = await readdir(directory).catch(() => undefined);
   if (names === undefined) return [unreadableFinding(directory)];

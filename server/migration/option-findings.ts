@@ -1,4 +1,4 @@
-/** Options of a configuration: served, without effect, or refused. */
+/** Findings about the options of a configuration: supported, without effect, or refused. */
 
 import {
   type CheckedConfig,
@@ -15,7 +15,7 @@ import {
 } from '#config';
 import type { MigrationFinding, MigrationOutcome } from './finding.ts';
 
-/** Effect of an option, the reason, and the remedy. */
+/** Effect of an option in saltbridge, the reason, and the remedy. */
 interface Advice {
   readonly outcome: MigrationOutcome;
   readonly meaning: string;
@@ -30,7 +30,7 @@ const externalPillar: Advice = {
     'Let a program write or serve the data of each minion for these two, or pass your own source to createMaster.',
 };
 
-/** Options whose values name modules. The report includes these names. */
+/** Options whose values are names of modules. The report includes these names. */
 const moduleLists: ReadonlySet<string> = new Set([
   'engines',
   'event_return',
@@ -66,7 +66,7 @@ const reactorAdvice: Advice = {
   remedy: 'Put the policy of this report into master.d; --write FILE writes it.',
 };
 
-/** Returns findings about options and unusable files, in reading order. */
+/** Returns findings about options and unreadable files, in the order in which they were read. */
 export function optionFindings({
   settings,
   warnings,
@@ -91,8 +91,8 @@ export function optionFindings({
 }
 
 /**
- * Whether a value that Salt uses has no effect here. A missing file does not count, because Salt
- * ignores it too.
+ * Whether a value has an effect in Salt but not in saltbridge. A missing file is excluded, because
+ * Salt ignores it too.
  */
 function isLost({ kind, key }: ConfigWarning): boolean {
   return kind === 'no-login' || (kind === 'unusable' && !key.startsWith('nodegroups'));

@@ -3,8 +3,8 @@ import type { MigrationReport } from './check-migration.ts';
 import type { PlannedReactionRule, UnderivableReaction } from './reaction-plan.ts';
 
 /**
- * Returns the plans of a report as a file for `master.d`: the tags that minions may emit, with a
- * comment for each listener, and the calls of reactor files.
+ * Returns the rules of a report as a file for `master.d`. It permits the event tags that minions
+ * may emit, with a comment for each listener, and the calls of reactor files.
  */
 export function policyText({
   signals: { rules, needless, narrowed, ungranted },
@@ -22,7 +22,7 @@ export function policyText({
     rules.length === 0 ? '    signals: []' : '    signals:',
     ...rules.flatMap(({ tag, listeners }) => [
       ...listeners.map((it) => `      ${comment(describe(it))}`),
-      // JSON strings are valid YAML, whatever the tag contains.
+      // Tags are written as JSON strings, which are valid YAML for any content.
       `      - tag: ${JSON.stringify(tag)}`,
     ]),
     ...(reactions.rules.length === 0 ? [] : ['    rules:']),
@@ -45,7 +45,7 @@ function ruleLines(
   ];
 }
 
-/** Returns a comment of one line. */
+/** Returns a one-line comment. */
 function comment(text: string): string {
   return `# ${text.replace(/[\p{Cc}\p{Zl}\p{Zp}]/gu, '?')}`;
 }
@@ -54,7 +54,7 @@ function describe({ pattern, listener, file, line }: Listening): string {
   return `${JSON.stringify(pattern)} for ${listener} (${file}:${line})`;
 }
 
-/** Describes a reactor file, and the reason why no rule can be derived from it. */
+/** Describes a reactor file from which no rule can be derived, and the reason. */
 function describeReaction({ reference, file, reason }: UnderivableReaction): string {
   const place = file === '' || file === reference ? reference : `${reference} (${file})`;
   return `${place}: ${reason}`;

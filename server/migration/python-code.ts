@@ -6,7 +6,7 @@ import { codeOf } from '#runtime';
 import type { MigrationFinding } from './finding.ts';
 import { unreadableFinding } from './site-files.ts';
 
-/** Kinds of modules that only a master runs [salt.loader of 3007.0]. */
+/** Kinds of modules that only a master loads [salt.loader of 3007.0]. */
 const masterKinds: ReadonlySet<string> = new Set([
   'auth',
   'cache',
@@ -43,7 +43,8 @@ export async function customModuleFindings(root: string): Promise<MigrationFindi
 }
 
 /**
- * Returns findings about directories of modules below `extension_modules` or one of `module_dirs`.
+ * Returns findings about module directories below `extension_modules` or a directory of
+ * `module_dirs`.
  */
 export async function extensionFindings(root: string): Promise<MigrationFinding[]> {
   const findings: MigrationFinding[] = [];

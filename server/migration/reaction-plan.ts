@@ -1,4 +1,4 @@
-/** The smallest set of rules under which Salt's reactor files can make their calls. */
+/** Derives the smallest set of rules that permits the calls of a site's reactor files. */
 
 import path from 'node:path';
 import { expandGlob, pairsOf, type Settings, textsOf } from '#config';
@@ -6,14 +6,14 @@ import { loadReactorReader } from '#salt';
 import { callsIn, type ReactorCall } from './reactor-file-calls.ts';
 import { readStart, rootsOf } from './site-files.ts';
 
-/** Returns the nodegroups of an option as text. */
+/** Returns the nodegroups of the option `nodegroups`, each as the text of a compound target. */
 function nodegroupTexts(
   pairs: readonly (readonly [string, unknown])[],
 ): ReadonlyMap<string, string> {
   return new Map(pairs.map(([name, value]) => [name, [value].flat().join(' ')]));
 }
 
-/** A rule that permits an action to a reactor file. */
+/** A rule that permits a reactor file to perform an action. */
 export interface PlannedReactionRule {
   /** Name of the file in the option `reactor`. The rule is for `service: reaction:<reference>`. */
   readonly reference: string;
@@ -23,15 +23,15 @@ export interface PlannedReactionRule {
   readonly within?: string;
 }
 
-/** A call, or a file, from which no rule can be derived. */
+/** A call or a whole file from which no rule can be derived. */
 export interface UnderivableReaction {
   readonly reference: string;
-  /** Path of the file, or '' if there is none. */
+  /** Path of the file, or '' if the file does not exist. */
   readonly file: string;
   readonly reason: string;
 }
 
-/** Rules for the reactor files, and the calls without a rule. */
+/** Derived rules for the reactor files, and the calls from which no rule can be derived. */
 export interface ReactionPlan {
   readonly rules: readonly PlannedReactionRule[];
   readonly underivable: readonly UnderivableReaction[];
@@ -39,7 +39,10 @@ export interface ReactionPlan {
 
 const maxFileBytes = 262_144;
 
-/** Reads each file of the option `reactor`. Unreadable files are underivable. */
+/**
+ * Derives rules from all files of the option `reactor`. Unreadable files are reported as
+ * underivable.
+ */
 export async function planReactions(settings: Settings): Promise<ReactionPlan> {
   const reader = await loadReactorReader();
   const renderer = textsOf(settings.get('renderer')?.value)[0] ?? 'jinja|yaml';
@@ -66,7 +69,7 @@ export async function planReactions(settings: Settings): Promise<ReactionPlan> {
   return { rules, underivable };
 }
 
-/** Returns each file, or pattern of files, of the option `reactor` once. */
+/** Returns the files, or patterns of files, in the option `reactor`, without duplicates. */
 function referencesIn(settings: Settings): ReadonlySet<string> {
   const { value } = settings.get('reactor') ?? {};
   const entries = Array.isArray(value) ? value.flatMap((item) => pairsOf(item)) : [];
@@ -87,7 +90,7 @@ async function filesOf(reference: string, settings: Settings): Promise<readonly 
   return [];
 }
 
-/** Returns one rule for each action and target. */
+/** Returns the rules for a reactor file: one for each combination of action and target. */
 function rulesFor(reference: string, calls: readonly ReactorCall[]): PlannedReactionRule[] {
   const rules = new Map<string, PlannedReactionRule>();
   for (const { action, fun, within } of calls) {

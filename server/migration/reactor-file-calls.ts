@@ -1,4 +1,4 @@
-/** Finds the calls of a reactor file without an event. Templates in it are not rendered. */
+/** Finds the calls of a reactor file without rendering it, because rendering needs an event. */
 
 import { MasterError } from '#master';
 import { isFunctionName } from '#minion-protocol';
@@ -7,7 +7,9 @@ import { parseYaml, TemplateError } from '#template';
 
 export type ReactorReader = Awaited<ReturnType<typeof loadReactorReader>>;
 
-/** A call whose function, and target if it has one, are literal in the file. */
+/**
+ * A call whose function and target are literal in the file, so that a rule can be derived from it.
+ */
 export interface ReactorCall {
   readonly action: 'publish' | 'runner' | 'wheel';
   readonly fun: string;
@@ -15,21 +17,23 @@ export interface ReactorCall {
   readonly within?: string;
 }
 
-/** Calls of a file. */
+/** Calls of a reactor file. */
 interface ReactorFileCalls {
   readonly calls: readonly ReactorCall[];
-  /** Calls and parts of the file from which no rule can be derived, each with the reason. */
+  /**
+   * Calls and parts of the file from which no rule can be derived. Each text contains the reason.
+   */
   readonly underivable: readonly string[];
 }
 
-/** Placeholder for the output of a template. Files do not contain it. */
+/** Text that replaces the output of templates. It is assumed not to occur in files. */
 const templated = 'saltbridge-templated';
 
 /**
- * Finds the calls of a file. Reads all branches of its templates, because an event may take any of
- * them.
- * @param renderer - `renderer` of the master
- * @param nodegroups - of the master, by name
+ * Finds the calls of a reactor file. It reads all branches of the templates, because each branch
+ * may be used for some event.
+ * @param renderer - value of the master's option `renderer`
+ * @param nodegroups - the master's nodegroups, by name
  */
 export function callsIn(
   text: string,
@@ -59,13 +63,17 @@ const statementLines = new RegExp(String.raw`^[ \t]*(?:${statement}[ \t]*)+$`, '
 const written = new RegExp(String.raw`${statement}|\{\{(?:(?!\}\})[\s\S])*\}\}`, 'g');
 
 /**
- * Removes statements on their own lines, and replaces the other template output by the placeholder.
+ * Removes template statements that fill whole lines, and replaces all other statements and
+ * expressions by the placeholder.
  */
 function withoutTemplates(text: string): string {
   return text.replace(comments, '').replace(statementLines, '').replace(written, templated);
 }
 
-/** Returns each top-level key with the text below it. Branches may repeat a key. */
+/**
+ * Returns the blocks of a file: each top-level key with the lines below it. A key can occur several
+ * times, in different branches of a template.
+ */
 function blocksOf(text: string): string[] {
   const blocks: string[][] = [[]];
   for (const line of text.split('\n')) {
@@ -98,7 +106,7 @@ function readBlock(
   }
 }
 
-/** Whether branches of a template give one call several targets. */
+/** Whether a call has several targets, in different branches of a template. */
 function isChosen(block: string): boolean {
   const targets = block.match(/^\s*(?:-\s+)?tgt\s*:/gm) ?? [];
   const functions = block.match(/^\s+(?:local|cmd)(?:\.[\w.]+)?\s*:/gm) ?? [];
@@ -107,7 +115,7 @@ function isChosen(block: string): boolean {
 
 /**
  * Reads a call.
- * @returns the reason if no rule can be derived from it
+ * @returns the call, or the reason why no rule can be derived from it
  */
 function callOf(
   chunk: Chunk,
@@ -127,7 +135,7 @@ function callOf(
   return 'problem' in target ? target.problem : { action: 'publish', fun, ...target };
 }
 
-/** Returns the target as a compound target, or the reason why that is impossible. */
+/** Returns the target as a compound target, or the reason why it cannot be converted. */
 function targetOf(
   chunk: Chunk,
   nodegroups: ReadonlyMap<string, string>,
@@ -158,7 +166,8 @@ const letters: Readonly<Record<string, string>> = {
 
 function compoundOf(tgt: string, kind: string): string | undefined {
   if (kind === 'compound') return tgt;
-  // Words of a compound target are separated by spaces and parentheses.
+  // Spaces and parentheses separate the words of a compound target, so such a target cannot be
+  // converted.
   if (/[\s()]/.test(tgt) || /^.@/.test(tgt)) return undefined;
   if (kind === 'glob') return tgt;
   if (kind === 'grain' || kind === 'grain_pcre') return `G@${tgt}`;
@@ -166,7 +175,10 @@ function compoundOf(tgt: string, kind: string): string | undefined {
   return letter === undefined ? undefined : `${letter}@${tgt}`;
 }
 
-/** Whether a target depends on grains, which minions can set themselves. */
+/**
+ * Whether a target depends on grains. Grains grant no permission, because minions can set them
+ * themselves.
+ */
 function usesGrains(
   target: string,
   nodegroups: ReadonlyMap<string, string>,

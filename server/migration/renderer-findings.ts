@@ -1,4 +1,4 @@
-/** Renderers that files of a tree name in their first line. */
+/** Finds the renderers that files of a tree name in their first line. */
 
 import type { MigrationFinding } from './finding.ts';
 import { type Root, readStart, unreadableFinding, walkFiles } from './site-files.ts';
@@ -6,7 +6,7 @@ import { type Root, readStart, unreadableFinding, walkFiles } from './site-files
 const firstLineBytes = 512;
 const namedFiles = 5;
 
-/** Renderer pipelines that are supported for pillar. */
+/** Renderer pipelines that saltbridge supports for pillar files. */
 const servedPipelines: ReadonlySet<string> = new Set([
   'jinja|yaml',
   'jinja|json',
@@ -16,10 +16,10 @@ const servedPipelines: ReadonlySet<string> = new Set([
   'json_jinja',
 ]);
 
-/** Renderer of the files of a tree: minions or the master. */
+/** The side that renders the files of a tree: the minions or the master. */
 export type RenderedBy = 'minions' | 'master';
 
-/** Returns a finding for each pipeline such as `yaml|gpg`, and for unreadable files. */
+/** Returns a finding for each pipeline in use, such as `yaml|gpg`, and for unreadable files. */
 export async function rendererFindings(root: Root, by: RenderedBy): Promise<MigrationFinding[]> {
   const { files, unreadable, isCut } = await walkFiles(root.directory);
   const unread = [...unreadable];
@@ -41,10 +41,13 @@ export async function rendererFindings(root: Root, by: RenderedBy): Promise<Migr
   ];
 }
 
-/** Returns the renderers of `#!jinja|yaml|gpg` in order, without options after `?` and spaces. */
+/**
+ * Returns the renderers of `#!jinja|yaml|gpg` in order, without spaces and without the options
+ * after `?`.
+ */
 function pipelineOf(text: string): string | undefined {
   const [, line = ''] = /^#!([^\r\n]*)/.exec(text) ?? [];
-  // The first line of a script names a program by its path.
+  // In a script, the first line contains the path of an interpreter instead of renderers.
   if (line === '' || line.trimStart().startsWith('/')) return undefined;
   const names = line.split('|').map((part) => /^\s*([\w.]+)/.exec(part)?.[1] ?? '');
   return names.every((name) => name !== '') ? names.join('|') : undefined;

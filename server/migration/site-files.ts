@@ -1,4 +1,4 @@
-/** Directories with the files of a site, and their content. */
+/** Finds and reads the directories and files of a site. */
 
 import type { Dirent } from 'node:fs';
 import { open, readdir, realpath, stat } from 'node:fs/promises';
@@ -10,7 +10,7 @@ import type { MigrationFinding } from './finding.ts';
 /** Maximum size of a formula or template that is read, in bytes. */
 export const maxFormulaBytes = 262_144;
 
-/** Maximum number of files of a tree to read. */
+/** Maximum number of files that are read in a tree. */
 const maxFiles = 50_000;
 const maxDepth = 32;
 
@@ -23,8 +23,8 @@ interface Walk {
 }
 
 /**
- * Returns the files below a directory, sorted. Follows symbolic links, but reads each directory
- * once.
+ * Returns the files below a directory, sorted. It follows symbolic links, but reads each directory
+ * only once.
  */
 export async function walkFiles(directory: string): Promise<Walk> {
   const files: string[] = [];
@@ -74,8 +74,8 @@ async function list(folder: string, seen: Set<string>): Promise<Dirent[]> {
 }
 
 /**
- * Returns the kind of an entry. Symbolic links are resolved. Broken links, pipes and devices count
- * as nothing.
+ * Returns the kind of a directory entry. Symbolic links are resolved. Broken links, pipes and
+ * devices are `nothing`.
  */
 async function kindOf(entry: Dirent, file: string): Promise<'file' | 'directory' | 'nothing'> {
   const target = entry.isSymbolicLink() ? await stat(file).catch(() => undefined) : entry;
@@ -87,12 +87,15 @@ async function kindOf(entry: Dirent, file: string): Promise<'file' | 'directory'
 export interface Root {
   readonly directory: string;
   readonly saltenv: string;
-  /** Place that names it. For Salt's default, the main file and line 0. */
+  /**
+   * File of the configuration that names the directory. For Salt's default, the main file, with
+   * line 0.
+   */
   readonly file: string;
   readonly line: number;
 }
 
-/** Salt's defaults [salt/config/__init__.py DEFAULT_MASTER_OPTS of 3007.0]. */
+/** Salt's default directories [salt/config/__init__.py DEFAULT_MASTER_OPTS of 3007.0]. */
 const defaults = {
   file_roots: '/srv/salt',
   pillar_roots: '/srv/pillar',
@@ -100,8 +103,8 @@ const defaults = {
 } as const;
 
 /**
- * Returns the directories that an option names, or Salt's default. Omits special environments
- * (`__env__`).
+ * Returns the directories that an option names, or Salt's default. The special environment
+ * `__env__` is omitted.
  */
 export function rootsOf(settings: Settings, option: keyof typeof defaults): Root[] {
   const setting = settings.get(option);
@@ -116,7 +119,7 @@ export function rootsOf(settings: Settings, option: keyof typeof defaults): Root
   );
 }
 
-/** Returns the finding for an unreadable file. */
+/** Returns the finding that reports an unreadable file. */
 export function unreadableFinding(file: string): MigrationFinding {
   return {
     outcome: 'refused',

@@ -1,11 +1,14 @@
-/** Functions that templates of the master call under Salt and that this master does not support. */
+/**
+ * Finds functions that templates call and that saltbridge does not support. Only templates that the
+ * master renders are examined.
+ */
 
 import type { Settings } from '#config';
 import { loadTemplateFunctionNames } from '#salt';
 import type { MigrationFinding } from './finding.ts';
 import { maxFormulaBytes, readStart, rootsOf, walkFiles } from './site-files.ts';
 
-/** A file whose templates the master renders. */
+/** A file with templates that the master renders. */
 interface TemplateFile {
   readonly file: string;
   readonly text: string;
@@ -13,7 +16,7 @@ interface TemplateFile {
 
 const comment = /\{#(?:(?!#\})[\s\S])*#\}/g;
 const expression = /\{[{%](?:(?![%}]\})[\s\S])*[%}]\}/g;
-/** Matches `salt['module.function']`, and `salt.module.function(` as an attribute. */
+/** Matches `salt['module.function']` and the attribute form `salt.module.function(`. */
 const call = /\bsalt\s*(?:\[\s*(['"])(\w+\.\w+)\1\s*\]|\.\s*(\w+\.\w+)\s*\()/g;
 
 /** Matches a state that only orchestrations contain. */
@@ -25,7 +28,10 @@ function isOrchestration(text: string): boolean {
   return orchestrationState.test(text);
 }
 
-/** Returns a finding for each function that is called but not supported, with its first place. */
+/**
+ * Returns a finding for each function that is called but not supported, with the first file and
+ * line that calls it.
+ */
 export async function templateCallFindings(settings: Settings): Promise<MigrationFinding[]> {
   const served = new Set(await loadTemplateFunctionNames());
   const places = new Map<string, { readonly file: string; readonly line: number }[]>();
@@ -55,7 +61,7 @@ export async function templateCallFindings(settings: Settings): Promise<Migratio
 const maxNamed = 5;
 
 function callsIn(text: string): { readonly fun: string; readonly line: number }[] {
-  // Line breaks are preserved, so that line numbers remain correct.
+  // Line breaks are preserved, so that line numbers stay correct.
   const code = text.replace(comment, (it) => it.replace(/[^\n]/g, ' '));
   return [...code.matchAll(expression)].flatMap(({ 0: part, index }) =>
     [...part.matchAll(call)].map(({ 2: key, 3: attribute, index: place }) => ({
@@ -66,7 +72,7 @@ function callsIn(text: string): { readonly fun: string; readonly line: number }[
 }
 
 /**
- * Returns the files whose templates may contain calls: those of pillar, and orchestrations below
+ * Returns the files with templates that the master renders: pillar files, and orchestrations below
  * `file_roots`.
  */
 async function masterTemplates(settings: Settings): Promise<TemplateFile[]> {

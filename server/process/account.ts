@@ -1,4 +1,4 @@
-/** Accounts of this machine, and the change of a root process to one of them. */
+/** Looks up accounts of this machine, and changes a root process to such an account. */
 
 import { accessSync, chownSync, constants } from 'node:fs';
 import { userInfo } from 'node:os';
@@ -13,16 +13,19 @@ export interface Account {
   readonly gid: number;
 }
 
-/** Possible change of the process to Salt's `user`. */
+/**
+ * Result of {@link planUserChange}: whether and how the process changes to the account in the
+ * option `user`.
+ */
 export type UserChange =
-  /** No change: the process already has this user, or no user is set. */
+  /** No change is needed: the process already runs as this user, or no user is set. */
   | { readonly kind: 'none' }
   | { readonly kind: 'become'; readonly account: Account }
-  /** Impossible: only root may change to another user. */
+  /** The change is impossible, because only root may change to another user. */
   | { readonly kind: 'impossible' };
 
 /**
- * Determines the change that `user` requires.
+ * Determines the change that the option `user` requires.
  * @throws ProcessError ERR_USER if the account does not exist
  */
 export function planUserChange(user: string | null): UserChange {
@@ -33,8 +36,8 @@ export function planUserChange(user: string | null): UserChange {
 }
 
 /**
- * Returns an account. Only root can call it: Node.js reports the ids of the effective user, but not
- * those of an account.
+ * Looks up an account by its name. It works only for root. It becomes the account's effective user
+ * for a moment to read its ids, because Node.js has no function to look up an account.
  */
 function findAccount(name: string): Account {
   try {
@@ -50,9 +53,12 @@ function findAccount(name: string): Account {
   return { name, uid, gid };
 }
 
-/** Gives up root permanently: sets the account's groups, its group, then the account itself. */
+/**
+ * Gives up root permanently: sets the account's supplementary groups, then its group, then its
+ * user.
+ */
 export function becomeAccount({ name, uid, gid }: Account): void {
-  // Node's types lack this method.
+  // Node's type declarations lack this method.
   const self: NodeJS.Process & { initgroups?(user: string, group: number): void } = process;
   self.initgroups?.(name, gid);
   process.setgid?.(gid);
@@ -61,7 +67,9 @@ export function becomeAccount({ name, uid, gid }: Account): void {
 
 type DirectoryOptions = Pick<MasterConfig, 'pkiDir' | 'cachedir' | 'sockDir' | 'stateDir'>;
 
-/** Creates a directory, and its parents, for an account. Existing directories remain unchanged. */
+/**
+ * Creates a directory and its missing parents for an account. Existing directories stay unchanged.
+ */
 export function createOwnedDirectory(
   folder: string,
   mode: number,
@@ -72,14 +80,14 @@ export function createOwnedDirectory(
   }
 }
 
-/** Creates the missing directories of the master. */
+/** Creates the master's directories that do not exist yet. */
 export function createMasterDirectories(config: DirectoryOptions, owner: Account): void {
   for (const [, folder] of masterDirectories(config)) createOwnedDirectory(folder, 0o700, owner);
 }
 
 /**
- * Checks that this process, after changing to the account, may use the directories.
- * @throws ProcessError ERR_USER with a remedy
+ * Checks that this process can use the master's directories after it has changed its account.
+ * @throws ProcessError ERR_USER. Its message contains a remedy
  */
 export function checkMasterDirectories(config: DirectoryOptions, { name }: Account): void {
   for (const [option, folder] of masterDirectories(config)) {

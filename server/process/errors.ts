@@ -1,9 +1,9 @@
 import { type ErrorEntry, SaltbridgeError } from '#runtime';
 
-/** A master process that cannot start. */
+/** Error that prevents a master process from starting. */
 export class ProcessError extends SaltbridgeError<keyof typeof processErrors> {}
 
-/** Meaning of each code. */
+/** Meaning and remedy of each code. */
 export const processErrors = {
   ERR_TENANT: {
     meaning: 'One of several tenants could not start, so none of them was started.',

@@ -1,17 +1,18 @@
 import { getHeapStatistics, setFlagsFromString } from 'node:v8';
 
-/** Growth of a master's heap between collections, in bytes. */
+/** Maximum growth of a master's heap between two major garbage collections, in bytes. */
 const growthBytes = 20 * 1024 * 1024;
 const minPercent = 20;
 const maxPercent = 100;
 const checkEveryMs = 5000;
 
 /**
- * Limits the growth of the heap between collections to 20 MB, or to a fifth if that is more. By
- * default, V8 would let it double. After a burst of returns, a master with 15,000 minions then uses
- * about 130 MB less. A fifth of a small heap fills quickly, and collecting it would take a third of
- * the time that returns take (docs/BENCHMARKS.md). Only for master processes: a library leaves V8
- * to its program.
+ * Limits the growth of the heap between two garbage collections to 20 MB, or to a fifth of the heap
+ * if that is more. By default, V8 may let the heap double. With the limit, a master with 15,000
+ * minions uses about 130 MB less after a burst of returns. The minimum of 20 MB exists because a
+ * fifth of a small heap fills quickly. Collections would then take a third of the time spent on
+ * returns (docs/BENCHMARKS.md). Call it only in master processes, because the setting affects the
+ * whole process.
  */
 export function limitHeapGrowth(): void {
   adjustHeapGrowth();

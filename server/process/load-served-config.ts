@@ -1,9 +1,9 @@
-/** The fully validated configuration of a master process. */
+/** Loads and fully validates the configuration of a master process. */
 
 import { ConfigError, type ConfigWarning, type LoadedTenants } from '#config';
 import { checkServerConfig } from '../index.ts';
 
-/** A configuration without mistakes. */
+/** A configuration that has passed all checks. */
 interface ServedConfig {
   readonly loaded: LoadedTenants;
   /** Warnings about directories that options name, in addition to those about the options. */
@@ -11,8 +11,9 @@ interface ServedConfig {
 }
 
 /**
- * Loads a configuration.
- * @throws ConfigError with all mistakes: of the master, its tenants, the bridge and the HTTP API
+ * Loads and checks a configuration.
+ * @throws ConfigError that lists all mistakes in the options of the master, its tenants, the bridge
+ * and the HTTP API
  */
 export async function loadServedConfig(directory: string): Promise<ServedConfig> {
   const { problems, warnings, loaded } = await checkServerConfig(directory);

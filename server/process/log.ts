@@ -10,7 +10,7 @@ import { type Account, createOwnedDirectory } from './account.ts';
 const require = createRequire(import.meta.url);
 
 /**
- * Opens a log file for appending. New directories and files belong to `owner`.
+ * Opens a log file for appending. Missing directories and a new file are created for `owner`.
  * @returns the file's descriptor
  */
 export function openLogFile(file: string, owner: Account | undefined): number {
@@ -21,14 +21,14 @@ export function openLogFile(file: string, owner: Account | undefined): number {
   return descriptor;
 }
 
-/** A log file that can be moved away while it is written. */
+/** A log file that can be renamed by log rotation while the master writes to it. */
 export class LogFile {
   readonly #file: string;
   #descriptor: number;
 
   /**
    * Opens the file.
-   * @throws the system's error if the file cannot be opened
+   * @throws the system error if the file cannot be opened
    */
   constructor(file: string, owner?: Account) {
     this.#file = file;
@@ -39,13 +39,13 @@ export class LogFile {
     try {
       writeSync(this.#descriptor, line);
     } catch {
-      // If the disk is full, only log lines are lost.
+      // If the disk is full, log lines are lost, but the master continues.
     }
   }
 
   /**
-   * Continues with a new file of the same name.
-   * @throws the system's error; the old file remains in use
+   * Closes the file, and continues with a new file of the same name.
+   * @throws the system error if the new file cannot be opened. The old file then remains in use
    */
   reopen(): void {
     const next = openLogFile(this.#file, undefined);
@@ -58,12 +58,12 @@ export class LogFile {
   }
 }
 
-/** Stream for the log that may be a terminal. */
+/** Output stream for log lines. It may be a terminal. */
 export type LogStream = Writable & { readonly isTTY?: boolean };
 
 /**
- * Returns the root logger of a process, which writes one JSON object per line, or readable lines on
- * a terminal.
+ * Returns the root logger of a process. It writes one JSON object per line. On a terminal it writes
+ * readable text instead.
  */
 export function createLogger(level: LogLevel, stderr: LogStream): Logger {
   return createRootLogger(level, logDestination(stderr));
@@ -73,7 +73,7 @@ export function createLogger(level: LogLevel, stderr: LogStream): Logger {
 export interface MasterLogOptions {
   /** Console, or `undefined` to write only to the log file. */
   readonly stderr: LogStream | undefined;
-  /** Level of `-l`, which overrides `log_level`. */
+  /** Log level given with `-l`. It overrides `log_level`. */
   readonly level: LogLevel | undefined;
   /** Owner of new log files. */
   readonly owner: Account | undefined;
@@ -84,22 +84,23 @@ type LogOptions = Pick<MasterConfig, 'logFile' | 'logLevel' | 'logLevelLogfile'>
 /** A master's log: the console and `log_file`. */
 export interface MasterLog {
   readonly logger: Logger;
-  /** Applies the levels of another configuration. */
+  /** Sets the log levels of another configuration. */
   setLevels(config: LogOptions): void;
-  /** Continues with a new `log_file`. */
+  /** Closes `log_file`, and continues with a new file of the same name. */
   reopen(): void;
   close(): void;
 }
 
-/** A stream with the level that a configuration gives it. */
+/** An output of the log, with the level that the configuration sets for it. */
 interface Sink {
   readonly stream: DestinationStream;
   levelIn(config: LogOptions): LogLevel;
 }
 
 /**
- * Opens the log of a master. If a file cannot be opened, this is logged on the console.
- * @throws the system's error for such a file if there is no console
+ * Opens the log of a master. If the log file cannot be opened, the failure is logged on the
+ * console.
+ * @throws the system error if the log file cannot be opened and there is no console
  */
 export function openMasterLog(config: LogOptions, options: MasterLogOptions): MasterLog {
   const { stderr, level, owner } = options;
@@ -122,7 +123,10 @@ export function openMasterLog(config: LogOptions, options: MasterLogOptions): Ma
     sinks.map(({ stream, levelIn }) => ({ stream, level: levelIn(config) })),
   );
   if (problem !== undefined) {
-    logger.warn({ file: config.logFile, err: problem }, 'log_file could not be opened');
+    logger.warn(
+      { file: config.logFile, err: problem },
+      'cannot open log_file; logging continues on the console',
+    );
   }
   return {
     logger,
@@ -131,7 +135,10 @@ export function openMasterLog(config: LogOptions, options: MasterLogOptions): Ma
       try {
         file?.reopen();
       } catch (error) {
-        logger.error({ file: config.logFile, err: error }, 'log_file could not be reopened');
+        logger.error(
+          { file: config.logFile, err: error },
+          'cannot reopen log_file; logging continues to the old file',
+        );
       }
     },
     close: () => file?.close(),
@@ -142,7 +149,8 @@ function tryToOpenLogFile(
   name: string,
   owner: Account | undefined,
 ): { readonly file?: LogFile; readonly problem?: unknown } {
-  // The configuration warns about an address (`file:///dev/log`).
+  // Salt also permits an address here (`file:///dev/log`). It is not opened, and the configuration
+  // check warns about it.
   if (!path.isAbsolute(name)) return {};
   try {
     return { file: new LogFile(name, owner) };
@@ -151,14 +159,15 @@ function tryToOpenLogFile(
   }
 }
 
-/** Returns the destination of JSON lines, or of readable lines on a terminal. */
+/** Returns the destination for log lines: formatted text on a terminal, otherwise JSON. */
 function logDestination(stderr: LogStream): DestinationStream {
   if (stderr.isTTY !== true) return stderr;
   try {
     const pretty: typeof import('pino-pretty') = require('pino-pretty');
     return pretty({ destination: stderr, sync: true });
   } catch {
-    // The package is optional. JSON lines contain the same information.
+    // The package for formatted text is optional. Without it, the same information is written as
+    // JSON lines.
     return stderr;
   }
 }

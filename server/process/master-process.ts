@@ -1,4 +1,4 @@
-/** A master process: its log, account, pid file and signals. */
+/** Runs a master as a process, with its log, account, pid file and signals. */
 
 import {
   closeSync,
@@ -32,8 +32,8 @@ import { createServiceNotifier, ServiceReporter } from './service-manager.ts';
 import { onSignal, terminationSignal } from './signals.ts';
 
 /**
- * A pid file that is opened before the process changes its user, and written once the master is
- * running. A master that cannot start beside another one leaves the other's pid unchanged.
+ * A pid file. It is opened before the process changes its user, and written when the master is
+ * running. So a second master that cannot start does not overwrite the pid of the first.
  */
 class PidFile {
   readonly #file: string;
@@ -41,7 +41,7 @@ class PidFile {
 
   /**
    * Opens the file.
-   * @throws the system's error if the file cannot be opened
+   * @throws the system error if the file cannot be opened
    */
   constructor(file: string, owner: Account | undefined) {
     createOwnedDirectory(path.dirname(file), 0o755, owner);
@@ -56,27 +56,31 @@ class PidFile {
     writeSync(this.#descriptor, String(process.pid), 0);
   }
 
-  /** Removes the file, unless it belongs to another process. */
+  /** Removes the file, unless it contains the id of another process. */
   close(): void {
     closeSync(this.#descriptor);
     try {
       const text = readFileSync(this.#file, 'utf8');
       if (text === '' || text === String(process.pid)) rmSync(this.#file);
     } catch {
-      // The file is gone, or in a directory of root's. The next start overwrites it.
+      // The file does not exist, or root owns its directory. The next start overwrites the file.
     }
   }
 }
 
-/** Time after which a start that a signal aborted is ended, in milliseconds. */
+/**
+ * Time that a start has to end after a termination signal, in milliseconds. Then the process is
+ * killed.
+ */
 const abortedStartTimeoutMs = 3000;
 
 /**
- * Runs a master, or those of its tenants, until a signal ends it.
+ * Runs the master of a configuration directory, or one master for each of its tenants, until a
+ * signal ends the process.
  * @param level - overrides `log_level`
- * @param stderr - the console; `undefined`: only the log file
+ * @param stderr - the console. With `undefined`, only the log file is written
  * @throws ConfigError, ProcessError, StoreError ERR_STORE_FENCED, and the errors of a master's
- *   start
+ * start
  */
 export async function runMaster(
   configDirectory: string,
@@ -98,7 +102,8 @@ export async function runMaster(
     log.reopen();
     masters.reopenLogs();
   });
-  // A closed terminal must end the programs that run on it.
+  // On a terminal, SIGHUP is not handled. It means that the terminal was closed, and must end the
+  // process.
   if (stderr?.isTTY !== true) {
     onSignal('SIGHUP', () =>
       service.reload(() => reloadProcess(configDirectory, loaded, masters, log)),
@@ -107,8 +112,8 @@ export async function runMaster(
   const pidFile = openPidFile(config, account, logger);
   try {
     switchToAccount(config, masters, change, logger);
-    // Registered only now: until here, a disk that does not respond could block a process that
-    // handles the signal.
+    // The signal handler is installed only now. Before this point, the process may block on a disk
+    // that does not respond, and a process with a handler could then not be ended by the signal.
     const terminated = terminationSignal();
     const started = masters.start();
     const early = await Promise.race([started, terminated]);
@@ -131,13 +136,13 @@ export async function runMaster(
 }
 
 /**
- * Ends the process after a time limit. A start may wait for something that never ends, such as a
- * file system that does not respond. Then nothing can be closed, and the signal ends the process as
- * it does without a handler.
+ * Ends the process if an aborted start does not end within the time limit, for example because a
+ * file system does not respond. The signal is then sent again without a handler, so that it ends
+ * the process.
  */
 function forceExitAfterTimeout(signal: NodeJS.Signals, logger: Logger): void {
   setTimeout(() => {
-    logger.error({ signal }, 'the start could not be aborted in time');
+    logger.error({ signal }, 'the start did not end in time after the signal; killing the process');
     process.removeAllListeners(signal);
     process.kill(process.pid, signal);
   }, abortedStartTimeoutMs).unref();
@@ -151,16 +156,16 @@ function openPidFile(
   try {
     return new PidFile(pidfile, owner);
   } catch (error) {
-    // Under a service manager or in a container the default file is not needed, and /run belongs to
-    // root.
+    // Only root can write to the directory of the default pid file. Under a service manager or in a
+    // container that file is not needed, so there is no warning.
     if (pidfile === resolveMasterConfig({}).pidfile) {
       logger.info({ file: pidfile, err: error }, 'no pidfile');
-    } else logger.warn({ file: pidfile, err: error }, 'pidfile could not be written');
+    } else logger.warn({ file: pidfile, err: error }, 'cannot write pidfile');
     return undefined;
   }
 }
 
-/** Changes to the account. Runs before the first byte from the network is read. */
+/** Changes the process to the account. It runs before any data from the network is read. */
 function switchToAccount(
   config: MasterConfig,
   masters: ServedMasters,
@@ -172,7 +177,10 @@ function switchToAccount(
     becomeAccount(change.account);
     masters.forEachConfig(checkMasterDirectories, change.account);
   } else if (change.kind === 'impossible') {
-    logger.warn({ user: config.user }, 'only root can change to the user of the configuration');
+    logger.warn(
+      { user: config.user },
+      'cannot change to the configured user: only root can do this; the master runs as the current user',
+    );
   }
   if (process.getuid?.() === 0) {
     logger.warn('the master is running as root; set user to its own account');

@@ -1,6 +1,6 @@
 /**
- * The masters of one process. Either all of them start or none. Each is reloaded and closed
- * separately.
+ * Masters of one process. They start together, or none of them starts. Each is reloaded
+ * independently.
  */
 
 import { isDeepStrictEqual } from 'node:util';
@@ -13,7 +13,7 @@ import { ProcessError } from './errors.ts';
 import { type MasterLog, type MasterLogOptions, openMasterLog } from './log.ts';
 
 /**
- * Reads the files again and logs warnings.
+ * Reads the configuration files again and logs their warnings.
  * @throws ConfigError
  */
 async function rereadConfig(
@@ -26,8 +26,8 @@ async function rereadConfig(
 }
 
 /**
- * Reads the configuration again and applies the reloadable options. After a mistake nothing
- * changes. Logs the result and never throws.
+ * Reads the configuration of a master again and applies the reloadable options. If the
+ * configuration has a mistake, nothing changes. The result is logged. Never throws.
  */
 async function reloadMaster(server: MasterServer, log: MasterLog): Promise<void> {
   const { logger } = log;
@@ -40,14 +40,14 @@ async function reloadMaster(server: MasterServer, log: MasterLog): Promise<void>
   } catch (error) {
     logger.error(
       describeReloadError(error),
-      'configuration not reloaded; the previous one remains in force',
+      'configuration not reloaded because of a mistake; the previous configuration stays active',
     );
   }
 }
 
 /**
- * Reloads the masters of a process, each from its own files. With tenants, it also applies the
- * process's reloadable options, which are the log levels. Never throws.
+ * Reloads the masters of a process, each from its own files. If there are tenants, it also applies
+ * the log levels of the process's own configuration. Never throws.
  */
 export async function reloadProcess(
   configDirectory: string,
@@ -66,7 +66,7 @@ export async function reloadProcess(
   } catch (error) {
     log.logger.error(
       describeReloadError(error),
-      'configuration not reloaded; the previous one remains in force',
+      'configuration not reloaded because of a mistake; the previous configuration stays active',
     );
   }
 }
@@ -77,7 +77,7 @@ function describeReloadError(error: unknown): object {
   return { code, file, line, option, reason };
 }
 
-/** One of several masters. */
+/** A master that this process runs. */
 interface ServedMaster {
   /** Name of the tenant, or `undefined` if the master is the only one. */
   readonly tenant: string | undefined;
@@ -88,7 +88,7 @@ interface ServedMaster {
 
 type UnstartedServer = Awaited<ReturnType<typeof createMasterServer>>;
 
-/** The master of a configuration directory, or those of its tenants. */
+/** The master of a configuration directory, or the masters of its tenants. */
 export class ServedMasters {
   readonly #masters: readonly ServedMaster[];
   #isClosing = false;
@@ -99,7 +99,7 @@ export class ServedMasters {
 
   /**
    * Creates the masters.
-   * @param log - log of the process, and of a master without tenants
+   * @param log - log of the process. A master without tenants also uses it
    */
   static async create(
     directory: string,
@@ -120,15 +120,16 @@ export class ServedMasters {
     return new ServedMasters(masters);
   }
 
-  /** Calls a function for the files of each master. */
+  /** Calls a function with the configuration of each master. */
   forEachConfig(act: (config: MasterConfig, account: Account) => void, account: Account): void {
     for (const { config } of this.#masters) act(config, account);
   }
 
   /**
-   * Starts the masters one after the other. If one fails, those before it are closed. If this
-   * object is closed, the remaining ones do not start.
-   * @throws the errors of a master's start; for tenants ProcessError ERR_TENANT
+   * Starts the masters one after the other. If one fails, the masters that have already started are
+   * closed. If `close` is called meanwhile, the remaining masters are not started.
+   * @throws the errors of a master's start. If the master belongs to a tenant, ProcessError
+   * ERR_TENANT
    */
   async start(): Promise<void> {
     for (const { tenant, server, log } of this.#masters) {
@@ -137,7 +138,7 @@ export class ServedMasters {
         await server.start();
       } catch (cause) {
         await this.#closeMasters().catch((error: unknown) => {
-          log.logger.error({ err: error }, 'tenants could not be closed');
+          log.logger.error({ err: error }, 'cannot close the tenants that have already started');
         });
         throw tenant === undefined ? cause : toTenantError(tenant, cause, log.logger);
       }
@@ -145,8 +146,8 @@ export class ServedMasters {
   }
 
   /**
-   * Resolves with the reason when one of the masters closes itself because another process has its
-   * store.
+   * Resolves with the reason when another process has taken over the store of one of the masters,
+   * so that this master has closed itself.
    */
   replaced(): Promise<Error> {
     return new Promise((resolve) => {
@@ -158,7 +159,7 @@ export class ServedMasters {
     });
   }
 
-  /** Returns a description of the addresses that serve minions. */
+  /** Returns a description of the addresses at which minions can connect. */
   async describe(): Promise<string> {
     const ports = this.#masters.map(async ({ tenant, server }) => {
       const places = describePorts(await server.master.status());
@@ -176,7 +177,7 @@ export class ServedMasters {
     for (const { tenant, log } of this.#masters) if (tenant !== undefined) log.reopen();
   }
 
-  /** Closes all masters, even if one fails, then throws the first failure. */
+  /** Closes all masters. If some fail to close, it throws the first error after all were closed. */
   async close(): Promise<void> {
     this.#isClosing = true;
     try {
@@ -214,7 +215,7 @@ function openTenantLog(tenant: string, config: MasterConfig, options: MasterLogO
 }
 
 function toTenantError(tenant: string, cause: unknown, logger: Logger): ProcessError {
-  logger.error({ err: cause }, 'tenant could not start');
+  logger.error({ err: cause }, 'cannot start a tenant');
   const reason = cause instanceof Error ? cause.message : String(cause);
   return new ProcessError('ERR_TENANT', `tenant ${tenant} did not start: ${reason}`, { cause });
 }

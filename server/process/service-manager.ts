@@ -1,6 +1,6 @@
 /**
- * Reports the state of the service to systemd [sd_notify(3)]. Its socket accepts datagrams, which
- * Node.js cannot send to Unix sockets, so systemd's own program sends them.
+ * Reports the state of the service to systemd [sd_notify(3)]. systemd expects datagrams on a Unix
+ * socket, which Node.js cannot send. So the program `systemd-notify` sends them.
  */
 
 import { execFile } from 'node:child_process';
@@ -10,13 +10,15 @@ import type { Logger } from 'pino';
 const timeoutMs = 10_000;
 
 /**
- * Sends `READY=1`, `STOPPING=1` and similar assignments. Does nothing without a service manager.
+ * Sends assignments such as `READY=1` and `STOPPING=1` to the service manager. Does nothing if
+ * there is none.
  */
 export type ServiceNotifier = (...assignments: readonly string[]) => Promise<void>;
 
 /**
  * Creates a notifier.
- * @param environment - its `NOTIFY_SOCKET` contains the address of the service manager
+ * @param environment - environment variables. `NOTIFY_SOCKET` contains the address of the service
+ * manager
  */
 export function createServiceNotifier(
   log: Logger,
@@ -30,15 +32,16 @@ export function createServiceNotifier(
         timeout: timeoutMs,
       });
     } catch (error) {
-      // The service works anyway, but systemd would consider a unit of Type=notify as not started.
-      log.error({ err: error }, 'service manager could not be notified');
+      // The service works without this notification. But systemd considers a unit of Type=notify as
+      // not started.
+      log.error({ err: error }, 'cannot notify the service manager');
     }
   };
 }
 
 /**
- * Reports the life cycle of a service in the order that a service manager expects. A service that
- * is not ready yet, or is closing, does not report a reload.
+ * Reports the life cycle of a service in the order that a service manager expects. A reload is not
+ * reported while the service is starting or closing.
  */
 export class ServiceReporter {
   readonly #notify: ServiceNotifier;
@@ -51,16 +54,16 @@ export class ServiceReporter {
 
   /**
    * Reports that the service is ready.
-   * @param status - text for people
+   * @param status - status text that systemd displays
    */
   ready(status: string): Promise<void> {
     this.#ready = this.#notify('READY=1', `STATUS=${status}`);
     return this.#ready;
   }
 
-  /** Runs `work`, and reports its start and end. */
+  /** Runs `work`. Reports the begin of the reload before it and the end after it. */
   async reload(work: () => Promise<void>): Promise<void> {
-    // The manager may send a request before the report of readiness has finished.
+    // The service manager may request a reload before the notification of readiness has been sent.
     await this.#ready;
     if (this.#ready === undefined || this.#isStopping) {
       await work();

@@ -1,5 +1,6 @@
 /**
- * Waits for SIGTERM or SIGINT. A second signal ends the process immediately, in case closing hangs.
+ * Resolves with the first SIGTERM or SIGINT. A second signal ends the process immediately, because
+ * closing may hang.
  */
 export function terminationSignal(): Promise<NodeJS.Signals> {
   return new Promise((resolve) => {
@@ -15,8 +16,7 @@ export function terminationSignal(): Promise<NodeJS.Signals> {
 }
 
 /**
- * Calls `act` for each signal of this name, one call after the other, in place of Node's default
- * action.
+ * Calls `act` for each signal of this name, instead of the default action. Calls do not overlap.
  * @param act - must not throw
  */
 export function onSignal(name: NodeJS.Signals, act: () => Promise<void> | void): void {

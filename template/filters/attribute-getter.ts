@@ -5,15 +5,18 @@ import type { FilterContext } from './definition.ts';
 
 /** Options of an attribute getter. */
 export interface GetterOptions {
-  /** Value in place of undefined ones. `None`: undefined values are returned. */
+  /**
+   * Value that replaces undefined attributes. If it is `None`, undefined values are returned as
+   * they are.
+   */
   readonly fallback?: Value;
   /** Whether text is converted to lower case. */
   readonly ignoreCase?: boolean;
 }
 
 /**
- * Returns a function that reads an attribute of an item: a dotted name, an index, or `None` for the
- * item itself.
+ * Returns a function that reads an attribute of an item. The attribute is a dotted name, an index,
+ * or `None` for the item itself.
  */
 export function attributeGetter(
   context: FilterContext,
@@ -31,7 +34,10 @@ export function attributeGetter(
   };
 }
 
-/** Returns a function that reads several attributes, separated by commas, as a list. */
+/**
+ * Returns a function that reads several attributes of an item as a list. Their names are separated
+ * by commas.
+ */
 export function attributesGetter(
   context: FilterContext,
   attribute: Value,

@@ -8,10 +8,10 @@ import { str, textRepr } from '../python/repr.ts';
 import { iterate } from '../python/sequences.ts';
 import { type Arguments, isText, textOf, Undefined, type Value } from '../python/values.ts';
 
-/** Parts of a rendering that filters may use. */
+/** Parts of a rendering that filters can use. */
 export interface FilterContext {
   readonly meter: UsageMeter;
-  /** Whether the use of an undefined value is an error. */
+  /** Whether using an undefined value is an error. */
   readonly isStrict: boolean;
   readonly lookup: FieldLookup;
   readonly now: () => Date;
@@ -20,7 +20,7 @@ export interface FilterContext {
   test(name: string, args: Arguments): Value;
 }
 
-/** Definition of a filter, test or function, with parameters or with any arguments. */
+/** Definition of a filter, test or function. It has named parameters or accepts any arguments. */
 export type FilterDefinition = Parameters &
   (
     | { readonly run: (context: FilterContext, ...args: Value[]) => Value }
@@ -42,7 +42,7 @@ export function defineFilter(
   return { names, defaults, run };
 }
 
-/** Defines a filter that uses only its value. */
+/** Defines a filter that has no parameters besides its value. */
 export function simpleFilter(
   run: (value: Value, context: FilterContext) => Value,
 ): FilterDefinition {
@@ -56,7 +56,7 @@ export function variadicFilter(
   return { names: [], defaults: [], runAll: run };
 }
 
-/** Defines an unsupported filter, which fails with the reason when it is used. */
+/** Defines a filter that is intentionally not supported. Using it fails with the given reason. */
 export function unsupportedFilter(what: string, name: string, reason: string): FilterDefinition {
   return variadicFilter(() => {
     throw new UnsupportedFeature(
@@ -75,7 +75,7 @@ export function undefinedValue({ isStrict }: FilterContext, message: string): Un
   return new Undefined(message, isStrict);
 }
 
-/** Iterates over a value. Each item counts as a step. */
+/** Iterates over a value. Each item is counted as a step of the rendering. */
 export function iterateItems(value: Value, context: FilterContext): Generator<Value> {
   return metered(iterate(value), context);
 }

@@ -1,4 +1,4 @@
-/** Closed tables of all filters and tests. */
+/** The complete tables of filters and tests. */
 
 import { hashKey, type Value } from '../python/values.ts';
 import { type FilterDefinition, simpleFilter, unsupportedFilter } from './definition.ts';
@@ -32,7 +32,7 @@ const reasons: Readonly<Record<string, readonly string[]>> = {
   'it is not implemented': ['filter_by_networks', 'json_query', 'mysql_to_dict', 'urlize', 'xml'],
 };
 
-/** Refused filters by name, with the reason. */
+/** Reasons why some of Salt's filters are not supported, by name. */
 export const filterRefusals: ReadonlyMap<string, string> = new Map(
   Object.entries(reasons).flatMap(([reason, names]) => names.map((name) => [name, reason])),
 );
@@ -48,7 +48,7 @@ export const filters: ReadonlyMap<string, FilterDefinition> = new Map([
   ...Object.entries(sequenceFilters),
   ...Object.entries(selectFilters),
   ...Object.entries(numberFilters),
-  // Salt's filters come last, because they replace jinja2's filters of the same name.
+  // Salt's filters come last, because a filter of Salt replaces jinja2's filter of the same name.
   ...Object.entries(saltDataFilters),
   ...Object.entries(itertoolsFilters),
   ...Object.entries(setFilters),
@@ -59,7 +59,10 @@ export const filters: ReadonlyMap<string, FilterDefinition> = new Map([
   ...Object.entries(randomFilters),
 ]);
 
-/** Returns a text key for a look-up. Values without a hash raise an error, as in Python. */
+/**
+ * Returns the name of a filter for a look-up. As in Python, a value that is not hashable raises an
+ * error.
+ */
 function asName(value: Value): string {
   const key = hashKey(value);
   return typeof key === 'string' ? key : '';

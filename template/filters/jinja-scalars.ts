@@ -22,7 +22,7 @@ import {
   variadicFilter,
 } from './definition.ts';
 
-/** Changes a text and keeps its type: `Markup` remains `Markup`. */
+/** Changes the text of a value and keeps its type, so that `Markup` stays `Markup`. */
 function likeOriginal(value: Value, change: (text: string) => string): Value {
   const text = change(softText(value));
   return value instanceof Markup ? new Markup(text) : text;
@@ -34,7 +34,8 @@ function stringMethod(name: string, context: FilterContext, text: string, ...arg
 }
 
 /**
- * Indents text. Other values need `splitlines` and `+`, as in Python.
+ * Indents the lines of a value. As in Python, a value that is not text must have `splitlines` and
+ * support `+`.
  * @throws PythonException TypeError
  */
 function indent(
@@ -109,7 +110,7 @@ function join(context: FilterContext, value: Value, separator: Value, attribute:
   return texts.join(between);
 }
 
-/** Implements `urllib.parse.quote` for a path, where `/` is not quoted, or for a query. */
+/** Implements `urllib.parse.quote`. In a path, `/` is not quoted; in a query, it is. */
 function urlQuote(value: Value, forQuery: boolean): string {
   const quoted = encodeURIComponent(softText(value)).replace(
     /[!'()*]/g,
@@ -166,7 +167,7 @@ function wordWrap(context: FilterContext, value: Value, args: readonly Value[]):
     );
   }
   const lines = splitLines(textOf(value)).map((line) => {
-    // The expression may scan from each hyphen to the end of its run.
+    // In the worst case, the expression scans from each hyphen to the end of a run of hyphens.
     context.meter.step(line.length + (line.split('-').length * line.length) / 1000);
     return wrapLine(line, {
       width: asIndex(width),
@@ -220,7 +221,7 @@ export const textFilters: FilterDefinitions = {
   string: simpleFilter((value) => (isText(value) ? value : str(value))),
   striptags: simpleFilter((value, { meter }) => {
     const source = softText(value);
-    // The expression may scan from each bracket to the end of the text.
+    // In the worst case, the expression scans from each bracket to the end of the text.
     meter.step((source.split('<').length * source.length) / 1000);
     return source
       .replace(/<!--.*?-->/gs, '')

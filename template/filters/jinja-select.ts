@@ -23,7 +23,7 @@ function nameOf(value: Value): string {
 }
 
 /**
- * Returns the function that `map` applies to each item.
+ * Returns the function that the filter `map` applies to each item.
  * @throws PythonException FilterArgumentError
  */
 function mapper(context: FilterContext, { positional, named }: Arguments): (item: Value) => Value {
@@ -48,7 +48,7 @@ function* map(context: FilterContext, { positional, named }: Arguments): Generat
 }
 
 /**
- * Returns the predicate of a selection.
+ * Returns the predicate of `select`, `reject` and similar filters.
  * @throws PythonException FilterArgumentError
  */
 function question(

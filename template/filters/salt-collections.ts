@@ -54,7 +54,7 @@ function toBool(value: Value): boolean {
   return hasHash(value) ? false : lengthOf(value) > 0;
 }
 
-/** Looks up a path such as `a:b:0` in nested data [traverse_dict_and_list]. */
+/** Returns the value at a path such as `a:b:0` in nested data [traverse_dict_and_list]. */
 function traverse(data: Value, key: Value, fallback: Value, delimiter: Value): Value {
   const parts = isText(key)
     ? textOf(key).split(textOf(isText(delimiter) ? delimiter : ':'))
@@ -77,7 +77,9 @@ function fromList(list: readonly Value[], part: Value): Value | undefined {
   return undefined;
 }
 
-/** Looks up a key. A key of digits is also tried as a number. */
+/**
+ * Returns the value of a key in a dict. A key that consists of digits is also tried as a number.
+ */
 function fromDict(value: Value, part: Value): Value | undefined {
   const found = tryItem(value, part);
   if (found !== undefined || !isText(part)) return found;
@@ -156,8 +158,8 @@ function toEntries(data: Value): Value {
 }
 
 /**
- * Converts entries to a dict. The name of an entry is its `key` or else its `name`, in any letter
- * case.
+ * Converts a list of entries to a dict. The key of an entry is its `key`, or else its `name`; the
+ * case of these words is ignored.
  */
 function fromEntries(entries: Value, context: FilterContext): Value {
   const result = new Dict();

@@ -98,7 +98,7 @@ function* compress(items: Iterator<Value>, marks: Iterator<Value>): Generator<Va
 }
 
 /**
- * Returns an integer, or the fallback for `None`.
+ * Converts an argument to an integer, or returns the fallback for `None`.
  * @throws PythonException TypeError
  */
 export function sizeOf(value: Value, fallback: number): number {

@@ -11,7 +11,10 @@ import {
   iterateItems,
 } from './definition.ts';
 
-/** Returns the dict that contains the last key of a path. Creates missing dicts on the way. */
+/**
+ * Returns the dict that contains the last key of a path. Creates the dicts on the path that do not
+ * exist.
+ */
 function parentOf(dict: Value, keys: readonly string[]): Dict {
   let parent = dict;
   for (const key of keys) {
@@ -27,7 +30,7 @@ function invocation(message: string): PythonException {
   return new PythonException('SaltInvocationError', message);
 }
 
-/** Defines a filter that changes the value below a path and returns the changed dict. */
+/** Defines a filter that changes the value at a path of keys and returns the changed dict. */
 function nestedKeyFilter(
   change: (parent: Dict, key: string, value: Value, context: FilterContext) => void,
 ): FilterDefinition {
@@ -45,7 +48,7 @@ function nestedKeyFilter(
   );
 }
 
-/** Returns the list at a key, and creates it if it is missing. */
+/** Returns the list at a key. Creates it if the key does not exist. */
 function listAt(parent: Dict, key: string, verb: string): Value[] {
   const found = parent.get(key) ?? null;
   if (found === null) {

@@ -81,7 +81,7 @@ const ranges: Readonly<Record<string, readonly string[]>> = {
   ],
 };
 
-/** Address ranges by Salt's option names. */
+/** Address ranges for the options of Salt's filters, by name. */
 const options: Readonly<Record<string, string>> = {
   'link-local': 'linkLocal',
   linklocal: 'linkLocal',
@@ -117,7 +117,9 @@ function passes(address: IpInterface, wanted: Value): boolean {
     });
 }
 
-/** Returns the address as Python prints it, or `None` if it does not match. */
+/**
+ * Returns the address as Python prints it, or `None` if it is invalid or not of the requested type.
+ */
 function checked(value: Value, version: number, wanted: Value): string | null {
   if (value instanceof Undefined) throw value.error();
   const address = isText(value) ? parseInterface(textOf(value)) : fromNumber(value);
@@ -125,7 +127,7 @@ function checked(value: Value, version: number, wanted: Value): string | null {
   return formatAddress(address);
 }
 
-/** Converts a number to an address. */
+/** Converts a number to an IP address. */
 function fromNumber(value: Value): IpInterface | undefined {
   if (!isInteger(value)) return undefined;
   const number = BigInt(toInteger(value));
@@ -163,8 +165,8 @@ function filter(
 }
 
 /**
- * Defines a filter that computes a result for each address in a value. Text has one result, and a
- * list has a list of results. Without a valid address the result is `None`.
+ * Defines a filter that computes a result for each address in its value. For a text it returns one
+ * result, for a list a list of results, and `None` if no address is valid.
  */
 function overAddresses(
   run: (address: IpInterface, context: FilterContext) => Value,

@@ -14,7 +14,7 @@ import { Dict, isText, PySet, Tuple, textOf, type Value } from '../python/values
 import { defineFilter, type FilterContext, type FilterDefinitions } from './definition.ts';
 
 /**
- * Selects `size` items in an order determined by the seed, as in Salt.
+ * Selects `size` items. The seed determines the selection and the order, as in Salt.
  * @throws UnsupportedFeature without a seed, because the result would differ at each rendering
  */
 function sample(name: string, items: readonly Value[], size: number, seed: Value): Value {

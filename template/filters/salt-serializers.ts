@@ -30,17 +30,17 @@ import {
   simpleFilter,
 } from './definition.ts';
 
-/** Converts a module or markup to its text. Returns other values unchanged. */
+/** Converts a module or markup to text. Returns other values unchanged. */
 function source(value: Value): Value {
   if (value instanceof Markup) return value.text;
   return isPyObject(value) && value.typeName === 'TemplateModule' ? str(value) : value;
 }
 
-/** Steps of a rendering that one character of YAML takes. */
+/** Number of steps that are counted for each character of YAML. */
 const stepsOfYaml = 5;
 
 function readYaml(value: Value, { meter }: FilterContext): Value {
-  // libyaml does not accept subclasses of text.
+  // libyaml rejects values of Python classes that are derived from `str`.
   if (value instanceof Markup) throw typeError('a string or stream input is required');
   const text = source(value);
   if (text instanceof Undefined) throw text.error();
@@ -82,7 +82,7 @@ function decodeUtf8({ bytes }: Bytes): string {
   }
 }
 
-/** Encodes each text in lists and dicts, keys included, to bytes. */
+/** Encodes all texts in lists and dicts to bytes, including keys. */
 function encodeText(value: Value): Value {
   if (isText(value)) return new Bytes(Buffer.from(textOf(value)));
   if (Array.isArray(value)) return value.map(encodeText);

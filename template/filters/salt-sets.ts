@@ -14,7 +14,7 @@ import {
   simpleFilter,
 } from './definition.ts';
 
-/** Implements `isinstance(value, Hashable)`, which checks only the type. */
+/** Implements `isinstance(value, Hashable)`, which looks only at the type. */
 export function hasHash(value: Value): boolean {
   if (isPyObject(value) && /^dict_(keys|items)$/.test(value.typeName)) return false;
   return value instanceof Tuple || isHashable(value);
@@ -35,7 +35,10 @@ function distinct(values: readonly Value[], { meter }: FilterContext): Value[] {
   return kept;
 }
 
-/** Defines a set operation. As in Salt, hashable values use sets and others use lists. */
+/**
+ * Defines a set operation. As in Salt, hashable values are combined as sets, and other values as
+ * lists.
+ */
 function setOperation(
   keep: (inLeft: boolean, inRight: boolean) => boolean,
   isUnion = false,
@@ -65,7 +68,7 @@ function sumOf(left: Value, right: Value, context: FilterContext): readonly Valu
   return asList(binaryOperation(left, '+', right, context.meter));
 }
 
-/** Returns the items of a list or tuple, and none for other values. */
+/** Returns the items of a list or tuple. For other values, returns an empty list. */
 export function asList(value: Value): readonly Value[] {
   if (Array.isArray(value)) return value;
   return value instanceof Tuple ? value.items : [];

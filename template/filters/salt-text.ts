@@ -34,13 +34,13 @@ import {
   simpleFilter,
 } from './definition.ts';
 
-/** Date formats accepted in templates [salt/utils/dateutils.py]. */
+/** Matches the date formats that are accepted in templates [salt/utils/dateutils.py]. */
 const dateForm =
   /^(\d{4})-(\d{1,2})-(\d{1,2})(?:[T ](\d{1,2}):(\d{2})(?::(\d{2})(?:\.(\d{1,6}))?)?)?(?:Z|\+00:?00)?$/;
 
 /**
- * Implements `|strftime` in UTC. The date is `None` (now), a number of seconds, or a text in ISO
- * 8601.
+ * Implements `|strftime` in UTC. The date is `None` for the current time, a number of seconds since
+ * 1970, or a text in ISO 8601.
  * @throws PythonException
  */
 function formatTime(context: FilterContext, date: Value = null, format: Value = '%Y-%m-%d'): Value {
@@ -150,7 +150,7 @@ function toNumber(value: Value): Value {
 }
 
 /**
- * Returns the letters of a text. A list of texts is treated as letters, as in Python.
+ * Returns the letters of a text. As in Python, a list of texts is used as a list of letters.
  * @throws PythonException
  */
 function lettersOf(value: Value): string[] {
@@ -284,7 +284,7 @@ function joinPath(context: FilterContext, parts: readonly Value[]): string {
 }
 
 /**
- * Decodes like `binascii.a2b_base64`: invalid characters are ignored, and padding ends the text.
+ * Decodes base64 like `binascii.a2b_base64`: ignores invalid characters and stops at the padding.
  * @throws PythonException binascii.Error
  */
 function decodeBase64(text: string): Buffer {

@@ -42,7 +42,10 @@ function order(operator: OrderOperator): FilterDefinition {
 const equal = defineFilter(['a', 'b'], [], (_context, a = null, b = null) => equals(a, b));
 const different = defineFilter(['a', 'b'], [], (_context, a = null, b = null) => !equals(a, b));
 
-/** Implements `is`. Small ints and short texts compare equal, because Python interns them. */
+/**
+ * Implements Python's `is`. Small ints and short texts are the same object if they are equal,
+ * because Python interns them.
+ */
 function isSame(left: Value, right: Value): boolean {
   return left === right;
 }
@@ -79,7 +82,9 @@ function isNumber(value: Value): boolean {
   return isInteger(value) || value instanceof Float;
 }
 
-/** Tests by name, except `filter` and `test`, which need the complete tables. */
+/**
+ * Tests by name, except `filter` and `test`, which need the complete tables of filters and tests.
+ */
 export const testDefinitions: FilterDefinitions = {
   odd: remainderIs(2, 1),
   even: remainderIs(2, 0),

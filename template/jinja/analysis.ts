@@ -14,7 +14,7 @@ import { quotedToken } from './lexer.ts';
 import { Scope } from './scope.ts';
 import { JinjaSyntaxError } from './string-literal.ts';
 
-/** Names of the existing filters and tests. */
+/** Names of the filters and tests that exist. */
 interface KnownNames {
   readonly filters: { has(name: string): boolean };
   readonly tests: { has(name: string): boolean };
@@ -31,7 +31,10 @@ interface TemplateAnalysis {
 interface AnalysisContext {
   readonly scope: Scope;
   readonly isTop: boolean;
-  /** Whether an unknown filter fails only when it is used, as inside a condition. */
+  /**
+   * Whether an unknown filter is an error only when it is used, for example because it is inside a
+   * condition.
+   */
   readonly isSoft: boolean;
   readonly isInLoop: boolean;
 }
@@ -164,7 +167,7 @@ class Analyser {
     this.#findBlocks(block.body, place);
   }
 
-  /** Finds all blocks, including nested ones, which also belong to the template. */
+  /** Finds all blocks of the template, including nested ones. */
   #findBlocks(statements: readonly Statement[], place: AnalysisContext): void {
     for (const statement of statements) {
       if (statement.kind === 'block') this.#declareBlock(statement, place);

@@ -7,14 +7,17 @@ import type { Target } from './ast.ts';
 import type { Frame } from './frame.ts';
 import { Namespace } from './objects.ts';
 
-/** Assigns a value. In a top-level frame, also sets the name in the template's context. */
+/**
+ * Assigns a value to a target. In a top-level frame, the name is also set in the template's
+ * context, so that it is exported.
+ */
 export function assign(target: Target, value: Value, frame: Frame): void {
   if (target.kind === 'name') setName(target.name, value, frame);
   else if (target.kind === 'namespace') assignAttribute(target, value, frame);
   else unpack(target.items, value, (item, part) => assign(item, part, frame));
 }
 
-/** Assigns a value in a frame only, without the template's context. */
+/** Assigns a value to a target in this frame only. The name is not exported. */
 export function assignLocal(target: Target, value: Value, frame: Frame): void {
   if (target.kind === 'name') frame.set(target.name, value);
   else if (target.kind === 'targets') {
@@ -38,7 +41,7 @@ function assignAttribute(
 }
 
 /**
- * Unpacks a value to several targets.
+ * Unpacks a value into several targets.
  * @throws PythonException ValueError, TypeError
  */
 function unpack(
@@ -74,7 +77,10 @@ function unpackable(value: Value): Iterator<Value> {
   }
 }
 
-/** Sets a name in a frame. In a top-level frame, also in the template's context. */
+/**
+ * Sets a name in a frame. In a top-level frame, the name is also set in the template's context, so
+ * that it is exported.
+ */
 export function setName(name: string, value: Value, frame: Frame): void {
   frame.set(name, value);
   if (!frame.kind.isTop) return;

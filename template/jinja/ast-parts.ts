@@ -57,7 +57,9 @@ export function* namesInExpression(node: Expression): Generator<NameNode> {
   for (const part of partsOf(node)) yield* namesInExpression(part);
 }
 
-/** Yields every assigned name in a target. The name of a namespace is read, not assigned. */
+/**
+ * Yields each name to which a target assigns. In `ns.x`, the name `ns` is read and not assigned.
+ */
 function* namesInTarget(target: Target): Generator<NameNode> {
   if (target.kind === 'name') yield target;
   else if (target.kind === 'targets') {
@@ -65,7 +67,7 @@ function* namesInTarget(target: Target): Generator<NameNode> {
   }
 }
 
-/** Yields every name in statements and their children, with or without blocks. */
+/** Yields each name in statements and their children. Blocks can be included or left out. */
 export function* namesInStatements(
   statements: readonly Statement[],
   withBlocks: boolean,

@@ -4,7 +4,7 @@ import type { BinaryOperator } from '../python/operators.ts';
 import type { Value } from '../python/values.ts';
 import type { Scope } from './scope.ts';
 
-/** An expression. `line` is the line number of jinja2. */
+/** An expression. `line` is the line number that jinja2 would report. */
 export type Expression =
   | { readonly kind: 'const'; readonly line: number; readonly value: Value }
   | NameNode
@@ -102,7 +102,7 @@ export interface CallNode extends CallArguments {
   readonly target: Expression;
 }
 
-/** A filter: `target|name(…)`. Without a target, it applies to the text of a block. */
+/** A filter: `target|name(…)`. If `target` is absent, the filter applies to the text of a block. */
 export interface FilterNode extends CallArguments {
   readonly kind: 'filter';
   readonly line: number;

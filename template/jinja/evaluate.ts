@@ -128,7 +128,7 @@ export function evaluate(node: Expression, frame: Frame): Value {
     case 'conditional':
       if (isTruthy(evaluate(node.test, frame))) return evaluate(node.yes, frame);
       if (node.no !== undefined) return evaluate(node.no, frame);
-      // Never strict, because jinja2 uses its plain Undefined class here.
+      // This value is never strict, because jinja2 creates its plain Undefined class here.
       return new Undefined(
         `the inline if-expression on line ${node.line} evaluated to false and no else section was defined.`,
         false,
@@ -170,7 +170,7 @@ function compare(
   return true;
 }
 
-/** Returns the number of items that a comparison may visit. */
+/** Returns the number of items that a comparison with this value may visit. */
 function itemsOf(value: Value): number {
   if (Array.isArray(value)) return value.length;
   if (value instanceof Tuple) return value.items.length;
@@ -222,7 +222,7 @@ function call(target: Value, args: Arguments, frame: Frame): Value {
   return result;
 }
 
-/** Evaluates the call of a call block, with its body as `caller`. */
+/** Evaluates the call in a call block. The body of the block is passed as `caller`. */
 export function callNode(node: CallNode, caller: Value, frame: Frame): Value {
   const target = evaluate(node.target, frame);
   return call(target, argumentsFor(node, frame, new Map([['caller', caller]])), frame);
@@ -374,7 +374,7 @@ export class Macro implements PyObject {
     throw typeError(`${macro} takes no keyword argument ${textRepr(surplus)}`);
   }
 
-  /** Sets the parameters. Defaults may use the parameters before them. */
+  /** Assigns the parameters. The default of a parameter may use the parameters before it. */
   #assign(frame: Frame, values: readonly (Value | undefined)[]): void {
     const { parameters, defaults } = this.#node;
     for (const [index, { name }] of parameters.entries()) {
@@ -414,7 +414,7 @@ export class Macro implements PyObject {
   }
 }
 
-/** Returns the error of a template that extends a second template. */
+/** Returns the error for a template that extends two templates. */
 export function extendedTwice(): PythonException {
   return new PythonException('TemplateRuntimeError', 'extended multiple times');
 }
@@ -425,7 +425,7 @@ export function outputText(node: Expression, value: Value, frame: Frame): string
   return print === undefined || isComposed(node, frame) ? printedText(value) : print(value);
 }
 
-/** Filters that print any input as one value of JSON or YAML. */
+/** Names of filters that print any input as one value of JSON or YAML. */
 const writers: ReadonlySet<string> = new Set([
   'json',
   'tojson',
@@ -435,7 +435,10 @@ const writers: ReadonlySet<string> = new Set([
   'yaml_squote',
 ]);
 
-/** Whether a value is text that macros, blocks or filters have already composed. */
+/**
+ * Whether a value is text that was already composed from printed values, by a macro, block or
+ * filter.
+ */
 function isComposed(node: Expression, frame: Frame): boolean {
   if (node.kind === 'filter') {
     if (writers.has(node.name)) return true;

@@ -31,11 +31,11 @@ class Output {
   }
 }
 
-/** Outcome of a list of statements: normal, or `break` or `continue` of a loop. */
+/** Way in which a list of statements ended: normally, or by `break` or `continue` of a loop. */
 type Completion = 'normal' | 'break' | 'continue';
 
 /**
- * Renders a template from its start.
+ * Renders a template from its beginning.
  * @throws PythonException, LimitExceeded, UnsupportedFeature
  */
 export function renderRoot(rendering: Rendering, template: Template, context: Context): string {
@@ -181,7 +181,10 @@ function print(
   }
 }
 
-/** Whether output is suppressed. After `extends`, only blocks are rendered. */
+/**
+ * Whether output is suppressed. A template that extends another one outputs only blocks after its
+ * `extends`.
+ */
 function isSilent({ kind, run }: Frame): boolean {
   return kind.isSilenced && run.extended !== undefined;
 }
@@ -234,8 +237,8 @@ function runLoop(
     frame.enter();
     const completion = execute(node.body, frame, output);
     if (completion === 'break') break;
-    // As in jinja2, an iteration that ends with `break` or `continue` does not count for the `else`
-    // of the loop.
+    // As in jinja2, the `else` of the loop also runs if every iteration ended with `break` or
+    // `continue`.
     if (completion === 'normal') isEmpty = false;
     rendering.line = node.line;
   }

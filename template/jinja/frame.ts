@@ -1,4 +1,6 @@
-/** Contexts and frames: values of names while a template runs [jinja2/runtime.py]. */
+/**
+ * Contexts and frames, which hold the values of names while a template runs [jinja2/runtime.py].
+ */
 
 import type { Undefined, Value } from '../python/values.ts';
 import type { BlockNode } from './ast.ts';
@@ -12,12 +14,15 @@ export interface BlockDefinition {
   readonly template: Template;
 }
 
-/** Context of a template: the names given to it, the names it has set, and its blocks. */
+/**
+ * Context of a template: the names that were passed to it, the names that it has set, and its
+ * blocks.
+ */
 export class Context {
   readonly parent: NameLookup;
   readonly vars: Map<string, Value> = new Map();
   readonly exported: Set<string> = new Set();
-  /** Blocks by name, of this template and those it extends, most derived first. */
+  /** Definitions of the blocks by name. The definition of the most derived template is first. */
   readonly blocks: Map<string, BlockDefinition[]> = new Map();
 
   constructor(parent: NameLookup) {
@@ -44,7 +49,7 @@ export class Context {
   }
 }
 
-/** Combines names: those of `upper` hide those of `lower`. */
+/** Combines two sets of names. A name in `upper` hides the same name in `lower`. */
 export function layeredNames(upper: ReadonlyMap<string, Value>, lower: NameLookup): NameLookup {
   return { get: (name) => (upper.has(name) ? (upper.get(name) ?? null) : lower.get(name)) };
 }
@@ -54,19 +59,19 @@ export interface TemplateRun {
   readonly rendering: Rendering;
   readonly template: Template;
   readonly context: Context;
-  /** The extended template, once `extends` has run. */
+  /** The template that this one extends. Set when `extends` has run. */
   extended: Template | undefined;
 }
 
 /** Properties of a frame. */
 export interface FrameKind {
-  /** Whether names set here belong to the template. */
+  /** Whether names that are set here are exported by the template. */
   readonly isTop: boolean;
   /** Whether output is suppressed once the template extends another. */
   readonly isSilenced: boolean;
 }
 
-/** Values of the names of a {@link Scope} while it is open. */
+/** Values of the names in a {@link Scope} while that part of the template runs. */
 export class Frame {
   readonly run: TemplateRun;
   readonly scope: Scope;
@@ -82,12 +87,12 @@ export class Frame {
     this.enter();
   }
 
-  /** Returns a frame for a nested part of the template. */
+  /** Creates a frame for a nested part of the template. */
   inner(scope: Scope, isSilenced: boolean = this.kind.isSilenced): Frame {
     return new Frame(this.run, scope, this, { isTop: false, isSilenced });
   }
 
-  /** Loads the values of outer names. A loop does this in each iteration. */
+  /** Loads the values of names that come from outer frames. A loop does this in each iteration. */
   enter(): void {
     for (const [name, load] of this.scope.loads) {
       switch (load) {
@@ -106,7 +111,7 @@ export class Frame {
     }
   }
 
-  /** Resets all values, as jinja2 does at the end of a part. */
+  /** Resets all values, as jinja2 does at the end of this part of a template. */
   leave(): void {
     for (const name of this.scope.loads.keys()) this.#values.set(name, undefined);
   }

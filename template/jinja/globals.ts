@@ -1,4 +1,4 @@
-/** Functions for all templates: those of jinja2, and Salt's `raise` and `odict`. */
+/** Functions that all templates can call: those of jinja2, and Salt's `raise` and `odict`. */
 
 import { makeDict } from '../python/dict-methods.ts';
 import {
@@ -35,7 +35,7 @@ function range({ positional, named }: Arguments): Range {
   );
 }
 
-/** Returns the functions by name for one rendering. */
+/** Returns the functions for one rendering, by name. */
 export function makeGlobals(meter: UsageMeter): ReadonlyMap<string, Value> {
   const functions: Readonly<Record<string, (args: Arguments) => Value>> = {
     range,

@@ -7,7 +7,7 @@ import { isIdentifier } from '../python/text-case.ts';
 import { Float, type Value } from '../python/values.ts';
 import { JinjaSyntaxError, literalText } from './string-literal.ts';
 
-/** Type of a token. Operators are named by their characters. */
+/** Type of a token. The type of an operator is the operator itself. */
 export type TokenType =
   | 'data'
   | 'variable_begin'
@@ -21,7 +21,7 @@ export type TokenType =
   | 'eof'
   | OperatorToken;
 
-/** All operators, longer ones first. */
+/** All operators. Longer ones come first, because the first match is used. */
 const operators = [
   '//',
   '**',
@@ -88,7 +88,7 @@ export function quotedToken(text: string): string {
   return textRepr(text);
 }
 
-/** Whitespace handling around tags, as in Salt's `jinja_env` and `jinja_sls_env`. */
+/** Handling of whitespace around tags, as in Salt's options `jinja_env` and `jinja_sls_env`. */
 export interface WhitespaceOptions {
   /** Whether the line break after a block is removed. Default: false. */
   readonly trimBlocks?: boolean;
@@ -185,7 +185,7 @@ class Lexer {
     return character === '-' || character === '+' ? character : '';
   }
 
-  /** Yields the text before a tag, without the whitespace that the tag strips. */
+  /** Yields the text before a tag, without the whitespace that this tag removes. */
   *#data(end: number, sign: string, isVariable: boolean): Generator<Token> {
     const wasLineStart = this.#isLineStart;
     const line = this.#line;
@@ -308,7 +308,7 @@ function asOperator(symbol: string): OperatorToken {
   return operators.find((known) => known === symbol) ?? ';';
 }
 
-/** Maximum nesting depth. Each level uses stack of the interpreter. */
+/** Maximum nesting depth of a template. Each level uses some of the interpreter's stack. */
 const maxNesting = 120;
 
 /** Tokens of a template with one token of look-ahead. */
@@ -365,8 +365,8 @@ export class TokenStream {
   }
 
   /**
-   * Returns a token of this type and advances.
-   * @throws JinjaSyntaxError if the current token has another type
+   * Returns the current token if it has this type, and advances.
+   * @throws JinjaSyntaxError if it has another type
    */
   expect(type: TokenType): Token {
     if (!this.at(type)) this.#unexpected(describeType(type));
@@ -374,8 +374,8 @@ export class TokenStream {
   }
 
   /**
-   * Returns this word and advances.
-   * @throws JinjaSyntaxError if the current token is another
+   * Returns the current token if it is this word, and advances.
+   * @throws JinjaSyntaxError if it is another one
    */
   expectName(name: string): Token {
     if (!this.atName(name)) this.#unexpected(name);
@@ -383,7 +383,7 @@ export class TokenStream {
   }
 
   /**
-   * Fails at the current line.
+   * Throws a syntax error at the current line.
    * @throws JinjaSyntaxError
    */
   fail(message: string, line: number = this.#current.line, kind?: string): never {
@@ -391,7 +391,7 @@ export class TokenStream {
   }
 
   /**
-   * Parses a part that may contain itself.
+   * Parses a construct that can contain itself.
    * @throws JinjaSyntaxError if it is nested too deeply
    */
   nested<T>(read: () => T): T {

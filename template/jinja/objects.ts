@@ -94,7 +94,10 @@ export class Loop implements PyObject {
     return this.#length;
   }
 
-  /** Counts the items. An iterator without a length is read to its end and buffered. */
+  /**
+   * Returns the number of items. An iterator without a length is read to its end, and the items are
+   * buffered.
+   */
   #count(): number {
     const rest: Value[] = [];
     for (let item = this.#iterator.next(); item.done !== true; item = this.#iterator.next()) {

@@ -26,7 +26,7 @@ const literalConstants: ReadonlyMap<string, boolean | null> = new Map([
 export interface TupleOptions {
   /** Whether `a if b else c` is allowed. Default: true. */
   readonly conditional?: boolean;
-  /** Word that ends the tuple. */
+  /** Word that ends the tuple, for example `in`. */
   readonly end?: string;
   /** Whether the tuple is in parentheses and may be empty. Default: false. */
   readonly inParentheses?: boolean;
@@ -56,8 +56,8 @@ export function parseTuple(stream: TokenStream, options: TupleOptions = {}): Exp
 }
 
 /**
- * Whether a tuple ends here.
- * @param end word that ends it
+ * Whether the current token ends a tuple.
+ * @param end word that also ends it
  */
 function atTupleEnd(stream: TokenStream, end: string | undefined): boolean {
   const { type } = stream.current;

@@ -145,7 +145,7 @@ function readSignature(stream: TokenStream): Signature {
   return { parameters, defaults };
 }
 
-/** Initial values. The analysis sets them. */
+/** Properties of a macro that the analysis sets later. */
 const macroParts = { takesCaller: false, takesKwargs: false, takesVarargs: false };
 
 /**
@@ -309,7 +309,9 @@ function readImportedName(stream: TokenStream): [string, string] {
   return [name, stream.skipName('as') ? parseTargetName(stream, 'store').name : name];
 }
 
-/** Parses Salt's `{% load_yaml as x %}`: an anonymous macro whose text is parsed as data. */
+/**
+ * Parses Salt's `{% load_yaml as x %}`: creates an anonymous macro whose output is parsed as data.
+ */
 function readLoad(format: string): StatementReader {
   return (parser, stream, line) => {
     stream.expectName('as');
@@ -338,7 +340,7 @@ function readLoad(format: string): StatementReader {
 }
 
 /**
- * Parses Salt's `{% import_yaml 'file' as x %}`: an imported module whose text is parsed as data.
+ * Parses Salt's `{% import_yaml 'file' as x %}`: imports a module whose output is parsed as data.
  */
 function readDataImport(format: string): StatementReader {
   return (parser, stream, line) => {
@@ -371,7 +373,7 @@ function filtered(target: Expression, name: string): Expression {
   return { kind: 'filter', line: target.line, target, name, ...nothing };
 }
 
-/** Parses Salt's `{% profile as 'label' %}`. The body runs without measurement. */
+/** Parses Salt's `{% profile as 'label' %}`. The body is rendered, but nothing is measured. */
 function readProfile(
   parser: StatementParserContext,
   stream: TokenStream,
@@ -400,7 +402,7 @@ class StatementParser implements StatementParserContext {
     this.#stream = stream;
   }
 
-  /** Parses statements up to one of the end words, which remains the current token. */
+  /** Parses statements up to one of the given end words. The end word stays the current token. */
   body(ends: readonly string[] | undefined): Statement[] {
     const stream = this.#stream;
     const statements: Statement[] = [];
@@ -517,13 +519,13 @@ const readers: ReadonlyMap<string, StatementReader> = new Map<string, StatementR
   ['profile', readProfile],
 ]);
 
-/** Parser interface for the readers of single statements. */
+/** Parts of the parser that the readers of single statements use. */
 interface StatementParserContext {
   /** Parses the body of a block and its end tag. */
   block(end: string): Statement[];
   /** Parses the body of a block up to one of the end words. */
   open(ends: readonly string[]): Statement[];
-  /** Returns a name that no template can contain. */
+  /** Returns a new variable name that no template can contain. */
   hiddenName(): string;
 }
 

@@ -11,8 +11,8 @@ import type { Module } from './objects.ts';
 import { parseTemplate, type Template } from './template.ts';
 
 /**
- * Resolves the name of a template. Names that begin with `./` or `../` are relative to the
- * importing template. Returns `undefined` if the path leaves the tree.
+ * Resolves the name of a template. A name that begins with `./` or `../` is relative to the
+ * importing template. Returns `undefined` if the path leaves the root of the templates.
  */
 function resolvePath(name: string, tpldir: Value | undefined): string | undefined {
   const [first] = name.split('/', 1);
@@ -37,7 +37,7 @@ export function tplNames(path: string): ReadonlyMap<string, Value> {
   ]);
 }
 
-/** Values by name, or `undefined`. */
+/** Source of values by name. */
 export interface NameLookup {
   get(name: string): Value | undefined;
 }
@@ -46,15 +46,16 @@ export interface NameLookup {
 export interface TemplateLoader {
   /**
    * Returns the text of a template, a parsed template, or `undefined` if it does not exist. An
-   * exception ends the rendering unchanged. If files must be read asynchronously, the loader can
-   * throw, and the caller can load the file and render again.
+   * exception ends the rendering and is rethrown unchanged. A loader can therefore throw if it has
+   * to read a file asynchronously. The caller then reads the file and renders again.
    */
   load(name: string): string | Template | undefined;
 }
 
 /**
- * Prints a value to the text. It is not called for output of macros and blocks, which was already
- * printed. It is also not called for values that a filter has printed as JSON or YAML.
+ * Converts a printed value to text. It is not called for the output of macros and blocks, whose
+ * values were printed before. It is also not called for values that a filter has written as JSON or
+ * YAML.
  */
 export type ValuePrinter = (value: Value) => string;
 
@@ -81,10 +82,10 @@ export class Rendering implements FieldLookup {
   readonly now: () => Date;
   readonly random: () => number;
   readonly print: ValuePrinter | undefined;
-  /** Current position, for errors. */
+  /** Name of the file that is being rendered, for errors. */
   file: string;
   line = 1;
-  /** Modules imported without context. Each is run once. */
+  /** Modules imported without context, by template. Each of these templates runs only once. */
   readonly modules: Map<Template, Module> = new Map();
   readonly #options: RenderingOptions;
   readonly #templates = new Map<string, Template>();

@@ -1,7 +1,7 @@
 /**
  * Scopes of a template: names and the sources of their values [jinja2/idtracking.py]. As in jinja2,
- * they are determined before the template runs. This includes its peculiarities: a block that sets
- * a name reads it as undefined in its own text.
+ * scopes are determined before the template runs. The consequences are the same: if a block sets a
+ * name, the name is undefined when it is read in the block's own text.
  */
 
 /** Source of a name's initial value. */
@@ -35,7 +35,7 @@ export class Scope {
     this.loads.set(name, this.parent?.has(name) === true ? 'alias' : 'undefined');
   }
 
-  /** Records that a name gets its value from outside. */
+  /** Records that a name is a parameter, whose value is passed in. */
   declareParameter(name: string): void {
     this.stores.add(name);
     this.loads.set(name, 'parameter');
@@ -49,7 +49,8 @@ export class Scope {
   }
 
   /**
-   * Merges the branches of a condition. A name that only some branches set may come from outside.
+   * Merges the scopes of the branches of a condition. If only some branches set a name, its value
+   * may come from outside.
    */
   merge(branches: readonly Scope[]): void {
     const counts = new Map<string, number>();

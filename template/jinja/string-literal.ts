@@ -2,7 +2,7 @@
 
 import { PythonException } from '../python/exceptions.ts';
 
-/** A syntax error with its line. */
+/** A syntax error and the line on which it occurred. */
 export class JinjaSyntaxError extends PythonException {
   static {
     JinjaSyntaxError.prototype.name = JinjaSyntaxError.name;
@@ -62,8 +62,8 @@ function fromHex(whole: string, digits: string, line: number): string {
 }
 
 /**
- * Encodes a character as an escape. Python does this first, and the original backslash then escapes
- * the backslash of the result.
+ * Encodes a character as an escape sequence. Python does this before it decodes the literal. A
+ * backslash before the character then escapes the backslash of the sequence.
  */
 function asEscape(character: string): string {
   const code = character.codePointAt(0) ?? 0;

@@ -22,7 +22,7 @@ export interface Template {
   readonly blocks: ReadonlyMap<string, BlockNode>;
   readonly hasExtends: boolean;
   readonly usesSelf: boolean;
-  /** Trailing line break of the source. Salt appends it to the rendered text. */
+  /** Line break at the end of the source, or empty. Salt appends it to the rendered text. */
   readonly newline: string;
 }
 
@@ -62,7 +62,7 @@ export function asTemplateError(
     return new TemplateError(code, { place, kind, detail: message, cause: error });
   }
   if (error instanceof LimitExceeded) return limitError(error.message, error.kind, place, error);
-  // JavaScript stack overflow: the recursion used more stack than the depth limit allows for.
+  // JavaScript's stack overflowed, because the recursion used more stack per level than expected.
   if (error instanceof RangeError)
     return limitError('the template is nested too deeply', 'RecursionError', place, error);
   if (error instanceof UnsupportedFeature) {

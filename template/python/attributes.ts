@@ -1,4 +1,4 @@
-/** Looks up `value.name` in closed tables of methods and in our own objects. */
+/** Looks up `value.name`, in tables of methods or in objects of this interpreter. */
 
 import { dictMethods, dictPop, updateDict } from './dict-methods.ts';
 import { PythonException, typeError } from './exceptions.ts';
@@ -31,7 +31,7 @@ export interface AttributeContext {
   readonly lookup: FieldLookup;
 }
 
-/** Returns an attribute, or `undefined` if the value has none of this name. */
+/** Returns an attribute, or `undefined` if the value has no attribute of this name. */
 export function tryAttribute(
   value: Value,
   name: string,
@@ -76,7 +76,7 @@ function textAttribute(
   return new BuiltinFunction(name, (args) => asMarkup(found.call(args)));
 }
 
-/** Converts the result of a method of markup to markup. */
+/** Converts the result of a method on markup to markup. */
 function asMarkup(value: Value): Value {
   if (typeof value === 'string') return new Markup(value);
   return Array.isArray(value) ? value.map(asMarkup) : value;

@@ -129,8 +129,8 @@ function satisfies(order: number, operator: OrderOperator): boolean {
 }
 
 /**
- * Returns a negative number, zero or a positive number. NaN for comparisons with NaN, `undefined`
- * for values without an order.
+ * Compares two values. Returns a negative number, zero or a positive number; NaN if a value is NaN;
+ * `undefined` if the values have no order.
  */
 function tryOrder(left: Value, right: Value, walk: RecursionGuard): number | undefined {
   const number = asNumber(left);
@@ -155,7 +155,7 @@ function numberOrder(left: number | bigint, right: number | bigint): number {
   return Number.isNaN(Number(left)) || Number.isNaN(Number(right)) ? Number.NaN : 0;
 }
 
-/** Compares texts by code points. JavaScript compares UTF-16 units. */
+/** Compares texts by code points, as Python does. JavaScript's operators compare UTF-16 units. */
 export function textOrder(left: string, right: string): number {
   const length = Math.min(left.length, right.length);
   let index = 0;

@@ -19,10 +19,10 @@ import {
 } from './values.ts';
 
 /**
- * Converts data to values: whole numbers to `int`, other numbers to `float`, objects and maps to
- * `dict`. Python values are returned unchanged.
+ * Converts JavaScript data to values. Whole numbers become `int`, other numbers `float`, and
+ * objects and maps `dict`. Python values are returned unchanged.
  * @throws PythonException TypeError for functions and other unsupported types; LimitExceeded for
- * cyclic or excessive data
+ * cyclic data or too much data
  */
 export function toPython(data: unknown, walk: RecursionGuard = new RecursionGuard()): Value {
   switch (typeof data) {

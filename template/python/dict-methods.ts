@@ -103,7 +103,7 @@ function popItem(dict: Dict): Value {
   return new Tuple([key, popKey(dict, key, null)]);
 }
 
-/** Methods of `dict`, except those with arbitrary arguments. */
+/** Methods of `dict`, except those that accept arbitrary arguments. */
 export const dictMethods: Methods<Dict> = new Map<string, Method<Dict>>([
   [
     'clear',

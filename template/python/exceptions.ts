@@ -1,6 +1,6 @@
 /**
- * An exception of Python or jinja2 inside the interpreter. It has no position. At the boundary of
- * the interpreter it is converted to a `TemplateError`.
+ * An exception of Python or jinja2 inside the interpreter, without a position. It is converted to a
+ * `TemplateError` when it leaves the interpreter.
  */
 export class PythonException extends Error {
   static {
@@ -21,13 +21,13 @@ const limitExceptionKinds: ReadonlyMap<string, string> = new Map([
   ['milliseconds', 'TimeoutError'],
 ]);
 
-/** A limit was exceeded. Templates cannot catch this. */
+/** Error for an exceeded limit. Templates cannot catch it. */
 export class LimitExceeded extends Error {
   static {
     LimitExceeded.prototype.name = LimitExceeded.name;
   }
 
-  /** Exception class of Python for this limit, if it has one. */
+  /** Exception class that Python would raise for this limit, if there is one. */
   readonly kind: string;
 
   constructor(limit: string, value: number) {
@@ -36,7 +36,7 @@ export class LimitExceeded extends Error {
   }
 }
 
-/** A template uses a feature of Jinja or Salt that is intentionally not supported. */
+/** Error for a feature of Jinja or Salt that is intentionally not supported. */
 export class UnsupportedFeature extends Error {
   static {
     UnsupportedFeature.prototype.name = UnsupportedFeature.name;

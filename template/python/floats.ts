@@ -83,7 +83,10 @@ function scientific(digits: string, power: number): string {
   return `${digits.charAt(0)}${fraction === '' ? '' : `.${fraction}`}e${sign}${size}`;
 }
 
-/** Returns all decimal digits of a double, which is an integer times a power of two. */
+/**
+ * Returns all decimal digits of a double. There is a finite number of them, because a double is an
+ * integer times a power of two.
+ */
 function exactDecimal(value: number): Decimal {
   if (value === 0) return { digits: '0', exponent: 1 };
   const view = new DataView(new ArrayBuffer(8));
@@ -98,7 +101,10 @@ function exactDecimal(value: number): Decimal {
   return { digits, exponent: digits.length + Math.min(0, power) };
 }
 
-/** Rounds half to even to a number of digits. With zero or fewer digits, the result is 0 or 1. */
+/**
+ * Rounds a number half to even to the given number of digits. If no digits are left, the result is
+ * 0 or 1.
+ */
 function roundTo({ digits, exponent }: Decimal, count: number): Decimal {
   if (count >= digits.length) return { digits, exponent };
   if (count < 0) return { digits: '', exponent: exponent - count };

@@ -6,37 +6,44 @@
 
 import type { WorkMeter } from '#runtime';
 
-/** Code points of a set, as sorted ranges that do not touch; `isNegated` for all others. */
+/**
+ * A set of characters: code points as sorted ranges that do not touch. If `isNegated` is true, the
+ * set contains all other code points.
+ */
 interface CharacterSet {
   readonly ranges: readonly (readonly [from: number, to: number])[];
   readonly isNegated: boolean;
 }
 
-/** A character, any character, or one of a set. */
+/** Element of a glob: a certain character, any character, or one character of a set. */
 type Unit = string | 'any' | CharacterSet;
 
-/** The part of a glob between two stars. */
+/** Part of a glob between two stars. */
 interface Segment {
   readonly units: readonly (Unit | undefined)[];
-  /** The same as text, if it has no wildcards. */
+  /** The segment as text. `undefined` if it contains wildcards. */
   readonly literal: string | undefined;
 }
 
 const anyCharacter = 'any';
-/** Characters that the engine compares by itself in the time of a step. */
+/** Number of characters that JavaScript's string functions compare in the time of one step. */
 const charactersPerStep = 16;
-/** Largest length of a glob with wildcards from outside, in characters. */
+/** Maximum length of a glob with wildcards from a client or minion, in characters. */
 const maxGlobLength = 16_384;
 const stepsOfCharacter = 4;
 const bytesOfCharacter = 16;
-/** Bytes of one character in a set, as a measure of the time that sorting it takes. */
+/**
+ * Number of bytes counted for each character in a set. It also accounts for the time of sorting the
+ * set.
+ */
 const bytesOfMember = 128;
 
 /**
- * Compiles a glob to a test for whole texts. Reading it takes time in proportion to its length.
- * Between stars, text without wildcards is found in time proportional to the text. Other segments
- * take at most their length times that of the text.
- * @param meter counts the steps; needed if the glob comes from outside
+ * Compiles a glob to a function that tests whole texts. Compilation takes time proportional to the
+ * length of the glob. A segment without wildcards is found in time proportional to the text. For
+ * other segments, the time is at most proportional to the length of the segment times that of the
+ * text.
+ * @param meter counts the steps; needed if the glob comes from a client or minion
  */
 export function compileGlob(pattern: string, meter?: WorkMeter): (text: string) => boolean {
   meter?.spend('a glob', 1 + pattern.length);
@@ -54,7 +61,10 @@ export function compileGlob(pattern: string, meter?: WorkMeter): (text: string) 
 
 const surrogate = /[\ud800-\udfff]/;
 
-/** Only the last star can need another try: what stands before it has matched for good. */
+/**
+ * Whether the text matches. Each segment is placed at the first position where it fits. Only the
+ * last one must fit at the end, so no placement is ever revised.
+ */
 function matches(segments: readonly Segment[], text: string, meter?: WorkMeter): boolean {
   const characters = surrogate.test(text) ? Array.from(text) : text;
   const [first] = segments;
@@ -84,7 +94,7 @@ function startsAt({ units, literal }: Segment, text: Characters, at: number): bo
   return true;
 }
 
-/** The first place at or after `from` where the segment stands; -1 if there is none. */
+/** Returns the first position at or after `from` where the segment matches, or -1. */
 function find(segment: Segment, text: Characters, from: number, meter?: WorkMeter): number {
   const { units, literal } = segment;
   if (literal !== undefined && typeof text === 'string') return text.indexOf(literal, from);
@@ -100,9 +110,9 @@ function find(segment: Segment, text: Characters, from: number, meter?: WorkMete
   return -1;
 }
 
-/** Places that are tried between two looks at the meter. */
+/** Number of positions that are tried between two calls of the meter. */
 const countedPlaces = 64;
-/** Comparisons with a wildcard that take the time of a step. */
+/** Number of comparisons with a wildcard that take the time of one step. */
 const unitsPerStep = 2;
 
 function accepts(unit: Unit | undefined, character: string): boolean {
@@ -127,7 +137,7 @@ function parse(pattern: string, meter?: WorkMeter): Segment[] {
   const characters = surrogate.test(pattern) ? Array.from(pattern) : pattern;
   const segments: Segment[] = [];
   let units: Unit[] = [];
-  /** Whether no set can end any more, because no `]` is left. */
+  /** Whether no further set can be closed, because no `]` follows. */
   let isLastSet = false;
   for (let index = 0; index < characters.length; ) {
     const character = characters[index] ?? '';
@@ -148,7 +158,7 @@ function parse(pattern: string, meter?: WorkMeter): Segment[] {
     }
   }
   segments.push(segmentOf(units));
-  // Several stars in a row are one: only the ends may be empty.
+  // Empty segments between stars are removed, because several stars in a row mean the same as one.
   return segments.filter(
     ({ units: { length } }, index) => length > 0 || index === 0 || index === segments.length - 1,
   );
@@ -159,7 +169,10 @@ function segmentOf(units: readonly Unit[]): Segment {
   return { units, literal: isLiteral ? units.join('') : undefined };
 }
 
-/** Index of the `]` that ends the set; -1 if none does, then its `[` is an ordinary character. */
+/**
+ * Returns the index of the `]` that closes a set, or -1. Without a `]`, the `[` is an ordinary
+ * character.
+ */
 function endOfSet(pattern: Characters, start: number): number {
   const first = pattern[start] === '!' ? start + 1 : start;
   return pattern.indexOf(']', first + 1);

@@ -7,13 +7,13 @@ import type { UsageMeter } from './limits.ts';
 import { escapeHtml, repr, str, textRepr } from './repr.ts';
 import type { Arguments, Value } from './values.ts';
 
-/** Look-up of attributes and items of fields. */
+/** Function for looking up the attributes and items that fields name. */
 export interface FieldLookup {
   attribute(value: Value, name: string): Value;
   item(value: Value, key: Value): Value;
 }
 
-/** Inputs of a formatting besides the text. */
+/** Inputs for formatting, besides the text. */
 export interface FormatOptions {
   readonly args: Arguments;
   readonly lookup: FieldLookup;

@@ -79,7 +79,7 @@ function readConversion(
   };
 }
 
-/** Source of the values: a tuple by position, a mapping by name, or a single value. */
+/** Values for the conversions: a tuple by position, a mapping by name, or a single value. */
 class Source {
   readonly #values: Value;
   readonly #items: readonly Value[];
@@ -92,7 +92,7 @@ class Source {
   }
 
   /**
-   * Selects a value by name for the next conversion.
+   * Selects the value with this name for the next conversion.
    * @throws PythonException TypeError, KeyError
    */
   named(key: string): void {
@@ -104,7 +104,7 @@ class Source {
   }
 
   /**
-   * Returns the next value.
+   * Returns the value for the next conversion.
    * @throws PythonException TypeError
    */
   next(): Value {
@@ -127,8 +127,8 @@ class Source {
   }
 
   /**
-   * Checks that all values were used. As in CPython, values with items by key count as mappings,
-   * including lists and undefined values.
+   * Checks that all values were used. As in CPython, every value that supports `value[key]` is
+   * treated as a mapping and not checked, including lists and undefined values.
    */
   finish(): void {
     const values = this.#values;

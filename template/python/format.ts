@@ -28,7 +28,10 @@ interface Spec {
 
 const specForm =
   /^(?:(.)?([<>=^]))?([-+ ])?(z)?(#)?(0)?(\d+)?([,_])?(?:\.(\d+))?([bcdeEfFgGnosxX%])?$/su;
-/** Maximum width, above any permitted text length. The meter rejects smaller widths first. */
+/**
+ * Maximum width. It is above every permitted text length, because the meter rejects smaller widths
+ * before.
+ */
 const maxWidth = 2 ** 31;
 
 /**
@@ -161,7 +164,10 @@ function floatDigits(size: number, { type, precision, alternate }: Spec): string
   return shortFloat(size, precision);
 }
 
-/** Formats a float without a type: like `g`, but always with a digit after the point. */
+/**
+ * Formats a float without a type. The format is like `g`, but with at least one digit after the
+ * point.
+ */
 function shortFloat(size: number, precision: number): string {
   const text = formatGeneral(size, precision, false);
   if (/[.e]/.test(text)) return text;
@@ -201,7 +207,7 @@ function pad(prefix: string, text: string, spec: Spec, meter: UsageMeter): strin
   return fill.repeat(before) + prefix + text + fill.repeat(missing - before);
 }
 
-/** Fills with zeros, which are grouped like the digits. */
+/** Pads a number with zeros. The zeros are grouped like the digits. */
 function zeroFill(text: string, missing: number, { fill, grouping }: Spec): string {
   if (grouping === '' || fill !== '0') return fill.repeat(missing) + text;
   const [, whole = '', rest = ''] = /^([\d,_]*)(.*)$/.exec(text) ?? [];

@@ -1,4 +1,4 @@
-/** Calls our own functions with Python arguments. */
+/** Calls functions of this interpreter with Python arguments. */
 
 import { typeError } from './exceptions.ts';
 import type { UsageMeter } from './limits.ts';
@@ -12,7 +12,7 @@ export interface Parameters {
 }
 
 /**
- * Orders arguments by parameter.
+ * Assigns arguments to parameters and returns them in the order of the parameters.
  * @throws PythonException TypeError
  */
 export function bindArguments(
@@ -50,7 +50,7 @@ export function bindArguments(
   return bound;
 }
 
-/** One of our functions as a Python value. */
+/** A function of this interpreter as a Python value. */
 export class BuiltinFunction implements PyObject {
   readonly typeName = 'builtin_function_or_method';
   readonly #name: string;
@@ -70,12 +70,12 @@ export class BuiltinFunction implements PyObject {
   }
 }
 
-/** A method of a type. Its first argument is the value. */
+/** A method of a type. Its first argument is the value on which it is called. */
 export interface Method<Self> extends Parameters {
   readonly run: (self: Self, meter: UsageMeter, ...args: Value[]) => Value;
 }
 
-/** Closed table of a type's methods by name. */
+/** All methods of a type that templates can call, by name. */
 export type Methods<Self> = ReadonlyMap<string, Method<Self>>;
 
 /** Defines a method with optional trailing parameters. */

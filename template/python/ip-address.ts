@@ -1,7 +1,7 @@
 /**
- * Parses and prints addresses like Python's `ipaddress`. `node:net` validates them, because a
- * target parses the addresses of every minion and `ipaddr.js` takes ten times as long. `ipaddr.js`
- * converts masks and prints addresses.
+ * Parses and prints addresses like Python's `ipaddress`. `node:net` validates addresses, because a
+ * target parses the addresses of every minion and `ipaddr.js` would take ten times as long.
+ * `ipaddr.js` only converts masks and prints addresses.
  */
 
 import { isIPv4, isIPv6 } from 'node:net';
@@ -13,7 +13,7 @@ export interface IpInterface {
   readonly number: bigint;
   /** Prefix length of the network, in bits. */
   readonly prefix: number;
-  /** Whether the text contains a prefix. */
+  /** Whether the parsed text contained a prefix length. */
   readonly isNetwork: boolean;
   readonly zone: string;
 }
@@ -69,7 +69,7 @@ function groupsOf(text: string): string[] {
   return text === '' ? [] : text.split(':').map((group) => group.padStart(4, '0'));
 }
 
-/** Converts an IPv4 suffix to two hexadecimal groups. */
+/** Replaces an IPv4 suffix of an IPv6 address by two hexadecimal groups. */
 function withoutFour(text: string): string {
   const [, head, four = ''] = /^(.*:)(\d+\.\d+\.\d+\.\d+)$/.exec(text) ?? [];
   if (head === undefined) return text;

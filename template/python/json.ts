@@ -95,7 +95,8 @@ class JsonWriter {
   #lines(parts: readonly string[], level: number): string {
     const { indent, meter } = this.#options;
     if (indent === undefined) return parts.join(', ');
-    // Before the text is made; multiplied, because repeating it is refused by the engine later.
+    // The length is checked before the text is created. The engine itself would only fail at much
+    // greater lengths.
     meter.text(indent * (level + 1) * (parts.length + 1));
     const inner = `\n${' '.repeat(indent * (level + 1))}`;
     return `${inner}${parts.join(`,${inner}`)}\n${' '.repeat(indent * level)}`;
@@ -124,7 +125,7 @@ const space = /[ \t\n\r]*/y;
 const word = /true|false|null|NaN|-?Infinity/y;
 const maxDepth = 200;
 
-/** Parser that distinguishes 2.0 from 2, unlike `JSON.parse`. */
+/** Parser that distinguishes 2.0 from 2, which `JSON.parse` does not. */
 class JsonReader {
   readonly #text: string;
   #at = 0;

@@ -1,7 +1,7 @@
 import type { WorkMeter } from '#runtime';
 import { LimitExceeded } from './exceptions.ts';
 
-/** Resource limits of one rendering. */
+/** Limits of the resources that one rendering may use. */
 export interface TemplateLimits {
   /**
    * Maximum number of statements, loop iterations, calls and processed elements. Default:
@@ -15,8 +15,8 @@ export interface TemplateLimits {
    */
   readonly characters: number;
   /**
-   * Maximum duration in milliseconds, checked every few steps. It limits work that the step count
-   * does not measure. Default: none.
+   * Maximum duration in milliseconds. It limits work that is not counted in steps, and is checked
+   * only every few steps. Default: none.
    */
   readonly milliseconds: number;
 }
@@ -35,10 +35,10 @@ const callsPerClockCheck = 16;
 const maxNesting = 200;
 const maxSize = 4_000_000;
 
-/** A step of a rendering takes the time of so many steps of a {@link WorkMeter}. */
+/** Number of steps of a {@link WorkMeter} that take as long as one step of a rendering. */
 const workPerStep = 10;
 
-/** Counts what a rendering takes. */
+/** Counts the steps, depth, characters and time that a rendering uses. */
 export class UsageMeter implements WorkMeter {
   readonly #limits: TemplateLimits;
   #steps = 0;
@@ -64,7 +64,7 @@ export class UsageMeter implements WorkMeter {
     return meter;
   }
 
-  /** Returns a guard for one walk over data. */
+  /** Creates a guard for one recursive walk over data. */
   walk(): RecursionGuard {
     return new RecursionGuard(this.#maxSize);
   }
@@ -81,25 +81,33 @@ export class UsageMeter implements WorkMeter {
   }
 
   /**
-   * Counts comparisons, each of which costs less than a step. Call it before the values are
-   * compared.
+   * Counts comparisons. Each costs less than a step. Call this method before the comparison.
    * @throws LimitExceeded
    */
   comparisons(count: number): void {
     this.step(Math.ceil(count / 16));
   }
 
-  /** Counts work that is not measured in steps of a rendering. @throws LimitExceeded */
+  /**
+   * Counts steps of work outside the rendering itself, for example compiling a pattern.
+   * @throws LimitExceeded
+   */
   spend(_part: string, steps: number): void {
     this.step(steps / workPerStep);
   }
 
-  /** @throws LimitExceeded */
+  /**
+   * Counts memory that the rendering keeps.
+   * @throws LimitExceeded
+   */
   hold(_part: string, bytes: number): void {
     this.text(bytes / 2);
   }
 
-  /** @throws LimitExceeded */
+  /**
+   * Fails because a limit of another component was exceeded.
+   * @throws LimitExceeded
+   */
   refuse(part: string, limit: number, unit: string): never {
     throw new LimitExceeded(`${unit} of ${part}`, limit);
   }
@@ -111,7 +119,7 @@ export class UsageMeter implements WorkMeter {
   }
 
   /**
-   * Counts characters. Call it before a text of that length is created.
+   * Counts characters. Call this method before a text of that length is created.
    * @throws LimitExceeded
    */
   text(length: number): void {
@@ -122,7 +130,7 @@ export class UsageMeter implements WorkMeter {
   }
 
   /**
-   * Enters a nested part.
+   * Enters a nested part of the template.
    * @throws LimitExceeded
    */
   enter(): void {
@@ -136,15 +144,15 @@ export class UsageMeter implements WorkMeter {
 }
 
 /**
- * Limits a walk over nested data. Without it, lists that contain another list twice at each level
- * would make a small template print, compare or copy an exponential amount of data.
+ * Limits a walk over nested data. A list can contain another list twice at each level. Without a
+ * limit, a small template could then print, compare or copy an exponential amount of data.
  */
 export class RecursionGuard {
   readonly #inside: object[] = [];
   readonly #maxSize: number;
   #left: number;
 
-  /** @param size maximum number of elements and characters of texts */
+  /** @param size maximum number of elements, plus characters of texts */
   constructor(size: number = maxSize) {
     this.#maxSize = size;
     this.#left = size;
@@ -164,7 +172,7 @@ export class RecursionGuard {
   }
 
   /**
-   * Enters a nested value.
+   * Calls `look` for a nested value.
    * @throws LimitExceeded
    */
   into<T>(value: object, look: () => T): T {

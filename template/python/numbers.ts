@@ -2,17 +2,17 @@
 
 import { LimitExceeded, PythonException, valueError } from './exceptions.ts';
 
-/** An `int`: a `number` if it is a safe integer, otherwise a `bigint`. */
+/** An `int`. It is a `number` if that is exact, otherwise a `bigint`. */
 export type Integer = number | bigint;
 
 /**
- * Maximum size of an integer, in bits. It exceeds the needs of templates and limits every operation
- * to microseconds.
+ * Maximum size of an integer, in bits. Templates do not need more, and no operation takes longer
+ * than microseconds.
  */
 const maxBits = 65_536;
 const maxDigits = 4300;
 
-/** Converts an integer to its canonical representation. */
+/** Converts an integer to its canonical form: a `number` if that is exact. */
 export function normalizeInteger(value: bigint): Integer {
   return value >= -9007199254740991n && value <= 9007199254740991n ? Number(value) : value;
 }

@@ -110,8 +110,8 @@ function floatOperation(left: number, operator: BinaryOperator, right: number): 
 }
 
 /**
- * Divides integers of any size with correct rounding. Computes enough bits of the quotient and
- * whether further bits are lost.
+ * Divides integers of any size and rounds correctly. Computes enough bits of the quotient, and
+ * whether any further bit is set.
  */
 function divideIntegers(left: Integer, right: Integer): Float {
   if (typeof left === 'number' && typeof right === 'number') {
@@ -151,8 +151,8 @@ function floatModulo(left: number, right: number): number {
 }
 
 /**
- * Computes the floor of a quotient from the remainder, as CPython does, because the quotient itself
- * may be rounded up.
+ * Computes the floor of a quotient. Like CPython, uses the remainder, because the quotient itself
+ * may have been rounded up.
  */
 function floorQuotient(left: number, right: number): number {
   const quotient = (left - floatModulo(left, right)) / right;

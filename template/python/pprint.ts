@@ -11,19 +11,19 @@ const width = 80;
 const maxNesting = 200;
 
 /**
- * Formats a value in lines of at most 80 columns, where it can be broken.
- * @param perLevel `indent`: columns per level
+ * Formats a value in lines of at most 80 columns, as far as the value can be broken.
+ * @param perLevel the option `indent`: number of columns per level
  * @throws LimitExceeded
  */
 export function pformat(value: Value, meter: UsageMeter, perLevel = 1): string {
   return new PrettyPrinter(meter, perLevel).format(value, { indent: 0, allowance: 0, level: 1 });
 }
 
-/** Position of a formatted value. */
+/** Position at which a value is formatted. */
 interface Place {
   /** Start column. */
   readonly indent: number;
-  /** Columns reserved after its last line for brackets and a comma. */
+  /** Number of columns that must stay free after the last line, for brackets and a comma. */
   readonly allowance: number;
   /** Nesting level, from 1. */
   readonly level: number;
@@ -82,13 +82,15 @@ class PrettyPrinter {
     return `{${this.#filler()}${parts.join(`,\n${' '.repeat(inner)}`)}}`;
   }
 
-  /** Returns the spaces after an opening bracket. */
+  /** Returns the spaces that follow an opening bracket. */
   #filler(): string {
     return ' '.repeat(Math.max(0, this.#perLevel - 1));
   }
 }
 
-/** Breaks a long text at line ends and after spaces into adjacent literals. */
+/**
+ * Breaks a long text into several adjacent literals. It is broken at line ends and after spaces.
+ */
 function breakText(text: string, { indent, allowance, level }: Place): string {
   const isOutermost = level === 1;
   const start = isOutermost ? indent + 1 : indent;
@@ -123,7 +125,7 @@ function breakLine(line: string, available: number, room: number): string[] {
   return chunks;
 }
 
-/** Sorts the keys of dicts, as far as they have an order. */
+/** Sorts the keys of dicts, if they can be ordered. */
 function orderKeys(value: Value, meter: UsageMeter, level: number): Value {
   if (level > maxNesting) throw new LimitExceeded('levels of data', maxNesting);
   meter.step();

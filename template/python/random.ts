@@ -1,6 +1,6 @@
 /**
- * Implements Python's `random.Random` for text seeds, as far as Salt's filters use it.
- * Installations that migrate from Salt get the same order for the same seed.
+ * Implements the parts of Python's `random.Random` that Salt's filters use with text seeds. The
+ * same seed gives the same order as in Salt, so that a migration changes nothing.
  */
 
 import { createHash } from 'node:crypto';

@@ -2,13 +2,16 @@
 
 /** Syntax of an engine for constructs that differ from Python's. */
 export interface RegexDialect {
-  /** Writes one character, escaped if it has a special meaning. */
+  /** Returns the pattern for one character, escaped if it has a special meaning. */
   character(codePoint: number): string;
-  /** Opens a named group. */
+  /** Returns the beginning of a named group. */
   namedGroup(name: string): string;
   readonly textStart: string;
   readonly textEnd: string;
-  /** Matches at the end or before a newline at the end, like Python's `$`. */
+  /**
+   * Pattern for the end of the text, or the position before a newline at the end, like Python's
+   * `$`.
+   */
   readonly lastLineEnd: string;
   readonly lineStart: string;
   readonly lineEnd: string;
@@ -17,7 +20,7 @@ export interface RegexDialect {
 
 const plain = /^[A-Za-z0-9]$/;
 
-/** Dialect of RE2, which matches in linear time. It has no lookaround and no back-references. */
+/** Syntax of RE2, which matches in linear time. It has no lookaround and no back-references. */
 export const linearDialect: RegexDialect = {
   character: (codePoint) => write(codePoint, (hex) => `\\x{${hex}}`),
   namedGroup: (name) => `(?P<${name}>`,
@@ -30,8 +33,8 @@ export const linearDialect: RegexDialect = {
 };
 
 /**
- * Dialect of ECMAScript with the flag `u`. Its own `.`, `^` and `$` recognise more newlines than
- * Python's.
+ * Syntax of ECMAScript with the flag `u`. Its own `.`, `^` and `$` are not used, because they
+ * recognise more newlines than Python's.
  */
 export const backtrackingDialect: RegexDialect = {
   character: (codePoint) => write(codePoint, (hex) => `\\u{${hex}}`),

@@ -1,19 +1,25 @@
-/** The size of the program that a linear engine makes of a regular expression, before it is made. */
+/**
+ * Estimates the size of the program to which a linear engine compiles a regular expression, before
+ * it is compiled.
+ */
 
 import type { WorkMeter } from '#runtime';
 
-/** Size of a program. */
+/** Size of a compiled regular expression. */
 export interface ProgramSize {
   readonly instructions: number;
-  /** Instructions after which the engine follows two ways. */
+  /** Number of instructions after which the engine follows two alternatives. */
   readonly branches: number;
-  /** Sets that are made of tables of Unicode: `\w`, `\d`, `\s` and their opposites. */
+  /** Number of sets that are compiled from Unicode tables: `\w`, `\d`, `\s` and their opposites. */
   readonly tables: number;
 }
 
-/** Largest size of one pattern from outside. A table counts as sixteen instructions. */
+/**
+ * Maximum size of one pattern from a client or minion, in instructions. A Unicode table counts as
+ * sixteen.
+ */
 export const maxProgramSize = 2000;
-/** Largest length of one pattern from outside, in characters. */
+/** Maximum length of one pattern from a client or minion, in characters. */
 const maxPatternLength = 16_384;
 
 const part = 'a regular expression';
@@ -31,18 +37,19 @@ interface Piece {
 const nothing = (): Piece => ({ instructions: 0, branches: 0 });
 
 /**
- * Adds up the size of a program while its expression is read. Repetitions multiply what they
- * repeat. With a meter, it refuses a pattern as soon as its size exceeds {@link maxProgramSize}.
+ * Sums up the size of a program while its expression is parsed. A repetition multiplies the size of
+ * the piece that it repeats. With a meter, a pattern is refused as soon as its size exceeds {@link
+ * maxProgramSize}.
  */
 export class ProgramSizer {
   readonly #meter: WorkMeter | undefined;
   readonly #open: Piece[] = [];
   #group = nothing();
-  /** The piece that a repetition after it repeats. */
+  /** The last piece, which a following repetition would repeat. */
   #last = nothing();
   #tables = 0;
 
-  /** @throws Error of the meter for a pattern that is too long */
+  /** @throws the meter's error for a pattern that is too long */
   constructor(pattern: string, meter: WorkMeter | undefined) {
     this.#meter = meter;
     if (pattern.length > maxPatternLength) meter?.refuse(part, maxPatternLength, 'characters');
@@ -54,7 +61,10 @@ export class ProgramSizer {
     return { instructions, branches, tables: this.#tables };
   }
 
-  /** Counts a character or a set. @param written the set in the engine's syntax */
+  /**
+   * Adds a character or a set.
+   * @param written the character or set in the engine's syntax
+   */
   atom(written: string): void {
     this.#add({ instructions: 1, branches: 0 });
     this.#tables += written.match(/\\[pP]\{/g)?.length ?? 0;
@@ -78,7 +88,10 @@ export class ProgramSizer {
     this.#add({ instructions: 1, branches: 1 });
   }
 
-  /** @param most `undefined`: without end */
+  /**
+   * Multiplies the last piece.
+   * @param most maximum number of repetitions; `undefined`: no maximum
+   */
   repeat(least: number, most: number | undefined): void {
     const { instructions, branches } = this.#last;
     const times = Math.max(most ?? least + 1, 1);
@@ -90,7 +103,10 @@ export class ProgramSizer {
     this.#check();
   }
 
-  /** Counts the program as compiled. @throws Error of the meter */
+  /**
+   * Counts the time and memory for compiling the program.
+   * @throws the meter's error
+   */
   finish(): void {
     const total = this.#total();
     this.#meter?.spend(part, stepsOfPattern + total * stepsOfInstruction);
@@ -131,10 +147,10 @@ export class ProgramSizer {
   }
 }
 
-/** Most steps of matching one text from outside. */
+/** Maximum number of steps for matching one text from a client or minion. */
 export const maxMatchingSteps = 1_000_000;
 
-/** Steps of matching a text of this length; `matchingSteps(size)` for one text. */
+/** Returns a function that estimates the steps for matching a text of the given length. */
 export function matchingSteps({ instructions, branches }: ProgramSize): (length: number) => number {
   const ofCharacter = branches === 0 ? 1 : 1 + 2 * branches + instructions / 4;
   return (length) => 20 + length * ofCharacter;

@@ -1,14 +1,14 @@
 /**
- * Translates regular expressions of Python's `re` for another engine. Known differences: `\b` treats
- * only ASCII letters as letters, and so do `\W` and `\S` inside brackets. A back-reference to a group
- * that did not participate matches the empty text.
+ * Translates regular expressions of Python's `re` for another engine. There are known differences.
+ * `\b` treats only ASCII letters as letters, and so do `\W` and `\S` inside brackets. A
+ * back-reference to a group without a match matches the empty text.
  */
 
 import type { WorkMeter } from '#runtime';
 import type { RegexDialect } from './regex-dialect.ts';
 import { type ProgramSize, ProgramSizer } from './regex-size.ts';
 
-/** A translated piece of an expression: the length of its source and its text for the engine. */
+/** A translated piece of an expression: its length in the source, and its text for the engine. */
 interface RegexPiece {
   readonly length: number;
   readonly written: string;
@@ -118,15 +118,18 @@ function own<T>(table: Readonly<Record<string, T>>, key: string): T | undefined 
   return Object.hasOwn(table, key) ? table[key] : undefined;
 }
 
-/** Flags that apply from the start of the expression. */
+/** Options of {@link translatePythonRegex}. */
 export interface TranslationOptions {
   /** Whether `re.MULTILINE` is set. Default: false. */
   readonly multiline?: boolean;
-  /** Bounds the pattern and counts its compilation; needed if it comes from outside. */
+  /**
+   * Limits the length of the pattern and counts the steps of its compilation. Needed if the pattern
+   * comes from a client or minion.
+   */
   readonly meter?: WorkMeter | undefined;
 }
 
-/** An expression in an engine's syntax. */
+/** An expression translated to an engine's syntax. */
 export interface Translation {
   readonly source: string;
   readonly ignoreCase: boolean;
@@ -166,7 +169,7 @@ class Translator {
   #rest: string;
   #source = '';
   #flags: Flags;
-  /** Flags to restore at the end of each open group. */
+  /** For each open group, the flags to restore at its end. */
   readonly #outer: Flags[] = [];
   #ignoreCase = false;
   #needsBacktracking = false;
@@ -227,7 +230,7 @@ class Translator {
     }
   }
 
-  /** Counts a piece as one instruction. */
+  /** Returns a piece of the expression and counts it as one instruction. */
   #atom(read: RegexPiece): RegexPiece {
     this.#sizer.atom(read.written);
     return read;
@@ -327,7 +330,10 @@ function piece(length: number, written: string): RegexPiece {
   return { length, written };
 }
 
-/** How often a quantifier repeats; `undefined` as the most: without end. */
+/**
+ * Returns the minimum and maximum number of repetitions of a quantifier. A maximum of `undefined`
+ * means that there is none.
+ */
 function timesOf(
   text: string,
   least: string | undefined,

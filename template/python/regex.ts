@@ -1,7 +1,4 @@
-/**
- * Python's regular expressions: translation to other engines, and `re` based on RE2 for Salt's
- * filters.
- */
+/** Python's regular expressions for Salt's filters: an implementation of `re` based on RE2. */
 
 import { RE2JS } from 're2js';
 import { PythonException, typeError, UnsupportedFeature } from './exceptions.ts';
@@ -30,13 +27,16 @@ export class PythonRegex {
     this.#stepsOf = stepsOf;
   }
 
-  /** `re.match(text)`. @throws LimitExceeded */
+  /**
+   * Implements `bool(re.match(text))`.
+   * @throws LimitExceeded
+   */
   matchesAtStart(text: string): boolean {
     this.#count(text);
     return this.#regex.matcher(text).lookingAt();
   }
 
-  /** Returns the groups of `re.search` or `re.match`, or `None` if nothing matches. */
+  /** Returns the groups of `re.match` or `re.search`, or `None` if the text does not match. */
   groups(text: string, atStart: boolean): Value {
     this.#count(text);
     const matcher = this.#regex.matcher(text);
@@ -47,7 +47,10 @@ export class PythonRegex {
     );
   }
 
-  /** `re.sub`. @throws PythonException error for a group that there is not */
+  /**
+   * Implements `re.sub`.
+   * @throws PythonException error if the template refers to a group that does not exist
+   */
   replace(text: string, template: string): string {
     const meter = this.#meter;
     this.#count(text);
@@ -112,13 +115,13 @@ function replacementEscape(letter: string): string {
   return `\\${letter}`;
 }
 
-/** Compiled expressions that one rendering keeps. */
+/** Maximum number of compiled expressions that are cached in one rendering. */
 const maxKept = 64;
 const kept = new WeakMap<UsageMeter, Map<string, PythonRegex>>();
 
 /**
- * Compiles an expression, once for each rendering.
- * @throws PythonException error for what is no expression; UnsupportedFeature for lookaround and
+ * Compiles an expression, or returns it from the cache of the rendering.
+ * @throws PythonException error for an invalid expression; UnsupportedFeature for lookaround and
  * back-references; LimitExceeded
  */
 export function compileRegex(pattern: Value, flags: RegexFlags, meter: UsageMeter): PythonRegex {

@@ -72,8 +72,8 @@ function containerRepr(value: Value[] | Tuple | Dict | PySet, walk: RecursionGua
 }
 
 /**
- * Returns the text that `{{ … }}` prints. Salt prints the values of a dict with `str()`, which
- * differs from `repr()` only for undefined values [SerializerExtension.finalizer].
+ * Returns the text that `{{ … }}` prints. For the values of a dict, Salt uses `str()` instead of
+ * `repr()`; the results differ only for undefined values [SerializerExtension.finalizer].
  */
 export function printedText(value: Value, walk: RecursionGuard = new RecursionGuard()): string {
   if (!(value instanceof Dict))
@@ -120,7 +120,7 @@ export function typeName(value: Value): string {
   return value.typeName;
 }
 
-/** Describes an object as in jinja2's messages, for example `dict object`. */
+/** Describes a value as jinja2 does in its messages, for example `dict object`. */
 export function describeObject(value: Value): string {
   if (value === null) return 'None';
   const name = typeName(value);
@@ -149,7 +149,7 @@ const unprintable = /[\p{Cc}\p{Cf}\p{Cs}\p{Co}\p{Cn}\p{Zl}\p{Zp}\p{Zs}\\]/gu;
 /** ASCII without quotes, backslashes and control characters. */
 const plainText = /^[ !#-&(-[\]-~]*$/;
 
-/** `repr()` of a text. */
+/** Implements `repr()` for a text. */
 export function textRepr(text: string): string {
   if (plainText.test(text)) return `'${text}'`;
   const quote = text.includes("'") && !text.includes('"') ? '"' : "'";
@@ -171,7 +171,7 @@ function codeEscape(character: string): string {
   return `\\U${code.toString(16).padStart(8, '0')}`;
 }
 
-/** Implements `repr()` of bytes. */
+/** Implements `repr()` for bytes. */
 export function bytesRepr(bytes: Uint8Array): string {
   const text = Buffer.from(bytes).toString('latin1');
   const quote = text.includes("'") && !text.includes('"') ? '"' : "'";
@@ -192,7 +192,7 @@ const entities: Readonly<Record<string, string>> = {
   '"': '&#34;',
 };
 
-/** Implements `markupsafe.escape`. Text marked as safe is returned unchanged. */
+/** Implements `markupsafe.escape`. Text that is marked as safe is returned unchanged. */
 export function escapeHtml(value: Value): string {
   if (value instanceof Markup) return value.text;
   return str(value).replace(/[&><'"]/g, (character) => entities[character] ?? character);

@@ -71,7 +71,7 @@ function* setMembers(set: PySet): Generator<Value> {
 }
 
 /**
- * Fails because a container changed during iteration.
+ * Throws the error for a container whose size changed during iteration.
  * @throws PythonException RuntimeError
  */
 function sizeChangedError(what: string): never {

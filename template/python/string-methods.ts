@@ -50,7 +50,7 @@ function textPredicate(answer: (text: string) => boolean): TextMethod {
   return defineMethod([], [], (text) => text !== '' && answer(text));
 }
 
-/** Returns the start and end of a search. */
+/** Returns the start and end of a search, from the arguments of a method. */
 function range(text: string, start: Value, end: Value): { from: number; to: number } {
   const length = textLength(text);
   const clip = (value: Value, fallback: number): number => {
@@ -120,7 +120,9 @@ function justified(share: (missing: number, width: number) => number): TextMetho
   });
 }
 
-/** Splits padding like CPython if it is odd. */
+/**
+ * Returns the size of the padding on one side. If the padding is odd, it is split like in CPython.
+ */
 function half(missing: number, width: number): number {
   return Math.floor(missing / 2) + (missing & width & 1);
 }
@@ -276,7 +278,7 @@ const questions = Object.entries(characterTests).map(
   ([name, ask]) => [name, textPredicate(ask)] as const,
 );
 
-/** Methods of `str`, except `format` and `format_map`, which need attribute look-ups. */
+/** Methods of `str`, except `format` and `format_map`, which look up attributes. */
 export const stringMethods: Methods<string> = new Map<string, TextMethod>([
   ...questions,
   ['capitalize', plain(capitalize)],

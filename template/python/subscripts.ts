@@ -28,10 +28,13 @@ export interface Slice {
   readonly meter: UsageMeter;
 }
 
-/** Items or characters that are copied in the time of a step. */
+/** Number of items or characters that are copied in the time of one step. */
 const itemsPerStep = 16;
 
-/** @throws PythonException TypeError, ValueError; LimitExceeded */
+/**
+ * Implements `value[start:stop:step]`.
+ * @throws PythonException TypeError, ValueError; LimitExceeded
+ */
 export function sliceOf(value: Value, slice: Slice): Value {
   if (value instanceof Undefined) throw value.error();
   if (Array.isArray(value)) return sliceItems(value, slice);

@@ -10,7 +10,7 @@ export interface WrapOptions {
   readonly breakOnHyphens: boolean;
 }
 
-/** Matches words, hyphens at which a line may break, and whitespace between words. */
+/** Matches the pieces of a line: words, parts of words up to a hyphen, and whitespace. */
 const withHyphens =
   /[\t\n\v\f\r ]+|(?<=[\w!"'&.,?])-{2,}(?=\w)|[^\t\n\v\f\r ]+?(?:-(?:(?<=[^\d\W]{2}-)|(?<=[^\d\W]-[^\d\W]-))(?=[^\d\W]-?[^\d\W])|(?=[\t\n\v\f\r ]|$)|(?<=[\w!"'&.,?])(?=-{2,}\w))/g;
 

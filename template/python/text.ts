@@ -1,7 +1,7 @@
 /** Text functions of Python: characters are code points, and whitespace is defined by Unicode. */
 
 const surrogate = /[\ud800-\udfff]/;
-/** Character class of `str.isspace`. */
+/** Content of a character class for the characters of `str.isspace`. */
 export const spaceClass: string =
   '[\\t-\\r\\x1c-\\x20\\x85\\xa0\\u1680\\u2000-\\u200a\\u2028\\u2029\\u202f\\u205f\\u3000]';
 const leading = new RegExp(`^${spaceClass}+`);

@@ -31,7 +31,7 @@ export interface Arguments {
   readonly named: ReadonlyMap<string, Value>;
 }
 
-/** Any other object in templates: functions, macros, loops, modules, dict views. */
+/** An object of another type: a function, macro, loop, module or dict view. */
 export interface PyObject {
   /** Result of `type(x).__name__`. */
   readonly typeName: string;
@@ -92,7 +92,10 @@ export class Tuple {
   }
 }
 
-/** Look-up key of a value. Equal for values that are equal in Python, such as 1, 1.0 and True. */
+/**
+ * Key of a value for look-ups. Keys are equal if the values are equal in Python, such as 1, 1.0 and
+ * True.
+ */
 export type HashKey = string | number | bigint | null | object;
 
 /**
@@ -130,8 +133,8 @@ function floatKey(value: number): HashKey {
 }
 
 /**
- * Returns the look-up key of a tuple. A tuple with an object, which cannot be compared, equals only
- * itself.
+ * Returns the look-up key of a tuple. A tuple that contains an object equals only itself, because
+ * objects cannot be compared.
  */
 function tupleKey(tuple: Tuple): HashKey {
   let key = '\0t';
@@ -289,7 +292,7 @@ export function isInteger(value: Value): value is number | bigint | boolean {
   return typeof value === 'number' || typeof value === 'bigint' || typeof value === 'boolean';
 }
 
-/** Whether a value is an object without a class of its own in this file. */
+/** Whether a value is an object for which this file has no class. */
 export function isPyObject(value: Value): value is PyObject {
   return typeof value === 'object' && value !== null && 'repr' in value;
 }

@@ -1,4 +1,4 @@
-/** Writes the current line of a YAML document [yaml/emitter.py]. */
+/** Writes a YAML document piece by piece [yaml/emitter.py]. */
 
 import type { UsageMeter } from './limits.ts';
 import { escapeCharacter } from './yaml-quoted.ts';
@@ -54,7 +54,7 @@ export class YamlEmitter {
     }
   }
 
-  /** Writes lines below an indicator `|`. */
+  /** Writes lines as a literal block scalar, which begins with `|`. */
   literal(lines: readonly string[]): void {
     this.indicator('|', { needsSpace: true });
     for (const line of lines) {

@@ -11,7 +11,7 @@ import {
 } from './numbers.ts';
 import { Bytes, Float, isInteger, type Value } from './values.ts';
 
-/** Returns the text of a non-string scalar, or `undefined` for other values. */
+/** Returns the text of a scalar that is not a string. Returns `undefined` for other values. */
 export function representScalar(value: Value): string | undefined {
   if (value === null) return 'null';
   if (typeof value === 'boolean') return String(value);
@@ -38,7 +38,7 @@ export const scalarForms = {
     /^(?:\d{4}-\d{2}-\d{2}|\d{4}-\d\d?-\d\d?(?:[Tt]|[ \t]+)\d\d?:\d{2}:\d{2}(?:\.\d*)?(?:[ \t]*(?:Z|[-+]\d\d?(?::\d{2})?))?)$/,
 } as const;
 
-/** Tags of scalars, without `tag:yaml.org,2002:`. */
+/** Tag of a scalar, without the prefix `tag:yaml.org,2002:`. */
 export type ScalarTag = 'null' | 'bool' | 'int' | 'float' | 'merge' | 'value' | 'timestamp' | 'str';
 
 /** Returns the tag of a plain scalar without an explicit tag. */

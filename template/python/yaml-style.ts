@@ -2,7 +2,7 @@
 
 import { resolveTag } from './yaml-scalar.ts';
 
-/** Position of a scalar. */
+/** Position of a scalar in the document. */
 interface ScalarPosition {
   readonly isInFlow: boolean;
   readonly isKey: boolean;
@@ -14,7 +14,7 @@ const blockIndicators =
   /^(?:---|\.\.\.)|^[#,[\]{}&*!|>'"%@`]|^[?:-](?=[\0 \t\r\n\x85\u2028\u2029]|$)|:(?=[\0 \t\r\n\x85\u2028\u2029]|$)|[\0 \t\r\n\x85\u2028\u2029]#/;
 const flowIndicators = /^[?:]|[,?[\]{}:]/;
 
-/** Returns the style: plain, single-quoted or double-quoted. */
+/** Returns the style in which a scalar is written: plain, single-quoted or double-quoted. */
 export function scalarStyle(
   text: string,
   { isInFlow, isKey }: ScalarPosition,

@@ -54,7 +54,7 @@ class YamlWriter {
   readonly #emitter: YamlEmitter;
   readonly #perLevel: number;
   readonly #walk: RecursionGuard;
-  /** Anchors of the collections that occur more than once, in order. */
+  /** Anchors of the collections that occur more than once, by collection. */
   readonly #anchors = new Map<object, string>();
   readonly #seen = new Set<object>();
   readonly #written = new Set<object>();
@@ -68,8 +68,8 @@ class YamlWriter {
   }
 
   /**
-   * Finds collections that occur more than once. They get an anchor, numbered by the second
-   * occurrence.
+   * Finds collections that occur more than once. Each of them gets an anchor, numbered in the order
+   * of the second occurrences.
    */
   findShared(value: Value): void {
     if (!isCollection(value)) return;
@@ -214,7 +214,7 @@ class YamlWriter {
       else this.#emitter.double(`${Buffer.from(value.bytes).toString('base64')}\n`, !isKey);
       return;
     }
-    // Salt writes objects without a YAML form as NULL, including marked text.
+    // Salt writes an object that has no form in YAML as NULL. Markup is such an object.
     if (typeof value !== 'string') {
       const text = isLibyaml && isPyObject(value) ? str(value) : 'NULL';
       this.#emitter.plain(representScalar(value) ?? text, !isKey);
@@ -246,7 +246,7 @@ class YamlWriter {
 }
 
 /**
- * Sorts keys if they have an order.
+ * Sorts keys if they can be ordered.
  * @throws LimitExceeded
  */
 function sortedKeys(keys: Value[], meter: UsageMeter): Value[] {

@@ -148,7 +148,7 @@ test('a service manager that is not there is told in the log, and nothing fails'
   const NOTIFY_SOCKET = path.join(temporaryDirectory(t), 'nobody');
   const notify = createServiceNotifier(createLogger('error', output), { NOTIFY_SOCKET, PATH: '' });
   await notify('READY=1');
-  t.is(JSON.parse(output.text).msg, 'service manager could not be notified');
+  t.is(JSON.parse(output.text).msg, 'cannot notify the service manager');
 });
 
 test('without a service manager nothing is started', async (t) => {

@@ -90,23 +90,20 @@ onLinux(
   },
 );
 
-onLinux(
-  'a start that waits for a file without end is ended by SIGTERM',
-  async (t) => {
-    const root = temporaryDirectory(t);
-    mkdirSync(path.join(root, 'state'), { mode: 0o700 });
-    const pipe = path.join(root, 'state', 'seal.key');
-    execFileSync('mkfifo', [pipe]);
-    const master = await startBelow(t, root);
-    // The store is opened before; when its lock is there, the start waits for the pipe.
-    await until(
-      'the start to wait',
-      () => existsSync(path.join(root, 'state', 'store', 'data.mdb')),
-      20_000,
-    );
-    master.terminate();
-    // The pipe is never written, so a start that waited for it would not end.
-    const { code, signal } = await master.ended;
-    t.true(signal === 'SIGTERM' || code === 0, `${signal} ${code}`);
-  },
-);
+onLinux('a start that waits for a file without end is ended by SIGTERM', async (t) => {
+  const root = temporaryDirectory(t);
+  mkdirSync(path.join(root, 'state'), { mode: 0o700 });
+  const pipe = path.join(root, 'state', 'seal.key');
+  execFileSync('mkfifo', [pipe]);
+  const master = await startBelow(t, root);
+  // The store is opened before; when its lock is there, the start waits for the pipe.
+  await until(
+    'the start to wait',
+    () => existsSync(path.join(root, 'state', 'store', 'data.mdb')),
+    20_000,
+  );
+  master.terminate();
+  // The pipe is never written, so a start that waited for it would not end.
+  const { code, signal } = await master.ended;
+  t.true(signal === 'SIGTERM' || code === 0, `${signal} ${code}`);
+});

@@ -71,7 +71,7 @@ interface ListedCommand extends Pick<RecordedCommand, 'program' | 'argv'> {
   readonly config?: Readonly<Record<string, unknown>>;
 }
 
-/** As docs/compatibility.md lists it. */
+/** Line of a command in docs/compatibility/command-line.md. */
 function lineOf({ program = 'salt', argv, config = {} }: ListedCommand): string {
   const isPlain = /^[A-Za-z0-9_.,=:/{}@-]+$/;
   const words = argv.map((word) => (isPlain.test(word) ? word : JSON.stringify(word)));
@@ -80,8 +80,11 @@ function lineOf({ program = 'salt', argv, config = {} }: ListedCommand): string 
   return `${[program, ...words].join(' ')}${note}`;
 }
 
-test('docs/compatibility.md lists the commands that are run beside a real master', (t) => {
-  const page = readFileSync(new URL('../../docs/compatibility.md', import.meta.url), 'utf8');
+test('docs/compatibility/command-line.md lists the commands that are run beside a real master', (t) => {
+  const page = readFileSync(
+    new URL('../../docs/compatibility/command-line.md', import.meta.url),
+    'utf8',
+  );
   const listed = readCases<ListedCommand>('beside-salt.json').map(lineOf);
   t.is(listed.length, 60);
   t.true(page.includes(`\`\`\`text\n${listed.join('\n')}\n\`\`\`\n`));

@@ -162,7 +162,8 @@ test('a mistake in the configuration is logged with its place, and nothing chang
   const pid = await start();
   configure('max_minions: 5\nauto_accept: perhaps\n');
   process.kill(pid, 'SIGHUP');
-  const refusal = 'configuration not reloaded; the previous one remains in force';
+  const refusal =
+    'configuration not reloaded because of a mistake; the previous configuration stays active';
   const refused = (): LogLine | undefined => log().find(({ msg }) => msg === refusal);
   await until('the refusal', () => refused() !== undefined);
   t.like(refused(), {

@@ -258,7 +258,10 @@ test('a log file that cannot be opened is told on the console, or refused withou
   const stderr = new TextStream();
   const { logger } = openMasterLog(config, { stderr, level: undefined, owner: undefined });
   logger.warn('goes on');
-  t.deepEqual(messagesIn(stderr.text), ['log_file could not be opened', 'goes on']);
+  t.deepEqual(messagesIn(stderr.text), [
+    'cannot open log_file; logging continues on the console',
+    'goes on',
+  ]);
   const alone = { stderr: undefined, level: undefined, owner: undefined };
   t.throws(() => openMasterLog(config, alone), { code: 'EEXIST' });
 });

@@ -116,7 +116,10 @@ test('each tenant is reloaded by itself, and a mistake of one stays its own', as
     log(tenant).find((line) => line.msg === msg);
   await until('both to have looked', () => said('blue', 'configuration reloaded') !== undefined);
   t.deepEqual(said('blue', 'configuration reloaded')?.applied, ['max_minions']);
-  const refusal = said('red', 'configuration not reloaded; the previous one remains in force');
+  const refusal = said(
+    'red',
+    'configuration not reloaded because of a mistake; the previous configuration stays active',
+  );
   t.like(refusal, { tenant: 'red', code: 'ERR_OPTION_TYPE', option: 'auto_accept' });
   t.is(said('red', 'configuration reloaded'), undefined);
 });

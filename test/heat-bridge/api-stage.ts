@@ -1,4 +1,6 @@
-/** A bridge behind Salt's HTTP API, whose user `limited` may call demo commands on web minions. */
+/**
+ * Starts a bridge behind Salt's HTTP API. Its user `limited` may run demo commands on web minions.
+ */
 import type { ExecutionContext } from 'ava';
 import { allow } from '#acl';
 import { createBridge } from '#guests';
@@ -26,13 +28,13 @@ export function startBridgeApi(
   return startApi(t, {
     config: { acl: acl([rule]) },
     extensions: [bridge],
-    // Its parts are there once the master has started.
+    // The parts of the bridge exist when the master has started.
     options: { ...options, plugins: [bridge.http] },
     functions: { 'test.echo': ({ kwargs: { text } }) => text ?? null, ...functions },
   });
 }
 
-/** What a run told, line by line. */
+/** Parses the updates of a run, one per line. */
 export function lines({
   text,
 }: ApiAnswer): { readonly type: string; readonly [key: string]: unknown }[] {

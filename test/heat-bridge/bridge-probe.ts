@@ -1,6 +1,6 @@
 /**
- * A program that starts a master with a bridge, and prints what the bridge added to it. Arguments: a
- * directory; the section `bridge:` and the option `extensions` of the bridge as JSON.
+ * A program that starts a master with a bridge and prints what the bridge added to it. Arguments: a
+ * directory, the section `bridge:`, and the option `extensions` of the bridge, both as JSON.
  */
 
 import { registerHooks } from 'node:module';
@@ -14,13 +14,13 @@ registerHooks({
   },
 });
 
-/** What the program prints. */
+/** Output of the program. */
 export interface ProbeReport {
-  /** Modules by their paths from the project's folder. */
+  /** Modules that were loaded, by their paths in the project. */
   readonly loaded: readonly string[];
   readonly methods: readonly string[];
   readonly routes: readonly string[];
-  /** Backends that serve files of the bridge. */
+  /** Number of file server backends that the bridge added. */
   readonly files: number;
   readonly runners: readonly string[];
   readonly metrics: readonly string[];

@@ -1,4 +1,6 @@
-/** What a catalog takes, and what it refuses before anybody calls. */
+/**
+ * Catalogs of named commands: valid definitions, and mistakes that are reported before any call.
+ */
 
 import { mkdirSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
@@ -47,12 +49,12 @@ const refused: readonly (readonly [why: string, body: object, named: RegExp])[] 
   [
     'a keyword with a dot',
     { ...base, function: 'test.kwarg', arguments: { 'a.b': 'text' } },
-    /must be a keyword/,
+    /must be a valid name of a keyword argument/,
   ],
   [
     "a keyword of Salt's own",
     { ...base, function: 'test.kwarg', arguments: { __kwarg__: 'text' } },
-    /must be a keyword/,
+    /must be a valid name of a keyword argument/,
   ],
   [
     'runas',
@@ -251,7 +253,7 @@ test('a place that is not there is told', async (t) => {
   });
 });
 
-// What parameters of a caller may hold: what is refused says where, and nothing of the caller's.
+// Parameters of callers: an error names the parameter, and contains nothing of the caller's data.
 
 function compiled(
   body: Omit<CommandDefinition, 'name' | 'description'>,
@@ -515,7 +517,7 @@ test('the duration of a command and of a plan is timeout in files, and timeoutSe
   );
 });
 
-// What a refusal says: the parameter, the rule that it breaks, and the nearest name.
+// An error names the parameter and the violated rule, and suggests the most similar name.
 
 const ruled = compiled({
   function: 'test.kwarg',

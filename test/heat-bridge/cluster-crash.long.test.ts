@@ -1,4 +1,4 @@
-/** A member of a cluster is killed, over real NATS servers: others go on with what it did. */
+/** A member of a cluster with real NATS servers is killed. Other members continue its work. */
 
 import { writeFileSync } from 'node:fs';
 import path from 'node:path';
@@ -61,7 +61,10 @@ ${text}:
   salt.function: [{ name: site.say }, { tgt: web1 }, { kwarg: { text: ${text} } }]
 `;
 
-/** From the death of a member on: the lease, and the time to notice that it is free. */
+/**
+ * Time after which another member takes over, in milliseconds: the lifetime of the lease, and the
+ * time to notice that it is free.
+ */
 const takeOverMs = 45_000;
 
 clusterTest(
@@ -115,7 +118,7 @@ clusterTest(
     const registration = { alias: 'ready', minions: ['web1'], signal };
     await atB.call<HandleInfo>('handles.add', { registration });
     t.regex((await minion.fire('heat/ready', { data: 1 })) ?? '', /^[\w-]{32}$/);
-    // By the member that was there first.
+    // The first request was handled by the member that was then killed.
     await within('a try', service.heard(1), 60_000);
     const plan = { plan: 'site.roll-out', groups: { all: 'web1' } };
     const updates = atA.stream<PlanStarted | PlanUpdate>('runPlan', plan);
@@ -161,7 +164,7 @@ clusterTest(
     t.deepEqual(said, ['before', 'held', 'after']);
     t.deepEqual(await atB.call('outbox.list', {}), []);
     t.log(`${Math.round(performance.now() - killedAt)} ms after the kill`);
-    // What a had tried was answered by 503.
+    // The attempts of member a were answered with 503.
     const { requests } = service;
     t.is(new Set(requests.map(({ body }) => body)).size, 1);
   },

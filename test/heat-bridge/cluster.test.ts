@@ -1,4 +1,4 @@
-/** Runs of the bridge go on at another member of the cluster. */
+/** Another member of a cluster continues runs of the bridge. */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
@@ -38,12 +38,12 @@ const newBridge = (): Bridge => createBridge({ commands: [echo], plans: [twice] 
 let heat: StandInHeat;
 let a: ClusterMaster;
 let b: ClusterMaster;
-/** Keeps what b writes once a is gone. */
+/** Member that stores what b writes after a has stopped. */
 let c: ClusterMaster;
 const bridges = { a: newBridge(), b: newBridge(), c: newBridge() };
-/** What the minion, which is connected to b, was asked; it answers when the test says so. */
+/** Calls that the minion of b received. Each returns when the test calls `answer`. */
 const asked: { text: string; answer: () => void }[] = [];
-/** Resolves when the minion was asked so often to say a text; the last time. */
+/** Resolves with the latest call with this text when there were `times` of them. */
 async function heard(text: string, times = 1): Promise<{ answer: () => void }> {
   const calls = (): typeof asked => asked.filter((it) => it.text === text);
   await until('the minion to be asked', () => calls().length === times);
@@ -162,7 +162,7 @@ test.serial('a follower at another member receives results as they arrive', asyn
   t.like(await next('outcome'), { outcome: { status: 'succeeded' } });
 });
 
-/** How many deployments of the stack are over. */
+/** Returns the number of deployments of the stack that have ended. */
 async function ended({ stacks }: Bridge): Promise<number> {
   const { deployments }: StackDetails = await stacks.show('site');
   return deployments.filter(({ state }) => state === 'done').length;
@@ -182,7 +182,7 @@ test.serial('a stack of one member is followed by the one with the lease, for al
     added.flatMap((it) => (it.status === 'rejected' ? it.reason.code : [])),
     ['ERR_STACK_EXISTS', 'ERR_STACK_EXISTS'],
   );
-  // Its minion is connected to another member than the one that runs it.
+  // The minion is not connected to the member that runs the command.
   (await heard('d1')).answer();
   await eventually('the end', async () => (await ended(bridges.c)) === 1);
   t.is(heat.results.length, 1);
@@ -192,7 +192,7 @@ test.serial('a stack of one member is followed by the one with the lease, for al
   await t.throwsAsync(bridges.b.stacks.remove('another'), { code: 'ERR_STACK_UNKNOWN' });
 });
 
-/** The HTTP API of a member, over a line that can be closed. */
+/** Serves the HTTP API of a member through a connection that the test can close. */
 async function serve(
   t: ExecutionContext,
   { master }: ClusterMaster,
@@ -221,7 +221,7 @@ test.serial('a client of the bridge goes on with the next member, with its right
   const listed = await bridges.b.stacks.list();
   t.deepEqual(await ann.call<typeof listed>('stacks.list'), listed);
   await t.throwsAsync(bob.call('stacks.list'), { code: 'ERR_DENIED' });
-  // The service may do it there.
+  // The service has the right on that member.
   await a.master.keys.create({ id: 'web2', force: true });
   for (const more of [{}, { service: 'bridge' }]) {
     const refused = collect(bob.stream('run', { ...request, tgt: 'web2', ...more }));
@@ -234,7 +234,7 @@ test.serial('a client of the bridge goes on with the next member, with its right
   t.like(updates[0], { type: 'begun', isRepeated: false });
   const results = [{ minion: 'web1', return: 'http' }];
   t.like(updates.at(-1), { type: 'outcome', outcome: { status: 'succeeded', results } });
-  // Where it was over before it was found again, the outcome alone is told.
+  // If the run ended before it was found again, the stream contains only the outcome.
   t.true(updates.filter(({ type }) => type === 'result').length <= 1);
   t.deepEqual(await ann.call<typeof listed>('stacks.list'), listed);
   await heard('http');
@@ -311,7 +311,7 @@ test('a run whose deadline has passed when its member is gone is over', async (t
   const request = { target: ['web1'], params: { text: 'late' }, deadline };
   const run = await own.run('demo.echo', { ...request, idempotencyKey: 'late' });
   await until('the minion to be asked', () => isAsked);
-  // So that nobody goes on with it before.
+  // No other member may continue it before.
   for (const { master } of others) await master.cluster.drain();
   await first.master.close();
   t.is((await run.outcome).status, 'interrupted');
@@ -363,7 +363,7 @@ test('a run is of one member, and another one writes nothing of it', async (t) =
     two.area.write(second.take('1', {})),
   ]);
   t.is(taken.filter(({ status }) => status === 'fulfilled').length, 1);
-  // As a member that takes over what the other one still works on.
+  // A second member takes over a run while the first one is still working on it.
   await two.area.write(second.take('1', {}));
   await one.applied();
   t.deepEqual([first.rows.isElsewhere('1'), second.rows.isElsewhere('1')], [true, false]);

@@ -1,4 +1,4 @@
-/** The rows of a bridge that two members of a cluster share, over a log in memory. */
+/** The shared state of a bridge on two members of a cluster, with a log in memory. */
 import type { ExecutionContext } from 'ava';
 import { leaseKey } from '#cluster/duties.ts';
 import { Lease } from '#cluster/lease.ts';
@@ -10,7 +10,7 @@ import { openSharedArea } from '#master/extensions/state-area.ts';
 import { isWireMap, packLocal, unpackLocal, type WireMap } from '#minion-protocol';
 import { TestCluster } from '../store-suite/cluster.ts';
 
-/** A member that holds the lease when the test says so. */
+/** A member that has the lease when the test says so. */
 export class TestMember {
   readonly area: SharedArea;
   readonly #store: LogStore;
@@ -60,7 +60,7 @@ export class TestMember {
     );
   }
 
-  /** Takes the lease, from whoever has it: that one does not know. */
+  /** Takes the lease, without notifying the member that has it. */
   async begin(): Promise<void> {
     const store = this.#store;
     await store.write([{ op: 'delete', key: leaseKey }]);
@@ -69,19 +69,19 @@ export class TestMember {
     for (const listener of this.#listeners) listener(this.#ending.signal);
   }
 
-  /** As a member that finds out that it has lost the lease. */
+  /** Makes the member notice that it has lost the lease. */
   end(): void {
     this.#lease = undefined;
     this.#ending.abort();
   }
 
-  /** Resolves when it has applied all that was written before. */
+  /** Waits until this member has applied everything that was written before. */
   async applied(): Promise<void> {
     await this.#store.barrier();
   }
 }
 
-/** Two members, of which none holds the lease. */
+/** Starts two members. Neither has the lease. */
 export async function twoMembers(t: ExecutionContext): Promise<[TestMember, TestMember]> {
   const cluster = new TestCluster(t);
   await cluster.found();

@@ -1,4 +1,7 @@
-/** Runs that are under way when their master is killed: the same key goes on with them. */
+/**
+ * A master is killed while runs are in progress. A request with the same idempotency key continues
+ * a run.
+ */
 import test, { type ExecutionContext } from 'ava';
 import { connectExtension } from '#client';
 import type { CommandUpdate, PlanStarted, PlanUpdate, RunStarted } from '#heat-bridge';
@@ -36,9 +39,9 @@ plans:
 `;
 
 interface Field extends KillableMaster {
-  /** Calls, as `<minion> <function>`. */
+  /** Calls of minions, as `<minion> <function>`. */
   readonly asked: string[];
-  /** Lets `site.held` of web2 end; that of web1 ends by itself. */
+  /** Lets `site.held` return on web2. On web1 it returns by itself. */
   goOn(): void;
   stream<T>(method: string, parameters: object): AsyncIterable<T>;
 }
@@ -73,7 +76,7 @@ async function startField(t: ExecutionContext): Promise<Field> {
   };
 }
 
-/** Reads until one minion has returned; the master is killed then, and started again. */
+/** Follows a run until one minion has returned. Then kills the master and starts it again. */
 async function killWhenHalfDone(
   field: Field,
   updates: AsyncIterable<{ readonly type: string; readonly result?: unknown }>,

@@ -1,4 +1,7 @@
-/** Extensions of the bridge that are left out: they load no code, and add nothing to the master. */
+/**
+ * Extensions of the bridge that are left out: their code is not loaded, and they add nothing to the
+ * master.
+ */
 
 import { execFile } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
@@ -22,7 +25,7 @@ async function reportOf(
   return JSON.parse(stdout);
 }
 
-/** A section for each extension. */
+/** A configuration section for each extension. */
 const sections = {
   runs: {},
   enroll: {},
@@ -32,22 +35,22 @@ const sections = {
   guests: { agents: {} },
 };
 
-/** What an extension adds, by the beginnings of names. */
+/** Names that an extension adds to the master, as prefixes. */
 interface Traits {
-  /** Its modules. */
+  /** Matches the paths of its modules. */
   readonly modules: RegExp;
-  /** Its sections that no other extension has, and one of them. */
+  /** Configuration sections that only this extension has. */
   readonly section: Partial<typeof sections>;
   readonly methods: RegExp | undefined;
   readonly routes: RegExp;
   readonly metrics?: RegExp;
-  /** Extensions that need it. */
+  /** Extensions that it requires. */
   readonly with?: readonly BridgeExtensionName[];
 }
 
 const traits: Readonly<Record<BridgeExtensionName, Traits>> = {
   commands: {
-    // The definitions of commands and plans are part of the library's face.
+    // Definitions of commands and plans are part of the library's public interface.
     modules: /^heat-bridge\/(?:commands|plans)\/.*(?:-api|-extension|-routes|-runner?)\.ts$/,
     section: { runs: {} },
     methods: /^(?:run|list|show|plans|runPlan|cancelPlan)\b/,

@@ -1,4 +1,4 @@
-/** The logic of the Heat plug-in, by its own tests: neither Heat nor a master is needed. */
+/** Runs the tests of the Heat plug-in's logic. Neither Heat nor a master is needed. */
 import { execFile, spawnSync } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';

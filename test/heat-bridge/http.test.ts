@@ -1,4 +1,4 @@
-/** Commands over HTTP, by the tokens of Salt's HTTP API. */
+/** Commands over HTTP, with tokens of Salt's HTTP API. */
 
 import { once } from 'node:events';
 import { request as httpRequest } from 'node:http';
@@ -176,7 +176,7 @@ test('a caller beyond the limit of followed runs is refused before anything is p
   const plan = '/bridge/v1/plans/demo.twice/run';
   t.is((await ask({ method: 'POST', path: plan, headers: first, body: planned })).status, 429);
   t.is((await master.jobs.list()).length, 1);
-  // Others have places of their own; and who only begins one needs none.
+  // Other callers have their own limits. A caller that only begins a request uses no slot.
   const prefer = { ...first, prefer: 'respond-async' };
   t.is((await ask({ method: 'POST', path, headers: prefer, body })).status, 202);
   const other = await ask({ method: 'POST', path, headers: { ...second, ...prefer }, body });

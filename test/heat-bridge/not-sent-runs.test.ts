@@ -1,4 +1,4 @@
-/** Runs that are resumed, where a process ended before it had sent their job. */
+/** Resumes runs of a process that ended before it had sent their jobs. */
 import test from 'ava';
 import { Catalog } from '#heat-bridge';
 import { executeCommandRun } from '#heat-bridge/commands/command-execution.ts';

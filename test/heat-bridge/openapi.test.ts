@@ -1,4 +1,4 @@
-/** What /openapi.json says of /bridge/v1 is what is there. */
+/** Compares the description of /bridge/v1 in /openapi.json with the routes. */
 
 import { execFile, spawnSync } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
@@ -97,7 +97,7 @@ async function open(t: ExecutionContext): Promise<Stage> {
         {
           ...bridge.http,
           register: (app, doors) => {
-            // Every route says what it is.
+            // Every route must be described.
             app.addHook('onRoute', ({ url, method, schema }) => {
               t.true(method === 'HEAD' || schema?.summary !== undefined, `${method} ${url}`);
             });
@@ -133,7 +133,7 @@ function schemaOf(media: Media | undefined): Validator {
   return Compile(only.schema);
 }
 
-/** What JSON that came fits: an answer, or each line of one. */
+/** Checks a JSON response, or each line of a stream, against its schema. */
 function fits(operation: Operation | undefined, { text, status }: ApiAnswer): boolean {
   const check = schemaOf(operation?.responses[status === 200 ? '200' : 'default']);
   return text
@@ -150,7 +150,7 @@ test('every route of the bridge is in the document, with who may use it', async 
     t.is(operation.security.length > 0, !isOfMachines, name);
     const body = operation.requestBody === undefined ? undefined : {};
     const answer = await as(name.replace(/\{\w+\}/g, 'x'), body, '');
-    // Forms are looked at before tokens, but for handles.
+    // The form of a request is checked before its token, except for handles.
     t.true([400, 401].includes(answer.status), `${name}: ${answer.status}`);
     t.true(fits(operation, answer), name);
   }
@@ -232,7 +232,7 @@ test('the server sends the answers that the document describes', async (t) => {
   }
 });
 
-// The bridge as an extension: with a master, and without one.
+// The bridge as an extension, with and without a master.
 
 test('a master with a bridge starts, and closes, without any configuration of it', async (t) => {
   const { master } = await startVectorMaster(t, { extensions: [createBridge()] });
@@ -260,10 +260,10 @@ test('a bridge is of one master', async (t) => {
   });
 });
 
-// The Python module against a bridge, by its own tests.
+// The tests of the Python module, with a bridge.
 
 const directory = fileURLToPath(new URL('../../clients/python', import.meta.url));
-/** Each Python that is there, of the versions that the module is for; `python3` is one of them or another. */
+/** Installed Pythons of the supported versions. `python3` is one of them or an additional one. */
 const pythons = ['python3', ...[9, 10, 11, 12, 13].map((minor) => `python3.${minor}`)].filter(
   (name) => spawnSync(name, ['--version']).status === 0,
 );

@@ -1,4 +1,7 @@
-/** A master that is away while a command ends: the return comes later than the minion is asked. */
+/**
+ * A master is not running when a command ends. The return arrives when the minion is no longer
+ * asked about the job.
+ */
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import test from 'ava';
@@ -29,7 +32,7 @@ test('a command succeeds whose return is repeated long after the master is back'
       await held;
       return `run ${runs}`;
     },
-    // Salt's minions forget a job before they send its return.
+    // Salt's minions remove a job from their list before they send its return.
     'saltutil.find_job': () => ({}),
   });
   const bridge = connectExtension({ socketPath: field.socketPath }, 'bridge');

@@ -1,4 +1,4 @@
-/** A command waits for its minions as long as it allows, whatever they answer meanwhile. */
+/** A command waits for its minions up to its own time limit, whatever they answer meanwhile. */
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import test from 'ava';
@@ -15,7 +15,7 @@ const request = { target: 'web1', params: { text: 'x' } };
 
 for (const [title, findJob] of [
   ['does not answer', () => silence],
-  // As Salt's minions do while they repeat a return.
+  // Salt's minions do this while they repeat a return.
   ['says that it does not run the job', () => ({})],
 ] as const) {
   test(`a command waits for a minion that ${title} until it returns`, async (t) => {

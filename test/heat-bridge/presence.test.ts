@@ -1,4 +1,4 @@
-/** Which minions are connected, for whoever asks often. */
+/** Lists of connected minions, for callers that request them often. */
 import test from 'ava';
 import { createPresence } from '#heat-bridge';
 import type { PresentMinion } from '#master';

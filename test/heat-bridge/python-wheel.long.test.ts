@@ -1,4 +1,4 @@
-/** The wheel of the Python module: built without a network, installed, and used against a bridge. */
+/** The wheel of the Python module is built without a network, installed, and used with a bridge. */
 import { execFile } from 'node:child_process';
 import { mkdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';

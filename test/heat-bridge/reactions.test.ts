@@ -1,4 +1,4 @@
-/** Reactions that call named commands: by their own right, and once. */
+/** Reactions that run named commands, with their own rights, and only once. */
 
 import test, { type ExecutionContext } from 'ava';
 import { allow, type PolicyRule } from '#acl';
@@ -50,7 +50,7 @@ async function emit({ minions }: BridgeStage, text: string): Promise<void> {
   await minions.get('db1')?.fire(tag, { text });
 }
 
-/** What became of the only run. */
+/** Returns the only run of a reaction. */
 async function outcomeOf({ master }: BridgeStage): Promise<ReactionRun> {
   const [run] = await endedRuns(master, 1);
   if (run === undefined) throw new Error('no run');

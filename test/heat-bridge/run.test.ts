@@ -1,4 +1,4 @@
-/** Commands on minions: who may, what they get, and what they are refused with. */
+/** Commands on minions: rights, results and errors. */
 
 import { once } from 'node:events';
 import test from 'ava';
@@ -292,7 +292,7 @@ test('a secret follows ids, and no grain', async (t) => {
       await t.throwsAsync(run(tgt, { password }, caller), problem, tgt);
     }
   }
-  // What a group is made of is told only to who may do everything.
+  // Only callers with all rights may see the members of a group.
   const told = { code: 'ERR_BAD_TGT', message: /G@id:web.*a minion can set freely/ };
   await t.throwsAsync(run('N@claimed', { password }, 'local'), told);
   await t.throwsAsync(run('N@claimed', { password }), { code: 'ERR_COMMAND_DENIED' });
@@ -302,7 +302,7 @@ test('a secret follows ids, and no grain', async (t) => {
     t.deepEqual(minions, ['web1'], tgt);
     t.is((await outcome).status, 'succeeded');
   }
-  // Without its secret it goes by whatever its rule lets it.
+  // Without the secret, the run is visible according to the rules.
   t.deepEqual((await run('G@id:web1', { name: 'x' })).minions, ['web1']);
 });
 
@@ -469,7 +469,7 @@ test('runs beyond the limit wait up to the size in the catalog, in order for eac
   const both = await run('web*', 'both');
   const last = await run('web2', 'last');
   await t.throwsAsync(run('web1', 'more'), { code: 'ERR_COMMAND_BUSY' });
-  // It waits behind the one that waits for both.
+  // This run waits behind the run that waits for both minions.
   const other = bridge.run('demo.echo', { target: 'web2', params: { text: 'no room' } });
   await t.throwsAsync(other, { code: 'ERR_COMMAND_BUSY' });
   await first.cancel();
@@ -616,7 +616,7 @@ test('the local socket runs commands, by the right of who may use it or of a ser
   const bridge = connectExtension({ socketPath: config.socket ?? '' }, 'bridge');
   t.like(await bridge.call('command', { name: 'demo.echo' }), { name: 'demo.echo', version: 1 });
   t.is((await bridge.call<readonly unknown[]>('commands')).length, 1);
-  // A service sees what rules may permit it.
+  // A service sees the commands that rules may permit it.
   t.deepEqual(await bridge.call('commands', { service: 'sahara' }), []);
   t.is((await bridge.call<readonly unknown[]>('commands', { service: 'bridge' })).length, 1);
   const run = { command: 'demo.echo', tgt: 'db1', params: { text: 'x' } };
@@ -656,7 +656,7 @@ async function take<T>(items: AsyncIterable<T>, count: number): Promise<T[]> {
   return taken;
 }
 
-// How many runs of each caller go on, and how many that are over can be read.
+// Limits for the runs in progress of each caller, and for finished runs that can be read.
 
 const heat: CommandCaller = { kind: 'service', name: 'heat' };
 const params = { text: 'x' };
@@ -729,7 +729,7 @@ test('runs of others that are over do not make those of a caller forgotten', asy
     );
   const kept = await Promise.all(others.map((id) => isKept(id, service)));
   t.deepEqual(kept, [false, false, false, false, false, true, true, true]);
-  // Beyond what all have together, whoever has most of them loses the oldest.
+  // If the total exceeds the limit, the caller with the most runs loses its oldest run.
   const more = await run(heat);
   t.deepEqual(await Promise.all([own, more].map((id) => isKept(id, heat))), [true, true]);
   t.deepEqual(await Promise.all(others.slice(5).map((id) => isKept(id, service))), [

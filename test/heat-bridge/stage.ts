@@ -1,4 +1,4 @@
-/** A master with a bridge, and embedded minions that remember what they were asked. */
+/** Starts a master with a bridge, and embedded minions that record their calls. */
 import type { ExecutionContext } from 'ava';
 import { allow, type PolicyRule } from '#acl';
 import type { MasterOptions } from '#config';
@@ -9,9 +9,9 @@ import type { Minion, MinionFunction } from '#minion-protocol';
 import type { Store } from '#store';
 import { startFleet } from '../helpers/fleet.ts';
 
-/** A call as a minion got it. */
+/** A call that a minion received. */
 interface SeenCall {
-  /** Of the minion. */
+  /** Id of the minion. */
   readonly id: string;
   readonly fun: string;
   readonly args: readonly unknown[];
@@ -29,15 +29,15 @@ export interface StageOptions {
   readonly commands?: readonly CommandDefinition[];
   readonly plans?: readonly PlanDefinition[];
   readonly ids?: readonly string[];
-  /** Default: {@link grant}. */
+  /** Rules of the policy. Default: {@link grant}. */
   readonly rules?: readonly PolicyRule[];
   readonly config?: Partial<MasterOptions>;
-  /** What functions give; default: true. */
+  /** Functions of the minions. By default they return true. */
   readonly functions?: Readonly<Record<string, MinionFunction>>;
   readonly store?: Store;
 }
 
-/** A command over a function that gives back what it gets. */
+/** A command whose function returns its arguments. */
 export const echo: CommandDefinition = {
   name: 'demo.echo',
   description: 'Gives back a text.',
@@ -49,7 +49,7 @@ export const echo: CommandDefinition = {
   },
 };
 
-/** A plan that does so twice. */
+/** A plan that runs this command twice. */
 export const twice: PlanDefinition = {
   name: 'demo.twice',
   description: 'Gives back a text, and again.',
@@ -65,19 +65,19 @@ export const twice: PlanDefinition = {
   },
 };
 
-/** The bridge's own service may call demo commands on web minions. */
+/** Rule that permits the bridge's service to run demo commands on web minions. */
 export const grant: PolicyRule = allow('demo', {
   subject: { service: 'bridge' },
   action: 'command',
   resource: { fun: 'demo.*', within: 'web*' },
 });
 
-/** The policy of a configuration. */
+/** Returns the policy of a configuration. */
 export function acl(rules: readonly PolicyRule[]): NonNullable<MasterOptions['acl']> {
   return { signals: [], rules, mode: 'enforce', learnActions: [], recordData: false };
 }
 
-/** Starts all of it; it is closed at the end of the test. */
+/** Starts the master. It is closed at the end of the test. */
 export async function startBridge(
   t: ExecutionContext,
   options: StageOptions = {},

@@ -1,4 +1,4 @@
-/** Traces by the SDK of OpenTelemetry, which keeps them in memory. */
+/** Traces with the OpenTelemetry SDK, which stores them in memory. */
 
 import { SpanStatusCode, trace } from '@opentelemetry/api';
 import {

@@ -1,4 +1,4 @@
-/** Work that templates and user-data of callers cause. */
+/** Limits for the work that templates and user-data of callers cause. */
 
 import test from 'ava';
 import { ContentBudget } from '#heat-bridge/commands/states/content-budget.ts';

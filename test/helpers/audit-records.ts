@@ -1,7 +1,7 @@
 import { type AuditFilter, type AuditRecord, readAuditLog } from '#master';
 import { directories, type VectorMaster } from './vector-master.ts';
 
-/** What a master of a test has in its audit log. */
+/** Returns the records in the audit log of a test's master. */
 export async function auditRecords(
   { master, directory }: Pick<VectorMaster, 'directory' | 'master'>,
   filter?: AuditFilter,

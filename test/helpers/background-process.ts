@@ -1,7 +1,7 @@
-/** A process that outlives its parent, known by its id. */
+/** Ends a process that has outlived its parent and is known only by its id. */
 import { until } from './deadline.ts';
 
-/** Ends it as a service manager would, and waits until it has gone. */
+/** Ends a process like a service manager, by SIGTERM, and waits until it has ended. */
 export async function end(pid: number): Promise<void> {
   if (isAlive(pid)) process.kill(pid);
   await until('the process to end', () => !isAlive(pid), 20_000);

@@ -1,4 +1,4 @@
-/** A certificate of this machine that signs itself, by openssl. */
+/** Creates a self-signed certificate for this machine with openssl. */
 
 import { spawnSync } from 'node:child_process';
 import path from 'node:path';
@@ -8,7 +8,7 @@ export interface TestCertificate {
   readonly key: string;
 }
 
-/** Files for `localhost` in a directory. */
+/** Creates the files of a certificate for `localhost` in a directory. */
 export function makeCertificate(directory: string): TestCertificate {
   const [certificate, key] = ['cert.pem', 'key.pem'].map((name) => path.join(directory, name));
   if (certificate === undefined || key === undefined) throw new Error('no names');

@@ -1,4 +1,4 @@
-/** Masters of a cluster in one process, over a log in memory. */
+/** Runs several masters of a cluster in one process. Their log is in memory. */
 import path from 'node:path';
 import type { ExecutionContext } from 'ava';
 import type { TransactionLog } from '#cluster';
@@ -17,17 +17,17 @@ import { MemoryLog } from './memory-log.ts';
 import { directories, writeMasterKeys } from './vector-master.ts';
 import { pem } from './vectors.ts';
 
-/** One of them. */
+/** One master of the cluster. */
 export interface ClusterMaster {
   readonly master: Master;
   readonly config: MasterConfig;
-  /** Ids whose connections it has ended. */
+  /** Ids of minions whose connections this master has ended. */
   readonly disconnected: readonly string[];
-  /** Requests that its minions have sent. */
+  /** Requests that minions have sent to this master. */
   readonly sent: Uint8Array[];
-  /** Asks on the request port. */
+  /** Sends a request to the request port and returns the reply. */
   ask(request: Uint8Array): Promise<Uint8Array>;
-  /** A minion of this id that is connected to it, and listens. */
+  /** Connects a minion with this id, which subscribes to publications. */
   connect(
     t: Pick<ExecutionContext, 'teardown'>,
     id: string,
@@ -35,14 +35,14 @@ export interface ClusterMaster {
   ): Promise<Minion>;
 }
 
-/** Masters that are made one after the other, below one directory. */
+/** Creates the masters of a cluster one after the other, below one directory. */
 export class ClusterMasters {
   readonly log: MemoryLog = new MemoryLog();
   readonly #directory: string;
   readonly #options: Partial<MasterOptions>;
   readonly #create: (options: CreateMasterOptions) => Master;
 
-  /** @param create - makes each of them. Default: a master and nothing else */
+  /** @param create - creates each master; default: a master without further extensions */
   constructor(
     directory: string,
     options: Partial<MasterOptions> = {},
@@ -67,7 +67,7 @@ export class ClusterMasters {
     });
   }
 
-  /** The first one, whose state and keys become those of the cluster. */
+  /** Starts the first member. The cluster takes over the state and the keys of this master. */
   async first(member: string, extensions: readonly MasterExtension[] = []): Promise<ClusterMaster> {
     const config = this.configOf(member);
     writeMasterKeys(config.pkiDir);
@@ -75,7 +75,7 @@ export class ClusterMasters {
     return this.start(config, extensions);
   }
 
-  /** One that joins by a ticket of another one. */
+  /** Starts a member that joins with a ticket of another member. */
   async join(
     member: string,
     by: ClusterMaster,
@@ -87,7 +87,7 @@ export class ClusterMasters {
     return this.start(config, extensions);
   }
 
-  /** One that is a member already. */
+  /** Starts a master that is a member already. */
   async start(
     config: MasterConfig,
     extensions: readonly MasterExtension[] = [],

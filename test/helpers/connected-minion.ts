@@ -1,15 +1,21 @@
-/** Minions beside the vectors' one, which sign in, ask for their pillar and subscribe. */
+/**
+ * Minions in addition to the minion of the recorded vectors. They sign in, request their pillar and
+ * subscribe.
+ */
 import type { ExecutionContext } from 'ava';
 import { createMinion, type Minion } from '#minion-protocol';
 import type { StoredKey, VectorMaster } from './vector-master.ts';
 import { pem } from './vectors.ts';
 
-/** The accepted key of {@link connectMinion}, for the master to find at its start. */
+/**
+ * Returns the accepted key of a minion of {@link connectMinion}, which the master must have at its
+ * start.
+ */
 export function otherKey(id: string): StoredKey {
   return { directory: 'minions', id, publicPem: pem('other_minion').publicPem };
 }
 
-/** Resolves when the minion is connected; it is stopped at the end of the test. */
+/** Connects a minion. It is stopped at the end of the test. */
 export async function connectMinion(
   t: ExecutionContext,
   { dial }: VectorMaster,

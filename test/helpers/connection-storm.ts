@@ -1,7 +1,8 @@
 /**
- * A program: connections to one listener that break off in the middle of a message, of the
- * handshake or of nonsense. Prints how many were measured, and the bytes of memory that stayed. Its
- * arguments are Salt's name of the transport, and how many are measured.
+ * A program that opens many connections to one listener and ends each in the middle of a message,
+ * in the handshake, or after invalid bytes. It prints how many connections were measured, and by
+ * how many bytes the memory grew. Arguments: Salt's name of the transport, and the number of
+ * connections to measure.
  */
 import {
   createTcpListener,
@@ -14,7 +15,10 @@ import { OPENING, REQUEST, SUBSCRIPTION } from './stream-masters.ts';
 import { HOST, openRaw } from './zeromq-master.ts';
 import { GREETING, HELLO, hex, longHeader, READY_REQ, READY_SUB } from './zmtp-bytes.ts';
 
-/** Those at even places go to the request port, the others to the publish port. */
+/**
+ * Bytes that the connections send. Connections with an even index go to the request port, the
+ * others to the publish port.
+ */
 type Kinds = ReadonlyArray<readonly Uint8Array[]>;
 
 const zeromqKinds: Kinds = [
@@ -54,8 +58,8 @@ const listener = create();
 const { requestPort, publishPort } = await listener.listen(async (request) => request);
 let connections = 0;
 let growth = Number.POSITIVE_INFINITY;
-// The first rounds fill the pools of the allocator and of the collector; what is lost is lost in
-// every round.
+// The first rounds fill the pools of the allocator and of the garbage collector. A leak would grow
+// in every round.
 await storm(2000);
 for (let round = 0; round < 5 && growth >= allowedGrowth; round += 1) {
   const before = await settledMemory();
@@ -81,7 +85,10 @@ async function misbehave(kind: number): Promise<void> {
   await peer.closed('after misbehaving');
 }
 
-/** Freed buffers are given back some turns after they were collected. */
+/**
+ * Returns the memory in use after garbage collection. Freed buffers are returned some turns of the
+ * event loop later.
+ */
 async function settledMemory(): Promise<number> {
   for (let turn = 0; turn < 10; turn += 1) {
     globalThis.gc?.();

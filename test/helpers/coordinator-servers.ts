@@ -1,4 +1,7 @@
-/** Real servers of etcd and ZooKeeper on loopback, where they are installed, to be killed and started again. */
+/**
+ * Starts real servers of etcd and ZooKeeper on loopback, if they are installed. Tests can kill and
+ * restart them.
+ */
 
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
@@ -7,22 +10,22 @@ import path from 'node:path';
 import { freePort } from '../../bench/free-port.ts';
 import { killChild } from '../../bench/kill-child.ts';
 
-/** A server that keeps what it has when it is killed. */
+/** A server that keeps its data on the disk when it is killed. */
 export interface CoordinatorServer {
   readonly port: number;
-  /** SIGKILL; resolves when it has ended. */
+  /** Kills the server with SIGKILL. Resolves when it has ended. */
   kill(): Promise<void>;
-  /** Starts it again on what it kept; resolves when it answers. */
+  /** Starts the server again with the same data. Resolves when it responds. */
   start(): Promise<void>;
 }
 
-/** Whether the server is there. */
+/** Whether etcd is installed. */
 export const hasEtcd: boolean = existsSync('/usr/bin/etcd');
 export const hasZookeeper: boolean =
   existsSync('/usr/share/java/zookeeper.jar') && spawnSync('java', ['-version']).status === 0;
 
 export interface EtcdOptions {
-  /** Files; with `ca`, clients must have a certificate of it. */
+  /** TLS files of the server. If `ca` is set, clients must have a certificate that it signed. */
   readonly tls?: { readonly ca?: string; readonly cert: string; readonly key: string };
 }
 
@@ -58,7 +61,7 @@ export async function startZookeeper(directory: string): Promise<CoordinatorServ
   ];
   writeFileSync(file, `${options.join('\n')}\n`);
   const args = [
-    // Of a JVM that lives for seconds.
+    // These options let a JVM start quickly that runs for only a few seconds.
     ...['-XX:TieredStopAtLevel=1', '-XX:+UseSerialGC', '-Xmx128m', '-Xshare:auto'],
     ...['-cp', '/usr/share/java/zookeeper.jar'],
     ...['org.apache.zookeeper.server.quorum.QuorumPeerMain', file],

@@ -1,9 +1,12 @@
-/** Waiting for what must happen, with words for when it does not. */
+/** Functions for waiting with a time limit and a clear error message. */
 
 /** So long that only what hangs takes longer, also on a machine with much else to do. */
 const defaultMs = 30_000;
 
-/** Resolves with `promise`; rejects, naming `what`, after `ms`. */
+/**
+ * Resolves with the value of `promise`. Rejects with an error that names `what` after `ms`
+ * milliseconds.
+ */
 export async function within<Value>(
   what: string,
   promise: Promise<Value>,
@@ -20,7 +23,7 @@ export async function within<Value>(
   }
 }
 
-/** Looks again each few milliseconds until `condition` holds. */
+/** Checks `condition` every few milliseconds until it is true. */
 export async function until(
   what: string,
   condition: () => boolean,

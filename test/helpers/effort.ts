@@ -1,17 +1,20 @@
 /**
- * How much a test does whose strength is in numbers: a little with `npm test`, always the same, and
- * many times that, by another seed, with `npm run campaign -- hostile` or `properties`.
+ * Scales tests that try many cases. `npm test` tries few cases and always the same ones. `npm run
+ * campaign -- hostile` or `properties` tries many times as many, with another seed.
  */
 
-/** Times what `npm test` does. */
+/** Factor by which the number of cases exceeds that of `npm test`. Default: 1. */
 export const effort: number = Number(process.env.SALTBRIDGE_EFFORT ?? '1');
 
-/** The seed of a test, which a campaign replaces. */
+/** Returns the seed of a test. A campaign replaces it. */
 export function seedOf(usual: number): number {
   return Number(process.env.SALTBRIDGE_SEED ?? usual);
 }
 
-/** Options of fast-check. @param count how often `npm test` tries a property */
+/**
+ * Returns options for fast-check.
+ * @param count number of cases that `npm test` tries
+ */
 export function tries(count: number): { readonly numRuns: number; readonly seed: number } {
   return { numRuns: Math.ceil(count * effort), seed: seedOf(20_240_102) };
 }

@@ -1,9 +1,9 @@
-/** Reads `/events`. */
+/** Reads a stream of server-sent events, such as `/events`. */
 import { request as httpRequest, type IncomingMessage } from 'node:http';
 import type { ExecutionContext } from 'ava';
 import { within } from './deadline.ts';
 
-/** A stream that is read. */
+/** A stream that is being read. */
 export class EventReader {
   readonly response: IncomingMessage;
   readonly ended: Promise<void>;
@@ -28,7 +28,7 @@ export class EventReader {
     return [...this.#text.matchAll(/^tag: (.*)$/gm)].map(([, tag = '']) => tag);
   }
 
-  /** Until the text has something. */
+  /** Waits until the received text matches a pattern. */
   async until(pattern: RegExp): Promise<string> {
     while (!pattern.test(this.#text)) {
       const more = new Promise<void>((resolve) => {
@@ -40,7 +40,7 @@ export class EventReader {
   }
 }
 
-/** Opens `/events`, or another stream of them; it is closed at the end of the test. */
+/** Opens `/events` or another event stream. It is closed at the end of the test. */
 export async function openEvents(
   t: ExecutionContext,
   port: number,

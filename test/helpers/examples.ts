@@ -1,11 +1,11 @@
-/** Runs examples as tests, where what they need is there. */
+/** Runs the examples as tests, if the programs that they need are installed. */
 import test from 'ava';
 import { type Example, printedStep } from '../../examples/example.ts';
 import { type Declare, testWhere } from './needs.ts';
 
 /**
- * Declares a test where the example has what it needs.
- * @param declare - how. Default: one after the other, as they are large
+ * Returns a function that declares a test, which is skipped if the example cannot run here.
+ * @param declare - declares a test; default: one that runs serially, because examples are large
  */
 export function whereRunnable(example: Example, declare: Declare = test.serial): Declare {
   const missing = example.needs().filter(({ isThere }) => !isThere);
@@ -13,7 +13,10 @@ export function whereRunnable(example: Example, declare: Declare = test.serial):
   return testWhere(missing.length === 0, names, declare);
 }
 
-/** Runs an example. @returns the titles of its steps */
+/**
+ * Runs an example.
+ * @returns the titles of its steps
+ */
 export async function stepsOf(example: Example): Promise<readonly string[]> {
   const titles: string[] = [];
   await example.run(async (title, work, isRight) => {

@@ -1,4 +1,4 @@
-/** A program: a port for minions and the HTTP API, to be run where few files may be open. */
+/** A program that serves minions and the HTTP API. It is run with a low limit of open files. */
 
 import type { Master } from '#master';
 import { createZeromqListener } from '#minion-protocol';
@@ -6,7 +6,7 @@ import { createSaltApi } from '#salt-api';
 
 const transport = createZeromqListener({ host: '127.0.0.1', requestPort: 0, publishPort: 0 });
 const { requestPort } = await transport.listen(async (request) => request);
-// Who only connects asks nothing of a master.
+// The HTTP API needs no working master, because the clients only connect.
 const master = {} as Master;
 const api = await createSaltApi(master, { host: '127.0.0.1', statusPage: false });
 const { port } = await api.listen();

@@ -1,13 +1,13 @@
-/** Files on the disk for tests of the file server. */
+/** Creates files on the disk for tests of the file server. */
 import { mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 
-/** By path: content, or `null` for an empty directory, or where a link points. */
+/** Files by path: the content, `null` for an empty directory, or the target of a link. */
 export type FileTree = Readonly<
   Record<string, string | Uint8Array | null | { readonly link: string }>
 >;
 
-/** Writes them below a directory. */
+/** Creates the files below a directory. */
 export function layOut(directory: string, tree: FileTree): void {
   mkdirSync(directory, { recursive: true });
   for (const [name, content] of Object.entries(tree)) {

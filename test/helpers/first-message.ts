@@ -1,9 +1,12 @@
-/** Sealing to recorded bytes: the IV of a message comes out of a random block that is encrypted. */
+/**
+ * Encrypts a message with a given IV, so that the result equals recorded bytes. The IV is the
+ * encryption of a random block.
+ */
 
 import { createDecipheriv } from 'node:crypto';
 import { type CrypticleKey, parseKeyString } from '#minion-protocol';
 
-/** A new key, and the random block by which its first message has this IV. */
+/** Returns a new key, and the random block with which the first message of this key gets the IV. */
 export function firstMessageWith(
   keyString: string,
   iv: Uint8Array,

@@ -1,4 +1,6 @@
-/** A master on free loopback ports with embedded minions, which reach it through libzmq. */
+/**
+ * Starts a master on free loopback ports, and embedded minions that connect to it through libzmq.
+ */
 import type { ExecutionContext } from 'ava';
 import { type MasterOptions, resolveMasterConfig } from '#config';
 import type { Master, MasterParts } from '#master';
@@ -19,22 +21,24 @@ import { pem } from './vectors.ts';
 export interface FleetOptions {
   readonly ids: readonly string[];
   readonly functions?: Readonly<Record<string, MinionFunction>>;
-  /** What they say of themselves. Default: their id alone. */
+  /** Grains of the minions. Default: only the id. */
   readonly grains?: WireMap;
   readonly config?: Partial<MasterOptions>;
   readonly extensions?: NonNullable<MasterParts['extensions']>;
-  /** Default: a new one, in memory. */
+  /** Store of the master. Default: a new one in memory. */
   readonly store?: Store;
 }
 
 export interface Fleet {
   readonly master: Master;
   readonly minions: ReadonlyMap<string, Minion>;
-  /** Where the master keeps what it keeps. */
+  /** Directory with the files of the master. */
   readonly directory: string;
 }
 
-/** Starts them, accepts every key, and waits until each is subscribed. */
+/**
+ * Starts the master and the minions, accepts all keys, and waits until all minions are subscribed.
+ */
 export async function startFleet(t: ExecutionContext, options: FleetOptions): Promise<Fleet> {
   const directory = temporaryDirectory(t);
   const config = resolveMasterConfig({
@@ -70,14 +74,17 @@ export async function startFleet(t: ExecutionContext, options: FleetOptions): Pr
   return { master, minions, directory };
 }
 
-/** New keys would take most of a test's time. */
+/**
+ * Returns the keys of a minion. They are generated beforehand, because generating keys would take
+ * most of a test's time.
+ */
 function minionKeys(index: number): MinionKeys {
   const names = ['minion', 'minion2', 'other_minion'] as const;
   const pair = pem(names[index % names.length] ?? names[0]);
   return { ...pair, masterPem: undefined, trustMaster: async () => {} };
 }
 
-/** Everything that a stream tells. */
+/** Returns all items of a stream as a list. */
 export async function collect<T>(updates: AsyncIterable<T>): Promise<T[]> {
   const items: T[] = [];
   for await (const update of updates) items.push(update);

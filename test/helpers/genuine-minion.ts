@@ -1,14 +1,14 @@
-/** What a test expects of a master: that it hears the genuine minion, and refuses others. */
+/** Checks that a master accepts the requests of the genuine minion and rejects others. */
 import type { ExecutionContext } from 'ava';
 import type { VectorMaster } from './vector-master.ts';
 import { altered, freshNonce, openReply, recorded } from './vector-requests.ts';
 import { keys } from './vectors.ts';
 
 const startEvent = recorded('minion_event', 'start event v3');
-/** The text `bad load`, packed. */
+/** The packed text `bad load`. */
 const badLoad = 'a8626164206c6f6164';
 
-/** The positive control: the genuine request is heard, and fires its event. */
+/** Checks that the genuine request is accepted and its event is fired. */
 export async function isHeard(t: ExecutionContext, master: VectorMaster): Promise<void> {
   const nonce = freshNonce();
   const events = await master.eventsDuring(async () => {
@@ -21,7 +21,10 @@ export async function isHeard(t: ExecutionContext, master: VectorMaster): Promis
   );
 }
 
-/** Asks, expects `bad load` and no event, and gives the reason that was counted. */
+/**
+ * Sends a request and checks that the reply is `bad load` and no event is fired. Returns the reason
+ * that the master counted.
+ */
 export async function refusedAs(master: VectorMaster, request: Uint8Array): Promise<string> {
   const before = await master.counters();
   const events = await master.eventsDuring(async () => {

@@ -1,4 +1,4 @@
-/** Repositories of git for tests, made by the real program. */
+/** Creates git repositories for tests with the real program `git`. */
 import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import path from 'node:path';
@@ -15,13 +15,13 @@ const environment = {
   GIT_COMMITTER_EMAIL: 'test@example.org',
 };
 
-/** A repository with a work tree, which is a remote as well. */
+/** A repository with a work tree. It can also be used as a remote. */
 export class GitRepository {
   readonly directory: string;
 
   constructor(directory: string) {
     this.directory = directory;
-    // What `git init` makes, without a process.
+    // These are the files that `git init` creates. Writing them directly saves a process.
     layOut(directory, {
       '.git/HEAD': 'ref: refs/heads/master\n',
       '.git/config':
@@ -49,14 +49,14 @@ export class GitRepository {
     }).trim();
   }
 
-  /** Writes files and commits everything. */
+  /** Writes files and commits all changes. */
   commit(files: FileTree): void {
     layOut(this.directory, files);
     this.git('add', '--all', '--force');
     this.git('commit', '--quiet', '--allow-empty', '--message=change');
   }
 
-  /** Makes branches of the commit that is checked out. */
+  /** Creates branches at the current commit. */
   branches(...names: readonly string[]): void {
     const steps = names.map((name) => `create refs/heads/${name} HEAD\n`);
     this.gitWith(steps.join(''), 'update-ref', '--stdin');
@@ -66,7 +66,10 @@ export class GitRepository {
     return path.join(this.directory, ...names);
   }
 
-  /** Writes a tree object as it is, whatever git thinks of it. @returns its id */
+  /**
+   * Writes a tree object unchanged, even if git would reject it.
+   * @returns the id of the object
+   */
   tree(entries: readonly (readonly [mode: string, name: string, id: string])[]): string {
     const bytes = entries.map(([mode, name, id]) =>
       Buffer.concat([Buffer.from(`${mode} ${name}\0`), Buffer.from(id, 'hex')]),

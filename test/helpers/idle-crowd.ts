@@ -1,8 +1,8 @@
 /**
- * A program: 2,000 half-open connections to one listener, each with the beginning of what it never
- * ends, held open at once. Prints why connections were refused, the bytes of memory that the
- * crowd costs, and whether a genuine request was answered among them. Its argument is Salt's name
- * of the transport.
+ * A program that opens 2,000 connections to one listener at the same time. Each sends the beginning
+ * of a message that it never completes. The program prints why connections were refused, how many
+ * bytes of memory they cost, and whether a genuine request was answered meanwhile. Its argument is
+ * Salt's name of the transport.
  */
 import {
   createTcpListener,
@@ -15,7 +15,7 @@ import { OPENING, REQUEST } from './stream-masters.ts';
 import { HOST, openRaw, type RawPeer } from './zeromq-master.ts';
 import { GREETING, HELLO, hex, longHeader, READY_REQ } from './zmtp-bytes.ts';
 
-/** What connections begin with, and a genuine request. */
+/** Bytes with which the connections begin, and a genuine request. */
 interface Speech {
   readonly create: () => MasterTransport;
   readonly beginnings: ReadonlyArray<readonly Uint8Array[]>;

@@ -1,4 +1,4 @@
-/** A master by its command, in a process of its own that may be killed, and minions that outlive it. */
+/** Starts a master as a separate process that can be killed, and minions that continue to run. */
 import { writeFileSync } from 'node:fs';
 import path from 'node:path';
 import type { ExecutionContext } from 'ava';
@@ -12,17 +12,17 @@ import { temporaryDirectory } from './temporary-directory.ts';
 
 export interface KillableMaster {
   readonly master: MasterProcess;
-  /** Of its local socket. */
+  /** Path of the master's local socket. */
   readonly socketPath: string;
-  /** A minion that is accepted and listens. */
+  /** Connects a minion. It is accepted and subscribed. */
   join(id: string, functions?: Readonly<Record<string, MinionFunction>>): Promise<Minion>;
 }
 
 /**
- * Starts it; it is killed at the end of the test.
- * @param configuration - YAML, with a line `saltbridge:`
- * @param files - beside the configuration, by name
- * @param prepare - done before it is started
+ * Starts a master, which is killed at the end of the test.
+ * @param configuration - YAML that contains a line `saltbridge:`
+ * @param files - further files beside the configuration, by name
+ * @param prepare - called before the master starts
  */
 export async function startKillable(
   t: ExecutionContext,

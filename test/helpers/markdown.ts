@@ -1,30 +1,35 @@
-/** Blocks of code in the documents, with what the text says of them. */
+/** Finds the code blocks in the documents, and what the surrounding text says about them. */
 
 import { readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 
-/** The checkout. */
+/** Path of the checkout. */
 export const root: string = fileURLToPath(new URL('../../', import.meta.url));
 
-/** A fenced block. */
+/** A fenced code block. */
 export interface CodeBlock {
   readonly document: string;
-  /** Of its first line within; 1 is the first of the document. */
+  /** Line number of the block's first line in the document, from 1. */
   readonly line: number;
   readonly language: string;
   readonly text: string;
-  /** The file that the paragraph before it begins with, in backquotes. */
+  /** File name in backquotes with which the paragraph before the block begins. */
   readonly file: string | undefined;
-  /** Why no test runs it: `<!-- not run by a test: … -->` before it. */
+  /** Reason why no test runs the block: the text of `<!-- not run by a test: … -->` before it. */
   readonly notRun: string | undefined;
-  /** The test that runs it where what it needs is there: `<!-- run by FILE -->` before it. */
+  /**
+   * Test that runs the block if the required programs are installed: the text of `<!-- run by FILE
+   * -->` before it.
+   */
   readonly runBy: string | undefined;
 }
 
-/** Every document that is for people. */
+/** Returns the paths of all documents, except the generated API reference and the reports. */
 export function documents(): string[] {
-  const docs = readdirSync(`${root}docs`).filter((name) => name.endsWith('.md'));
+  const docs = readdirSync(`${root}docs`, { recursive: true, encoding: 'utf8' }).filter(
+    (name) => name.endsWith('.md') && !/^(api|reports)\b/.test(name),
+  );
   return [
     'README.md',
     'CONTRIBUTING.md',
@@ -34,7 +39,7 @@ export function documents(): string[] {
   ];
 }
 
-/** The blocks of a document, in its order. */
+/** Returns the code blocks of a document in order. */
 export function codeBlocks(document: string): CodeBlock[] {
   const text = readFileSync(`${root}${document}`, 'utf8');
   return [...text.matchAll(/^```(\w*)\n(.*?)^```$/gms)].map(
@@ -54,22 +59,22 @@ export function codeBlocks(document: string): CodeBlock[] {
   );
 }
 
-/** Blocks that somebody types. */
+/** Whether a block contains commands for a shell. */
 export function isCommandBlock({ language }: CodeBlock): boolean {
   return ['', 'sh', 'bash', 'console', 'shell'].includes(language);
 }
 
 /**
- * The blocks that a test runs because the documents say so.
- * @param test - its file, below the checkout
- * @param document - of which. Default: of all
+ * Returns the blocks that a test must run according to the documents.
+ * @param test - path of the test file below the checkout
+ * @param document - path of a document; default: all documents
  */
 export function blocksRunBy(test: string, document?: string): CodeBlock[] {
   const all = document === undefined ? documents() : [document];
   return all.flatMap(codeBlocks).filter(({ runBy }) => runBy === test);
 }
 
-/** What is typed, without the output that is shown beside a prompt; a command is one line. */
+/** Returns the commands in a block, one per line, without output that is shown after a prompt. */
 export function linesOf({ text }: Pick<CodeBlock, 'text'>): string[] {
   const lines = text
     .replaceAll(/\\\n\s*/g, '')
@@ -79,12 +84,12 @@ export function linesOf({ text }: Pick<CodeBlock, 'text'>): string[] {
   return prompted.length > 0 ? prompted : lines;
 }
 
-/** What every shell has. */
+/** Commands that every shell has. */
 const ofEveryShell: ReadonlySet<string> = new Set(
   'cat cd chmod echo exit export kill mkdir set sleep sudo umask wait'.split(' '),
 );
 
-/** The programs of a block, without those that every shell has. */
+/** Returns the programs that a block calls, except those that every shell has. */
 export function programsOf(block: Pick<CodeBlock, 'text'>): string[] {
   const commands = linesOf(block)
     .map((line) => line.replaceAll(/'[^']*'|"[^"]*"|\d>&\d/g, 'text').replace(/\s#.*$/, ''))
@@ -96,17 +101,17 @@ export function programsOf(block: Pick<CodeBlock, 'text'>): string[] {
   });
 }
 
-/** A link to another file, or to a heading. */
+/** A link to another file or to a heading. */
 export interface RelativeLink {
   readonly document: string;
-  /** As it is written. */
+  /** The link as written. */
   readonly link: string;
-  /** Below the checkout; the document itself for `#heading`. */
+  /** Path of the target below the checkout. For `#heading`, the document itself. */
   readonly target: string;
   readonly anchor: string | undefined;
 }
 
-/** The links of a document within the checkout. */
+/** Returns the links of a document to files within the checkout. */
 export function relativeLinks(document: string): RelativeLink[] {
   const text = withoutBlocks(document).replaceAll(/`[^`\n]*`/g, '');
   const links = text.matchAll(/\]\((?!https?:|mailto:)([^)\s]+)\)/g);
@@ -117,7 +122,7 @@ export function relativeLinks(document: string): RelativeLink[] {
   });
 }
 
-/** What links to headings of a document say, as GitHub makes it of their text. */
+/** Returns the anchors of a document's headings, as GitHub derives them from the text. */
 export function anchorsOf(document: string): ReadonlySet<string> {
   const headings = withoutBlocks(document).matchAll(/^#+ (.+)$/gm);
   return new Set(

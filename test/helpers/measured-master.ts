@@ -1,7 +1,7 @@
 /**
- * A program: a master with the vectors' keys on free ports, alone in its process so that its memory
- * can be measured. Answers its parent's questions; ends with it. Its argument is Salt's name of the
- * transport.
+ * A program with a master that has the keys of the recorded vectors and listens on free ports. It
+ * runs in a process of its own, so that its memory can be measured. It answers questions of its
+ * parent and ends with it. Its argument is Salt's name of the transport.
  */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -14,13 +14,13 @@ import { createMaster } from '#server';
 import { createMemoryStore } from '#store';
 import { directories, layOutVectorMaster, RECORDED_AT } from './vector-master.ts';
 
-/** What the parent may ask. */
+/** Questions that the parent can ask. */
 export type Question = 'status' | 'memory' | 'publish';
 
-/** The answer: always all of it. */
+/** Answer to a question. It always has all members. */
 export interface Answer {
   readonly status: MasterStatus;
-  /** Resident bytes; for `memory` after everything unused was freed. */
+  /** Resident memory in bytes. For `memory`, it is measured after garbage collection. */
   readonly rss: number;
 }
 
@@ -33,7 +33,7 @@ const config = resolveMasterConfig({
   interface: '127.0.0.1',
   retPort: 0,
   publishPort: 0,
-  // What is sent here in a moment is far more than one minion may send.
+  // The rate limits are off, because the tests send much more per second than a minion may.
   limits: { requestsPerSecond: 0, eventsPerSecond: 0 },
 });
 const store = createMemoryStore({ now: () => RECORDED_AT });
@@ -57,7 +57,7 @@ async function publish(): Promise<void> {
   for await (const _update of master.jobs.run({ tgt: '*', fun: 'test.echo', arg })) break;
 }
 
-/** Freed buffers are given back some turns after they were collected. */
+/** Runs the garbage collector. Freed buffers are returned some turns of the event loop later. */
 async function freeUnused(): Promise<void> {
   for (let turn = 0; turn < 10; turn += 1) {
     globalThis.gc?.();

@@ -1,4 +1,4 @@
-/** A master that is alone in a process, for tests that measure its memory. */
+/** Starts a master in a process of its own, for tests that measure its memory. */
 import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
@@ -10,12 +10,12 @@ import type { Answer, Question } from './measured-master.ts';
 
 const program = fileURLToPath(new URL('./measured-master.ts', import.meta.url));
 
-/** Bytes that its memory may differ by, from one measurement to another. */
+/** Maximum difference between two measurements of the memory that a test ignores, in bytes. */
 export const allowedGrowth: number = 30 * 1024 * 1024;
 
 /**
- * The least that a master's memory grew by in one of three tries, in bytes: what is lost is lost in
- * each of them, what pools take is taken once.
+ * Returns the smallest growth of a master's memory in three attempts, in bytes. A leak grows in
+ * each attempt, but the memory of pools is allocated only once.
  */
 export async function growthDuring(
   master: MasterProcess,
@@ -30,7 +30,7 @@ export async function growthDuring(
   return growth;
 }
 
-/** The master in its process. */
+/** A master in a process of its own. */
 export class MasterProcess {
   readonly #child: ChildProcess;
   status: MasterStatus | undefined;
@@ -63,12 +63,13 @@ export class MasterProcess {
   }
 }
 
-/** Starts one; it ends with the test. */
+/** Starts the process. It is ended at the end of the test. */
 export async function startMasterProcess(
   t: ExecutionContext,
   transport: TransportName,
 ): Promise<{ master: MasterProcess; status: MasterStatus }> {
-  // A small young generation: how much of it V8 reserves differs more than what peers can hold.
+  // The young generation is small, because V8 would otherwise reserve varying amounts that exceed
+  // what peers can use.
   const execArgv = ['--expose-gc', '--max-semi-space-size=4'];
   const master = new MasterProcess(fork(program, [transport], { execArgv }));
   t.teardown(() => master.end());

@@ -6,20 +6,20 @@ import {
 } from '#cluster/log/transaction-log.ts';
 
 /**
- * What an append or an announcement meets: `lost` is not stored and fails, `unknown` is stored and
- * fails all the same.
+ * Failure of an append or an announcement. `lost`: it fails and nothing is stored. `unknown`: it
+ * fails although the entry is stored.
  */
 export type AppendFault = 'lost' | 'unknown' | undefined;
 
-/** A log in memory, for tests: what it holds and how it fails can be changed from outside. */
+/** A log in memory. Tests can change its content and make it fail. */
 export class MemoryLog {
-  /** From `first` on. */
+  /** Entries from position `first` on. */
   entries: Uint8Array[] = [];
   first = 1;
   maxEntryBytes = 1_000_000;
-  /** Asked for each append. */
+  /** Returns the failure of the next append. */
   fault: () => AppendFault = () => undefined;
-  /** Whether announcements of members reach others. */
+  /** Whether announcements of members are dropped. */
   isQuiet = false;
   readonly #ids = new Map<string, number>();
   readonly #listeners = new Set<(bytes: Uint8Array) => void>();
@@ -62,7 +62,10 @@ export class MemoryLog {
     this.first += count;
   }
 
-  /** Loses its end, as servers may that lose power: positions are given out again. */
+  /**
+   * Removes the end of the log, as may happen when servers lose power. Positions are then used
+   * again.
+   */
   truncate(last: number): void {
     this.entries.length = Math.max(0, last - this.first + 1);
     this.#ids.clear();

@@ -1,4 +1,7 @@
-/** Good requests made bad, reproducibly: outside, and inside the encryption. */
+/**
+ * Changes valid requests into invalid ones: the outer message, or the content before encryption.
+ * The changes are reproducible.
+ */
 import {
   type CrypticleKey,
   emptyWireMap,
@@ -15,10 +18,10 @@ import { sealCrypticle } from '#minion-protocol/crypt.ts';
 import { aesKey, sessionKey, versionOf } from './vector-requests.ts';
 import { base64, cases, type JsonObject, vectorFile } from './vectors.ts';
 
-/** The next number below `bound`. */
+/** Returns the next random number below `bound`. */
 export type Random = (bound: number) => number;
 
-/** Numbers that are the same for the same seed (mulberry32). */
+/** Returns a generator of random numbers. The same seed gives the same numbers (mulberry32). */
 export function seeded(seed: number): Random {
   let state = seed;
   return (bound) => {
@@ -37,7 +40,7 @@ const everyRequest = [...sealedVectors, ...clearVectors].map((vector) =>
   base64(vector.request_b64),
 );
 
-/** A request that is no good, or by chance a good one. */
+/** Returns a changed request. By chance it may still be valid. */
 export function mutated(random: Random): Buffer {
   return random(2) === 0 ? brokenOutside(random) : brokenInside(random);
 }
@@ -48,7 +51,7 @@ function pick<T>(random: Random, list: readonly T[]): T {
   return found;
 }
 
-/** Bytes that no longer are what they were. */
+/** Returns a copy of the bytes with random changes. */
 function brokenBytes(random: Random, good: Buffer): Buffer {
   switch (random(6)) {
     case 0:
@@ -78,7 +81,7 @@ function noise(random: Random, length: number): Buffer {
   return Buffer.from(Array.from({ length }, () => random(256)));
 }
 
-/** Deep nesting, and headers that promise what never comes. */
+/** Returns a deeply nested value, or one whose header declares more than follows. */
 function bomb(random: Random): Buffer {
   const header = pick(random, ['dd', 'df', 'db', 'c6', 'c9', 'de', 'dc']);
   const nested = pick(random, ['91', '81a161', 'dc0001', 'c1', 'ffff']);
@@ -150,7 +153,7 @@ function brokenLoad(random: Random, key: CrypticleKey, load: WireMap): Buffer {
     case 3:
       return sealValue(key === aesKey ? sessionKey : aesKey, load);
     case 4:
-      // As it was, again: a repetition.
+      // The request is repeated unchanged.
       return sealValue(key, load);
     case 5:
       return flipped(random, sealValue(key, load));
@@ -163,7 +166,10 @@ function keyOf(vector: JsonObject): CrypticleKey {
   return versionOf(vector) === 3 ? sessionKey : aesKey;
 }
 
-/** Whether an answer is one that Salt's master could give: a refusal, or a sealed or signed value. */
+/**
+ * Whether a reply is one that Salt's master could give: a rejection, or an encrypted or signed
+ * value.
+ */
 export function isAnswerOfSalt(bytes: Uint8Array): boolean {
   const reply = unpackWire(bytes);
   if (reply instanceof Uint8Array) return true;
@@ -178,7 +184,7 @@ export function isAnswerOfSalt(bytes: Uint8Array): boolean {
   );
 }
 
-/** Whether an answer is a refusal in words. */
+/** Whether a reply is a rejection as plain text. */
 export function isRefusal(bytes: Uint8Array): boolean {
   const reply = unpackWire(bytes);
   return typeof reply === 'string' || (isWireMap(reply) && reply.msg === 'bad load');

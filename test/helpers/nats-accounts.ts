@@ -1,4 +1,4 @@
-/** A nats-server with an operator, and credentials for it as nsc writes them. */
+/** Starts a nats-server with an operator, and creates credentials in the format of nsc. */
 
 import { writeFileSync } from 'node:fs';
 import path from 'node:path';
@@ -28,7 +28,7 @@ function sign(
   return `${text}.${Buffer.from(issuer.sign(Buffer.from(text))).toString('base64url')}`;
 }
 
-/** With JetStream for the account of the credentials. */
+/** Starts the server. JetStream is enabled for the account of the credentials. */
 export async function startOperatorServer(
   t: ExecutionContext,
 ): Promise<{ readonly server: TestNatsServer; readonly credentialsFile: string }> {

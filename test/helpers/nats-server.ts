@@ -1,4 +1,4 @@
-/** The nats-server of Debian, on loopback, for one test. */
+/** Starts Debian's nats-server on loopback for one test. */
 
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
@@ -13,31 +13,37 @@ import { natsServerProgram } from '../../bench/nats-cluster.ts';
 import { type Declare, testWhere } from './needs.ts';
 import { temporaryDirectory } from './temporary-directory.ts';
 
-/** Whether it is there. */
+/** Whether nats-server is installed. */
 export const hasNatsServer: boolean = existsSync(natsServerProgram);
 
-/** Whether it is of a version that docs/cluster.md recommends. It prints `nats-server: v2.12.1`. */
+/**
+ * Whether the installed version is one that docs/cluster.md recommends. The program prints, for
+ * example, `nats-server: v2.12.1`.
+ */
 export function isRecommendedNatsServer(): boolean {
   if (!hasNatsServer) return false;
   const text = execFileSync(natsServerProgram, ['--version'], { encoding: 'utf8' });
   return isRecommended(text.trim().replace(': v', ' '));
 }
 
-/** Declares a test that needs the program. */
+/** Declares a test that needs nats-server. It is skipped if the program is not installed. */
 export const natsTest: Declare = testWhere(hasNatsServer, 'nats-server of Debian');
 
 export interface TestNatsServer {
-  /** `127.0.0.1:<port>` */
+  /** Address of the server, `127.0.0.1:<port>`. */
   readonly host: string;
   readonly port: number;
-  /** A client of the test; closed at its end. */
+  /** Connects a client, which is closed at the end of the test. */
   connect(options?: NodeConnectionOptions): Promise<NatsConnection>;
-  /** Ends the process; what JetStream has stored stays. */
+  /** Ends the process. Data that JetStream has stored is kept. */
   stop(): Promise<void>;
   start(): Promise<void>;
 }
 
-/** @param config - lines of its configuration besides the address */
+/**
+ * Starts a server.
+ * @param config - lines of its configuration besides the address
+ */
 export async function startNatsServer(
   t: ExecutionContext,
   config: readonly string[] = [],

@@ -1,14 +1,15 @@
-/** Tests of what only some machines have. */
+/** Declares tests that need programs, packages or variables that not every machine has. */
 import test, { type ExecutionContext } from 'ava';
 
-/** Declares a test. */
+/** Function that declares a test. */
 export type Declare = (title: string, run: (t: ExecutionContext) => Promise<void> | void) => void;
 
 /**
- * Declares tests where what they need is there; elsewhere they are skipped, and `.ci/run` counts
- * them by what the machine lacks.
- * @param needs a package, a program or a variable of the environment, as in `the package slapd`
- * @param declare how, where it is there
+ * Returns a function that declares tests. If the requirement is missing, the tests are skipped, and
+ * `.ci/run` counts them by this requirement.
+ * @param needs name of the package, program or environment variable, for example `the package
+ * slapd`
+ * @param declare declares a test that is not skipped
  */
 export function testWhere(isThere: boolean, needs: string, declare: Declare = test): Declare {
   if (isThere) return declare;

@@ -1,7 +1,7 @@
-/** Network namespaces, which containers have each their own of. */
+/** Creates network namespaces, which isolate the networks of containers. */
 import { execFileSync } from 'node:child_process';
 
-/** Whether they can be made. */
+/** Whether this process can create network namespaces. */
 export const hasNamespaces: boolean = ((): boolean => {
   const name = `saltbridge-probe-${process.pid}`;
   try {
@@ -21,6 +21,6 @@ function remove(name: string): void {
   try {
     execFileSync('ip', ['netns', 'del', name], { stdio: 'ignore' });
   } catch {
-    // There was none.
+    // The namespace did not exist.
   }
 }

@@ -1,16 +1,18 @@
-/** An empty project with what `scripts/pack.js` makes in it, as `npm install` would put it there. */
+/**
+ * Creates an empty project and installs the tarball of `scripts/pack.js` in it, like `npm install`.
+ */
 
 import { execFileSync } from 'node:child_process';
 import { existsSync, mkdirSync, readFileSync, renameSync, symlinkSync } from 'node:fs';
 import path from 'node:path';
 import { root } from './markdown.ts';
 
-/** Packages that a project of TypeScript has besides. */
+/** Packages that a TypeScript project has in addition. */
 const forTypeScript: ReadonlySet<string> = new Set(['typescript', '@types/node', 'undici-types']);
 
 /**
- * Unpacks the tarball in the project's `node_modules`, beside the packages that it depends on and no
- * others. They come from this checkout, so that no network is needed.
+ * Unpacks the tarball in `node_modules` of the project, with only the packages on which it depends.
+ * They are copied from this checkout, so that no network is needed.
  */
 export function installPacked(
   project: string,
@@ -33,7 +35,7 @@ export function installPacked(
   }
 }
 
-/** Without what the npm that runs the tests was told. */
+/** Returns the environment without the variables that npm sets when it runs the tests. */
 export function withoutNpm(): NodeJS.ProcessEnv {
   return Object.fromEntries(Object.entries(process.env).filter(([name]) => !/^npm_/i.test(name)));
 }

@@ -1,4 +1,4 @@
-/** Pillar files on the disk, and what a minion gets of them. */
+/** Creates pillar files on the disk, and compiles the pillar of a minion. */
 
 import path from 'node:path';
 import type { ExecutionContext } from 'ava';
@@ -10,19 +10,20 @@ import { PillarSources } from '#salt/render/pillar-sources.ts';
 import { type FileTree, layOut } from './file-tree.ts';
 import { temporaryDirectory } from './temporary-directory.ts';
 
-/** A pillar that was opened, and where its files lie. */
+/** An open pillar and the directory of its files. */
 export interface OpenedPillar {
   readonly pillar: OwnPillar;
   readonly directory: string;
-  /** As a reload would. */
+  /** Changes the configuration, like a reload. */
   readonly configure: (changes: Partial<PillarConfig>) => void;
-  /** Closes it, and opens it as a master that starts again would. */
+  /** Closes the pillar and opens it again, like a restart of the master. */
   readonly reopen: (changes?: Partial<PillarConfig>) => Promise<OwnPillar>;
 }
 
 /**
- * @param options `pillarRoots` are below the directory of the tree. Default: its `base`
- * @param openSurroundings asked at each opening. Default: nothing is kept on a disk
+ * Creates the files and opens the pillar.
+ * @param options `pillarRoots` are paths below the directory of the tree; default: its `base`
+ * @param openSurroundings called at each opening; default: nothing is cached on the disk
  */
 export async function openTree(
   t: ExecutionContext,
@@ -67,7 +68,7 @@ export async function openTree(
   };
 }
 
-/** Where there are no files. */
+/** Sources without any files. */
 export const noSources: PillarSources = new PillarSources({
   backend: {
     name: 'none',

@@ -11,11 +11,11 @@ import { noAudit } from '#master/audit/audit-record.ts';
 import { PolicyGate } from '#master/users/policy-gate.ts';
 import { compileRightTarget } from '#minion-protocol';
 
-/** What a policy of a test knows. */
+/** Data that the policy of a test can use. */
 export interface PolicyFixture {
-  /** Pillar of minions, by path. */
+  /** Pillar values of minions, by path. */
   readonly pillar?: Readonly<Record<string, Readonly<Record<string, string>>>>;
-  /** What a target says of each minion; default: nothing is known of any but its id. */
+  /** Returns the predicate of a target. By default only the ids of minions are known. */
   readonly target?: (tgt: string, tgtType: string) => MinionTest;
   /** Project of a guest. Default: no minion is a guest. */
   readonly projectOf?: (id: string) => string | undefined;
@@ -23,7 +23,7 @@ export interface PolicyFixture {
   readonly now?: () => number;
 }
 
-/** The world of a policy in a test: patterns are those of a master. */
+/** Returns the dependencies of a policy in a test. Patterns are compiled as in a master. */
 function policyPolicyFixture({
   pillar = {},
   target = idTargets,
@@ -39,12 +39,12 @@ function policyPolicyFixture({
   };
 }
 
-/** A policy of these rules. */
+/** Compiles a policy from rules. */
 export function policyOf(rules: readonly PolicyRule[], world: PolicyFixture = {}): Policy {
   return createPolicy(rules, policyPolicyFixture(world));
 }
 
-/** Targets where nothing is known of minions but their ids. */
+/** Compiles a target. Nothing is known about minions except their ids. */
 function idTargets(tgt: string, tgtType: string): MinionTest {
   const compiled = compileRightTarget({ tgt, tgtType }, {});
   const facts = { grains: undefined, pillar: undefined };
@@ -52,7 +52,10 @@ function idTargets(tgt: string, tgtType: string): MinionTest {
   return { isEntitled: isMeant, claims: isMeant, mayMean: isMeant };
 }
 
-/** What handlers of minions' requests ask, with nobody to tell. */
+/**
+ * Returns the interface through which request handlers use a policy. Denials are not reported to
+ * anything.
+ */
 export function gateOf(policy: Policy): PolicyGate {
   const ruled = new AuditBursts({ audit: noAudit, now: () => 0 });
   const config = { current: { acl: { mode: 'enforce', learnActions: [] } } } as const;

@@ -1,4 +1,4 @@
-/** The Pythons of this machine. */
+/** Finds the Python interpreters of this machine. */
 
 import { spawnSync } from 'node:child_process';
 import { existsSync, readdirSync } from 'node:fs';
@@ -7,15 +7,15 @@ import path from 'node:path';
 
 export interface Python {
   readonly program: string;
-  /** `3.11` */
+  /** Version, for example `3.11`. */
   readonly version: string;
 }
 
 const question = 'import ensurepip, sys, venv; print("%d.%d" % sys.version_info[:2])';
 
 /**
- * One of each version from 3.9 to 3.13 that can make virtual environments: `python3` first, then
- * those of the path and of pyenv.
+ * Returns one interpreter for each version from 3.9 to 3.13 that can create virtual environments.
+ * `python3` is the first, followed by those in PATH and of pyenv.
  */
 export function findPythons(): readonly Python[] {
   const minors = [9, 10, 11, 12, 13].map((minor) => `3.${minor}`);

@@ -1,4 +1,7 @@
-/** Salt's HTTP API over a master in memory with two embedded minions, as the recordings had them. */
+/**
+ * Starts Salt's HTTP API with a master in memory and two embedded minions, like the installation
+ * from which responses were recorded.
+ */
 import { request as httpRequest } from 'node:http';
 import type { ExecutionContext } from 'ava';
 import type { MasterOptions } from '#config';
@@ -9,7 +12,7 @@ import { otherKey } from './connected-minion.ts';
 import { startVectorMaster, type VectorMaster } from './vector-master.ts';
 import { pem } from './vectors.ts';
 
-/** Rights as the recorded installation had them. */
+/** Rights of the users in the recorded installation. */
 const recordedRights: Readonly<Record<string, readonly unknown[]>> = {
   admin: ['.*', '@jobs', '@runner', '@wheel'],
   limited: ['test.*', 'grains.items'],
@@ -17,14 +20,14 @@ const recordedRights: Readonly<Record<string, readonly unknown[]>> = {
   noperms: [],
 };
 
-/** Everybody's password. */
+/** Password of all users. */
 export const password = 's3cret';
 
 export interface ApiAnswer {
   readonly status: number;
   readonly headers: Readonly<Record<string, string | string[] | undefined>>;
   readonly text: string;
-  /** Of JSON; anything, because that is what tests look at. */
+  /** Parsed body of a JSON response. Its type is `unknown`, because tests check it. */
   readonly json: unknown;
 }
 
@@ -32,7 +35,7 @@ export interface ApiRequest {
   readonly method?: string;
   readonly path: string;
   readonly headers?: Readonly<Record<string, string>>;
-  /** Text as it is, all else as JSON. */
+  /** Body of the request. Text is sent unchanged, everything else as JSON. */
   readonly body?: unknown;
 }
 
@@ -40,9 +43,12 @@ export interface RunningApi extends Omit<VectorMaster, 'ask'> {
   readonly api: SaltApi;
   readonly port: number;
   ask(request: ApiRequest): Promise<ApiAnswer>;
-  /** @returns the session token */
+  /**
+   * Logs in.
+   * @returns the session token
+   */
   login(username?: string): Promise<string>;
-  /** `POST /` with a session. */
+  /** Sends `POST /` with a session. */
   run(token: string, body: unknown): Promise<ApiAnswer>;
 }
 
@@ -50,25 +56,25 @@ export interface ApiSetup {
   readonly config?: Partial<MasterOptions>;
   readonly extensions?: NonNullable<MasterParts['extensions']>;
   readonly options?: SaltApiOptions;
-  /** What a reload reads. Default: there is none. */
+  /** Configuration that a reload reads. Default: the configuration cannot be reloaded. */
   readonly readConfig?: NonNullable<MasterParts['readConfig']>;
-  /** Path of the log-in. Default `/login`. */
+  /** Path of the log-in. Default: `/login`. */
   readonly login?: string;
   /** Grains of a minion. Default: `os`. */
   readonly grains?: (id: string) => WireMap;
-  /** Pillar of a minion. Default: none. */
+  /** Pillar of a minion. Default: empty. */
   readonly pillar?: (id: string) => WireMap;
   /** Functions of both minions. */
   readonly functions?: Readonly<Record<string, MinionFunction>>;
-  /** Ids of minions. Default: those of the recordings. */
+  /** Ids of the minions. Default: those of the recordings. */
   readonly minions?: readonly string[];
-  /** Keys that wait for acceptance. */
+  /** Ids of minions whose keys are pending. */
   readonly pending?: readonly string[];
-  /** Accepted keys of minions that do not run. */
+  /** Ids of minions with accepted keys that do not run. */
   readonly silent?: readonly string[];
 }
 
-/** Starts all of it; it is closed at the end of the test. */
+/** Starts the API, the master and the minions. They are closed at the end of the test. */
 export async function startApi(t: ExecutionContext, setup: ApiSetup = {}): Promise<RunningApi> {
   const { minions = ['web1', 'db1'], silent = [], pending = [], pillar } = setup;
   const master = await startVectorMaster(t, {
@@ -97,14 +103,17 @@ export async function startApi(t: ExecutionContext, setup: ApiSetup = {}): Promi
   return { ...master, api, port, ask, run, login: (username) => login(ask, username, setup.login) };
 }
 
-/** Options by which a user may read events. @param tag a glob */
+/**
+ * Returns options with which a user may read events.
+ * @param tag glob that the tags must match
+ */
 export function mayRead(user: string, tag: string): Pick<MasterOptions, 'acl'> {
   const resource = { tag };
   const rule = { name: 'reads', effect: 'allow', subject: { user }, resource } as const;
   return { acl: { rules: [{ ...rule, action: 'subscribe' }] } };
 }
 
-/** Headers of a request with JSON. */
+/** Returns the headers of a request with a JSON body. */
 export function json(token?: string): Record<string, string> {
   const common = { accept: 'application/json', 'content-type': 'application/json' };
   return token === undefined ? common : { ...common, 'x-auth-token': token };
@@ -138,7 +147,7 @@ async function startMinion(
   await minion.start();
 }
 
-/** One request over a connection of its own. */
+/** Sends a request over a new connection. */
 export function send(port: number, request: ApiRequest): Promise<ApiAnswer> {
   const { method = 'GET', path, headers = {}, body } = request;
   const bytes = body === undefined ? '' : typeof body === 'string' ? body : JSON.stringify(body);

@@ -1,25 +1,31 @@
-/** A shell that somebody types in: what is started in the background stays there. */
+/**
+ * Runs commands in a shell as if they were typed. Processes that they start in the background
+ * continue to run.
+ */
 
 import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import type { ExecutionContext } from 'ava';
 import { until } from './deadline.ts';
 
-/** What a block came to. */
+/** Result of a block of commands. */
 export interface ShellResult {
-  /** Commands that ended with another exit code than 0: `64 saltbridge key list`. */
+  /** Commands that ended with an exit code other than 0, for example `64 saltbridge key list`. */
   readonly failures: readonly string[];
-  /** Standard output and standard error. */
+  /** Combined standard output and standard error. */
   readonly output: string;
 }
 
-/** Bash, one for a test; it is ended with the test, and all that it started. */
+/**
+ * A bash process for one test. At the end of the test, it is ended with all processes that it
+ * started.
+ */
 export class Shell {
   readonly #bash: ChildProcessWithoutNullStreams;
   #output = '';
 
   constructor(t: ExecutionContext, directory: string, environment: NodeJS.ProcessEnv) {
-    // A group of its own, so that what stays in the background ends with it.
+    // The shell has its own process group, so that background processes can be ended with it.
     this.#bash = spawn('bash', ['--norc'], { cwd: directory, env: environment, detached: true });
     for (const stream of [this.#bash.stdout, this.#bash.stderr]) {
       stream.on('data', (chunk: Buffer) => {
@@ -32,12 +38,12 @@ export class Shell {
     });
   }
 
-  /** All that was written since the start, also in the background. */
+  /** All output since the start, including that of background processes. */
   get output(): string {
     return this.#output;
   }
 
-  /** Types a block, and waits until its last command has ended. */
+  /** Types a block of commands and waits until the last command has ended. */
   async type(text: string, ms = 60_000): Promise<ShellResult> {
     const mark = randomUUID();
     const begin = this.#output.length;

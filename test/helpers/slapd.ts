@@ -1,4 +1,4 @@
-/** A real OpenLDAP server with a small directory, where slapd is installed. */
+/** Starts a real OpenLDAP server with a small directory, if slapd is installed. */
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
@@ -11,12 +11,12 @@ import { temporaryDirectory } from './temporary-directory.ts';
 
 const program = '/usr/sbin/slapd';
 
-/** Whether it is there. */
+/** Whether slapd is installed. */
 export const hasSlapd: boolean = existsSync(program);
 
 export interface Slapd {
   readonly port: number;
-  /** Changes the directory: LDIF, as its administrator. */
+  /** Applies an LDIF change as the administrator of the directory. */
   modify(ldif: string): void;
   stop(): Promise<void>;
 }
@@ -25,13 +25,16 @@ export const baseDn = 'dc=example,dc=org';
 export const adminDn: string = `cn=admin,${baseDn}`;
 export const adminPassword = 'admin password';
 
-/** By which Active Directory and 389 Directory Server lock an account; OpenLDAP knows its own. */
+/**
+ * Attributes with which Active Directory and 389 Directory Server lock an account. OpenLDAP has its
+ * own attribute.
+ */
 const foreignLocks = [
   "( 1.2.840.113556.1.4.8 NAME 'userAccountControl' SYNTAX 1.3.6.1.4.1.1466.115.121.1.27 )",
   "( 2.16.840.1.113730.3.1.610 NAME 'nsAccountLock' SYNTAX 1.3.6.1.4.1.1466.115.121.1.15 )",
 ];
 
-/** People `fred`, `gina` and one whose name is `a*b(c)\d`; groups `staff` and `ops`. */
+/** People `fred`, `gina` and one whose name is `a*b(c)\d`, and the groups `staff` and `ops`. */
 const people = `
 dn: ${baseDn}
 objectClass: dcObject
@@ -82,7 +85,7 @@ gidNumber: 1001
 memberUid: fred
 `;
 
-/** Starts one on a free port; it is stopped at the end of the test. */
+/** Starts a server on a free port. It is stopped at the end of the test. */
 export async function startSlapd(t: ExecutionContext): Promise<Slapd> {
   const directory = temporaryDirectory(t);
   const port = await freePort();
@@ -92,7 +95,7 @@ export async function startSlapd(t: ExecutionContext): Promise<Slapd> {
   const added = spawnSync('/usr/sbin/slapadd', ['-f', configuration, '-l', ldif]);
   if (added.status !== 0) throw new Error(`slapadd: ${added.stderr}`);
   const url = `ldap://127.0.0.1:${port}`;
-  // With -d it stays in the foreground, and so is ended with the test.
+  // With -d, the process stays in the foreground and can be ended as a child process.
   const child = spawn(program, ['-h', url, '-f', configuration, '-d', '0'], { stdio: 'ignore' });
   t.teardown(() => stop(child));
   await listening(port, child);
@@ -143,7 +146,7 @@ async function stop(child: ChildProcess): Promise<void> {
   await ended;
 }
 
-/** There is no other sign that it listens than that it does. */
+/** Waits until the server accepts connections. It has no other way to report that it is ready. */
 async function listening(port: number, child: ChildProcess): Promise<void> {
   while (child.exitCode === null) {
     const socket = connect(port, '127.0.0.1');

@@ -1,4 +1,4 @@
-/** A disk that can be filled: a file system in memory, which only root may mount. */
+/** Mounts a small file system in memory, which tests can fill. Only root can mount it. */
 import { execFileSync } from 'node:child_process';
 import { appendFileSync, mkdtempSync, rmSync, statfsSync, statSync, truncateSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -7,15 +7,15 @@ import type { ExecutionContext } from 'ava';
 
 export interface SmallDisk {
   readonly directory: string;
-  /** Takes all the room that is left, but for so many bytes. */
+  /** Fills the free space, except for `left` bytes. */
   fill(left?: number): void;
-  /** Gives it back. */
+  /** Frees the space again. */
   free(): void;
-  /** Nothing can be written from now on. */
+  /** Makes the file system read-only. */
   makeReadOnly(): void;
 }
 
-/** Whether {@link mountSmallDisk} can be used here; tests that need it are skipped elsewhere. */
+/** Whether {@link mountSmallDisk} works here. Tests that need it are skipped otherwise. */
 export const canMount: boolean = ((): boolean => {
   const directory = mkdtempSync(path.join(tmpdir(), 'saltbridge-mount-'));
   try {
@@ -29,7 +29,10 @@ export const canMount: boolean = ((): boolean => {
   }
 })();
 
-/** Mounts a disk of so many MiB for the time of a test. */
+/**
+ * Mounts a disk for the duration of a test.
+ * @param mebibytes its size
+ */
 export function mountSmallDisk(
   t: Pick<ExecutionContext, 'teardown'>,
   mebibytes: number,

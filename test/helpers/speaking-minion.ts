@@ -1,4 +1,4 @@
-/** A minion that asks its master whatever a test tells it to, through libzmq. */
+/** A minion that sends any request that a test wants, through libzmq. */
 import type { ExecutionContext } from 'ava';
 import type { MasterStatus } from '#master';
 import {
@@ -15,7 +15,7 @@ import { createMinionHandshake } from '#minion-protocol/minion-handshake.ts';
 
 const timeoutMs = 10_000;
 
-/** What became of a sign-in. */
+/** Result of a sign-in. */
 type SignIn = ReturnType<ReturnType<typeof createMinionHandshake>['step']>;
 
 export class SpeakingMinion {
@@ -24,7 +24,7 @@ export class SpeakingMinion {
   readonly #keys: MinionKeys;
   #session: MinionSession | undefined;
 
-  /** Its connections end with the test. */
+  /** Creates a minion. Its connections are closed at the end of the test. */
   constructor(t: ExecutionContext, id: string, keys: MinionKeys, master: MasterStatus) {
     this.id = id;
     this.#keys = keys;
@@ -32,7 +32,7 @@ export class SpeakingMinion {
     t.teardown(() => this.transport.close());
   }
 
-  /** What it shares with the master that it has signed in at. */
+  /** Session of the last sign-in. */
   get session(): MinionSession {
     if (this.#session === undefined) throw new Error(`${this.id} has not signed in`);
     return this.#session;
@@ -59,7 +59,7 @@ export class SpeakingMinion {
     return this.session.openReply(await this.transport.request(bytes, timeoutMs), nonce);
   }
 
-  /** The answer as it came. */
+  /** Sends an encrypted request and returns the reply without decrypting it. */
   async askSealed(bytes: Uint8Array): Promise<Buffer> {
     return Buffer.from(await this.transport.request(bytes, timeoutMs));
   }

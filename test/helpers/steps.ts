@@ -1,10 +1,16 @@
-/** Work that goes on one step at a time, in an order that a seed chooses: the same again each time. */
+/**
+ * Runs concurrent work step by step. A seed determines the order of the steps, so that a run can be
+ * repeated.
+ */
 
-/** Where work waits for its next step. */
+/** Scheduler of the steps. */
 export interface Steps {
   /** Resolves when it is the caller's turn. */
   next(): Promise<void>;
-  /** Begins all of it, and takes step after step until it is over. @throws what the work throws */
+  /**
+   * Starts all work, and then runs one step after the other until all is done.
+   * @throws the error of the work
+   */
   run(works: readonly (() => Promise<unknown>)[]): Promise<void>;
 }
 
@@ -21,10 +27,10 @@ export function createSteps(seed: number): Steps {
       const all = Promise.all(works.map((work) => work())).finally(() => {
         isOver = true;
       });
-      // Looked at below.
+      // The result is awaited below.
       all.catch(() => {});
       for (;;) {
-        // Everything that does not wait for a step goes as far as it can.
+        // All work proceeds until it waits for its next step.
         await new Promise(setImmediate);
         if (isOver) break;
         const [chosen] = waiting.splice(Math.floor(random() * waiting.length), 1);
@@ -36,7 +42,7 @@ export function createSteps(seed: number): Steps {
   };
 }
 
-/** Numbers from 0 to 1 (mulberry32). */
+/** Returns a generator of random numbers from 0 to 1 (mulberry32). */
 function randomFrom(seed: number): () => number {
   let state = seed;
   return () => {

@@ -1,4 +1,7 @@
-/** Listeners of TCP and WebSocket on free loopback ports, and the bytes that real peers send. */
+/**
+ * Starts TCP and WebSocket listeners on free loopback ports, and provides the bytes that real peers
+ * send.
+ */
 import type { ExecutionContext } from 'ava';
 import type { MasterTransport } from '#minion-protocol';
 import { createTcpListener, createWebsocketListener } from '#minion-protocol';
@@ -7,7 +10,7 @@ import type { AnnouncementHandler, RequestHandler } from '#minion-protocol/trans
 import { base64, cases, type JsonObject, text, vectorFile } from './vectors.ts';
 import { HOST, type Master } from './zeromq-master.ts';
 
-/** The transports that this file is about. */
+/** Transports over byte streams. */
 export const STREAMS = ['tcp', 'ws'] as const;
 export type Stream = (typeof STREAMS)[number];
 
@@ -15,7 +18,7 @@ export type Stream = (typeof STREAMS)[number];
 export const tcpVectors: readonly JsonObject[] = cases(vectorFile('tcp_frames'), 'cases');
 const websocketVectors = vectorFile('websocket');
 
-/** The case whose name begins so. */
+/** Returns the recorded case whose name begins with this text. */
 export function tcpVector(name: string): JsonObject {
   const found = tcpVectors.find((vector) => text(vector.name).startsWith(name));
   if (found === undefined) throw new Error(`no such vector: ${name}`);
@@ -33,25 +36,25 @@ function websocketMessage(name: string): JsonObject {
   return found;
 }
 
-/** What a real minion sends to ask, before the request itself. */
+/** Bytes that a real minion sends on the request port before its first request. */
 export const OPENING: Readonly<Record<Stream, Buffer>> = {
   tcp: Buffer.alloc(0),
   ws: handshake('/'),
 };
 
-/** A real minion's request: a sign-in. */
+/** A sign-in request of a real minion. */
 export const REQUEST: Readonly<Record<Stream, Buffer>> = {
   tcp: base64(tcpVector('sign-in request, 3006.5').frame_b64),
   ws: base64(websocketMessage('sign-in request').client_frame_b64),
 };
 
-/** What a real minion sends to the publish port. */
+/** Bytes that a real minion sends to the publish port. */
 export const SUBSCRIPTION: Readonly<Record<Stream, Buffer>> = {
   tcp: base64(tcpVector('presence announcement on the publish connection, minion 3007').frame_b64),
   ws: handshake('/ws'),
 };
 
-/** The recorded publication: its envelope, and the frame around it. */
+/** The recorded publication: its envelope, and the frame that contains it. */
 export const PUBLICATION: Readonly<Record<Stream, { envelope: Buffer; frame: Buffer }>> = {
   tcp: publication(text(tcpVector('publication').frame_b64), 'tcp'),
   ws: publication(text(websocketMessage('publication').server_frame_b64), 'ws'),
@@ -59,7 +62,7 @@ export const PUBLICATION: Readonly<Record<Stream, { envelope: Buffer; frame: Buf
 
 function publication(frameText: string, stream: Stream): { envelope: Buffer; frame: Buffer } {
   const frame = Buffer.from(frameText, 'base64');
-  // The head of the frame, and that of the byte string.
+  // This removes the heads of the frame and of the byte string.
   const headBytes = stream === 'tcp' ? 12 + 3 : 4 + 3;
   return { frame, envelope: frame.subarray(headBytes) };
 }
@@ -69,7 +72,10 @@ export interface StreamMasterOptions extends TcpListenerOptions {
   readonly announce?: AnnouncementHandler;
 }
 
-/** Listens, by default answering every request with `ok`, until the end of the test. */
+/**
+ * Starts a listener, which runs until the end of the test. By default it answers every request with
+ * `ok`.
+ */
 export async function startStream(
   t: ExecutionContext,
   stream: Stream,
@@ -86,10 +92,10 @@ export async function startStream(
   return { transport, ...(await transport.listen(handler, announce)) };
 }
 
-/** The text `ok`, packed. */
+/** The packed text `ok`. */
 export const ANSWER: Buffer = Buffer.from('a26f6b', 'hex');
 
-/** A WebSocket frame of a client, with the mask 11223344 as in the vectors. */
+/** Returns a WebSocket frame of a client. Its mask is 11223344, as in the recorded vectors. */
 export function clientFrame(flags: number, payload: Uint8Array): Buffer {
   const { length } = payload;
   const head = Buffer.concat([Buffer.of(flags), maskedLength(length)]);
@@ -98,7 +104,7 @@ export function clientFrame(flags: number, payload: Uint8Array): Buffer {
   return Buffer.concat([head, mask, masked]);
 }
 
-/** In as few bytes as there are for it [RFC 6455 5.2]. */
+/** Encodes a length in the shortest form [RFC 6455 5.2]. */
 function maskedLength(length: number): Buffer {
   if (length < 126) return Buffer.of(0x80 | length);
   const isShort = length < 65_536;

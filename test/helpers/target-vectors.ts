@@ -1,4 +1,4 @@
-/** The recorded targets: what each minion of the vectors and a master make of them. */
+/** Recorded targets, with the results of each recorded minion and of a master. */
 import {
   factsOf,
   isWireMap,
@@ -14,14 +14,14 @@ import { cases, type Json, object, text, toWireValue, vectorFile } from './vecto
 export interface TargetCase {
   readonly title: string;
   readonly target: TargetExpression;
-  /** Id → whether that minion runs the job. */
+  /** Whether each minion runs the job, by id. */
   readonly minionSide: ReadonlyMap<string, boolean>;
-  /** Sorted ids. */
+  /** Sorted ids of the minions that the master targets. */
   readonly minions: readonly string[];
   readonly missing: readonly string[];
 }
 
-/** A minion of the vectors. */
+/** A minion of the recorded vectors. */
 export interface VectorMinion {
   readonly id: string;
   readonly grains: WireMap;
@@ -30,20 +30,20 @@ export interface VectorMinion {
 
 const file = vectorFile('targeting');
 
-/** Those whose facts are known. */
+/** Minions whose grains and pillar are known. */
 export const vectorMinions: readonly VectorMinion[] = Object.entries(object(file.minions)).map(
   ([id, facts]) => ({ id, grains: map(object(facts).grains), pillar: map(object(facts).pillar) }),
 );
 
-/** The one that is accepted, and of which nothing is known. */
+/** Id of an accepted minion without known grains and pillar. */
 export const unknownMinion = 'nodata';
 
-/** The nodegroups in the minions' own configuration. */
+/** Nodegroups in the configuration of the minions. */
 export const minionNodegroups: Nodegroups = Object.fromEntries(
   Object.entries(object(file.nodegroups_on_minion)).map(([name, group]) => [name, text(group)]),
 );
 
-/** A minion as something to ask a target about. */
+/** Returns a minion as a candidate for a target. */
 export function candidateOf({ id, grains, pillar }: VectorMinion): TargetCandidate {
   return { id, facts: { grains: factsOf(grains), pillar: factsOf(pillar) } };
 }

@@ -1,11 +1,11 @@
-/** A connection to a server that can be cut, and made slow. */
+/** A proxy in front of a server. Tests can cut and slow down its connections. */
 import { connect, createServer, type Server, type Socket } from 'node:net';
 import { freePort } from '../../bench/free-port.ts';
 
-/** What is lost: what the client sends, what the server sends, or both. */
+/** Direction in which data is lost. */
 type Direction = 'to-server' | 'to-client';
 
-/** Passes bytes on to a port of this machine, until it is told not to. */
+/** Forwards bytes to a port of this machine. */
 export class TcpProxy {
   readonly port: number;
   readonly #server: Server;
@@ -28,22 +28,25 @@ export class TcpProxy {
     }).listen(port, '127.0.0.1');
   }
 
-  /** Nothing comes through any more, or nothing in one direction, and nobody is told. */
+  /** Drops all data, or the data in one direction. Neither side is notified. */
   cut(...directions: readonly Direction[]): void {
     this.#lost = new Set(directions.length === 0 ? ['to-server', 'to-client'] : directions);
   }
 
-  /** What is sent comes so much later. */
+  /** Delays all data by `delayMs` milliseconds. */
   slow(delayMs: number): void {
     this.#delayMs = delayMs;
   }
 
-  /** The server is told that the clients send nothing more; what it sends still comes through. */
+  /**
+   * Notifies the server that the clients send nothing more. Data from the server is still
+   * forwarded.
+   */
   halfClose(): void {
     for (const upstream of this.#upstreams) upstream.end();
   }
 
-  /** New connections come through; old ones have lost bytes and end. */
+  /** Forwards new connections again. Old connections are ended, because they have lost data. */
   mend(): void {
     this.#lost = new Set();
     this.#delayMs = 0;
@@ -59,7 +62,7 @@ export class TcpProxy {
     this.#sockets.add(from);
     const waiting: Buffer[] = [];
     const write = (bytes: Buffer | undefined): void => {
-      // What is sent while it is cut is kept by nobody, as on a broken line.
+      // Data that is sent while the connection is cut is lost, as on a broken line.
       if (bytes !== undefined && !this.#lost.has(direction) && to.writable) to.write(bytes);
     };
     from.on('data', (bytes) => {

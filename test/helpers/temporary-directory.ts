@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import type { ExecutionContext } from 'ava';
 
-/** A directory of its own for a test, removed behind it. */
+/** Creates a directory for one test. It is removed after the test. */
 export function temporaryDirectory(t: ExecutionContext): string {
   const directory = mkdtempSync(path.join(tmpdir(), 'saltbridge-test-'));
   t.teardown(() => rmSync(directory, { recursive: true, force: true }));

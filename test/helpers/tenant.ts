@@ -1,4 +1,4 @@
-/** A master beside others in this process, as a tenant is: everything its own, on a real disk. */
+/** Starts several masters in this process like tenants. Each has its own state on a real disk. */
 import { mkdirSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import type { ExecutionContext } from 'ava';
@@ -12,28 +12,28 @@ import { layMasterKey, minionKeys } from './rsa-keys.ts';
 import { SpeakingMinion } from './speaking-minion.ts';
 import { temporaryDirectory } from './temporary-directory.ts';
 
-/** Both tenants have minions of these ids, with other keys. */
+/** Ids of the minions. Both tenants use the same ids with different keys. */
 export const minionIds: readonly string[] = ['web1', 'db1'];
 
-/** One of them, with two minions that are connected. */
+/** One tenant, with two connected minions. */
 export interface TenantUnderTest {
   readonly name: string;
-  /** A text that nobody else knows: in its pillar, files, returns, mine, … */
+  /** Text that exists only in this tenant: in its pillar, files, returns, mine and so on. */
   readonly secret: string;
-  /** Everything of it lies here. */
+  /** Directory that contains all files of the tenant. */
   readonly root: string;
   readonly master: Master;
-  /** Over the local socket. */
+  /** The interface over the local socket. */
   readonly local: MasterApi;
   readonly keysOf: ReadonlyMap<string, MinionKeys>;
-  /** What its minions were told to do by `test.told`. */
+  /** Arguments with which the minions' function `test.told` was called. */
   readonly told: string[];
   readonly log: string[];
-  /** The same minion once more, to ask what a test likes; it has signed in. */
+  /** Connects a minion with the same key that sends requests for a test. It has signed in. */
   speak(t: ExecutionContext, id: string): Promise<SpeakingMinion>;
 }
 
-/** Two tenants of one configuration directory. They end with the test. */
+/** Starts two tenants of one configuration directory. They are stopped at the end of the test. */
 export async function startTenants(
   t: ExecutionContext,
 ): Promise<{ readonly red: TenantUnderTest; readonly blue: TenantUnderTest }> {
@@ -122,7 +122,7 @@ async function start(
   return { name, secret, root, master, local, keysOf, told, log, speak };
 }
 
-/** The key of one of its minions. */
+/** Returns the keys of one of the tenant's minions. */
 export function keyOf({ keysOf }: Pick<TenantUnderTest, 'keysOf'>, id: string): MinionKeys {
   const keys = keysOf.get(id);
   if (keys === undefined) throw new Error(`there is no ${id}`);

@@ -1,4 +1,4 @@
-/** A master in memory that has the keys of the recorded requests, so that they can be replayed. */
+/** A master in memory that has the keys of the recorded requests, so that these can be replayed. */
 import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import type { ExecutionContext } from 'ava';
@@ -20,29 +20,29 @@ import { createMemoryStore, type Store } from '#store';
 import { temporaryDirectory } from './temporary-directory.ts';
 import { keys, pem } from './vectors.ts';
 
-/** The time stamp of the recorded requests, in milliseconds. */
+/** Time of the recorded requests, in milliseconds since 1970. */
 export const RECORDED_AT = 1_700_000_000_000;
 
 export type KeyDirectory = 'minions' | 'minions_pre' | 'minions_rejected' | 'minions_denied';
 
-/** A key file that is there before the start. */
+/** A key file that exists before the master starts. */
 export interface StoredKey {
   readonly directory: KeyDirectory;
   readonly id: string;
   readonly publicPem: string;
 }
 
-/** What a minion said of itself, and what it got. */
+/** Stored grains and pillar of a minion. */
 interface KnownOfMinion {
   readonly grains?: WireMap;
   readonly pillar?: WireMap;
 }
 
 export interface VectorMasterOptions {
-  /** Default: the vectors' minion, accepted. */
+  /** Keys at the start. Default: the accepted key of the vectors' minion. */
   readonly keys?: readonly StoredKey[];
   readonly config?: Partial<MasterOptions>;
-  /** What is known of minions at the start, by id. */
+  /** Stored grains and pillar at the start, by minion id. */
   readonly facts?: Readonly<Record<string, KnownOfMinion>>;
   readonly pillar?: PillarProvider;
   readonly tops?: NonNullable<CreateMasterOptions['tops']>;
@@ -50,30 +50,30 @@ export interface VectorMasterOptions {
   readonly logger?: Logger;
   readonly readConfig?: NonNullable<CreateMasterOptions['readConfig']>;
   readonly extensions?: NonNullable<CreateMasterOptions['extensions']>;
-  /** Of a master before this one. Default: new ones. */
+  /** Directory of an earlier master. Default: a new one. */
   readonly directory?: string;
   readonly store?: Store;
   /** Called with the store before the master starts. */
   readonly prepare?: (store: Store) => Promise<void>;
   readonly transport?: MasterTransport;
-  /** In place of one. */
+  /** Transports that replace the default one. */
   readonly transports?: readonly MasterTransport[];
-  /** Milliseconds since 1970. Default: {@link RECORDED_AT}. */
+  /** Time at the start, in milliseconds since 1970. Default: {@link RECORDED_AT}. */
   readonly startAt?: number;
 }
 
-/** A running master, and what a test needs of it. */
+/** A running master with the interfaces that tests need. */
 export interface VectorMaster {
   readonly master: Master;
   readonly directory: string;
   readonly store: Store;
-  /** The master's clock; a test may turn it. */
+  /** The clock of the master. Tests can change it. */
   readonly clock: { now: number };
-  /** Asks on the request port. */
+  /** Sends a request to the request port and returns the reply. */
   ask(request: Uint8Array, address?: string): Promise<Buffer>;
-  /** A connection of its own. */
+  /** Opens a new connection. */
   dial(minionId: string, address?: string): MinionTransport;
-  /** The events that are fired while `work` is under way. */
+  /** Returns the events that are fired while `work` runs. */
   eventsDuring(work: () => Promise<unknown>): Promise<MasterEvent[]>;
   counters(): Promise<Readonly<Record<string, number>>>;
 }
@@ -84,7 +84,7 @@ const minionKey: StoredKey = {
   publicPem: pem('minion').publicPem,
 };
 
-/** Starts one; it is closed at the end of the test. */
+/** Starts a master. It is closed at the end of the test. */
 export async function startVectorMaster(
   t: ExecutionContext,
   options: VectorMasterOptions = {},
@@ -128,7 +128,7 @@ export async function startVectorMaster(
   };
 }
 
-/** Writes what a master with the vectors' keys finds at its start. */
+/** Writes the files that a master with the vectors' keys expects at its start. */
 export async function layOutVectorMaster(
   { pkiDir, stateDir }: Pick<MasterConfig, 'pkiDir' | 'stateDir'>,
   store: Store,
@@ -139,7 +139,7 @@ export async function layOutVectorMaster(
   await putSecrets(store, stateDir);
 }
 
-/** Every folder of a master, below one. */
+/** Returns the options for all directories of a master, below one directory. */
 export function directories(
   directory: string,
 ): Pick<MasterOptions, 'pkiDir' | 'stateDir' | 'sockDir' | 'cachedir' | 'socket'> {
@@ -152,7 +152,7 @@ export function directories(
   };
 }
 
-/** The recorded master's keys, where there are none. */
+/** Writes the keys of the recorded master, unless keys exist. */
 export function writeMasterKeys(pkiDir: string): void {
   if (existsSync(path.join(pkiDir, 'master.pem'))) return;
   mkdirSync(pkiDir, { recursive: true, mode: 0o700 });
@@ -170,7 +170,7 @@ function writeKey(pkiDir: string, { directory, id, publicPem }: StoredKey): void
   writeFileSync(path.join(pkiDir, directory, id), publicPem);
 }
 
-/** As Salt's master keeps them. */
+/** Writes grains and pillar in the format of Salt's minion data cache. */
 function writeFacts(
   cachedir: string,
   id: string,
@@ -181,7 +181,7 @@ function writeFacts(
   writeFileSync(path.join(folder, 'data.p'), packLocal({ grains, pillar }));
 }
 
-/** The publish key and the session key of the vectors, as a master leaves them behind. */
+/** Stores the publish key and the session key of the vectors, as a stopped master leaves them. */
 async function putSecrets(store: Store, stateDir: string): Promise<void> {
   const seal = await openSeal(stateDir);
   const signature = aesKeySignature(parsePrivateKey(pem('master').privatePem), keys.aes);
@@ -200,6 +200,7 @@ async function eventsDuring(master: Master, work: () => Promise<unknown>): Promi
   end.abort();
   const events: MasterEvent[] = [];
   for await (const event of subscription) events.push(event);
-  // What this master tells of itself is no part of what minions or Salt's own readers see.
+  // Events of this master itself are left out, because neither minions nor Salt's own readers
+  // depend on them.
   return events.filter(({ tag }) => !tag.startsWith('saltbridge/'));
 }

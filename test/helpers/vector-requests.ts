@@ -1,4 +1,4 @@
-/** Recorded requests, as they are and with one thing altered, and their replies. */
+/** Recorded requests, unchanged or with one change, and their replies. */
 import {
   type CrypticleKey,
   isWireMap,
@@ -19,25 +19,25 @@ import { base64, cases, type JsonObject, keys, pem, toWireValue, vectorFile } fr
 
 export const aesKey: CrypticleKey = parseKeyString(keys.aes);
 export const sessionKey: CrypticleKey = parseKeyString(keys.session);
-/** The vectors' minion's proof of identity. */
+/** Proof of identity of the vectors' minion. */
 export const token: Buffer = minionToken(parsePrivateKey(pem('minion').privatePem));
 
-/** A recorded case by its name. */
+/** Returns a recorded case by its name. */
 export function recorded(file: string, name: string): JsonObject {
   const found = cases(vectorFile(file), 'cases').find((vector) => vector.name === name);
   if (found === undefined) throw new Error(`${file}.json has no case ${name}`);
   return found;
 }
 
-/** The protocol version of a recorded case. */
+/** Returns the protocol version of a recorded case. */
 export function versionOf({ version }: JsonObject): ProtocolVersion {
   if (version === 0 || version === 2 || version === 3) return version;
   throw new TypeError('no version');
 }
 
 /**
- * Cases by protocol version. A minion that has proved a version is not heard in a lower one, so
- * each version has a master of its own.
+ * Groups cases by protocol version. A master rejects versions below the one that a minion has
+ * proved, so each version needs its own master.
  */
 export function byVersion(vectors: readonly JsonObject[]): Map<ProtocolVersion, JsonObject[]> {
   const groups = new Map<ProtocolVersion, JsonObject[]>();
@@ -48,7 +48,10 @@ export function byVersion(vectors: readonly JsonObject[]): Map<ProtocolVersion, 
   return groups;
 }
 
-/** The value in the reply to a recorded request. @throws ProtocolError when it is no such reply */
+/**
+ * Returns the value in the reply to a recorded request.
+ * @throws ProtocolError if the bytes are not a valid reply
+ */
 export function openReply(
   vector: JsonObject,
   reply: Uint8Array,
@@ -59,20 +62,20 @@ export function openReply(
   return openSendReply(reply, { version, key, ...(version < 2 ? {} : { nonce }) });
 }
 
-/** The load of a recorded request as it was before it was encrypted. */
+/** Returns the load of a recorded request before encryption. */
 export function loadOf(vector: JsonObject): WireMap {
   return asMap(toWireValue(vector.request_load));
 }
 
-/** What is altered in a recorded request: fields that are `undefined` are taken out. */
+/** Changes to a recorded request. A field whose value is `undefined` is removed. */
 export interface Alteration {
   readonly envelope?: Readonly<Record<string, WireValue | undefined>>;
   readonly load?: Readonly<Record<string, WireValue | undefined>>;
-  /** What the load is encrypted with. Default: what the recorded one was. */
+  /** Key with which the load is encrypted. Default: the key of the recorded request. */
   readonly key?: CrypticleKey;
 }
 
-/** A recorded request with something altered, encrypted anew. */
+/** Returns a recorded request with changes, encrypted again. */
 export function altered(vector: JsonObject, { envelope, load, key }: Alteration): Buffer {
   const outer = asMap(unpackWire(base64(vector.request_b64)));
   const blob = wireBytes(outer.load);
@@ -84,7 +87,7 @@ export function altered(vector: JsonObject, { envelope, load, key }: Alteration)
 
 let requests = 0;
 
-/** A nonce that no other request of this process has. */
+/** Returns a nonce that no other request of this process has. */
 export function freshNonce(): string {
   requests += 1;
   return requests.toString(16).padStart(32, '0');

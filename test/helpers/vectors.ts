@@ -13,25 +13,25 @@ import {
 /** A parsed vector file or a part of it; see test/fixtures/vectors/README.md. */
 export type Json = null | boolean | number | string | Json[] | JsonObject;
 
-/** An object of a vector file. */
+/** An object in a vector file. */
 export interface JsonObject {
   [key: string]: Json;
 }
 
-/** The parsed content of `test/fixtures/vectors/<name>.json`. */
+/** Returns the parsed content of `test/fixtures/vectors/<name>.json`. */
 export function vectorFile(name: string): JsonObject {
   const url = new URL(`../../test/fixtures/vectors/${name}.json`, import.meta.url);
   return object(JSON.parse(readFileSync(url, 'utf8')));
 }
 
-/** The list under `key`, each element an object. */
+/** Returns the list under `key`. Each element must be an object. */
 export function cases(container: JsonObject, key: string): JsonObject[] {
   const list = container[key];
   if (!Array.isArray(list)) throw new TypeError(`${key} is not a list`);
   return list.map(object);
 }
 
-/** `json` as an object. */
+/** Returns `json` as an object. */
 export function object(json: Json | undefined): JsonObject {
   if (typeof json !== 'object' || json === null || Array.isArray(json)) {
     throw new TypeError('not an object');
@@ -39,29 +39,29 @@ export function object(json: Json | undefined): JsonObject {
   return json;
 }
 
-/** `json` as text. */
+/** Returns `json` as text. */
 export function text(json: Json | undefined): string {
   if (typeof json !== 'string') throw new TypeError('not text');
   return json;
 }
 
-/** `json` as a number. */
+/** Returns `json` as a number. */
 export function number(json: Json | undefined): number {
   if (typeof json !== 'number') throw new TypeError('not a number');
   return json;
 }
 
-/** The bytes of a `…_hex` field. */
+/** Returns the bytes of a field `…_hex`. */
 export function hex(json: Json | undefined): Buffer {
   return Buffer.from(text(json), 'hex');
 }
 
-/** The bytes of a `…_b64` field. */
+/** Returns the bytes of a field `…_b64`. */
 export function base64(json: Json | undefined): Buffer {
   return Buffer.from(text(json), 'base64');
 }
 
-/** What the tagged JSON form stands for. */
+/** Converts the tagged JSON form of a value to the value. */
 export function toWireValue(json: Json | undefined): WireValue {
   if (json === undefined) throw new TypeError('no such field');
   if (Array.isArray(json)) return json.map(toWireValue);
@@ -121,12 +121,17 @@ function repeated(content: Json | undefined): string {
   return text(content[0]).repeat(Number(content[1]));
 }
 
-/** A text that is equal for equal values, whatever classes and orders of keys they came with. */
+/**
+ * Returns a text that is equal for equal values, regardless of their classes and the order of keys.
+ */
 export function canonical(value: WireValue): string {
   return packLocal(sorted(value, packLocal)).toString('hex');
 }
 
-/** As {@link canonical}, with text and bytes that are the same on the wire taken as equal. */
+/**
+ * Returns a text like {@link canonical}. Text and bytes that are equal on the wire are treated as
+ * equal.
+ */
 export function canonicalWire(value: WireValue): string {
   return packWire(sorted(value, packWire)).toString('hex');
 }
@@ -142,7 +147,7 @@ function sorted(value: WireValue, pack: (value: WireValue) => Buffer): WireValue
 
 const keyFile = vectorFile('keys');
 
-/** Key material of the vectors. */
+/** Keys of the recorded vectors. */
 export const keys: {
   readonly aes: string;
   readonly session: string;
@@ -159,7 +164,9 @@ export const keys: {
   minionId: 'vecminion',
 };
 
-/** PEM texts of one of the vectors' key pairs, as in the file: with a final line feed. */
+/**
+ * Returns the PEM texts of one of the vectors' key pairs, with a final line feed as in the file.
+ */
 export function pem(name: string): { readonly privatePem: string; readonly publicPem: string } {
   const pair = object(object(keyFile.keys)[name]);
   return { privatePem: text(pair.private_pem), publicPem: text(pair.public_pem) };

@@ -1,14 +1,14 @@
-/** Speaks WebSocket as far as `/ws` needs it. */
+/** A WebSocket client with the features that `/ws` needs. */
 import { connect } from 'node:net';
 import type { ExecutionContext } from 'ava';
 import { within } from './deadline.ts';
 
-/** What a client says, masked with zeros. */
+/** Returns a frame of a client with text. The mask is zero. */
 export function clientFrame(text: string): Buffer {
   return Buffer.concat([Buffer.from([0x81, 0x80 | text.length, 0, 0, 0, 0]), Buffer.from(text)]);
 }
 
-/** Texts of unmasked frames. */
+/** Returns the texts of unmasked frames. */
 export function framesOf(bytes: Buffer): string[] {
   const texts: string[] = [];
   for (let at = 0; at + 2 <= bytes.length; ) {
@@ -21,7 +21,7 @@ export function framesOf(bytes: Buffer): string[] {
   return texts;
 }
 
-/** Asks for WebSocket; it is closed at the end of the test. */
+/** Requests a WebSocket connection. It is closed at the end of the test. */
 export async function upgrade(
   t: ExecutionContext,
   port: number,

@@ -1,4 +1,7 @@
-/** A ZeroMQ listener on free loopback ports, and plain TCP clients that speak what they like. */
+/**
+ * Starts a ZeroMQ listener on free loopback ports, and connects plain TCP clients that can send any
+ * bytes.
+ */
 import { createConnection, type Socket } from 'node:net';
 import type { ExecutionContext } from 'ava';
 import type { BoundPorts, MasterTransport } from '#minion-protocol';
@@ -13,7 +16,10 @@ export interface Master extends BoundPorts {
   readonly transport: MasterTransport;
 }
 
-/** Listens, by default answering every request with itself, until the end of the test. */
+/**
+ * Starts a listener, which runs until the end of the test. By default it answers every request with
+ * the request itself.
+ */
 export async function startMaster(
   t: ExecutionContext,
   options: ZeromqListenerOptions = {},
@@ -52,20 +58,20 @@ export class RawPeer {
     this.socket.write(Buffer.concat(pieces));
   }
 
-  /** Until the other side has ended the connection. */
+  /** Waits until the other side has closed the connection. */
   closed(what: string): Promise<void> {
     return within(`the end of a connection: ${what}`, this.#closed);
   }
 }
 
-/** Connects; the connection is gone at the end of the test. */
+/** Connects. The connection is closed at the end of the test. */
 export async function connectRaw(t: ExecutionContext, port: number): Promise<RawPeer> {
   const peer = await openRaw(port);
   t.teardown(() => peer.socket.destroy());
   return peer;
 }
 
-/** Connects; the caller sees to the end of it. */
+/** Connects. The caller must close the connection. */
 export async function openRaw(port: number): Promise<RawPeer> {
   const socket = createConnection({ host: HOST, port });
   const peer = new RawPeer(socket);

@@ -1,4 +1,4 @@
-/** The commands of docs/compatibility.md by Salt's own programs and by ours, with the same two minions. */
+/** The commands of docs/compatibility/command-line.md by Salt's own programs and by ours, with the same two minions. */
 import { execFile } from 'node:child_process';
 import { copyFileSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';

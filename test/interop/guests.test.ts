@@ -211,9 +211,9 @@ stepWithRuby('Facter and Chef ask by salt-call, and values of a file are written
   t.deepEqual(JSON.parse((await asked).stdout), { saltbridge: { site: { url: nasty } } });
 });
 
-step('what docs/guests.md tells minions to type reads, writes and fetches', async (t) => {
+step('the commands of docs/data-spaces.md read, write and fetch on minions', async (t) => {
   const [writer = '', reader = ''] = fleet.ids;
-  const [json] = codeBlocks('docs/guests.md').filter(({ language }) => language === 'json');
+  const [json] = codeBlocks('docs/data-spaces.md').filter(({ language }) => language === 'json');
   const { roles } = JSON.parse(json?.text ?? '{}');
   await bridge.data.remove('shop');
   await bridge.data.add({

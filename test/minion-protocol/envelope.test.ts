@@ -548,7 +548,7 @@ const aes = parseKeyString(keys.aes);
 const session = parseKeyString(keys.session);
 const minionKey = parsePublicKey(pem('minion').publicPem);
 
-/** What a master does with a request up to its function: gives the reply of a refusal, if any. */
+/** Checks a request like a master, up to its handler. Returns Salt's reply if it is rejected. */
 function refusalOf(bytes: Buffer, options = noTtl): WireValue | undefined {
   const decoded = decodeEnvelope(bytes);
   if (!decoded.ok) return decoded.reply;
@@ -571,7 +571,10 @@ function loadOf(envelope: RequestEnvelope): WireValue {
   return openValue(envelope.version === 3 ? session : aes, envelope.load);
 }
 
-/** Taken by Salt's channel, refused by a handler or answered: nothing for this file to refuse. */
+/**
+ * Cases that Salt's channel accepts. A handler rejects or answers them, so this file has nothing to
+ * reject.
+ */
 const passing = new Set([
   'handler raises',
   'handler gives unknown reply kind',
@@ -582,7 +585,7 @@ const passing = new Set([
 
 for (const vector of cases(vectorFile('errors'), 'cases')) {
   const name = text(vector.name);
-  // Salt answers this one; without a nonce ours cannot tie a reply to it [THREATS G-04].
+  // Salt answers this request. Without a nonce, our reply could not be bound to it [THREATS G-04].
   if (name === 'prefix missing in crypticle gives empty map') continue;
   const expired = name.includes('request_server_ttl');
   const options = expired ? { nowSeconds: Date.UTC(2099, 0) / 1000, ttlSeconds: 60 } : noTtl;
@@ -830,7 +833,7 @@ test('a minion packs the requests of the vectors to the same bytes', (t) => {
         ? { identity: { ...who, tok: who.tok }, encAlgo, sigAlgo }
         : {}),
     });
-    // An object lists keys that look like indices first; none of these loads has any.
+    // An object lists keys that look like indexes first. None of these loads has such keys.
     t.deepEqual(packed, bytes, text(vector.name));
     compared += 1;
   }
@@ -896,6 +899,13 @@ test('ids of new minions are letters and digits of any script, and a few signs',
     ],
   ];
   for (const id of bad) t.false(isNewMinionId(id), JSON.stringify(id));
+});
+
+test('an id that NFKC changes or that a compound target reads otherwise is refused', (t) => {
+  const variants = ['\uff41tk-legit', '\u210cost', 'x\u00b2', '\ufb01le', '\u1d41a'];
+  const compounds = ['I@a:b', 'G@os:Linux', 'G:@a', 'E@web', 'N@group', 'X@y', 'and', 'or', 'not'];
+  for (const id of [...variants, ...compounds]) t.false(isNewMinionId(id), JSON.stringify(id));
+  for (const id of ['a@b', 'web1@x', 'android', 'not-a-word', 'Host']) t.true(isNewMinionId(id), id);
 });
 
 const { nonce } = keys;
@@ -1060,7 +1070,7 @@ test('a nonce in the plaintext is not taken for content', (t) => {
 const masterKey = parsePrivateKey(pem('master').privatePem);
 const masterPublic = parsePublicKey(pem('master').publicPem);
 
-/** The last frame of the first ZeroMQ message; the frame before it, if any, is the topic. */
+/** Returns the last frame of the first ZeroMQ message. A frame before it is the topic. */
 function envelopeBytes(vector: JsonObject): Buffer {
   const messages = vector.zeromq_messages_b64;
   const frames = Array.isArray(messages) ? messages[0] : undefined;

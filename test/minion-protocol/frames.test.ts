@@ -230,7 +230,7 @@ const REQ_OPEN = Buffer.concat([GREETING, READY_REQ]);
 const SUB_OPEN = Buffer.concat([GREETING, READY_SUB]);
 const SOCKET_TYPE = '0b536f636b65742d54797065';
 
-/** Name of the case, role, bytes up to and including the one that breaks the protocol, reason. */
+/** Cases: name, role, bytes up to and including the one that violates the protocol, and reason. */
 const BREACHES: ReadonlyArray<readonly [string, ZmtpRole, Uint8Array, string]> = [
   ['HTTP', 'ROUTER', Buffer.from('G'), 'signature'],
   ['TLS', 'ROUTER', hex('16'), 'signature'],
@@ -388,7 +388,7 @@ function subscribe(topic: string): Buffer {
   return frame(4, Buffer.concat([hex('09535542534352494245'), Buffer.from(topic)]));
 }
 
-/** One to four bytes changed, removed or put in, anywhere behind the signature. */
+/** Changes, removes or inserts one to four bytes at any place after the signature. */
 function damaged(original: Uint8Array, random: () => number): Uint8Array {
   const bytes = [...original];
   for (let count = 1 + (random() % 4); count > 0; count -= 1) {

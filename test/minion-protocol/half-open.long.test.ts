@@ -1,4 +1,4 @@
-/** A crowd that holds connections open, on each transport. */
+/** Many connections that are kept open without completing a message, on each transport. */
 
 import { execFile } from 'node:child_process';
 import path from 'node:path';
@@ -9,14 +9,16 @@ for (const transport of ['zeromq', 'tcp', 'ws']) {
   test.serial(
     `a thousand of 2,000 half-open connections over ${transport} stay, in bounded memory, and others are served`,
     async (t) => {
-      // In a process of its own: here the other test files share the memory.
+      // The master runs in a process of its own, because the other test files share the memory of
+      // this one.
       const crowd = path.join(import.meta.dirname, '..', 'helpers', 'idle-crowd.ts');
       const { stdout } = await promisify(execFile)(process.execPath, [crowd, transport]);
       const { refusals, open, growth, answered } = JSON.parse(stdout);
       t.deepEqual(Object.keys(refusals), ['too-many-from-address']);
       t.true(open <= 1000, `${open} are open`);
       t.is(answered, 1);
-      // Both ends of each; what the unfinished messages promise together is 500 MB.
+      // Both ends of each connection need a descriptor. The incomplete messages declare 500 MB in
+      // total.
       t.true(growth < 100 * 1024 * 1024, `${growth} bytes more than before`);
     },
   );

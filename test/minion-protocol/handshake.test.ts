@@ -76,7 +76,7 @@ function material(vector: JsonObject, request: AuthRequest): AuthMaterial {
   };
 }
 
-/** The keys of the id before the request, as far as the vector tells. */
+/** Returns the keys of an id before the request, as far as the recorded vector contains them. */
 function keyState(vector: JsonObject, request: AuthRequest): KeyDecisionInput {
   const options = object(vector.master_opts);
   const isOther = /different key|open_mode/.test(text(vector.name));
@@ -103,7 +103,7 @@ const directoriesAfter: Record<KeyTransition, (before: string[]) => string[]> = 
   'pending-to-rejected': () => ['minions_rejected'],
 };
 
-/** The master's answer, as the vectors' master decides. */
+/** Returns the reply of the master, with the decisions of the recorded master. */
 function answer(vector: JsonObject): Buffer {
   const parsed = parseAuthRequest(clearEnvelope(base64(vector.request_b64)));
   if (!parsed.ok) {
@@ -118,7 +118,7 @@ function answer(vector: JsonObject): Buffer {
   return buildAccepted(request, material(vector, request));
 }
 
-/** Replaces what is random, after decrypting it, and drops the signature over it. */
+/** Decrypts random parts of a reply and replaces them. Removes the signature over them. */
 function comparable(reply: WireValue, encAlgo: unknown): WireValue {
   if (!isWireMap(reply)) return reply;
   const inner = wireBytes(reply.load);
@@ -373,7 +373,7 @@ function configFor(vector: JsonObject, version: Version): MinionHandshakeConfig 
   };
 }
 
-/** What Salt's outcome is called here. */
+/** Converts Salt's outcome of a handshake to our state. */
 function expectedState(outcome: JsonObject): HandshakeStep['state'] {
   if (outcome.signed_in !== undefined) return 'accepted';
   if (outcome.returns === 'retry') return 'pending';
@@ -384,9 +384,12 @@ function expectedState(outcome: JsonObject): HandshakeStep['state'] {
 
 const newest: Record<Version, string> = { 0: '3003', 2: '3006.10', 3: '3008-dev' };
 
-/** Not ours: an option of the daemon around the handshake. */
+/** Cases that depend on an option of Salt's daemon outside the handshake. */
 const daemonOptions = new Set(['rejected with rejected_retry']);
-/** Salt's oldest protocol takes any map without `pub_key` for a pending reply. */
+/**
+ * Cases that Salt's oldest protocol treats as pending, because it accepts any map without
+ * `pub_key`.
+ */
 const strictHere = new Set(['0 unsigned bad enc algo', '0 unsigned bad sig algo']);
 
 for (const vector of cases(vectorFile('minion_reactions'), 'cases')) {
@@ -463,7 +466,7 @@ for (const [release, entry] of Object.entries(
           ? {}
           : { masterPub: pem('master').publicPem, autosignGrains: { role: 'web', nope: null } }),
       }).request();
-      // Older releases send the file of their key with its final line feed.
+      // Older releases send the content of their key file with its final line feed.
       const newline = text(decoded.pub) === cleanKeyText(text(decoded.pub)) ? 0 : 1;
       t.is(request.length, frame.length - newline);
       const [ours, theirs] = [decodeEnvelope(request), decodeEnvelope(frame)];

@@ -1,4 +1,4 @@
-/** Texts that Salt interprets are found wherever they are in a value. */
+/** Finds text that Salt would interpret at any place in a value. */
 
 import test from 'ava';
 import { findInterpretedText, inertText, type WireValue } from '#minion-protocol';

@@ -24,7 +24,7 @@ import { base64, cases, keys, pem, toWireValue, vectorFile } from '../helpers/ve
 const aes = parseKeyString(keys.aes);
 const manyTries = tries(1000);
 
-/** One to eight bytes changed, cut or put in anywhere. */
+/** Generates messages with one to eight bytes changed, removed or inserted at any place. */
 function mutated(messages: readonly Buffer[]): fc.Arbitrary<Buffer> {
   const place = fc.double({ min: 0, max: 1, noNaN: true, maxExcluded: true });
   const edit = fc.record({
@@ -49,7 +49,7 @@ function vectorRequests(file: string): Buffer[] {
   );
 }
 
-/** A ProtocolError is an answer; anything else makes the test fail. */
+/** Ignores a ProtocolError, which is a valid outcome. Any other error fails the test. */
 function orProtocolError<T>(work: () => T): T | undefined {
   try {
     return work();

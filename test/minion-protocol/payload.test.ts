@@ -58,7 +58,8 @@ const scalar: fc.Arbitrary<WireValue> = fc.oneof(
   fc.constant(new WireDateTime('2024-01-02T03:04:05.678901')),
 );
 
-// No bytes and no bigint: two keys that are different here may be the same on the wire.
+// Bytes and bigint are left out, because two different keys of these types may be equal on the
+// wire.
 const mapKey: fc.Arbitrary<WireValue> = fc.oneof(
   fc.constant(null),
   fc.boolean(),
@@ -153,7 +154,10 @@ for (const vector of cases(vectors, 'encode')) {
   });
 }
 
-/** Salt drops the code of an unknown extension and keeps its bytes; we keep both. */
+/**
+ * Makes values comparable: Salt drops the code of an unknown extension and keeps its bytes, and we
+ * keep both.
+ */
 function comparable(value: WireValue, expected: WireValue): WireValue {
   if (!(value instanceof WireExtension)) return value;
   return typeof expected === 'string' ? Buffer.from(value.data).toString('utf8') : value.data;
@@ -199,7 +203,7 @@ for (const [index, vector] of cases(vectorFile('minion_event'), 'cases').entries
     const load = map(toWireValue(vector.request_load));
     const parsed = accepted(parseMinionEventLoad(load));
     const fired = cases(vector, 'events_fired').map((event) => event.tag);
-    // Forbidden tags are asked for, and fired by nobody.
+    // Events with forbidden tags are requested, but never fired.
     t.deepEqual(
       fired.filter((tag) => !requestedTags(parsed).includes(String(tag))),
       [],

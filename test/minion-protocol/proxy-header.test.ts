@@ -1,4 +1,4 @@
-/** Headers of the PROXY protocol, version 2: recorded ones, and whatever else may come. */
+/** Headers of the PROXY protocol, version 2: recorded ones, and random bytes. */
 import test from 'ava';
 import fc from 'fast-check';
 import { encodeProxyHeader, isRelayedAddress, relayedAddress } from '#minion-protocol';
@@ -14,11 +14,14 @@ const read = (...chunks: readonly Uint8Array[]): ProxyHeaderResult => {
 };
 
 const signature = '0d0a0d0a000d0a515549540a';
-/** What haproxy 2.6 sent for a connection of 10.0.0.5 in net-A to 169.254.169.254, port 4506. */
+/**
+ * Header that haproxy 2.6 sent for a connection from 10.0.0.5 in net-A to 169.254.169.254, port
+ * 4506.
+ */
 const recorded = hex(`${signature} 21 11 0014 0a000005 a9fea9fe 836c 119a 05 0005 6e65742d41`);
 const addresses = '0a000005 a9fea9fe 836c 119a';
 const netA = '05 0005 6e65742d41';
-/** A header with these values behind the addresses. */
+/** Returns a header with these values after the addresses. */
 const withValues = (values: string): Buffer => {
   const rest = hex(`${addresses} ${values}`);
   return Buffer.concat([hex(`${signature} 21 11 ${word(rest.length)}`), rest]);
@@ -48,7 +51,7 @@ test('addresses of IPv6 have their short form, and IPv4 within them its own', (t
 
 test('values that are not ours are left out, and ours are there once and have their form', (t) => {
   const peer = { network: 'net-A', address: '10.0.0.5' };
-  // PP2_TYPE_NOOP, PP2_TYPE_CRC32C
+  // These are PP2_TYPE_NOOP and PP2_TYPE_CRC32C.
   t.like(read(withValues(`04 0002 0000 03 0004 00000000 ${netA}`)), { peer });
   const [instance, project] = ['e0 0002 6931', 'e1 0002 7031'];
   const known = { ...peer, instance: 'i1', project: 'p1' };
@@ -114,7 +117,7 @@ test('an encoded header is read back unchanged, in any pieces', (t) => {
       const result = read(bytes.subarray(0, cut), bytes.subarray(cut));
       const behind = Buffer.from(rest).subarray(0);
       t.deepEqual(typeof result === 'object' && result.peer, { ...ids, address });
-      // With all of the header in the first piece, the second one was not looked at.
+      // If the first piece contains the whole header, the second piece is not parsed.
       const read2 = typeof result === 'object' ? Buffer.from(result.rest) : Buffer.alloc(0);
       t.true(behind.subarray(0, read2.length).equals(read2));
     },
@@ -122,7 +125,7 @@ test('an encoded header is read back unchanged, in any pieces', (t) => {
   fc.assert(property, tries(100));
 });
 
-/** As it is written shortest; what is IPv4 within IPv6 is read as IPv4. */
+/** Returns the shortest form of an address. IPv4 inside IPv6 is returned as IPv4. */
 function shortest(address: string): string {
   const text = new URL(`http://[${address}]/`).hostname.slice(1, -1);
   const [, high, low] = /^::ffff:([\da-f]+):([\da-f]+)$/.exec(text) ?? [];

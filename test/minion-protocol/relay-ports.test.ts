@@ -1,4 +1,4 @@
-/** The ports for relays: who may use them, and whose address each connection has. */
+/** The ports for relays: who may connect, and which address each connection gets. */
 
 import test, { type ExecutionContext } from 'ava';
 import { encodeProxyHeader, type Peer } from '#minion-protocol';
@@ -17,7 +17,7 @@ import { GREETING, HELLO, hex, READY_REQ, READY_SUB } from '../helpers/zmtp-byte
 interface Relayed {
   readonly master: Master;
   readonly peers: Peer[];
-  /** A connection to a port for relays. */
+  /** Connects to a port for relays. */
   connect(port: 'requestPort' | 'publishPort'): Promise<RawPeer>;
 }
 
@@ -45,7 +45,7 @@ function header(network: string, address: string, known: object = {}): Buffer {
   return encodeProxyHeader({ network, ...known }, { address, port: 40_000 }, destination);
 }
 
-/** Messages of the connection until there is one more of the handler's. */
+/** Sends bytes and returns the peer of the request that the handler receives. */
 async function ask({ peers, connect }: Relayed, bytes: Buffer): Promise<Peer | undefined> {
   const before = peers.length;
   const peer = await connect('requestPort');
@@ -58,7 +58,7 @@ test('a request through a relay has network and address, or instance and project
   const relayed = await startRelayed(t);
   const { publishPort, relay } = relayed.master;
   const first = await ask(relayed, header('net-A', '10.0.0.5'));
-  // The port that the relay listens at in the network.
+  // This is the port on which the relay listens in the network.
   t.like(first, { address: 'net-A/10.0.0.5', publishPort });
   t.not(relay?.publishPort, publishPort);
   t.is((await ask(relayed, header('net-B', '10.0.0.5')))?.address, 'net-B/10.0.0.5');
@@ -164,7 +164,7 @@ test('limits count for each address of record, and not for the relay', async (t)
   t.deepEqual(addresses(), all);
   await subscribe('net-A', '10.0.0.5');
   await first.closed('of an address that has another one');
-  // An instance is one, whatever address it has.
+  // An instance is the same peer, regardless of its address.
   await subscribe('net-A', '10.0.0.7', known);
   await former.closed('of an instance that has another one');
   await until('five subscribers', () => addresses().length === 5);

@@ -11,7 +11,8 @@ for (const stream of STREAMS) {
     `2,000 connections of every kind over ${stream} leave no memory behind`,
     async (t) => {
       t.timeout(60_000 * effort);
-      // In a process of its own: here the other test files share the memory.
+      // The master runs in a process of its own, because the other test files share the memory of
+      // this one.
       const storm = join(import.meta.dirname, '..', 'helpers', 'connection-storm.ts');
       const { stdout } = await promisify(execFile)(process.execPath, [
         '--expose-gc',

@@ -1,4 +1,4 @@
-/** What TCP and WebSocket have in common: their ports, their bounds, their ends. */
+/** Common behaviour of TCP and WebSocket: ports, limits, and the end of connections. */
 
 import { X509Certificate } from 'node:crypto';
 import { once } from 'node:events';
@@ -156,7 +156,7 @@ for (const stream of STREAMS) {
     const unlucky = await connectRaw(t, master.requestPort);
     unlucky.write(OPENING[stream], REQUEST[stream]);
     await until('the request', () => requests === 2);
-    // Sooner, minions would use up their tries at once.
+    // If it ended sooner, minions would use up their attempts at once.
     clock.now += 4_900;
     await isServed(t, stream, master);
     t.false(unlucky.socket.closed);
@@ -168,14 +168,14 @@ for (const stream of STREAMS) {
     other.write(REQUEST[stream]);
     await until('an answer', () => other.receivedBytes > before);
     await answered(other);
-    // Sent again, as minions do.
+    // The request is sent again, as minions do.
     await isServed(t, stream, master);
   });
 
   test(`${stream}: a request without an answer does not delay the end`, async (t) => {
     let isAsked = false;
     const master = await startStream(t, stream, {
-      // No deadline passes.
+      // No deadline expires.
       now: () => 1_700_000_000_000,
       handler: async () => {
         isAsked = true;
@@ -231,7 +231,7 @@ for (const stream of STREAMS) {
     const master = await startStream(t, stream, options);
     const stuck = await subscribed(t, stream, master);
     const envelope = Buffer.alloc(100, 1);
-    // None is written before the turn ends: three wait, twenty are missed.
+    // No message is written before the turn ends. Three messages wait, and twenty are missed.
     for (let index = 0; index < 23; index += 1)
       master.transport.publish({ envelope, ...everybody });
     t.deepEqual(master.transport.refusals(), {});
@@ -321,13 +321,13 @@ for (const stream of STREAMS) {
       },
     });
     await stalled(t, stream, master);
-    // Once so much waits, nothing more is read.
+    // When this many bytes wait, reading stops.
     if (stream === 'tcp') await until('the announcement', () => announcements === 1);
     await clog(master);
     clock.now += 61_000;
     await until('its end', () => master.transport.subscribers().length === 0);
     t.deepEqual(master.transport.refusals(), { 'stalled-reader': 1 });
-    // From now on the address is known.
+    // From now on, the address is known.
     await isServed(t, stream, master);
     await stalled(t, stream, master);
     await clog(master);
@@ -339,13 +339,13 @@ for (const stream of STREAMS) {
   });
 }
 
-/** A subscriber that reads nothing. */
+/** Connects a subscriber that does not read. */
 async function stalled(t: ExecutionContext, stream: Stream, master: Master): Promise<void> {
   const peer = await subscribed(t, stream, master);
   peer.socket.pause();
 }
 
-/** More than the buffers of the system take. */
+/** Publishes more than the buffers of the system accept. */
 async function clog(master: Master): Promise<void> {
   const envelope = Buffer.alloc(1_000_000, 1);
   for (let index = 0; index < 40; index += 1) master.transport.publish({ envelope, ...everybody });
@@ -365,7 +365,7 @@ async function subscribed(t: ExecutionContext, stream: Stream, master: Master): 
   return peer;
 }
 
-/** The positive control: what a real minion sends is answered. */
+/** Checks that requests of a real minion are still answered. */
 async function isServed(t: ExecutionContext, stream: Stream, master: Master): Promise<void> {
   const minion = await connectRaw(t, master.requestPort);
   minion.write(OPENING[stream], REQUEST[stream]);
@@ -377,7 +377,7 @@ function answered(peer: RawPeer): Promise<void> {
   return until('an answer', () => peer.received.subarray(-ANSWER.length).equals(ANSWER));
 }
 
-/** The beginning of a request that says how much is to come. */
+/** Returns the beginning of a request that declares how many bytes follow. */
 function promiseOf(stream: Stream, bytes: number): Buffer {
   const head = Buffer.from(
     stream === 'tcp' ? '82a46865616480a4626f6479c600000000' : '82ff0000000000000000',
@@ -389,7 +389,7 @@ function promiseOf(stream: Stream, bytes: number): Buffer {
     : Buffer.concat([head, clientFrame(0, Buffer.alloc(0)).subarray(2)]);
 }
 
-// What only TCP has: message ids, and minions that say who they are.
+// Features of TCP: message ids, and announcements of minions.
 
 for (const name of [
   'sign-in request, minion up to 3006.4',
@@ -619,7 +619,8 @@ function midOf(event: TcpEvent): unknown {
   return event.type === 'frame' ? event.mid : undefined;
 }
 
-// What only WebSocket has: PING and CLOSE, order, and messages that would end a minion.
+// Features of WebSocket: PING and CLOSE, the order of replies, and messages that would end a
+// minion.
 
 const answerFrame = Buffer.concat([Buffer.from('8203', 'hex'), ANSWER]);
 
@@ -723,7 +724,7 @@ async function subscribedWebsocket(t: ExecutionContext, master: Master): Promise
   return peer;
 }
 
-// TLS on the ports of TCP and WebSocket, and who is let in.
+// TLS on the ports of TCP and WebSocket, and which clients are accepted.
 
 const served: TlsOptions = {
   certFile: file('master.pem'),
@@ -872,7 +873,7 @@ async function secure(
   return new RawPeer(socket);
 }
 
-/** Whether a minion with this certificate is answered, or its connection ended. */
+/** Whether a minion with this certificate gets a reply. Otherwise its connection is ended. */
 async function isServedOverTls(
   t: ExecutionContext,
   stream: Stream,
@@ -887,7 +888,7 @@ async function isServedOverTls(
   return answered();
 }
 
-/** Fingerprint of the certificate that a new connection gets. */
+/** Returns the fingerprint of the certificate that a new connection receives. */
 async function shownOn(port: number): Promise<string | undefined> {
   const peer = connect({ port, host: HOST, rejectUnauthorized: false });
   await once(peer, 'secureConnect');

@@ -247,11 +247,11 @@ test('disconnecting a minion ends its request connections', async (t) => {
 
 interface Clock {
   now: number;
-  /** How often it was looked at. */
+  /** Number of times that the clock was read. */
   reads: number;
 }
 
-/** A master whose clock is moved by hand; it looks at its deadlines every few milliseconds. */
+/** Starts a master whose clock the test sets. It checks its deadlines every few milliseconds. */
 async function clockedMaster(
   t: ExecutionContext,
   limits: Partial<ConnectionLimits> = {},
@@ -270,14 +270,14 @@ async function clockedMaster(
   return { master, clock };
 }
 
-/** Until what was sent before has arrived and the master has looked at its deadlines since. */
+/** Waits until sent data has arrived and the master has checked its deadlines after that. */
 async function swept(t: ExecutionContext, master: Master, clock: Clock): Promise<void> {
   await ask(t, master);
   const reads = clock.reads;
   await until('a look at the deadlines', () => clock.reads > reads + 1);
 }
 
-/** The value once it has stayed the same for twenty looks at the deadlines. */
+/** Returns a value when it has been the same for twenty checks of the deadlines. */
 async function standing(
   t: ExecutionContext,
   master: Master,
@@ -300,12 +300,15 @@ async function ask(t: ExecutionContext, master: Master): Promise<void> {
   await minion.close();
 }
 
-// What the kernel was told about keep-alive, read where Linux shows it.
+// The keep-alive settings of the kernel are read from /proc on Linux.
 
 const connections = '/proc/net/tcp';
 const onLinux = testWhere(existsSync(connections), `Linux, for ${connections}`);
 
-/** Seconds until the first probe to a peer of this port; `undefined`: there is none to come. */
+/**
+ * Returns the seconds until the first keep-alive probe to a peer of this port, or `undefined` if
+ * there is none.
+ */
 function probeInSeconds(port: number): number | undefined {
   const local = `:${port.toString(16).toUpperCase().padStart(4, '0')}`;
   const established = '01';
@@ -315,7 +318,7 @@ function probeInSeconds(port: number): number | undefined {
     .find(([, address, , state]) => address?.endsWith(local) && state === established);
   if (row === undefined) throw new Error(`no connection to port ${port}`);
   const [kind, when = ''] = row[5]?.split(':') ?? [];
-  // 02: the timer of keep-alive; in hundredths of a second.
+  // 02 is the keep-alive timer. Its value is in hundredths of a second.
   return kind === '02' ? Number.parseInt(when, 16) / 100 : undefined;
 }
 
@@ -327,20 +330,20 @@ for (const [title, keepAliveIdleMs, isProbed] of [
   onLinux(title, async (t) => {
     const { requestPort } = await startMaster(t, { keepAliveIdleMs });
     const peer = await connectRaw(t, requestPort);
-    // It is greeted once it has been taken, and so been set.
+    // The greeting arrives when the connection was accepted and configured.
     await until('a greeting', () => peer.receivedBytes > 0);
     t.true(isProbed(probeInSeconds(requestPort)));
   });
 }
 
-// REQ sockets with identities, as minions since 2026 have them [WIRE 23.5].
+// REQ sockets with identities, which minions have had since 2026 [WIRE 23.5].
 
 test('sockets of one identity, as long as it may be, are answered each', async (t) => {
   const waiting: Array<() => void> = [];
   const master = await startMaster(t, {}, async (body) => {
     await new Promise<void>((resolve) => {
       waiting.push(resolve);
-      // All are being asked at once before the first is answered.
+      // All requests are in progress before the first one is answered.
       if (waiting.length === 3) for (const answer of waiting) answer();
     });
     return body;

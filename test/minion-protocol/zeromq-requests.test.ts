@@ -238,7 +238,7 @@ test('requests made at the same time are sent one after the other', async (t) =>
 });
 
 test('a minion finds the master again after a restart', async (t) => {
-  // Connections of other programs leave from 127.0.0.1, and may take the port in between.
+  // Connections of other programs use ports of 127.0.0.1 and may take this port in between.
   const host = '127.0.0.2';
   const first = createZeromqListener({ host, requestPort: 0, publishPort: 0 });
   t.teardown(() => first.close(0));
@@ -247,7 +247,8 @@ test('a minion finds the master again after a restart', async (t) => {
   t.is(text(await minion.request(new Uint8Array(1), 10_000)), 'first');
   await first.close();
   await startMaster(t, { host, requestPort }, async () => Buffer.from('second'));
-  // As Salt does: what was sent into the connection that just ended is lost, and asked again.
+  // As with Salt, a message that was sent over the ended connection is lost, and the request is
+  // repeated.
   let answer = '';
   for (let tries = 0; tries < 20 && answer === ''; tries += 1) {
     answer = text(await minion.request(new Uint8Array(1), 500).catch(() => undefined));
@@ -305,7 +306,7 @@ test('20,000 publications reach a SUB in order, none lost', async (t) => {
   for (let index = 0; index < 20_000; index += 1) {
     const outcome = master.transport.publish(everybody(`${index}`));
     if (outcome.queued !== 1) t.fail(`publication ${index} was not queued`);
-    // Paced by what the subscriber has read, so that it never has 1000 waiting.
+    // The speed follows what the subscriber has read, so that it never has 1000 waiting messages.
     if (index % 500 === 499) {
       for (let expected = index - 499; expected <= index; expected += 1) {
         const [envelope] = await subscriber.receive();

@@ -18,7 +18,7 @@ import {
   READY_SUB,
 } from '../helpers/zmtp-bytes.ts';
 
-/** What a stranger sends to which port, and what it is closed for. */
+/** Cases: name, port, bytes that a stranger sends, and the reason why the connection is closed. */
 const STRANGERS: ReadonlyArray<readonly [string, 'request' | 'publish', Uint8Array[], string]> = [
   ['HTTP', 'request', [Buffer.from('GET / HTTP/1.1\r\nHost: a\r\n\r\n')], 'signature'],
   ['HTTP', 'publish', [Buffer.from('POST /run HTTP/1.1\r\n\r\n')], 'signature'],
@@ -116,7 +116,7 @@ test('stops reading from a peer that does not read its answers', async (t) => {
   mute.socket.pause();
   mute.write(GREETING, READY_DEALER, ...Array<Uint8Array>(5000).fill(HELLO));
   await isServed(t, master);
-  // Asked until what waits for it is over the high-water mark, never for all 5000.
+  // Requests are sent until the waiting bytes exceed the high-water mark, and never all 5000.
   await until('the first requests', () => asked > 1);
   await isServed(t, master);
   t.true(asked <= 2 * 64 + 2, `${asked} requests`);
@@ -132,7 +132,8 @@ test('900 silent connections leave others served', async (t) => {
 
 test('2,000 connections of every kind leave no memory behind', async (t) => {
   t.timeout(60_000 * effort);
-  // In a process of its own: here the other test files share the memory.
+  // The master runs in a process of its own, because the other test files share the memory of this
+  // one.
   const storm = join(import.meta.dirname, '..', 'helpers', 'connection-storm.ts');
   const { stdout } = await promisify(execFile)(process.execPath, [
     '--expose-gc',
@@ -145,7 +146,7 @@ test('2,000 connections of every kind leave no memory behind', async (t) => {
   t.true(growth < allowedGrowth, `${growth} bytes more than before`);
 });
 
-/** The positive control: a genuine client of libzmq is answered. */
+/** Checks that a genuine libzmq client still gets replies. */
 async function isServed(t: ExecutionContext, master: Master): Promise<void> {
   const minion = dialZeromq({ host: HOST, requestPort: master.requestPort });
   t.teardown(() => minion.close());

@@ -1,4 +1,6 @@
-/** How much is read of bodies, from whom, and how much of it in one step [THREATS A-17]. */
+/**
+ * Limits for the bodies of each sender, and for the part that is parsed in one step [THREATS A-17].
+ */
 import { connect, type Socket } from 'node:net';
 import test, { type ExecutionContext } from 'ava';
 import { parse } from 'yaml';
@@ -11,7 +13,7 @@ const mebibyte = 1_048_576;
 const credentials = { username: 'admin', password, eauth: 'sharedsecret' };
 const ping = { client: 'local', tgt: 'web1', fun: 'test.ping' };
 
-/** Everything that is read on the main thread while `work` is done. */
+/** Returns all steps of parsing on the main thread while `work` runs. */
 async function stepsDuring(work: () => Promise<unknown>): Promise<readonly ReadingStep[]> {
   const steps: ReadingStep[] = [];
   const note = (step: unknown): unknown => steps.push(step as ReadingStep); // as it is published
@@ -21,7 +23,7 @@ async function stepsDuring(work: () => Promise<unknown>): Promise<readonly Readi
   return steps;
 }
 
-/** Fails for a step that works on more than its bound. */
+/** Fails if a step processes more than its limit. */
 function areBounded(t: ExecutionContext, steps: readonly ReadingStep[], note: string): void {
   for (const { characters, values } of steps) {
     t.true(characters <= maxReadingStep.characters, note);
@@ -73,7 +75,7 @@ test.serial('typed arguments of a command are read in a thread where they are lo
   });
   t.true(steps.length > 4);
   areBounded(t, steps, 'a command');
-  // YAML that is read at once is a step of characters alone.
+  // A short YAML text is parsed in a single step, which counts its characters.
   t.false(steps.some(({ characters, values }) => values === 0 && characters >= text.length));
 });
 
@@ -103,7 +105,7 @@ test.serial('no step is long of what follows a large command, and of its answer'
     areBounded(t, steps, type);
     const sum = (unit: keyof ReadingStep): number =>
       steps.reduce((all, step) => all + step[unit], 0);
-    // Read, and written for the audit log and as the answer.
+    // The body is parsed, and then written to the audit log and to the response.
     for (const [unit, count] of Object.entries(least)) {
       t.true(sum(unit as keyof ReadingStep) >= count, `${unit}: ${sum(unit as keyof ReadingStep)}`);
     }
@@ -134,7 +136,7 @@ test('a request without a token is limited to 1 MiB, or to the value of the opti
   t.is((await post('x'.repeat(mebibyte - 1000))).status, 200);
   const refused = await post('x'.repeat(mebibyte));
   t.is(refused.status, 413);
-  t.like(refused.json, { message: `expected a body of at most ${mebibyte} bytes` });
+  t.like(refused.json, { message: `the body is too large; the maximum is ${mebibyte} bytes` });
   t.is((await post('x'.repeat(mebibyte), json('0'.repeat(40)))).status, 413);
   const hook = { method: 'POST', path: '/hook/a', headers: json(), body: 'x'.repeat(3000) };
   t.is((await small.ask(hook)).status, 413);
@@ -189,7 +191,7 @@ test('a token that is no text is refused, whatever asks for it', async (t) => {
   }
 });
 
-/** Bodies of 1 MiB that lack their last byte. */
+/** Sends bodies of 1 MiB without the last byte. */
 async function unfinished(t: ExecutionContext, port: number, count: number): Promise<Socket[]> {
   const head = `POST /run HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: ${mebibyte}\r\n\r\n`;
   const sockets: Socket[] = [];
@@ -225,7 +227,7 @@ test('bodies of an address that nobody is known for share a budget', async (t) =
   t.regex(text, /^HTTP\/1\.1 503 /);
   t.regex(text, /^retry-after: 1\r$/im);
   t.regex(text, /ERR_HTTP_BUSY/);
-  // A session is not counted.
+  // Requests with a session do not count.
   const body = { client: 'runner', fun: 'test.arg', arg: ['x'.repeat(mebibyte)] };
   t.is((await ask({ method: 'POST', path: '/', headers: json(token), body })).status, 200);
   for (const socket of sockets) socket.destroy();

@@ -1,4 +1,4 @@
-/** Lowstates: what each client answers. */
+/** Commands for each client of Salt's API, and their responses. */
 
 import { writeFileSync } from 'node:fs';
 import path from 'node:path';
@@ -290,31 +290,31 @@ test('commands of a wrong shape are told what was expected', async (t) => {
   const token = await login();
   const ping = { client: 'local', tgt: '*', fun: 'test.ping' };
   const wrong: [low: object, expected: RegExp][] = [
-    [{ client: 'local', tgt: '*' }, /^fun: expected the name of a function/],
-    [{ client: 'local', fun: 'test.ping' }, /^tgt: expected a text or a list of texts/],
-    [{ ...ping, tgt: null }, /^tgt: expected a text/],
-    [{ ...ping, tgt: 5 }, /^tgt: expected a text/],
-    [{ ...ping, tgt: { a: 1 } }, /^tgt: expected a text/],
-    [{ ...ping, tgt: [['web1']] }, /^tgt: expected a text/],
-    [{ ...ping, tgt: ['web1'], tgt_type: 'glob' }, /a target of type glob is text/],
-    [{ ...ping, fun: 5 }, /^fun: expected the name/],
+    [{ client: 'local', tgt: '*' }, /^fun: must be the name of a function/],
+    [{ client: 'local', fun: 'test.ping' }, /^tgt: must be a text or a list of texts/],
+    [{ ...ping, tgt: null }, /^tgt: must be a text/],
+    [{ ...ping, tgt: 5 }, /^tgt: must be a text/],
+    [{ ...ping, tgt: { a: 1 } }, /^tgt: must be a text/],
+    [{ ...ping, tgt: [['web1']] }, /^tgt: must be a text/],
+    [{ ...ping, tgt: ['web1'], tgt_type: 'glob' }, /a target of type glob must be text/],
+    [{ ...ping, fun: 5 }, /^fun: must be the name/],
     [{ ...ping, fun: 'ping' }, /the form module\.function/],
     [{ ...ping, fun: [] }, /it must have 1 to 1000/],
-    [{ ...ping, tgt_type: 5 }, /^tgt_type: expected a text/],
-    [{ ...ping, tgt_type: 'telepathy' }, /tgt_type "telepathy" is not served; expected glob/],
-    [{ ...ping, tgt_type: 'compound', tgt: 'R@x' }, /^tgt: "R@x": this kind of target/],
+    [{ ...ping, tgt_type: 5 }, /^tgt_type: must be a text/],
+    [{ ...ping, tgt_type: 'telepathy' }, /tgt_type "telepathy" is not supported; use glob/],
+    [{ ...ping, tgt_type: 'compound', tgt: 'R@x' }, /^tgt: "R@x": this type of target/],
     [{ ...ping, tgt_type: 'compound', tgt: 'a and (' }, /^tgt: /],
     [{ ...ping, tgt_type: 'pcre', tgt: '(' }, /./],
-    [{ ...ping, kwarg: [1] }, /^kwarg: expected a map/],
-    [{ ...ping, timeout: 'soon' }, /^timeout: expected a number of seconds/],
+    [{ ...ping, kwarg: [1] }, /^kwarg: must be a map/],
+    [{ ...ping, timeout: 'soon' }, /^timeout: must be a number of seconds/],
     [{ ...ping, jid: 'x' }, /jid/],
-    [{ ...ping, client: 'local_batch' }, /^batch: expected a number of minions/],
-    [{ ...ping, client: 'local_batch', batch: {} }, /^batch: expected a number of minions/],
-    [{ ...ping, client: 'local_subset', subset: 'few' }, /^subset: expected a number of minions/],
-    [{ client: 'runner' }, /^fun: expected the name/],
-    [{ client: 'runner', fun: ['a.b'] }, /^fun: expected the name/],
-    [{ client: 'wheel' }, /^fun: expected the name/],
-    [{ client: 'wheel', fun: 5 }, /^fun: expected the name/],
+    [{ ...ping, client: 'local_batch' }, /^batch: must be a number of minions/],
+    [{ ...ping, client: 'local_batch', batch: {} }, /^batch: must be a number of minions/],
+    [{ ...ping, client: 'local_subset', subset: 'few' }, /^subset: must be a number of minions/],
+    [{ client: 'runner' }, /^fun: must be the name/],
+    [{ client: 'runner', fun: ['a.b'] }, /^fun: must be the name/],
+    [{ client: 'wheel' }, /^fun: must be the name/],
+    [{ client: 'wheel', fun: 5 }, /^fun: must be the name/],
     [{ client: 'telepathy' }, /^client: missing, or not served/],
     [{ client: ['local'] }, /^client: missing, or not served/],
     [{ fun: 'test.ping' }, /^client: missing, or not served/],
@@ -482,7 +482,7 @@ test('config.values has who may log in by what, and no secret', async (t) => {
   t.notRegex(JSON.stringify(answer), /secret-users|s3cret/);
 });
 
-// Routes that others add to the server.
+// Routes that plugins add to the server.
 
 test('a plugin has its paths, its parsers and its errors, and the token behind a session', async (t) => {
   const tokens: (string | undefined)[] = [];

@@ -1,4 +1,4 @@
-/** What connections of the HTTP API may cost, of one address and in all. */
+/** Resource limits for connections of the HTTP API, per address and in total. */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
@@ -17,11 +17,14 @@ interface Client {
   readonly socket: Socket;
   readonly closed: Promise<void>;
   isClosed(): boolean;
-  /** Until what came has this. */
+  /** Resolves when the received text matches a pattern. */
   answered(pattern: RegExp): Promise<string>;
 }
 
-/** A connection from an address of this machine; on Linux all of 127.0.0.0/8 are. */
+/**
+ * Opens a connection from an address of this machine. On Linux, all addresses in 127.0.0.0/8 can be
+ * used.
+ */
 async function open(
   t: ExecutionContext,
   port: number,
@@ -129,7 +132,7 @@ test('an address holds so many bytes of unfinished bodies, and is told to come a
   t.regex((await refused?.answered(/503/)) ?? '', /retry-after: \d+\r\n/i);
   await within('the end of the refused one', refused?.closed ?? Promise.reject());
   t.false(kept?.isClosed());
-  // Other addresses are as they were.
+  // Other addresses are not affected.
   t.is((await run(token, ping)).status, 200);
   t.is((await run(token, { ...ping, arg: [' '.repeat(900_000)] })).status, 200);
 });
@@ -193,7 +196,7 @@ test('an answer that nobody reads ends its connection', async (t) => {
               reply.raw.once('close', () => {
                 isEnded = true;
               });
-              // More than lies in any kernel between both.
+              // This exceeds the buffers of the system on both sides.
               return reply.type('application/octet-stream').send(Buffer.alloc(268_435_456));
             });
           },
@@ -208,7 +211,7 @@ test('an answer that nobody reads ends its connection', async (t) => {
   t.pass();
 });
 
-/** Milliseconds: connections that are silent are closed after that anyway. */
+/** Time in milliseconds that is shorter than the time limit of silent connections. */
 const beforeTimeouts = 10_000;
 
 test('TLS handshakes of one address are put off, and refused where too many wait', async (t) => {
@@ -217,7 +220,7 @@ test('TLS handshakes of one address are put off, and refused where too many wait
   const tls = { certificate: fixture('master.pem'), key: fixture('master.key') };
   const { port } = await startApi(t, { minions: [], options: { tls, handshakesPerSecond: 0.5 } });
   const begin = (localAddress: string): Promise<Client> => {
-    // Options of the socket are handed on.
+    // The options of the socket are preserved.
     const options = { port, host: '127.0.0.1', localAddress, rejectUnauthorized: false };
     const socket = connectSecurely(options);
     t.teardown(() => socket.destroy());
@@ -232,7 +235,7 @@ test('TLS handshakes of one address are put off, and refused where too many wait
     );
   }
   await until('the end of those for which there is no time', () => refused >= 10, beforeTimeouts);
-  // Others are not put off.
+  // Other connections are not delayed.
   const other = await within('the handshake of another address', begin('127.0.0.3'));
   t.false(other.isClosed());
   t.true(refused <= 25, String(refused));
@@ -261,10 +264,10 @@ test('idle connections to HTTP, however many, leave the minions their ports', as
     open(t, http, `127.0.1.${1 + (index % 50)}`),
   );
   const clients = await Promise.all(flood);
-  // Taken in or ended: before that nothing is short.
+  // The connection was accepted or has ended. Before that, no descriptor is missing.
   const left = (): number => clients.filter((client) => !client.isClosed()).length;
   await until('the end of all but 80', () => left() <= 80, beforeTimeouts);
-  // ZeroMQ's listener greets whoever connects.
+  // ZeroMQ's listener sends a greeting on each connection.
   const minion = connect({ port: requests, host: '127.0.0.1' });
   t.teardown(() => minion.destroy());
   const [greeting] = await within('the greeting of a minion port', once(minion, 'data'));

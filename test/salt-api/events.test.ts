@@ -169,7 +169,7 @@ test('a WebSocket client that floods the server with messages is disconnected', 
   client.write(Buffer.alloc(6 * 10_000, clientFrame('')));
   await within('the end of a WebSocket', client.closed);
   const received = String(await client.until('server received message'));
-  // Each that was permitted, and those for which there was time meanwhile.
+  // The stream contains the event for each permitted tag, and others that fitted into the time.
   t.true(received.split('server received message').length < 1000);
 });
 
@@ -211,7 +211,7 @@ test('a WebSocket that is refused is closed, whatever its client does', async (t
   const lines = Object.entries(headers).map(([name, value]) => `${name}: ${String(value)}\r\n`);
   socket.write(`${method} ${url} HTTP/1.1\r\n${lines.join('')}\r\n`);
   socket.resume();
-  // It does not end its half; it may only learn that nobody is there any more.
+  // The client does not end its side of the connection. It only notices that the server is gone.
   socket.on('error', () => {});
   const closed = new Promise<void>((resolve) => socket.once('close', () => resolve()));
   const poke = setInterval(() => socket.write('x'), 20);
@@ -244,7 +244,7 @@ test('WebSocket needs a session, and a cookie serves no page of another site', a
   }
 });
 
-/** As a server hands it on. */
+/** Returns a request as a server passes it to `upgrade`. */
 function upgradeRequest(url: string): IncomingMessage {
   const socket = new Socket();
   Object.defineProperty(socket, 'remoteAddress', { value: '127.0.0.1' });

@@ -1,4 +1,6 @@
-/** Many at once: nobody else is held up, and nothing is left behind [THREATS A-04, A-18]. */
+/**
+ * Many requests at once do not delay other callers, and leave nothing behind [THREATS A-04, A-18].
+ */
 
 import { connect, type Socket } from 'node:net';
 import test from 'ava';
@@ -9,7 +11,7 @@ const ping = { client: 'local', tgt: 'web1', fun: 'test.ping' };
 test('a thousand log-ins at once are looked at a few at a time, and hold nobody up', async (t) => {
   const { ask, login, run, master } = await startApi(t, { minions: ['web1'] });
   const token = await login();
-  // Each takes a quarter of a second: those that are wrong do.
+  // A wrong password takes a quarter of a second.
   const flood = Array.from({ length: 1000 }, async (_, index) => {
     const body = { username: `user${index}`, password: 'wrong', eauth: 'sharedsecret' };
     return (await ask({ method: 'POST', path: '/login', headers: json(), body })).status;

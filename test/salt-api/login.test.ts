@@ -34,7 +34,7 @@ test('a log-in gives a token, a cookie and the rights', async (t) => {
   const { token, start, expire, ...rest } = loginOf(answer);
   t.regex(String(token), /^[0-9a-f]{64}$/);
   t.is(answer.headers['x-auth-token'], String(token));
-  // Nobody can say whether a user of a shared secret may still log in.
+  // For a shared secret, nothing can tell whether a user may still log in.
   t.is(Number(expire) - Number(start), 3600);
   t.deepEqual(rest, {
     user: 'admin',
@@ -125,7 +125,7 @@ test('no, malformed and unknown tokens are refused alike, wherever they stand', 
     {},
     ...tokens.map((token) => ({ 'x-auth-token': token })),
     ...tokens.map((token) => ({ cookie: `session_id=${token}` })),
-    // The header is looked at first, whatever the cookie says.
+    // The header takes precedence over the cookie.
     { 'x-auth-token': 'bad', cookie: `session_id=${session}` },
   ];
   const paths = ['/', '/minions', '/jobs', '/keys', '/stats', '/logout', '/hook', '/minions/x'];
@@ -275,7 +275,7 @@ test('a session that nobody uses ends', async (t) => {
   t.is((await run(await login(), ping)).status, 401);
 });
 
-// What limited users get over HTTP [THREATS A-06 to A-13].
+// Requests of users with limited rights over HTTP [THREATS A-06 to A-13].
 
 test('a user may what external_auth grants, by each client', async (t) => {
   const { run, login, eventsDuring } = await startApi(t);
@@ -424,16 +424,16 @@ test('the audit log records a hook call, and that it needed no login', async (t)
   t.like(ofAnybody, { ...fired, who: { kind: 'user', name: '' }, rule: 'webhook_disable_auth' });
 });
 
-// Who is let in at all: by the name that was asked for, and from where.
+// Access is checked by the host name in the request, and by the client's address.
 
 const testPing = { client: 'local', tgt: 'web1', fun: 'test.ping' };
 
-/** The status for who asks a host by this name. */
+/** Returns the status of a request to this host name. */
 async function askedAs({ port }: RunningApi, host: string, path = '/'): Promise<number> {
   return (await send(port, { path, headers: { host } })).status;
 }
 
-/** The same for who wants to become a WebSocket. */
+/** Returns the status of a WebSocket request to this host name. */
 async function upgradedAs({ port }: RunningApi, host: string, token: string): Promise<number> {
   const headers = { host, 'x-auth-token': token, upgrade: 'websocket', connection: 'Upgrade' };
   return (await send(port, { path: '/ws', headers })).status;
@@ -498,7 +498,7 @@ test('users log in from where api_acl lets them, by whatever door', async (t) =>
   const permitted = { admin: true, noperms: true, limited: false, scoped: false };
   for (const [username, may] of Object.entries(permitted)) {
     for (const [path, more] of doors) {
-      // Who may log in may still do nothing.
+      // A user who may log in may still have no other rights.
       if (username === 'noperms' && path === '/run') continue;
       const body = { username, password, eauth: 'sharedsecret', ...more };
       const { status } = await ask({ method: 'POST', path, headers: json(), body });
@@ -509,9 +509,9 @@ test('users log in from where api_acl lets them, by whatever door', async (t) =>
   t.is((await master.logins.login(local)).user, 'limited');
 });
 
-// What those do who have no business here, or have none any more.
+// Requests of clients without any rights, or with rights that were revoked.
 
-/** What comes back for a beginning; the rest is never sent. */
+/** Sends the beginning of a request and returns what is received. The rest is never sent. */
 function beginningOf(t: ExecutionContext, port: number, text: string): Promise<string> {
   const socket = connect(port, '127.0.0.1');
   t.teardown(() => socket.destroy());
@@ -533,7 +533,7 @@ test('a user who was deleted has neither session nor token when it is looked aga
   const session = String(headers['x-auth-token']);
   const tokens = await ask({ method: 'POST', path: '/token', headers: json(), body: form });
   const [own] = Array.isArray(tokens.json) ? tokens.json : [];
-  // What is known of users holds for half a minute, or until a reload.
+  // Data about users is cached for half a minute, or until a reload.
   const lookAgain = (): Promise<unknown> => master.reload(resolveMasterConfig({ externalAuth }));
   await lookAgain();
   t.is((await run(session, testPing)).status, 200);

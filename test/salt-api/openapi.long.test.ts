@@ -1,4 +1,6 @@
-/** What /openapi.json says is what is there, and what it says of bodies is what is taken. */
+/**
+ * Compares /openapi.json with the routes, and its schemas with the bodies that the routes accept.
+ */
 
 import { Validator } from '@seriousme/openapi-schema-validator';
 import test from 'ava';
@@ -21,7 +23,7 @@ interface Document {
   readonly components: { readonly securitySchemes: object };
 }
 
-/** Paths of Salt's API, and ours. */
+/** Paths of Salt's API and of our extensions of it. */
 const expected = [
   'get /',
   'post /',
@@ -60,7 +62,7 @@ test('every path of the document is there, with its methods, and those of the co
   for (const name of expected) t.true(names.includes(name), name);
   for (const { method, path, operation } of operations) {
     const real = path.replace('{path}', 'x').replace(/\{\w+\}/g, 'x');
-    // A stream would not end; without a token it does not begin.
+    // A stream does not end by itself. Without a token it does not begin.
     const answer = await ask({ method: method.toUpperCase(), path: real });
     t.false([404, 405].includes(answer.status), `${method} ${path}: ${answer.status}`);
     const inPath = (operation.parameters ?? [])
@@ -156,7 +158,7 @@ test('clients that are not served are not described, and plugins describe themse
   );
 });
 
-// /openapi.json is OpenAPI 3.1 by its own schema, and real answers are what it says.
+// /openapi.json is valid OpenAPI 3.1, and real responses match it.
 
 interface Described {
   readonly responses: Readonly<
@@ -168,7 +170,7 @@ interface OpenApiDocument {
   readonly paths: Readonly<Record<string, Readonly<Record<string, Described>>>>;
 }
 
-/** A request by which an operation answers what it is for. */
+/** A request for which an operation is documented. */
 interface Asked {
   readonly path: string;
   readonly body?: unknown;
@@ -178,7 +180,7 @@ interface Asked {
 const credentials = { username: 'admin', password, eauth: 'sharedsecret' };
 const ping = { client: 'local', tgt: 'web1', fun: 'test.ping' };
 
-/** How each operation is asked that is described, but for streams and pages. */
+/** Requests for all documented operations, except streams and pages. */
 const requests: Readonly<Record<string, Asked>> = {
   'get /': { path: '/' },
   'post /': { path: '/', body: [ping, { client: 'runner', fun: 'manage.versions' }] },
@@ -206,11 +208,14 @@ const requests: Readonly<Record<string, Asked>> = {
   'get /status/style.css': { path: '/status/style.css' },
   'get /status/script.js': { path: '/status/script.js' },
   'get /status/icon.svg': { path: '/status/icon.svg' },
-  // Last: it ends the session of all others.
+  // This is the last request, because it ends the session.
   'post /logout': { path: '/logout', body: {} },
 };
 
-/** Streams and pages of forms (events.test.ts, status-page.test.ts), archives, the typed client's. */
+/**
+ * Operations that other tests check: streams and pages of forms (events.test.ts,
+ * status-page.test.ts), archives, and those of the typed client.
+ */
 const elsewhere =
   /^(?:get \/events|get \/status\/(?:stream|explain)|post \/status\/\w+|post \/keys|post \/rpc\/.*)$/;
 
@@ -218,7 +223,7 @@ async function documentOf({ ask }: RunningApi): Promise<OpenApiDocument> {
   return (await ask({ path: '/openapi.json' })).json as OpenApiDocument;
 }
 
-/** What is wrong with an answer by what its operation says; `undefined`: nothing. */
+/** Compares a response with the schema of its operation. Returns the difference, or `undefined`. */
 function problemWith({ responses }: Described, answer: ApiAnswer): string | undefined {
   const described = responses[String(answer.status)] ?? responses.default;
   const [type = ''] = String(answer.headers['content-type']).split(';');

@@ -1,4 +1,7 @@
-/** What a real salt-api was asked is asked here: the same status, the same shape, the same types. */
+/**
+ * Repeats requests that were recorded with a real salt-api. Status, structure and types of the
+ * responses must be equal.
+ */
 
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { request } from 'node:http';
@@ -34,7 +37,7 @@ interface Recorded {
   };
 }
 
-/** What is answered otherwise, and why; docs/salt-api.md tells users. */
+/** Responses that differ, with the reason. docs/salt-api.md describes the differences for users. */
 const differences: Readonly<Record<string, { readonly status?: number; readonly why: string }>> = {
   'login/empty-body': { status: 401, why: 'a log-in without credentials fails like any other' },
   'root-and-errors/missing-fun': { status: 400, why: 'what was expected is told' },
@@ -84,7 +87,7 @@ const rights = {
   scoped: [{ web1: ['test.*'] }],
 };
 
-/** The installation that was recorded, with minions that return what those returned. */
+/** Starts an installation like the recorded one. Its minions return the recorded values. */
 async function start(t: ExecutionContext): Promise<RunningApi> {
   const directory = temporaryDirectory(t);
   const users = path.join(directory, 'users.txt');
@@ -110,7 +113,7 @@ async function start(t: ExecutionContext): Promise<RunningApi> {
   });
 }
 
-/** What a function returned when it was recorded, by its arguments: one after the other. */
+/** Recorded returns of a function, by arguments, in order. */
 class RecordedReturns {
   readonly #byArguments = new Map<string, Record<string, unknown>[]>();
 
@@ -123,7 +126,7 @@ class RecordedReturns {
     this.#byArguments.set(key, [...(this.#byArguments.get(key) ?? []), values]);
   }
 
-  /** The next one for a minion; the last one again where there are no more. */
+  /** Returns the next value for a minion. The last value is repeated. */
   next(call: Parameters<MinionFunction>[0], id: string): WireValue {
     const recorded = this.#byArguments.get(JSON.stringify([call.args, call.kwargs])) ?? [];
     const index = recorded.findIndex((values) => id in values);
@@ -133,7 +136,7 @@ class RecordedReturns {
   }
 }
 
-/** Functions that the embedded minion has not: they return what was recorded. */
+/** Returns functions that the embedded minion does not have. They return recorded values. */
 function recordedFunctions(): Record<string, MinionFunction> {
   const returns = new Map<string, RecordedReturns>();
   for (const { request, response } of files.flatMap(read)) {
@@ -152,12 +155,12 @@ function recordedFunctions(): Record<string, MinionFunction> {
       fun,
       (call, { id }) => known.next(call, id),
     ]),
-    // The subset that was recorded is of one minion: the one that has the function here.
+    // The recorded subset has one minion. It is the only one that has the function here.
     ['sys.list_functions', (_call, { id }) => (id === 'db1' ? ['test.ping'] : [])],
   ]);
 }
 
-/** Grains or pillar of a minion, from every answer that told some of them. */
+/** Returns grains or pillar of a minion, collected from all responses that contain some. */
 function recordedFacts(names: readonly string[], id: string): WireMap {
   const answers = files.flatMap((file) =>
     read(file).filter(({ name }) => names.includes(`${file}/${name}`)),
@@ -175,7 +178,7 @@ function isFull(value: unknown): value is { ret: unknown } {
   return typeof value === 'object' && value !== null && 'ret' in value && 'jid' in value;
 }
 
-/** Asks what was asked, with tokens and jids of here in place of those of there. */
+/** Repeats the recorded requests. Recorded tokens and jids are replaced by the current ones. */
 class Replay {
   readonly #api: RunningApi;
   readonly #known = new Map<string, string>();
@@ -208,7 +211,7 @@ class Replay {
     });
   }
 
-  /** Jids and tokens of answers, for the requests that follow. */
+  /** Remembers jids and tokens of responses for later requests. */
   #learn(there: unknown, here: unknown): void {
     if (typeof there === 'string' && typeof here === 'string') {
       if (/^(?:\d{20}|[0-9a-f]{64})$/.test(there)) this.#known.set(there, here);
@@ -218,7 +221,7 @@ class Replay {
   }
 }
 
-/** What in the shape of an answer is not as it was; `undefined`: nothing. */
+/** Compares the structure of two responses. Returns the difference, or `undefined`. */
 function otherShape(there: unknown, here: unknown, where = ''): string | undefined {
   if (Array.isArray(there)) {
     if (!Array.isArray(here)) return `${where}: ${typeof here} in place of a list`;
@@ -231,7 +234,7 @@ function otherShape(there: unknown, here: unknown, where = ''): string | undefin
   }
   if (!isObject(here) || Array.isArray(here)) return `${where}: ${typeof here} in place of a map`;
   const names = Object.keys(there).filter((name) => !/^__(?:trimmed__|pub_)/.test(name));
-  // Names that are data: what the first one stands for must be here under one name or another.
+  // These keys are data. The value of the first recorded one must exist under any key.
   if (names.some((name) => /^(?:\d{20}$|[A-Z][a-z]+ [A-Z])/.test(name))) {
     const problems = Object.values(here).map((it) => otherShape(there[names[0] ?? ''], it));
     return problems.includes(undefined) ? undefined : `${where}.*${problems[0] ?? ': nothing'}`;
@@ -271,7 +274,7 @@ test('a real salt-api answers the same, but for what is named here', async (t) =
   t.deepEqual(problems, []);
 });
 
-// Integers beyond 2^53 keep every digit, in both directions, by every way in.
+// Integers beyond 2^53 keep all digits in both directions, with every content type.
 
 const integers = [2n ** 63n - 1n, -(2n ** 63n), 2n ** 64n - 1n, -(2n ** 53n) - 1n, 2n ** 53n];
 const digits = integers.map(String);
@@ -289,7 +292,7 @@ const rule = allow('counts', {
   resource: { fun: 'demo.*' },
 });
 
-/** Which keep the digits of every number that they get, and give a float beside them. */
+/** Starts an API whose minions return the integers that they receive, and a float. */
 function startWithIntegers(t: Parameters<typeof startApi>[0]): Promise<RunningApi> {
   const bridge = createBridge({ commands: [count] });
   return startApi(t, {
@@ -400,7 +403,7 @@ test('over the HTTP of a bridge, also where a schema bounds them', async (t) => 
   t.regex(await call(2n ** 64n), /ERR_COMMAND_PARAMETERS/);
 });
 
-// A few hundred of the bodies of `npm run campaign -- fuzz-http`, always the same.
+// These are a few hundred of the bodies of `npm run campaign -- fuzz-http`, with a fixed seed.
 
 test('no body makes the API fail, or read more in one step than it may', async (t) => {
   const bridge = createBridge({});

@@ -1,4 +1,4 @@
-/** The server itself: TLS, mounting, health, and what its log says. */
+/** The HTTP server itself: TLS, mounting in another server, health checks, and its log. */
 
 import { spawnSync } from 'node:child_process';
 import { createPublicKey, X509Certificate } from 'node:crypto';
@@ -157,14 +157,14 @@ test('neither passwords nor tokens come into the log', async (t) => {
   t.notRegex(text, /planted|s3cret/);
 });
 
-// A certificate that is renewed while the HTTP API is served.
+// The certificate is renewed while the HTTP API is running.
 
 interface Site {
   readonly running: RunningApi;
   readonly tls: SaltApiTls;
-  /** Puts a pair of the fixtures in place, one file after the other. */
+  /** Replaces the certificate and the key by a pair of the fixtures, one file after the other. */
   renew(name: string): void;
-  /** Fingerprint of the certificate that a new connection gets. */
+  /** Returns the fingerprint of the certificate that a new connection receives. */
   served(): Promise<string | undefined>;
 }
 
@@ -222,8 +222,6 @@ test('a certificate that does not fit its key leaves the one before in force', a
   t.deepEqual(await running.api.renewCertificate(), [tls.certificate]);
   t.is(await served(), fingerprintOf('minion.pem'));
 });
-
-// Static files and the app page.
 
 const browser = { accept: 'text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8' };
 
@@ -314,7 +312,7 @@ test('a file that an option names must exist', async (t) => {
   }
 });
 
-// `/metrics`: what is in it, and who may read it.
+// The content of `/metrics`, and the check of who may read it.
 
 const names = (text: string): string[] =>
   [...text.matchAll(/^# TYPE (\S+) /gm)].map(([, it = '']) => it);
@@ -418,9 +416,7 @@ test('metrics that are off are not there', async (t) => {
   t.is((await ask({ path: '/metrics' })).status, 404);
 });
 
-// Key pairs that are made for minions.
-
-/** The files of an archive, as tar reads them. */
+/** Returns the files of an archive, unpacked by tar. */
 function unpack(t: ExecutionContext, archive: Buffer): { pub: string; pem: string } {
   const directory = temporaryDirectory(t);
   const file = path.join(directory, 'keys.tar');

@@ -1,4 +1,4 @@
-/** Sessions of the HTTP API that the members of a cluster share, over a log in memory. */
+/** Sessions of the HTTP API that members of a cluster share, with a log in memory. */
 import { createHash } from 'node:crypto';
 import test, { type ExecutionContext } from 'ava';
 import type { StateOperation } from '#master';
@@ -8,14 +8,15 @@ import { type TestMember, twoMembers } from '../heat-bridge/cluster.ts';
 import { until } from '../helpers/deadline.ts';
 
 const token = 'a'.repeat(64);
+const owner = { eauth: 'pam', user: 'ops' };
 const idleMs = 1_000_000;
-/** Of sessions whose timer is waited for. */
+/** Idle time of sessions in tests that wait for the timer, in milliseconds. */
 const shortIdleMs = 40;
 
-/** The sessions of two members, by one clock. */
+/** The sessions of two members, with a common clock. */
 class Cluster {
   readonly members: readonly TestMember[];
-  /** What they write from now on. */
+  /** Writes of the members. */
   readonly writes: (readonly StateOperation[])[] = [];
   clock = Date.now();
   isAlone = false;
@@ -56,7 +57,7 @@ class Cluster {
     return [await this.open(0, options), await this.open(1, options)];
   }
 
-  /** What a member applies from now on reaches its sessions when it is let pass. */
+  /** Delays the changes that a member applies from now on, until `pass` is called. */
   delay(at: 0 | 1): { pass(): void } {
     const { area } = this.#member(at);
     const follow = area.follow.bind(area);
@@ -70,7 +71,7 @@ class Cluster {
     };
   }
 
-  /** Resolves when both have applied all that was written before. */
+  /** Resolves when both members have applied everything that was written before. */
   async applied(): Promise<void> {
     for (const member of this.members) await member.applied();
   }
@@ -93,7 +94,7 @@ class Cluster {
 test('a session of one member is known to all, and whoever reads the store can use none', async (t) => {
   const cluster = await Cluster.start(t);
   const [a, b] = await cluster.both();
-  const secret = await a.open(token);
+  const secret = await a.open(token, owner);
   await cluster.applied();
   t.deepEqual(b.find(secret), { token });
   t.is(b.find(token), undefined);
@@ -103,7 +104,7 @@ test('a session of one member is known to all, and whoever reads the store can u
     [`sessions/${createHash('sha256').update(secret).digest('hex')}`],
   );
   t.false(rows.some(({ value }) => value.includes(token) || value.includes(secret)));
-  // One that starts later.
+  // This member starts later.
   t.deepEqual((await cluster.open(1)).find(secret), { token });
 });
 
@@ -111,7 +112,7 @@ test('a member waits a moment for a session that it has not heard of yet', async
   const cluster = await Cluster.start(t);
   const late = cluster.delay(1);
   const [a, b] = await cluster.both();
-  const secret = await a.open(token);
+  const secret = await a.open(token, owner);
   await cluster.applied();
   t.is(b.find(secret), undefined);
   t.is(await b.expect(secret), undefined);
@@ -124,7 +125,7 @@ test('a member waits a moment for a session that it has not heard of yet', async
 test('a session that is closed at one member is closed, also where it is used at that moment', async (t) => {
   const cluster = await Cluster.start(t);
   const [a, b] = await cluster.both();
-  const secret = await a.open(token);
+  const secret = await a.open(token, owner);
   await cluster.applied();
   cluster.clock += idleMs / 2;
   const closed = b.close(secret);
@@ -141,7 +142,7 @@ test('a session that is closed at one member is closed, also where it is used at
 test('use at any member counts, and is written once in a quarter of the idle time', async (t) => {
   const cluster = await Cluster.start(t);
   const [a, b] = await cluster.both();
-  const secret = await a.open(token);
+  const secret = await a.open(token, owner);
   await cluster.applied();
   cluster.writes.length = 0;
   for (let uses = 0; uses < 100; uses += 1) {
@@ -164,7 +165,7 @@ test('use at any member counts, and is written once in a quarter of the idle tim
 test('a session used at a member that stops stays valid at the others from then on', async (t) => {
   const cluster = await Cluster.start(t);
   const [a, b] = await cluster.both();
-  const secret = await a.open(token);
+  const secret = await a.open(token, owner);
   cluster.clock += idleMs / 5;
   t.truthy(a.find(secret));
   await a.stop();
@@ -176,7 +177,7 @@ test('a session used at a member that stops stays valid at the others from then 
 test('a use that nobody follows is written by itself', async (t) => {
   const cluster = await Cluster.start(t);
   const a = await cluster.open(0, { idle: shortIdleMs });
-  const secret = await a.open(token);
+  const secret = await a.open(token, owner);
   cluster.clock += shortIdleMs / 8;
   t.truthy(a.find(secret));
   t.is(cluster.writes.length, 1);
@@ -194,12 +195,12 @@ test('the least recently used of too many sessions ends at all members', async (
   const [a, b] = await cluster.both({ capacity: 3 });
   const secrets: string[] = [];
   for (const sessions of [a, b, a]) {
-    secrets.push(await sessions.open(token));
+    secrets.push(await sessions.open(token, owner));
     cluster.clock += 1;
   }
   await cluster.applied();
   t.truthy(b.find(secrets[0] ?? ''));
-  secrets.push(await b.open(token));
+  secrets.push(await b.open(token, owner));
   await cluster.applied();
   const known = (sessions: SharedSessions): boolean[] =>
     secrets.map((secret) => sessions.find(secret) !== undefined);
@@ -208,12 +209,24 @@ test('the least recently used of too many sessions ends at all members', async (
   t.is((await cluster.rows()).length, 3);
 });
 
+test("a user's sessions do not end those of another user", async (t) => {
+  const cluster = await Cluster.start(t);
+  const [a, b] = await cluster.both({ capacity: 3 });
+  const kept = await a.open(token, owner);
+  await cluster.applied();
+  for (let n = 0; n < 5; n += 1) await b.open(token, { eauth: 'pam', user: 'other' });
+  await cluster.applied();
+  t.truthy(a.find(kept));
+  t.truthy(b.find(kept));
+  t.deepEqual([a.size, b.size], [3, 3]);
+});
+
 test('a member that cannot write refuses log-ins, and its sessions go on', async (t) => {
   const cluster = await Cluster.start(t);
   const [a, b] = await cluster.both();
-  const secret = await a.open(token);
+  const secret = await a.open(token, owner);
   cluster.isAlone = true;
-  await t.throwsAsync(a.open(token), { code: 'ERR_CLUSTER_ALONE' });
+  await t.throwsAsync(a.open(token, owner), { code: 'ERR_CLUSTER_ALONE' });
   t.is(a.size, 1);
   cluster.clock += idleMs / 2;
   t.truthy(a.find(secret));

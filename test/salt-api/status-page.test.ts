@@ -1,4 +1,7 @@
-/** The status page: for whom it is, what they see, and that no other page acts through it. */
+/**
+ * The status page: who may see it, what it shows, and that no page of another site can act through
+ * it.
+ */
 
 import { writeFileSync } from 'node:fs';
 import { request as httpRequest } from 'node:http';
@@ -15,7 +18,10 @@ import { temporaryDirectory } from '../helpers/temporary-directory.ts';
 const browser = { accept: 'text/html,application/xhtml+xml,*/*;q=0.8' };
 const form = { ...browser, 'content-type': 'application/x-www-form-urlencoded' };
 
-/** Logs in as the page's form does. @returns the cookie */
+/**
+ * Logs in with the form of the page.
+ * @returns the cookie
+ */
 async function logIn({ ask }: RunningApi, username = 'admin'): Promise<string> {
   const body = String(new URLSearchParams({ username, password, eauth: 'sharedsecret' }));
   const request = { method: 'POST', path: '/status/login', headers: form, body };
@@ -30,7 +36,7 @@ const pageOf = ({ ask }: RunningApi, cookie: string): Promise<ApiAnswer> =>
 const formToken = ({ text }: ApiAnswer): string =>
   /name="form" value="(\w+)"/.exec(text)?.[1] ?? '';
 
-/** The first pending key, as its form has it. */
+/** Returns the first pending key with the values in its form. */
 async function pendingKey({ master }: RunningApi): Promise<{ id: string; fingerprint: string }> {
   const [key] = await master.keys.list({ state: 'pending' });
   if (key === undefined) throw new Error('no key waits');
@@ -229,9 +235,9 @@ test('whatever is put into a page is text', (t) => {
   fc.assert(property);
 });
 
-// What the status page keeps and shares, so that it costs the same however many look.
+// Data that the page caches and shares, so that its cost does not depend on the number of readers.
 
-/** A clock that is set, in milliseconds, and a master that counts how often it is asked. */
+/** Returns a clock in milliseconds that the test sets, and a master that counts calls. */
 function stage(): {
   readonly history: StatusHistory;
   readonly asked: () => number;
@@ -295,12 +301,12 @@ test('since when a minion is there is known from when somebody looked', async (t
     { id: 'b', isPresent: true, since: 20_000 },
     { id: 'c', isPresent: true, since: 20_000 },
   ]);
-  // Deleted and made anew: nothing of the former one is left.
+  // The key was deleted and created again. Nothing of the former key remains.
   set(30, { a: true });
   await history.sample();
   set(35, { a: true, b: true });
   t.deepEqual((await history.minions())[1], { id: 'b', isPresent: true, since: 35_000 });
-  // Nobody looked for a while: it may have gone and come.
+  // The minion was not observed for a while, so it may have disconnected and reconnected.
   set(1000, { a: true, b: true });
   t.deepEqual(await history.minions(), [
     { id: 'a', isPresent: true },

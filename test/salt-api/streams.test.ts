@@ -1,4 +1,4 @@
-/** Readers of events that come back, and those who ask for some events only. */
+/** Readers of events that reconnect, and readers that request only some events. */
 
 import { type ClientRequest, request as httpRequest, type IncomingMessage } from 'node:http';
 import type { Readable } from 'node:stream';
@@ -99,7 +99,7 @@ test('format_events tells jobs and minions as they are', async (t) => {
   await client.until('"minions": [{"id": "web2"}]');
 });
 
-// Event streams when events are large, or readers slow.
+// Event streams with large events or slow readers.
 
 for (const [form, path] of [
   ['/events', '/events'],
@@ -113,7 +113,8 @@ for (const [form, path] of [
     const headers = json(await login());
     const reader = await open(t, port, headers, '', path);
     reader.response.pause();
-    // However much lies between, at some time it is full. Its place is free when it was ended.
+    // However large the buffers are, they are full at some time. The slot is free when the stream
+    // was ended.
     const text = 'x'.repeat(500_000);
     let fired = 0;
     for (let isOpen = true; isOpen; fired += 4) {
@@ -122,7 +123,7 @@ for (const [form, path] of [
       isOpen = other.response.statusCode !== 200;
       other.response.destroy();
     }
-    // Two of them wait here, and what the system takes are some more.
+    // Two of the events wait here, and the system buffers some more.
     t.true(fired < 200, `${fired} events`);
     reader.response.resume();
     await within('the end of a stream', reader.ended);
@@ -172,7 +173,7 @@ function responseOf(t: ExecutionContext, asked: ClientRequest): Promise<Incoming
   return within('the head of a stream', answered);
 }
 
-/** All that comes, up to a word near the end of it. */
+/** Returns everything that is received, until a word near the end. */
 async function until(stream: Readable, word: string): Promise<Buffer> {
   const chunks: Buffer[] = [];
   stream.on('error', () => {});
@@ -185,11 +186,11 @@ async function until(stream: Readable, word: string): Promise<Buffer> {
   return Buffer.concat(chunks);
 }
 
-// What salt-netapi-client, SUSE's Java library, sends and how strictly it reads.
+// Requests of salt-netapi-client, SUSE's Java library, and the strictness of its parser.
 
 type Fields = Readonly<Record<string, unknown>>;
 
-/** The first element of `return`. */
+/** Returns the first element of `return`. */
 function first(answer: { readonly json: unknown }): Fields {
   const [element] = (answer.json as { readonly return: readonly Fields[] }).return;
   return element ?? {};

@@ -1,4 +1,6 @@
-/** Restricted users, who are refused with one code on each interface. */
+/**
+ * Restricted users get the same error code on each interface when a request takes too much work.
+ */
 
 import test from 'ava';
 import { json, mayRead, startApi } from '../helpers/salt-api.ts';

@@ -1,11 +1,13 @@
-/** Every threat of the catalogue has a test that exists, or its sentence. */
+/**
+ * Checks that each threat in the catalogue names an existing test, or a sentence in SECURITY.md.
+ */
 
 import { readFileSync } from 'node:fs';
 import test from 'ava';
 import { catalogue } from './catalogue.ts';
 import { applied, isTitle, readMutations } from './mutation.ts';
 
-/** How many rows each family has. */
+/** Number of rows in each family of threats. */
 const families = { C: 55, N: 17, M: 20, G: 17, A: 21, B: 14 } as const;
 
 function read(name: string): string {
@@ -43,13 +45,13 @@ test('each row without a test has a reason, and each reason is in SECURITY.md', 
   }
 });
 
-/** As a whole, between its quotes. */
+/** Whether the source contains the whole title between quotes. */
 function hasTitle(source: string, title: string): boolean {
   return ["'", '"', '`'].some((quote) => source.includes(`${quote}${title}${quote}`));
 }
 
-test('every vulnerability of docs/security.md names a row of the catalogue', (t) => {
-  const rows = read('docs/security.md')
+test('every vulnerability of docs/salt-vulnerabilities.md names a row of the catalogue', (t) => {
+  const rows = read('docs/salt-vulnerabilities.md')
     .split('\n')
     .filter((line) => line.startsWith('| CVE-'));
   t.true(rows.length > 30);
@@ -57,11 +59,15 @@ test('every vulnerability of docs/security.md names a row of the catalogue', (t)
   for (const row of rows) t.true(ids.has(row.split('|').at(-2)?.trim() ?? ''), row);
 });
 
-// What `npm run mutate` needs to find: each patch its place, each row, each test.
+// These tests check what `npm run mutate` relies on: that each patch applies and names existing
+// rows and tests.
 
 const mutations = readMutations();
 
-/** Rows whose tests show that something is not there: no line could be taken out. */
+/**
+ * Rows whose tests check that something does not exist, so that no line can be removed by a
+ * mutation.
+ */
 const nothingToTakeOut: Readonly<Record<string, string>> = {
   'C-07': 'no temporary file lies where others may write, and the parser of YAML builds no objects',
   'C-39': 'no relay is served',
@@ -100,7 +106,7 @@ test('every row with tests has a mutation, or nothing that could be taken out', 
   );
 });
 
-/** Whether a test of the file has it as its title, or makes it. */
+/** Whether a test in the file has this title, or generates it. */
 function isWritten(source: string, title: string): boolean {
   const titles = [...source.matchAll(/\w\(\s*(['"`])(.*?)\1/gs)].map((match) => match[2]);
   return titles.some((written = '') => written === title || isTitle(written, title));

@@ -1,18 +1,17 @@
 /**
- * The catalogue of threats, each with the tests that show our refusal, or with the sentence in
- * SECURITY.md where the part that it is about does not exist. C: what happened to others before;
- * N: strangers on the network; M: accepted minions; G: what holds everywhere;
- * A: users, and B: the bridge. H: holes that were found later, wherever they were.
- * A: users, and B: the bridge; H: holes that attacks on the finished product found.
+ * The catalogue of threats. Each names the tests that show the protection, or a sentence of
+ * SECURITY.md if the affected part does not exist. Families: C are vulnerabilities of other
+ * products, N strangers on the network, M accepted minions, G general requirements, A users, B the
+ * bridge, and H weaknesses that were found later by attacks on the finished product.
  */
 
 /** A threat and what shows that it comes to nothing. */
 export interface Threat {
   readonly id: string;
   readonly threat: string;
-  /** `<file below test/>: <title as it stands in the file>`. */
+  /** Tests as `<file below test/>: <title as written in the file>`. */
   readonly tests: readonly string[];
-  /** In place of tests, or beside them for the rest of it: words of SECURITY.md. */
+  /** Words of SECURITY.md, instead of tests or for the part that tests do not cover. */
   readonly sentence?: string;
 }
 
@@ -642,7 +641,7 @@ export const catalogue: readonly Threat[] = [
       `master/presence/presence.test.ts: an announcement \${title} is not believed, and its connection stays`,
       'master/presence/presence.test.ts: an announcement of a key that is not accepted is not believed',
     ],
-    sentence: 'What a minion announces over TCP',
+    sentence: 'The announcement of a minion over TCP',
   },
   {
     id: 'N-16',

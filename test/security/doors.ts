@@ -1,4 +1,7 @@
-/** An attacker's ends of the three transports, without any code of the master's: sockets and bytes. */
+/**
+ * Clients of an attacker for the three transports. They use only sockets and bytes, and no code of
+ * the master.
+ */
 import type { ExecutionContext } from 'ava';
 import { Dealer, Subscriber } from 'zeromq';
 import { isWireMap, unpackWire, type WireMap, wireBytes } from '#minion-protocol';
@@ -9,15 +12,15 @@ import { connectRaw, type RawPeer } from '../helpers/zeromq-master.ts';
 export const WIRES = ['zeromq', 'tcp', 'ws'] as const;
 export type Wire = (typeof WIRES)[number];
 
-/** Asks on the request port, one request at a time. */
+/** A connection to the request port, which sends one request at a time. */
 export interface Door {
   ask(request: Uint8Array): Promise<Buffer>;
 }
 
-/** `{head: {mid: 1}, body: …}` up to its body. */
+/** The bytes of `{head: {mid: 1}, body: …}` before the body. */
 const tcpHead = Buffer.from('82a46865616481a36d696401a4626f6479', 'hex');
 
-/** Opens a connection of its own to the request port. */
+/** Opens a new connection to the request port. */
 export async function openDoor(t: ExecutionContext, wire: Wire, port: number): Promise<Door> {
   if (wire === 'zeromq') return openDealer(t, port);
   const peer = await connectRaw(t, port);
@@ -33,7 +36,7 @@ export async function openDoor(t: ExecutionContext, wire: Wire, port: number): P
   };
 }
 
-/** Listens on the publish port; resolves once the master counts the listener. */
+/** Subscribes on the publish port. Resolves when the master counts the subscriber. */
 export async function listen(
   t: ExecutionContext,
   wire: Wire,
@@ -98,7 +101,10 @@ async function nextMessage(peer: RawPeer, wire: Wire, start: number): Promise<Me
   return found;
 }
 
-/** The map `{head, body}`, of which these tests get one at a time; what is in it is packed in place. */
+/**
+ * Splits a map `{head, body}`. In these tests, only one arrives at a time. Its values are packed in
+ * place.
+ */
 function tcpMessage(received: Buffer, start: number): Message | undefined {
   const bytes = received.subarray(start);
   if (tryUnpack(bytes) === undefined) return undefined;
@@ -115,7 +121,7 @@ function tryUnpack(bytes: Buffer): WireMap | undefined {
   }
 }
 
-/** An unmasked frame of a server [RFC 6455 5.2]. */
+/** Splits an unmasked frame of a server [RFC 6455 5.2]. */
 function websocketMessage(received: Buffer, start: number): Message | undefined {
   if (received.length < start + 10) {
     const short = received[start + 1];
@@ -133,7 +139,7 @@ function payloadOf(received: Buffer, start: number): readonly [length: number, b
   return [short, start + 2];
 }
 
-/** A publication, which streams carry as bytes inside of their frame. */
+/** Unpacks a publication. In TCP and WebSocket frames, it is contained as a byte string. */
 function asMap(bytes: Uint8Array): WireMap {
   const framed = unpackWire(bytes);
   const inner = wireBytes(framed);

@@ -1,4 +1,4 @@
-/** What a guest that is an accepted minion gets of others: values, and what is said of them. */
+/** Checks what a guest that is an accepted minion can learn about others. */
 
 import test, { type ExecutionContext } from 'ava';
 import { allow } from '#acl';
@@ -42,7 +42,7 @@ async function start(t: ExecutionContext, rules = [guests], pins = {}): Promise<
   return { ...site, bridge };
 }
 
-/** As `publish.runner` of a minion sends it. */
+/** Calls a runner like a minion with `publish.runner`. */
 async function call(
   actor: Actor,
   site: Site,
@@ -68,7 +68,7 @@ test('a guest reads and writes nothing of a stack that it has no role in', async
       t.regex(read, /ERR_DATA_(FORM|UNKNOWN)/, key);
       t.regex(put, /ERR_DATA_(FORM|UNKNOWN)/, key);
       t.false((read + put).includes(SECRET));
-      // Neither the stack nor its minions are named.
+      // The reply must name neither the stack nor its minions.
       t.false((read + put).includes(VICTIM));
     }
   });

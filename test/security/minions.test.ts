@@ -29,7 +29,7 @@ import {
   victim,
 } from './site.ts';
 
-// One after the other, because each master here has worker threads for RSA.
+// These tests run serially, because each master has worker threads for RSA.
 for (const wire of WIRES) {
   test.serial(`over ${wire}, nobody speaks as another minion`, async (t) => {
     const site = await startSite(t, wire);
@@ -125,9 +125,9 @@ for (const wire of WIRES) {
   );
 }
 
-// An accepted minion tries to read and write what is not its own.
+// In the following tests, an accepted minion tries to read and write data of others.
 
-/** Ways out of a root, by path and by environment. */
+/** Requests that try to leave a file root, by path or by environment. */
 const pathsOut: Load[] = [
   ...[
     '../canary',
@@ -149,7 +149,7 @@ const pathsOut: Load[] = [
   })),
 ];
 
-/** Where a pushed file would lie outside of the sender's folder, and that it is no file name. */
+/** Paths of pushed files outside the sender's folder, and values that are not file names. */
 const pushesOut: WireValue[] = [
   ['..', '..', VICTIM, 'files', 'x'],
   ['../../../../pki/minions/newcomer'],
@@ -162,7 +162,7 @@ const pushesOut: WireValue[] = [
   [7],
 ];
 
-/** What would tell whether a secret begins so. */
+/** Patterns that would reveal the beginning of a secret. */
 const pillarPatterns = [
   ['pillar', 'password:planted*'],
   ['pillar_pcre', 'password:planted.*'],
@@ -175,7 +175,7 @@ function isEmpty(value: WireValue): boolean {
   return isWireMap(value) && Object.keys(value).length === 0;
 }
 
-/** The pillar that a minion is given, opened with its own key. */
+/** Requests the pillar of a minion and decrypts it with the minion's own key. */
 async function pillarOf({ door }: Site, id: string, load: Load): Promise<WireMap> {
   const nonce = freshNonce();
   const actor = id === HOSTILE ? hostile : victim;
@@ -185,7 +185,7 @@ async function pillarOf({ door }: Site, id: string, load: Load): Promise<WireMap
   return pillar;
 }
 
-// One after the other, because each master here has worker threads for RSA.
+// These tests run serially, because each master has worker threads for RSA.
 for (const wire of WIRES) {
   test.serial(
     `over ${wire}, a pillar is the asker's own, whatever it says of itself`,
@@ -208,7 +208,7 @@ for (const wire of WIRES) {
       t.deepEqual([owner, more], [HOSTILE, {}]);
       t.is(Array.isArray(errors) ? errors.length : 0, 1);
       t.regex(String(errors), /^ext_pillar cmd_yaml is not queried: only the minion names it/);
-      // What is on a minion's own command line lies over its own answer, and over nothing else.
+      // The `pillar=` of a minion's command line is merged over its own reply only.
       const override = { grains, pillar_override: { password: 'x' } };
       t.deepEqual(
         { ...(await pillarOf(site, HOSTILE, override)) },
@@ -311,7 +311,7 @@ for (const wire of WIRES) {
 
 const jidOfNobody = '20200102030405678901';
 
-/** Publishes a job, and gives its id. */
+/** Publishes a job and returns its id. */
 async function publish({ operator }: Site, tgt: string): Promise<string> {
   const job = { tgt, fun: 'test.ping', timeoutSeconds: 0.2, gatherJobTimeoutSeconds: 0.2 };
   for await (const update of operator.master.jobs.run(job)) {
@@ -320,7 +320,7 @@ async function publish({ operator }: Site, tgt: string): Promise<string> {
   throw new Error('nothing was published');
 }
 
-/** Asks as the hostile minion, and expects no event by it. */
+/** Sends a request as the hostile minion, and checks that it causes no event. */
 async function silently(t: ExecutionContext, site: Site, load: Load): Promise<WireValue> {
   let value: WireValue = null;
   const events = await site.operator.eventsDuring(async () => {
@@ -348,7 +348,7 @@ const internals = [
 
 const relayed = ['_syndic_return', '_handle_payload', 'syndic_cmd', 'pub_ret'];
 
-/** Tags that belong to others; `shapes` says in how many ways they can be asked for. */
+/** Tags of other owners. `shapes` is the number of request forms that can name a tag. */
 const foreignTags = [
   `salt/minion/${VICTIM}/start`,
   `salt/beacon/${VICTIM}/load`,
@@ -380,7 +380,7 @@ function shapes(tag: string): Load[] {
   ];
 }
 
-// One after the other, because each master here has worker threads for RSA.
+// These tests run serially, because each master has worker threads for RSA.
 for (const wire of WIRES) {
   test.serial(
     `over ${wire}, a return is taken from whom the job was for, once, as it was asked`,
@@ -447,7 +447,7 @@ for (const wire of WIRES) {
           const answer = await silently(t, site, { cmd, ...load });
           t.true(answer === false || isEmpty(answer), cmd);
         }
-        // Answered in Salt's way; what counts is that the key stays.
+        // The reply is the same as Salt's. The test checks that the key is not changed.
         await silently(t, site, { cmd: 'revoke_auth', id: HOSTILE });
         for (const cmd of [...prototypes, ...internals, ...relayed]) {
           const forged = { ...load, return: { [VICTIM]: { return: SECRET } }, load: { fun: 'x' } };

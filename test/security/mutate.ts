@@ -1,7 +1,8 @@
 /**
- * A program: takes protections out one by one, and sees that the tests that show them turn red, which
- * are green before. It works in copies, two at a time; arguments are names of mutations, without them
- * all. Exit code 1 when a test that a mutation names was not red, or not green before.
+ * A program that removes protections one by one, and checks that the tests named for each then
+ * fail. These tests must pass before. It works in copies of the repository, two at a time.
+ * Arguments: names of mutations; default: all. The exit code is 1 if a named test did not fail with
+ * the mutation, or did not pass without it.
  */
 import { execFile } from 'node:child_process';
 import {
@@ -19,7 +20,7 @@ import { fileURLToPath } from 'node:url';
 import { applied, isTitle, type Mutation, readMutations } from './mutation.ts';
 
 const root = fileURLToPath(new URL('../../', import.meta.url));
-/** Is not the repository's, or is linked. */
+/** Files that are not copied, because they are not part of the repository or are linked instead. */
 const leftOut: ReadonlySet<string> = new Set([
   '.ci',
   '.git',
@@ -30,14 +31,16 @@ const leftOut: ReadonlySet<string> = new Set([
   'temp',
 ]);
 
-/** What a run of one file of tests says. */
+/** Result of running one test file. */
 interface Outcome {
   readonly passed: readonly string[];
-  /** With what AVA says of each behind its title; those that had not ended in time are among them. */
+  /**
+   * Titles of failed tests, each followed by AVA's report. Tests that ran out of time are included.
+   */
   readonly failed: readonly string[];
 }
 
-/** A copy of the repository, in which files are changed and restored. */
+/** A copy of the repository in which files can be changed and restored. */
 class Copy {
   readonly #directory = mkdtempSync(path.join(tmpdir(), 'saltbridge-mutate-'));
 
@@ -48,7 +51,7 @@ class Copy {
     symlinkSync(path.join(root, 'node_modules'), path.join(this.#directory, 'node_modules'));
   }
 
-  /** The outcome of a mutation's tests with the protection taken out. */
+  /** Runs the tests of a mutation with the protection removed. */
   async with(mutation: Mutation): Promise<Outcome> {
     const spoiled = new Set(mutation.hunks.map(({ file }) => file));
     const originals = new Map([...spoiled].map((file) => [file, this.#read(file)]));
@@ -62,7 +65,7 @@ class Copy {
     }
   }
 
-  /** The outcome of the named tests of a file, as the copy is now. */
+  /** Runs the named tests of a file in the current state of the copy. */
   async test(file: string, titles: readonly string[]): Promise<Outcome> {
     const program = path.join(root, 'node_modules', 'ava', 'entrypoints', 'cli.mjs');
     const named = titles.map((title) => `--match=${patternOf(title)}`);
@@ -89,12 +92,15 @@ class Copy {
   }
 }
 
-/** A title as it is written, `${…}` not filled in, as AVA's option takes it. */
+/** Converts a title to a pattern for AVA's option. `${…}` in the title matches anything. */
 function patternOf(title: string): string {
   return title.replaceAll(/[\\*!]/g, '\\$&').replaceAll(/\$\{[^}]*\}/g, '*');
 }
 
-/** AVA's own report: its TAP ends early when a test runs out of time. */
+/**
+ * Parses AVA's own report. Its TAP output is not used, because it ends early if a test runs out of
+ * time.
+ */
 function readReport(report: string): Outcome {
   const lines = report.split('\n');
   const behind = (mark: RegExp): string[] =>
@@ -105,7 +111,7 @@ function readReport(report: string): Outcome {
   };
 }
 
-/** What is wrong with an outcome; empty: the mutation was noticed. */
+/** Returns what is wrong with an outcome. Empty if the tests noticed the mutation. */
 function problemsOf({ red }: Mutation, { passed, failed }: Outcome): string[] {
   const unnoticed = red.filter(
     (written) =>
@@ -115,16 +121,19 @@ function problemsOf({ red }: Mutation, { passed, failed }: Outcome): string[] {
   return unnoticed.map((title) => `not red: ${title}`);
 }
 
-/** One thing to do in a copy. */
+/** A task that runs in a copy. */
 type Task = (copy: Copy) => Promise<Report>;
 
 interface Report {
   readonly what: string;
-  /** None: it is as it should be. */
+  /** Problems that were found. Empty if the result is as expected. */
   readonly problems: readonly string[];
 }
 
-/** Without a mutation the tests that it names must be green, or their red says nothing. */
+/**
+ * Returns a task that runs the tests without any mutation. They must pass; otherwise their failure
+ * with a mutation proves nothing.
+ */
 function unspoiled(file: string, mutations: readonly Mutation[]): Task {
   const titles = [...new Set(mutations.flatMap(({ red }) => red))];
   return async (copy) => {
@@ -143,7 +152,10 @@ function spoiled(mutation: Mutation): Task {
   };
 }
 
-/** A mutation whose place is not found is a problem like others, and the rest runs. */
+/**
+ * Returns the problems of a mutation. If its patch cannot be applied, this is reported as a problem
+ * and the other mutations still run.
+ */
 async function problemsIn(copy: Copy, mutation: Mutation): Promise<readonly string[]> {
   try {
     return problemsOf(mutation, await copy.with(mutation));
@@ -152,7 +164,10 @@ async function problemsIn(copy: Copy, mutation: Mutation): Promise<readonly stri
   }
 }
 
-/** @returns how many tasks had problems */
+/**
+ * Runs tasks in a copy until the queue is empty.
+ * @returns the number of tasks with problems
+ */
 async function work(copy: Copy, queue: Task[]): Promise<number> {
   let failures = 0;
   for (let task = queue.shift(); task !== undefined; task = queue.shift()) {

@@ -1,35 +1,38 @@
 /**
- * A mutation takes one protection out, and names the tests that must notice. Its file in mutations/
- * has a head of `Name: value` lines and a unified diff below it, which is applied by its content,
- * wherever in the file that has moved to, and to one place only.
+ * Reads mutations. A mutation removes one protection and names the tests that must fail then. Its
+ * file in mutations/ has header lines `Name: value`, followed by a unified diff. The diff is
+ * applied by its content: the text must occur exactly once in the file, at any line.
  */
 import { readdirSync, readFileSync } from 'node:fs';
 
 /** One change of one file. */
 interface Hunk {
-  /** From the root of the repository. */
+  /** Path of the file in the repository. */
   readonly file: string;
   readonly before: string;
   readonly after: string;
 }
 
-/** What a file in mutations/ says. */
+/** Content of a file in mutations/. */
 export interface Mutation {
   readonly name: string;
-  /** Rows of the catalogue. */
+  /** Rows of the threat catalogue. */
   readonly rows: readonly string[];
-  /** What is no longer so. */
+  /** Description of the protection that is removed. */
   readonly what: string;
-  /** The file of tests, from the root of the repository. */
+  /** Path of the test file in the repository. */
   readonly test: string;
-  /** Titles as they stand in the file: those that turn red, and no others. */
+  /** Titles of the tests that must fail, and no others, as written in the test file. */
   readonly red: readonly string[];
   readonly hunks: readonly Hunk[];
 }
 
 const root = new URL('../../', import.meta.url);
 const folder = new URL('test/security/mutations/', root);
-/** All of them, by name. @throws Error for a file that is none */
+/**
+ * Returns all mutations, sorted by name.
+ * @throws Error for a file that is not a mutation
+ */
 export function readMutations(): Mutation[] {
   return readdirSync(folder)
     .sort()
@@ -37,8 +40,8 @@ export function readMutations(): Mutation[] {
 }
 
 /**
- * The content of a file with the hunks that are about it applied.
- * @throws Error when the text of a hunk is not there, or more than once
+ * Applies the hunks for a file to its content.
+ * @throws Error if the text of a hunk does not occur, or occurs more than once
  */
 export function applied({ name, hunks }: Mutation, file: string, content: string): string {
   let result = content;
@@ -51,7 +54,10 @@ export function applied({ name, hunks }: Mutation, file: string, content: string
   return result;
 }
 
-/** Whether the title of a test that ran is one that stands in the file so, with its `${…}` filled in. */
+/**
+ * Whether the title of a test that ran matches a title as written, in which `${…}` stands for any
+ * text.
+ */
 export function isTitle(written: string, ran: string): boolean {
   const parts = written
     .split(/\$\{[^}]*\}/)
@@ -95,7 +101,7 @@ function hunksOf(diff: string): Hunk[] {
   }));
 }
 
-/** The lines of one side, each with its line feed. */
+/** Returns the lines of one side of a hunk, each with its line feed. */
 function side(hunk: string, sign: '-' | '+'): string {
   const lines = hunk.split('\n').filter((line) => line.startsWith(' ') || line.startsWith(sign));
   return lines.map((line) => `${line.slice(1)}\n`).join('');

@@ -1,4 +1,7 @@
-/** What a master leaves behind: files that only its user may read, and a log that nobody else writes. */
+/**
+ * Checks the traces that a master leaves: its files are readable only by its user, and others
+ * cannot write lines into its log.
+ */
 
 import { createPublicKey } from 'node:crypto';
 import { once } from 'node:events';
@@ -82,7 +85,7 @@ test('files of a master are readable by its own user only, except for public key
   t.deepEqual(readable.sort(), ['pki/master.pub', `pki/minions_pre/${HOSTILE}`]);
 });
 
-/** Texts that would end a line, begin one, or steer a terminal, if they reached the log as they are. */
+/** Text that would end or begin a log line, or control a terminal, if it were logged unchanged. */
 const breaking = '\n{"level":50,"msg":"forged"}\r\n\u001b[2J\u0000\u2028';
 
 test('no id, tag, job id or command writes a line of the log', async (t) => {
@@ -123,9 +126,10 @@ test('no id, tag, job id or command writes a line of the log', async (t) => {
   );
 });
 
-// A secret parameter of a named command: where it is, and the places in which it is looked for.
+// These tests use a named command with a secret parameter, and search for it in all places where it
+// might appear.
 
-/** Found nowhere else, in whatever form it might be written down. */
+/** Secret that occurs nowhere else, so that it can be found in any encoding. */
 const canary = 'CANARY7b1f93e2secret';
 
 const command: CommandDefinition = {
@@ -146,7 +150,7 @@ const command: CommandDefinition = {
 };
 
 interface Stage extends Site {
-  /** What the log, events and publications said, as text. */
+  /** Texts of the log, events and publications. */
   readonly told: string[];
   /** Calls the command over HTTP. */
   call(params: unknown, more?: object): Promise<ApiAnswer>;
@@ -192,7 +196,7 @@ async function openSecretSite(t: ExecutionContext): Promise<Stage> {
   return { ...site, told, call };
 }
 
-/** What an accepted minion reads of a publication, with the key that all of them are given. */
+/** Decrypts a publication like any accepted minion, with the key that all minions share. */
 function readAsHostile(publication: WireValue): string {
   const job = openPublication(packWire(publication), {
     key: aesKey,
@@ -202,7 +206,7 @@ function readAsHostile(publication: WireValue): string {
   return JSON.stringify(job);
 }
 
-/** Everything that lies on the disk or in the store, as bytes. */
+/** Returns everything on the disk and in the store, as bytes. */
 async function kept({ directory, store, master }: VectorMaster): Promise<Buffer> {
   await master.audit.flush();
   const parts: Uint8Array[] = [];
@@ -232,7 +236,7 @@ test('a secret parameter is in the pillar of the minion that it is for, and nowh
   })();
 
   const running = call({ name: 'fred', password: canary }, { idempotencyKey: 'k' });
-  // Where the test ends before it does.
+  // This closes the request if the test ends early.
   running.catch(() => {});
   const publication = readAsHostile(await next());
   t.regex(publication, /saltbridge_secrets/);
@@ -245,7 +249,7 @@ test('a secret parameter is in the pillar of the minion that it is for, and nowh
   t.regex(outcome.text, /"status":"succeeded"/);
   t.false((await pillarOf(victim, site)).includes(canary), 'it is over');
 
-  // Whatever is wrong with a call, the refusal does not repeat what is secret in it.
+  // The error message must not repeat the secret, regardless of what is wrong with the call.
   const refused = [
     await call({ name: 'fred', password: `${canary}x` }, { idempotencyKey: 'k' }),
     await call({ name: 'fred', password: `-${canary}` }),
@@ -285,13 +289,17 @@ test('a secret parameter is in the pillar of the minion that it is for, and nowh
   }
 });
 
-// The connections that a master opens: for log-ins, to the servers that its operator named.
+// These tests check the connections that a master opens for log-ins to servers that its operator
+// has named.
 
 const credentials = { username: 'fred', password: 'planted-password' };
 const unavailable = { code: 'ERR_EAUTH_UNAVAILABLE' } as const;
 const signal = (): AbortSignal => AbortSignal.timeout(20_000);
 
-/** A server that nobody vouches for: it keeps what it hears, and hangs up. */
+/**
+ * Starts a server with an untrusted certificate. It records what it receives and then closes the
+ * connection.
+ */
 async function startImpostor(
   t: ExecutionContext,
 ): Promise<{ readonly port: number; heard(): string }> {
@@ -333,7 +341,7 @@ test('no password goes to a directory whose certificate does not hold', async (t
   };
   await t.throwsAsync(logIn({}), unavailable);
   t.is(heard(), '');
-  // Whoever says so in the configuration is taken at their word.
+  // The configuration may disable the check of certificates.
   await t.throwsAsync(logIn({ ldapNoVerify: true }), unavailable);
   t.regex(heard(), /planted-password/);
 });
@@ -346,7 +354,7 @@ test('no password goes to a Keystone whose certificate does not hold', async (t)
   t.is(heard(), '');
 });
 
-// What somebody who holds the private key of one accepted minion can read, write and fire.
+// These tests show what the holder of one accepted minion's private key can read, write and fire.
 
 const granted = 'infra/puppet/requested';
 const config = {
@@ -354,7 +362,7 @@ const config = {
   acl: { signals: [{ tag: granted, minions: HOSTILE }] },
 };
 
-/** Every request that a minion can make, with what it would be asked for. */
+/** All requests that a minion can send, with typical fields. */
 const requests: Readonly<Record<string, Load>> = {
   _pillar: { grains: { os: 'Debian' }, ver: '2' },
   _mine_delete: { fun: 'secret' },
@@ -384,7 +392,7 @@ const requests: Readonly<Record<string, Load>> = {
   verify_minion: { token: 'x' },
 };
 
-/** The fields by which a load could name somebody else. */
+/** Fields with which a load could name another minion. */
 const claims: readonly Load[] = [
   {},
   { minion_id: VICTIM, master_id: VICTIM, tgt: VICTIM },
@@ -392,7 +400,7 @@ const claims: readonly Load[] = [
   { opts: { id: VICTIM }, path: [VICTIM, 'x'] },
 ];
 
-/** The key's holder begins with nothing but the key: it signs in and gets what it needs. */
+/** Signs in with only the private key, and receives what is needed for further requests. */
 async function signInWithStolenKey(t: ExecutionContext, { door }: Site): Promise<Actor> {
   const vector = recorded('auth', 'v3 OAEP-SHA1 PKCS1v15-SHA1 accepted, first contact (no token)');
   const answer = asMap(unpackWire(await door.ask(base64(vector.request_b64))));
@@ -404,7 +412,10 @@ async function signInWithStolenKey(t: ExecutionContext, { door }: Site): Promise
   return { id: HOSTILE, key: parseKeyString(text), token };
 }
 
-/** The victim's life: a pillar, a mine that is for itself alone, a job that it is yet to answer. */
+/**
+ * Creates the data of a victim: a pillar, a mine that only it may read, and a job that it has not
+ * answered yet.
+ */
 async function liveAsVictim({ door, operator }: Site): Promise<string> {
   await door.ask(requestBy(victim, { cmd: '_pillar', grains: { os: 'Debian' }, ver: '2' }));
   const value = { __saltmine_acl__: 1, __data__: SECRET, allow_tgt: VICTIM };
@@ -515,15 +526,15 @@ test('these requests stay forgeable for an id that has not proved protocol 3, an
   t.is(finding?.subject, VICTIM);
 });
 
-/** Names of what belongs to the holder of the key: its rows, its jobs, its folder. */
+/** Whether a name belongs to the holder of the key: its rows, its jobs and its folder. */
 function isOwn(name: string): boolean {
   return name.split('/').includes(HOSTILE) || ownNames.has(name) || /^jobs\/\d{20}$/.test(name);
 }
 
-/** The folders on the way to what it pushed. */
+/** Parents of the folder with the files that it pushed. */
 const ownNames: ReadonlySet<string> = new Set(['cache', 'cache/minions']);
 
-/** A victim whose minion is an old one: it has a job to answer. */
+/** Creates a victim with an old protocol version. It has a job to answer. */
 async function liveInOldProtocol({ operator }: Site): Promise<string> {
   for await (const update of operator.master.jobs.run({ tgt: VICTIM, fun: 'test.ping' })) {
     if (update.type === 'published') return update.jid;
@@ -531,7 +542,10 @@ async function liveInOldProtocol({ operator }: Site): Promise<string> {
   throw new Error('nothing was published');
 }
 
-/** All that an answer says to somebody with the session key; one for another key says nothing. */
+/**
+ * Decrypts a reply with the session key. Returns nothing for a reply that is encrypted with another
+ * key.
+ */
 function opened(reply: Uint8Array, { key }: Actor): Buffer {
   const value = unpackWire(reply);
   const blob = wireBytes(value) ?? (isWireMap(value) ? wireBytes(value.pillar) : undefined);
@@ -548,7 +562,7 @@ function asMap(value: WireValue): WireMap {
   return value;
 }
 
-// What no log may say, at its most talkative [THREATS C-11, G-12].
+// These texts must not appear in the log even at its lowest level [THREATS C-11, G-12].
 
 const planted = 'planted-secret-7f3a';
 
@@ -616,26 +630,26 @@ test('fields that hold secrets are redacted where somebody logs them all the sam
   t.true(lines.join('').includes('[redacted]'));
 });
 
-// Functions whose arguments or values are secrets: they are told to the caller, and nobody else.
+// The arguments or values of these functions are secret. Only the caller may see them.
 
 const adminCredentials = { username: 'limited', password, eauth: 'sharedsecret' };
 
-/** Beside the command's own fields they would say whose command it is. */
+/** Creates the body of `mk_token`. Fields beside the command's own would identify the caller. */
 function mkToken(more: WireMap = {}): object {
   return { client: 'runner', fun: 'auth.mk_token', kwarg: { ...adminCredentials, ...more } };
 }
 
-/** The one element of an answer. */
+/** Returns the only element of a response. */
 function returned({ json: body }: { readonly json: unknown }): WireMap {
   return (body as { return: [WireMap] }).return[0];
 }
 
-/** What a wheel function returned. */
+/** Returns the result of a wheel function. */
 function wheelReturned(answer: { readonly json: unknown }): WireMap {
   return (returned(answer).data as { return: WireMap }).return;
 }
 
-/** Everything that others may come to see: events while something is done, and kept jobs. */
+/** Returns everything that others may see: events while a task runs, and stored jobs. */
 async function seenDuring(
   { eventsDuring, run }: RunningApi,
   token: string,

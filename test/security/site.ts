@@ -1,6 +1,6 @@
 /**
- * What an attack needs to be judged: a master on one real transport, a hostile minion and a victim,
- * a stranger, the operator, canaries beside what may be read, and everything that is kept, before
+ * The environment of an attack: a master on one real transport, a hostile minion and a victim, a
+ * stranger, the operator, secrets beside public data, and an inventory of all stored data before
  * and after.
  */
 import { createHash } from 'node:crypto';
@@ -44,16 +44,19 @@ import {
 import { keys, pem } from '../helpers/vectors.ts';
 import { type Door, openDoor, type Wire } from './doors.ts';
 
-/** The accepted minion that attacks, pinned at protocol 3: the one whose requests were recorded. */
+/**
+ * Id of the accepted minion that attacks. Its requests were recorded, and it is pinned at protocol
+ * version 3.
+ */
 export const HOSTILE: string = keys.minionId;
-/** The accepted minion that is attacked; it has a key, a token and a session of its own. */
+/** Id of the accepted minion that is attacked. It has its own key, token and session. */
 export const VICTIM = 'victim';
-/** Stands in every place that must not be read, and is looked for in every answer. */
+/** Text in all places that must not be read. Tests search for it in every reply. */
 export const SECRET = 'planted-secret-4711';
 
 export type Load = Readonly<Record<string, WireValue | undefined>>;
 
-/** An accepted minion and what it can ask with. */
+/** An accepted minion with the keys for its requests. */
 export interface Actor {
   readonly id: string;
   readonly key: CrypticleKey;
@@ -67,17 +70,17 @@ export const victim: Actor = {
   token: minionToken(parsePrivateKey(pem('other_minion').privatePem)),
 };
 
-/** A running master with its surroundings. */
+/** A running master with its environment. */
 export interface Site {
   readonly operator: VectorMaster;
   readonly wire: Wire;
   readonly requestPort: number;
   readonly publishPort: number;
-  /** The connection of whoever asks. */
+  /** Connection of the attacker. */
   readonly door: Door;
-  /** Digests of every file and every row that is kept, by name. */
+  /** Returns the digests of all files and rows, by name. */
   inventory(): Promise<Map<string, string>>;
-  /** The names in the inventory that `work` added, removed or changed. */
+  /** Returns the names in the inventory that `work` adds, removes or changes. */
   changesBy(work: () => Promise<unknown>): Promise<string[]>;
 }
 
@@ -93,7 +96,7 @@ export interface SiteOptions extends VectorMasterOptions {
   readonly pins?: Readonly<Record<string, number>>;
 }
 
-/** Starts one; it is closed at the end of the test. */
+/** Starts a master. It is closed at the end of the test. */
 export async function startSite(
   t: ExecutionContext,
   wire: Wire,
@@ -128,10 +131,15 @@ export async function startSite(
   };
 }
 
-/** Rates have tests of their own; here they would only slow the attacks down. */
+/**
+ * Options without rate limits. Rate limits have their own tests, and would only slow these attacks
+ * down.
+ */
 const unlimited = { limits: { requestsPerSecond: 0, eventsPerSecond: 0, authsPerSecond: 0 } };
 
-/** A root with a published file, and canaries where only a way out of it leads. */
+/**
+ * Creates a file root with a public file, and secrets that can be reached only outside of the root.
+ */
 function fileRoots(directory: string): { fileRoots: { base: string[] } } {
   const root = path.join(directory, 'srv', 'base');
   layOut(root, {
@@ -166,7 +174,7 @@ async function layOutMaster(
 
 const plainRequest = recorded('aes_functions', '_master_opts v3');
 
-/** A request of protocol 3 under an actor's own key and token, with a nonce of its own. */
+/** Returns a request of protocol version 3 with an actor's key and token and a new nonce. */
 export function requestBy(actor: Actor, load: Load, nonce: string = freshNonce()): Buffer {
   return altered(plainRequest, {
     envelope: { id: actor.id },
@@ -175,14 +183,14 @@ export function requestBy(actor: Actor, load: Load, nonce: string = freshNonce()
   });
 }
 
-/** Asks as an actor, and opens the answer. */
+/** Sends a request as an actor, and decrypts the reply. */
 export async function askAs(actor: Actor, door: Door, load: Load): Promise<WireValue> {
   const nonce = freshNonce();
   const reply = await door.ask(requestBy(actor, load, nonce));
   return openSendReply(reply, { version: 3, key: actor.key, nonce });
 }
 
-/** A request of protocol 2, under the key that all minions share. */
+/** Returns a request of protocol version 2, encrypted with the key that all minions share. */
 export function oldRequest(load: Load, nonce: string = freshNonce()): Buffer {
   const vector = recorded('minion_event', 'start event v2');
   return altered(vector, {
@@ -191,7 +199,7 @@ export function oldRequest(load: Load, nonce: string = freshNonce()): Buffer {
   });
 }
 
-/** The pillar in a reply, opened with a minion's own private key. */
+/** Decrypts the pillar in a reply with a minion's own private key. */
 export function openPillarOf(id: string, reply: Uint8Array, nonce: string): WireValue {
   return openPrivateReply(reply, {
     version: 3,
@@ -203,7 +211,7 @@ export function openPillarOf(id: string, reply: Uint8Array, nonce: string): Wire
   });
 }
 
-/** The positive control: both minions are heard as themselves, each with its own event. */
+/** Checks that the master accepts requests of both minions, and fires the event of each. */
 export async function bothAreHeard(t: ExecutionContext, { operator, door }: Site): Promise<void> {
   for (const actor of [hostile, victim]) {
     const tag = `salt/minion/${actor.id}/start`;
@@ -217,7 +225,7 @@ export async function bothAreHeard(t: ExecutionContext, { operator, door }: Site
   }
 }
 
-/** Grows by what is refused, and is there for that. */
+/** The audit log grows with each rejected request, so it is not compared. */
 const auditLog = path.join('state', 'audit') + path.sep;
 
 async function takeInventory({ directory, store }: VectorMaster): Promise<Map<string, string>> {

@@ -1,4 +1,4 @@
-/** Attacks by whoever reaches a port, over each transport. */
+/** Attacks by strangers who can reach a port, over each transport. */
 import { createPublicKey, generateKeyPairSync } from 'node:crypto';
 import test, { type ExecutionContext } from 'ava';
 import {
@@ -37,14 +37,16 @@ const firstContact = recorded(
   'v3 OAEP-SHA1 PKCS1v15-SHA1 accepted, first contact (no token)',
 );
 
-/** The recorded sign-in with other fields, and an envelope of another version where one is given. */
+/**
+ * Returns the recorded sign-in with changed fields, and with a changed envelope if one is given.
+ */
 function signIn(changes: Load, envelope: Load = {}): Buffer {
   const outer = asMap(unpackWire(base64(firstContact.request_b64)));
   const load = without({ ...asMap(outer.load ?? null), nonce: freshNonce(), ...changes });
   return packWire(without({ ...outer, load, ...envelope }));
 }
 
-/** What a signed answer says; fails where the signature is not the master's. */
+/** Returns the content of a signed reply. Fails if the signature is not the master's. */
 function signedAnswer(t: ExecutionContext, reply: Uint8Array): WireMap {
   const { load, sig } = asMap(unpackWire(reply));
   const bytes = typeof load === 'string' ? Buffer.from(load) : wireBytes(load);
@@ -54,7 +56,7 @@ function signedAnswer(t: ExecutionContext, reply: Uint8Array): WireMap {
   return asMap(unpackWire(bytes));
 }
 
-/** The positive control of sign-ins: a new key waits, and the known one is let in. */
+/** Checks that sign-ins still work: a new key becomes pending, and the known key is accepted. */
 async function signInsAreTaken(t: ExecutionContext, { door, operator }: Site): Promise<void> {
   const known = signedAnswer(t, await door.ask(signIn({ id: keys.minionId })));
   t.is(known.enc, 'pub');
@@ -116,7 +118,7 @@ const foreignProtocols = [
   '\u00c1\u00c1\u00c1\u00c1\u00c1\u00c1\u00c1\u00c1\u00c1\u00c1\u00c1\u00c1',
 ];
 
-// One after the other, because each master here has worker threads for RSA.
+// These tests run serially, because each master has worker threads for RSA.
 for (const wire of WIRES) {
   test.serial(`over ${wire}, what names any id leaves nothing behind`, async (t) => {
     const site = await startSite(t, wire);
@@ -269,7 +271,7 @@ for (const wire of WIRES) {
   });
 }
 
-/** A session key that nobody has. */
+/** A session key that no minion has. */
 const victimsGuess = { ...victim.key, hmac: new HmacKey(Buffer.alloc(32, 1)) };
 
 async function untilHeard({ master }: Site['operator']): Promise<void> {
@@ -289,7 +291,7 @@ function noKeyIn(t: ExecutionContext, reply: Uint8Array): void {
   t.is(value.sig, undefined, 'nor is it signed');
 }
 
-/** Public keys that no minion may have. */
+/** Returns public keys that are too weak for a minion. */
 function weakKeys(): string[] {
   const pemOf = { type: 'spki', format: 'pem' } as const;
   const short = createPublicKey(rsaPair(0, 1024).publicPem);

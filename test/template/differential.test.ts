@@ -23,8 +23,11 @@ for (const kind of ['yaml', 'template', 'target', 'pillar'] as const) {
   });
 }
 
-test('docs/compatibility.md has a row for each explained difference', (t) => {
-  const text = readFileSync(new URL('../../docs/compatibility.md', import.meta.url), 'utf8');
+test('docs/compatibility/differential.md has a row for each explained difference', (t) => {
+  const text = readFileSync(
+    new URL('../../docs/compatibility/differential.md', import.meta.url),
+    'utf8',
+  );
   t.deepEqual(
     explanationIds.filter((id) => !text.includes(`| \`${id}\` `)),
     [],

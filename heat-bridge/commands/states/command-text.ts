@@ -1,6 +1,6 @@
 /**
- * Converts commands of configs to text for /bin/sh. Untrusted text is put in single quotes, so
- * that the outer shell does not interpret it and the inner shell gets it unchanged.
+ * Converts commands of configs to text for /bin/sh. Untrusted text is quoted, so that the outer
+ * shell does not interpret it and passes it to the inner shell unchanged.
  */
 
 import { quoteForShell } from '../../shell-text.ts';
@@ -11,13 +11,14 @@ export function commandText(command: Command): string {
   const { command: what, ignoreErrors } = command;
   const text = typeof what === 'string' ? inShell(what) : what.map(quoteForShell).join(' ');
   const run = inPlace(command, text);
-  // Failures to start are ignored too.
+  // Ignore a failure to start the command too.
   return ignoreErrors ? `( ${run} ) || echo "ignored: exit status $?"` : run;
 }
 
 /**
- * Returns the text that runs the test of a command, in the same directory and environment. If the
- * directory is missing, the test succeeds, so that the command runs and reports the error.
+ * Returns the text that runs the test of a command, in the directory and environment of the
+ * command. If the directory is missing, the test succeeds. The command then runs, and reports the
+ * missing directory.
  */
 export function testText(command: Command, test: string): string {
   return inPlace(command, inShell(test), '|| exit 0; ');
@@ -30,13 +31,13 @@ function inShell(text: string): string {
 function inPlace({ cwd, env }: Command, text: string, afterEnter = '&& '): string {
   const enter = cwd === undefined ? '' : `cd -- ${directoryText(cwd)} ${afterEnter}`;
   if (env === undefined) return `${enter}exec ${text}`;
-  // Values are passed in the environment of this shell, so that they do not appear in process
+  // Pass the values in the environment of this shell, so that they are not visible in process
   // lists.
   const variables = Object.keys(env).map((name) => `${name}="$${name}"`);
   return `${enter}exec ${['/usr/bin/env -i', ...variables, text].join(' ')}`;
 }
 
-/** Quotes a directory. The shell expands a leading `~` or `~user`. */
+/** Quotes a directory, except a leading `~` or `~user`, which the shell expands. */
 function directoryText(cwd: string): string {
   const [, home, rest = ''] = /^(~[a-z_][a-z0-9_-]*|~)(\/.*)?$/s.exec(cwd) ?? [];
   if (home === undefined) return quoteForShell(cwd);

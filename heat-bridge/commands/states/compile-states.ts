@@ -1,4 +1,4 @@
-/** Compiles configs to Salt states, as the table in docs/cfn-init.md describes. */
+/** Compiles configs to Salt states. docs/cfn-init.md has a table of the resulting states. */
 
 import { MultiMap } from '#runtime';
 import { commandText, testText } from './command-text.ts';
@@ -26,7 +26,7 @@ export function compileStates(configs: readonly Config[]): CompiledStates {
   return compiler.build();
 }
 
-/** States on which services can depend, by their names in a config. */
+/** States after whose changes services are restarted, by kind and by name in a config. */
 class Changes {
   readonly #found = new MultiMap<string, StateReference>();
 
@@ -34,7 +34,7 @@ class Changes {
     this.#found.add(`${kind} ${name}`, state);
   }
 
-  /** Returns each matching state once. */
+  /** Returns the states of this kind with one of these names, each of them once. */
   of(kind: string, names: readonly string[]): Iterable<StateReference> {
     const found = new Set<StateReference>();
     for (const name of new Set(names)) {
@@ -47,7 +47,10 @@ class Changes {
 class Compiler {
   readonly #builder = new StateBuilder();
   readonly #changes = new Changes();
-  /** Groups of all configs. A user with the name of a group gets it as its primary group. */
+  /**
+   * Names of the groups in all configs. If a user has the name of a group, that group becomes the
+   * user's primary group.
+   */
   readonly #groups: ReadonlySet<string>;
 
   constructor(configs: readonly Config[]) {
@@ -81,8 +84,8 @@ class Compiler {
   }
 
   /**
-   * Adds a state that fails on other OS families. `pkg` uses the minion's own manager, so packages
-   * for yum must not be installed with apt.
+   * Adds a state that fails on minions of another OS family. The state `pkg` uses the minion's own
+   * package manager, so it would install packages meant for yum with apt.
    */
   #requireFamily(family: string, label: string): void {
     this.#builder.add({
@@ -153,7 +156,8 @@ class Compiler {
 
   #command(command: Command, place: string): void {
     const { name, env = {}, test } = command;
-    // Salt drops all entries of a list if one of them has several keys.
+    // Put each variable into a map of its own: if a map in the list has several keys, Salt drops
+    // the whole list.
     const variables = Object.entries(env).map(([variable, value]) => ({ [variable]: value }));
     const state = this.#builder.add({
       fun: 'cmd.run',
@@ -184,7 +188,8 @@ class Compiler {
     }
     if (running !== undefined) {
       const fun = running ? 'service.running' : 'service.dead';
-      // `enable` is not used here, because Salt loses its failure if it restarts the service.
+      // Use separate states instead of `enable`: if Salt restarts the service, it loses a failure
+      // of `enable`.
       this.#builder.add({ fun, args: { name }, label, watch: running ? watch : [] });
       return;
     }

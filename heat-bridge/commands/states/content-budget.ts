@@ -1,6 +1,6 @@
 /**
- * Limits on the total content of a run's files. A single file is small, but a run can have
- * thousands.
+ * Limits on the content of all files of a run together. A single file is small, but a run can have
+ * thousands of files.
  */
 
 import { userWork, WorkBudget } from '#runtime';
@@ -8,15 +8,15 @@ import { configError, configLimits } from './state-config.ts';
 
 /** Limits of one run. */
 export interface ContentLimits {
-  /** Maximum total size of contents, in bytes. */
+  /** Maximum size of all contents together, in bytes. */
   readonly bytes: number;
-  /** Maximum number of rendered Mustache nodes. */
+  /** Maximum number of Mustache nodes that are rendered. */
   readonly tags: number;
 }
 
-/** Counts the use of all files of a run. Create one for each run. */
+/** Counts the content of all files of a run. Create a new one for each run. */
 export class ContentBudget {
-  /** Steps of reading templates. */
+  /** Budget for the work of reading templates. */
   readonly work: WorkBudget = new WorkBudget(userWork);
   readonly #limits: ContentLimits;
   #bytes = 0;
@@ -28,7 +28,7 @@ export class ContentBudget {
 
   /**
    * Counts bytes of content.
-   * @throws BridgeError ERR_CFN_INIT
+   * @throws BridgeError ERR_CFN_INIT if the limit is exceeded
    */
   addBytes(count: number, place: string): void {
     this.#bytes += count;
@@ -39,7 +39,7 @@ export class ContentBudget {
 
   /**
    * Counts a rendered node.
-   * @throws BridgeError ERR_CFN_INIT
+   * @throws BridgeError ERR_CFN_INIT if the limit is exceeded
    */
   addTag(place: string): void {
     this.#tags += 1;

@@ -30,7 +30,7 @@ export function fileCalls(file: ConfigFile): readonly FileCall[] {
           contents: text,
           contents_newline: text.endsWith('\n'),
           allow_empty: true,
-          // Changes would put the content of files into the job cache.
+          // Do not report changes, because they would put the content of files into the job cache.
           show_changes: false,
         };
         return [{ fun: 'file.managed', args: { ...common, ...contents } }];
@@ -52,10 +52,13 @@ export function fileCalls(file: ConfigFile): readonly FileCall[] {
   }
 }
 
-/** Characters that Python's `splitlines` treats as line ends, except the line feed; and NUL. */
+/**
+ * Characters that `file.managed` would not write unchanged: control characters except tabs and line
+ * feeds, and all other line ends of Python's `splitlines`.
+ */
 const otherLineEnds = /(?![\n\t])[\p{Cc}\p{Zl}\p{Zp}]/u;
 
-/** Whether `contents` of `file.managed` writes exactly this text. */
+/** Whether `file.managed` writes exactly this text if it is passed as `contents`. */
 function isExactAsContents(text: string): boolean {
   return !otherLineEnds.test(text) && findInterpretedText(text, 'argument') === undefined;
 }
@@ -71,7 +74,7 @@ function linkCalls(file: ConfigFile, target: string): FileCall[] {
   return [...calls, { fun: 'file.managed', args }];
 }
 
-/** Returns the permission arguments of `file.managed` that the file has. */
+/** Returns the arguments of `file.managed` for the mode, owner and group of a file. */
 function rightsOf({ mode, owner, group }: ConfigFile): Readonly<Record<string, number | string>> {
   return {
     ...(mode === undefined ? {} : { mode }),

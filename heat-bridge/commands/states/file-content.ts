@@ -1,4 +1,4 @@
-/** Content and mode of a file, from its definition. */
+/** Determines the content and the mode of a file. */
 
 import { writeJson } from '#runtime';
 import { isPlainMap } from '../command-definition.ts';
@@ -12,7 +12,7 @@ export interface FileContent {
   readonly content: unknown;
   /** Encoding of the content: `plain` or `base64`. */
   readonly encoding: unknown;
-  /** Mustache variables. */
+  /** Values of Mustache variables. `undefined` if the content is not a template. */
   readonly context: unknown;
   readonly escapesHtml: boolean;
 }
@@ -58,7 +58,7 @@ function decode(content: unknown, encoding: unknown, place: string): Buffer {
   return Buffer.from(packed, 'base64');
 }
 
-/** Serializes a value like Python's `json.dumps(…, indent=4)`. */
+/** Formats a value like Python's `json.dumps(…, indent=4)`. */
 function jsonText(value: unknown, place: string): string {
   if (typeof value !== 'object' || value === null) {
     throw configError(`${place}: content`, 'must be text, or an object to write as JSON');
@@ -71,14 +71,14 @@ const typeBits = 0o170_000;
 const permissionBits = 0o7777;
 
 /**
- * Parses a mode of up to six octal digits: the type of the file and its permissions.
+ * Parses a mode of up to six octal digits, of which the first may give the type of the file.
  * @throws BridgeError ERR_CFN_INIT
  */
 export function modeOf(
   given: unknown,
   place: string,
 ): { readonly isLink: boolean; readonly digits: string } {
-  // Numbers are rejected, because YAML parses 000644 without quotes as 420.
+  // Reject numbers: YAML parses 000644 without quotes as the decimal number 420.
   if (typeof given !== 'string' || !/^[0-7]{3,6}$/.test(given)) {
     throw configError(place, 'must be octal digits as text, such as "000644"');
   }

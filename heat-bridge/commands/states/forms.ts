@@ -1,4 +1,4 @@
-/** Validation of values in a config, before a minion gets them. */
+/** Validates the values in a config before a minion receives them. */
 
 import path from 'node:path';
 import { isPlainMap } from '../command-definition.ts';
@@ -8,7 +8,7 @@ const packageForm = /^[A-Za-z0-9][A-Za-z0-9.+_:-]{0,199}$/;
 const versionForm = /^[A-Za-z0-9][A-Za-z0-9.+~:_^-]{0,199}$/;
 const accountForm = /^[A-Za-z_][A-Za-z0-9_.-]{0,31}\$?$/;
 const serviceForm = /^[A-Za-z0-9][A-Za-z0-9@._:-]{0,199}$/;
-/** Control characters, some of which end a text for the programs that read it. */
+/** Control characters. Some of them end a text prematurely in programs that read it. */
 const controlForm = /\p{Cc}/u;
 const maxPath = 4095;
 
@@ -49,7 +49,10 @@ export function requireLinkTarget(given: string, place: string): string {
   throw configError(place, 'must be the path to which the link points');
 }
 
-/** Returns an http or https URL. Files of the master or the minion are not permitted. */
+/**
+ * Returns an http or https URL. Rejects other URLs, which could refer to files of the master or the
+ * minion.
+ */
 export function requireUrl(given: unknown, place: string): string {
   if (typeof given === 'string' && isWebAddress(given)) return given;
   throw configError(place, 'must be a URL with http:// or https://');
@@ -119,7 +122,7 @@ export function requireEnvironment(
   return Object.fromEntries(entries);
 }
 
-/** Whether a value is `true`, `yes` or `1`, in any case. */
+/** Whether a value means true: `true`, `yes` or `1`, in any case. */
 export function isTrue(given: unknown): boolean {
   return ['true', 'yes', '1'].includes(String(given).trim().toLowerCase());
 }
@@ -130,8 +133,8 @@ export function shown(text: string): string {
 }
 
 /**
- * Returns the format of an archive, or `undefined` if neither the end of the URL nor GitHub's path
- * indicates it.
+ * Returns the format of the archive at a URL, from its file extension or from a path of GitHub.
+ * Returns `undefined` if the format is unknown.
  */
 export function archiveFormatOf(url: string): 'tar' | 'zip' | undefined {
   const { hostname, pathname } = new URL(url);

@@ -1,6 +1,6 @@
 /**
- * Field `install:` of a command: the desired content of a machine, in ordered groups. The operator
- * writes it in the catalog. Parameters are values in it, and never code, paths or names.
+ * Field `install:` of a command: the desired content of a machine, as ordered groups. The operator
+ * writes it in the catalog. Parameters can only supply values in it, never code, paths or names.
  */
 
 import { BridgeError } from '../../errors.ts';
@@ -12,7 +12,7 @@ import { requireMap } from './forms.ts';
 import { type JsonMap, parseGroup } from './install-group.ts';
 import type { CompiledStates } from './state-data.ts';
 
-/** Groups, as the catalog has them. */
+/** Groups, in the form of the catalog. */
 export type InstallDefinition = readonly JsonMap[];
 
 /**
@@ -22,7 +22,7 @@ export type InstallDefinition = readonly JsonMap[];
 export type CompiledInstall = (parameters: Parameters) => CompiledStates;
 
 /**
- * Compiles the groups, and validates everything but the values of parameters.
+ * Compiles the groups, and validates everything except the values of parameters.
  * @param names - names of the parameters
  * @throws BridgeError ERR_CATALOG
  */
@@ -46,10 +46,12 @@ export function compileInstall(
       ),
     );
   };
-  // A single letter is a valid value in every place that accepts a parameter.
+  // Compile with sample values to find errors. One letter is a valid value wherever a parameter is
+  // permitted.
   const sample = Object.fromEntries(names.map((name) => [name, 'x']));
   orElse('ERR_CATALOG', command, () => compile(sample));
-  // The states are computed when a run checks its parameters, and reused when it is published.
+  // The states are computed when a run validates its parameters, and needed again when it is
+  // published.
   const compiled = new WeakMap<Parameters, CompiledStates>();
   return (parameters) => {
     const known = compiled.get(parameters);
@@ -74,8 +76,8 @@ function orElse<T>(
 }
 
 /**
- * Places that accept values of callers. They include arguments of a program, but never the program
- * itself.
+ * Paths at which a parameter is permitted. They include arguments of a program, but never the
+ * program itself.
  */
 const valuePlaces: readonly RegExp[] = [
   /^\d+\/packages\/\d+\/version$/,
@@ -84,15 +86,18 @@ const valuePlaces: readonly RegExp[] = [
   /^\d+\/scripts\/\d+\/env\/[^/]+$/,
 ];
 
-/** Returns the name of the parameter whose value is inserted, or `undefined`. */
+/**
+ * Returns the name of the parameter to insert, or `undefined` if the value is not a reference to a
+ * parameter.
+ */
 function parameterOf(value: unknown): string | undefined {
   if (!isPlainMap(value) || typeof value.parameter !== 'string') return undefined;
   return Object.keys(value).length === 1 ? value.parameter : undefined;
 }
 
 /**
- * Returns the names of the parameters in a value.
- * @throws BridgeError ERR_CATALOG for a parameter in a place that does not accept one
+ * Returns the names of the parameters to which a value refers.
+ * @throws BridgeError ERR_CATALOG for a parameter at a path where none is permitted
  */
 function parametersIn(command: string, value: unknown, path: readonly string[]): string[] {
   const name = parameterOf(value);
@@ -108,7 +113,10 @@ function parametersIn(command: string, value: unknown, path: readonly string[]):
   return Object.entries(value).flatMap(([key, one]) => parametersIn(command, one, [...path, key]));
 }
 
-/** Inserts the values of parameters. Parameters that were not given are omitted. */
+/**
+ * Replaces references to parameters with their values. If a parameter was not given, omits the
+ * member that refers to it.
+ */
 function withValues(value: unknown, parameters: Parameters): unknown {
   const name = parameterOf(value);
   if (name !== undefined) return Object.hasOwn(parameters, name) ? parameters[name] : undefined;

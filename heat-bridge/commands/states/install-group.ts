@@ -166,7 +166,7 @@ function contentOf(file: JsonMap, place: string, budget: ContentBudget): ConfigF
   return { kind: 'bytes', bytes };
 }
 
-/** Names of the fields in `file.managed`. */
+/** Names in `file.managed` of the fields for SELinux. */
 const selinuxFields: Readonly<Record<string, string>> = {
   user: 'seuser',
   role: 'serole',

@@ -1,6 +1,6 @@
 /**
- * Subset of Mustache that files of CloudFormation use: variables, sections, inverted sections and
- * comments. Values are data and are never parsed as templates.
+ * Subset of Mustache for files of CloudFormation: variables, sections, inverted sections and
+ * comments. Values are inserted as data, and are never parsed as templates.
  */
 
 import type { WorkMeter } from '#runtime';
@@ -30,19 +30,19 @@ export interface MustacheOptions {
 
 const maxDepth = 32;
 
-/** Output of rendering. */
+/** Operations with which a template is rendered. */
 interface Renderer {
   readonly write: (text: string) => void;
-  /** Counts a node. */
+  /** Counts a rendered node against the budget. */
   readonly step: () => void;
   readonly escapesHtml: boolean;
 }
 
 const nameForm = /^(?:\.|[^\s.{}]+(?:\.[^\s.{}]+)*)$/u;
-/** Longest content of a tag, in characters. */
+/** Maximum length of a tag's content, in characters. */
 const maxTag = 256;
 
-/** A tag of a template: `{{{name}}}` is unescaped. */
+/** Tag of a template. `{{{name}}}` is an unescaped tag. */
 interface Tag {
   readonly start: number;
   readonly end: number;
@@ -50,7 +50,10 @@ interface Tag {
   readonly isUnescaped: boolean;
 }
 
-/** Finds the tags. Takes time in proportion to the template, also if it is nothing but braces. */
+/**
+ * Finds the tags of a template. Its time is proportional to the length of the template, even if the
+ * template consists only of braces.
+ */
 function* tagsOf(template: string, meter: WorkMeter): Generator<Tag, void, void> {
   let close = -1;
   for (let start = template.indexOf('{{'); start !== -1; ) {
@@ -88,17 +91,20 @@ export function renderMustache(
   const nodes = parseTemplate(template, options);
   const parts: string[] = [];
   const write = (text: string): void => {
-    // Sections repeat their content and can be nested.
+    // Count the written bytes: sections repeat their content, and can be nested.
     budget.addBytes(Buffer.byteLength(text), place);
     parts.push(text);
   };
-  // Nested sections of lists multiply nodes, even if they write nothing.
+  // Count the nodes too: nested sections of lists multiply them, even if they write nothing.
   const step = (): void => budget.addTag(place);
   renderNodes(nodes, [context], { write, step, escapesHtml });
   return parts.join('');
 }
 
-/** @throws BridgeError ERR_CFN_INIT */
+/**
+ * Parses a template.
+ * @throws BridgeError ERR_CFN_INIT
+ */
 function parseTemplate(template: string, { place, budget }: MustacheOptions): Node[] {
   const root: Node[] = [];
   const open: { readonly name: string; readonly nodes: Node[] }[] = [{ name: '', nodes: root }];
@@ -113,7 +119,8 @@ function parseTemplate(template: string, { place, budget }: MustacheOptions): No
     switch (sigil) {
       case '#':
       case '^': {
-        if (open.length > maxDepth) throw configError(place, 'sections are nested too deeply');
+        if (open.length > maxDepth)
+          throw configError(place, `Mustache sections may be nested at most ${maxDepth} deep`);
         const nodes: Node[] = [];
         current.push({ kind: 'section', name, isInverted: sigil === '^', nodes });
         open.push({ name, nodes });
@@ -131,7 +138,8 @@ function parseTemplate(template: string, { place, budget }: MustacheOptions): No
         break;
     }
   }
-  if (open.length > 1) throw configError(place, `the section ${open.at(-1)?.name} is not closed`);
+  if (open.length > 1)
+    throw configError(place, `the Mustache section ${open.at(-1)?.name} is not closed`);
   if (at < template.length) root.push({ kind: 'text', text: template.slice(at) });
   return root;
 }
@@ -156,7 +164,7 @@ function readTag({ content, isUnescaped }: Tag, place: string): readonly [Sigil,
       return [first, checkedName(trimmed.slice(1), place)];
     case '>':
     case '=':
-      throw configError(place, 'partials and other delimiters are not supported in Mustache');
+      throw configError(place, 'Mustache partials and custom delimiters are not supported');
     default:
       return ['', checkedName(trimmed, place)];
   }
@@ -165,11 +173,11 @@ function readTag({ content, isUnescaped }: Tag, place: string): readonly [Sigil,
 function checkedName(text: string, place: string): string {
   const name = text.trim();
   if (nameForm.test(name)) return name;
-  throw configError(place, 'a Mustache tag has no valid variable name');
+  throw configError(place, 'a Mustache tag has an invalid variable name');
 }
 
 /**
- * Extends a section or comment tag that is alone on its line to the whole line.
+ * Extends the range of a section or comment tag to its whole line, if nothing else is on this line.
  * @param from - end of the previous tag
  */
 function standaloneLine(

@@ -3,7 +3,7 @@
 import type { JsonValue } from '#runtime';
 import type { PackageManager, PackageSet } from './state-config.ts';
 
-/** Required `os_family` by package manager. */
+/** Value of the grain `os_family` that a package manager requires. */
 export const families: Readonly<Partial<Record<PackageManager, string>>> = {
   apt: 'Debian',
   dnf: 'RedHat',

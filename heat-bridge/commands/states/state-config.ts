@@ -1,11 +1,11 @@
 /**
- * Desired content of a machine: packages, accounts, archives, files, commands and services, in
- * ordered groups. The sources are metadata of CloudFormation and `install:` of the catalog.
+ * Types of the desired content of a machine: ordered groups of packages, accounts, archives, files,
+ * commands and services. The sources are metadata of CloudFormation and `install:` of the catalog.
  */
 
 import { BridgeError } from '../../errors.ts';
 
-/** Group of a config. Its parts are applied in the order of these fields. */
+/** Config: one group of the desired content. Its parts are applied in the order of these fields. */
 export interface Config {
   readonly name: string;
   readonly packages: readonly PackageSet[];
@@ -17,7 +17,7 @@ export interface Config {
   readonly services: readonly Service[];
 }
 
-/** Package manager. `native` is the machine's own. */
+/** Package manager. `native` is the minion's own package manager. */
 export type PackageManager =
   | 'apt'
   | 'dnf'
@@ -36,7 +36,10 @@ export interface PackageSet {
 
 export interface Package {
   readonly name: string;
-  /** Version. For `rpm`, the URL. Default: the installed version, or the newest. */
+  /**
+   * Version. For `rpm`, the URL of the package. Default: the installed version; if none is
+   * installed, the newest one.
+   */
   readonly version?: string;
 }
 
@@ -81,7 +84,7 @@ export interface Command {
   /** Variables that replace the environment. */
   readonly env?: Readonly<Record<string, string>>;
   readonly cwd?: string;
-  /** Shell text. The command runs only if it exits with 0. */
+  /** Shell text of a test. The command runs only if the test exits with 0. */
   readonly test?: string;
   readonly ignoreErrors: boolean;
 }
@@ -110,5 +113,5 @@ export function configError(place: string, problem: string): BridgeError {
   return new BridgeError('ERR_CFN_INIT', `${place}: ${problem}`);
 }
 
-/** Limits of one run. */
+/** Limits of a run. `tags` is the number of rendered Mustache nodes. */
 export const configLimits = { states: 2_000, bytes: 4_194_304, tags: 100_000 } as const;

@@ -1,19 +1,19 @@
 /**
- * Salt states as data ("high data"), which a minion applies without a template. Untrusted values
- * are arguments of states only, never keys, requisites or ids.
+ * Salt states as data ("high data"). A minion applies them without rendering a template. Untrusted
+ * values are only arguments of states, never keys, requisites or ids.
  */
 
 import { findInterpretedText } from '#minion-protocol';
 import type { JsonValue } from '#runtime';
 import { configError, configLimits } from './state-config.ts';
 
-/** States by id, in Salt's form. */
+/** States by id, as Salt represents them. */
 type StateData = Readonly<Record<string, Readonly<Record<string, JsonValue>>>>;
 
-/** States to apply, with labels for users. */
+/** States to apply, with labels for error messages. */
 export interface CompiledStates {
   readonly states: StateData;
-  /** Labels by id of the state. */
+  /** Labels of the states, by id. */
   readonly labels: Readonly<Record<string, string>>;
 }
 
@@ -27,13 +27,13 @@ export interface StateCall {
   /** State function, for example `file.managed`. */
   readonly fun: string;
   readonly args: Readonly<Record<string, JsonValue>>;
-  /** States after whose changes the service is restarted. */
+  /** States to watch. After a change of one of them, the service is restarted. */
   readonly watch?: readonly StateReference[];
-  /** Label for users. */
+  /** Label for error messages. */
   readonly label: string;
 }
 
-/** Collects states in order. */
+/** Builds a map of states that are applied in the order in which they were added. */
 export class StateBuilder {
   readonly #states: Record<string, Record<string, JsonValue>> = {};
   readonly #labels: Record<string, string> = {};
@@ -42,7 +42,7 @@ export class StateBuilder {
 
   /**
    * Adds a state.
-   * @returns the reference for requisites of later states
+   * @returns a reference, with which later states can watch it
    */
   add({ fun, args, watch = [], label }: StateCall): StateReference {
     const [module = '', name = ''] = fun.split('.');
@@ -50,7 +50,8 @@ export class StateBuilder {
     if (this.#count > configLimits.states) {
       throw configError(label, `more than ${configLimits.states} states`);
     }
-    // Salt matches ids in requisites as globs, so they contain no untrusted text.
+    // Use a number as the id: Salt matches ids in requisites as globs, so they must not contain
+    // untrusted text.
     const id = `saltbridge-${String(this.#count).padStart(4, '0')}`;
     const interpreted = findInterpretedText(args, 'argument');
     if (interpreted !== undefined) throw configError(label, `text ${interpreted.expected}`);
@@ -60,7 +61,7 @@ export class StateBuilder {
         ...Object.entries(args).map(([key, value]) => ({ [key]: value })),
         ...(watch.length === 0 ? [] : [{ watch: watch.map((it) => ({ [it.module]: it.id })) }]),
         { order: this.#count },
-        // Stop after the first failed state.
+        // Do not apply further states after the first failed one.
         { failhard: true },
       ],
       __sls__: 'saltbridge',

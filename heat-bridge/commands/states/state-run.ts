@@ -1,8 +1,8 @@
-/** Call that applies states on a minion, and the interpretation of its return. */
+/** Creates the call that applies states on minions, and interprets its return. */
 
 import { isPlainMap, type MinionCall } from '../command-definition.ts';
 
-/** Key of the states in the minion's pillar, below the reference of the run. */
+/** Key of the states in the minion's pillar, below the reference of the run's secrets. */
 export const statesKey = 'states';
 
 /** Function that applies the states. */
@@ -10,9 +10,9 @@ export const statesFunction = 'state.template_str';
 
 /**
  * Returns the call that applies states. All minions can read the publication, so it contains only
- * the location of the states in the pillars of the addressed minions. It uses the renderer `#!py`,
- * which passes values unchanged.
- * @param reference - hexadecimal digits
+ * the location of the states in the pillar. Only addressed minions have the states in their pillar.
+ * The renderer `#!py` passes values unchanged.
+ * @param reference - reference of the run's secrets, in hexadecimal digits
  */
 export function applyStatesCall(reference: string): MinionCall {
   const tem = [
@@ -27,26 +27,26 @@ export function applyStatesCall(reference: string): MinionCall {
   return { fun: statesFunction, kwarg: { tem, queue: true } };
 }
 
-/** Report of applied states for users. */
+/** Report about the applied states, for users. */
 export interface StatesReport {
   readonly isSuccess: boolean;
   /** Result of each state, one per line, with the output of commands. */
   readonly stdout: string;
-  /** Failed states, with reasons. */
+  /** Failed states, with the reasons. */
   readonly stderr: string;
 }
 
 /**
- * Returns the report of a return.
- * @param labels - labels of all states by id, in order
+ * Returns the report for a minion's return.
+ * @param labels - labels of all states by id, in the order of the states
  */
 export function reportOfStates(
   value: unknown,
   labels: Readonly<Record<string, string>>,
 ): StatesReport {
   if (!isPlainMap(value)) {
-    // The text is an error, for example that states cannot be parsed or that another run is in
-    // progress.
+    // The return is an error text, for example because the states cannot be parsed, or because
+    // another run is in progress.
     const problems = Array.isArray(value) ? value.map(String).join('\n') : String(value ?? '');
     return { isSuccess: false, stdout: '', stderr: problems || 'the minion returned no states' };
   }
@@ -74,7 +74,7 @@ export function reportOfStates(
   return { isSuccess: isWhole, stdout: done.join('\n'), stderr: reasons.join('\n') };
 }
 
-/** Returns the reason why not all states were applied, or `undefined` if they were. */
+/** Returns the reason why not all states were applied, or `undefined` if all were applied. */
 export function problemOfStates(value: unknown): string | undefined {
   const results = isPlainMap(value) ? Object.values(value) : [];
   if (results.length === 0) return 'the minion returned no states';

@@ -1,10 +1,10 @@
-/** Differences that docs/compatibility.md explains, by the id of their row. */
+/** Differences that docs/compatibility/differential.md explains, by the id of their row. */
 
 import type { Question } from './cases.ts';
 import type { Answer } from './ours.ts';
 
 interface Explanation {
-  /** Id of the row in docs/compatibility.md. */
+  /** Id of the row in docs/compatibility/differential.md. */
   readonly id: string;
   readonly covers: (it: Question, mine: Answer, theirs: Answer) => boolean;
 }

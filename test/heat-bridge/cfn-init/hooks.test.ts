@@ -1,4 +1,4 @@
-/** Changes of a server's own metadata, as `cfn-hup` sees them. */
+/** Hooks of `cfn-hup` that run when a server's own metadata changes. */
 import { writeFileSync } from 'node:fs';
 import path from 'node:path';
 import test, { type ExecutionContext } from 'ava';
@@ -14,7 +14,9 @@ import { type BridgeStage, echo, startBridge } from '../stage.ts';
 
 const initKey = 'AWS::CloudFormation::Init';
 
-/** Metadata as it is over time; what each state of it runs, as NAME ACTION. */
+/**
+ * Applies several states of the metadata in turn. Returns what each of them runs, as NAME ACTION.
+ */
 function run(states: readonly object[]): readonly string[][] {
   const records: { id: string }[] = [];
   return states.map((metadata) => {
@@ -190,7 +192,7 @@ async function start(
   return { ...stage, heat };
 }
 
-/** The signals that a handle got. */
+/** Returns the signals that a handle received. */
 function signals({ results }: StandInHeat): readonly Readonly<Record<string, unknown>>[] {
   return results.filter(({ path: to }) => to.includes('/wait/')).map(({ values }) => values);
 }

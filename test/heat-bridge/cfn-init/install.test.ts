@@ -1,4 +1,4 @@
-/** `install:` of the catalog, and deployments of the group cfn-init, on embedded minions. */
+/** `install:` in the catalog, and deployments of the group cfn-init, with embedded minions. */
 import { writeFileSync } from 'node:fs';
 import path from 'node:path';
 import test, { type ExecutionContext } from 'ava';
@@ -53,12 +53,12 @@ const web: CommandDefinition = {
   ],
 };
 
-/** States in the pillar of a minion, as it would find them while its job runs. */
+/** States in the pillar of a minion while a job runs. */
 type FoundStates = Readonly<Record<string, Readonly<Record<string, unknown>>>>;
 
 interface Run {
   readonly stage: BridgeStage;
-  /** What each run found. */
+  /** States that each run found in its pillar. */
   readonly found: FoundStates[];
 }
 
@@ -167,8 +167,6 @@ for (const [what, group, message] of wrong) {
     await t.throwsAsync(startBridge(t, { commands: [command] }), { code: 'ERR_CATALOG', message });
   });
 }
-
-// Deployments.
 
 const init = {
   configSets: { default: ['one'], other: ['two'] },

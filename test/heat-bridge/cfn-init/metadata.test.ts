@@ -1,4 +1,7 @@
-/** `AWS::CloudFormation::Init` becomes states of Salt, and nothing in it becomes more than a value. */
+/**
+ * Compiles `AWS::CloudFormation::Init` to states. Values of the metadata never become anything but
+ * values.
+ */
 import { spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
@@ -12,13 +15,13 @@ import { type MustacheOptions, renderMustache } from '#heat-bridge/commands/stat
 import { reportOfStates } from '#heat-bridge/commands/states/state-run.ts';
 import { temporaryDirectory } from '../../helpers/temporary-directory.ts';
 
-/** A state as Salt reads it. */
+/** A state as Salt parses it. */
 interface ReadState {
   readonly fun: string;
   readonly args: Readonly<Record<string, unknown>>;
 }
 
-/** The states of metadata, in their order. */
+/** Returns the states for some metadata, in order. */
 function statesOf(init: object, sets?: readonly string[]): readonly ReadState[] {
   const { states } = compileStates(parseInitMetadata(init, sets));
   const read = Object.values(states).map((state): ReadState => {
@@ -33,7 +36,7 @@ function config(sections: object): object {
   return { config: sections };
 }
 
-/** Arguments without those that every state has. */
+/** Returns the arguments of a state without those that every state has. */
 function argsOf(state: ReadState | undefined): object {
   const { order: _order, failhard: _failhard, ...args } = state?.args ?? {};
   return args;
@@ -63,7 +66,7 @@ for (const { name, init, configsets, expected } of cases) {
   });
 }
 
-// Tests of heat-cfntools, by their names there.
+// These cases come from tests of heat-cfntools, whose names they have.
 
 for (const [name, manager] of [
   ['test_yum_install', 'yum'],
@@ -187,8 +190,6 @@ for (const [name, url, format] of [
   });
 }
 
-// Order.
-
 test('sections follow each other as in the guide of AWS, and managers as well', (t) => {
   const found = statesOf(
     config({
@@ -293,8 +294,6 @@ test('a service restarts where one of its files, archives, packages or commands 
   t.like(restart?.args, { name: 'service.restart', m_name: 'other' });
 });
 
-// Data, and nothing else.
-
 test('no text of metadata is an id, a key or a requisite of a state', (t) => {
   const { states } = compileStates(
     parseInitMetadata(config({ commands: { '* or __env__': { command: 'true' } } }), undefined),
@@ -375,7 +374,7 @@ test('the files of a run share one bound of bytes and of tags', (t) => {
     });
   const depth = (levels: number, text: string): string =>
     `${'{{#a}}'.repeat(levels)}${text}${'{{/a}}'.repeat(levels)}`;
-  // A file renders 1,000 times 2,000 bytes, or 12,221 tags that write nothing.
+  // A file renders 2,000 bytes 1,000 times, or 12,221 tags without output.
   isRefused(
     t,
     files(3, depth(3, 'x'.repeat(2_000))),
@@ -450,7 +449,10 @@ test('a test whose directory is missing does not skip its command, which then fa
   t.not(spawnSync('/bin/sh', ['-c', String(state?.args.name)]).status, 0);
 });
 
-/** The variables as Salt reads them: without any if an entry has several [salt.utils.data]. */
+/**
+ * Parses environment variables like Salt. If an entry has several, the result is empty
+ * [salt.utils.data].
+ */
 function readEnvironment(env: unknown): NodeJS.ProcessEnv {
   const entries = (env ?? []) as NodeJS.ProcessEnv[];
   return entries.every((it) => Object.keys(it).length === 1) ? Object.assign({}, ...entries) : {};
@@ -463,8 +465,6 @@ test('~ in a directory is the home of the user', (t) => {
   const { stdout } = spawnSync('/bin/sh', ['-c', text], { env: { ...process.env, HOME: home } });
   t.is(`${stdout}`, `${home}/it's\n`);
 });
-
-// Mustache.
 
 const templates: readonly (readonly [string, string, object, string])[] = [
   ['variables', 'a={{ a }}, {{b.c}}, {{none}}', { a: 1, b: { c: 'x' } }, 'a=1, x, '],
@@ -507,7 +507,7 @@ test('Mustache that cannot be read, or that grows without end, is refused', (t) 
   t.throws(() => renderMustache(silent, { a: ten }, within(1000)), {
     message: /more than 100000 tags/,
   });
-  // Where work grows faster than the length, this does not end before AVA's time limit.
+  // If the work grew faster than the length of the text, this would exceed AVA's time limit.
   for (const text of ['{{!}}', '{{#a}}{{/a}}']) {
     t.is(renderMustache(text.repeat(250_000 / text.length), {}, within(1_000_000)), '');
   }
@@ -515,8 +515,6 @@ test('Mustache that cannot be read, or that grows without end, is refused', (t) 
     t.notThrows(() => renderMustache(text.repeat(250_000 / text.length), {}, within(1_000_000)));
   }
 });
-
-// Results.
 
 test('success is that each state was applied', (t) => {
   const labels = { 'saltbridge-0001': 'one', 'saltbridge-0002': 'two', 'saltbridge-0003': 'three' };

@@ -1,4 +1,6 @@
-/** Deployments that are under way when their master is killed: each runs once and ends once. */
+/**
+ * A master is killed while deployments are in progress. Each deployment runs once and ends once.
+ */
 import test from 'ava';
 import { connectExtension } from '#client';
 import type { StackDetails } from '#guests';

@@ -1,4 +1,7 @@
-/** Software deployments over recorded answers of a real Heat: what runs, what is refused, and what Heat is told. */
+/**
+ * Software deployments with recorded responses of a real Heat: which ones run, which are refused,
+ * and what is reported to Heat.
+ */
 import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { writeFileSync } from 'node:fs';
@@ -78,7 +81,7 @@ interface Stage extends BridgeStage {
   readonly heat: StandInHeat;
 }
 
-/** Runs what is handed to it as a shell script. */
+/** Function of a minion that runs a shell script. */
 const shell: MinionFunction = ({ kwargs }) => {
   const { status, stdout, stderr } = spawnSync('/bin/sh', ['-c', String(kwargs.code)]);
   return { pid: 1, retcode: status ?? 1, stdout: `${stdout}`, stderr: `${stderr}` };
@@ -116,7 +119,7 @@ async function start(t: ExecutionContext, setup: Setup = {}): Promise<Stage> {
   return { ...stage, heat };
 }
 
-/** Registers `server-1` as web1, read with a login of the stack's own. */
+/** Registers `server-1` as web1. Its stack has its own log-in. */
 async function register(
   { bridge, heat }: Stage,
   name = 'demo',
@@ -129,7 +132,7 @@ async function register(
   });
 }
 
-/** Waits for the results of so many deployments. */
+/** Waits until Heat has received `count` results. */
 async function results(heat: StandInHeat, count: number): Promise<StandInHeat['results']> {
   await until(`${count} results`, () => heat.results.length >= count, 20_000);
   return heat.results;
@@ -139,7 +142,7 @@ async function show({ bridge }: Stage): Promise<StackDetails> {
   return bridge.stacks.show('demo');
 }
 
-/** Waits until the first deployment is over. */
+/** Waits until the first deployment has ended. */
 function done(stage: Stage): Promise<void> {
   return eventually('the deployment to be over', async () => {
     const [first] = (await show(stage)).deployments;
@@ -253,7 +256,7 @@ test.serial('a state file is applied with the inputs as pillar', async (t) => {
   ]);
   await register(stage);
   const [result] = await results(heat, 1);
-  // Heat's type of an input is String where it says none.
+  // Without a type, Heat's inputs have the type String.
   t.regex(String(result?.values.deploy_stderr), /port/);
   const typed = heat.entry('two', { group: 'salt', config: 'site.web' });
   heat.servers.set('server-1', [
@@ -465,7 +468,7 @@ test.serial('the credentials of a stack are used for no other stack', async (t) 
   heat.servers.set('server-1', [heat.entry('one', {}, { text: 'x' })]);
   heat.servers.set('server-2', [heat.entry('two', {}, { text: 'y' })]);
   await register(stage, 'first', { server: 'server-1', minion: 'web1', user: 'first' });
-  // There is a token of the first by then.
+  // The first stack has a token by then.
   await results(heat, 1);
   await register(stage, 'second', { server: 'server-2', minion: 'web2', user: 'second' });
   await results(heat, 2);
@@ -499,7 +502,7 @@ test.serial('a service that is not listed is not asked, whoever names it', async
   heat.servers.set('server-1', [entry]);
   await register(stage);
   await done(stage);
-  // The owner of the stack signals in the place of the user whose Keystone is not asked.
+  // The owner of the stack sends the signal, in place of the user whose Keystone is not asked.
   t.is(heat.results.length, 1);
   await eventually('the other to be refused', async () => {
     const [server] = (await bridge.stacks.show('elsewhere')).followed;
@@ -585,7 +588,7 @@ test.serial('handles that a server names are registered for its minion', async (
   );
 });
 
-/** Registers 200 servers, whose reads are counted. */
+/** Registers 200 servers. Returns a function that counts how often they were read. */
 async function crowd({ bridge, heat }: Stage): Promise<() => number> {
   const servers = Array.from({ length: 200 }, (_, index) => ({
     server: `server-${index}`,
@@ -606,7 +609,7 @@ test.serial(
     const begun = performance.now();
     const reads = await crowd(stage);
     await until('half of the servers', () => reads() >= 100, 20_000);
-    // Half of the servers take half of the interval: nothing thunders at the start.
+    // After half of the interval, half of the servers have been read, so the load is spread.
     t.true(performance.now() - begun > 4_000, `${performance.now() - begun}`);
     await until('every server', () => reads() >= 200, 30_000);
     t.true(performance.now() - begun > 9_000, `${performance.now() - begun}`);

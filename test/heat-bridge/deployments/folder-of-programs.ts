@@ -1,10 +1,13 @@
-/** A folder for PATH with few programs, so that what else is installed makes no difference. */
+/**
+ * Creates a folder for PATH with only a few programs, so that other installed programs have no
+ * effect.
+ */
 import { symlinkSync } from 'node:fs';
 import path from 'node:path';
 import type { ExecutionContext } from 'ava';
 import { temporaryDirectory } from '../../helpers/temporary-directory.ts';
 
-/** What the scripts of groups need beside their tool. */
+/** Programs that the scripts of config groups need besides their own tool. */
 const programs = [
   'base64',
   'cat',
@@ -25,7 +28,7 @@ const programs = [
   'wc',
 ];
 
-/** Removed at the end of the test. */
+/** Creates the folder. It is removed at the end of the test. */
 export function folderOfPrograms(t: ExecutionContext): string {
   const folder = temporaryDirectory(t);
   for (const program of programs) symlinkSync(`/bin/${program}`, path.join(folder, program));

@@ -1,4 +1,4 @@
-/** Groups of software configs: what each runs on a minion, and that each is answered. */
+/** Groups of software configs: what each group runs on a minion, and which results are returned. */
 import { spawnSync } from 'node:child_process';
 import { chmodSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
@@ -49,7 +49,7 @@ const whole: Deployment = {
   signal: { transport: 'NO_SIGNAL' },
 };
 
-/** A command that takes parameters of its own. */
+/** Parses a command with its own parameters. */
 function parseDefinition(properties: object): CommandDefinition {
   return {
     name: 'site.run',
@@ -68,7 +68,10 @@ interface Ran {
   readonly outputs: Readonly<Record<string, string>>;
 }
 
-/** Runs the code of a deployment as a minion does, beside a tool that shows how it was called. */
+/**
+ * Runs the code of a deployment like a minion does. The tool of the group is replaced by a program
+ * that prints its arguments.
+ */
 function run(
   t: ExecutionContext,
   tool: string,
@@ -188,7 +191,7 @@ for (const [group, config] of [
   });
 }
 
-/** The content of files that states would write. */
+/** Returns the content of the files that states would write. */
 function filesOf(resolved: ReturnType<typeof resolveCall>): Readonly<Record<string, string>> {
   if (!resolved.ok) throw new Error(resolved.reason);
   const states = JSON.parse(JSON.stringify(resolved.call.params.states));
@@ -305,9 +308,7 @@ for (const [what, entry, message] of catalogs) {
   });
 }
 
-// Inputs of Heat, outputs, and directories of scripts.
-
-/** What Heat says of a deployment besides its inputs. */
+/** Data of a deployment from Heat, besides its inputs. */
 const facts = {
   action: 'UPDATE',
   serverId: 'srv-1',
@@ -391,7 +392,7 @@ test('an output is whole up to 950,000 bytes, and one that is cut says so', (t) 
   t.deepEqual(Object.keys(ran.outputs).sort(), ['empty', 'long', 'longer', 'with blank and é']);
 });
 
-/** Runs a script where the directory of temporary files is a file system of its own. */
+/** Runs a script whose directory for temporary files is a separate file system. */
 function runWithin(options: string, directory: string): Ran {
   const config = '#!/bin/sh\necho ran\n';
   const resolved = resolve({ group: 'script', config });
@@ -412,8 +413,6 @@ for (const options of ['noexec', 'ro']) {
     },
   );
 }
-
-// Inline SLS.
 
 function slsOf(deployment: Partial<Deployment>, parameters?: object): string {
   const entry = { unsafe: 'i-understand', ...(parameters === undefined ? {} : { parameters }) };
@@ -488,9 +487,7 @@ test('inputs of SLS may have names with a dash, and those of scripts may not', (
   });
 });
 
-// Real tools.
-
-/** Runs the code of a deployment with what this machine has installed. */
+/** Runs the code of a deployment with the programs of this machine. */
 function runReal(deployment: Partial<Deployment>): Ran {
   const resolved = resolve(deployment);
   if (!resolved.ok) throw new Error(resolved.reason);

@@ -1,4 +1,7 @@
-/** Stacks over HTTP: whoever registers one needs a rule for its minions, and sees no others. */
+/**
+ * Stacks over HTTP. A caller needs a rule for the minions of a stack to register it, and sees only
+ * own stacks.
+ */
 import test, { type ExecutionContext } from 'ava';
 import { allow } from '#acl';
 import { createBridge } from '#guests';

@@ -1,4 +1,4 @@
-/** Metadata of a template that is nested deeper than anything that walks through it can follow. */
+/** Metadata of a template that is nested too deeply for recursive functions. */
 import test from 'ava';
 import { CodeCatalog } from '#guests/deployments/code-catalog.ts';
 import {
@@ -9,7 +9,7 @@ import {
 } from '#guests/deployments/metadata.ts';
 import { metadataUpdates } from '#guests/deployments/metadata-hooks.ts';
 
-/** So many lists in each other, as JSON. */
+/** Returns nested lists as JSON. */
 function lists(levels: number): string {
   return `${'['.repeat(levels)}${']'.repeat(levels)}`;
 }

@@ -1,4 +1,4 @@
-/** How the worker of one server goes about metadata that it reads again and again. */
+/** The worker of one server, which reads the server's metadata repeatedly. */
 import test from 'ava';
 import {
   type DeploymentRecord,

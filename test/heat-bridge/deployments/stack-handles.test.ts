@@ -1,4 +1,6 @@
-/** What a stack may signal as its minions, and what it is told of a signal that is not taken. */
+/**
+ * Handles that a stack registers for its minions, and the report about a signal that is rejected.
+ */
 import test, { type ExecutionContext } from 'ava';
 import {
   createHandleSignaller,
@@ -69,14 +71,14 @@ test('a signal that is not taken is not delivered: it is tried again where there
 interface Place extends SignalsUnderTest {
   readonly stacks: RegisteredStack[];
   readonly stack: (name: string, owner?: string) => RegisteredStack;
-  /** As a server of a stack whose metadata names handles. */
+  /** Returns the metadata of a server that names handles. */
   readonly name: (
     stack: RegisteredStack,
     minion: string,
     handles: Readonly<Record<string, unknown>>,
   ) => Promise<readonly string[]>;
   readonly attribute: (path: string) => object;
-  /** Paths and minions of the signals that were delivered, in their order. */
+  /** Returns the paths and minions of the signals that were delivered, in order. */
   readonly sent: (count: number) => Promise<readonly string[]>;
 }
 

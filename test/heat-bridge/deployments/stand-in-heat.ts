@@ -1,4 +1,7 @@
-/** Keystone, heat-api, heat-api-cfn, Zaqar and Swift on one port: recorded answers of real ones. */
+/**
+ * A server that replaces Keystone, heat-api, heat-api-cfn, Zaqar and Swift on one port. Its
+ * responses were recorded from real services.
+ */
 import { readFileSync } from 'node:fs';
 import type { ServerResponse } from 'node:http';
 import type { ExecutionContext } from 'ava';
@@ -10,14 +13,14 @@ interface RecordedAnswer {
   readonly body: string;
 }
 
-/** One input of a recorded entry. */
+/** An input in a recorded entry. */
 interface EntryInput {
   readonly name: string;
   readonly type?: string;
   readonly value: unknown;
 }
 
-/** An entry of a server's list, as Heat writes it. */
+/** An entry in the list of a server's deployments, as Heat writes it. */
 export interface Entry {
   readonly id: string;
   readonly group: string;
@@ -46,19 +49,19 @@ export type CollectKind = 'cfn' | 'heat' | 'message' | 'url';
 export interface StandInHeat {
   readonly origin: string;
   readonly requests: readonly Recorded[];
-  /** The results that arrived, each with the path that it was sent to. */
+  /** Results that were received, with the path to which each was sent. */
   readonly results: { readonly path: string; readonly values: Readonly<Record<string, unknown>> }[];
-  /** What servers other than recorded ones are told to do, by their id. Default: nothing. */
+  /** Entries of servers that were not recorded, by id. Default: none. */
   readonly servers: Map<string, readonly Entry[]>;
-  /** What the recorded metadata of heat-api has besides. */
+  /** Further metadata in the responses of heat-api. */
   metadata: object;
-  /** How results are answered. */
+  /** Status code with which results are answered. */
   status: number;
-  /** With which words. */
+  /** Message with which results are rejected. */
   refusal: string;
-  /** The recorded `os-collect-config` of a server. */
+  /** Returns the recorded `os-collect-config` of a server. */
   collect(kind: CollectKind): CollectConfig;
-  /** An entry that signals over HEAT_SIGNAL. */
+  /** Returns an entry that signals by HEAT_SIGNAL. */
   entry(id: string, more?: Partial<Entry>, inputs?: Readonly<Record<string, unknown>>): Entry;
 }
 
@@ -134,7 +137,7 @@ export async function startStandInHeat(
   return heat;
 }
 
-/** The token names the user whom it is of. */
+/** Logs in. The token contains the name of the user. */
 function logIn(
   body: string,
   send: (status: number, body: string, headers: Record<string, string>) => unknown,

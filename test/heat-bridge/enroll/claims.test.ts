@@ -1,4 +1,4 @@
-/** Who may claim for a key with a ticket, and what becomes of minions that show one. */
+/** Claims of keys with a ticket, and sign-ins of minions that present a ticket. */
 
 import { generateKeyPairSync } from 'node:crypto';
 import { readFileSync, statSync, writeFileSync } from 'node:fs';
@@ -147,7 +147,7 @@ test('tickets that an address shows in vain are bounded', async (t) => {
   const claims = tryParseTicket(ticket)?.claims;
   const forged = claims && signTicket(claims, forger);
   const body = { id: 'web-1', fingerprint: fingerOf('minion') };
-  // All at once: places come back with time.
+  // All claims are sent at once, because the limit recovers with time.
   const answers = await Promise.all(
     Array.from({ length: 70 }, (_, index) => {
       const path = index % 2 === 0 ? 'claim' : 'failure';
@@ -442,7 +442,7 @@ test('no pair is given out twice, prepared or not', async (t) => {
   const { make } = numbered();
   const pairs = new KeyPairs({ bits: 2048, prepared: 3 }, make);
   await pairs.prepare();
-  const taken = await Promise.all(Array.from({ length: 10 }, () => pairs.take()));
+  const taken = await Promise.all(Array.from({ length: 10 }, () => pairs.take('demo')));
   t.is(new Set(taken.map(({ publicPem }) => publicPem)).size, 10);
   await pairs.close();
 });
@@ -452,13 +452,13 @@ test('as many pairs as asked for lie ready, and are made up for', async (t) => {
   const pairs = new KeyPairs({ bits: 2048, prepared: 3 }, counter.make);
   await pairs.prepare();
   t.is(counter.made, 3);
-  await pairs.take();
+  await pairs.take('demo');
   await pairs.prepare();
   t.is(counter.made, 4);
   await pairs.close();
 });
 
-// Transitions of one id that are begun at the same time, in every order of their steps.
+// Several transitions of one id begin at the same time. Their steps run in every order.
 
 const id = 'web-1';
 const fingerprint = fingerOf('minion');
@@ -482,12 +482,12 @@ const ticket = signTicket(
 );
 const shown = { ticket, id, address: '192.0.2.7' };
 
-/** The keys of a master, and an enrolment; whatever is asked of a disk is a step. */
+/** The keys of a master and an enrolment. Each access to the disk is a step of the scheduler. */
 interface ClaimFixture {
   readonly book: EnrolmentRepository;
   readonly clock: { now: number };
   readonly held: () => HeldKey | undefined;
-  /** Being too late is no failure. */
+  /** Begins an act. An act that comes too late is not a failure. */
   readonly begin: (act: Act) => () => Promise<void>;
 }
 
@@ -553,7 +553,7 @@ async function createFixture(steps: Steps): Promise<ClaimFixture> {
     claim: () => claims.claim({ ...shown, fingerprint }),
     report: () => claims.report({ ...shown, reason: 'no service' }),
     retire: () => admission.exclusive(id, () => moves.retire(id)),
-    // As a sign-in does it, and the first request after it.
+    // A sign-in runs these in this order, followed by the first request.
     show: async () => {
       await admission.exclusive(id, async () => {
         if (held?.state === 'accepted' || held?.state === 'rejected') return;
@@ -598,7 +598,7 @@ test('however transitions of an id interleave, a key is accepted only while its 
     for (let seed = 0; seed < 60; seed += 1) {
       const steps = createSteps(seed);
       const world = await createFixture(steps);
-      // It waits already, so that a claim is what accepts it.
+      // The key is already pending, so the claim accepts it.
       await steps.run([world.begin('show')]);
       if (acts.includes('deadline')) world.clock.now = ticketExpiresAt - (seed % 2);
       await steps.run(acts.map(world.begin));
@@ -638,7 +638,7 @@ test('a key that is deleted before its first proven request is not accepted agai
   t.like(world.book.get(number), { state: 'retired', reason: 'its key was deleted' });
 });
 
-// Enrolments over HTTP: each is judged by the id and the project that it names.
+// Enrolments over HTTP. The rules for each request depend on the id and the project that it names.
 
 const rule = allow('enrols', {
   subject: { user: 'trove' },

@@ -1,4 +1,6 @@
-/** Given key pairs, grains, imports, ends. */
+/**
+ * Enrolment with given key pairs and by grains, imports of minions, and the end of an enrolment.
+ */
 
 import { readdirSync, readFileSync, rmSync } from 'node:fs';
 import path from 'node:path';
@@ -10,7 +12,7 @@ import { fingerOf, type PairName, type Stage, showGrain, signIn, startStage } fr
 
 const machine = { id: 'web-1', project: 'p1' };
 
-/** Returns for a job as the minion with this key. */
+/** Sends a return for a job as the minion with this key. */
 async function returnFor(stage: Stage, jid: string, pair: PairName): Promise<void> {
   const step = await signIn(stage, pair, {});
   if (step.state !== 'accepted') throw new Error(`signed in: ${step.state}`);
@@ -152,9 +154,9 @@ test('a key that ends with its machine is retired at that time', async (t) => {
   t.is(await stage.key('web-1'), undefined);
 });
 
-// Whoever deletes the key of an enrolled minion ends its enrolment.
+// The enrolment of a minion ends when its key is deleted by any interface.
 
-/** Everybody who can delete a key. */
+/** All interfaces by which a key can be deleted. */
 const ways: Readonly<Record<string, (stage: Stage) => unknown>> = {
   'the command line or a program': ({ master }) => master.keys.delete({ match: 'web-1' }),
   'the wheel': ({ master }) => master.wheel.run({ fun: 'key.delete', kwarg: { match: 'web-*' } }),

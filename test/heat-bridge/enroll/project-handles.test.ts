@@ -1,4 +1,4 @@
-/** Handles for all machines of a project, which are those that enrolled for it. */
+/** Handles for all machines that are enrolled for a project. */
 
 import test from 'ava';
 import { allow } from '#acl';
@@ -7,7 +7,7 @@ import { within } from '../../helpers/deadline.ts';
 import { always, type Recorded, recorderFor } from '../signals/recorder.ts';
 import { fingerOf, type PairName, type Stage, startStage } from './stage.ts';
 
-/** Enrols a machine by a claim, and starts its minion. */
+/** Enrols a machine by a claim and starts its minion. */
 async function enrol(stage: Stage, id: string, pair: PairName, project: string): Promise<Minion> {
   const { ticket } = await stage.bridge.enroll.create({ id, project });
   const { status } = await stage.post('claim', { ticket, id, fingerprint: fingerOf(pair) });
@@ -52,12 +52,12 @@ test('a handle of a project is for the machines that are enrolled for it, as lon
   await stranger.fire('heat/ready', { data: 'of another project' });
   await first.fire('heat/ready', { data: 1 });
   t.deepEqual(sendersOf(await service.heard(1)), ['web-1']);
-  // Who enrols later is meant as well.
+  // Machines that are enrolled later may use the handle as well.
   const later = await enrol(stage, 'web-2', 'minion2', 'p1');
   await later.fire('heat/ready', { data: 2 });
   t.deepEqual(sendersOf(await service.heard(2)), ['web-1', 'web-2']);
 
-  // The same machine, enrolled anew for another project, is one of that.
+  // The machine is enrolled again for another project, and is then a machine of that project.
   await stage.bridge.enroll.retire({ id: 'web-1' });
   await first.stop();
   const moved = await enrol(stage, 'web-1', 'minion', 'p2');

@@ -1,4 +1,4 @@
-/** Enrolments by what others know of them. */
+/** Enrolments in the store, which other members can change. */
 import test from 'ava';
 import { type Enrolment, SharedNames } from '#heat-bridge';
 import { EnrolmentRepository } from '#heat-bridge/enroll/enrolment-repository.ts';
@@ -85,7 +85,8 @@ test('one of two members that decide about the same name at once decides again',
   const take = (index: number): Promise<boolean> =>
     names[index]?.decide(['one'], async (steps) => {
       tries[index] = (tries[index] ?? 0) + 1;
-      // A second decision means that the other member has written, which it may not know yet.
+      // If a second decision is needed, the other member has written something that this member may
+      // not have applied yet.
       if (tries[index] > 1) await taking[1 - index];
       if (isTaken) return false;
       await [a, b][index]?.area.write(steps);

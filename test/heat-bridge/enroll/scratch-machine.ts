@@ -1,4 +1,4 @@
-/** A machine to be: a folder with a service manager of its own, in which user-data is run. */
+/** A simulated machine: a folder with its own service manager in which user-data is run. */
 import { execFile } from 'node:child_process';
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -7,7 +7,7 @@ import { fileURLToPath } from 'node:url';
 import type { MinionConfig } from '#heat-bridge';
 import { minionConfigIn, serviceScriptFor } from '../../../examples/minion-folder.ts';
 
-/** What became of a run of user-data. */
+/** Result of running user-data. */
 export interface Outcome {
   readonly status: number;
   readonly output: string;
@@ -21,11 +21,13 @@ export class ScratchMachine {
   readonly folder: string;
 
   /**
-   * @param salt the minion's program; a text of a shell script, or the path of one that is there
-   * @param more scripts that stand in the way of the system's programs, by name
+   * Creates a machine.
+   * @param salt program of the minion: the text of a shell script, or the path of an existing
+   * program
+   * @param more scripts that replace programs of the system, by name
    */
   constructor(salt: { readonly script: string } | { readonly path: string }, more: object = {}) {
-    // Short: the paths of a minion's sockets are bounded.
+    // The path is short, because the paths of the minion's sockets have a limited length.
     this.folder = mkdtempSync(path.join(tmpdir(), 'e-'));
     mkdirSync(path.join(this.folder, 'bin'));
     const minion = 'path' in salt ? `exec ${salt.path} "$@"` : salt.script;
@@ -45,37 +47,37 @@ export class ScratchMachine {
     return path.join(this.folder, 'salt');
   }
 
-  /** Keeps a minion below the folder. */
+  /** Configuration with which a minion keeps its files below the folder. */
   get config(): MinionConfig {
     return minionConfigIn(this.folder);
   }
 
-  /** Runs it as a script. */
+  /** Runs user-data as a shell script. */
   runShell(userData: string): Promise<Outcome> {
     const file = path.join(this.folder, 'user-data');
     writeFileSync(file, userData, { mode: 0o700 });
     return this.#run(file, [], '');
   }
 
-  /** Gives it to cloud-init's own code. */
+  /** Runs user-data with cloud-init's own code. */
   runCloudInit(userData: string): Promise<Outcome> {
     return this.#run('/usr/bin/python3', [cloudInit, path.join(this.folder, 'cloud')], userData);
   }
 
-  /** What the minion last logged. */
+  /** The log of the minion. */
   get log(): string {
     const file = path.join(this.folder, 'log');
     return existsSync(file) ? readFileSync(file, 'utf8').slice(-3000) : '';
   }
 
-  /** Ends the minion and all that it started. */
+  /** Ends the minion and all processes that it started. */
   dispose(): void {
     const file = path.join(this.folder, 'pid');
     if (existsSync(file)) {
       try {
         process.kill(-Number(readFileSync(file, 'utf8')), 'SIGKILL');
       } catch {
-        // It has ended by itself.
+        // The process has already ended.
       }
     }
     rmSync(this.folder, { recursive: true, force: true });

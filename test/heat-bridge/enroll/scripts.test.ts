@@ -1,4 +1,4 @@
-/** The scripts of user-data against a bridge behind TLS, with a minion that only makes its key. */
+/** Runs the scripts of user-data with a bridge behind TLS. The minion only generates its key. */
 import { spawnSync } from 'node:child_process';
 import { createHash, X509Certificate } from 'node:crypto';
 import { copyFileSync, readFileSync, writeFileSync } from 'node:fs';
@@ -16,12 +16,15 @@ import { fingerOf, type Stage, startStage } from './stage.ts';
 const fixture = (name: string): string =>
   fileURLToPath(new URL(`../../../test/fixtures/tls/${name}`, import.meta.url));
 
-/** Whether a program is there. */
+/** Whether a program is installed. */
 function has(program: string): boolean {
   return spawnSync(program, ['--version']).status === 0;
 }
 
-/** Serves the bridge of a stage over TLS. @returns its port */
+/**
+ * Serves a bridge over TLS.
+ * @returns the port
+ */
 async function serve(t: ExecutionContext, { master, bridge }: Stage): Promise<number> {
   const tls = { certificate: fixture('master.pem'), key: fixture('master.key') };
   const api = await createSaltApi(master, { host: '127.0.0.1', tls, plugins: [bridge.http] });
@@ -29,7 +32,7 @@ async function serve(t: ExecutionContext, { master, bridge }: Stage): Promise<nu
   return (await api.listen()).port;
 }
 
-/** A machine whose minion makes the key of the vectors, if it makes one. */
+/** Creates a machine whose minion uses a key of the recorded vectors, if it generates one. */
 function machine(t: ExecutionContext, more: object = {}): ScratchMachine {
   const folder = new ScratchMachine(
     { script: 'mkdir -p "$2/pki/minion"; cp "$0.key" "$2/pki/minion/minion.pub"; exec sleep 60' },
@@ -40,10 +43,12 @@ function machine(t: ExecutionContext, more: object = {}): ScratchMachine {
   return folder;
 }
 
-/** The port is known only once the bridge is there: it is put into the user-data behind it. */
+/**
+ * Starts a bridge. Its port is known only later, so it is inserted into the user-data afterwards.
+ */
 async function stageAt(t: ExecutionContext, certificate = 'master.pem'): Promise<[Stage, Filler]> {
   const enroll = { certificate: fixture(certificate), url: 'https://127.0.0.1:1' };
-  // An id that a shell would take apart.
+  // A shell would split this id at its spaces if it were not quoted.
   const stage = await startStage(t, enroll, { config: { minionIds: 'salt' } });
   const port = await serve(t, stage);
   return [stage, (userData) => userData.replace('127.0.0.1:1/', `127.0.0.1:${port}/`)];
@@ -102,7 +107,7 @@ test('a service that does not start is told by the ticket', async (t) => {
   });
 });
 
-/** As curl's `--pinnedpubkey` takes it, of the key of a certificate. */
+/** Returns the hash of a certificate's key for curl's option `--pinnedpubkey`. */
 function pinOf(name: string): string {
   const { publicKey } = new X509Certificate(readFileSync(fixture(name)));
   const key = publicKey.export({ type: 'spki', format: 'der' });

@@ -1,4 +1,6 @@
-/** A master in memory with a bridge that enrols, its HTTP API, and minions that sign in there. */
+/**
+ * Starts a master in memory with a bridge for enrolment, its HTTP API, and minions that sign in.
+ */
 import { fileURLToPath } from 'node:url';
 import type { ExecutionContext } from 'ava';
 import { type Bridge, createBridge } from '#guests';
@@ -22,19 +24,19 @@ import {
 } from '../../helpers/vector-master.ts';
 import { pem } from '../../helpers/vectors.ts';
 
-/** A certificate that machines are told to trust. */
+/** Certificate that machines are configured to trust. */
 const certificate = fileURLToPath(
   new URL('../../../test/fixtures/tls/master.pem', import.meta.url),
 );
 
 export type PairName = 'minion' | 'other_minion' | 'minion2';
 
-/** SHA-256 of a key of the vectors. */
+/** Returns the SHA-256 fingerprint of a key of the recorded vectors. */
 export function fingerOf(pair: PairName): string {
   return keyFingerprint(pem(pair).publicPem, 'sha256');
 }
 
-/** An answer of the HTTP API. */
+/** A response of the HTTP API. */
 interface Answer {
   readonly status: number;
   readonly code: string | undefined;
@@ -42,12 +44,12 @@ interface Answer {
 
 export interface Stage extends VectorMaster {
   readonly bridge: Bridge;
-  /** Starts a minion; it is stopped at the end of the test. */
+  /** Starts a minion. It is stopped at the end of the test. */
   minion(id: string, pair?: PairName, more?: MinionMore): Minion;
-  /** What a machine posts below `/bridge/v1/enroll`. */
+  /** Sends a request of a machine below `/bridge/v1/enroll`. */
   post(path: 'claim' | 'failure', body: object): Promise<Answer>;
   key(id: string): Promise<KeyInfo | undefined>;
-  /** Resolves with the first event of this tag from now on. */
+  /** Resolves with the next event that has this tag. */
   next(tag: string): Promise<MasterEvent>;
 }
 
@@ -56,7 +58,10 @@ interface MinionMore {
   readonly functions?: Readonly<Record<string, MinionFunction>>;
 }
 
-/** Starts all of it. @param enroll more of the section `enroll`; null: there is none */
+/**
+ * Starts the master.
+ * @param enroll further options of the section `enroll`; null: the section is absent
+ */
 export async function startStage(
   t: ExecutionContext,
   enroll: object | null = {},
@@ -88,7 +93,7 @@ export async function startStage(
 
 type SignIn = ReturnType<ReturnType<typeof createMinionHandshake>['step']>;
 
-/** What a minion `web-1` with this key is told. */
+/** Returns the reply to a sign-in of the minion `web-1` with this key. */
 export async function signIn(
   stage: Pick<Stage, 'dial'>,
   pair: PairName,
@@ -107,7 +112,7 @@ export async function signIn(
   return handshake.step(await stage.dial('somebody').request(handshake.request(), 45_000));
 }
 
-/** What a minion with this key is told that shows a ticket as a grain. */
+/** Returns the reply to a sign-in of a minion that presents a ticket as a grain. */
 export async function showGrain(
   stage: Pick<Stage, 'dial'>,
   ticket: string,
@@ -117,7 +122,7 @@ export async function showGrain(
   return (await signIn(stage, pair, { saltbridge_ticket: ticket }, version)).state;
 }
 
-/** All rows of a store, to be put into another. */
+/** Copies all rows of a store, so that they can be written to another store. */
 export async function copyOf(store: Store): Promise<(other: Store) => Promise<void>> {
   const rows: { op: 'put'; key: readonly string[]; value: Uint8Array }[] = [];
   for await (const { key, value } of store.list([])) rows.push({ op: 'put', key, value });

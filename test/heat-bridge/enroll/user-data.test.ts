@@ -1,4 +1,4 @@
-/** User-data, and what reads it: cloud-init where it is installed, and a shell. */
+/** User-data and the programs that read it: cloud-init, if it is installed, and a shell. */
 
 import { execFileSync, spawnSync } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';
@@ -35,7 +35,10 @@ function write(more: Partial<EnrolRequest> = {}): string {
   return writer.write(request, { ticket, keys: pair });
 }
 
-/** What cloud-init, or another reader of MIME, makes of a message: type and content of each part. */
+/**
+ * Parses a message with cloud-init or another MIME parser. Returns the type and content of each
+ * part.
+ */
 function readParts(message: string): [string, string][] {
   const program = `
 import email, json, sys

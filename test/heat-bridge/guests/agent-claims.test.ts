@@ -1,4 +1,4 @@
-/** What machines say through a metadata agent: claims with a ticket, reports and signals. */
+/** Requests of machines through a metadata agent: claims with a ticket, reports and signals. */
 
 import { writeFileSync } from 'node:fs';
 import path from 'node:path';
@@ -25,7 +25,7 @@ const one = { instance: 'i-1', project: 'p1' };
 const two = { instance: 'i-2', project: 'p1' };
 
 interface Stage extends GuestStage {
-  /** Sends a body as an agent does for an instance. */
+  /** Sends a body for an instance, like an agent does. */
   post(where: string, asking: AgentInstance, body: object): Promise<ApiAnswer>;
   claim(asking: AgentInstance, ticket: string, id: string, more?: object): Promise<ApiAnswer>;
 }
@@ -66,7 +66,7 @@ test('a machine claims by its ticket and by what the agent has found out, and bo
   t.false('token' in Object(claimed.json));
   const { number } = open.enrolment;
   t.like(await bridge.enroll.show(number), { state: 'accepted', instance: one.instance });
-  // From now on the agent's requests for the instance are those of its minion.
+  // From now on, the agent's requests for this instance have the rights of its minion.
   t.is((await post('signals?alias=x', two, {})).status, 404);
   const second = await bridge.enroll.create({ id: 'web-2', project: 'p1', agent: true });
   const again = await claim(one, second.ticket, 'web-2');
@@ -119,7 +119,7 @@ test('a guest signals through the agent, or with its token, what rules permit it
   t.is((await post('signals?alias=web', one, signal)).status, 200);
   const request = { method: 'POST', path: '/bridge/v1/guest/signals?alias=web-2' } as const;
   const headers = { 'x-auth-token': token, 'content-type': 'text/plain' };
-  // A number that JavaScript would round.
+  // JavaScript would round this number.
   const body = '{"status": "SUCCESS", "data": {"bytes": 9007199254740993}}';
   t.is((await call({ ...request, headers, body })).status, 200);
   const held = await bridge.outbox.list();

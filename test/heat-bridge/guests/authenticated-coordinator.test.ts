@@ -1,4 +1,4 @@
-/** Values of a server that others can write to. */
+/** Authenticates values that are stored on a server to which others can write. */
 
 import { randomBytes } from 'node:crypto';
 import test, { type ExecutionContext } from 'ava';
@@ -21,7 +21,7 @@ coordinatorSuite('authenticated', async () => {
   return { coordinator: await open(), restart: open };
 });
 
-/** Of a key that is there. */
+/** Returns the stored bytes of an existing key. */
 async function keptOf(t: ExecutionContext, within: Coordinator, name: string): Promise<Buffer> {
   const found = await within.get('s', name);
   t.truthy(found);
@@ -54,7 +54,7 @@ test('a value that something else wrote, or moved, is refused by name', async (t
     ['s', 'db/a', { value: changed, version: 2 }],
     ['s', 'db/a', { value: Buffer.from('plain text'), version: 3 }],
     ['s', 'db/a', { value: new Uint8Array(), version: 4 }],
-    // Of another key, another stack, and an older version.
+    // These values belong to another key, to another stack, or are older versions.
     ['s', 'db/b', { value: own, version: 2 }],
     ['t', 'db/a', { value: own, version: 1 }],
     ['s', 'db/state', { value: first, version: 3 }],
@@ -65,6 +65,6 @@ test('a value that something else wrote, or moved, is refused by name', async (t
     t.true(error?.message.startsWith(`${name}: `));
   }
   t.like(told[0], { space: 's', key: 'db/a' });
-  // Told once a minute.
+  // The problem is reported once per minute.
   t.is(told.length, 1);
 });

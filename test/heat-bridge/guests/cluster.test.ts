@@ -1,4 +1,4 @@
-/** Members of a cluster have the same data spaces, values, and enrolments of instances. */
+/** Members of a cluster share data spaces, values, and enrolments of instances. */
 import test, { type ExecutionContext } from 'ava';
 import { createStoreCoordinator } from '#guests/data-spaces/coordinator.ts';
 import { type DataSpaceRegistration, DataSpaces } from '#guests/data-spaces/data-spaces.ts';
@@ -107,7 +107,7 @@ test('an instance has one ticket, also at a member that has not heard of it yet'
           onWrite();
           return state.write(operations);
         },
-        // Nothing more of it is asked.
+        // Nothing more is requested from it.
         cluster: {} as NonNullable<typeof state.cluster>,
       },
       enroll: {

@@ -1,4 +1,7 @@
-/** Templates with roles: what is refused before anything starts, and what is left to Heat. */
+/**
+ * Templates with roles: mistakes that are found before anything starts, and mistakes that Heat
+ * reports.
+ */
 
 import { spawnSync } from 'node:child_process';
 import test from 'ava';
@@ -17,7 +20,7 @@ interface RoleText {
   readonly dependsOn?: string;
 }
 
-/** A template with a server for each. */
+/** Returns a template with one server for each role. */
 function templateOf(servers: Readonly<Record<string, RoleText>>): string {
   const resources = Object.entries(servers).map(
     ([name, { more = {}, type = 'OS::Nova::Server', dependsOn, ...saltbridge }]) => [
@@ -37,7 +40,7 @@ function templateOf(servers: Readonly<Record<string, RoleText>>): string {
   return JSON.stringify(template);
 }
 
-/** web → app → db, as in the paper. */
+/** A chain of roles as in the paper: web → app → db. */
 const chain = {
   db: {
     writes: {
@@ -80,7 +83,8 @@ test('a chain is compiled: what guests say goes through the data space, the rest
     },
   });
   t.is(plain.resources.web.metadata, undefined);
-  // The reader of Heat's value depends on its writer, the reader of a guest's value on nobody.
+  // The reader of a value from Heat depends on the value's writer. The reader of a guest's value
+  // does not.
   const { parts } = plain.resources.app_saltbridge_user_data.properties;
   t.is(parts.length, 2);
   t.deepEqual(parts[0].config.str_replace.params.$saltbridge_values, {
@@ -249,7 +253,7 @@ test('a file that is not a template, or has no role, is refused', (t) => {
   }
 });
 
-/** What a parser of XML finds: names of elements, and texts. */
+/** Returns what an XML parser finds in a text: the names of elements, and their texts. */
 function parsedXml(text: string): readonly (readonly [name: string, text: string])[] {
   const program =
     'import json, sys, xml.etree.ElementTree as tree\n' +
@@ -273,7 +277,7 @@ withPython('a picture in SVG has each role and value as text, whatever they are'
         { ...value, key: 'db/password', from: 'db', to: 'app', secret: true },
         { ...value, key: 'db/address', from: 'db', to: 'app', by: 'heat' },
         { ...value, key: nasty, from: 'app', to: nasty },
-        // Roles may wait for each other: not for one value.
+        // Two roles may wait for each other, but not for the same value.
         { ...value, key: 'back', from: nasty, to: 'db' },
       ],
     ),

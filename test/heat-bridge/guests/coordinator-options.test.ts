@@ -1,4 +1,4 @@
-/** Options of coordinators, and servers that are none. */
+/** Options of coordinators, and servers that do not speak the expected protocol. */
 
 import { once } from 'node:events';
 import { createServer, type Socket } from 'node:net';
@@ -10,7 +10,9 @@ import { ZookeeperConnection } from '#guests/data-spaces/zookeeper-connection.ts
 
 import { BridgeOptionsError } from '#heat-bridge';
 
-/** What is said of a section `data: coordinator:`; '' where nothing is. */
+/**
+ * Returns the problem that is reported for a section `data: coordinator:`, or '' if there is none.
+ */
 function problemOf(coordinator: object): string {
   try {
     parseDataOptions({ coordinator });
@@ -47,7 +49,7 @@ test('options of a coordinator that cannot be are refused, each with its key', (
   t.regex(problemOf({ etcd: { endpoints }, zookeeper: { servers } }), /data/);
 });
 
-/** A server that says this to whoever connects. */
+/** Starts a server that sends these bytes on each connection. */
 async function serverThatSays(t: ExecutionContext, bytes: Uint8Array | string): Promise<number> {
   const sockets: Socket[] = [];
   const server = createServer((socket) => {
@@ -79,7 +81,7 @@ test('a frame of ZooKeeper that is too long ends the connection', async (t) => {
     message: /invalid frame size: 2147483647/,
   });
   await t.throwsAsync(open([255, 255, 255, 255], 2_000), { message: /invalid frame size: -1/ });
-  // A record that ends early, and a session that is refused.
+  // One server sends an incomplete record, another refuses the session.
   await t.throwsAsync(open([0, 0, 0, 2, 0, 0], 2_000), { instanceOf: RangeError });
   const refused = [0, 0, 0, 8, 0, 0, 0, 0, 0, 0, 0, 0];
   await t.throwsAsync(open(refused, 2_000), { message: /rejected the session/ });

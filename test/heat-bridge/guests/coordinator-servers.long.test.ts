@@ -1,4 +1,7 @@
-/** etcd and ZooKeeper as coordinators: the suite of all, and real servers that are killed meanwhile. */
+/**
+ * etcd and ZooKeeper as coordinators: the common test suite, and real servers that are killed
+ * meanwhile.
+ */
 
 import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
@@ -40,14 +43,14 @@ test.after.always(async () => {
   rmSync(directory, { recursive: true, force: true });
 });
 
-/** A kind of server: all tests of a kind share one, each below a name of its own. */
+/** A kind of server. All tests of a kind share one server, each with its own prefix. */
 interface Kind {
   readonly name: 'etcd' | 'zookeeper';
   readonly needs: string;
   readonly isThere: boolean;
   readonly start: (folder: string) => Promise<CoordinatorServer>;
   readonly open: (port: number, root: string) => Coordinator;
-  /** Section `data: coordinator:`. */
+  /** Returns the section `data: coordinator:`. */
   readonly section: (port: number, root: string) => object;
 }
 
@@ -105,7 +108,7 @@ for (const kind of kinds) {
   const declareLong = testWhere(
     kind.isThere,
     kind.needs,
-    // Three starts of a JVM.
+    // The JVM starts three times.
     kind.name === 'zookeeper' ? test.serial : test.serial,
   );
   const folder = path.join(directory, kind.name);
@@ -153,7 +156,7 @@ for (const kind of kinds) {
       t.is((await app.get('db/password')).text, 'sealed-4711');
       t.is(await isConnected(), 1);
 
-      // Killed while somebody writes on and on.
+      // The server is killed while a client keeps writing.
       const written = 40;
       let killed: Promise<void> | undefined;
       for (let count = 1; count <= written; count += 1) {
@@ -167,7 +170,7 @@ for (const kind of kinds) {
       t.regex(bytesBelow(folder), /plain-4711/);
       t.notRegex(bytesBelow(folder), /sealed-4711/);
 
-      // Gone with the stack, also where the server is away then.
+      // The data is removed with the stack, even if the server is not running at that time.
       const before = await connected(t, root);
       t.is((await before.sizes(id)).size, 3);
       await running.kill();
@@ -240,7 +243,7 @@ const fixture = (name: string): string =>
   fileURLToPath(new URL(`../../../test/fixtures/tls/${name}`, import.meta.url));
 const tlsFiles = { ca: fixture('ca.pem'), cert: fixture('master.pem'), key: fixture('master.key') };
 
-/** As the master opens it from its section. */
+/** Opens a coordinator from its section, like the master. */
 async function openFrom(t: ExecutionContext, section: CoordinatorOptions): Promise<Coordinator> {
   const folder = temporaryDirectory(t);
   const config = { confFile: path.join(folder, 'master') };
@@ -303,7 +306,8 @@ whereEtcd('etcd: with certificates of both sides', async (t) => {
 whereZookeeper('zookeeper: over TLS, and nodes are those of its credentials', async (t) => {
   const server = await startZookeeper(temporaryDirectory(t));
   t.teardown(() => server.kill());
-  // Debian's server has no TLS of its own without Netty's classes: something else ends it.
+  // Without Netty's classes, Debian's server has no TLS. Another program terminates TLS in front of
+  // it.
   const cert = { cert: readFileSync(tlsFiles.cert), key: readFileSync(tlsFiles.key) };
   const terminator = createTlsServer(
     { ...cert, ca: readFileSync(tlsFiles.ca), requestCert: true, rejectUnauthorized: true },
@@ -332,7 +336,7 @@ whereZookeeper('zookeeper: over TLS, and nodes are those of its credentials', as
   await t.throwsAsync(others.put('s', 'k', { value: Buffer.from('y'), version: 2 }), isAway);
 });
 
-/** As `saltbridge-data put` does while the answer is 503. */
+/** Repeats a write while the status is 503, like `saltbridge-data put`. */
 async function putAgain<T extends { readonly status: number }>(put: () => Promise<T>): Promise<T> {
   for (;;) {
     const answer = await put();
@@ -343,7 +347,7 @@ async function putAgain<T extends { readonly status: number }>(put: () => Promis
   }
 }
 
-/** Everything that a server has on its disk. */
+/** Returns everything that a server has stored on the disk. */
 function bytesBelow(folder: string): string {
   return readdirSync(folder, { recursive: true, withFileTypes: true })
     .filter((it) => it.isFile())

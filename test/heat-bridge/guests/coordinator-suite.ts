@@ -1,4 +1,4 @@
-/** What everything that keeps the values of data spaces must do. */
+/** Test suite for all coordinators, which store the values of data spaces. */
 
 import anyTest, { type ExecutionContext, type TestFn } from 'ava';
 import type { Coordinator } from '#guests/data-spaces/coordinator.ts';
@@ -6,7 +6,7 @@ import type { Coordinator } from '#guests/data-spaces/coordinator.ts';
 const test: TestFn = anyTest;
 const bytes = (text: string): Uint8Array => new TextEncoder().encode(text);
 
-/** Opens one on what it kept before; `restart` opens another one on the same. */
+/** A coordinator; `restart` opens another one with the same data. */
 interface OpenedCoordinator {
   readonly coordinator: Coordinator;
   restart(): Promise<Coordinator>;
@@ -20,7 +20,7 @@ async function textOf(coordinator: Coordinator, key: string, space = 's'): Promi
   return `${Buffer.from(found.value).toString()} ${found.version}`;
 }
 
-/** Declares the tests. */
+/** Declares the tests for one kind of coordinator. */
 export function coordinatorSuite(name: string, open: OpenCoordinator): void {
   test(`${name}: a value is there after it was written, and after a restart`, async (t) => {
     const { coordinator, restart } = await open(t);

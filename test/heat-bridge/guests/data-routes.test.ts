@@ -1,4 +1,7 @@
-/** Data spaces over HTTP: whoever registers one needs a rule for its minions, and sees no others. */
+/**
+ * Data spaces over HTTP. A caller needs a rule for the minions of a data space to register it, and
+ * sees only own data spaces.
+ */
 
 import test, { type ExecutionContext } from 'ava';
 import { allow } from '#acl';

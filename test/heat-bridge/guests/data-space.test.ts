@@ -1,4 +1,7 @@
-/** The data space: who writes and reads what, once or again, within quotas, and who waits for whom. */
+/**
+ * Data spaces: who may write and read which values, single and repeated writes, quotas, and waiting
+ * for values.
+ */
 
 import { spawn, spawnSync } from 'node:child_process';
 import { createHash, X509Certificate } from 'node:crypto';
@@ -59,7 +62,7 @@ const shop: DataSpaceRegistration = {
   },
 };
 
-/** Everything that is stored, as text. */
+/** Returns everything in the store as text. */
 async function storedText({ store }: GuestStage): Promise<string> {
   const rows: string[] = [];
   for await (const { value } of store.list([])) rows.push(Buffer.from(value).toString('latin1'));
@@ -231,7 +234,7 @@ test('a token is good for its own machine, until that is retired', async (t) => 
   }
   await stage.bridge.enroll.retire({ id: 'app-1' });
   t.is((await app.get('db/address')).status, 401);
-  // A later machine of the id has another token, and no role.
+  // A machine that gets this id later has another token and no role.
   const later = await stage.guest('app-1');
   t.not(later.token, app.token);
   t.is(codeOf(await later.get('db/address')), 'ERR_DATA_UNKNOWN');
@@ -269,7 +272,7 @@ test('a value is text of at most 64 KiB', async (t) => {
     headers: { 'x-auth-token': db.token, 'content-type': 'text/plain' },
     body: Buffer.from([0xff]).toString('latin1'),
   });
-  // Latin 1 is sent as UTF-8 by this client: it is text.
+  // This client sends Latin 1 as UTF-8, so the value is text.
   t.is(answer.status, 200);
 });
 
@@ -426,7 +429,7 @@ const tls = {
   key: fileURLToPath(new URL('../../../test/fixtures/tls/master.key', import.meta.url)),
 };
 
-/** What the user-data of an enrolment leaves on a machine. */
+/** Creates the files that the user-data of an enrolment writes on a machine. */
 function machineFolder(t: ExecutionContext, port: number, { token }: GuestMachine): string {
   const folder = temporaryDirectory(t);
   const { publicKey } = new X509Certificate(readFileSync(tls.certificate));
@@ -444,7 +447,7 @@ interface ProgramEnd {
   readonly stderr: string;
 }
 
-/** Runs the program on a machine. */
+/** Runs the client program on a machine. */
 function runProgram(folder: string, args: readonly string[], input = ''): Promise<ProgramEnd> {
   return new Promise((resolve, reject) => {
     const env = { ...process.env, SALTBRIDGE_GUEST: folder };
@@ -457,7 +460,7 @@ function runProgram(folder: string, args: readonly string[], input = ''): Promis
       texts.stderr += chunk;
     });
     child.once('error', reject);
-    // It may end without reading any of it.
+    // The program may end without reading all of its input.
     child.stdin.on('error', () => {});
     child.once('close', (status) => resolve({ status, ...texts }));
     child.stdin.end(input);

@@ -1,4 +1,7 @@
-/** Enrolment by identity: what an instance gets through a metadata agent, where a rule means it. */
+/**
+ * Enrolment by identity: the data that an instance receives through a metadata agent if a rule
+ * matches it.
+ */
 
 import { writeFileSync } from 'node:fs';
 import path from 'node:path';
@@ -25,7 +28,7 @@ const userDataPath = '/bridge/v1/guest/user-data';
 
 interface Stage extends Omit<GuestStage, 'ask'> {
   readonly cloud: StandInCloud;
-  /** Asks as an agent does. */
+  /** Sends a request like an agent does. */
   ask(asking?: AgentInstance, agent?: string): Promise<ApiAnswer>;
   claim(ticket: string, id: string, instance: string): Promise<ApiAnswer>;
 }
@@ -61,7 +64,7 @@ async function start(t: ExecutionContext, identity: object | undefined): Promise
   };
 }
 
-/** Starts an instance in the cloud. */
+/** Starts an instance in the simulated cloud. */
 function boot(
   { servers, ports }: StandInCloud,
   { instance, project }: AgentInstance,
@@ -81,13 +84,13 @@ function boot(
   });
 }
 
-/** The ticket in user-data. */
+/** Returns the ticket in user-data. */
 function ticketIn({ text }: ApiAnswer): string {
   const [, ticket = ''] = /ticket='([^']+)'/.exec(text) ?? [];
   return ticket;
 }
 
-/** What an instance is told that may have nothing. */
+/** Whether the response is the one for an instance without any enrolment. */
 function isUnknown({ status, json: body }: ApiAnswer): boolean {
   const error = { code: 'ERR_ENROLL_UNKNOWN', message: 'the instance is not enrolled' };
   return status === 404 && JSON.stringify(body).includes(JSON.stringify(error).slice(1, -1));
@@ -104,7 +107,7 @@ test('an instance that a rule means gets its user-data until it has claimed, and
   t.deepEqual([ticket === '', others], [false, []]);
   const [first] = answers;
   t.regex(first?.text ?? '', /^Content-Type: multipart\/mixed/);
-  // The machine needs no other way than that by which it has asked.
+  // The machine can use the same path for all further requests.
   t.regex(first?.text ?? '', /saltbridge\/v1\/enroll/);
   t.notRegex(first?.text ?? '', /url='https/);
   t.regex(first?.text ?? '', /master: "169\.254\.169\.254"/);
@@ -116,7 +119,7 @@ test('an instance that a rule means gets its user-data until it has claimed, and
   const lookedUp = stage.cloud.asked.length;
   t.true(isUnknown(await stage.ask()));
   await stage.bridge.enroll.retire({ instance });
-  // Also when its minion is gone: whoever is root on the instance can ask for it.
+  // The key works again after its minion was removed, because root on the instance can request it.
   t.true(isUnknown(await stage.ask()));
   t.is(stage.cloud.asked.length, lookedUp);
   t.is((await stage.bridge.enroll.list()).length, 1);
@@ -149,11 +152,11 @@ test('an instance of another project, image, network, zone or agent is told what
   const refused = {
     'nobody-knows-it': await stage.ask({ instance: 'nobody', project }),
     'project-without-rule': await ask('a', { project: 'p2' }),
-    // A port of a tenant has the id of another's instance: the agent goes by it.
+    // A tenant gives a port the device id of another tenant's instance. The agent ignores it.
     'project-of-another': await ask('b', { project: 'p2', says: project, portOf: project }),
     image: await ask('c', { image: 'debian-11' }),
     network: await ask('d', { network: 'net-B' }),
-    // A tenant gives a port in the network of another the id of its instance.
+    // A tenant gives a port in another tenant's network the device id of its own instance.
     port: await ask('e', { network: 'net-B' }).then(() => {
       boot(stage.cloud, { instance: 'e', project }, { portOf: 'p2' });
       return stage.ask({ instance: 'e', project });

@@ -1,4 +1,4 @@
-/** The metadata agent: two networks with the same addresses, forged headers, requests again. */
+/** The metadata agent: two networks with equal addresses, forged headers, and repeated requests. */
 
 import { mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { createServer, type IncomingHttpHeaders } from 'node:http';
@@ -33,11 +33,11 @@ interface Lab {
   readonly socket: string;
   readonly nova: readonly Asked[];
   readonly folder: string;
-  /** Sends a request as the proxy of a network does; its answer, head and body. */
+  /** Sends a request like the proxy of a network. Returns the head and body of the response. */
   ask(network: string, address: string, request?: string, more?: string): Promise<string>;
 }
 
-/** Of the vectors, with the signature that Nova expects. */
+/** Id from the recorded vectors, for which the signature that Nova expects is known. */
 const instanceA = '6f1e0c1a-2b3c-4d5e-8f90-a1b2c3d4e5f6';
 const signatureOfA = 'd53fe68ea10dedede2f9af309abb7bd14181e29eacc83e2552a081242c7c01e7';
 
@@ -145,7 +145,7 @@ test('through a router, an instance is found in one of its networks, and in no o
   for (const [router, address] of [
     ['router-2', '10.0.1.5'],
     ['router-4', '10.0.0.5'],
-    // A network is no router.
+    // The id of a network is not accepted as that of a router.
     ['net-A', '10.0.0.5'],
     ['router-1', '10.0.0.9'],
   ] as const) {
@@ -197,7 +197,7 @@ test('headers that a guest sends as well change nothing, and nobody else is foun
   ] as const) {
     t.is(statusOf(await ask(network, address)), '400', `${network} ${address}`);
   }
-  // Nobody's, and two instances'.
+  // One address belongs to no instance, the other to two.
   t.is(statusOf(await ask('net-C', '10.0.0.5')), '404');
   t.is(statusOf(await ask('net-A', '10.0.0.9')), '404');
   t.deepEqual(nova, []);
@@ -263,7 +263,7 @@ test('the master takes a request of an agent once, soon, and for an instance of 
   t.is(await ask(signed().replace(';p1;', ';p2;')), 401);
   t.is(await ask(signed({ project: 'p2' })), 404);
   t.is(await ask(signed({ instance: 'nobody' })), 404);
-  // The signature that Nova takes is none for the master.
+  // The signature for Nova is not valid for the master.
   t.is(await ask('d4db688ef1e8d70144c215f218e21de46d70f08b2b5281eea8d04e2374b00f09'), 401);
 });
 
@@ -298,7 +298,7 @@ test('a secret that can be guessed, or a file that cannot be, is refused at the 
     ports: [{ socket: '/p', port: 4515 }, { port: 4516 }],
   });
   const portless = whole + relay.replace('ret_port: 4516, ', '');
-  // Those cross no network namespace, and have no mode.
+  // Abstract sockets cannot be reached from another network namespace and have no mode.
   const abstract = whole.replace(/^socket: .*/, 'socket: "\\0abstract"');
   for (const text of ['', abstract, 'socket: relative', 'socket: /x\nnova: {}\n', portless]) {
     const file = path.join(folder, 'b', 'agent.yaml');
@@ -372,7 +372,7 @@ neutron:
   t.true(cloud.asked.some((it) => it.includes('mac_address=fa%3A16%3A3e%3A4c%3A2c%3A30')));
   t.is(await find(['net-B'], '10.0.0.5'), undefined);
   t.is((await find(['net-B', 'net-A'], '10.0.0.5'))?.instance, 'server-of-1');
-  // Behind a router: first its networks, by its own ports in them.
+  // Behind a router, its networks are found first, by its own ports in them.
   const interfaceIn = (network: string, owner: string): void => {
     cloud.ports.push({
       id: `interface-in-${network}`,
@@ -388,7 +388,7 @@ neutron:
   interfaceIn('net-A', 'network:router_interface');
   interfaceIn('net-D', 'network:ha_router_replicated_interface');
   interfaceIn('net-E', 'network:router_gateway');
-  // What a tenant may write.
+  // A tenant can set these headers.
   interfaceIn('net-F', 'compute:az1');
   t.deepEqual(await networksOf?.('router-1'), ['net-A', 'net-D']);
   t.deepEqual(await networksOf?.('router-2'), []);
@@ -430,7 +430,7 @@ labTest(
     t.regex(await run('A', 'curl', '-s', `${metadata}/openstack`), /"uuid":"6f1e0c1a-/);
     t.regex(await run('B', 'curl', '-s', `${metadata}/openstack`), /"uuid":"instance-b"/);
     const before = lab.nova.length;
-    // Neutron's proxy leaves the guest's own header before the one that it adds.
+    // Neutron's proxy keeps a header of the guest before the one that it adds.
     const status = ['-s', '-o', '/dev/null', '-w', '%{http_code}'];
     const forged = ['-H', 'X-Forwarded-For: 10.0.0.9'];
     t.is(await run('A', 'curl', ...status, ...forged, `${metadata}/openstack`), '400');
@@ -445,7 +445,7 @@ labTest(
     const agentForgery = ['-H', `${agentHeader}: 1;net-1;0;x;instance-b;p2;y`];
     const peers = await run('A', 'curl', '-s', ...agentForgery, `${metadata}/saltbridge/v1/peers`);
     t.regex(peers, /"self":"6f1e0c1a-/);
-    // No token is on either machine.
+    // Neither machine has a token.
     const conf = path.join(folder, 'conf');
     mkdirSync(conf);
     writeFileSync(path.join(conf, 'guest.conf'), `url='${metadata}/saltbridge/v1'\n`);

@@ -1,15 +1,15 @@
-/** The networks of the example, as tests have them. */
+/** Creates the networks of the example for tests. */
 
 import type { ExecutionContext } from 'ava';
 import { program } from '../../../examples/example.ts';
 import { NetworkLab } from '../../../examples/guests/network-lab.ts';
 
-/** Whether the programs of it are there. */
+/** Whether the required programs are installed. */
 export const hasLabPrograms: boolean = ['ip', 'haproxy', 'curl'].every(
   (name) => program(name, name).isThere,
 );
 
-/** Without proxies; removed at the end of the test. */
+/** Creates the networks without proxies. They are removed at the end of the test. */
 export function openLab(t: ExecutionContext): NetworkLab {
   const lab = new NetworkLab();
   t.teardown(() => lab.close());
@@ -18,9 +18,9 @@ export function openLab(t: ExecutionContext): NetworkLab {
 }
 
 /**
- * Removed at the end of the test.
- * @param socket - of the agent
- * @param more - of the configuration of a network's proxy
+ * Creates the networks with proxies. They are removed at the end of the test.
+ * @param socket - socket of the agent
+ * @param more - further lines for the configuration of a network's proxy
  */
 export async function startLab(
   t: ExecutionContext,

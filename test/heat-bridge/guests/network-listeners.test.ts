@@ -1,4 +1,4 @@
-/** The metadata agent and its relay in networks, without a proxy between. */
+/** The metadata agent and its relay listen in the networks themselves, without a proxy. */
 
 import { createServer } from 'node:http';
 import net, { type AddressInfo } from 'node:net';
@@ -16,7 +16,7 @@ import { hasLabPrograms, openLab } from './network-lab.ts';
 const log = createSilentLogger();
 const now = Date.now;
 
-/** A service that says what headers it was asked with. */
+/** Starts a service that returns the headers of each request. */
 async function startNova(t: ExecutionContext): Promise<string> {
   const nova = createServer(({ headers }, response) => response.end(JSON.stringify(headers)));
   await new Promise<void>((resolve) => nova.listen(0, '127.0.0.1', resolve));
@@ -24,7 +24,7 @@ async function startNova(t: ExecutionContext): Promise<string> {
   return `http://127.0.0.1:${(nova.address() as AddressInfo).port}`;
 }
 
-/** `of-NETWORK-ADDRESS`, in a network of the lab. */
+/** Finds an instance for each address: `of-NETWORK-ADDRESS`. */
 const findAnybody: FindInstance = async ([network = ''], address) => ({
   instance: `of-${network}-${address}`,
   project: 'p',

@@ -1,4 +1,4 @@
-/** Notifications of Nova and Neutron: hints after which instances are read anew. */
+/** Notifications of Nova and Neutron, after which instances are read again. */
 
 import { writeFileSync } from 'node:fs';
 import path from 'node:path';
@@ -90,7 +90,7 @@ test('an instance is a peer as soon as a notification has named it, by what Nova
   };
   await until('the first poll', () => cloud.asked.some((it) => it.includes('security-groups')));
   const common = { tenant_id: 'p1', name: 'web-2', reservation: 'r-1' };
-  // Its update is older than what a poll asks for: only its name leads to it.
+  // The update is older than the period that a poll requests, so it is found only by its name.
   cloud.servers.push({ ...common, id: id(2), updatedAt: 0 });
   cloud.servers.push({ ...common, id: id(3), tenant_id: 'p2', updatedAt: 0 });
   t.is((await notify(created(id(2)), 'another secret of somebody')).status, 401);
@@ -103,7 +103,7 @@ test('an instance is a peer as soon as a notification has named it, by what Nova
   await until('the early poll', () => cloud.asked.slice(asked).some((it) => it.includes('/ports')));
   for (let text = ''; !text.includes(id(2)); ) text = await peers();
   t.notRegex(await peers(), /a lie|0003"|0004"/);
-  // However slow this machine is, it sends more than are let in.
+  // Even on a slow machine, this is more than the rate limit allows.
   let refused = false;
   for (let batch = 0; batch < 20 && !refused; batch += 1) {
     const answers = await Promise.all(Array.from({ length: 100 }, () => notify({})));

@@ -1,4 +1,6 @@
-/** Peers: each instance sees those of its own project, from enrolments and from the cloud. */
+/**
+ * Peers: an instance sees the other instances of its project, from enrolments and from the cloud.
+ */
 
 import test, { type ExecutionContext } from 'ava';
 import { type CloudPort, CloudReader } from '#guests/cloud/cloud-reader.ts';
@@ -7,7 +9,10 @@ import type { Enrolment } from '#heat-bridge';
 import { codeOf, type GuestMachine, type GuestStage, startGuests } from './stage.ts';
 import { type StandInCloud, startCloud } from './stand-in-cloud.ts';
 
-/** 500 instances in 20 projects; every project has two networks "private", and all have "public". */
+/**
+ * Creates 500 instances in 20 projects. Each project has two networks named "private", and all
+ * share "public".
+ */
 function fill(cloud: StandInCloud): void {
   cloud.networks.push({ id: 'public', name: 'public', project_id: 'admin' });
   cloud.subnets.push({ id: 'public-4', cidr: '203.0.113.0/24', network_id: 'public' });
@@ -28,7 +33,7 @@ function addServer(cloud: StandInCloud, project: number, index: number, updatedA
   const id = `server-${project}-${index}`;
   const name = `web-${index}`;
   cloud.servers.push({ id, tenant_id: tenant, name, reservation: `r-${index % 5}`, updatedAt });
-  // The same addresses in each project, and in both networks of it.
+  // The addresses are equal in all projects, and in both networks of a project.
   for (const side of ['a', 'b'])
     addPort(cloud, id, tenant, `${tenant}-${side}`, `10.0.0.${index + 2}`);
   if (index === 0) addPort(cloud, id, tenant, 'public', `203.0.113.${project + 1}`);
@@ -85,7 +90,7 @@ async function peersOf(stage: GuestStage, { token }: GuestMachine, query = ''): 
   return answer.json as PeerList;
 }
 
-/** Asks until the answer is as it should be. */
+/** Repeats a request until the response is as expected. */
 async function until(
   ask: () => Promise<PeerList>,
   holds: (list: PeerList) => boolean,
@@ -127,7 +132,8 @@ test('each guest among 500 instances in 20 projects sees only its own project', 
       reservation_id: 'r-0',
       security_groups: [{ id: `group-${project}`, name: 'default' }],
     });
-    // Two networks of one name stay two; a network of another project is there by id and name.
+    // Two networks with the same name are listed separately. A network of another project has its
+    // id and name.
     t.deepEqual(
       first?.networks.map(({ id, label, addresses }) => [id, label, addresses]),
       [
@@ -188,7 +194,7 @@ test('instances of a cell that is down stay as they were known, and others are r
   const now = await until(list, (it) => named(it, 'server-3-41') !== undefined);
   t.is(now.peers.length, 26);
   t.is(named(now, 'server-3-12')?.name, 'web-12');
-  // Of one that was never known its ports are, which Neutron has.
+  // The ports of an instance that was never known are in Neutron.
   t.like(named(now, 'server-3-40'), { id: 'server-3-40', networks: [{ label: 'private' }] });
 });
 

@@ -1,4 +1,7 @@
-/** The relay of a metadata agent: from a proxy's socket to the master's ports for relays. */
+/**
+ * The relay of a metadata agent, which forwards connections from a proxy's socket to the master's
+ * ports for relays.
+ */
 import { spawn } from 'node:child_process';
 import { existsSync, statSync, writeFileSync } from 'node:fs';
 import net from 'node:net';
@@ -17,7 +20,7 @@ import { GREETING, HELLO, READY_REQ } from '../../helpers/zmtp-bytes.ts';
 interface Stage {
   readonly socket: string;
   readonly peers: readonly Peer[];
-  /** A connection as the proxy of a network passes it on. */
+  /** Opens a connection like the proxy of a network. */
   connect(network: string, address: string, known?: object): RawPeer;
 }
 
@@ -64,14 +67,14 @@ test('a connection that a proxy passes on reaches the master with instance and p
   t.is(statSync(socket).mode & 0o777, 0o600);
   const first = connect('net-A', '10.0.0.5');
   await until('the request of A', () => peers.length === 1);
-  // What a proxy says of instances is not passed on.
+  // Data about instances from the proxy itself is not forwarded.
   connect('net-B', '10.0.0.5', { instance: 'i-a', project: 'p1' });
   await until('the request of B', () => peers.length === 2);
   t.deepEqual(
     peers.map(({ address }) => address),
     ['instance:p1/i-a', 'instance:p2/i-b'],
   );
-  // In the namespace of a router, its proxy knows no network.
+  // A proxy in the namespace of a router does not report a network.
   connect('router-B', '10.0.0.5');
   await until('the request through a router', () => peers.length === 3);
   t.is(peers[2]?.address, 'instance:p2/i-b');

@@ -1,4 +1,4 @@
-/** Roles of a stack: what is wrong with them, and what it takes to find that. */
+/** Roles of a stack: mistakes in their definitions, and the work of finding them. */
 import test from 'ava';
 import { findRoleProblems, type Roles } from '#guests/data-spaces/roles.ts';
 

@@ -1,6 +1,7 @@
 /**
- * A router of two networks, `net-1` and `net-2`, each with a machine that reaches 169.254.169.254 by
- * it: the proxy in the router's namespace, as Neutron starts it there, knows the router and no network.
+ * Creates a router for two networks, `net-1` and `net-2`. Each network has a machine that reaches
+ * 169.254.169.254 through the router. The proxy runs in the router's namespace, as Neutron starts
+ * it there, and reports the router but no network.
  */
 
 import { type ChildProcess, execFile, execFileSync, spawn } from 'node:child_process';
@@ -11,7 +12,7 @@ import { promisify } from 'node:util';
 import type { ExecutionContext } from 'ava';
 import { program } from '../../../examples/example.ts';
 
-/** Its machine is 10.0.N.5. */
+/** Number N of a network. Its machine has the address 10.0.N.5. */
 type RoutedNetwork = 1 | 2;
 
 export const hasRouterPrograms: boolean = ['ip', 'iptables', 'haproxy', 'curl'].every(
@@ -45,7 +46,10 @@ class RouterLab {
     ip('netns', 'exec', this.#router, 'iptables', ...rule, '--to-ports', '9697');
   }
 
-  /** @param socket - of the agent */
+  /**
+   * Starts the proxy.
+   * @param socket - socket of the agent
+   */
   async startProxy(folder: string, router: string, socket: string): Promise<void> {
     const file = path.join(folder, 'haproxy-router.cfg');
     writeFileSync(
@@ -69,7 +73,7 @@ listen listener
     await this.curl(1, ...retry, '-o', '/dev/null');
   }
 
-  /** What the metadata address answers the machine of a network. */
+  /** Returns the response of the metadata address to the machine of a network. */
   async curl(network: RoutedNetwork, ...args: readonly string[]): Promise<string> {
     const url = 'http://169.254.169.254/openstack';
     const line = ['netns', 'exec', this.#guest(network), 'curl', '-s', ...args, url];
@@ -84,7 +88,7 @@ listen listener
       try {
         ip('netns', 'del', space);
       } catch {
-        // It was not made.
+        // The namespace was not created.
       }
     }
   }
@@ -98,7 +102,10 @@ listen listener
   }
 }
 
-/** Removed at the end of the test. @param socket - of the agent */
+/**
+ * Creates the router. It is removed at the end of the test.
+ * @param socket - socket of the agent
+ */
 export async function startRouter(
   t: ExecutionContext,
   folder: string,

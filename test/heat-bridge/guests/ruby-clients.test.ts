@@ -1,4 +1,7 @@
-/** The data space in Puppet's facts and Chef's node attributes: real Ruby and Facter, a salt-call that stands in. */
+/**
+ * The data space in Puppet's facts and Chef's node attributes, with real Ruby and Facter and a
+ * replacement for salt-call.
+ */
 
 import { spawnSync } from 'node:child_process';
 import {
@@ -29,13 +32,13 @@ const withPuppet = testWhere(has('puppet'), 'the package puppet-agent', test);
 interface StandIn {
   readonly directory: string;
   readonly env: Readonly<Record<string, string | undefined>>;
-  /** Its calls, without the options that are the same for all. */
+  /** Calls of salt-call, without the options that are always the same. */
   readonly calls: () => readonly string[];
-  /** Values of the last `put_file`. */
+  /** Returns the values of the last `put_file`. */
   readonly written: () => unknown;
 }
 
-/** A salt-call that answers so, by function, and notes what it is called with. */
+/** Creates a salt-call that returns these values by function, and records its calls. */
 function standIn(t: ExecutionContext, answers: Readonly<Record<string, unknown>>): StandIn {
   const directory = temporaryDirectory(t);
   const cases = Object.entries(answers).map(([fun, answer]) => {

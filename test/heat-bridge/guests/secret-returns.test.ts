@@ -1,4 +1,4 @@
-/** Secret values of a data space in what minions return. */
+/** Secret values of a data space in the returns of minions. */
 import test from 'ava';
 import type { Membership } from '#guests/data-spaces/data-spaces.ts';
 import { redactReturn } from '#guests/data-spaces/secret-returns.ts';

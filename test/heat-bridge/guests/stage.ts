@@ -1,4 +1,7 @@
-/** A bridge behind its HTTP API, and machines that enrolled and ask for values with their token. */
+/**
+ * Starts a bridge behind its HTTP API, with enrolled machines that request values with their
+ * tokens.
+ */
 
 import net from 'node:net';
 import { fileURLToPath } from 'node:url';
@@ -38,7 +41,7 @@ export interface GuestStage extends VectorMaster {
   ): Promise<GuestMachine>;
 }
 
-/** Every minion may use the data space. */
+/** Rule that permits every minion to use the data space. */
 export const everyGuest: PolicyRule = allow('guests', {
   subject: { minion: '*' },
   action: 'runner',
@@ -46,9 +49,9 @@ export const everyGuest: PolicyRule = allow('guests', {
 });
 
 export interface GuestStageOptions extends VectorMasterOptions {
-  /** Default: {@link everyGuest}. */
+  /** Rules of the policy. Default: {@link everyGuest}. */
   readonly rules?: readonly PolicyRule[];
-  /** Section `bridge: guests:`. */
+  /** Section `bridge: guests:` of the configuration. */
   readonly guests?: object;
   readonly more?: object;
 }
@@ -112,7 +115,7 @@ export async function startGuests(
   };
 }
 
-/** The same bridge behind a second HTTP API, over HTTPS. */
+/** Serves the same bridge by a second HTTP API over HTTPS. */
 export async function listenWithTls(
   t: ExecutionContext,
   { bridge, master }: GuestStage,
@@ -129,12 +132,12 @@ function tokenIn({ json: answer }: ApiAnswer): string {
   throw new TypeError('no token in the answer to a claim');
 }
 
-/** Code of a refusal. */
+/** Returns the code of an error response. */
 export function codeOf({ json: answer }: ApiAnswer): string | undefined {
   return /"code":"(\w+)"/.exec(JSON.stringify(answer))?.[1];
 }
 
-/** Sends bytes to a Unix socket; what comes back until it is closed. */
+/** Sends bytes to a Unix socket. Returns the bytes that are received until it is closed. */
 export function sendToSocket(socket: string, bytes: string): Promise<string> {
   return new Promise((resolve, reject) => {
     let text = '';

@@ -1,11 +1,11 @@
-/** The stand-in for a cloud of the examples, as tests have it. */
+/** Starts the simulated cloud of the examples for a test. */
 
 import type { ExecutionContext } from 'ava';
 import { type StandInCloud, startCloud as start } from '../../../examples/guests/stand-in-cloud.ts';
 
 export type { StandInCloud };
 
-/** Starts one; it is closed at the end of the test. */
+/** Starts the cloud. It is closed at the end of the test. */
 export async function startCloud(t: ExecutionContext): Promise<StandInCloud> {
   const cloud = await start();
   t.teardown(() => cloud.close());

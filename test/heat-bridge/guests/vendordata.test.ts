@@ -1,4 +1,4 @@
-/** Nova's dynamic vendordata: one ticket for an instance, to Nova alone. */
+/** Nova's dynamic vendordata: each instance gets one ticket, and only Nova can request it. */
 
 import { spawnSync } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
@@ -13,7 +13,7 @@ import { keystoneSection, startKeystone, tokenOf } from '../keystone/recorded-ke
 import { codeOf, everyGuest, type GuestStage, startGuests } from './stage.ts';
 
 const instance = '6f1e0c1a-2b3c-4d5e-8f90-a1b2c3d4e5f6';
-/** As Nova 26 posts it. */
+/** A request of Nova 26. */
 const asked = {
   'project-id': '7d1f0c6a5b3e4e0f9a8b7c6d5e4f3a2b',
   'instance-id': instance,
@@ -52,7 +52,7 @@ async function start(
   };
 }
 
-/** The ticket in user-data. */
+/** Returns the ticket in user-data. */
 function ticketIn({ json: answer }: ApiAnswer): string {
   const [, ticket = ''] = /ticket='([^']+)'/.exec(String(answer)) ?? [];
   return ticket;
@@ -80,7 +80,8 @@ test('five requests at once have one ticket, and none is there after it was used
   t.is((await claim(stage, ticket)).status, 200);
   t.deepEqual((await stage.post()).json, {});
   t.is((await claim(stage, ticket)).status, 403);
-  // Also when its minion is gone: whoever is root on the instance can ask for it.
+  // The ticket is returned again after its minion was removed, because root on the instance can
+  // request it.
   await stage.bridge.enroll.retire({ instance });
   t.deepEqual((await stage.post()).json, {});
 });
@@ -150,7 +151,7 @@ test('instances that the rule does not mean get nothing, and the guest can chang
   t.deepEqual((await stage.post({ ...asked, 'project-id': 'f'.repeat(32) })).json, {});
   t.deepEqual(await stage.bridge.enroll.list(), []);
   t.not(ticketIn(await stage.post()), '');
-  // The same instance of another project is another's.
+  // The same instance id in another project belongs to another instance.
   const wide = await start(t);
   await wide.post();
   t.deepEqual((await wide.post({ ...asked, 'project-id': 'f'.repeat(32) })).json, {});
@@ -160,7 +161,7 @@ test('an id by name and project is given once, and only where it can be an id', 
   const stage = await start(t, { id: '{name}.{project}' });
   t.not(ticketIn(await stage.post()), '');
   const other = '11111111-2b3c-4d5e-8f90-a1b2c3d4e5f6';
-  // Another instance of the name: the id is being enrolled.
+  // Another instance has this name, and its id is already being enrolled.
   t.like(await stage.bridge.enroll.list(), [{ id: `web-1.${asked['project-id']}` }]);
   t.deepEqual((await stage.post({ ...asked, hostname: '../*', 'instance-id': other })).json, {});
   const second = await stage.post({ ...asked, 'instance-id': other });

@@ -1,4 +1,4 @@
-/** The bridge over HTTP for services that come with a token of Keystone's. */
+/** The bridge over HTTP for services that authenticate with a Keystone token. */
 
 import { once } from 'node:events';
 import test, { type ExecutionContext } from 'ava';
@@ -53,7 +53,7 @@ const rules: readonly PolicyRule[] = [
 
 interface Stage extends RunningApi {
   readonly keystone: RecordedKeystone;
-  /** `GET runs/1` and the like, below /bridge/v1. */
+  /** Sends a request such as `GET runs/1` below /bridge/v1. */
   as(token: string, request: string, body?: object): Promise<ApiAnswer>;
 }
 
@@ -313,13 +313,13 @@ test('an enrolment is of the project that the token is for; others know nothing 
   t.deepEqual(codeOf(await as(user, 'POST enrolments', machine)), [400, 'ERR_ENROLL_ARGS']);
 });
 
-// Keystone asked about tokens, with answers that a real one gave.
+// Validation of tokens by Keystone, with recorded responses.
 
 interface ClientStage {
   readonly keystone: RecordedKeystone;
   readonly client: TokenValidator;
   readonly clock: { now: number };
-  /** What the log was told. */
+  /** Messages of the log. */
   readonly told: unknown[];
 }
 
@@ -349,7 +349,7 @@ test("a token is shown beside the service's own, and tells its project, roles an
     user: { name: 'trove', domain: { id: 'default', name: 'Default' } },
     project: { name: 'databases', domain: { id: 'default', name: 'Default' } },
   });
-  // Keystone makes every member a reader as well.
+  // In Keystone, a member also has the role reader.
   t.deepEqual([...(token?.roles ?? [])].sort(), ['member', 'reader', 'trove-admin']);
   const [logIn, question] = keystone.requests;
   t.is(logIn?.path, '/v3/auth/tokens');
@@ -433,12 +433,12 @@ test('a Keystone that hangs up is away, and the log is told why no more than now
   t.is(told.length, 2);
 });
 
-// How long an answer of Keystone's holds.
+// Lifetime of cached responses of Keystone.
 
 const token = tokenOf('trove');
 const none = { instanceOf: AuthenticationError, code: 'ERR_EAUTH_TOKEN' } as const;
 
-/** Keystone's answers, from a clock that a test turns. */
+/** Creates a cache of Keystone's responses, with a clock that the test changes. */
 function stage(answer: () => IdentityToken | undefined) {
   const clock = { now: 0 };
   let asked = 0;

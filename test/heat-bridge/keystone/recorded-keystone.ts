@@ -1,4 +1,4 @@
-/** A Keystone on loopback that answers as a real one did (test/fixtures/keystone). */
+/** A server on loopback with the recorded responses of a real Keystone (test/fixtures/keystone). */
 import { readFileSync } from 'node:fs';
 import type { ServerResponse } from 'node:http';
 import type { ExecutionContext } from 'ava';
@@ -14,7 +14,7 @@ interface Exchange {
 const file = new URL('../../../test/fixtures/keystone/tokens.json', import.meta.url);
 const exchanges: Readonly<Record<string, Exchange>> = JSON.parse(readFileSync(file, 'utf8'));
 
-/** An exchange of the recording. */
+/** Name of a recorded exchange. */
 export type ExchangeName =
   | 'log-in'
   | 'log-in-refused'
@@ -33,31 +33,31 @@ export function exchangeOf(name: ExchangeName): Exchange {
   return exchange;
 }
 
-/** The token of somebody in the recording. */
+/** Returns the token in a recorded exchange. */
 export function tokenOf(name: Exclude<ExchangeName, 'log-in' | 'log-in-refused'>): string {
   return exchangeOf(name).headers['X-Subject-Token'] ?? '';
 }
 
-/** The password that the recorded Keystone takes. */
+/** Password that the recorded Keystone accepts. */
 export const servicePassword = 'a password of the recording';
 
 export interface RecordedKeystone {
-  /** Ends with `/v3`. */
+  /** URL of the server. It ends with `/v3`. */
   readonly url: string;
   readonly requests: readonly Recorded[];
-  /** How many log-ins, and questions about tokens, there were. */
+  /** Returns the numbers of log-ins and of token validations. */
   counts(): { readonly logIns: number; readonly questions: number };
-  /** Answers about this token are those of another exchange from now on. */
+  /** Changes the responses for this token to those of another exchange. */
   change(name: 'sahara' | 'tenant' | 'trove', to: ExchangeName): void;
-  /** The service's own token is none any more, until the next log-in. */
+  /** Makes the service's own token invalid until the next log-in. */
   endOwnToken(): void;
-  /** How all later requests are answered. */
+  /** Sets a function that answers all later requests. */
   answerAll(answerer: Answerer): void;
 }
 
 /**
- * Starts it; it is closed at the end of the test. Tokens live until `expiresAt` (an hour from now),
- * because those of the recording are over.
+ * Starts the server. It is closed at the end of the test. Tokens are valid until `expiresAt`
+ * (default: an hour from now), because the recorded ones have expired.
  */
 export async function startKeystone(
   t: ExecutionContext,
@@ -107,7 +107,7 @@ function send(
   response.end(body.replace(/"expires_at": ?"[^"]*"/, `"expires_at": "${time}"`));
 }
 
-/** `saltbridge: bridge: keystone:` for one of these. */
+/** Returns the section `saltbridge: bridge: keystone:` for this server. */
 export function keystoneSection(url: string, password: string = servicePassword): object {
   return { url, username: 'admin', password, project: 'admin', timeout: 2 };
 }

@@ -1,4 +1,7 @@
-/** Execution plans of Murano: what is taken, what it runs, and that nothing in it is code. */
+/**
+ * Execution plans of Murano: which plans are accepted, and what they run. Nothing in a plan is
+ * executed as code.
+ */
 import { createSign, generateKeyPairSync } from 'node:crypto';
 import { readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
@@ -117,7 +120,7 @@ function sign(guest: string, text: string): string {
 
 interface Stage {
   readonly ports: unknown[];
-  /** Sends an execution plan, signed unless told otherwise. */
+  /** Sends an execution plan. It is signed by default. */
   readonly send: (
     given: Fields | string,
     more?: { guest?: string; signature?: string | null; user?: string },
@@ -180,7 +183,7 @@ async function start(
   return { ports, send };
 }
 
-/** An execution plan of its own, with a later stamp. */
+/** Number of execution plans. Each gets a later time stamp. */
 let count = 0;
 function fresh(more: Fields = {}): Fields {
   count += 1;
@@ -374,7 +377,7 @@ for (const [what, given, message, guest = 'web1'] of refusals) {
     t.is(result.ErrorCode, 2);
     t.regex(String(result.Body.Message), message);
     t.deepEqual(ports, []);
-    // What was refused has set no stamp.
+    // The rejected plan has not changed the last time stamp.
     t.is(resultOf(await send({ ...deployWeb, ID: 'after' })).ErrorCode, 0);
   });
 }

@@ -1,4 +1,4 @@
-/** The Python class for execution plans, against a bridge. */
+/** The Python class for execution plans, with a bridge. */
 import { execFile, spawnSync } from 'node:child_process';
 import { generateKeyPairSync } from 'node:crypto';
 import { writeFileSync } from 'node:fs';

@@ -1,4 +1,4 @@
-/** Execution plans that cost more than they may: by number, and by nesting. */
+/** Execution plans that exceed a limit: of their number, or of nesting. */
 import test from 'ava';
 import { resolveMasterConfig } from '#config';
 import { parseExecutionPlan } from '#guests/murano/execution-plan.ts';
@@ -121,7 +121,7 @@ test('a stamp that one member of a cluster took is not taken again by another', 
     });
     return ErrorCode;
   };
-  // The later one stays, whichever is written last.
+  // The later plan is kept, regardless of the order of the writes.
   t.deepEqual(await Promise.all([send(a, 'one', 7), send(b, 'two', 6)]), [0, 0]);
   await Promise.all([one.applied(), two.applied()]);
   t.deepEqual(await Promise.all([send(a, 'three', 7), send(b, 'four', 7)]), [2, 2]);

@@ -138,7 +138,8 @@ test('nobody there is unreachable, and the reason has no address in it', async (
   t.false(JSON.stringify(exchange).includes('secret'));
 });
 
-// Whom an endpoint's certificate must be signed by: read with the configuration, and not again.
+// The CA that must have signed an endpoint's certificate is read with the configuration, and not
+// again.
 
 const fixture = (name: string): string =>
   fileURLToPath(new URL(`../../../test/fixtures/tls/${name}`, import.meta.url));
@@ -207,7 +208,7 @@ test('a service that closes a kept connection unanswered is asked over a new one
   t.is(connections, 3);
 });
 
-/** A section of one endpoint, whose file is gone once the section was read. */
+/** Returns a function that calls an endpoint. The CA file is removed after the section was read. */
 async function askOf(t: ExecutionContext, url: string): Promise<() => Promise<HttpResult>> {
   const file = path.join(temporaryDirectory(t), 'ca.pem');
   copyFileSync(fixture('ca.pem'), file);

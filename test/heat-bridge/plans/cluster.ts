@@ -1,9 +1,9 @@
-/** A plan as a database service has it: a master, replicas, and a note that may be lost. */
+/** A plan for a database cluster: a master, replicas, and a notification that may fail. */
 import type { CommandDefinition, PlanDefinition } from '#heat-bridge';
 
 const text = { type: 'string', maxLength: 100 } as const;
 
-/** A command of a function that is called like it. */
+/** Returns a command that calls the function of the same name. */
 function command(
   name: string,
   parameters: Readonly<Record<string, object>>,
@@ -56,7 +56,7 @@ export const cluster: PlanDefinition = {
   },
 };
 
-/** A command with a secret. */
+/** A command with a secret parameter. */
 export const user: CommandDefinition = {
   name: 'db.user',
   description: 'x',

@@ -1,4 +1,4 @@
-/** What a plan must say before anybody calls it. */
+/** Definitions of plans, and mistakes that are reported before any call. */
 
 import { writeFileSync } from 'node:fs';
 import path from 'node:path';
@@ -230,7 +230,7 @@ test('a pointer leads where its keys do, whatever is in them', (t) => {
   );
 });
 
-// What is taken back, for any graph and any end of each step; and that a crash changes nothing of it.
+// Undo of steps, for any graph and any outcome of the steps. A crash must not change the result.
 
 const never = new AbortController().signal;
 const commandCatalog = new Catalog(commands);
@@ -240,9 +240,9 @@ type State = PlanExecutionOptions['before'];
 interface Story {
   readonly plan: CompiledPlan;
   readonly failing: ReadonlySet<string>;
-  /** Turns of the event loop that each step takes. */
+  /** Number of turns of the event loop that each step takes. */
   readonly turns: ReadonlyMap<string, number>;
-  /** After which of the states that are kept the master ends. */
+  /** Number of stored states after which the master stops. */
   readonly crash: number;
 }
 
@@ -276,7 +276,7 @@ const stories: fc.Arbitrary<Story> = fc.integer({ min: 1, max: 7 }).chain((count
 
 interface PlayedPlan {
   readonly outcome: PlanOutcome;
-  /** Steps, and those that were taken back, in the order in which they ended. */
+  /** Steps, and undone steps, in the order in which they ended. */
   readonly ended: readonly string[];
   readonly kept: readonly State[];
 }
@@ -342,7 +342,8 @@ test('whenever its master ends, the next one comes to the same end, in the same 
       if (before === undefined) return true;
       const again = await play(story, before);
       const sameStatus = again.outcome.status === whole.outcome.status;
-      // Steps without needs of each other may end otherwise, where they had not ended.
+      // Steps that were in progress at the crash may have another outcome if they do not depend on
+      // each other.
       const prefix = again.ended.slice(0, before.ended.length).map((it) => it.slice(3));
       return sameStatus && JSON.stringify(prefix) === JSON.stringify(before.ended);
     }),
@@ -368,9 +369,9 @@ test('steps under way when the master ended are undone too, even if the plan has
   t.pass();
 });
 
-// Which steps begin, and when: for any graph, any end of each step, and any order of the ends.
+// The steps that begin, for any graph, any outcome of each step, and any order in which they end.
 
-/** Edges from later names to earlier ones alone, so that there is no circle; in any order. */
+/** Graphs without cycles: dependencies are only on earlier names. Their order is random. */
 const graphs: fc.Arbitrary<StepDependencies> = fc
   .integer({ min: 1, max: 9 })
   .chain((count) =>
@@ -390,7 +391,7 @@ interface ScheduleStory {
   readonly failing: ReadonlySet<string>;
   readonly stopping: ReadonlySet<string>;
   readonly parallel: number;
-  /** Which of those under way ends next. */
+  /** Choices of the step in progress that ends next. */
   readonly picks: readonly number[];
 }
 
@@ -407,10 +408,12 @@ const scheduleStories: fc.Arbitrary<ScheduleStory> = graphs.chain((needs) => {
 });
 
 interface PlayedSchedule {
-  /** Each step when it began, with what had succeeded then, and how many were under way. */
+  /**
+   * For each step when it began: the steps that had succeeded, and the number of steps in progress.
+   */
   readonly begun: Map<string, { readonly succeeded: ReadonlySet<string>; readonly busy: number }>;
   readonly ended: ReadonlyMap<string, StepEnd>;
-  /** Steps that began after one that stops had failed. */
+  /** Steps that began after a step had failed that stops the plan. */
   readonly late: readonly string[];
 }
 

@@ -1,4 +1,7 @@
-/** Plans on minions: in order, with what came before, and taken back where they fail. */
+/**
+ * Plans on minions: the order of steps, results of earlier steps as parameters, and undo after a
+ * failure.
+ */
 import { once } from 'node:events';
 import test, { type ExecutionContext } from 'ava';
 import { allow, type PolicyRule } from '#acl';
@@ -351,7 +354,7 @@ test('first and rest of a group may be of different rules', async (t) => {
   await handle.outcome;
   const denied = { code: 'ERR_COMMAND_DENIED' };
   await t.throwsAsync(bridge.plan('db.parts', { groups: { all: 'db1' }, params }), denied);
-  // Its first one is not one that may be granted.
+  // The first command of this plan cannot be granted.
   await t.throwsAsync(bridge.plan('db.parts', { groups: { all: 'web[23]' }, params }), denied);
 });
 
@@ -452,7 +455,7 @@ test('a plan ends with its deadline, and with the signal of its caller', async (
   const late = await start(t, { plans: [quick], functions: { 'db.follow': slow } });
   const outcome = await (await late.bridge.plan('db.create-cluster', request)).outcome;
   t.is(outcome.status, 'timeout');
-  // As far as it came in that time.
+  // The plan got this far within the time.
   const [grant] = outcome.steps;
   t.deepEqual(
     outcome.undone.map(({ step }) => step),
@@ -484,7 +487,7 @@ test('the same key is the same run; with other parameters or groups it is a conf
       code: 'ERR_COMMAND_KEY',
     });
   }
-  // Nor is a key of a plan one of its commands.
+  // An idempotency key of a plan is not valid for its commands either.
   const own = { target: 'web1', params: { user: 'repl' }, idempotencyKey: 'k1' };
   t.false((await stage.bridge.run('db.grant', own)).isRepeated);
 });

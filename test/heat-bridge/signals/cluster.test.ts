@@ -1,4 +1,4 @@
-/** Members of a cluster have the same handles and one outbox. */
+/** Members of a cluster share handles and one outbox. */
 import type { ServerResponse } from 'node:http';
 import test, { type ExecutionContext } from 'ava';
 import { until } from '../../helpers/deadline.ts';
@@ -15,7 +15,7 @@ interface Site {
   readonly members: readonly [TestMember, TestMember];
 }
 
-/** Both have opened; a has the lease. */
+/** Opens both members. Member a has the lease. */
 async function site(t: ExecutionContext, options: TestOptions = {}): Promise<Site> {
   const service = await recorderFor(t, accepted);
   const members = await twoMembers(t);
@@ -95,7 +95,7 @@ test('a delivery by a member that has lost the lease has no effect', async (t) =
   await service.heard(2);
   const [first, second] = open;
   first?.writeHead(404).end('gone');
-  // It tries again, because nothing has changed.
+  // The member tries again, because nothing has changed.
   await Promise.race([service.heard(3), a.told('signal/failed')]);
   t.deepEqual(
     a.fired.filter(({ tag }) => tag === 'signal/failed'),

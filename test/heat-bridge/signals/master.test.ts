@@ -1,4 +1,4 @@
-/** From a minion's request to a service, through a whole master. */
+/** Signals from a minion's request to a service, through a complete master. */
 
 import test, { type ExecutionContext } from 'ava';
 import { allow } from '#acl';
@@ -63,7 +63,10 @@ async function open(
   return { service, bridge, master, add };
 }
 
-/** Sends an event as the recorded minion does. @returns whether it was answered as Salt answers */
+/**
+ * Sends an event as the recorded minion.
+ * @returns whether the reply is Salt's
+ */
 async function fire(
   { ask }: VectorMaster,
   data: WireMap,
@@ -128,7 +131,7 @@ test('a reload takes over the endpoints of handles, as a whole or not at all', a
   await t.throwsAsync(reload({ endpoints: [{ url: 'https://a.test', ca_file: '/nowhere' }] }), {
     code: 'ERR_BRIDGE_OPTIONS',
   });
-  // A bridge comes and goes by a restart.
+  // The bridge is added and removed by restarts of the master.
   t.deepEqual((await reload(null)).applied, []);
   t.true(await isListed());
   t.true(await fire(master, { data: 1 }));
@@ -220,7 +223,7 @@ test('an option of handles that is none ends the start, with its key', async (t)
   }
 });
 
-// Handles and outbox over HTTP: whoever registers a handle has it alone.
+// Handles and the outbox over HTTP. A handle is visible only to the caller who registered it.
 
 const secret = 'tOken-of-the-handle';
 const registration = {
@@ -248,7 +251,7 @@ async function openRoutes(t: ExecutionContext) {
   const api = await createSaltApi(master, { host: '127.0.0.1', plugins: [bridge.http] });
   t.teardown(() => api.close());
   const { port } = await api.listen();
-  /** What somebody asks, by a request such as `GET handles`. */
+  /** Returns a function that sends requests such as `GET handles` as a user. */
   const as = async (username: string) => {
     const { token } = await master.logins.login({ username, password, eauth: 'sharedsecret' });
     return (request: string, body?: object): Promise<ApiAnswer> => {

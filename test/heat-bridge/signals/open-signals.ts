@@ -1,4 +1,4 @@
-/** Signals over a store in memory, with a short back-off. */
+/** Opens signals with a store in memory and a short back-off. */
 import type { ExecutionContext } from 'ava';
 import type { SignalsModule } from '#heat-bridge';
 import { openSignals } from '#heat-bridge/signals/open-signals.ts';
@@ -24,26 +24,29 @@ interface Fired {
 export interface SignalsUnderTest extends SignalsApi {
   readonly ofStacks: SignalsModule['ofStacks'];
   readonly unclaimedOf: SignalsModule['unclaimedOf'];
-  /** As a process that ends. */
+  /** Closes the signals, like a process that ends. */
   close(): Promise<void>;
   readonly fired: readonly Fired[];
   readonly audited: readonly AuditEntry[];
-  /** As a machine that ends. */
+  /** Removes a machine. */
   dismiss(minion: string): Promise<void>;
-  /** Resolves when so many events of this tag were fired. */
+  /** Resolves when `count` events with this tag were fired. */
   told(tag: string, count?: number): Promise<readonly Fired[]>;
-  /** As a permitted event of a minion, by default one that reports success; under a new nonce unless one is named. */
+  /**
+   * Sends a permitted event of a minion, which by default reports success. The nonce is new unless
+   * one is given.
+   */
   signal(
     minion: string,
     tag: string,
     data?: WireValue,
     nonce?: string,
   ): Promise<string | undefined>;
-  /** As an event of a minion without data that Salt's `event.send` fired. */
+  /** Sends an event of a minion without data, fired by Salt's `event.send`. */
   send(minion: string, tag: string, published: WireMap): Promise<string | undefined>;
 }
 
-/** A place for state that outlives the signals on it. */
+/** Creates a state area that outlives the signals that use it. */
 export function memoryState(now: () => number = Date.now): SharedArea {
   const store = createMemoryStore({ now });
   return {
@@ -54,7 +57,7 @@ export function memoryState(now: () => number = Date.now): SharedArea {
       for await (const entry of this.list(prefix)) listener({ type: 'put', entry });
     },
     cluster: undefined,
-    // What is sealed must not be found by who looks for the secret.
+    // Sealing hides a value from a search for the plain text.
     seal: (plain) => plain.map((byte) => byte ^ 0x5a),
     unseal: (sealed) => sealed.map((byte) => byte ^ 0x5a),
   };
@@ -64,14 +67,14 @@ export interface TestOptions {
   readonly state?: SharedArea;
   readonly now?: () => number;
   readonly section?: object;
-  /** Fingerprint of the key of a minion. Default: the same for each. */
+  /** Returns the fingerprint of a minion's key. Default: the same for all minions. */
   readonly keyOf?: (minion: string) => string;
-  /** Members of nodegroups, and of projects. Default: none. */
+  /** Members of nodegroups and of projects. Default: none. */
   readonly nodegroups?: Readonly<Record<string, readonly string[]>>;
   readonly projects?: Readonly<Record<string, string>>;
-  /** Where returns are fired. */
+  /** Event bus on which returns are fired. */
   readonly events?: Pick<Events['bus'], 'subscribe'>;
-  /** Default true. */
+  /** Whether delivery is started. Default: true. */
   readonly isStarted?: boolean;
 }
 

@@ -1,26 +1,28 @@
-/** A service on loopback that writes down what it is asked, and answers as it is told. */
+/**
+ * An HTTP service on loopback that records requests and sends the responses that a test has set.
+ */
 import { createServer, type IncomingHttpHeaders, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import type { ExecutionContext } from 'ava';
 
-/** A request as it came. */
+/** A request as received. */
 export interface Recorded {
   readonly method: string;
-  /** As it was on the wire. */
+  /** Path without decoding. */
   readonly path: string;
   readonly headers: IncomingHttpHeaders;
   readonly body: string;
 }
 
-/** Answers a request, or leaves it without an answer. */
+/** Function that answers a request, or leaves it without a response. */
 export type Answerer = (request: Recorded, response: ServerResponse) => void;
 
 export interface Recorder {
   readonly origin: string;
   readonly requests: readonly Recorded[];
-  /** How later requests are answered. */
+  /** Function that answers later requests. */
   answer: Answerer;
-  /** Resolves when so many requests have come. */
+  /** Resolves when `count` requests were received. */
   heard(count: number): Promise<readonly Recorded[]>;
   close(): Promise<void>;
 }
@@ -64,14 +66,14 @@ export async function startRecorder(answer: Answerer): Promise<Recorder> {
   return recorder;
 }
 
-/** Answers all alike. */
+/** Returns a function that always sends the same response. */
 export function always(status: number, body = '', headers: Record<string, string> = {}): Answerer {
   return (_request, response) => {
     response.writeHead(status, headers).end(body);
   };
 }
 
-/** One that ends with the test. */
+/** Starts a service. It is closed at the end of the test. */
 export async function recorderFor(
   t: Pick<ExecutionContext, 'teardown'>,
   answer: Answerer,

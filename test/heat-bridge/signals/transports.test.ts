@@ -1,4 +1,7 @@
-/** Rows of transports: what they declare, and what is refused because no row declares it. */
+/**
+ * Rows of the table of transports: their declarations, and input that is rejected because no row
+ * declares it.
+ */
 
 import test from 'ava';
 import { deliverResult, parseResultDestination, secretsOf } from '#heat-bridge';

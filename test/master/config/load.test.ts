@@ -535,7 +535,7 @@ const usual = new Map(
   [...notServed, ...notYet, ...notNeeded].flatMap(({ options }) => Object.entries(options)),
 );
 
-/** Where our default is another one; docs/compatibility.md says why. */
+/** Where our default is another one; docs/compatibility/configuration.md says why. */
 const ourDefaults = new Map<string, unknown>([
   ['allow_minion_key_revoke', false],
   ['netapi_enable_clients', null],

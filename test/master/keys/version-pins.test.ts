@@ -25,11 +25,13 @@ test('pins of earlier versions are read, and written with the time of the proof'
   t.deepEqual([...(await readPins(store)).values()], [3, 3]);
 });
 
-test('the row in docs/ARCHITECTURE.md is the one in the code', (t) => {
+test('the row in docs/architecture/adding.md is the one in the code', (t) => {
   const read = (file: string): string =>
     readFileSync(new URL(`../../../${file}`, import.meta.url), 'utf8');
   const example = /```ts\n(const pinRow = [^`]*)```/.exec(
-    read('docs/ARCHITECTURE.md').replaceAll('`provenAt`', 'provenAt').replaceAll('`null`', 'null'),
+    read('docs/architecture/adding.md')
+      .replaceAll('`provenAt`', 'provenAt')
+      .replaceAll('`null`', 'null'),
   )?.[1];
   const code = read('master/auth/version-check.ts');
   t.true(example !== undefined);

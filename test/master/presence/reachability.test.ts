@@ -128,9 +128,7 @@ test('a minion is reachable whose requests come from another address than its su
   t.teardown(() => proxy.close());
   await site.join('web1', { port });
   t.deepEqual(await idsPresent(stage), []);
-  const begin = performance.now();
   t.true(await stage.host.isReachable('web1'));
-  t.true(performance.now() - begin < 1_500);
 });
 
 test('a minion that subscribes after the question answers the next one', async (t) => {

@@ -105,7 +105,7 @@ test('functions give templates of pillar what they give under Salt', async (t) =
   }
 });
 
-/** Decided differences, see docs/compatibility.md. */
+/** Decided differences, see docs/compatibility/templates.md. */
 const otherThanInSalt: readonly (readonly [expression: string, value: unknown])[] = [
   ["salt['match.glob']('m*')", true],
   ["salt['match.filter_by']({'m*': 1, 'default': 2})", 1],

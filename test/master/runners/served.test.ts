@@ -4,7 +4,11 @@ import path from 'node:path';
 import test from 'ava';
 import type { Master } from '#master';
 import type { WireMap, WireValue } from '#minion-protocol';
-import { compatibilityRows, withCompatibilityTables } from '#salt/compatibility.ts';
+import {
+  compatibilityPages,
+  compatibilityRows,
+  withCompatibilityTables,
+} from '#salt/compatibility.ts';
 import { askRunners } from '#salt/runners/ask-runners.ts';
 import { CacheBanks } from '#salt/runners/cache-banks.ts';
 import { Queues } from '#salt/runners/queues.ts';
@@ -319,7 +323,7 @@ test('an unsupported runner names its alternative', async (t) => {
   }
 });
 
-test('docs/compatibility.md has every row of the table, as the code serves it', async (t) => {
+test('the pages in docs/compatibility/ have every row of the table, as the code serves it', async (t) => {
   const { master } = await startVectorMaster(t);
   const servedBy = async (docs: Promise<object>): Promise<Set<string>> =>
     new Set(Object.keys(await docs));
@@ -327,8 +331,11 @@ test('docs/compatibility.md has every row of the table, as the code serves it', 
     runners: await servedBy(master.runners.docs()),
     wheel: await servedBy(master.wheel.docs()),
   });
-  const page = readFileSync(new URL('../../../docs/compatibility.md', import.meta.url), 'utf8');
-  t.true(withCompatibilityTables(page, rows) === page, 'run node scripts/compatibility-doc.js');
+  for (const [name, kinds] of Object.entries(compatibilityPages)) {
+    const page = readFileSync(new URL(`../../../${name}`, import.meta.url), 'utf8');
+    const expected = withCompatibilityTables(page, rows, kinds);
+    t.true(expected === page, `${name}: run node scripts/compatibility-doc.js`);
+  }
   for (const { kind, name, status, text } of rows) {
     t.is(text === '', status === 'served', `${kind} ${name}: ${text}`);
   }

@@ -1,7 +1,7 @@
 /**
- * Salt's `subdict_match` [salt/utils/data.py], put into TypeScript word by word and without any
- * care for speed: what the compiled matcher is compared with. Keys are text, values are text,
- * lists and maps.
+ * Salt's `subdict_match` [salt/utils/data.py], translated to TypeScript literally and without any
+ * optimisation. The compiled matcher is compared with it. Keys are text; values are text, lists and
+ * maps.
  */
 
 /** A value of grains or pillar, as far as the comparison goes. */
@@ -9,7 +9,7 @@ export type Plain = string | readonly Plain[] | { readonly [key: string]: Plain 
 
 type PlainMap = { readonly [key: string]: Plain };
 
-/** Tells whether the value fits the pattern. */
+/** Function that returns whether a value matches a pattern. */
 export type PlainTest = (pattern: string, text: string) => boolean;
 
 function isMap(value: Plain): value is PlainMap {
@@ -46,7 +46,7 @@ function traverse(data: PlainMap, path: readonly string[]): Plain {
   return value;
 }
 
-/** Salt's function. */
+/** Salt's function `subdict_match`. */
 export function subdictMatch(
   data: PlainMap,
   expression: string,

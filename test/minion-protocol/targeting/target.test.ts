@@ -188,7 +188,7 @@ test('T@ means minions by the resources that they manage, and gives no right', (
   ]);
 });
 
-/** An expression as a tree, which says by itself what it means. */
+/** An expression as a tree, from which its meaning can be computed directly. */
 type Tree =
   | { readonly kind: 'id'; readonly id: string }
   | { readonly kind: 'not'; readonly of: Tree }
@@ -224,7 +224,7 @@ function means(expression: Tree, id: string): boolean {
 
 const strength = { or: 1, and: 2, not: 3, id: 4 } as const;
 
-/** With parentheses only where Python needs them. */
+/** Writes the expression with parentheses only where Python needs them. */
 function words(expression: Tree): string[] {
   switch (expression.kind) {
     case 'id':
@@ -303,7 +303,7 @@ const { value: plainValue } = fc.letrec<{ value: Plain }>((tie) => ({
 const plainMap = fc.dictionary(word, plainValue, { maxKeys: 4, noNullPrototype: true });
 const part = fc.constantFrom('a', 'b', 'c', 'A', '0', '1', 'ab', '*', '?', 'a*', '');
 
-/** The same as the wire has it. */
+/** Converts the value to its wire form. */
 function toWire(value: Plain): WireValue {
   if (typeof value === 'string') return value;
   if (Array.isArray(value)) return value.map(toWire);
@@ -388,14 +388,14 @@ test('an expression with a delimiter in it is read where one of the ways to cut 
   t.throws(() => isMeant('grain_pcre', 'url:(http', {}), { instanceOf: SyntaxError });
 });
 
-/** As the worker thread of a master runs it. */
+/** Matches a pattern like the worker thread of a master. */
 function matches(pattern: string, text: string): boolean {
   const compiled = compilePattern(pattern);
   if (compiled.kind === 'linear') return compiled.test(text);
   return RegExp(compiled.source, compiled.flags).test(text);
 }
 
-/** What Python 3.11 says of `re.match(pattern, text)`. */
+/** Results of `re.match(pattern, text)` in Python 3.11. */
 const linear: readonly (readonly [pattern: string, text: string, isMatch: boolean])[] = [
   ['eb1', 'web1', false],
   ['web', 'web1', true],
@@ -507,7 +507,7 @@ test('nested repetition without lookaround costs no more than the text is long',
   t.false(matches('(a+)+$', `${'a'.repeat(20_000)}!`));
 });
 
-/** What Python 3.11 says of `re.search(pattern, text)`. */
+/** Results of `re.search(pattern, text)` in Python 3.11. */
 const cases: readonly (readonly [pattern: string, text: string, isFound: boolean])[] = [
   ['/\\.git($|/)', 'a/.git/config', true],
   ['/\\.git($|/)', '.git/config', false],
@@ -534,7 +534,7 @@ test('an expression that cannot be read is refused', (t) => {
   }
 });
 
-/** As a minion does that has nodegroups in its configuration. */
+/** Expands nodegroups like a minion that has them in its configuration. */
 function expanded(target: TargetExpression): TargetExpression {
   if (target.tgtType !== 'compound') return target;
   return { ...target, tgt: expandCompound(splitTargetWords(target.tgt), minionNodegroups) };

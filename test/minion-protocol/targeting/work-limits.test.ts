@@ -1,4 +1,4 @@
-/** Work of hostile targets, in steps: see runtime/work-budget.ts. */
+/** Limits for the work of hostile targets, in steps; see runtime/work-budget.ts. */
 
 import test from 'ava';
 import {
@@ -15,7 +15,7 @@ import { maxProgramSize } from '#template/python/regex-size.ts';
 
 const limit = { code: 'ERR_WORK_LIMIT' };
 
-/** Steps that a work takes. */
+/** Returns the number of steps that some work takes. */
 function stepsOf(work: (budget: WorkBudget) => unknown): number {
   const budget = new WorkBudget({ steps: Number.POSITIVE_INFINITY, bytes: 2 ** 40 });
   work(budget);
@@ -113,7 +113,7 @@ function compile(target: TargetExpression, meter: WorkBudget): ReturnType<typeof
   return compileTarget(target, compileLinearPattern, { meter });
 }
 
-/** A binary tree of maps in lists. */
+/** Returns a binary tree of maps in lists. */
 function tree(depth: number): WireMap {
   if (depth === 0) return { x: 'y' };
   return { a: [tree(depth - 1), 'b', tree(depth - 1)] };

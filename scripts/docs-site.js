@@ -1,0 +1,16 @@
+// Builds the documentation site into dist/site/VERSION: `node scripts/docs-site.js`. Any web server can serve
+// dist/site. Versions that are already there stay, and the navigation links to them. Dead links fail the
+// build.
+import { writeFileSync } from 'node:fs';
+import path from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { build } from 'vitepress';
+import description from '../package.json' with { type: 'json' };
+
+const root = fileURLToPath(new URL('..', import.meta.url));
+await build(path.join(root, 'docs'));
+const { version } = description;
+writeFileSync(
+  path.join(root, 'dist/site/index.html'),
+  `<!doctype html><meta http-equiv="refresh" content="0; url=${version}/"><a href="${version}/">saltbridge ${version}</a>\n`,
+);
