@@ -60,7 +60,8 @@ export class GuestRequests {
     this.#values = values;
     this.#peers = peers;
     this.#addresses = addresses;
-    this.#bursts = new AuditBursts({ audit: host.audit, now: host.now });
+    const limits = { ofSource: guestLimits.dataWrites, all: guestLimits.allDataWrites };
+    this.#bursts = new AuditBursts({ audit: host.audit, now: host.now, limits });
   }
 
   /**
@@ -88,7 +89,8 @@ export class GuestRequests {
   }
 
   /**
-   * Writes a value, with an audit record.
+   * Writes a value. The first write of a value in a minute has an audit record, and so has the last,
+   * with the number of writes.
    * @throws BridgeError ERR_DATA_BUSY, and as {@link DataValues.write}
    */
   async put(minion: string, given: object): Promise<DataReceipt> {
@@ -97,16 +99,17 @@ export class GuestRequests {
     const receipt = await this.#values.write(minion, key, value);
     const who = { kind: 'minion', name: minion } as const;
     const what = `${key} ${receipt.version}`;
-    this.#bursts.note({ who, action: 'data.put', what, outcome: 'done' }, minion);
+    const entry = { who, action: 'data.put', what, outcome: 'done' } as const;
+    this.#bursts.note(entry, minion, `${minion} ${key}`);
     return receipt;
   }
 
-  /** Appends the counts of repeated audit records. */
+  /** Appends the numbers of writes that have no record of their own. */
   close(): void {
     this.#bursts.flush();
   }
 
-  /** Whether rules permit a minion to call a runner with these keywords. */
+  /** Whether rules permit a minion to call a runner with these keyword arguments. */
   permits(minion: string, fun: string, kwargs: Readonly<Record<string, string>>): boolean {
     const call = { fun, args: [], kwargs: new Map(Object.entries(kwargs)) };
     const subject = { kind: 'minion', id: minion } as const;

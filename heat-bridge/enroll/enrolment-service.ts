@@ -79,7 +79,7 @@ export class EnrolmentService {
     if (!this.#rates.tryTake(request.project)) {
       throw new BridgeError('ERR_ENROLL_FULL', 'too many new enrolments of the project');
     }
-    const keys = request.by === 'keys' ? await keyPairs.take() : undefined;
+    const keys = request.by === 'keys' ? await keyPairs.take(request.project) : undefined;
     return admission.exclusive(request.id, () =>
       this.#parts.names.decide([request.id], (steps) =>
         this.#create(request, { writer, keys, steps }),
