@@ -19,7 +19,10 @@ const world = {
   now: () => 0,
 };
 
-/** A site's policy: tags and functions of many teams, some for all minions, some for a few. */
+/**
+ * Returns the policy of a large site: tags and functions of many teams. Some rules apply to all
+ * minions, others to a few.
+ */
 function rulesOfASite(count: number): PolicyRule[] {
   return Array.from({ length: count }, (_, index): PolicyRule => {
     const name = `rule ${index}`;
@@ -30,7 +33,10 @@ function rulesOfASite(count: number): PolicyRule[] {
   });
 }
 
-/** What costs most: every rule is about the sender, and its patterns are alike. */
+/**
+ * Returns the most expensive kind of policy: every rule applies to the sender, and all patterns are
+ * similar.
+ */
 function alikeRules(tagOf: (index: number) => string): PolicyRule[] {
   return Array.from({ length: 1000 }, (_, index) =>
     allow(`rule ${index}`, {
@@ -71,7 +77,7 @@ function microseconds(policy: Policy | undefined, questions: readonly Question[]
   return (user + system) / rounds;
 }
 
-/** What a decision costs, in microseconds of processor time. */
+/** Measures the processor time of a policy decision, in microseconds, for different policies. */
 export function benchAcl(): Record<string, number> {
   const minions = Array.from({ length: 1000 }, (_, index) => `team${index % 50}-web${index}`);
   const site = createPolicy(rulesOfASite(1000), world);

@@ -1,6 +1,7 @@
 /**
- * What the bridge adds to a job: a named command and `jobs.run` of the same function, in turns, on
- * a minion that answers from memory over real ZeroMQ sockets; milliseconds of the medians.
+ * Measures the time that the bridge adds to a job. It runs a named command and `jobs.run` with the
+ * same function alternately. The minion responds from memory over real ZeroMQ sockets. The results
+ * are medians in milliseconds.
  */
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -11,15 +12,18 @@ import { createMinion, createMinionKeys, dialZeromq } from '#minion-protocol';
 import { createMaster } from '#server';
 import { benchConfig } from './config.ts';
 
-/** Milliseconds. */
+/** Medians, in milliseconds. */
 export interface BridgeFigures {
   readonly jobMs: number;
   readonly commandMs: number;
-  /** With an idempotency key, which is two writes more. */
+  /** With an idempotency key, which needs two more writes. */
   readonly keyedMs: number;
 }
 
-/** @param count of each kind, after a tenth as many to warm up */
+/**
+ * Runs the benchmark.
+ * @param count number of measured calls of each kind. Before them, a tenth as many warm up
+ */
 export async function benchBridge(count = 500): Promise<BridgeFigures> {
   const rootDir = await mkdtemp(path.join(tmpdir(), 'sb-'));
   const rule = allow('bench', {

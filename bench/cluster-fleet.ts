@@ -1,6 +1,6 @@
 /**
- * A fleet over three masters of a cluster: three NATS servers, three masters by their command, and
- * three processes of simulated minions, on one machine. Rate limits are off.
+ * Measures a fleet over three masters of a cluster: three NATS servers, three `saltbridge master`
+ * processes and three processes with simulated minions, all on one machine. Rate limits are off.
  */
 import { type ChildProcess, fork } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
@@ -21,14 +21,14 @@ const keyCount = 16;
 const pings = 5;
 const pauseMs = 100;
 
-/** Simulated minions in a process of their own, all of them connected to one master. */
+/** Process with simulated minions that are all connected to one master. */
 interface Swarm {
   readonly master: string;
   readonly process: ChildProcess;
   readonly count: number;
 }
 
-/** Measures and prints what a fleet does that is spread evenly over three masters. */
+/** Measures a fleet that is distributed evenly over three masters, and prints the results. */
 export async function benchClusterFleet(
   count: number,
   print: (line: string) => void,
@@ -99,7 +99,7 @@ function startSwarm(master: string, count: number): Swarm {
   return { master, process: fork(swarmProgram), count };
 }
 
-/** Of so many minions, those of one master. */
+/** Returns how many of `count` minions connect to the master with this index. */
 function shareOf(count: number, at: number): number {
   return Math.floor((count + at) / masters.length);
 }
@@ -131,7 +131,7 @@ async function enlist(
   }
 }
 
-/** Until the masters know all of them. */
+/** Subscribes all minions, and waits until the masters have registered all of them. */
 async function subscribe(site: ClusterSite, swarms: readonly Swarm[]): Promise<void> {
   await tellEach(swarms, ({ master }) => {
     const { publishPort } = portsOf(site, master);
@@ -146,12 +146,15 @@ async function ping(site: ClusterSite, master: string, count: number): Promise<v
   const updates = site.api(master).jobs.run({ tgt: '*', fun: 'test.ping', timeoutSeconds: 60 });
   for await (const update of updates) {
     if (update.type === 'finished' && update.answered.length !== count) {
-      throw new Error(`${update.answered.length} of ${count} answered`);
+      throw new Error(`${update.answered.length} of ${count} minions answered`);
     }
   }
 }
 
-/** As Salt does it, by the deletion of a key; all masters have the new one when this resolves. */
+/**
+ * Rotates the publish key as Salt does, by deleting a minion's key. Resolves when all masters have
+ * the new publish key.
+ */
 async function rotatePublishKey(site: ClusterSite): Promise<void> {
   const { keys } = site.api('a');
   await keys.create({ id: 'gone' });
@@ -166,7 +169,10 @@ async function readFirst(items: AsyncIterable<unknown>): Promise<void> {
   for await (const _ of items) return;
 }
 
-/** What they have used since they were started: lasting figures on a machine that does other things. */
+/**
+ * Returns the processor time that each process has used since its start, in seconds. Other load of
+ * the machine hardly affects this figure.
+ */
 function processorSeconds(site: ClusterSite, swarms: readonly Swarm[]): Map<string, number> {
   const pidsOf = {
     ...Object.fromEntries(masters.map((name) => [`master ${name}`, [site.processOf(name).pid]])),
@@ -184,14 +190,17 @@ function processorSeconds(site: ClusterSite, swarms: readonly Swarm[]): Map<stri
 
 const ticksPerSecond = 100;
 
-/** @see proc(5): the name in brackets may have spaces; user and system time are fields 14 and 15. */
+/**
+ * Returns the processor time of a process from /proc/<pid>/stat [proc(5)]. The program name in
+ * parentheses may contain spaces. User and system time are fields 14 and 15.
+ */
 function processorSecondsOf(pid: number): number {
   const [, behindName = ''] = readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ');
   const fields = behindName.split(' ');
   return (Number(fields[11]) + Number(fields[12])) / ticksPerSecond;
 }
 
-/** Of each master. */
+/** Returns the resident memory of each master, in megabytes. */
 function residentMegabytes(site: ClusterSite): number[] {
   return masters.map((name) => {
     const status = readFileSync(`/proc/${site.processOf(name).pid}/status`, 'utf8');

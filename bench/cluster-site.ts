@@ -1,4 +1,4 @@
-/** Masters of one cluster on one machine, as if they were on several. */
+/** Runs several masters of a cluster on one machine, as if each had its own machine. */
 import { execFile } from 'node:child_process';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
@@ -18,21 +18,24 @@ const run = promisify(execFile);
 const pauseMs = 250;
 
 export interface ClusterSiteOptions {
-  /** What it all lies below. */
+  /** Directory that contains the directories of all servers and masters. */
   readonly directory: string;
-  /** For the cluster to be as is meant, or a command to end, milliseconds. */
+  /**
+   * Maximum time to wait for an expected cluster status, or for the end of a command, in
+   * milliseconds.
+   */
   readonly limitMs: number;
-  /** Lines of YAML below `saltbridge:` in each master's configuration. */
+  /** Lines of YAML that are added below `saltbridge:` in each master's configuration. */
   readonly options?: readonly string[];
 }
 
-/** The ports of a master that minions connect to. */
+/** Ports of a master for its minions. */
 export interface MinionPorts {
   readonly requestPort: number;
   readonly publishPort: number;
 }
 
-/** Three NATS servers and some masters, each a process of its own. */
+/** Three NATS servers and several masters. Each runs in a process of its own. */
 export class ClusterSite {
   readonly #options: ClusterSiteOptions;
   readonly #masters = new Map<string, MasterProcess>();
@@ -43,12 +46,15 @@ export class ClusterSite {
     this.#options = options;
   }
 
-  /** By the name of their master. */
+  /** Ports for minions, by name of the master. */
   get ports(): ReadonlyMap<string, MinionPorts> {
     return this.#ports;
   }
 
-  /** Starts the servers, and writes a configuration for each master. @returns their addresses */
+  /**
+   * Starts the NATS servers, and writes a configuration for each master.
+   * @returns the URLs of the servers
+   */
   async startServers(masters: readonly string[]): Promise<string[]> {
     this.#servers = await startNatsServers(this.#options.directory, 3);
     for (const name of masters) await this.#configure(name);
@@ -65,14 +71,17 @@ export class ClusterSite {
     return server?.url;
   }
 
-  /** Makes the state and the keys of a master those of the cluster, and starts it. */
+  /**
+   * Creates the cluster from the state and keys of a master (`cluster init`), and starts this
+   * master.
+   */
   async found(name: string): Promise<string> {
     const said = await this.#command(name, 'init');
     await this.start(name);
     return said;
   }
 
-  /** Lets a master join by a ticket of a running one, and starts it. */
+  /** Lets a master join the cluster with a ticket from a running member, and starts it. */
   async join(name: string, member: string): Promise<string> {
     const { ticket } = await this.api(member).cluster.ticket();
     const said = await this.#command(name, 'join', ticket);
@@ -102,7 +111,10 @@ export class ClusterSite {
     return connectMaster({ socketPath: path.join(this.folder(name), 'run', 's.sock') });
   }
 
-  /** The cluster as one of them sees it, once it is as is meant. */
+  /**
+   * Returns the cluster status of a member as soon as it meets the condition, or the last one at
+   * the time limit.
+   */
   async status(name: string, isMeant: (status: ClusterStatus) => boolean): Promise<ClusterStatus> {
     const end = performance.now() + this.#options.limitMs;
     for (;;) {
@@ -112,18 +124,18 @@ export class ClusterSite {
     }
   }
 
-  /** Ends what runs. */
+  /** Kills all masters and servers. */
   async close(): Promise<void> {
     for (const master of this.#masters.values()) await master.kill();
     for (const server of this.#servers) await server.kill();
   }
 
-  /** Where the configuration and all else of a master is. */
+  /** Returns the directory with the configuration and all other files of a master. */
   folder(name: string): string {
     return path.join(this.#options.directory, name);
   }
 
-  /** Runs `saltbridge cluster …` for one of the masters. */
+  /** Runs `saltbridge cluster …` for one of the masters, and returns its output. */
   async #command(name: string, ...words: string[]): Promise<string> {
     const args = [commandLine, 'cluster', ...words, '-c', this.folder(name)];
     const { stdout } = await run(process.execPath, args, { timeout: this.#options.limitMs });

@@ -1,6 +1,6 @@
 /**
- * Another checkout of this project against this one, in alternation on the same machine: what a
- * noisy machine gives or takes, it gives or takes to both.
+ * Compares another checkout of this project with this one. Their benchmarks run alternately on the
+ * same machine, so that other load of the machine affects both.
  */
 import { execFile, execFileSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
@@ -12,19 +12,19 @@ const here = fileURLToPath(new URL('../', import.meta.url));
 
 type Figures = ReadonlyMap<string, number>;
 
-/** Old and new by one figure: how many times as good the new one is. */
+/** Comparison of one figure: the factor by which the new checkout is better than the old one. */
 interface Comparison {
   readonly name: string;
   readonly median: number;
-  /** The 95 % interval of the median. */
+  /** Lower end of the 95 % confidence interval of the median. */
   readonly from: number;
   readonly to: number;
 }
 
 /**
- * Runs `npm run bench -- <bench>` of both checkouts in turns and prints the ratios. The order within
- * a pair changes from pair to pair.
- * @param other the root of a checkout
+ * Runs `npm run bench -- <bench>` alternately in both checkouts, and prints the ratios of their
+ * figures. Each pair of runs has the opposite order of the one before.
+ * @param other root directory of the other checkout
  */
 export async function runComparison(
   other: string,
@@ -67,7 +67,10 @@ function compare(
   return { name, median, from, to };
 }
 
-/** Order statistics bound the median without a word on the distribution (binomial, 1/2). */
+/**
+ * Returns the rank of the values that bound the median's confidence interval. Order statistics need
+ * no assumption about the distribution of the values (binomial distribution with p = 1/2).
+ */
 function rankOfInterval(count: number): number {
   let rank = 0;
   let tail = 0;
@@ -80,7 +83,10 @@ function rankOfInterval(count: number): number {
   return Math.max(0, rank - 1);
 }
 
-/** Builds a checkout. @returns its benchmarks, which run the code that users of the package run */
+/**
+ * Builds a checkout.
+ * @returns path of its built benchmarks, which use the same bundles as the published package
+ */
 function buildBenches(root: string): string {
   const setup = path.join(root, 'scripts', 'setup.js');
   const hasSetup = existsSync(setup);

@@ -1,6 +1,9 @@
 import { type MasterConfig, type MasterOptions, resolveMasterConfig } from '#config';
 
-/** A master of its own below `rootDir`, on free loopback ports. */
+/**
+ * Returns the configuration of a master with its files below `rootDir`, on free ports of the
+ * loopback interface.
+ */
 export function benchConfig(rootDir: string, more: Partial<MasterOptions>): MasterConfig {
   return resolveMasterConfig({
     rootDir,

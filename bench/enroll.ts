@@ -1,7 +1,7 @@
 /**
- * Enrolments from the request to the minion's first proven request, over real ZeroMQ sockets and a
- * store on disk; the minions are in the same process. The limit of sign-ins by address is off,
- * because all of them come from one.
+ * Measures enrolments, from the enrolment request to the minion's first verified request, over real
+ * ZeroMQ sockets and with a store on disk. The minions run in the same process. The rate limit of
+ * sign-ins per address is off, because all minions have the same address.
  */
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -13,17 +13,20 @@ import { createMinion, dialZeromq, type MinionKeys } from '#minion-protocol';
 import { createMaster } from '#server';
 import { benchConfig } from './config.ts';
 
-/** What one way of enrolling takes. */
+/** Figures for one way of enrolling. */
 export interface EnrollFigures {
   readonly perMinute: number;
-  /** Milliseconds of processor time of one, the minion's included. */
+  /** Processor time of one enrolment in milliseconds, including the minion's. */
   readonly cpuMs: number;
 }
 
 const concurrency = 16;
 const certificate = fileURLToPath(new URL('../test/fixtures/tls/master.pem', import.meta.url));
 
-/** With key pairs that lie ready, and with pairs that are made when they are asked for. */
+/**
+ * Measures enrolments with key pairs that were generated before, and with key pairs that are
+ * generated during the enrolment.
+ */
 export async function benchEnroll(): Promise<Readonly<Record<string, EnrollFigures>>> {
   return { prepared: await measure(500, 500), 'on demand': await measure(200, 0) };
 }

@@ -7,7 +7,10 @@ import { benchPayload } from './payload.ts';
 import { benchStore } from './store.ts';
 import { benchZmtp } from './zmtp.ts';
 
-/** Measures and prints every figure of docs/BENCHMARKS.md. Quote the machine with them. */
+/**
+ * Measures and prints all figures of docs/BENCHMARKS.md. Always state the machine together with the
+ * figures.
+ */
 export async function printFigures(print: (line: string) => void): Promise<void> {
   const [cpu] = cpus();
   const gibibytes = Math.round(totalmem() / 2 ** 30);
@@ -38,7 +41,8 @@ export async function printFigures(print: (line: string) => void): Promise<void>
   for (const [name, value] of Object.entries(await benchFileServer()))
     print(`${name.padEnd(24)} ${value.toFixed(2)}`);
 
-  // Each in a process of its own, because what the ones before it left in memory is not theirs.
+  // Each benchmark runs in a process of its own, so that its memory does not include that of
+  // earlier benchmarks.
   for (const count of [2_000, 15_000]) {
     runAsShipped('fleet', String(count));
   }

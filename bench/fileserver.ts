@@ -1,6 +1,7 @@
 /**
- * Files to many minions: the master in this process, the simulated minions in another, which open
- * and check every part. The limits on files are the default ones.
+ * Measures the transfer of files to many minions. The master runs in this process. The simulated
+ * minions run in another process, and decrypt and check every part. The rate limit of files has its
+ * default value.
  */
 import { type ChildProcess, fork } from 'node:child_process';
 import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
@@ -12,18 +13,18 @@ import { benchConfig } from './config.ts';
 import { makeKeyTexts } from './swarm/keys.ts';
 import { order } from './swarm/order.ts';
 
-/** What the file server did. */
+/** Figures of the file server. */
 export interface FileServerFigures {
-  /** To eight minions at once. */
+  /** Throughput to eight minions at the same time, in megabytes per second. */
   readonly megabytesPerSecond: number;
-  /** Processor time of the master for each of them, seconds for a gigabyte. */
+  /** Processor time of the master per gigabyte, in seconds. */
   readonly cpuSecondsPerGigabyte: number;
   readonly residentMegabytesBefore: number;
-  /** The most that was seen while files were served. */
+  /** Maximum resident memory while files were served, in megabytes. */
   readonly residentMegabytesPeak: number;
-  /** Processor time of the master, for one list of 2,000 files. */
+  /** Processor time of the master for one list of 2,000 files, in milliseconds. */
   readonly oneListMs: number;
-  /** The same for 500 who ask at once, each. */
+  /** Processor time for each of 500 lists that are requested at the same time, in milliseconds. */
   readonly eachOf500ListsMs: number;
 }
 
@@ -67,7 +68,8 @@ export async function benchFileServer(): Promise<FileServerFigures> {
 async function measureLists(
   swarm: ChildProcess,
 ): Promise<Pick<FileServerFigures, 'oneListMs' | 'eachOf500ListsMs'>> {
-  // The first one packs the list; afterwards one after the other, each by itself.
+  // The first request packs the list. Later requests use the packed list, and are measured one
+  // after the other.
   await order(swarm, { do: 'file-lists', count: 1 });
   const one = await cpuSeconds(async () => {
     for (let round = 0; round < 20; round += 1) {

@@ -1,7 +1,7 @@
 /**
- * A master under the load of a fleet, in the same machine: the master in this process, the
- * simulated minions in another. V8 is set as `saltbridge master` sets it. Rate limits are off, and
- * said so in what is printed.
+ * Measures a master under the load of a fleet on the same machine. The master runs in this process,
+ * with V8 configured as in `saltbridge master`. The simulated minions run in another process. Rate
+ * limits are off, which the output states.
  */
 import { type ChildProcess, execFile, fork } from 'node:child_process';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
@@ -16,26 +16,32 @@ import { benchConfig } from './config.ts';
 import { makeKeyTexts, type SwarmKeyText } from './swarm/keys.ts';
 import { order } from './swarm/order.ts';
 
-/** What one fleet did. */
+/** Figures of one fleet. */
 interface FleetFigures {
   readonly minions: number;
   readonly startMs: number;
   readonly signInsPerSecond: number;
   readonly eventsPerSecond: number;
   readonly pillarsPerSecond: number;
-  /** `test.ping` on all, in this process. */
+  /** Duration of `test.ping` on all minions, called in this process, in milliseconds. */
   readonly pingMs: number;
-  /** The same by the command line, from its start to its end. */
+  /**
+   * Duration of the same job from the command line, including the start of the command, in
+   * milliseconds.
+   */
   readonly commandMs: number;
-  /** Of two jobs at a time. */
+  /** Returns per second while two jobs run at a time. */
   readonly returnsPerSecond: number;
-  /** CPU time of the master's process for each: other load of the machine changes it little. */
+  /**
+   * Processor time of the master's process for each event, in microseconds. Other load of the
+   * machine hardly affects this figure.
+   */
   readonly eventCpuMicros: number;
   readonly pillarCpuMicros: number;
   readonly returnCpuMicros: number;
-  /** Resident with all subscribed, before the first job. */
+  /** Resident memory when all minions are subscribed, before the first job, in megabytes. */
   readonly subscribedMegabytes: number;
-  /** Resident after the first job for all. */
+  /** Resident memory after the first job for all minions, in megabytes. */
   readonly afterPingMegabytes: number;
   readonly residentMegabytes: number;
 }
@@ -46,7 +52,10 @@ const connections = 64;
 const keyCount = 16;
 const ofAll = { events: 60_000, pillars: 3_000, pings: 10 };
 
-/** @param count simulated minions, each with an id and a subscription of its own */
+/**
+ * Measures one fleet.
+ * @param count number of simulated minions. Each has its own id and subscription
+ */
 async function benchFleet(count: number): Promise<FleetFigures> {
   limitHeapGrowth();
   const rootDir = await mkdtemp(path.join(tmpdir(), 'sb-'));
@@ -54,7 +63,7 @@ async function benchFleet(count: number): Promise<FleetFigures> {
     limits: { requestsPerSecond: 0, eventsPerSecond: 0, authsPerSecond: 0 },
   });
   const keys = await makeKeyTexts(keyCount);
-  // Not in the process of the master, whose memory is measured.
+  // The minions run in another process, because the memory of the master's process is measured.
   const swarm = fork(program);
   const master = createMaster({ config });
   try {
@@ -84,7 +93,7 @@ async function measure(
   await order(swarm, { do: 'sign-in', concurrency: 256 });
   const signInMs = await order(swarm, { do: 'sign-in', concurrency: 256 });
   await order(swarm, { do: 'subscribe', publishPort });
-  // The first round is V8's: it compiles what is run often.
+  // The first round is not measured, because V8 compiles the code in it.
   await fireEvents(swarm);
   await order(swarm, { do: 'seal-events', count: ofAll.events });
   const events = await measured(() => order(swarm, { do: 'events', concurrency: 1024 }));
@@ -123,7 +132,10 @@ async function measure(
   };
 }
 
-/** @param work returns how many milliseconds it took */
+/**
+ * Runs work several times and returns the result per unit of work.
+ * @param work returns its duration in milliseconds
+ */
 async function measured(
   work: () => Promise<number>,
 ): Promise<{ readonly ms: number; readonly cpuMicros: number }> {
@@ -142,18 +154,21 @@ async function pingRepeatedly(master: Master, count: number, times: number): Pro
   for (let time = 0; time < times; time += 1) await ping(master, count);
 }
 
-/** `test.ping` on all. @returns milliseconds until the last has answered */
+/**
+ * Runs `test.ping` on all minions.
+ * @returns duration until the last minion has responded, in milliseconds
+ */
 export async function ping(master: Master, count: number): Promise<number> {
   const startedAt = performance.now();
   for await (const update of master.jobs.run({ tgt: '*', fun: 'test.ping', timeoutSeconds: 60 })) {
     if (update.type === 'finished' && update.answered.length !== count) {
-      throw new Error(`${update.answered.length} of ${count} answered`);
+      throw new Error(`${update.answered.length} of ${count} minions answered`);
     }
   }
   return performance.now() - startedAt;
 }
 
-/** Measures and prints what a fleet does. */
+/** Measures a fleet and prints the results. */
 export async function printFleet(count: number, print: (line: string) => void): Promise<void> {
   print(`\n# ${count} simulated minions in another process; rate limits off`);
   const figures = await benchFleet(count);

@@ -1,20 +1,23 @@
-/** Ports for servers that go away and come back. */
+/** Finds free ports for servers that are stopped and started again. */
 import { randomInt } from 'node:crypto';
 import { once } from 'node:events';
 import { createServer } from 'node:net';
 
-/** Below what systems give to outgoing connections (Linux: from 32,768 on). */
+/**
+ * Range of ports. It is below the ports that systems use for outgoing connections (Linux: from
+ * 32,768).
+ */
 const [lowest, highest] = [20_000, 32_000];
 const blockSize = 40;
 
-/** The next port of a block that this process has to itself, and the first one behind it. */
+/** Next port of the block that this process has reserved. */
 let next = 0;
 let end = 0;
 
 /**
- * A port that nobody listens on, that no other process is given, and that no outgoing connection
- * gets: whoever dials a server that is away, again and again, is connected to himself as soon as
- * his own port is the same.
+ * Returns a port on which no process listens, which no other process gets from this function, and
+ * which no outgoing connection uses. The last condition matters: a client that repeatedly dials a
+ * stopped server would otherwise be connected to itself when its own port happens to be the same.
  */
 export async function freePort(): Promise<number> {
   for (;;) {
@@ -25,7 +28,10 @@ export async function freePort(): Promise<number> {
   }
 }
 
-/** The first port of a block is listened on as long as the process lives: that is the claim. */
+/**
+ * Reserves a block of ports. To do so, it listens on the first port of the block as long as the
+ * process lives.
+ */
 async function claimBlock(): Promise<void> {
   for (;;) {
     const first = lowest + blockSize * randomInt((highest - lowest) / blockSize);
@@ -37,7 +43,7 @@ async function claimBlock(): Promise<void> {
   }
 }
 
-/** False: somebody else listens there. */
+/** Listens on a port. Returns `false` if another process already listens there. */
 async function listens(port: number, howLong: 'briefly' | 'for life'): Promise<boolean> {
   const server = createServer();
   server.unref();

@@ -1,6 +1,7 @@
 /**
- * What the master adds to a job on one minion: `test.ping` over real ZeroMQ sockets to a minion
- * that answers from memory, from the call to its end, jobs one after the other.
+ * Measures the time that the master adds to a job on one minion, from the call to its end. The job
+ * is `test.ping` over real ZeroMQ sockets, to a minion that responds from memory. Jobs run one
+ * after the other.
  */
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -10,14 +11,17 @@ import { createMinion, createMinionKeys, dialZeromq } from '#minion-protocol';
 import { createMaster } from '#server';
 import { benchConfig } from './config.ts';
 
-/** Milliseconds. */
+/** Durations, in milliseconds. */
 export interface JobFigures {
   readonly startMs: number;
   readonly medianMs: number;
   readonly p99Ms: number;
 }
 
-/** @param count jobs that are timed, after a tenth as many to warm up */
+/**
+ * Runs the benchmark.
+ * @param count number of measured jobs. Before them, a tenth as many warm up
+ */
 export async function benchJob(count = 1000): Promise<JobFigures> {
   const rootDir = await mkdtemp(path.join(tmpdir(), 'sb-'));
   const config = benchConfig(rootDir, { autoAccept: true, limits: { requestsPerSecond: 0 } });

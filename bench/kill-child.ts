@@ -1,7 +1,10 @@
 import type { ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 
-/** Resolves when the process has ended. Nothing happens to one that has, or was not started. */
+/**
+ * Sends a signal to a process and waits for its end. Does nothing if the process has already ended
+ * or was not started.
+ */
 export async function killChild(
   child: ChildProcess | undefined,
   signal: 'SIGKILL' | 'SIGTERM' = 'SIGKILL',
@@ -12,7 +15,7 @@ export async function killChild(
   await ended;
 }
 
-/** Something that runs as a process, which may be stopped, ended and started again. */
+/** A process that can be suspended, ended and started again. */
 export class ChildControl {
   protected child: ChildProcess | undefined;
 
@@ -24,7 +27,7 @@ export class ChildControl {
     return killChild(this.child);
   }
 
-  /** Ends it as a service manager would. */
+  /** Ends the process with the signal that a service manager uses. */
   stop(): Promise<void> {
     return killChild(this.child, 'SIGTERM');
   }

@@ -1,4 +1,7 @@
-/** Durable writes through the log of a cluster: three NATS servers and two members on this machine. */
+/**
+ * Measures durable writes through the log of a cluster, with three NATS servers and two members on
+ * this machine.
+ */
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
@@ -10,7 +13,10 @@ import { startNatsServers } from './nats-cluster.ts';
 const measuredMs = 3000;
 const value = Buffer.alloc(200, 1);
 
-/** Prints writes a second at 1, 64 and 512 in flight, and how fast a new member replays them. */
+/**
+ * Prints the writes per second with 1, 64 and 512 concurrent writes, and the rate at which a new
+ * member replays them.
+ */
 export async function benchLogStore(print: (line: string) => void): Promise<void> {
   const directory = await mkdtemp(path.join(tmpdir(), 'saltbridge-bench-'));
   const servers = await startNatsServers(directory, 3);

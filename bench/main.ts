@@ -1,20 +1,27 @@
 /**
- * `npm run bench`: the figures of docs/BENCHMARKS.md. With a name behind `--`, one of them alone:
- * `soak [seconds] [share]`; `crash [kills [seed]]`, a master that is killed under load;
- * `flood [seconds [attack]]`, what a flood costs those who do not flood; `policy`, what 1,000 rules cost
- * events and returns; `tenants [count]`, what one more master in a process costs; `pillar`, pillar of
- * files; `fleet [minions]`, a fleet of them; `enroll`, machines that become minions;
- * `start`, the processor time until commands, the master and the library have started;
- * `bridge`, what a named command adds to a job;
- * `api [seconds]`, the HTTP API; `api URL USER:PASSWORD:EAUTH TARGET`, another one;
- * `http [seconds]`, how late its event loop is while it reads hostile and large bodies: in the middle,
- * for 99.9 %, and at the most;
- * `cluster [minions]`, a fleet over three masters and three NATS servers (nats-server);
- * `log`, durable writes of a cluster's store over three NATS servers (nats-server);
- * `sizing [name=number…]`, what an installation takes (docs/scaling.md);
- * `signals [seconds]`, how many signals are accepted; `signals crash [kills [seed]]`, what becomes
- * of them when the master is killed; `compare CHECKOUT [rounds [bench…]]`, another checkout against
- * this one in alternation.
+ * `npm run bench` measures the figures of docs/BENCHMARKS.md. `npm run bench -- NAME` runs only one
+ * benchmark:
+ *
+ * - `soak [seconds] [share]`: a fleet under load for a long time
+ * - `crash [kills [seed]]`: a master that is killed under load
+ * - `flood [seconds [attack]]`: the effect of a flood on other minions
+ * - `policy`: the cost of 1,000 rules for events and returns
+ * - `tenants [count]`: the cost of one more master in a process
+ * - `pillar`: pillar from files
+ * - `fleet [minions]`: a fleet of minions
+ * - `enroll`: enrolment of machines
+ * - `start`: processor time until commands, the master and the library have started
+ * - `bridge`: the time that a named command adds to a job
+ * - `api [seconds]`: the HTTP API
+ * - `api URL USER:PASSWORD:EAUTH TARGET`: another HTTP API
+ * - `http [seconds]`: delay of the event loop while the HTTP API reads hostile and large bodies
+ *   (median, 99.9th percentile and maximum)
+ * - `cluster [minions]`: a fleet over three masters and three NATS servers (needs nats-server)
+ * - `log`: durable writes of a cluster's store over three NATS servers (needs nats-server)
+ * - `sizing [name=number…]`: estimated size of an installation (docs/scaling.md)
+ * - `signals [seconds]`: number of signals that are accepted
+ * - `signals crash [kills [seed]]`: delivery of signals when the master is killed
+ * - `compare CHECKOUT [rounds [bench…]]`: another checkout compared with this one
  */
 import { isAsShipped, runAsShipped } from './as-shipped.ts';
 
@@ -24,7 +31,10 @@ function print(line: string): void {
   process.stdout.write(`${line}\n`);
 }
 
-/** Loaded one by one: what the others need would count as memory of a master. */
+/**
+ * Benchmarks by name. Their modules are loaded on demand, because unused code would count as memory
+ * of the master.
+ */
 const benches: Readonly<Record<string, () => Promise<number | undefined>>> = {
   soak: async () => {
     const { runSoak } = await import('./soak/command.ts');

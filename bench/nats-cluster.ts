@@ -1,4 +1,4 @@
-/** Real NATS servers on loopback, where nats-server is installed. */
+/** Runs real NATS servers on the loopback interface. nats-server must be installed. */
 import { spawn, spawnSync } from 'node:child_process';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
@@ -6,10 +6,13 @@ import { isRecommended } from '#cluster/log/transaction-log.ts';
 import { freePort } from './free-port.ts';
 import { ChildControl } from './kill-child.ts';
 
-/** Debian's, unless the environment names another one. */
+/**
+ * Path of nats-server. Default: the path in Debian. The environment variable NATS_SERVER overrides
+ * it.
+ */
 export const natsServerProgram: string = process.env.NATS_SERVER ?? '/usr/sbin/nats-server';
 
-/** One server, which may be killed, stopped and started again. */
+/** A NATS server that can be killed, suspended and started again. */
 export class NatsServer extends ChildControl {
   readonly port: number;
   readonly #configuration: string;
@@ -34,12 +37,16 @@ export class NatsServer extends ChildControl {
 }
 
 /**
- * Where a server finds the port for routes of another one. Default: there.
- * @param from - number of the server, counted from 0
+ * Returns the port at which a server reaches the route port of another one, for example through a
+ * proxy. Default: the route port itself.
+ * @param from - index of the server, starting at 0
  */
 export type RoutePort = (from: number, to: number, port: number) => Promise<number>;
 
-/** Starts one server, or several that are a cluster, below a directory; all are to be killed. */
+/**
+ * Starts one server, or several servers of a cluster, with their files below a directory. The
+ * caller must kill all of them.
+ */
 export async function startNatsServers(
   directory: string,
   count: number,
@@ -61,7 +68,8 @@ export async function startNatsServers(
         routes.map((route, to) => routePort?.(index, to, route) ?? route),
       );
       const addresses = places.map((place) => `"nats-route://127.0.0.1:${place}"`).join(', ');
-      // Others are to be found by their configuration alone: nobody listens where this one says.
+      // The servers find each other only through their configuration. No process listens at this
+      // address.
       const own = routePort === undefined ? '' : 'advertise: "127.0.0.1:1", ';
       lines.push(
         `cluster { name: test, no_advertise: true, ${own}listen: "127.0.0.1:${routes[index]}", routes: [${addresses}] }`,
@@ -76,8 +84,8 @@ export async function startNatsServers(
 }
 
 /**
- * Whether copies of a log stay the same after faults: after some of them those of older servers, such
- * as Debian's 2.9, differ for good (docs/cluster.md).
+ * Whether the copies of a log stay equal after faults. With older servers, such as version 2.9 of
+ * Debian, some faults make them differ permanently (docs/cluster.md).
  */
 export function keepsCopiesEqual(): boolean {
   const told = spawnSync(natsServerProgram, ['--version'], { encoding: 'utf8' }).stdout;

@@ -6,7 +6,9 @@ const rounds = 20_000;
 const warmUp = 2_000;
 const keyString = 'AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8gISIjJCUmJygpKissLS4vMDEyMzQ1Njc=';
 
-/** A state run of four states: about a kilobyte, as most returns are. */
+/**
+ * Returns the result of a state run with four states. Like most returns, it has about a kilobyte.
+ */
 function typicalReturn(): WireMap {
   const states: WireMap = {};
   for (const name of ['nginx', 'nginx-config', 'site', 'service']) {
@@ -41,7 +43,10 @@ function nanosecondsPerRound(work: () => unknown): number {
   return Math.round(Number(process.hrtime.bigint() - start) / rounds);
 }
 
-/** Prints what packing, reading, sealing and opening a typical return costs, in ns a round. */
+/**
+ * Prints the time to pack, unpack, encrypt and decrypt a typical return, in nanoseconds per
+ * operation.
+ */
 export function benchPayload(): void {
   const value = typicalReturn();
   const packr = new Packr({ useRecords: false, variableMapSize: true });

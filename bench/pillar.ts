@@ -1,4 +1,4 @@
-/** Pillar of files: what one core makes of it, without the wire. */
+/** Measures how many pillars one core compiles from files, without the network protocol. */
 import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
@@ -7,13 +7,15 @@ import type { OwnPillar } from '#salt/pillar/own-pillar.ts';
 import { openPillar } from '#salt/pillar/pillar.ts';
 import { benchConfig } from './config.ts';
 
-/** Pillars a second, each of 20 keys from a top file, two SLS and a map that they import. */
+/**
+ * Pillars per second. Each has 20 keys from a top file, two SLS files and a map that they import.
+ */
 export interface PillarFigures {
-  /** The same minions again, one after the other. */
+  /** For the same minions again, one after the other. */
   readonly fromTheCache: number;
-  /** 500 at once. */
+  /** For 500 minions at the same time. */
   readonly fromTheCacheAtOnce: number;
-  /** Of minions that were not known, one after the other; they look at a grain. */
+  /** For unknown minions, one after the other. The pillar depends on a grain. */
   readonly madeAnew: number;
   readonly madeAnewAtOnce: number;
 }
@@ -42,7 +44,7 @@ export async function benchPillar(): Promise<PillarFigures> {
   const config = benchConfig(rootDir, { pillarRoots: { base: [srv] } });
   const pillar = await openPillar(config, { log: createSilentLogger(), now: Date.now });
   try {
-    // The first ones find the files changed just now, which are then read to be sure.
+    // The files were changed just now, so the first compilations read them again to be certain.
     await new Promise((resolve) => {
       setTimeout(resolve, 2500);
     });

@@ -1,7 +1,7 @@
 /**
- * What a policy of 1,000 rules costs events and returns: two masters in this process, with it and
- * without, which take turns, so that what else the machine does falls on both. Compared is the
- * processor time of this process for each.
+ * Measures how much a policy of 1,000 rules adds to the processor time of events and returns. This
+ * process runs two masters, one with the policy and one without. They take turns, so that other
+ * load of the machine affects both.
  */
 import { type ChildProcess, fork } from 'node:child_process';
 import { mkdtemp, rm } from 'node:fs/promises';
@@ -24,7 +24,10 @@ const turns = 16;
 const eventsATurn = 4000;
 const pingsATurn = 5;
 
-/** Microseconds of processor time, each as in the quarter of its turns that was disturbed least. */
+/**
+ * Processor time in microseconds. Each figure is the lowest quartile of the turns, which other load
+ * affects least.
+ */
 export interface PolicyCost {
   readonly events: readonly [without: number, withRules: number];
   readonly returns: readonly [without: number, withRules: number];
@@ -37,7 +40,7 @@ interface Side {
   readonly returns: number[];
 }
 
-/** Half of them are about every minion of the swarm. */
+/** Returns 1,000 rules. Half of them apply to every minion of the swarm. */
 function thousandRules(): MasterOptions['acl'] {
   const rules = Array.from({ length: 1000 }, (_, index) => ({
     name: `rule ${index}`,
@@ -62,7 +65,8 @@ export async function benchPolicyCost(): Promise<PolicyCost> {
       sides.push(await openSide(path.join(root, name), acl, keys));
     }
     for (let turn = 0; turn <= turns; turn += 1) {
-      // Who comes first has it colder, so they change places.
+      // The order changes with each turn, because the first of the two finds caches in a worse
+      // state.
       for (const side of turn % 2 === 0 ? sides : [...sides].reverse()) await takeTurn(side);
     }
   } finally {
@@ -116,7 +120,7 @@ async function costOf(count: number, work: () => Promise<void>): Promise<number>
   return (user + system) / count;
 }
 
-/** The first turn warms up and does not count. */
+/** Returns the lowest quartile of the figures, without the first turn, which warms up. */
 function undisturbed(figures: readonly number[] = []): number {
   const sorted = figures.slice(1).sort((a, b) => a - b);
   return sorted[Math.floor(sorted.length / 4)] ?? 0;

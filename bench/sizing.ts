@@ -1,71 +1,84 @@
 /**
- * How large an installation has to be, from an operator's numbers and what docs/BENCHMARKS.md has
- * measured on two shared cores. Arithmetic: nothing is started.
+ * Estimates the size of an installation from an operator's numbers and the figures in
+ * docs/BENCHMARKS.md, which were measured on two shared cores. It only calculates and starts
+ * nothing.
  */
 
-/** What an operator knows. */
+/** Numbers that the operator supplies. */
 interface Load {
   readonly minions: number;
-  /** Jobs a second, for so many minions each. */
+  /** Jobs per second. Each job has `width` minions. */
   readonly jobs: number;
   readonly width: number;
-  /** Bytes of a return. */
+  /** Size of a return, in bytes. */
   readonly return: number;
-  /** Events a second of all minions, and bytes of one. */
+  /** Events per second of all minions together. `event` is the size of an event in bytes. */
   readonly events: number;
   readonly event: number;
-  /** Hours for which jobs are kept (`keep_jobs_seconds`). */
+  /** Time for which jobs are stored, in hours (`keep_jobs_seconds`). */
   readonly kept: number;
 }
 
-/** What it takes. */
+/** Estimated size of the installation. */
 interface Sizing {
-  /** Masters, one of which may be away. */
+  /** Number of masters. One of them may be unavailable. */
   readonly masters: number;
-  /** Of one processor at each master, with all of them there. */
+  /** Share of one processor that each master uses, with all masters available. */
   readonly processor: number;
-  /** Bytes at each master with one of them away. */
+  /** Memory of each master in bytes, with one master unavailable. */
   readonly memory: number;
-  /** Bytes at each master. */
+  /** Disk space of each master, in bytes. */
   readonly disk: number;
-  /** Transactions a second of the log. */
+  /** Transactions of the log per second. */
   readonly writes: number;
-  /** Bytes a second that the leader of the log sends. */
+  /** Traffic that the leader of the log sends, in bytes per second. */
   readonly logTraffic: number;
-  /** Bytes a second to and from the minions of one master. */
+  /** Traffic between one master and its minions, in bytes per second. */
   readonly minionTraffic: number;
-  /** Until all minions have answered one job, seconds. */
+  /** Time until all minions have responded to one job, in seconds. */
   readonly pingAll: number;
-  /** Until all minions have signed in anew, seconds. */
+  /** Time until all minions have signed in again, in seconds. */
   readonly signInAll: number;
 }
 
-/** Seconds of one processor, bytes and rates, as docs/BENCHMARKS.md has them; the worse of a range. */
+/**
+ * Figures of docs/BENCHMARKS.md: processor time in seconds, bytes, and rates. If a figure is a
+ * range, this is the worse end.
+ */
 const measured = {
   job: 0.003,
-  /** To one subscriber. */
+  /** Publication to one subscriber. */
   publication: 26e-6,
   return: 166e-6,
   event: 93e-6,
-  /** A transaction that another member wrote: 12,000 a second are replayed. */
+  /** Transaction that another member wrote. A member replays 12,000 per second. */
   apply: 1 / 12_000,
   signInsPerSecond: 1_120,
   masterBytes: 180e6,
   minionBytes: 12e3,
-  /** What a row takes beside its content, in the log and in the store. */
+  /** Size of a row in the log and the store, in addition to its content. */
   rowBytes: 350,
-  /** At 512 in flight. */
+  /** Writes per second with 512 concurrent writes. */
   writesPerSecond: 5_000,
 };
 
-/** Half a processor is for bursts, for callers, and for the minions of a master that is away. */
+/**
+ * Share of a processor that is planned for steady load. The rest is for bursts, for clients, and
+ * for the minions of a master that is unavailable.
+ */
 const steadyShare = 0.5;
-/** File descriptors of a process are one for a minion (`LimitNOFILE`); what a start reads grows with it. */
+/**
+ * Maximum number of minions per master. Each minion needs a file descriptor (`LimitNOFILE`), and
+ * the start of a master takes longer with more minions.
+ */
 const minionsPerMaster = 20_000;
 const replicas = 3;
 const smallestCluster = 3;
 
-/** What a load takes. `undefined`: more than one log carries, see docs/scaling.md. */
+/**
+ * Returns the estimated size for a load, or `undefined` if one log is not sufficient (see
+ * docs/scaling.md).
+ */
 function sizeOf(load: Load): Sizing | undefined {
   const returns = load.jobs * load.width;
   const writes = load.jobs + returns;
@@ -117,7 +130,10 @@ const defaults: Load = {
   kept: 24,
 };
 
-/** `sizing [minions=N] [jobs=N] [width=N] [return=BYTES] [events=N] [event=BYTES] [kept=HOURS]` */
+/**
+ * Runs `sizing [minions=N] [jobs=N] [width=N] [return=BYTES] [events=N] [event=BYTES]
+ * [kept=HOURS]`.
+ */
 export function printSizing(words: readonly string[], print: (line: string) => void): number {
   const given = new Map(
     words.map((word) => [word.split('=')[0] ?? '', Number(word.split('=')[1])]),

@@ -1,4 +1,7 @@
-/** The processor time that commands and the library take to start, from the package and from the checkout. */
+/**
+ * Measures the processor time that commands and the library need to start, from the package and
+ * from the checkout.
+ */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -13,7 +16,7 @@ import { killChild } from './kill-child.ts';
 
 const root = fileURLToPath(new URL('../', import.meta.url));
 const runs = 10;
-/** Linux counts processor time in hundredths of a second. */
+/** Length of a clock tick in seconds. Linux counts processor time in hundredths of a second. */
 const secondsPerTick = 0.01;
 
 /** One row of the table. */
@@ -24,7 +27,7 @@ interface StartFigure {
   readonly memoryBytes?: number;
 }
 
-/** Measures the checkout, or the package where it was unpacked. */
+/** Measures the checkout, or the unpacked package. */
 export async function benchStart(print: (line: string) => void): Promise<void> {
   const project = mkdtempSync(path.join(tmpdir(), 'sb-start-'));
   try {
@@ -98,7 +101,10 @@ async function figuresOf(folder: string, library: string): Promise<readonly Star
   }
 }
 
-/** @returns the port for requests of minions */
+/**
+ * Writes the configuration of a master.
+ * @returns the request port for minions
+ */
 async function writeConfiguration(directory: string): Promise<number> {
   const [requestPort, publishPort] = [await freePort(), await freePort()];
   writeFileSync(
@@ -121,7 +127,10 @@ saltbridge:
   return requestPort;
 }
 
-/** The mean of several runs. The first one, which may fill the compile cache, does not count. */
+/**
+ * Returns the mean processor time of several runs. The first run is ignored, because it may fill
+ * the compile cache.
+ */
 async function cpuOfRuns(argv: readonly string[]): Promise<number> {
   await run(argv);
   const before = cpuOfChildren();
@@ -135,7 +144,10 @@ async function run(argv: readonly string[]): Promise<void> {
   if (code !== 0) throw new Error(`node ${argv.join(' ')} ended with ${code}`);
 }
 
-/** Without the cache that the scripts of the checkout set: bin/saltbridge has its own. */
+/**
+ * Returns the environment without the compile cache that scripts of the checkout set.
+ * bin/saltbridge has its own cache.
+ */
 function commandEnvironment(): NodeJS.ProcessEnv {
   const { NODE_COMPILE_CACHE: _, ...environment } = process.env;
   return environment;
@@ -153,7 +165,10 @@ async function startMaster(program: string, directory: string): Promise<ChildPro
   return child;
 }
 
-/** The median until minions are served. The first start makes the keys and the store. */
+/**
+ * Returns the median processor time until a master serves minions. The first start, which creates
+ * the keys and the store, is ignored.
+ */
 async function cpuOfMaster(program: string, directory: string): Promise<number> {
   const seconds: number[] = [];
   for (let count = 0; count < 6; count += 1) {
@@ -182,7 +197,7 @@ function cpuOfChildren(): number {
   return (user + system) * secondsPerTick;
 }
 
-/** The numbers behind the name of a process in /proc [proc(5)]. */
+/** Returns the numeric fields after the program name in /proc/<pid>/stat [proc(5)]. */
 function statOf(pid: number | 'self'): number[] {
   const text = readFileSync(`/proc/${pid}/stat`, 'utf8');
   return text

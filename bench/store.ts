@@ -3,9 +3,9 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { openEmbeddedStore, type Store } from '#store';
 
-/** What {@link benchStore} measured. */
+/** Result of {@link benchStore} for one number of concurrent writes. */
 export interface StoreBenchResult {
-  /** Writes that were waited for at the same time. */
+  /** Number of concurrent writes. */
   readonly inFlight: number;
   readonly durableWritesPerSecond: number;
 }
@@ -13,8 +13,9 @@ export interface StoreBenchResult {
 const measuredMs = 1500;
 
 /**
- * Durable writes of 200 bytes a second in the embedded store, with 1, 64 and 1,000 under way.
- * @param parent - where the store is made for the time of the bench; its disk is what counts
+ * Measures the durable writes of 200 bytes per second in the embedded store, with 1, 64 and 1,000
+ * concurrent writes.
+ * @param parent - directory in which a temporary store is created. The result depends on its disk
  */
 export async function benchStore(parent: string = tmpdir()): Promise<StoreBenchResult[]> {
   const directory = await mkdtemp(path.join(parent, 'saltbridge-bench-'));

@@ -1,4 +1,4 @@
-/** What one more master in a process takes: memory, and time to start. */
+/** Measures the memory and the start time of each additional master in a process. */
 
 import { fork } from 'node:child_process';
 import { mkdtemp, rm } from 'node:fs/promises';
@@ -14,19 +14,25 @@ import { acceptAll } from './swarm/accept.ts';
 import { makeKeyTexts, type SwarmKeyText } from './swarm/keys.ts';
 import { order } from './swarm/order.ts';
 
-/** Means over all tenants but the first, whose start loads the program. */
+/** Means over all tenants except the first, whose start loads the program. */
 export interface TenantFigures {
   readonly startMs: number;
-  /** Anonymous memory, as it has started. */
+  /** Anonymous memory after the start, in megabytes. */
   readonly idleMegabytes: number;
-  /** With ten minions that have signed in, and so with threads for RSA. */
+  /**
+   * Anonymous memory with ten minions that have signed in, in megabytes. RSA threads are then
+   * running.
+   */
   readonly servingMegabytes: number;
 }
 
 const program = fileURLToPath(new URL('./swarm/program.ts', import.meta.url));
 const minions = 10;
 
-/** @param count tenants beside the first */
+/**
+ * Runs the benchmark.
+ * @param count number of tenants in addition to the first
+ */
 export async function benchTenants(count: number): Promise<TenantFigures> {
   limitHeapGrowth();
   const root = await mkdtemp(path.join(tmpdir(), 'sb-'));

@@ -1,4 +1,4 @@
-/** The ZeroMQ listener against libzmq clients in the same process: echo, and fan-out. */
+/** Measures the ZeroMQ listener with libzmq clients in the same process: echo and fan-out. */
 import { Dealer, Subscriber } from 'zeromq';
 import { createZeromqListener } from '#minion-protocol/transport/zeromq-listener.ts';
 
@@ -7,7 +7,10 @@ const REQUESTS = 100_000;
 const SUBSCRIBERS = 1000;
 const PUBLICATIONS = 20;
 
-/** Prints echoes per second over four pipelining DEALERs and the time of a fan-out to 1,000. */
+/**
+ * Prints the echoes per second over four DEALERs that pipeline requests, and the time of a fan-out
+ * to 1,000 subscribers.
+ */
 export async function benchZmtp(): Promise<void> {
   const listener = createZeromqListener({ host: HOST, requestPort: 0, publishPort: 0 });
   const { requestPort, publishPort } = await listener.listen(async (request) => request);
@@ -55,7 +58,10 @@ async function subscribeAll(port: number, count: () => number): Promise<Subscrib
   return sockets;
 }
 
-/** From publishing to the last subscriber having it, on average. */
+/**
+ * Returns the mean time from a publication until the last subscriber has received it, in
+ * milliseconds.
+ */
 async function fanOutMs(
   sockets: readonly Subscriber[],
   publish: (envelope: Uint8Array) => unknown,

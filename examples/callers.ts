@@ -1,4 +1,7 @@
-/** Who calls the bridge of an example: a program that imports the library, and one in Python. */
+/**
+ * Callers of the bridge in the examples: a program that imports the library, and a program in
+ * Python.
+ */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { createInterface } from 'node:readline';
@@ -9,10 +12,14 @@ import type { Site } from './control-plane.ts';
 
 const client = fileURLToPath(new URL('../clients/python', import.meta.url));
 
-/** Of a command of the catalog. */
+/** Parameters of a command in the catalog. */
 type Parameters = NonNullable<CommandRequest['params']>;
 
-/** In TypeScript, by import. @returns what the minion returned @throws Error with its reason */
+/**
+ * Calls a command by importing the library.
+ * @returns the value that the minion returned
+ * @throws Error with the reason if the command failed
+ */
 export async function call(
   bridge: Bridge,
   minion: string,
@@ -31,12 +38,15 @@ export async function call(
   throw new Error(`${command} ${status}: ${result?.reason ?? JSON.stringify(result?.return)}`);
 }
 
-/** A program in Python that answers each line of JSON with one, and calls the bridge over HTTPS. */
+/**
+ * Program in Python that calls the bridge over HTTPS. It reads one line of JSON per call, and
+ * answers with one line of JSON.
+ */
 export class PythonCaller {
   readonly #process: ChildProcess;
   readonly #answers: AsyncIterator<string>;
 
-  /** @param user - as whom it logs in */
+  /** @param user - name with which the program logs in */
   constructor(program: string, { url, certificate, passwords }: Site, user: string) {
     this.#process = spawn('python3', [program], {
       stdio: ['pipe', 'pipe', 'inherit'],
@@ -58,7 +68,7 @@ export class PythonCaller {
   protected async ask(question: unknown): Promise<unknown> {
     this.#process.stdin?.write(`${JSON.stringify(question)}\n`);
     const { value, done } = await this.#answers.next();
-    if (done === true) throw new Error('the program has ended');
+    if (done === true) throw new Error('the Python program has ended');
     return JSON.parse(value);
   }
 

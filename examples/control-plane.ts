@@ -1,4 +1,4 @@
-/** What the operator of an example has: a master, by files or by options. */
+/** Starts the master of an example, configured by files or by options. */
 import { execFile } from 'node:child_process';
 import { createHash, randomBytes } from 'node:crypto';
 import { cpSync, existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
@@ -14,33 +14,35 @@ import { createMaster, type MasterServer, serve } from '#server';
 import { freePort } from '../bench/free-port.ts';
 import type { CloudDescription } from './heat/cloud.ts';
 
-/** What an example has of its own. */
+/** Properties of an example's master. */
 export interface ControlPlaneOptions {
-  /** Directory with `master.d` and, where the example has them, `catalog` and `files`. */
+  /** Directory with `master.d`, and `catalog` and `files` if the example needs them. */
   readonly sources: string;
-  /** Services that log in at the HTTP API, by name. */
+  /** Names of the services that log in to the HTTP API. */
   readonly users: readonly string[];
-  /** Whose tokens services may send. Default: none. */
+  /** Cloud whose Keystone tokens services may send. Default: none. */
   readonly cloud?: CloudDescription | undefined;
-  /** More options of `saltbridge: bridge:`. */
+  /** Additional options of `saltbridge: bridge:`. */
   readonly bridge?: object;
 }
 
-/** What an example has whose program imports the library. */
+/** Properties of an example whose program imports the library. */
 export interface ServiceOptions extends ControlPlaneOptions {
-  /** Name of the program as a service. */
+  /** Name of the service that the program represents. */
   readonly service: string;
 }
 
-/** A configuration directory, and what callers and minions need to know of its master. */
+/**
+ * Configuration directory of a master, and the data that clients and minions need to connect to it.
+ */
 export interface Site {
-  /** For `saltbridge master -c`. */
+  /** Configuration directory, for `saltbridge master -c`. */
   readonly directory: string;
   readonly requestPort: number;
   readonly url: string;
-  /** Of the HTTP API, PEM. */
+  /** Certificate of the HTTP API, in PEM. */
   readonly certificate: string;
-  /** By name, of the services that log in. */
+  /** Passwords of the services that log in, by name. */
   readonly passwords: ReadonlyMap<string, string>;
 }
 
@@ -49,7 +51,10 @@ export interface ControlPlane extends Site {
   close(): Promise<void>;
 }
 
-/** Starts a master in a directory of its own, as `saltbridge master` would with these files. */
+/**
+ * Starts a master with its files in a new directory, in the same way as `saltbridge master` with
+ * these files.
+ */
 export async function startControlPlane({
   service,
   ...options
@@ -70,7 +75,7 @@ export async function startControlPlane({
   };
 }
 
-/** Writes the configuration of a master that has a directory and ports of its own. */
+/** Writes the configuration of a master with a new directory and free ports. */
 export async function writeSite(options: ControlPlaneOptions): Promise<Site> {
   const { sources, users, cloud, bridge = {} } = options;
   const directory = mkdtempSync(path.join(tmpdir(), 'sb-'));
@@ -124,7 +129,7 @@ export function removeSite({ directory }: Pick<Site, 'directory'>): void {
   rmSync(directory, { recursive: true, force: true });
 }
 
-/** Where Salt's ports are. */
+/** Ports of a master for its minions. */
 export interface SaltPorts {
   readonly requestPort: number;
   readonly publishPort: number;
@@ -135,29 +140,31 @@ export async function freeSaltPorts(): Promise<SaltPorts> {
 }
 
 export interface EmbeddedMasterOptions {
-  /** Of its keys, caches and state; a master that was there before left them. */
+  /**
+   * Directory of the master's keys, caches and state. It may contain those of an earlier master.
+   */
   readonly directory: string;
   readonly ports: SaltPorts;
-  /** Of its HTTP API. Default: a free one. */
+  /** Port of the HTTP API. Default: a free port. */
   readonly apiPort?: number;
   readonly bridge: Bridge;
-  /** Beside that every minion may signal. */
+  /** Rules in addition to the one that permits all minions to send signals. */
   readonly rules: readonly PolicyRule[];
-  /** More of its options. */
+  /** Additional options of the master. */
   readonly options: NonNullable<Parameters<typeof resolveMasterConfig>[0]>;
 }
 
-/** A master of this process, with a bridge. */
+/** A master with a bridge in this process. */
 export interface EmbeddedMaster {
   readonly master: Master;
   readonly bridge: Bridge;
-  /** Of its HTTP API. */
+  /** URL of the HTTP API. */
   readonly url: string;
-  /** Its directory stays. */
+  /** Closes the master. Its directory is not removed. */
   close(): Promise<void>;
 }
 
-/** Starts a master as a program does that has its options, and no files. */
+/** Starts a master whose program passes options instead of configuration files. */
 export async function startEmbeddedMaster({
   directory,
   ports,
@@ -204,7 +211,7 @@ export async function startEmbeddedMaster({
   }
 }
 
-/** The bridge's own log-in, which validates tokens. */
+/** Returns the section `keystone`, with which the bridge itself logs in to validate tokens. */
 function keystoneSection({ keystone: url, users }: CloudDescription): object {
   return { url, username: 'admin', password: users.admin.password, project: 'admin' };
 }

@@ -1,4 +1,4 @@
-/** Minions of the library, for examples that need no salt-minion. */
+/** Runs minions of the library, so that examples need no salt-minion. */
 import path from 'node:path';
 import {
   createMinion,
@@ -11,7 +11,7 @@ import type { Site } from './control-plane.ts';
 
 export interface EmbeddedMinion {
   readonly minion: Minion;
-  /** Resolves when it takes jobs. */
+  /** Resolves when the minion can receive jobs. */
   readonly connected: Promise<void>;
 }
 
@@ -19,9 +19,9 @@ export class EmbeddedMinions {
   readonly #minions: Minion[] = [];
 
   /**
-   * Starts a minion, whose files are below the site's directory. Resolves when its key waits for the
-   * operator, or was accepted before.
-   * @param functions - besides those that each embedded minion has
+   * Starts a minion with its files below the site's directory. Resolves when its key waits for
+   * acceptance or is already accepted.
+   * @param functions - functions in addition to the built-in ones of an embedded minion
    */
   async start(
     { directory, requestPort }: Pick<Site, 'directory' | 'requestPort'>,

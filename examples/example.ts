@@ -1,25 +1,26 @@
-/** What an example is, and how its steps are shown. */
+/** Defines examples, and prints their steps. */
 import { spawnSync } from 'node:child_process';
 
-/** Something that must be there before an example begins. */
+/** A requirement of an example. */
 export interface Need {
-  /** A variable of the environment, or a program. */
+  /** Name of the environment variable or program. */
   readonly name: string;
   readonly isThere: boolean;
-  /** What to do where it is not: a Debian package, or a value. */
+  /** How to meet the requirement: a Debian package, or a value to set. */
   readonly remedy: string;
 }
 
 export interface Example {
   readonly description: string;
   readonly needs: () => readonly Need[];
-  /** Rejects at the first step that did not show what it should. */
+  /** Runs the example. Rejects at the first step with an unexpected result. */
   readonly run: (step: Step) => Promise<void>;
 }
 
 /**
- * Does one step and prints it. @returns what `work` returned
- * @throws Error if `isRight` says no
+ * Performs a step and prints it.
+ * @returns the result of `work`
+ * @throws Error if `isRight` returns `false` for the result
  */
 export type Step = <T>(
   title: string,
@@ -27,30 +28,36 @@ export type Step = <T>(
   isRight?: (value: T) => boolean,
 ) => Promise<T>;
 
-/** A need that a variable of the environment is set. */
+/** Returns the requirement that an environment variable is set. */
 export function variable(name: string, remedy: string): Need {
   const isThere = (process.env[name] ?? '') !== '';
   return { name: `variable ${name}`, isThere, remedy };
 }
 
-/** A need of a program. @param debian - the package that has it */
+/**
+ * Returns the requirement that a program is installed.
+ * @param debian - Debian package that contains the program
+ */
 export function program(name: string, debian: string): Need {
   const isThere = spawnSync('sh', ['-c', `command -v ${name}`]).status === 0;
   return { name: `program ${name}`, isThere, remedy: `Debian: ${debian}` };
 }
 
-/** The steps of an example, on standard output. */
+/** Performs the steps of an example, and prints them to standard output. */
 export const printedStep: Step = async (title, work, isRight = () => true) => {
   process.stdout.write(`… ${title}\n`);
   const value = await work();
   const text = value === undefined ? '' : `  ${JSON.stringify(value)}\n`;
   const right = isRight(value);
   process.stdout.write(`${text}${right ? '✔' : '✘'} ${title}\n`);
-  if (!right) throw new Error(`${title}: this is not what it should show`);
+  if (!right) throw new Error(`${title}: unexpected result, see the output above`);
   return value;
 };
 
-/** Waits for something that another process or a reader of events does. */
+/**
+ * Waits until `find` returns a value, because another process or a reader of events needs time.
+ * @throws Error after 30 seconds
+ */
 export async function eventually<T>(
   what: string,
   find: () => T | undefined | Promise<T | undefined>,
@@ -60,10 +67,10 @@ export async function eventually<T>(
     if (found !== undefined) return found;
     await new Promise((resolve) => setTimeout(resolve, 100));
   }
-  throw new Error(`${what} did not come in 30 seconds`);
+  throw new Error(`${what} did not happen within 30 seconds`);
 }
 
-/** Why a call was refused: its code and message. */
+/** Returns the code and message of the error with which a call was rejected. */
 export async function refusalOf(call: Promise<unknown>): Promise<string> {
   try {
     await call;

@@ -1,4 +1,4 @@
-/** A machine that boots with user-data, as far as examples need one: a folder in which that is run. */
+/** Simulates a machine that boots with user-data. The user-data is executed in a folder. */
 import { type ChildProcess, execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -21,19 +21,22 @@ export class Machine {
   readonly #guard: ChildProcess;
 
   /**
-   * Its minion is one of those that `SALT_MINION` names.
-   * @param pidFiles - of other processes that end with it, below the folder; globs of a shell
-   * @param number - of the machine: the programs of `SALT_MINION` are used in turn. Default: the first
+   * Creates the folder. The minion is one of the programs in `SALT_MINION`.
+   * @param pidFiles - pid files of further processes to end with the machine, as shell patterns
+   * relative to the folder
+   * @param number - number of the machine. Machines use the programs in `SALT_MINION` in turn.
+   * Default: 0
    */
   constructor(pidFiles: string, number = 0) {
     const programs = (process.env.SALT_MINION ?? '').split(',');
-    // Short: the paths of a minion's sockets are bounded.
+    // The path is short, because the length of the paths of a minion's sockets is limited.
     this.folder = mkdtempSync(path.join(tmpdir(), 't-'));
     mkdirSync(path.join(this.folder, 'bin'));
     this.#program('salt-minion', `exec ${programs[number % programs.length]} "$@"`);
     this.#program('systemctl', 'exit 0');
     this.#program('service', serviceScriptFor(this.folder));
-    // Ends its processes with this one, however that ends.
+    // When this process ends, for any reason, the pipe closes and the script kills the machine's
+    // processes.
     const ends = `cat >/dev/null
       kill -KILL "-$(cat ${this.folder}/pid)"
       for file in ${this.folder}/${pidFiles}; do kill -KILL "$(cat "$file")"; done`;
@@ -47,12 +50,14 @@ export class Machine {
     return path.join(this.folder, 'salt');
   }
 
-  /** The minion's options, which keep it below the folder. */
+  /** Options of the minion. With them, all its files are below the folder. */
   get config(): MinionConfig {
     return { ...minionConfigIn(this.folder), log_level_logfile: 'debug' };
   }
 
-  /** Does what cloud-init does with a message of cloud-config and a script. */
+  /**
+   * Processes user-data as cloud-init does. It is a MIME message with cloud-config and a script.
+   */
   async boot(userData: string): Promise<void> {
     const { configs, scripts } = await readUserData(userData);
     for (const { write_files: files = [] } of configs) {
@@ -69,12 +74,12 @@ export class Machine {
     }
   }
 
-  /** A file that user-data wrote. */
+  /** Returns the content of a file that the user-data has written. */
   read(name: string): string {
     return readFileSync(path.join(this.folder, name), 'utf8');
   }
 
-  /** What the minion last logged. */
+  /** Log of the minion. */
   get log(): string {
     const file = path.join(this.folder, 'log');
     return existsSync(file) ? readFileSync(file, 'utf8').slice(-2000) : '';
@@ -105,7 +110,7 @@ interface CloudConfig {
   readonly salt_minion?: { readonly conf: MinionConfig };
 }
 
-/** The parts of a message, read with Python's module for such messages. */
+/** Returns the parts of a MIME message. It uses Python's module for MIME messages. */
 export async function readUserData(
   userData: string,
 ): Promise<{ readonly configs: readonly CloudConfig[]; readonly scripts: readonly string[] }> {

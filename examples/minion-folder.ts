@@ -1,7 +1,7 @@
-/** A minion whose files are all below one folder, as a service of a service manager of its own. */
+/** A minion with all its files below one folder, and a service manager of its own. */
 import type { MinionConfig } from '#heat-bridge';
 
-/** Options that keep a minion below the folder. */
+/** Returns options with which all files of a minion are below the folder. */
 export function minionConfigIn(folder: string): MinionConfig {
   return {
     user: 'root',
@@ -17,8 +17,8 @@ export function minionConfigIn(folder: string): MinionConfig {
 }
 
 /**
- * A script in the place of `service`, which starts the minion of `<folder>/salt` in a process group
- * of its own; the group's number is in `<folder>/pid`.
+ * Returns a script that replaces the program `service`. It starts the minion of `<folder>/salt` in
+ * a new process group, and writes the number of the group to `<folder>/pid`.
  */
 export function serviceScriptFor(folder: string): string {
   const pid = `${folder}/pid`;

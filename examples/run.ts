@@ -1,6 +1,6 @@
 /**
- * `npm run example -- NAME`: ends with 0 if every step showed what it should, with 1 if one did not,
- * with 2 if there is no such example, and with 69 if something that it needs is missing.
+ * `npm run example -- NAME`: runs an example. The exit code is 0 if all steps had the expected
+ * result, 1 if one had not, 2 if the example is unknown, and 69 if a requirement is missing.
  */
 
 import { cluster } from './cluster/cluster.example.ts';

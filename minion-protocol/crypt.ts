@@ -138,8 +138,8 @@ function sealSlices(key: CrypticleKey, message: readonly Uint8Array[]): Buffer {
 }
 
 /**
- * Returns a view of the HMAC at the end of a blob. It proves nothing until the blob has been
- * opened.
+ * Returns a view of the HMAC at the end of a blob. It identifies the blob, but is not verified
+ * here.
  */
 export function crypticleMac(blob: Uint8Array): Buffer {
   const size = Math.min(hmacSize, blob.length);

@@ -83,8 +83,8 @@ export function isWireMap(value: WireValue | undefined): value is WireMap {
 }
 
 /**
- * Prototype of decoded maps. V8 turns objects with a `null` prototype into hash tables, which cost
- * about five times as much.
+ * Prototype of decoded maps, instead of `null`. V8 stores objects with a `null` prototype as hash
+ * tables, which cost about five times as much.
  */
 const nothing: object = Object.freeze(Object.create(null));
 
@@ -111,8 +111,8 @@ export function wireBytes(value: WireValue | undefined): Uint8Array | undefined 
 }
 
 /**
- * Treatment of the raw, str and bin families when reading [WIRE 2.1]. `wire` converts valid UTF-8
- * to text, `local` leaves bin as bytes, and `raw` leaves everything as bytes.
+ * Rules for reading the MessagePack families raw, str and bin [WIRE 2.1]. `wire` converts valid
+ * UTF-8 to text, `local` leaves bin as bytes, and `raw` leaves everything as bytes.
  */
 type ReadingDialect = 'wire' | 'local' | 'raw';
 
@@ -174,7 +174,7 @@ class PayloadReader {
    */
   readAll(): WireValue {
     if (this.#bytes.length > this.#limits.maxBytes) {
-      throw limitError(`${this.#bytes.length} bytes, maximum ${this.#limits.maxBytes}`);
+      throw limitError(`${this.#bytes.length} bytes; the maximum is ${this.#limits.maxBytes}`);
     }
     const value = this.#value();
     if (this.#offset !== this.#bytes.length) {
@@ -271,7 +271,7 @@ class PayloadReader {
   #enter(entries: number): void {
     this.#depth += 1;
     if (this.#depth > this.#limits.maxDepth) {
-      throw limitError(`deeper than ${this.#limits.maxDepth} levels`);
+      throw limitError(`nested more than ${this.#limits.maxDepth} levels deep`);
     }
     this.#elements += entries;
     if (this.#elements > this.#limits.maxElements) {
@@ -399,8 +399,8 @@ function limitError(what: string): ProtocolError {
 }
 
 /**
- * Treatment of text and bytes when writing [WIRE 2.1]. `wire` uses only the old raw family; `local`
- * also uses str8 and bin.
+ * Rules for writing text and bytes [WIRE 2.1]. `wire` uses only the old raw family; `local` also
+ * uses str8 and bin.
  */
 type WritingDialect = 'wire' | 'local';
 
@@ -455,7 +455,7 @@ class PayloadWriter {
   #container(value: object): void {
     this.#depth += 1;
     if (this.#depth > maxWritingDepth)
-      throw new TypeError(`the value is nested deeper than ${maxWritingDepth} levels`);
+      throw new TypeError(`the value is nested more than ${maxWritingDepth} levels deep`);
     if (Array.isArray(value)) this.#list(value);
     else if (value instanceof Map) this.#map(value);
     else if (isPlainObject(value)) this.#plainObject(value);

@@ -18,7 +18,7 @@ export interface RelayedPeer {
   readonly project?: string;
 }
 
-/** Result of a chunk: the header is incomplete, invalid, or complete. */
+/** Result of reading a chunk: the header is incomplete, invalid, or complete. */
 export type ProxyHeaderResult =
   | 'incomplete'
   | 'wrong'
@@ -41,7 +41,7 @@ const tcpOverIpv6 = 0x21;
 
 /** PP2_TYPE_UNIQUE_ID: the id of the network, which haproxy sends as `unique-id-format`. */
 const networkType = 0x05;
-/** Types from the range that the protocol reserves for applications. */
+/** Type numbers from the range that the protocol reserves for applications. */
 const instanceType = 0xe0;
 const projectType = 0xe1;
 const ownTypes: ReadonlySet<number> = new Set([networkType, instanceType, projectType]);

@@ -1,7 +1,8 @@
 /**
- * A job on its way to the minions [WIRE 11.1; salt/channel/server.py PubServerChannel].
+ * The message that publishes a job to the minions [WIRE 11.1; salt/channel/server.py
+ * PubServerChannel].
  *
- *     {enc: "aes", load: Crypticle blob, sig_algo, sig}     sig over the bytes of load
+ * {enc: "aes", load: Crypticle blob, sig_algo, sig}     sig over the bytes of load
  */
 
 import type { KeyObject } from 'node:crypto';

@@ -44,7 +44,7 @@ export interface ReplyContext {
   readonly nonce?: string | undefined;
 }
 
-/** The outer map of a reply is flat, whatever its content. */
+/** Limits for the outer map of a reply, which may be 64 KiB larger than its content. */
 const outerLimits: PayloadLimits = {
   ...loadLimits,
   maxBytes: loadLimits.maxBytes + 64 * 1024,
@@ -63,8 +63,9 @@ export function encodeSendReply(
 }
 
 /**
- * Packs a *send* reply for a value that is already packed, given as consecutive pieces. A value
- * that many minions request is packed once, and file content is not copied.
+ * Packs a *send* reply for a value that is already packed. The value is given as consecutive
+ * pieces. A value that many minions request therefore needs to be packed only once, and file
+ * content is not copied.
  * @throws TypeError if the version needs a nonce and it is missing
  */
 export function encodePackedReply(

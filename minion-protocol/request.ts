@@ -60,12 +60,15 @@ const maxIdBytes = 255;
 const maxAlgorithmLength = 64;
 const maxTokBytes = 1024;
 const nonceForm = /^[0-9a-f]{32}$/;
-/** Salt's reply to invalid requests. It is short enough for minions to sign in again [WIRE 5.2]. */
+/**
+ * Salt's reply to an invalid request. Minions sign in again if a reply is as short as this one
+ * [WIRE 5.2].
+ */
 const badLoad = 'bad load';
 
 /**
- * Limits for envelopes: the size of an encrypted load plus the envelope, and the depth for
- * unauthenticated peers.
+ * Limits for envelopes. The size is that of an encrypted load plus the envelope. The depth is that
+ * for unauthenticated peers.
  */
 export const envelopeLimits: PayloadLimits = {
   ...clearLimits,

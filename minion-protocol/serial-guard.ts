@@ -7,7 +7,10 @@ import { emptyWireMap, isWireMap, type WireValue } from './payload.ts';
 export class SerialGuard {
   #last = 0n;
 
-  /** Returns the value without its `serial`, or an empty map if it was received before. */
+  /**
+   * Returns the value without its `serial`. Returns an empty map if a map with this or a later
+   * serial was received before.
+   */
   admit(value: WireValue): WireValue {
     if (!isWireMap(value) || value.serial === undefined) return value;
     const { serial, ...rest } = value;

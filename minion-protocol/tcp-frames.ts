@@ -40,13 +40,13 @@ type Head =
   | { readonly kind: 'reserved' };
 
 /**
- * Finds the end of a MessagePack value in a stream without length prefixes. It only counts and
- * builds nothing. A value that declares too many bytes or elements is rejected by its head [THREATS
- * N-03, N-04].
+ * Finds the end of a MessagePack value in a stream without length prefixes. It only counts bytes
+ * and elements, without decoding values. If a head declares too many bytes or elements, the value
+ * is rejected at once [THREATS N-03, N-04].
  */
 export class PayloadScanner {
   readonly #limits: PayloadLimits;
-  /** Number of values missing from each open list or map, outermost first. */
+  /** Number of values that are still missing from each open list or map, outermost first. */
   #open: number[] = [];
   /** Missing bytes of the current text, number or similar value. */
   #skip = 0;

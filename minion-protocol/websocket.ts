@@ -63,7 +63,10 @@ export function encodeWebsocketClose(code: number): Uint8Array {
   return Buffer.concat(encodeWebsocketFrame(OPCODE_CLOSE, Buffer.of(code >> 8, code & 0xff)));
 }
 
-/** Reason for which a connection is closed. The set is fixed, so it can be a metric label. */
+/**
+ * Reason for closing a connection. The number of reasons is fixed, so that they can be values of a
+ * metric label.
+ */
 export type WebsocketBreach =
   | 'reserved-flags'
   | 'bad-opcode'

@@ -111,13 +111,13 @@ class JsonChecker<T> {
 
   checkText(text: string): void {
     if (this.#isStrict && !text.isWellFormed()) {
-      throw new JsonError('value', 'text that is not Unicode');
+      throw new JsonError('value', 'text that is not valid Unicode');
     }
   }
 
   checkNumber(value: number | bigint): void {
     if (!this.#isStrict || typeof value === 'bigint' || Number.isFinite(value)) return;
-    throw new JsonError('value', 'a number beyond what a float can be');
+    throw new JsonError('value', 'a number that exceeds the range of floats');
   }
 
   completeNumber(value: number | bigint): number | bigint | string {
@@ -181,7 +181,7 @@ class SlicedJson<T> extends Tokenizer {
       }
     }
     this.#feed(() => this.end());
-    if (!this.#parser.isEnded) throw new JsonError('syntax', 'not JSON: it ends too early');
+    if (!this.#parser.isEnded) throw new JsonError('syntax', 'not JSON: the text ends too early');
     yield { characters, values: this.#values };
     return this.#root;
   }

@@ -9,7 +9,7 @@ import { type ErrorEntry, SaltbridgeError } from './errors.ts';
 
 export const workErrors = {
   ERR_WORK_LIMIT: {
-    meaning: 'A pattern, target or filter of the request takes more work than one request may.',
+    meaning: 'A pattern, target or filter of the request exceeds the work limit of a request.',
     action: 'Shorten or simplify the part that the message names, or split the request.',
   },
 } as const satisfies Readonly<Record<string, ErrorEntry>>;

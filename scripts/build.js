@@ -1,8 +1,8 @@
-// Bundles the sources into dist/, for the package only: `node scripts/build.js [--js | --bench]`. The
-// folder is flat: main.js (the command line), a file for each entry of the package, a file for each
-// program that runs in a worker thread or a child process, and the chunks that they share. dist/types
-// has the declarations; --js leaves them out. --bench adds bench-main.js and the programs of bench/, so
-// that benchmarks run the code that users get.
+// Bundles the sources of the package into dist/: `node scripts/build.js [--js | --bench]`. The
+// folder is flat. It contains main.js (the command line), a file for each entry of the package, a
+// file for each program that runs in a worker thread or child process, and chunks that they share.
+// dist/types contains the declarations; --js omits them. --bench adds bench-main.js and the
+// programs of bench/, so that benchmarks measure the published code.
 import { execFileSync } from 'node:child_process';
 import { copyFileSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
@@ -15,17 +15,19 @@ import {
   temporaryFolder,
 } from './declarations.ts';
 
-/** Dependencies of many small files, which take long to open one by one. */
+/**
+ * Dependencies that are bundled because they consist of many small files, which are slow to open.
+ */
 export const bundledPackages = ['typebox', 'yaml'];
 const description = JSON.parse(readFileSync(path.join(root, 'package.json'), 'utf8'));
 const rooms = new Set(
   Object.values(description.imports).map((target) => target.split('/')[1] ?? ''),
 );
 
-/** A file beside or above a module, as modules name it. */
+/** Matches the relative path of a file in `new URL(…)`, relative to the module. */
 const fileLiteral = /new URL\(\s*'([^':]+)',\s*import\.meta\.url\)/g;
 
-/** Source files of folders, relative to the root. */
+/** Returns the source files of folders, relative to the root. */
 function sourceFiles(folders) {
   return folders.flatMap((room) =>
     readdirSync(path.join(root, room), { recursive: true })
@@ -34,7 +36,7 @@ function sourceFiles(folders) {
   );
 }
 
-/** The modules that run as programs of their own: those that others name by a URL. */
+/** Returns the modules that run as programs of their own. Other modules refer to them by a URL. */
 function programs(folders) {
   return sourceFiles(folders).flatMap((file) =>
     [...readFileSync(path.join(root, file), 'utf8').matchAll(fileLiteral)]
@@ -43,13 +45,13 @@ function programs(folders) {
   );
 }
 
-/** The name in dist/ of what is made of a source file. */
+/** Returns the name in dist/ of the file that is built from a source file. */
 function outputName(file) {
   const name = file.startsWith('bench/') ? file.replaceAll('/', '-') : path.basename(file);
   return path.basename(name, '.ts');
 }
 
-/** Makes the URLs of files right for a module in dist/. */
+/** Rewrites the URLs of files, so that they are valid for a module in dist/. */
 function placeFiles(text, file) {
   return text.replaceAll(fileLiteral, (_, name) => {
     const target = path.join(path.dirname(path.relative(root, file)), name);
@@ -61,7 +63,9 @@ function placeFiles(text, file) {
 }
 
 const faces = new Map();
-/** Returns the names that an index.ts passes on: the file of each, and its name there. */
+/**
+ * Returns the names that an index.ts exports again, each with its file and its name in that file.
+ */
 function faceOf(index) {
   const known = faces.get(index);
   if (known !== undefined) return known;
@@ -76,20 +80,25 @@ function faceOf(index) {
   return names;
 }
 
-/** Returns the file that declares a name, behind all index.ts that pass it on. */
+/** Returns the file that declares a name, found through all index.ts that export it again. */
 function declaredBy(file, original) {
   const passedOn = path.basename(file) === 'index.ts' ? faceOf(file).get(original) : undefined;
   return passedOn ?? { file, original };
 }
 
-/** Returns the file that an import of this package names: `#room`, `#room/file.ts`, `./file.ts`. */
+/**
+ * Returns the file that an import of this package refers to: `#room`, `#room/file.ts` or
+ * `./file.ts`.
+ */
 function fileOf(from, importer) {
   if (!from.startsWith('#')) return path.resolve(path.dirname(importer), from);
   const [room, ...below] = from.slice(1).split('/');
   return path.join(root, room, ...(below.length === 0 ? ['index.ts'] : below));
 }
 
-/** The bindings of an import or export list: the name before `as`, and the one behind it. */
+/**
+ * Returns the bindings of an import or export list: the name before `as`, and the name after it.
+ */
 function bindings(list) {
   return list
     .replaceAll(/\/\*.*?\*\//gs, '')
@@ -103,8 +112,8 @@ function bindings(list) {
 }
 
 /**
- * Imports each name from the file that declares it, and not from an index.ts: an entry of the
- * package, or a command, then loads the files that it uses, not all that its rooms have.
+ * Changes imports so that each name is imported from the file that declares it instead of an
+ * index.ts. An entry of the package, or a command, then loads only the files that it uses.
  */
 function passFaces(text, importer) {
   return text.replaceAll(
@@ -152,7 +161,8 @@ async function bundle(output, withBench) {
     platform: 'node',
     target: 'node22.18',
     keepNames: true,
-    // The condition `node` of this package names CommonJS, which cannot be left out in parts.
+    // For the condition `node`, this package exports CommonJS, from which unused parts cannot be
+    // removed.
     alias: { yaml: path.join(root, 'node_modules/yaml/browser/dist/index.js') },
     external: external.flatMap((name) => [name, `${name}/*`]),
     plugins: [filesPlugin],
@@ -162,7 +172,7 @@ async function bundle(output, withBench) {
   return metafile;
 }
 
-/** The licence of what is bundled, beside it. */
+/** Writes the licences of the bundled packages. */
 function copyLicences(output) {
   mkdirSync(path.join(output, 'licenses'));
   for (const name of bundledPackages) {
@@ -173,7 +183,7 @@ function copyLicences(output) {
   }
 }
 
-/** Builds the package's files into a folder, which must be named dist and lie beside package.json. */
+/** Builds the package's files into a folder. It must be named dist and be next to package.json. */
 export async function buildPackage(output, { withTypes = true, withBench = false } = {}) {
   rmSync(output, { recursive: true, force: true });
   const metafile = await bundle(output, withBench);

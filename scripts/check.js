@@ -1,5 +1,5 @@
-// Runs every check of the sources, all at once: `node scripts/check.js`. Prints the output of those that
-// fail, and a line for each. Exits with status 1 if one failed.
+// Runs all checks of the sources concurrently: `node scripts/check.js`. Prints a line for each
+// check, and the output of checks that fail. Exits with status 1 if a check failed.
 import { spawn } from 'node:child_process';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -15,6 +15,7 @@ const checks = [
   { name: 'types', command: [program('tsc')] },
   { name: 'unused code', command: [program('knip')] },
   { name: 'imports between rooms', command: ['scripts/imports.js'] },
+  { name: 'English of comments and documents', command: ['scripts/prose.js'] },
   { name: 'links and anchors of documents', command: [program('ava'), 'test/links.test.ts'] },
   { name: 'API reports and generated pages', command: ['scripts/docs.js', '--check'] },
 ];

@@ -1,5 +1,5 @@
-// Writes docs/command-options.md, the arguments and options of all subcommands, from the definitions in
-// cli/commands/. With --check it only compares the page.
+// Writes docs/command-options.md from the definitions in cli/commands/. The page lists the
+// arguments and options of all subcommands. With --check, the script only compares the page.
 import { readFileSync, writeFileSync } from 'node:fs';
 import { Command, Help } from 'commander';
 import { addSubcommands } from '#cli/subcommands.ts';
@@ -7,10 +7,12 @@ import { addSubcommands } from '#cli/subcommands.ts';
 const file = new URL('../docs/command-options.md', import.meta.url);
 const help = new Help();
 
-/** Rows of options that many commands share, by their text. */
+/** Rows of options that many commands have, by their text. */
 const shared = new Map();
 
-/** Returns a table cell without characters that Markdown or HTML interprets. */
+/**
+ * Returns the text of a table cell, with characters escaped that Markdown or HTML would interpret.
+ */
 function cellOf(text) {
   return text.replaceAll('|', '\\|').replaceAll('<', '&lt;').replaceAll('*', '\\*');
 }
@@ -21,7 +23,7 @@ function tableOf(head, rows) {
   return `\n${[head, head.map(() => '---'), ...rows].map(line).join('')}`;
 }
 
-/** Returns the commands below `command` that run something, with their full names. */
+/** Returns the commands below `command` that have an action, with their full names. */
 function commandsOf(command, parents = []) {
   const names = [...parents, command.name()];
   const below = help.visibleCommands(command).filter((it) => it.name() !== 'help');

@@ -1,5 +1,5 @@
-// Writes the tables in docs/compatibility/ from the compatibility table. With --check it only
-// compares them.
+// Writes the tables in docs/compatibility/ from the compatibility table of the sources. With
+// --check, the script only compares them.
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';

@@ -1,6 +1,6 @@
-// Builds the documentation site into dist/site/VERSION: `node scripts/docs-site.js`. Any web server can serve
-// dist/site. Versions that are already there stay, and the navigation links to them. Dead links fail the
-// build.
+// Builds the documentation site into dist/site/VERSION: `node scripts/docs-site.js`. Any web server
+// can serve dist/site. Versions that dist/site already contains are not changed, and the navigation
+// links to them. The build fails if a link is dead.
 import { writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';

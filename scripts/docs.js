@@ -1,7 +1,9 @@
-// Makes the API reference (docs/api, a folder for each entry of the package) from the declarations, and the API reports (docs/reports), which are committed so that a change of a
-// promise shows in review. docs/rpc.md is made from the method table, the table of options in
-// docs/configuration.md from the option rows, docs/command-options.md from the subcommands, the tables in docs/compatibility/ from the
-// compatibility table, those of docs/errors.md from the error tables, and that of docs/limits.md from the tables of limits. With --check it only compares them and the reports.
+// Creates the API reference (docs/api, with a folder for each entry of the package) from the
+// declarations, and the API reports (docs/reports). The reports are committed, so that reviews show
+// changes of the public interface. It also updates generated pages: docs/rpc.md from the table of
+// RPC methods, the table in docs/configuration.md from the option rows, docs/command-options.md
+// from the subcommands, the tables in docs/compatibility/ from the compatibility table, 
+// docs/errors.md from the error tables, and docs/limits.md from the tables of limits. With --check, it only compares the reports and the pages.
 import { spawnSync } from 'node:child_process';
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
@@ -26,7 +28,7 @@ function fail(message) {
   process.exit(1);
 }
 
-/** Settings for the report of one entry, and its model in `folder`. */
+/** Returns the settings of API Extractor for an entry: its report, and its model in `folder`. */
 function configOf(name, declarations, folder) {
   return extractorConfig(declarations, {
     apiReport: {
@@ -38,13 +40,14 @@ function configOf(name, declarations, folder) {
     docModel: {
       enabled: !isCheck,
       apiJsonFilePath: path.join(folder, `${name}.api.json`),
-      // Types that are reached through others, as `MasterApi['jobs']` is, have pages too.
+      // Types that the entry refers to only through other types, such as `MasterApi['jobs']`, get
+      // pages too.
       includeForgottenExports: true,
     },
   });
 }
 
-/** Writes or compares the report of one entry. */
+/** Writes or compares the API report of one entry. */
 function extract({ name, config }, compilerState) {
   const result = Extractor.invoke(config, {
     compilerState,
@@ -63,7 +66,7 @@ function document(model, folder) {
   if (made.status !== 0) fail(`api-documenter failed for ${model}`);
 }
 
-/** A parameter's type in short. */
+/** Returns a short description of a parameter's type. */
 function typeOf({ const: constant, anyOf, items, type }) {
   if (constant !== undefined) return `"${constant}"`;
   if (anyOf) return [...new Set(anyOf.map(typeOf))].join(' or ');
@@ -78,10 +81,10 @@ function parametersOf({ properties, required = [] }) {
 
 const tableHead =
   '| Method | Parameters | Answer | Access | Audit action |\n|---|---|---|---|---|\n';
-/** However the page has been formatted since. */
+/** Matches the head of the table, whatever formatting the page has. */
 const tableStart = /^\| Method +\|/m;
 
-/** Writes or compares the table on the page about the methods of the interface. */
+/** Writes or compares the table of RPC methods in docs/rpc.md. */
 function documentMethods() {
   const rows = [...coreMethods()].map(([name, { parameters, access, isStream, audit }]) => {
     const answer = isStream ? 'stream' : 'value';
@@ -118,7 +121,7 @@ const packages = modules.map(({ entry, name: module }) => {
   const declarations = path.join(emitted, 'exports', `${module}.d.ts`);
   return { entry, name, model, config: configOf(name, declarations, model) };
 });
-// One analysis for all of them: each of its own takes as long.
+// All entries share one analysis, because each analysis takes as long as this one.
 const [first, ...others] = packages.map(({ config }) => config);
 const compilerState = CompilerState.create(first, {
   additionalEntryPoints: others.map(({ mainEntryPointFilePath }) => mainEntryPointFilePath),

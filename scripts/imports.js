@@ -1,12 +1,13 @@
 // Checks which room imports which. A room is a top-level folder of source code. Other rooms import
-// it by `#room`, which is its index.ts, and never by a path. Exits with status 1 on a violation.
+// it as `#room`, which is its index.ts, and not by a path. Exits with status 1 if there is a
+// violation.
 import { readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 
 /**
- * The rooms that each room may import. `#room/*` permits single files of a room; the named files
- * are what the RSA threads load, in a third of the time that the rooms take.
+ * Rooms that each room may import. `#room/*` permits single files of a room. The RSA threads load
+ * the listed files, because loading whole rooms would take three times as long.
  */
 const rooms = {
   runtime: [],
@@ -15,7 +16,7 @@ const rooms = {
   'minion-protocol': ['runtime', 'runtime/errors.ts', 'template/python/*'],
   store: ['runtime'],
   config: ['acl', 'minion-protocol', 'runtime', 'template/python/*'],
-  // A worker of the master loads the RSA half of the protocol alone.
+  // A worker thread of the master loads only the RSA part of the protocol.
   master: [
     'acl',
     'config',
@@ -50,7 +51,7 @@ const rooms = {
   client: ['config', 'master', 'minion-protocol', 'runtime', 'store'],
 };
 const libraries = Object.keys(rooms);
-// LocalClient's sockets are an extension of their own, with a face of their own.
+// The sockets for LocalClient are a separate extension with its own index.ts.
 rooms.server = [...libraries, 'salt-api/localclient/*'];
 rooms.cli = [...libraries, 'salt-api/localclient/*', 'server', 'server/*', 'template/python/*'];
 

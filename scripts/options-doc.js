@@ -1,5 +1,5 @@
-// Writes the table of all options into docs/configuration.md from the option rows. With --check it
-// only compares them.
+// Writes the table of all options in docs/configuration.md from the option rows of the sources.
+// With --check, the script only compares the table.
 import { readFileSync, writeFileSync } from 'node:fs';
 import { optionsHeading, optionsPage } from '#config';
 

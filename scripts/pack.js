@@ -1,8 +1,9 @@
-// Makes the tarball for npm: `node scripts/pack.js [--js] [DIRECTORY]`; prints its path. It has the
-// bundles of scripts/build.js in place of the sources (--js leaves the declarations out), and a
-// package.json that names them, without what only a checkout needs. npm-shrinkwrap.json is made from
-// the lock file, so that an installation from a registry gets the versions that were tested.
-// `repository` is the remote `origin` of the checkout; without one there is none.
+// Creates the tarball for npm: `node scripts/pack.js [--js] [DIRECTORY]`. Prints its path. The
+// tarball contains the bundles of scripts/build.js instead of the sources; with --js, it contains
+// no declarations. Its package.json refers to the bundles, and omits parts that only a checkout
+// needs. npm-shrinkwrap.json is created from the lock file, so that an installation from a registry
+// gets the tested versions. `repository` is the remote `origin` of the checkout, and is absent if
+// there is none.
 import { execFileSync, spawnSync } from 'node:child_process';
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -10,7 +11,9 @@ import path from 'node:path';
 import { buildPackage } from './build.js';
 import { modules, root } from './declarations.ts';
 
-/** Without user and password. */
+/**
+ * Returns the remote `origin` for package.json, without user and password, if it is an HTTPS URL.
+ */
 function readRepository() {
   const git = ['remote', 'get-url', 'origin'];
   const { status, stdout } = spawnSync('git', git, { cwd: root, encoding: 'utf8' });
@@ -20,7 +23,7 @@ function readRepository() {
   return { type: 'git', url: `git+${origin}${pathname}` };
 }
 
-/** The entries of the package in the form of package.json. */
+/** Returns the entries of the package in the form of package.json. */
 function packedExports(withTypes) {
   const entries = modules.map(({ entry, name }) => [
     entry,
@@ -35,7 +38,7 @@ const output = path.resolve(directory);
 const work = mkdtempSync(path.join(tmpdir(), 'saltbridge-pack-'));
 try {
   const pack = ['pack', '--ignore-scripts', '--silent', '--pack-destination', work];
-  // Without what an npm that runs this was told.
+  // The environment variables that an npm around this script has set are removed.
   const env = Object.fromEntries(Object.entries(process.env).filter(([it]) => !/^npm_/i.test(it)));
   execFileSync('npm', pack, { cwd: root, env });
   const [name = ''] = readdirSync(work);
@@ -63,7 +66,7 @@ try {
   };
   writeFileSync(path.join(packed, 'package.json'), JSON.stringify(description, null, 2));
   const tarball = path.join(output, name);
-  // As npm does: the same input makes the same bytes.
+  // As in npm, the same input results in the same bytes.
   const same = [
     '--sort=name',
     '--mtime=1985-10-26 08:15Z',

@@ -1,14 +1,18 @@
 // Runs a development command: `node scripts/run.js COMMAND [ARGUMENT…]`. COMMAND is a file of this
-// repository or a program of node_modules/.bin. Installs the dependencies first if they are missing
-// or outdated, and uses Node.js 24, so that each npm script works as the first command in a fresh
-// clone. This file itself has to run on older versions of Node.js and imports only Node's modules.
+// repository or a program in node_modules/.bin. If dependencies are missing or outdated, it
+// installs them first. It uses Node.js 24, so that each npm script works as the first command in a
+// fresh clone. This file itself must run on older versions of Node.js, and imports only built-in
+// modules.
 import { spawn, spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, readFileSync, symlinkSync } from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 
 const root = path.dirname(path.dirname(fileURLToPath(import.meta.url)));
-/** TypeScript sources are run directly, which older versions cannot do or warn about. */
+/**
+ * Version of Node.js to use. It runs TypeScript sources directly. Older versions cannot do this, or
+ * print a warning.
+ */
 const wantedNode = 24;
 const ownNode = path.join(root, '.node', String(wantedNode));
 
@@ -17,7 +21,10 @@ function fail(message) {
   process.exit(1);
 }
 
-/** Runs a program to its end. npm prints to stderr, which keeps the command's own output clean. */
+/**
+ * Runs a program to its end. npm prints to stderr, so that stdout contains only the output of the
+ * command.
+ */
 function run(program, args, cwd = root) {
   const { error, status } = spawnSync(program, args, { cwd, stdio: ['ignore', 2, 2] });
   if (error) fail(`cannot start ${program}: ${error.message}`);
@@ -26,7 +33,7 @@ function run(program, args, cwd = root) {
   }
 }
 
-/** The directory of the Node.js to use, or `undefined` for the one that runs this file. */
+/** Returns the directory of the Node.js to use. `undefined` means the one that runs this file. */
 function nodeDirectory() {
   if (Number(process.versions.node.split('.')[0]) >= wantedNode) return undefined;
   const directory = path.join(ownNode, 'bin');
@@ -44,7 +51,10 @@ function nodeDirectory() {
   return directory;
 }
 
-/** Whether node_modules has the versions of package-lock.json. npm keeps a copy of that file there. */
+/**
+ * Whether node_modules contains the versions in package-lock.json. npm stores a copy of that file
+ * there.
+ */
 function isInstalled() {
   const installed = path.join(root, 'node_modules', '.package-lock.json');
   if (!existsSync(installed)) return false;

@@ -6,20 +6,19 @@ export class StoreError extends SaltbridgeError<StoreErrorCode> {}
 /** Meaning and remedy of every {@link StoreErrorCode}. */
 export const storeErrors = {
   ERR_CLUSTER_ALONE: {
-    meaning:
-      'Fewer members of the cluster are running than must store a write. Nothing was written.',
+    meaning: 'Fewer members of the cluster are running than a write requires. Nothing was written.',
     action: 'Start the other members, or permit this one to continue alone (whenAlone: local).',
     retry: true,
   },
   ERR_CLUSTER_BEHIND: {
     meaning:
-      'The log no longer contains the entries that this store lacks, or it started with more data.',
+      'The log does not contain all entries that this store lacks: the oldest were deleted, or the log was founded with existing data.',
     action: 'Restore a backup of another member into the directory and restart.',
   },
   ERR_CLUSTER_FOUNDED: {
     meaning: 'The log to be founded already exists.',
     action:
-      'Join the log. Or found it anew from the most advanced member, which discards its content.',
+      'Join the log. Or found it anew from the most advanced member, which discards the content of the log.',
   },
   ERR_CLUSTER_LOG: {
     meaning: 'The log does not exist, or it was not written by this version.',

@@ -48,7 +48,7 @@ export function checkRowBody(bytes: Uint8Array): void {
       const outer = around.pop();
       if (outer === undefined) {
         if (offset === end) return;
-        throw new RangeError('bytes follow the row');
+        throw new RangeError('unexpected bytes after the row');
       }
       missing = outer;
     }

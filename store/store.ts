@@ -56,13 +56,10 @@ export type Change =
 export interface ListOptions {
   /** Key after which the list starts. */
   readonly after?: Key;
-  /**
-   * Whether to list from the last entry to the first. `after` is then the upper bound. Default:
-   * `false`.
-   */
+  /** Maximum number of entries. Default: no limit. */
   readonly limit?: number;
   /**
-   * Whether to list from the last entry to the first. `after` is then the upper end. Default:
+   * Whether to list from the last entry to the first. `after` is then the upper bound. Default:
    * `false`.
    */
   readonly reverse?: boolean;

@@ -1,4 +1,4 @@
-/** What README.md and docs/ tell people to type is typed; relative links lead somewhere. */
+/** Runs the commands in README.md and docs/, and checks that relative links have a target. */
 
 import { execFile, execFileSync } from 'node:child_process';
 import {
@@ -71,14 +71,16 @@ test('shell builtins do not count as other programs in a block', (t) => {
 const rule = (name: string, subject: string, resource: string): string =>
   `      ${name}: {subject: {${subject}}, action: command, resource: {${resource}}}\n`;
 
-/** Commands that end with another exit code than 0 although all is well. */
+/** Commands that succeed with an exit code other than 0. */
 const otherEnds: readonly (readonly [RegExp, readonly number[]])[] = [
   [/acl explain|acl learn|acl check|acl replay|doctor/, [1]],
   [/config check/, [78]],
   [/migrate check/, [1]],
 ];
 
-/** A line of a block as a shell reads it: words, quotes, `$PASSWORD`, `> file`, `&`, a comment. */
+/**
+ * A line of a block, parsed like a shell: words, quotes, `$PASSWORD`, `> file`, `&` and comments.
+ */
 interface TypedCommand {
   readonly argv: readonly string[];
   readonly outputFile: string | undefined;
@@ -187,7 +189,7 @@ ${rule('trove', 'service: trove', 'fun: "mysql.*", within: "db-*"')}`,
   await until('the keys', () => inState('pending') === 3, 30_000);
   await type(etc, ['key', 'accept', '-y', 'db-7']);
 
-  // A master is not restored over: that comes when it has ended.
+  // A running master cannot be restored, so the command is run after it has ended.
   const isLast = (line: string): boolean => line.includes('store restore');
   const typed = run.flatMap(({ document, line: first, ...block }) =>
     linesOf(block).map((line) => ({ place: `${document}:${first}`, line })),
@@ -200,16 +202,16 @@ ${rule('trove', 'service: trove', 'fun: "mysql.*", within: "db-*"')}`,
   for (const { place, line } of lines) {
     const { argv, outputFile } = readCommand(line);
     const command = argv.join(' ');
-    // It runs already.
+    // The master is already running.
     if (/^saltbridge master -d( -c \/etc\/salt)?$/.test(command)) continue;
     if (argv[0] !== 'saltbridge') {
       await typeInShell(t, work, httpPort, place, line);
       continue;
     }
     if (isLast(line)) await end(Number(daemon.toString()));
-    // The name is taken by the one of shop.json.
+    // The file shop.json already uses this name.
     if (command.includes('heat prepare')) await type(etc, ['bridge', 'data', 'remove', 'shop']);
-    // Two backups of one second have one name.
+    // Two backups within one second would have the same name.
     if (command.includes('store backup')) backups = mkdtempSync(path.join(directory, 'backups-'));
     const [backup = ''] = backups === '' ? [] : readdirSync(backups);
     const here = argv.slice(1).map((word) =>
@@ -231,7 +233,10 @@ ${rule('trove', 'service: trove', 'fun: "mysql.*", within: "db-*"')}`,
   }
 });
 
-/** Types what is not `saltbridge`: requests over HTTP reach the master's port, by whatever name. */
+/**
+ * Runs a command that is not `saltbridge` in a shell. HTTP requests to any host name reach the
+ * master's port.
+ */
 async function typeInShell(
   t: ExecutionContext,
   directory: string,
@@ -243,7 +248,7 @@ async function typeInShell(
     .replaceAll(/password(=|": ")…/g, `password$1${password}`)
     .replace(':SECRET ', `:${password} `)
     .replaceAll(/(eauth(?:=|": "))pam/g, '$1file');
-  // Events go on until nobody reads them.
+  // The command follows events until its reader ends.
   const isEndless = line.includes('/events?');
   const options = `--insecure --fail --connect-to ::127.0.0.1:${port} --max-time ${isEndless ? 1 : 20}`;
   const script = `curl() { command curl ${options} "$@"; }\n${here}`;
@@ -257,14 +262,14 @@ async function typeInShell(
   if (isEndless) t.regex(stdout, /^retry: |^tag: /m, place);
 }
 
-/** Types a command line in this process, at the master that runs. */
+/** Runs a command line in this process, with the running master. */
 async function type(etc: string, argv: readonly string[]): Promise<CliOutcome> {
   const needsNone = /^(?:migrate|config|heat compile)\b/.test(argv.join(' '));
   const named = needsNone ? argv : [...argv, '-c', etc];
   const { openApi, openExtension, openKeys } = createLocalMaster();
   const outcome = runCli([...named], { openApi, openExtension, openKeys });
   if (argv[0] !== 'events') return outcome;
-  // It goes on in the background, as `&` has it.
+  // The command continues in the background, because of `&`.
   await type(etc, ['salt', '*', 'test.ping']);
   return outcome;
 }

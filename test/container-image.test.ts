@@ -1,4 +1,6 @@
-/** The container image: built from the Debian package, and run with a read-only root. */
+/**
+ * The container image is built from the Debian package, and runs with a read-only root file system.
+ */
 
 import { execFileSync, spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
@@ -14,7 +16,7 @@ import { temporaryDirectory } from './helpers/temporary-directory.ts';
 
 const isAsked = process.env.SALTBRIDGE_PACKAGES !== undefined;
 const has = (program: string): boolean => spawnSync(program, ['--version']).error === undefined;
-/** crun does not run where both versions of cgroups are mounted. */
+/** Whether runc is needed, because crun does not work if both versions of cgroups are mounted. */
 const needsRunc = existsSync('/sys/fs/cgroup/unified');
 const tools = ['dpkg-deb', 'help2man', 'mmdebstrap', 'podman', ...(needsRunc ? ['runc'] : [])];
 const withPodman = testWhere(
@@ -28,7 +30,7 @@ function podman(...argv: string[]): string {
   return execFileSync('podman', [...engine, ...argv], { encoding: 'utf8' }).trim();
 }
 
-/** What containers need, or may not have, where the tests themselves run in one. */
+/** Options that containers need if the tests themselves run in a container. */
 const podmanHere = `podman() {
   local command=$1; shift
   if [ "$command" = run ]; then

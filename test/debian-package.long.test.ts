@@ -1,4 +1,4 @@
-/** The Debian package: built without a network, run from what it unpacks to, and installed. */
+/** The Debian package is built without a network, run from its unpacked files, and installed. */
 
 import { execFileSync, spawnSync } from 'node:child_process';
 import { cpSync, existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
@@ -47,7 +47,7 @@ withDpkg('the Debian package has its own Node.js, the unit, man pages and the pr
   ]) {
     t.true(existsSync(path.join(unpacked, file)), file);
   }
-  // With no other Node.js in reach.
+  // No other Node.js is in the PATH.
   const run = (...argv: string[]): string =>
     execFileSync(path.join(unpacked, 'usr/bin/saltbridge'), argv, {
       encoding: 'utf8',
@@ -60,7 +60,7 @@ withDpkg('the Debian package has its own Node.js, the unit, man pages and the pr
   }
 });
 
-/** Commands on each level. */
+/** Commands on each level of subcommands. */
 const commands = ['', '-master', '-key', '-key-accept', '-salt', '-bridge-outbox-retry', '-doctor'];
 
 withDpkg('each command has a man page with its options, and roff finds nothing wrong', (t) => {
@@ -84,7 +84,7 @@ const withSystemd = testWhere(
   needed('root, and the packages dpkg, help2man, mmdebstrap and systemd-container'),
 );
 
-/** What happens in the clean root; a line `== NAME` begins each part. */
+/** Script that runs in the clean root. A line `== NAME` begins each part of its output. */
 const life = `set -eu
 export PATH=/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C
 part() { echo "== $*"; }
@@ -136,7 +136,7 @@ chmod 0750 /etc/salt/pki/master
 live sysusers
 `;
 
-/** The lines below each `== NAME`. */
+/** Returns the lines of each part of the output, by name. */
 function partsOf(output: string): (name: string) => string {
   const texts = output.split(/^== /m).slice(1);
   const parts = new Map(
@@ -148,7 +148,10 @@ function partsOf(output: string): (name: string) => string {
   return (name) => parts.get(name) ?? '';
 }
 
-/** A root of Debian with these packages; in `place` are the package to install and a configuration. */
+/**
+ * Creates a root file system of Debian with these packages. `place` contains the package to install
+ * and a configuration.
+ */
 async function makeCleanRoot(
   t: ExecutionContext,
   packages: string,
@@ -183,7 +186,7 @@ withCleanRoot(
     const packages = 'systemd-standalone-sysusers,systemd-standalone-tmpfiles,adduser,libstdc++6';
     const { clean, place } = await makeCleanRoot(t, packages, ['user: salt']);
     writeFileSync(path.join(place, 'life.sh'), life);
-    // All that it starts ends with it.
+    // When it ends, all of its processes end too.
     const enter = `mount --bind /dev "$1/dev" && mount -t proc proc "$1/proc" && exec chroot "$1" sh /life/life.sh`;
     const { status, stdout, stderr } = spawnSync(
       'unshare',
@@ -192,7 +195,7 @@ withCleanRoot(
     );
     t.is(status, 0, `${stdout}\n${stderr}`);
     const part = partsOf(stdout);
-    // Keys are never taken from whoever had them before.
+    // Keys never change their owner.
     t.is(part('adduser keys'), 'salt salt 700');
     t.is(part('sysusers keys'), 'root root 750');
     for (const way of ['adduser', 'sysusers']) {
@@ -216,7 +219,7 @@ withCleanRoot(
   },
 );
 
-/** What systemd starts beside its own units; it ends the container. */
+/** Script that systemd starts in addition to its own units. It ends the container. */
 const probe = `export PATH=/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C
 exec >/life/out 2>&1
 part() { echo "== $*"; }

@@ -1,4 +1,4 @@
-/** Documents that name files of this repository stay true when files move. */
+/** Documents must name only files of this repository that exist. */
 
 import { spawnSync } from 'node:child_process';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
@@ -47,7 +47,7 @@ test('README.md fits two screens, and links to docs/README.md', (t) => {
   t.true(relativeLinks('README.md').some(({ target }) => target === 'docs/README.md'));
 });
 
-/** What comments of our sources cite in brackets, by the name of the document. */
+/** Returns the citations of a document in the comments of the sources. */
 function citations(document: string, form: RegExp): Set<string> {
   const files = readdirSync(root, { recursive: true, encoding: 'utf8' }).filter(
     (file) => file.endsWith('.ts') && !/(?:^|\/)(?:node_modules|dist)\//.test(file),
@@ -95,6 +95,12 @@ const rows = new Map(
   ),
 );
 
+test('docs/command-options.md has the options that the subcommands define', (t) => {
+  const check = [`${root}scripts/commands-doc.js`, '--check'];
+  const { status, stderr } = spawnSync(process.execPath, check, { encoding: 'utf8' });
+  t.is(status, 0, stderr);
+});
+
 test('no code is used by two rooms', (t) => {
   const codes = entries.map(([code]) => code);
   t.deepEqual([...new Set(codes)].sort(), codes.sort());
@@ -117,7 +123,7 @@ test('docs/errors.md has no code that nobody gives', (t) => {
   t.deepEqual([...rows.keys()].sort(), entries.map(([code]) => code).sort());
 });
 
-// The unit fits what a master uses when nothing is configured.
+// The systemd unit allows what a master needs with the default configuration.
 
 const unitFile = fileURLToPath(new URL('../packaging/saltbridge.service', import.meta.url));
 const settings = new Map(

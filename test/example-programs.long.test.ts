@@ -1,4 +1,4 @@
-/** `npm run example -- NAME` for the examples that need no salt-minion and no cloud. */
+/** Runs `npm run example -- NAME` for the examples that need neither a salt-minion nor a cloud. */
 import test from 'ava';
 import type { Example } from '../examples/example.ts';
 import { fromSaltMaster } from '../examples/from-salt-master/from-salt-master.example.ts';
@@ -8,7 +8,7 @@ import { tenants } from '../examples/tenants/tenants.example.ts';
 import { typescriptService } from '../examples/typescript-service/typescript-service.example.ts';
 import { stepsOf, whereRunnable } from './helpers/examples.ts';
 
-/** Each with the step that its text promises. */
+/** Examples, each with the step that its description promises. */
 const examples: Readonly<Record<string, readonly [Example, string]>> = {
   'from-salt-master': [
     fromSaltMaster,

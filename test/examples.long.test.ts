@@ -1,4 +1,4 @@
-/** The TypeScript in README.md and docs/ compiles against what the package exports. */
+/** Compiles the TypeScript in README.md and docs/ against the exports of the package. */
 
 import { spawnSync } from 'node:child_process';
 import { readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
@@ -11,7 +11,10 @@ import { temporaryDirectory } from './helpers/temporary-directory.ts';
 
 const root = fileURLToPath(new URL('../', import.meta.url));
 
-/** What the text around the examples speaks of. Each example is a module, so its names go first. */
+/**
+ * Declarations of the names that the text around the examples mentions. Each example is a module,
+ * so these come first.
+ */
 const surroundings = `
 import type { Master, MasterApi, SaltConfig } from 'saltbridge';
 import type { Bridge } from 'saltbridge/bridge';
@@ -28,7 +31,7 @@ declare global {
 }
 `;
 
-/** What only rooms of the package may say: who asks for a call. */
+/** Declarations that only rooms of the package can import, such as the caller in the audit log. */
 const internals = `
 import type { ExtensionHost, Master } from 'saltbridge';
 declare const host: ExtensionHost;
@@ -68,7 +71,7 @@ test('the examples of README.md and docs/ compile', (t) => {
     [path.join(declarations, 'exports', `${name}.d.ts`)],
   ]);
   let count = 0;
-  // docs/architecture/ shows code of this repository, which the package does not export.
+  // docs/architecture/ shows code of this repository that the package does not export.
   for (const document of documents().filter((name) => !name.startsWith('docs/architecture/'))) {
     const text = readFileSync(`${root}${document}`, 'utf8');
     for (const [, example = ''] of text.matchAll(/^```ts\n(.*?)^```/gms)) {

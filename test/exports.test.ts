@@ -1,4 +1,4 @@
-/** What the package exports: a bounded list of names, and nothing that cannot be imported. */
+/** The exports of the package: a limited number of names, all of which can be imported. */
 
 import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
@@ -14,12 +14,12 @@ interface PackageFile {
 
 const { exports: entries }: PackageFile = JSON.parse(readFileSync(`${root}package.json`, 'utf8'));
 
-/** The source file of each entry. */
+/** Source file of each entry point. */
 const sources = Object.entries(entries).flatMap(([entry, target]) =>
   target.endsWith('.ts') ? [[entry, target] as const] : [],
 );
 
-/** The names in the export lists of an entry, types included. */
+/** Returns the names that an entry point exports, including types. */
 function exportedNames(file: string): readonly string[] {
   const text = readFileSync(`${root}${file}`, 'utf8').replaceAll(/\/\*.*?\*\//gs, '');
   const lists = [...text.matchAll(/export (?:type )?\{([^}]*)\} from '[^']+';/g)];

@@ -1,4 +1,4 @@
-/** Links between documents, in the repository and in the package. */
+/** Checks the links between documents, in the repository and in the package. */
 
 import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
@@ -25,7 +25,10 @@ function isIn(files: readonly string[], target: string): boolean {
   return files.some((file) => file === target || file.startsWith(`${target}/`));
 }
 
-/** As `files` of package.json says; npm packs README and LICENSE by itself. */
+/**
+ * Whether the package contains a file, by `files` of package.json. npm adds README and LICENSE
+ * itself.
+ */
 function isPacked(target: string): boolean {
   if (target === 'README.md' || target === 'LICENSE') return true;
   const isExcluded = packed.some((it) => it.startsWith('!') && isIn([target], it.slice(1)));

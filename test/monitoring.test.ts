@@ -1,4 +1,4 @@
-/** The alerts and the dashboard of packaging/ use what docs/metrics.md names. */
+/** The alerts and the dashboard in packaging/ use only metrics that docs/metrics.md lists. */
 
 import { spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';

@@ -1,4 +1,4 @@
-/** The tarball for npm, installed by npm's client under each Node.js that is supported. */
+/** The npm tarball is installed by npm with each supported version of Node.js. */
 
 import { execFileSync, spawnSync } from 'node:child_process';
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';

@@ -20,7 +20,10 @@ const [minionProgram] = (process.env.SALT_MINION ?? '').split(',').filter((it) =
 const minionName =
   minionProgram === undefined ? 'the embedded minion' : 'the real salt-minion of SALT_MINION';
 
-/** Stands in the way of the network: what `npm install` would fetch is there. */
+/**
+ * Shell function in place of npm, so that no network is needed: packages of `npm install` are
+ * already there.
+ */
 const npm = `npm() { [ "$1" = install ] || command npm "$@"; }
 npx() { "./node_modules/.bin/$1" "\${@:2}"; }`;
 
@@ -50,7 +53,7 @@ test(`${page} leads to its end, with ${minionName}`, async (t) => {
       .replace('npx tsc ', 'npx tsc --skipLibCheck false ')
       .replace('npx saltbridge key accept', `${keyIsThere}\nnpx saltbridge key accept`);
     const { failures, output } = await shell.type(typed, 120_000);
-    // A process that was ended by a signal.
+    // The process was ended by a signal.
     const unforeseen = failures.filter((it) => it !== '143 wait %1');
     t.deepEqual(unforeseen, [], `${page}:${line}\n${output}`);
     if (text.includes('key accept')) {
@@ -76,11 +79,11 @@ test(`${page} leads to its end, with ${minionName}`, async (t) => {
   }
 });
 
-/** The key of a minion is there some time after its start. */
+/** Waits for the key of a minion, which arrives some time after its start. */
 const keyIsThere =
   'for i in $(seq 300); do npx saltbridge key list -c etc | grep -q web1 && break; sleep 0.2; done';
 
-/** The ports of Salt may be taken on this machine. */
+/** Replaces Salt's ports in a text, because they may be in use on this machine. */
 function inOtherPorts(
   text: string,
   file: string | undefined,
@@ -90,7 +93,7 @@ function inOtherPorts(
   return `${text}interface: 127.0.0.1\nret_port: ${requestPort}\npublish_port: ${publishPort}\n`;
 }
 
-/** What npm links from `node_modules/.bin`. */
+/** Creates the links that npm creates in `node_modules/.bin`. */
 function linkPrograms(folder: string): void {
   const bin = path.join(folder, 'node_modules', '.bin');
   mkdirSync(bin);

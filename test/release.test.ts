@@ -1,4 +1,4 @@
-/** docs/release.md, done as it says in a copy of this checkout. */
+/** Follows docs/release.md in a copy of this checkout. */
 
 import { execFileSync, spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, readdirSync, readFileSync, realpathSync } from 'node:fs';
@@ -32,7 +32,7 @@ withTools('a release is made as docs/release.md says, and no link in it is dead'
   execFileSync('git', ['init', '--quiet'], { cwd: checkout });
   execFileSync('git', ['remote', 'add', 'origin', origin], { cwd: checkout });
 
-  // Compressing costs more than it shows.
+  // Compression would take time and is not needed for the test.
   const shell = new Shell(t, checkout, { ...withoutNpm(), DPKG_DEB_OPTIONS: '-Znone' });
   t.true(blocks.length >= 5);
   for (const { text, line } of blocks) {

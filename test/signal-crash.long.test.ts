@@ -16,7 +16,7 @@ test('a master killed while minions signal delivers all that it acknowledged, in
   t.true(figures.harmed > 0, 'the endpoint harmed nothing');
 });
 
-/** Signals of one minion for one handle, each acknowledged before the next was sent. */
+/** Signals of one minion for one handle. Each was acknowledged before the next was sent. */
 const sent: readonly Emitted[] = [1, 2, 3].map((number) => ({
   handle: 'h',
   minion: 'm',
@@ -43,7 +43,7 @@ test('the judge of signals tells what was lost, under another id, or out of orde
 test('the judge of signals tells what the audit log permitted, and nobody got', (t) => {
   const [first, second, third] = sent;
   if (first === undefined || second === undefined || third === undefined) return t.fail();
-  // The second was never answered: all that is known of it is what the log says.
+  // The second signal was never answered. Only the log contains it.
   const emitted = [first, { ...second, isAcknowledged: false }, third];
   const line = (at: number, minion = 'm') => ({ handle: 'h', minion, at });
   const lost = (at: number, minion?: string): number =>

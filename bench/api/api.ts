@@ -1,4 +1,6 @@
-/** What the HTTP API does on this machine: commands of many clients, and events for many readers. */
+/**
+ * Measures the HTTP API on this machine: commands from many clients, and events for many readers.
+ */
 import { type ChildProcess, fork } from 'node:child_process';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -15,7 +17,7 @@ import type { ApiOrder, ReadOutcome, RequestOutcome } from './orders.ts';
 const password = 'bench';
 const host = '127.0.0.1';
 
-/** An API that is served in this process, and a process of clients. */
+/** An API that this process serves, and the process with its clients. */
 interface ApiBench {
   requests(clients: number, seconds: number): Promise<RequestOutcome>;
   read(readers: number, perSecond: number, seconds: number): Promise<ReadFigures>;
@@ -24,9 +26,12 @@ interface ApiBench {
 
 interface ReadFigures extends ReadOutcome {
   readonly fired: number;
-  /** Processors that the master's process used meanwhile. */
+  /** Processor time that the master's process used during the measurement, in processors. */
   readonly load: number;
-  /** Megabytes, without mapped files: when all were reading, and at the most afterwards. */
+  /**
+   * Memory in megabytes, without mapped files: when all readers were connected, and the maximum
+   * afterwards.
+   */
   readonly memory: readonly [before: number, most: number];
 }
 
@@ -65,7 +70,7 @@ export async function openApiBench(): Promise<ApiBench> {
   };
 }
 
-/** The same requests to an HTTP API that is there already, salt-api for instance. */
+/** Sends the same requests to an HTTP API that is already running, for example salt-api. */
 export async function benchOther(
   url: string,
   [user = '', secret = '', eauth = 'file']: readonly string[],
@@ -108,7 +113,7 @@ function order<T>(clients: ChildProcess, what: ApiOrder): Promise<T> {
       resolve(message);
     };
     clients.on('message', hear);
-    clients.once('exit', () => reject(new Error('the clients have ended')));
+    clients.once('exit', () => reject(new Error('the process with the clients has ended')));
   });
   clients.send(what);
   return outcome;
@@ -129,7 +134,7 @@ async function readWhileFiring(
   let most = 0;
   const first = sampleMemory(0).anonymous;
   const load = { jid: '20260101000000000000', fun: 'test.ping', return: 'x'.repeat(200) };
-  // Ends a little before the readers do, so that they get all of it.
+  // The load ends a little before the readers do, so that they receive all events.
   const seconds = what.seconds - 1;
   while (performance.now() - startedAt < seconds * 1000) {
     const due = ((performance.now() - startedAt) / 1000) * perSecond;

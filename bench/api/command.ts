@@ -4,7 +4,7 @@ import type { RequestOutcome } from './orders.ts';
 const readers = 500;
 const perSecond = 1000;
 
-/** `npm run bench -- api [seconds]`. */
+/** Runs `npm run bench -- api [seconds]`. */
 export async function runApi(seconds: number, print: (line: string) => void): Promise<void> {
   const bench = await openApiBench();
   try {
@@ -28,7 +28,9 @@ export async function runApi(seconds: number, print: (line: string) => void): Pr
   }
 }
 
-/** `npm run bench -- api URL USER:PASSWORD:EAUTH TARGET [seconds]`: requests to another API. */
+/**
+ * Runs `npm run bench -- api URL USER:PASSWORD:EAUTH TARGET [seconds]`: measures another HTTP API.
+ */
 export async function runOtherApi(
   [url = '', login = '', tgt = '*', seconds = '10']: readonly string[],
   print: (line: string) => void,

@@ -1,23 +1,25 @@
-/** What the process of clients is told to do, and what it found. */
+/**
+ * Messages between the benchmark and the process with its clients.
+ */
 
-/** Clients that each send one request after the other over a connection of their own. */
+/** Order: clients send requests, each client one after the other over its own connection. */
 export interface RequestOrder {
   readonly do: 'requests';
   readonly host: string;
   readonly port: number;
-  /** Of a session. */
+  /** Token of the session that the clients use. */
   readonly token: string;
   readonly tgt: string;
   readonly clients: number;
   readonly seconds: number;
 }
 
-/** Readers of `/events` that read for so long. */
+/** Order: clients read `/events` for some time. */
 export interface ReadOrder {
   readonly do: 'read';
   readonly host: string;
   readonly port: number;
-  /** Of a session. */
+  /** Token of the session that the readers use. */
   readonly token: string;
   readonly readers: number;
   readonly seconds: number;
@@ -34,11 +36,12 @@ export interface RequestOutcome {
 }
 
 export interface ReadOutcome {
-  /** Events that the first reader got. */
+  /** Number of events that the first reader received. */
   readonly events: number;
-  /** Bytes that the reader got who got least, and who got most. */
+  /** Number of bytes that the slowest reader received. */
   readonly leastBytes: number;
+  /** Number of bytes that the fastest reader received. */
   readonly mostBytes: number;
-  /** Readers whose stream was there to the end. */
+  /** Number of readers whose stream was open until the end. */
   readonly open: number;
 }

@@ -1,4 +1,4 @@
-/** A process of clients of an HTTP API. */
+/** Program with the clients of an HTTP API. It runs in a process of its own. */
 import type { ApiOrder } from './orders.ts';
 import { readEvents } from './readers.ts';
 import { sendRequests } from './requests.ts';

@@ -1,8 +1,14 @@
-/** Readers of server-sent events; the first one looks at what it gets, the others count bytes. */
+/**
+ * Reads server-sent events with many clients. The first reader parses the events, and the others
+ * only count bytes.
+ */
 import { connect, type Socket } from 'node:net';
 import type { ReadOrder, ReadOutcome } from './orders.ts';
 
-/** @param onOpen called when all of them read */
+/**
+ * Reads events with all readers of an order.
+ * @param onOpen called when all readers are connected
+ */
 export async function readEvents(order: ReadOrder, onOpen: () => void): Promise<ReadOutcome> {
   const readers = await Promise.all(Array.from({ length: order.readers }, () => openReader(order)));
   let events = 0;
@@ -30,7 +36,7 @@ async function openReader({ host, port, token }: ReadOrder): Promise<Reader> {
   await new Promise<void>((resolve, reject) => {
     socket.once('data', () => resolve());
     socket.once('error', reject);
-    socket.once('close', () => reject(new Error('a stream was refused')));
+    socket.once('close', () => reject(new Error('the server rejected an event stream')));
   });
   socket.on('data', (chunk) => {
     reader.bytes += chunk.length;

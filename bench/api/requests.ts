@@ -1,8 +1,8 @@
-/** One request after the other over one connection. */
+/** Sends requests over a connection, one after the other. */
 import { connect } from 'node:net';
 import type { RequestOrder, RequestOutcome } from './orders.ts';
 
-/** Sends for so long, from all clients at once. */
+/** Sends requests from all clients concurrently, for the time of the order. */
 export async function sendRequests(order: RequestOrder): Promise<RequestOutcome> {
   const times: number[] = [];
   let failed = 0;
@@ -27,7 +27,10 @@ export async function sendRequests(order: RequestOrder): Promise<RequestOutcome>
   };
 }
 
-/** @returns asks once; whether the minion answered */
+/**
+ * Opens a connection.
+ * @returns a function that sends a request and returns whether the minion responded
+ */
 async function openClient({
   host,
   port,

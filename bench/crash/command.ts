@@ -4,8 +4,8 @@ const minions = 20;
 const killsPerLine = 20;
 
 /**
- * `npm run bench -- crash [kills [seed]]`.
- * @returns the exit code: 1 if anything acknowledged was lost, or anything is not as it must be
+ * Runs `npm run bench -- crash [kills [seed]]`.
+ * @returns the exit code: 1 if acknowledged data was lost or another condition was violated
  */
 export async function runCrash(
   kills: number,

@@ -1,6 +1,7 @@
 /**
- * A master under load that is killed (SIGKILL) at seeded moments and started again. Judge is the
- * log of this process, which writes down each return that was acknowledged to one of its minions.
+ * Kills a master under load with SIGKILL at random moments (from a seed) and starts it again. This
+ * process logs each return that the master has acknowledged to a minion, and compares this log with
+ * the master's store.
  */
 import { appendFileSync, openSync, readFileSync } from 'node:fs';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
@@ -17,18 +18,18 @@ import { LastingMinion } from './lasting-minion.ts';
 import { MasterProcess } from './master-process.ts';
 import { createRandom } from './setting.ts';
 
-/** What a series of kills came to. */
+/** Result of a series of kills. */
 export interface CrashFigures {
   readonly kills: number;
   readonly killsWhileStarting: number;
   readonly jobs: number;
-  /** Returns that were acknowledged to a minion. */
+  /** Number of returns that the master acknowledged to a minion. */
   readonly acknowledged: number;
-  /** Of those, not in the store after a restart. Must be 0. */
+  /** Number of acknowledged returns that are not in the store after a restart. Must be 0. */
   readonly lost: number;
-  /** Times that a real minion would have signed in again. Must be 0. */
+  /** Number of times that a real minion would have had to sign in again. Must be 0. */
   readonly signIns: number;
-  /** Rows that do not fit together in the end. Must be 0. */
+  /** Number of inconsistencies in the store at the end. Must be 0. */
   readonly problems: number;
   readonly longestRestartMs: number;
 }
@@ -37,17 +38,20 @@ export interface CrashOptions {
   readonly kills: number;
   readonly seed: number;
   readonly minions: number;
-  /** Told after each kill. */
+  /** Called after each kill, with the number of kills so far. */
   readonly onKill?: (done: number) => void;
 }
 
 const keyCount = 4;
 const longestLifeMs = 500;
 const publishers = 2;
-/** As long as a start takes, about: some kills come into it. */
+/**
+ * Approximate duration of a start, in milliseconds. With this value, some kills happen during a
+ * start.
+ */
 const startMs = 600;
 
-/** Kills, starts again and looks; see {@link CrashFigures}. */
+/** Runs a series of kills. See {@link CrashFigures} for the checks. */
 export async function benchCrash(options: CrashOptions): Promise<CrashFigures> {
   const rootDir = await mkdtemp(path.join(tmpdir(), 'sb-crash-'));
   const trial = await Trial.start(rootDir, options);
@@ -155,7 +159,7 @@ class Trial {
     this.#tellLoad();
   }
 
-  /** The next return that is acknowledged: a kill without any under way would show nothing. */
+  /** Resolves when the next return is acknowledged. A kill without load would not test anything. */
   #underLoad(): Promise<void> {
     return new Promise((resolve) => {
       this.#tellLoad = resolve;
@@ -168,7 +172,7 @@ class Trial {
     await this.#master.kill();
   }
 
-  /** One job after the other; those that meet no master are tried again. */
+  /** Publishes jobs, one after the other. If no master is running, tries again. */
   async #publish(): Promise<void> {
     const { jobs } = this.#api();
     while (!this.#isOver) {
@@ -176,13 +180,15 @@ class Trial {
         const { jid } = await jobs.publish({ tgt: '*', fun: 'test.ping' });
         this.#jids.push(jid);
       } catch {
-        // It was killed while it was asked, or has not started yet.
+        // The master was killed during the call, or has not started yet.
       }
       await sleep(10);
     }
   }
 
-  /** What the log has, and the master has not; looks at what was not looked at before. */
+  /**
+   * Counts the returns in the log that the master does not have. Each return is checked only once.
+   */
   async #countLost(): Promise<number> {
     const byJob = new Map<string, string[]>();
     for (const [jid, id] of readLog(this.#logFile)) {

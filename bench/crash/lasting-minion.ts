@@ -1,6 +1,6 @@
 /**
- * A simulated minion that outlives its master: it signs in once, and sends a return until it is
- * acknowledged.
+ * Simulated minion that continues when its master is restarted. It signs in once, and sends a
+ * return again until it is acknowledged.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { isWireMap, ProtocolError, type WireMap } from '#minion-protocol';
@@ -19,21 +19,28 @@ export interface LastingMinionOptions {
   readonly key: SwarmKey;
   readonly requestPort: number;
   readonly publishPort: number;
-  /** Where its master is. Default: 127.0.0.1. */
+  /** Host of the master. Default: 127.0.0.1. */
   readonly host?: string;
-  /** In which an answer must come, or the request is sent again. Default: ever. */
+  /**
+   * Time to wait for a reply before the request is sent again, in milliseconds. Default: unlimited.
+   */
   readonly answerMs?: number;
-  /** Called when a return has been acknowledged, before anything else happens. */
+  /** Called immediately when a return has been acknowledged. */
   readonly onAcknowledged: (jid: string, id: string) => void;
-  /** Called when a job arrives, and again if it does so again. */
+  /** Called each time that a job arrives, also if the same job arrives again. */
   readonly onJob?: (jid: string, id: string, job: WireMap) => void;
-  /** Whether it runs a job, which may have come to it by another master. Default: it does. */
+  /**
+   * Returns whether the minion runs a job. It may already have received the job from another
+   * master. Default: it runs every job.
+   */
   readonly isNew?: (jid: string) => boolean;
-  /** Milliseconds that a job takes, by its function. Default: none. */
+  /** Returns the duration of a job in milliseconds, by its function. Default: 0. */
   readonly jobMs?: (fun: string) => number;
-  /** Called when a real minion would sign in again: an answer or a job that it cannot open. */
+  /**
+   * Called when a reply or a job cannot be decrypted, so that a real minion would sign in again.
+   */
   readonly onOutdated: (id: string, why: string) => void;
-  /** Whether it does so, too, and goes on. Default: it does not. */
+  /** Whether the minion then signs in again and continues. Default: `false`. */
   readonly signsInAgain?: boolean;
 }
 
@@ -42,7 +49,7 @@ export class LastingMinion {
   readonly #line: Line;
   readonly #minion: SwarmMinion;
   #serials = new SerialGuard();
-  /** Of the publications that it opens. */
+  /** Publish key with which the minion decrypts publications. */
   #publishKey = '';
   readonly #publications = new PublicationReader();
   #signingIn: Promise<void> | undefined;
@@ -58,13 +65,13 @@ export class LastingMinion {
   async signIn(known: Known | undefined): Promise<Known> {
     const learnt = await this.#minion.signIn(known);
     const { text } = learnt.publishKey;
-    // Serials are those of one key.
+    // A new publish key starts new serial numbers.
     if (text !== this.#publishKey) this.#serials = new SerialGuard();
     this.#publishKey = text;
     return learnt;
   }
 
-  /** Subscribes, and again whenever the connection is lost. */
+  /** Subscribes to publications. Subscribes again whenever the connection is lost. */
   async listen(): Promise<void> {
     const { publishPort, host } = this.#options;
     const onMessage = (publication: Buffer): void => void this.#onPublication(publication);
@@ -74,8 +81,8 @@ export class LastingMinion {
   }
 
   /**
-   * Emits an event, the same bytes until they are answered, as Salt's clients do.
-   * @returns whether the answer says that it was taken
+   * Emits an event. Sends the same bytes again until there is a reply, as Salt's clients do.
+   * @returns whether the reply means that the event was accepted
    */
   async emit(tag: string, data: WireMap): Promise<boolean> {
     const sealed = this.#minion.seal({ cmd: '_minion_event', tag, data, pretag: null });
@@ -99,7 +106,7 @@ export class LastingMinion {
         await this.listen();
         return;
       } catch {
-        // Nobody listens yet.
+        // The master is not listening yet.
       }
     }
   }
@@ -123,7 +130,10 @@ export class LastingMinion {
     }
   }
 
-  /** The job of a publication; one under a newer key is opened after a new sign-in. */
+  /**
+   * Returns the job in a publication. If it is encrypted with a new publish key, signs in again
+   * first.
+   */
   async #jobIn(publication: Buffer): Promise<WireMap | undefined> {
     try {
       return this.#minion.jobIn(publication, this.#publications);
@@ -151,7 +161,11 @@ export class LastingMinion {
     }
   }
 
-  /** @returns what the master answers; `none`: nothing, `outdated`: under other keys */
+  /**
+   * Sends a request once.
+   * @returns the master's reply, `none` if there is none, or `outdated` if it is encrypted with
+   * another key
+   */
   async #sendOnce(sealed: SealedLoad): ReturnType<SwarmMinion['send']> {
     const { id, onOutdated, signsInAgain } = this.#options;
     try {
@@ -164,7 +178,7 @@ export class LastingMinion {
     }
   }
 
-  /** One sign-in for all that wait for it. */
+  /** Signs in again. All concurrent callers share one sign-in. */
   #signInAgain(why: string): Promise<void> {
     this.#signingIn ??= (async () => {
       this.#options.onOutdated(this.#options.id, why);

@@ -1,14 +1,17 @@
 import type { Asker } from '../swarm/minion.ts';
 import { Dealer } from '../swarm/zmtp-client.ts';
 
-/** A connection that is made anew when the last one was lost. */
+/** A connection to the master. If it was lost, the next request opens a new one. */
 export class Line implements Asker {
   readonly #port: number;
   readonly #host: string;
   readonly #answerMs: number | undefined;
   #dealer: Dealer | undefined;
 
-  /** @param answerMs - in which each answer must come, or the connection is lost. Default: ever */
+  /**
+   * @param answerMs - time to wait for a reply before the connection is closed, in milliseconds.
+   * Default: unlimited
+   */
   constructor(port: number, host = '127.0.0.1', answerMs?: number) {
     this.#port = port;
     this.#host = host;

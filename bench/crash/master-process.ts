@@ -1,4 +1,4 @@
-/** A real master, by its command, that can be killed and started again. */
+/** Runs a `saltbridge master` process that can be killed and started again. */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
@@ -14,14 +14,17 @@ export class MasterProcess {
     this.#configDirectory = configDirectory;
   }
 
-  /** Starts it; resolves at once. */
+  /** Starts the process without waiting until the master is ready. */
   spawn(): void {
     this.#child = spawn(process.execPath, [program, 'master', '-c', this.#configDirectory], {
       stdio: ['ignore', 'ignore', 'pipe'],
     });
   }
 
-  /** Resolves when it serves minions; rejects with the end of its log if it ends before. */
+  /**
+   * Resolves when the master serves minions. If the process ends before, rejects with the last
+   * lines of its log.
+   */
   async ready(): Promise<void> {
     const lines: string[] = [];
     const { stderr } = this.#running();
@@ -38,7 +41,7 @@ export class MasterProcess {
 
   get pid(): number {
     const { pid } = this.#running();
-    if (pid === undefined) throw new Error('the master could not be started');
+    if (pid === undefined) throw new Error('cannot start the master process');
     return pid;
   }
 

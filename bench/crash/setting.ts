@@ -1,6 +1,9 @@
-/** What every series of kills needs. */
+/** Helpers for all series of kills. */
 
-/** Numbers in [0, 1) that are the same for the same seed (mulberry32). */
+/**
+ * Returns a generator of random numbers in [0, 1). The same seed produces the same numbers
+ * (mulberry32).
+ */
 export function createRandom(seed: number): () => number {
   let state = seed >>> 0;
   return () => {

@@ -1,4 +1,4 @@
-/** What attackers send, and how. */
+/** Performs the attacks of the flood benchmark. */
 import { createMinionHandshake } from '#minion-protocol/minion-handshake.ts';
 import { importKey, type SwarmKey, type SwarmKeyText, swarmId } from '../swarm/keys.ts';
 import { SwarmMinion } from '../swarm/minion.ts';
@@ -6,29 +6,34 @@ import { Dealer } from '../swarm/zmtp-client.ts';
 import type { Attack, FloodOutcome } from './orders.ts';
 import { atRate, Stopwatch } from './pace.ts';
 
-/** What an attacker has. */
+/** Keys and connection data of an attacker. */
 export interface Attacker {
   readonly keys: readonly SwarmKeyText[];
   readonly requestPort: number;
   readonly address: string;
 }
 
-/** The minion whose key was taken. */
+/** Index of the minion whose private key the attacker has. */
 const stolenMinion = 0;
-/** The minion whose public key is replayed. */
+/** Index of the minion whose public key the attacker replays. */
 export const knownMinion = 1;
 
 const connections = 8;
-/** Requests of one connection that an attacker waits for before it gives up, or holds back. */
+/**
+ * Maximum number of unanswered requests on a connection. The attacker then closes the connection,
+ * or waits.
+ */
 const patience = 200;
 const sealedBefore = 20_000;
 
-/** What was sealed for an attacker, by itself: making it is not what is measured. */
+/**
+ * Requests that were encrypted before the attack, because their encryption must not be measured.
+ */
 export interface Arsenal {
   events: readonly Uint8Array[] | undefined;
 }
 
-/** Sends so much for so long, and as far as it is taken. */
+/** Sends requests at a rate for some time, as far as the master accepts them. */
 export async function attack(
   attacker: Attacker,
   arsenal: Arsenal,
@@ -60,7 +65,10 @@ function open({ requestPort, address }: Attacker): Dealer {
   return new Dealer(requestPort, address);
 }
 
-/** Requests one after the other; what is dear to make is made before. */
+/**
+ * Returns a function that creates the requests of an attack. Requests that are expensive to create
+ * are created in advance.
+ */
 async function ammunition(
   attacker: Attacker,
   arsenal: Arsenal,
@@ -92,13 +100,13 @@ async function forbiddenEvents(attacker: Attacker): Promise<Uint8Array[]> {
   recorder.isRecording = true;
   for (let index = 0; index < sealedBefore; index += 1) {
     const load = { cmd: '_minion_event', tag: `forbidden/${index}`, data: { index }, pretag: null };
-    // It never has an answer: it is only sealed.
+    // The request is only encrypted and recorded, so the promise never settles.
     void minion.ask(load);
   }
   return recorder.requests;
 }
 
-/** Keeps what is asked, instead of asking it. */
+/** Records requests instead of sending them. */
 class Recorder {
   readonly requests: Uint8Array[] = [];
   isRecording = false;

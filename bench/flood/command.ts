@@ -1,14 +1,15 @@
 import { mean } from '../soak/memory.ts';
 import { benchFlood, type FloodFigures, type Window } from './flood.ts';
 
-/** What others must still get, and how long a sign-in may take. */
+/** Minimum share of the normal load that other minions must get during an attack. */
 const leastShare = 0.8;
+/** Maximum duration of any sign-in during an attack, in milliseconds. */
 const signInMs = 1000;
 
 /**
- * `npm run bench -- flood [seconds [attack]]`.
- * @param attack what the names of the attacks begin with that are made; all by default
- * @returns the exit code: 1 if others got less than they must
+ * Runs `npm run bench -- flood [seconds [attack]]`.
+ * @param attack beginning of the names of the attacks to perform. Default: all attacks
+ * @returns the exit code: 1 if other minions got too little service
  */
 export async function runFlood(
   seconds: number,

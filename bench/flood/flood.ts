@@ -1,7 +1,8 @@
 /**
- * What a flood costs those who do not flood: the master in this process under its default limits,
- * everybody else in two others, from two addresses. The same demand is measured before and during
- * the flood, so that the machine's other work says little.
+ * Measures the effect of a flood on other minions. The master runs in this process with its default
+ * limits. The attacker and the other minions run in two more processes, with two addresses. The
+ * same load is measured without and with the flood, so that other load of the machine has little
+ * effect.
  */
 import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
@@ -18,25 +19,25 @@ import { acceptAll } from '../swarm/accept.ts';
 import { makeKeyTexts, type SwarmKeyText } from '../swarm/keys.ts';
 import type { Attack, FloodAnswer, FloodOrder, FloodOutcome } from './orders.ts';
 
-/** One attack, and what it did. */
+/** Effects of one attack. */
 export interface FloodFigures {
   readonly attack: Attack;
   readonly flood: readonly FloodOutcome[];
-  /** What the others got without it, and with it, turn by turn. */
+  /** Service that the other minions got without the attack, by turn. */
   readonly without: readonly Window[];
   readonly during: readonly Window[];
-  /** Growth of the master's anonymous memory after the first minute, megabytes a minute. */
+  /** Growth of the master's anonymous memory after the first minute, in megabytes per minute. */
   readonly memoryPerMinute: number;
-  /** Anonymous memory of the master, megabytes: at the start, after a minute, at the end. */
+  /** Anonymous memory of the master in megabytes: at the start, after a minute, and at the end. */
   readonly memory: readonly [cold: number, warm: number, end: number];
-  /** What the master counted, by reason. */
+  /** Counters of the master by reason, for example for rejected requests. */
   readonly counted: Readonly<Record<string, number>>;
 }
 
-/** What the others got in a time. */
+/** Service that the other minions got during one turn. */
 export interface Window {
   readonly outcome: FloodOutcome;
-  /** Processor time of the master, seconds for each second. */
+  /** Processor time of the master, in seconds per second. */
   readonly load: number;
 }
 
@@ -54,9 +55,10 @@ const floods: readonly (readonly [Attack, perSecond: number, wanted: FloodOrder[
 ];
 
 /**
- * Calm and flood take turns, so that what else the machine does falls on both.
- * @param seconds of each attack, and as many without it
- * @param name what the names of the attacks begin with
+ * Measures each attack. Turns with and without the attack alternate, so that other load of the
+ * machine affects both.
+ * @param seconds duration of each attack in seconds. The turns without it take the same time
+ * @param name beginning of the names of the attacks to perform
  */
 export async function* benchFlood(seconds: number, name = ''): AsyncGenerator<FloodFigures> {
   limitHeapGrowth();
@@ -67,7 +69,7 @@ export async function* benchFlood(seconds: number, name = ''): AsyncGenerator<Fl
   const master = createMaster({ config });
   await master.start();
   const [honest, attacker] = [fork(program), fork(program)];
-  // It would be on another machine, and not take the master's processors.
+  // The attacker gets a low priority, because in reality it would not use the master's processors.
   if (attacker.pid !== undefined) setPriority(attacker.pid, attackersPriority);
   try {
     const status = await master.status();

@@ -1,29 +1,38 @@
 import type { SwarmKeyText } from '../swarm/keys.ts';
 
-/** Who floods, and with what. */
+/** Kind of attack. */
 export type Attack =
-  /** Events that nothing permits, under the key of an accepted minion, over a few connections. */
+  /** Events that no rule permits, with the key of an accepted minion, over a few connections. */
   | 'forbidden events'
-  /** The same, over connections that are given up as soon as they are held back. */
+  /**
+   * The same events, but each connection is closed and replaced as soon as the master delays its
+   * requests.
+   */
   | 'forbidden events, reconnecting'
-  /** Sign-ins of ids that nobody knows. */
+  /** Sign-ins of unknown ids. */
   | 'unknown ids'
-  /** Sign-ins of a known id with its public key, which is no secret. */
+  /** Sign-ins of a known id with its public key, which is not a secret. */
   | 'replayed key';
 
-/** What a process of peers is told; it answers each order when it is carried out. */
+/**
+ * Order for a process with attackers or other minions. The process replies when it has carried out
+ * the order.
+ */
 export type FloodOrder =
   | {
       readonly do: 'enlist';
       readonly count: number;
       readonly keys: readonly SwarmKeyText[];
       readonly requestPort: number;
-      /** Where its connections come from. */
+      /** Local address of the connections. */
       readonly address: string;
     }
-  /** So many events a second by all together, their own, each answered before the next. */
+  /**
+   * Events of all minions together, at a rate. Each minion waits for the reply before its next
+   * event.
+   */
   | { readonly do: 'demand'; readonly perSecond: number; readonly seconds: number }
-  /** A sign-in now and then, of the minion whose key the attacker replays. */
+  /** Occasional sign-ins of the minion whose public key the attacker replays. */
   | { readonly do: 'sign-ins'; readonly seconds: number }
   | {
       readonly do: 'attack';
@@ -32,15 +41,17 @@ export type FloodOrder =
       readonly seconds: number;
     };
 
-/** What a process of peers got. */
+/** Service that the process got. */
 export interface FloodOutcome {
   readonly sent: number;
   readonly answered: number;
-  /** Milliseconds until the answer: the middle one, that of 99 in 100, the longest. */
+  /** Median duration until the reply, in milliseconds. */
   readonly medianMs: number;
+  /** 99th percentile of the duration. */
   readonly ms99: number;
+  /** Maximum duration. */
   readonly longestMs: number;
 }
 
-/** An order's outcome, or why there is none. */
+/** Result of an order, or the reason why it failed. */
 export type FloodAnswer = FloodOutcome | { readonly error: string };

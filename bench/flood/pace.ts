@@ -4,8 +4,8 @@ import type { FloodOutcome } from './orders.ts';
 const tickMs = 5;
 
 /**
- * Calls `act` so often a second, whatever becomes of the calls; one that is not due yet is caught up
- * with at the next tick.
+ * Calls `act` at a rate, without waiting for the results. Calls that were delayed are made at the
+ * next tick.
  */
 export async function atRate(perSecond: number, seconds: number, act: () => void): Promise<void> {
   const startedAt = performance.now();
@@ -17,13 +17,13 @@ export async function atRate(perSecond: number, seconds: number, act: () => void
   }
 }
 
-/** Times of answers. */
+/** Measures the durations until replies arrive. */
 export class Stopwatch {
   readonly #times: number[] = [];
   readonly #due = new Set<Promise<void>>();
   sent = 0;
 
-  /** Counts a request, and its answer if there is one. Never rejects. */
+  /** Counts a request, and measures the time until its reply. Never rejects. */
   watch(request: Promise<unknown>): Promise<void> {
     this.sent += 1;
     const watched = this.#time(request);
@@ -37,11 +37,11 @@ export class Stopwatch {
       await request;
       this.#times.push(performance.now() - startedAt);
     } catch {
-      // It has no answer, and is counted as that.
+      // There is no reply. The request counts as unanswered.
     }
   }
 
-  /** Waits for the answers that are still due, so long at most. */
+  /** Waits until all replies have arrived, but at most `milliseconds`. */
   async settle(milliseconds: number): Promise<void> {
     await Promise.race([Promise.allSettled(this.#due), sleep(milliseconds)]);
   }

@@ -1,4 +1,4 @@
-/** A process of peers: those who want something, or the one who floods. */
+/** Program with the attacker or with the other minions. It runs in a process of its own. */
 import { importKey, swarmId } from '../swarm/keys.ts';
 import { type Known, SwarmMinion } from '../swarm/minion.ts';
 import { Dealer } from '../swarm/zmtp-client.ts';
@@ -6,10 +6,13 @@ import { type Arsenal, type Attacker, attack, knownMinion } from './attacks.ts';
 import type { FloodAnswer, FloodOrder, FloodOutcome } from './orders.ts';
 import { atRate, Stopwatch } from './pace.ts';
 
-/** Ids from here on are those of the others. */
+/** Index of the first minion that does not take part in the attack. */
 const firstOther = 2;
 const signInsPerSecond = 5;
-/** A sign-in without an answer until then has none. */
+/**
+ * Time to wait for the replies to sign-ins at the end, in milliseconds. Then they count as
+ * unanswered.
+ */
 const graceMs = 5000;
 
 let attacker: Attacker | undefined;
@@ -31,11 +34,12 @@ async function carryOut(order: FloodOrder): Promise<FloodOutcome> {
 }
 
 function enlisted(): Attacker {
-  if (attacker === undefined) throw new Error('nobody is enlisted');
+  if (attacker === undefined)
+    throw new Error('no minions are connected: send the order enlist first');
   return attacker;
 }
 
-/** Each minion has a connection of its own, as real ones have. */
+/** Signs in the minions. Each has its own connection, as real minions have. */
 async function enlist({
   count,
   keys,
@@ -62,7 +66,7 @@ async function demand(perSecond: number, seconds: number): Promise<FloodOutcome>
   await atRate(perSecond, seconds, () => {
     turn = (turn + 1) % minions.length;
     const minion = minions[turn];
-    // Who still waits asks nothing more: it has got less.
+    // A minion that is still waiting for a reply sends no further event, so it gets less service.
     if (minion === undefined || isBusy.has(minion)) return;
     isBusy.add(minion);
     const tag = `salt/beacon/${minion.id}/bench/${turn}`;
@@ -72,7 +76,9 @@ async function demand(perSecond: number, seconds: number): Promise<FloodOutcome>
   return stopwatch.outcome();
 }
 
-/** As a minion does that starts: a connection of its own, everything verified. */
+/**
+ * Signs in like minions that have just started: each with a new connection, and with all checks.
+ */
 async function signIns(
   { keys, requestPort, address }: Attacker,
   seconds: number,

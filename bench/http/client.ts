@@ -1,7 +1,10 @@
-/** The process that sends: its own work is not in the figures. */
+/**
+ * Program that sends the HTTP requests. It runs in a process of its own, so that its work is not
+ * measured.
+ */
 import { request } from 'node:http';
 
-/** What the bench asks of it. */
+/** Order from the benchmark. */
 type Order =
   | { readonly do: 'kinds' }
   | {
@@ -18,7 +21,7 @@ interface Sent {
   readonly body: string;
 }
 
-/** Requests at a time. */
+/** Number of concurrent requests. */
 const lanes = 4;
 
 const run = (type: string, body: string): Sent => ({ path: '/run', type, body });
@@ -51,7 +54,7 @@ async function send({
   seconds,
 }: Extract<Order, { do: 'send' }>): Promise<number> {
   const sent = kinds[kind];
-  if (sent === undefined) throw new Error(`no kind of body: ${kind}`);
+  if (sent === undefined) throw new Error(`unknown kind of body: ${kind}`);
   const login = JSON.stringify({ username: 'bench', password, eauth: 'sharedsecret' });
   const token = await post(port, { path: '/login', type: 'application/json', body: login }, '');
   const end = performance.now() + seconds * 1000;
@@ -66,7 +69,10 @@ async function send({
   return requests;
 }
 
-/** @returns the session token of the answer, if there is one */
+/**
+ * Sends a request.
+ * @returns the session token in the response, if there is one
+ */
 function post(port: number, { path, type, body }: Sent, token: string): Promise<string> {
   const headers = { 'content-type': type, ...(token === '' ? {} : { 'x-auth-token': token }) };
   return new Promise((resolve) => {

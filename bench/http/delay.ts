@@ -1,4 +1,7 @@
-/** How long the event loop of a master is held while its HTTP API reads hostile and large bodies. */
+/**
+ * Measures how long the HTTP API blocks the event loop of a master while it reads hostile and large
+ * bodies.
+ */
 import { fork } from 'node:child_process';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -9,7 +12,7 @@ import { createSaltApi } from '#salt-api';
 import { createMaster } from '#server';
 import { benchConfig } from '../config.ts';
 
-/** Milliseconds that the event loop was late. */
+/** Delays of the event loop, in milliseconds. */
 export interface DelayFigures {
   readonly median: number;
   readonly most999: number;
@@ -19,10 +22,13 @@ export interface DelayFigures {
 
 const password = 'bench';
 
-/** Milliseconds between two looks at the clock. */
+/** Interval between two measurements of the delay, in milliseconds. */
 const resolution = 1;
 
-/** @param seconds of each kind of body */
+/**
+ * Measures the delays for each kind of body.
+ * @param seconds duration for each kind
+ */
 export async function benchHttpDelay(seconds: number): Promise<ReadonlyMap<string, DelayFigures>> {
   const rootDir = await mkdtemp(path.join(tmpdir(), 'sb-'));
   const config = benchConfig(rootDir, {
@@ -37,7 +43,7 @@ export async function benchHttpDelay(seconds: number): Promise<ReadonlyMap<strin
   const figures = new Map<string, DelayFigures>();
   try {
     for (const kind of await ask<readonly string[]>(client, { do: 'kinds' })) {
-      // What is compiled on the way is no part of it.
+      // Requests before the measurement, so that the compilation of code is not measured.
       await ask(client, { do: 'send', kind, port, password, seconds: 1 });
       const delay = monitorEventLoopDelay({ resolution });
       delay.enable();

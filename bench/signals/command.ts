@@ -6,9 +6,9 @@ const signals = 1_000;
 const killsPerLine = 20;
 
 /**
- * `npm run bench -- signals [seconds]`: how many are accepted; `npm run bench -- signals crash [kills
- * [seed]]`: a master killed while minions signal.
- * @returns the exit code: 1 if a signal was lost, came under another id, or out of order
+ * Runs `npm run bench -- signals [seconds]`, which measures how many signals are accepted, or `npm
+ * run bench -- signals crash [kills [seed]]`, which kills a master while minions send signals.
+ * @returns the exit code: 1 if a signal was lost, arrived with another id, or arrived out of order
  */
 export async function runSignals(
   [what = '10', ...more]: readonly string[],

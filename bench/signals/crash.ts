@@ -1,7 +1,7 @@
 /**
- * A master that is killed (SIGKILL) at seeded moments while minions signal, before an endpoint that
- * comes to harm one time in five. Judge is this process: what was acknowledged or permitted, and what
- * arrived.
+ * Kills a master with SIGKILL at random moments (from a seed) while minions send signals. One in
+ * five requests to the receiving endpoint fails. This process compares the acknowledged and
+ * permitted signals with those that arrived.
  */
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -18,23 +18,26 @@ export interface SignalCrashOptions {
   readonly kills: number;
   readonly seed: number;
   readonly minions: number;
-  /** In all. */
+  /** Total number of signals. */
   readonly signals: number;
-  /** Told after each kill. */
+  /** Called after each kill, with the number of kills so far. */
   readonly onKill?: (done: number) => void;
 }
 
-/** What a series of kills came to; all of {@link Verdict} must be 0. */
+/** Result of a series of kills. All figures of {@link Verdict} must be 0. */
 export interface SignalCrashFigures extends Verdict {
   readonly kills: number;
   readonly acknowledged: number;
-  /** Lines of the audit log that say allow of a signal. */
+  /** Number of lines in the audit log that permit a signal. */
   readonly permitted: number;
-  /** Signals as they arrived; more than were acknowledged, because tries are repeated. */
+  /**
+   * Number of signals that arrived. It exceeds the acknowledged ones, because failed deliveries are
+   * repeated.
+   */
   readonly arrivals: number;
-  /** Requests that the endpoint let come to harm. */
+  /** Number of requests that the endpoint failed on purpose. */
   readonly harmed: number;
-  /** In the dead-letter list. Must be 0. */
+  /** Number of signals in the dead-letter list. Must be 0. */
   readonly dead: number;
 }
 
@@ -68,7 +71,7 @@ class Trial {
   readonly #endpoint: RecordingEndpoint;
   readonly #options: TrialOptions;
   readonly #emitted: Emitted[] = [];
-  /** Signals that may be begun: their share of each kill. */
+  /** Number of signals that may be sent so far. Each kill adds its share. */
   #allowed = 0;
   #begun = 0;
   #isOver = false;
@@ -112,7 +115,7 @@ class Trial {
     this.#isOver = true;
   }
 
-  /** One after the other, to handle after handle, as long as signals are left. */
+  /** Sends signals to all handles, one after the other, as long as there are signals left. */
   async #emitAll(minion: SwarmMinion, offset: number): Promise<void> {
     for (let number = 0; this.#begun < this.#options.signals && !this.#isOver; ) {
       if (this.#begun >= this.#allowed) {
@@ -130,14 +133,14 @@ class Trial {
     }
   }
 
-  /** The next signal that is acknowledged: a kill without any under way would show nothing. */
+  /** Resolves when the next signal is acknowledged. A kill without load would not test anything. */
   #underLoad(): Promise<void> {
     return new Promise((resolve) => {
       this.#tellLoad = resolve;
     });
   }
 
-  /** Until the outbox is empty; what stays in it counts as lost. */
+  /** Waits until the outbox is empty. Signals that stay in it count as lost. */
   async #drain(): Promise<void> {
     const end = performance.now() + drainMs;
     while (performance.now() < end && (await this.#count({ isDead: false })) > 0) await sleep(100);
@@ -149,7 +152,9 @@ class Trial {
   }
 }
 
-/** Of repetitions a line says only how many there were: those are passed over. */
+/**
+ * Reads the permitted signals from the audit log. Lines that only count repetitions are skipped.
+ */
 async function readPermitted(rootDir: string): Promise<Permitted[]> {
   const permitted: Permitted[] = [];
   const log = { stateDir: path.join(rootDir, 'state') };

@@ -1,11 +1,14 @@
-/** A Heat that writes down every signal, and fails, hangs or answers late one time in five. */
+/**
+ * Endpoint that stands in for Heat. It records every signal. One in five requests fails, gets no
+ * response, or gets a late one.
+ */
 import { createServer, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 
-/** A signal as it arrived. */
+/** A signal that arrived at the endpoint. */
 export interface Arrival {
   readonly handle: string;
-  /** Heat's. */
+  /** Id that the signal has in Heat. */
   readonly id: string;
   readonly minion: string;
   readonly number: number;
@@ -13,14 +16,16 @@ export interface Arrival {
 
 export interface RecordingEndpoint {
   readonly origin: string;
-  /** In the order of their coming; those that were answered with a failure are not among them. */
+  /**
+   * Signals in the order in which they arrived, without those that were answered with a failure.
+   */
   readonly arrivals: readonly Arrival[];
-  /** How many requests came to harm. */
+  /** Number of requests that the endpoint failed on purpose. */
   readonly harmed: number;
   close(): Promise<void>;
 }
 
-/** Longer than the master waits for an answer. */
+/** Delay of a late response, in milliseconds. It is longer than the master's timeout. */
 const lateMs = 600;
 
 export async function startEndpoint(random: () => number): Promise<RecordingEndpoint> {
@@ -35,7 +40,7 @@ export async function startEndpoint(random: () => number): Promise<RecordingEndp
       return;
     }
     arrivals.push(read(path, body));
-    // Two in three of those: it is stored, and the answer comes late or never.
+    // In two of three cases, the signal is stored, and the response is late or missing.
     if (isHarmed && harm < 2 / 3) return;
     if (isHarmed) setTimeout(() => response.end('null'), lateMs);
     else response.end('null');

@@ -1,35 +1,41 @@
-/** Compares what was acknowledged to minions, and permitted in the audit log, with what arrived. */
+/**
+ * Compares the signals that were acknowledged to minions, or permitted in the audit log, with the
+ * signals that arrived.
+ */
 import type { Arrival } from './endpoint.ts';
 
-/** A signal that a minion sent; moments in milliseconds since 1970. */
+/** A signal that a minion sent. Times are in milliseconds since 1970. */
 export interface Emitted {
   readonly handle: string;
   readonly minion: string;
   readonly number: number;
   readonly sentAt: number;
-  /** When the minion was answered. */
+  /** Time of the reply to the minion. */
   readonly endedAt: number;
-  /** Whether the answer says that it was taken. */
+  /** Whether the reply means that the signal was accepted. */
   readonly isAcknowledged: boolean;
 }
 
-/** A line of the audit log that says allow. A minion sends one signal at a time. */
+/** A line of the audit log that permits a signal. A minion sends one signal at a time. */
 export interface Permitted {
   readonly handle: string;
   readonly minion: string;
-  /** Milliseconds since 1970. */
+  /** Time of the line, in milliseconds since 1970. */
   readonly at: number;
 }
 
-/** Each must be 0. */
+/** Numbers of faults. Each must be 0. */
 export interface Verdict {
-  /** Acknowledged, and never arrived. */
+  /** Signals that were acknowledged but never arrived. */
   readonly lost: number;
-  /** Permitted in the audit log, and never arrived. */
+  /** Signals that were permitted in the audit log but never arrived. */
   readonly permittedLost: number;
-  /** Arrived under another id than the minion's. */
+  /** Signals that arrived with an id other than that of their minion. */
   readonly otherIds: number;
-  /** Pairs of a handle of which the second arrived before the first did for the last time. */
+  /**
+   * Pairs of signals to one handle that arrived out of order: the second one arrived before the
+   * last arrival of the first one.
+   */
   readonly outOfOrder: number;
 }
 
@@ -66,7 +72,7 @@ function isArrived(signal: Emitted | undefined, spans: ReadonlyMap<string, Span>
   return signal !== undefined && spans.has(nameOf(signal));
 }
 
-/** The signal that was under way when the line was written. */
+/** Returns the signal that was in progress when a line of the audit log was written. */
 function signalOf(
   { handle, minion, at }: Permitted,
   emitted: readonly Emitted[],

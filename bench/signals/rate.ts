@@ -1,4 +1,7 @@
-/** How many signals a second a master accepts durably, while it delivers as many as it can. */
+/**
+ * Measures how many signals per second a master accepts durably, while it delivers as many as it
+ * can.
+ */
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
@@ -8,14 +11,17 @@ import { emit, openSetting } from './setting.ts';
 export interface SignalRateFigures {
   readonly acceptedPerSecond: number;
   readonly acceptedMs99: number;
-  /** Arrived at the endpoint meanwhile. */
+  /** Signals that arrived at the endpoint meanwhile, per second. */
   readonly deliveredPerSecond: number;
 }
 
 const minionCount = 400;
 const handles = Array.from({ length: 20 }, (_, index) => `h${index}`);
 
-/** @param seconds - how long minions signal, each as soon as it is answered */
+/**
+ * @param seconds - duration of the load. Each minion sends its next signal as soon as it gets the
+ * reply
+ */
 export async function benchSignalRate(seconds: number): Promise<SignalRateFigures> {
   const rootDir = await mkdtemp(path.join(tmpdir(), 'sb-signals-'));
   const endpoint = await startEndpoint(() => 1);

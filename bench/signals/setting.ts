@@ -1,4 +1,4 @@
-/** A master of its own process with handles, and minions that signal. */
+/** Starts a master in a process of its own, with handles, and minions that send signals. */
 import { writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -14,11 +14,11 @@ import { type Known, SwarmMinion } from '../swarm/minion.ts';
 const keyCount = 4;
 const pauseMs = 20;
 
-/** See above. */
+/** Master, minions and handles of a benchmark. */
 export interface Setting {
   readonly master: MasterProcess;
   readonly minions: readonly SwarmMinion[];
-  /** The bridge at the master's local socket. */
+  /** Client of the bridge, over the master's local socket. */
   readonly bridge: ExtensionClient;
 }
 
@@ -26,11 +26,11 @@ export interface SettingOptions {
   readonly rootDir: string;
   readonly minions: number;
   readonly handles: readonly string[];
-  /** Where all handles lead. */
+  /** Origin of the endpoint to which all handles deliver signals. */
   readonly origin: string;
 }
 
-/** Starts the master, signs the minions in and registers the handles for all of them. */
+/** Starts the master, signs in the minions, and registers handles for all of them. */
 export async function openSetting(options: SettingOptions): Promise<Setting> {
   const { rootDir, handles, origin } = options;
   const requestPort = await freePort();
@@ -60,8 +60,9 @@ export async function openSetting(options: SettingOptions): Promise<Setting> {
 }
 
 /**
- * Sends one signal, the same bytes again until it is answered, as Salt's clients do.
- * @returns whether it was acknowledged; what a minion would sign in again for is no acknowledgement
+ * Sends a signal. Sends the same bytes again until there is a reply, as Salt's clients do.
+ * @returns whether the signal was acknowledged. A reply after which a minion would sign in again is
+ * not an acknowledgement
  */
 export async function emit(
   minion: SwarmMinion,
@@ -108,7 +109,10 @@ async function writeConfig(rootDir: string, requestPort: number, origin: string)
   await writeFile(path.join(rootDir, 'master'), JSON.stringify(config));
 }
 
-/** Options of the bridge for handles of a service that fails at times, and for any number of signals. */
+/**
+ * Returns options of the bridge for a service that sometimes fails, without a limit on the number
+ * of signals.
+ */
 export function handleOptions(origin: string, timeoutSeconds: number): object {
   return {
     endpoints: [origin],

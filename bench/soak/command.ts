@@ -13,9 +13,9 @@ const fullLoad: SoakLoad = {
 const secondsPerLine = 30;
 
 /**
- * `npm run bench -- soak [seconds] [share]`.
- * @param share of the full load, for machines that do something else as well
- * @returns the exit code: 1 if anything is not as it must be
+ * Runs `npm run bench -- soak [seconds] [share]`.
+ * @param share share of the full load, for machines that have other work too
+ * @returns the exit code: 1 if a check failed
  */
 export async function runSoak(
   seconds: number,

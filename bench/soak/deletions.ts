@@ -1,6 +1,8 @@
 import type { Master } from '#master';
 
-/** Deletes keys one after another, and accepts each again when its minion asks. */
+/**
+ * Deletes minions' keys one after the other, and accepts each key again when its minion signs in.
+ */
 export class KeyDeletions {
   readonly deleted: Set<string> = new Set();
   readonly #master: Master;
@@ -30,7 +32,7 @@ export class KeyDeletions {
     }, everyMs);
   }
 
-  /** Deletes no more; those that are deleted are still accepted again. */
+  /** Stops deleting keys. Deleted keys are still accepted again. */
   pause(): void {
     clearInterval(this.#ticker);
   }

@@ -1,26 +1,26 @@
 import type { Master } from '#master';
 
-/** What became of the jobs. */
+/** Results of the jobs. */
 export interface JobFigures {
   readonly begun: number;
   readonly finished: number;
-  /** Returns that came. */
+  /** Number of returns. */
   readonly answers: number;
-  /** Minions that were asked and did not answer, by id. */
+  /** Number of missing returns, by minion id. */
   readonly silent: Readonly<Record<string, number>>;
 }
 
-/** How many minions a job is for; each `wholeFleetEvery`-th is for all. */
+/** Number of minions of a job. Every `wholeFleetEvery`-th job is for all minions. */
 const jobSize = 4;
 const wholeFleetEvery = 500;
-/** How often what is due is published, milliseconds. */
+/** Interval at which due jobs are published, in milliseconds. */
 const tickMs = 10;
-/** Where more jobs are under way than begin in this time, what is due is left out. */
+/** Jobs are left out if more jobs are running than begin in this time, in seconds. */
 const secondsUnderWay = 20;
-/** Seconds; more than what follows a rotation takes. */
+/** Timeouts in seconds. They are longer than the interruptions after a key rotation. */
 const patience = { timeoutSeconds: 10, gatherJobTimeoutSeconds: 5 };
 
-/** Publishes jobs at a rate and follows each to its end. */
+/** Publishes jobs at a rate, and follows each job to its end. */
 export class JobLoad {
   readonly #master: Master;
   readonly #ids: readonly string[];
@@ -47,7 +47,7 @@ export class JobLoad {
     }, tickMs);
   }
 
-  /** Publishes no more and waits for those under way. */
+  /** Stops publishing jobs, and waits for the running ones. */
   async stop(): Promise<void> {
     clearInterval(this.#ticker);
     await Promise.all(this.#running);

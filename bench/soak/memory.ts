@@ -1,20 +1,23 @@
 import { readFileSync } from 'node:fs';
 
-/** Memory of this process, megabytes. */
+/** Memory of this process, in megabytes. */
 export interface MemorySample {
-  /** Seconds since the load began. */
+  /** Time since the load began, in seconds. */
   readonly at: number;
   readonly resident: number;
   /**
-   * Resident without mapped files: the store's file is mapped, and the pages of it that are in
-   * memory belong to the system, which takes them back. Where the system does not tell: all.
+   * Resident memory without mapped files. The store's file is mapped, but the system can reclaim
+   * its pages at any time. If the system does not report it, this is the whole resident memory.
    */
   readonly anonymous: number;
-  /** In use on V8's heap. */
+  /** Used memory of V8's heap. */
   readonly heap: number;
 }
 
-/** Samples taken before this many seconds say nothing of growth: everything is filling up. */
+/**
+ * Samples from the first seconds are ignored when growth is computed, because caches are still
+ * filling up.
+ */
 export const warmUpSeconds = 60;
 
 export function sampleMemory(at: number): MemorySample {
@@ -27,7 +30,7 @@ export function sampleMemory(at: number): MemorySample {
   };
 }
 
-/** Linux tells it, in units of 1,024 bytes. */
+/** Returns the anonymous memory. Linux reports it in units of 1,024 bytes. */
 function anonymousMegabytes(): number | undefined {
   try {
     const line = /^RssAnon:\s+(\d+) kB$/m.exec(readFileSync('/proc/self/status', 'latin1'));
@@ -37,13 +40,13 @@ function anonymousMegabytes(): number | undefined {
   }
 }
 
-/** What was sampled after everything had filled up; all of it where the run was shorter. */
+/** Returns the samples after the warm-up. If the run was shorter, returns all samples. */
 export function warm(samples: readonly MemorySample[]): readonly MemorySample[] {
   const later = samples.filter(({ at }) => at > warmUpSeconds);
   return later.length > 0 ? later : samples;
 }
 
-/** By how many megabytes a minute a figure grew, by least squares over the samples. */
+/** Returns the growth of a figure in megabytes per minute, by the method of least squares. */
 export function growthPerMinute(
   samples: readonly MemorySample[],
   figure: 'resident' | 'anonymous' | 'heap',

@@ -1,4 +1,7 @@
-/** A simulated minion that lives through everything: refusals, deletion, rotation, lost connections. */
+/**
+ * Simulated minion that survives rejected requests, the deletion of its key, key rotation and lost
+ * connections.
+ */
 import { once } from 'node:events';
 import type { Socket } from 'node:net';
 import { setTimeout as pause } from 'node:timers/promises';
@@ -9,19 +12,24 @@ import { ConnectionEnded, Dealer, subscribe } from '../swarm/zmtp-client.ts';
 import { type SealedRequest, type Session, sealRequest, trySignIn } from './session.ts';
 import type { Answer, Tally } from './tally.ts';
 
-/** What minions of one swarm have in common. */
+/** Data that all minions of one swarm share. */
 export interface SoakSwarm {
   readonly requestPort: number;
   readonly publishPort: number;
   readonly tally: Tally;
   readonly publications: PublicationReader;
-  /** Told of what may not happen. */
+  /** Called with an error that must not happen. */
   readonly fail: (error: unknown) => void;
 }
 
-/** Milliseconds before a sign-in is tried again, and before a lost connection is made again. */
+/**
+ * Delays before a sign-in is repeated, and before a lost connection is opened again, in
+ * milliseconds.
+ */
 const retryMs = { signIn: 1000, connection: 100 };
-/** How often a return is sent until it is answered well; real minions do likewise. */
+/**
+ * Maximum number of times that a return is sent until it is acknowledged. Real minions do the same.
+ */
 const returnTries = 5;
 
 export class SoakMinion {
@@ -33,7 +41,7 @@ export class SoakMinion {
   #session: Session | undefined;
   #masterPem: string | undefined;
   #signingIn: Promise<Session> | undefined;
-  /** Connections that this minion ended itself. */
+  /** Connections that this minion itself has closed. */
   readonly #left = new WeakSet<Dealer>();
 
   constructor(id: string, key: SwarmKey, swarm: SoakSwarm) {
@@ -42,7 +50,7 @@ export class SoakMinion {
     this.#swarm = swarm;
   }
 
-  /** Signs in, waiting for acceptance as long as it takes, and subscribes. */
+  /** Signs in and subscribes. Waits for the acceptance of its key without a time limit. */
   async start(): Promise<void> {
     await this.#signedIn();
     await new Promise<void>((resolve) => {
@@ -50,7 +58,7 @@ export class SoakMinion {
     });
   }
 
-  /** Fires an event of its own; one that is lost with its connection is not repeated. */
+  /** Emits an event. If the connection is lost before the reply, the event is not repeated. */
   async fire(number: number): Promise<void> {
     if (this.#session === undefined) return;
     const tag = `salt/beacon/${this.id}/soak/${number}`;
@@ -58,7 +66,9 @@ export class SoakMinion {
     if ((await this.#tryAsk(load)) === 'good') this.#swarm.tally.events += 1;
   }
 
-  /** Ends both connections, whatever is under way; they are made again at once. */
+  /**
+   * Closes both connections, even if requests are in progress. They are opened again immediately.
+   */
   reconnect(): void {
     this.#swarm.tally.reconnects += 1;
     this.#subscription?.destroy();
@@ -76,20 +86,26 @@ export class SoakMinion {
         onSubscribed();
         if (!socket.closed) await once(socket, 'close');
       } catch {
-        // There was no connection, or it broke: the next one is made below.
+        // The connection failed or was lost. The loop opens the next one.
       }
       await pause(retryMs.connection);
     }
   }
 
-  /** Most of what is published is for others, and costs a fleet of hundreds as little as it can. */
+  /**
+   * Handles a publication. Most publications are for other minions, so this must be cheap in a
+   * fleet of hundreds.
+   */
   #hear(envelope: Buffer): void {
     const load = this.#tryOpen(envelope);
     if (load === undefined) this.#hearAnew(Buffer.from(envelope)).catch(this.#swarm.fail);
     else if (isWireMap(load) && this.#isMeant(load)) this.#answer(load).catch(this.#swarm.fail);
   }
 
-  /** What is published under a newer key is opened after a new sign-in, so it is not lost. */
+  /**
+   * Handles a publication that is encrypted with a newer key. It signs in again, so that the
+   * publication is not lost.
+   */
   async #hearAnew(envelope: Buffer): Promise<void> {
     await this.#signedIn();
     const load = this.#tryOpen(envelope);
@@ -129,7 +145,10 @@ export class SoakMinion {
     return type === 'list' ? Array.isArray(tgt) && tgt.includes(this.id) : tgt === '*';
   }
 
-  /** @returns `undefined` when the connection ended before the answer */
+  /**
+   * Sends a request.
+   * @returns `undefined` if the connection ended before the reply
+   */
   async #tryAsk(load: WireMap): Promise<Answer | undefined> {
     const session = await this.#signedIn();
     const request = sealRequest(this.id, this.#key, session, load);
@@ -176,7 +195,7 @@ export class SoakMinion {
     }
   }
 
-  /** Every request goes through here, so every request is counted. */
+  /** Sends a request and counts it. All requests are sent with this method. */
   async #ask({
     bytes,
     judge,

@@ -1,6 +1,9 @@
 import type { SwarmKeyText } from '../swarm/keys.ts';
 
-/** What the soak's swarm is told; it answers each order when it is carried out. */
+/**
+ * Order for the process with the soak's minions. The process replies when it has carried out the
+ * order.
+ */
 export type SoakOrder =
   | {
       readonly do: 'enlist';
@@ -9,7 +12,7 @@ export type SoakOrder =
       readonly requestPort: number;
       readonly publishPort: number;
     }
-  /** Everybody signs in and subscribes. */
+  /** All minions sign in and subscribe. */
   | { readonly do: 'start' }
   | {
       readonly do: 'load';
@@ -17,24 +20,24 @@ export type SoakOrder =
       readonly reconnectsPerSecond: number;
     }
   | { readonly do: 'report' }
-  /** No more events and reconnections; jobs are still answered. */
+  /** Stops events and reconnections. Minions still respond to jobs. */
   | { readonly do: 'rest' }
-  /** Carried out when no request waits, or after `graceMs`. */
+  /** Waits until no request is unanswered, at most `graceMs`. */
   | { readonly do: 'drain'; readonly graceMs: number };
 
-/** What became of every request since the start. */
+/** Results of all requests since the start. */
 export interface SoakCounts {
   readonly sent: number;
   readonly answered: number;
-  /** Those that are still waiting for an answer. */
+  /** Requests that are still waiting for a reply. */
   readonly waiting: number;
-  /** Answered with Salt's `bad load`. */
+  /** Requests that were answered with Salt's `bad load`. */
   readonly refused: number;
-  /** Answered with something that does not open, or is not for the request. Must stay 0. */
+  /** Requests whose reply could not be decrypted or belonged to another request. Must stay 0. */
   readonly wrong: number;
-  /** Without an answer because the swarm itself ended the connection. */
+  /** Requests without a reply because the minion itself closed the connection. */
   readonly left: number;
-  /** Without an answer because the master ended the connection, by id. */
+  /** Requests without a reply because the master closed the connection, by minion id. */
   readonly cut: Readonly<Record<string, number>>;
   readonly events: number;
   readonly signIns: number;
@@ -42,7 +45,9 @@ export interface SoakCounts {
   readonly longestAnswerMs: number;
 }
 
-/** What the swarm tells: an order's outcome, or what failed beside the orders. */
+/**
+ * Message from the process: the result of an order, or a failure that is not related to an order.
+ */
 export type SoakOutcome =
   | { readonly counts: SoakCounts }
   | { readonly error: string }

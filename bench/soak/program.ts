@@ -1,4 +1,7 @@
-/** The process of the soak's swarm: it keeps up the load and counts what becomes of it. */
+/**
+ * Program with the soak's minions. It runs in a process of its own, produces the load and counts
+ * the results.
+ */
 import { setTimeout as pause } from 'node:timers/promises';
 import { importKey } from '../swarm/keys.ts';
 import { PublicationReader } from '../swarm/publications.ts';
@@ -6,9 +9,9 @@ import { SoakMinion } from './minion.ts';
 import type { SoakOrder } from './orders.ts';
 import { Tally } from './tally.ts';
 
-/** How often what is due is sent, milliseconds. */
+/** Interval at which due requests are sent, in milliseconds. */
 const tickMs = 10;
-/** Where more requests wait than are due in this time, events are left out. */
+/** Events are left out if more requests are waiting than are due in this time, in seconds. */
 const secondsUnderWay = 5;
 
 const tally = new Tally();
@@ -53,8 +56,8 @@ async function execute(order: SoakOrder): Promise<void> {
 }
 
 /**
- * Sends what is due since the start, so that the rate holds whatever the timer does; but does not
- * pile up what nobody has the time to answer.
+ * Sends all requests that are due since the start, so that delays of the timer do not change the
+ * rate. If too many requests are waiting for a reply, events are left out.
  */
 function keepUp(eventsPerSecond: number, reconnectsPerSecond: number): void {
   const startedAt = performance.now();
@@ -67,7 +70,8 @@ function keepUp(eventsPerSecond: number, reconnectsPerSecond: number): void {
       minions[fired % minions.length]?.fire(fired).catch(fail);
     }
     for (; reconnected < seconds * reconnectsPerSecond; reconnected += 1) {
-      // By a stride, so that those next to each other do not go together.
+      // Minions are chosen with a stride, so that minions with consecutive indices do not reconnect
+      // together.
       minions[(reconnected * 37) % minions.length]?.reconnect();
     }
   }, tickMs);

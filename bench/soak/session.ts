@@ -13,7 +13,7 @@ import { openSendReply } from '#minion-protocol/reply.ts';
 import type { SwarmKey } from '../swarm/keys.ts';
 import type { Answer } from './tally.ts';
 
-/** What a minion shares with its master after a sign-in. */
+/** Keys that a minion shares with its master after a sign-in. */
 export interface Session {
   readonly publishKey: CrypticleKey;
   readonly requestKey: CrypticleKey;
@@ -21,13 +21,16 @@ export interface Session {
   readonly masterPublic: KeyObject;
 }
 
-/** A request on its way, and how to judge what comes back. */
+/** An encrypted request, with the data that is needed to check the reply. */
 export interface SealedRequest {
   readonly bytes: Uint8Array;
   readonly judge: (reply: Uint8Array) => Answer;
 }
 
-/** Signs in once. @returns `undefined` when the key waits for acceptance or another try is due */
+/**
+ * Signs in once.
+ * @returns `undefined` if the key waits for acceptance, or if the sign-in must be repeated
+ */
 export async function trySignIn(
   id: string,
   key: SwarmKey,
@@ -51,7 +54,7 @@ export async function trySignIn(
   return step?.state === 'accepted' ? sessionOf(step) : undefined;
 }
 
-/** Seals a request; its reply must have the right HMAC and nonce. */
+/** Encrypts a request. The reply must have the right HMAC and nonce. */
 export function sealRequest(
   id: string,
   key: SwarmKey,
@@ -91,7 +94,7 @@ function judgeReply(reply: Uint8Array, session: Session, nonce: string): Answer 
   }
 }
 
-/** `bad load`, the one answer in the clear that a request of an accepted minion can have. */
+/** Whether a reply is `bad load`, the only unencrypted reply to a request of an accepted minion. */
 function isRefusal(reply: Uint8Array): boolean {
   return reply.length < 32 && unpackWire(reply) === 'bad load';
 }

@@ -1,7 +1,7 @@
 /**
- * Hours of work in minutes: minions that fire events, answer jobs, lose their connections and
- * their keys, under the master's own limits. At the end no request may be without an answer, and
- * the master's memory must not have grown since it was warm.
+ * Runs the work of hours within minutes: minions emit events, respond to jobs, and lose their
+ * connections and keys, under the master's default limits. At the end, every request must have a
+ * reply, and the master's memory must not have grown after the warm-up.
  */
 import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -17,7 +17,10 @@ import { type MemorySample, sampleMemory } from './memory.ts';
 import type { SoakCounts } from './orders.ts';
 import { SwarmProcess } from './swarm-process.ts';
 
-/** What is kept up, if the machine can: what it cannot is not made up for. */
+/**
+ * Load that the benchmark tries to produce. If the machine is too slow, the missing part is not
+ * made up for.
+ */
 export interface SoakLoad {
   readonly minions: number;
   readonly eventsPerSecond: number;
@@ -26,30 +29,31 @@ export interface SoakLoad {
   readonly deletionEveryMs: number;
 }
 
-/** Everything that a verdict is made from. */
+/** Data from which the verdict is derived. */
 export interface SoakResult {
   readonly load: SoakLoad;
   readonly seconds: number;
   readonly counts: SoakCounts;
   readonly jobs: JobLoad['figures'];
   readonly deletions: number;
-  /** Whose keys were deleted at some time. */
+  /** Ids of the minions whose key was deleted at least once. */
   readonly deleted: ReadonlySet<string>;
-  /** One a second. */
+  /** Samples of the master's memory, one per second. */
   readonly memory: readonly MemorySample[];
-  /** Refused, delayed or dropped by the master, by reason. */
+  /** Requests that the master rejected, delayed or dropped, by reason. */
   readonly counters: Readonly<Record<string, number>>;
-  /** What failed where nothing may. */
+  /** Failures that must not happen. */
   readonly failures: readonly string[];
 }
 
 const keyCount = 16;
-/** As long as Salt's clients wait for an answer. */
+/** Time to wait for replies at the end, in milliseconds. Salt's clients wait as long. */
 const graceMs = 60_000;
 
 /**
- * @param seconds how long the load is kept up
- * @param onSample told once a second
+ * Runs the soak test.
+ * @param seconds duration of the load
+ * @param onSample called once per second
  */
 export async function soak(
   load: SoakLoad,
@@ -57,7 +61,7 @@ export async function soak(
   onSample: (sample: MemorySample, counts: SoakCounts, jobs: JobLoad['figures']) => void,
 ): Promise<SoakResult> {
   const rootDir = await mkdtemp(path.join(tmpdir(), 'sb-'));
-  // Kept for a minute, so that what is stored is removed within the run as well.
+  // Jobs are stored for a minute only, so that stored data is also deleted during the run.
   const config = benchConfig(rootDir, { keepJobsSeconds: 60 });
   const ids = Array.from({ length: load.minions }, (_, index) => `soak-${index}`);
   const keys = await makeKeyTexts(keyCount);

@@ -5,9 +5,9 @@ import type { SoakCounts, SoakOrder, SoakOutcome } from './orders.ts';
 
 const program = fileURLToPath(new URL('./program.ts', import.meta.url));
 
-/** The process of the simulated minions, as the one of the master sees it. */
+/** Process with the simulated minions, as seen by the process of the master. */
 export class SwarmProcess {
-  /** What failed in it beside its orders. */
+  /** Failures in the process that are not related to an order. */
   readonly failures: string[] = [];
   readonly #child: ChildProcess = fork(program);
   readonly #ended: Promise<never>;
@@ -17,13 +17,16 @@ export class SwarmProcess {
       if ('failure' in outcome) this.failures.push(outcome.failure);
     });
     this.#ended = once(this.#child, 'exit').then(([code]) => {
-      throw new Error(`the swarm's process ended: ${code}`);
+      throw new Error(`the process with the simulated minions ended with ${code}`);
     });
-    // Told by the order that is under way, or the next one.
+    // The order in progress, or the next one, reports the failure.
     this.#ended.catch(() => {});
   }
 
-  /** @returns what became of all requests until the order was carried out */
+  /**
+   * Sends an order.
+   * @returns the results of all requests up to the end of the order
+   */
   async order(what: SoakOrder): Promise<SoakCounts> {
     const outcome = this.#outcome();
     this.#child.send(what);

@@ -1,9 +1,9 @@
 import type { SoakCounts } from './orders.ts';
 
-/** How the answer to a request turned out. */
+/** Result of a request that got a reply. */
 export type Answer = 'good' | 'refused' | 'wrong';
 
-/** Counts every request that a swarm sends, and what became of it. */
+/** Counts all requests that a swarm sends, and their results. */
 export class Tally {
   #sent = 0;
   #answered = 0;
@@ -16,7 +16,7 @@ export class Tally {
   signIns = 0;
   reconnects = 0;
 
-  /** Requests without an answer whose connection has not ended. */
+  /** Number of requests that have no reply and whose connection is still open. */
   get waiting(): number {
     const cut = Object.values(this.#cut).reduce((sum, count) => sum + count, 0);
     return this.#sent - this.#answered - this.#left - cut;
@@ -36,7 +36,10 @@ export class Tally {
     if (answer === 'wrong') this.#wrong += 1;
   }
 
-  /** A request lost its connection. @param isOwnDoing whether the swarm ended it */
+  /**
+   * Counts a request whose connection was lost.
+   * @param isOwnDoing whether the minion itself closed the connection
+   */
   lost(id: string, isOwnDoing: boolean): void {
     if (isOwnDoing) this.#left += 1;
     else this.#cut[id] = (this.#cut[id] ?? 0) + 1;

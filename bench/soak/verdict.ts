@@ -1,18 +1,22 @@
-/** What a soak showed, as lines for people and as a list of what is wrong. */
+/** Formats the result of a soak test, and returns the list of failed checks. */
 import { growthPerMinute, type MemorySample, mean, warm, warmUpSeconds } from './memory.ts';
 import type { SoakResult } from './soak.ts';
 
 /**
- * Megabytes a minute beyond which memory counts as growing. What V8 and the allocator keep in
- * reserve goes up and down by some ten megabytes; over nine minutes that is a slope well below.
+ * Growth of memory in megabytes per minute above which the check fails. The reserves of V8 and of
+ * the allocator vary by about ten megabytes. Over nine minutes, this is a slope far below the
+ * limit.
  */
 const flatBelow = 2;
-/** What of the load must have been kept up. */
+/** Minimum share of the load that must have been produced. */
 const enough = 0.95;
-/** Seconds after the warm-up before a slope means anything: V8's reserves outweigh a leak until then. */
+/**
+ * Time after the warm-up for which the slope is not checked, in seconds. Before that, the reserves
+ * of V8 outweigh a leak.
+ */
 const judgedSeconds = 240;
 
-/** What is not as it must be; empty: all is well. */
+/** Returns the failed checks. Empty if all checks passed. */
 export function complaints(result: SoakResult): string[] {
   const { load, seconds, counts, jobs, deleted, failures } = result;
   const strangers = Object.keys(counts.cut).filter((id) => !deleted.has(id));
@@ -31,12 +35,15 @@ export function complaints(result: SoakResult): string[] {
   ];
 }
 
-/** A run under less than the load that was asked for shows nothing of that load. */
+/**
+ * Returns a complaint if less load was produced than requested. Such a run proves nothing about the
+ * requested load.
+ */
 function shortfall(what: string, done: number, due: number): string[] {
   return done < due * enough ? [`the machine kept up ${done} of ${due} ${what}`] : [];
 }
 
-/** The figures of a whole run. */
+/** Returns the figures of a whole run as lines of text. */
 export function summary(result: SoakResult): string[] {
   const { counts, jobs, seconds, deletions, counters } = result;
   const cut = Object.values(counts.cut).reduce((sum, count) => sum + count, 0);
@@ -60,7 +67,7 @@ export function summary(result: SoakResult): string[] {
   ];
 }
 
-/** One line for each half minute. */
+/** Returns a line with the memory at each half minute. */
 export function memoryLine(samples: readonly MemorySample[]): string {
   const last = samples.at(-1)?.at ?? 0;
   const figure = (name: 'resident' | 'anonymous' | 'heap'): string =>

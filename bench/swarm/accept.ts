@@ -2,7 +2,7 @@ import { mkdir, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { type SwarmKeyText, swarmId } from './keys.ts';
 
-/** Accepts the keys of so many minions before the master starts. */
+/** Accepts the keys of a number of minions before the master starts. */
 export async function acceptAll(
   pkiDir: string,
   count: number,

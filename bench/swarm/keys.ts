@@ -2,17 +2,20 @@ import type { KeyObject } from 'node:crypto';
 import { generateKeyPair, generateKeyString, parsePrivateKey } from '#minion-protocol';
 import { minionToken } from '#minion-protocol/x931.ts';
 
-/** A key pair that many simulated minions share: making thousands would take longer than the bench. */
+/**
+ * A key pair that many simulated minions share. Generating thousands of key pairs would take longer
+ * than the benchmark.
+ */
 export interface SwarmKey {
   readonly privateKey: KeyObject;
   readonly publicPem: string;
-  /** What the minion's process is known by. */
+  /** Token that identifies the minion's process. */
   readonly token: string;
-  /** Proof of identity in each request. */
+  /** Proof of identity (`tok`) that each request contains. */
   readonly proof: Uint8Array;
 }
 
-/** A pair as text, to hand to another process. */
+/** A key pair as text, to be passed to another process. */
 export interface SwarmKeyText {
   readonly privatePem: string;
   readonly publicPem: string;
@@ -27,7 +30,7 @@ export function importKey({ privatePem, publicPem }: SwarmKeyText): SwarmKey {
   return { privateKey, publicPem, token: generateKeyString(), proof: minionToken(privateKey) };
 }
 
-/** The id of a simulated minion. */
+/** Returns the id of the simulated minion with this index. */
 export function swarmId(index: number): string {
   return `swarm-${String(index).padStart(5, '0')}`;
 }

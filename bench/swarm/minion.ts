@@ -1,4 +1,4 @@
-/** One simulated minion of protocol 3: it signs in, seals, and checks what comes back. */
+/** Simulated minion of protocol 3. It signs in, encrypts requests and checks the replies. */
 import { type KeyObject, randomBytes } from 'node:crypto';
 import {
   type CrypticleKey,
@@ -17,25 +17,25 @@ import { rsaDecrypt } from '#minion-protocol/rsa.ts';
 import type { SwarmKey } from './keys.ts';
 import type { PublicationReader } from './publications.ts';
 
-/** The way to the master. */
+/** Connection over which requests are sent. */
 export interface Asker {
   ask(request: Uint8Array): Promise<Buffer>;
 }
 
-/** What all minions know of a master. */
+/** Data of a master that all its minions share. */
 export interface Known {
   readonly publishKey: CrypticleKey;
   readonly masterPem: string;
   readonly masterPublic: KeyObject;
 }
 
-/** A request that is ready to go. */
+/** An encrypted request that is ready to be sent. */
 export interface SealedLoad {
   readonly bytes: Buffer;
   readonly nonce: string;
 }
 
-/** What a sign-in gave. */
+/** Session keys from a sign-in. */
 interface Session extends Known {
   readonly requestKey: CrypticleKey;
 }
@@ -44,10 +44,10 @@ export class SwarmMinion {
   readonly id: string;
   readonly #key: SwarmKey;
   readonly #dealer: Asker;
-  /** One in a hundred looks at RSA signatures. */
+  /** Whether the minion verifies RSA signatures. One in a hundred does. */
   readonly #isThorough: boolean;
   #session: Session | undefined;
-  /** With the master that is known. */
+  /** Handshake with the master whose key is known. */
   #handshake: MinionHandshake | undefined;
 
   constructor(id: string, index: number, key: SwarmKey, dealer: Asker) {
@@ -58,9 +58,10 @@ export class SwarmMinion {
   }
 
   /**
-   * Signs in as a minion does that knows its master. One in a hundred checks everything; the rest
-   * decrypt what they must, because the RSA of thousands of minions is not the master's.
-   * @param known the master's key and the shared key, once somebody has them
+   * Signs in like a minion that knows its master's key. One minion in a hundred checks everything.
+   * The others only decrypt the keys, because the RSA operations of thousands of minions should not
+   * be measured as the master's.
+   * @param known the master's key and the publish key, if another minion already has them
    */
   async signIn(known: Known | undefined): Promise<Known> {
     if (known !== undefined) this.#handshake ??= this.#begin(known.masterPem);
@@ -72,7 +73,8 @@ export class SwarmMinion {
       return known;
     }
     const step = handshake.step(reply);
-    if (step.state !== 'accepted') throw new Error(`${this.id} is ${step.state}`);
+    if (step.state !== 'accepted')
+      throw new Error(`${this.id} was not accepted by the master: ${step.state}`);
     const learnt = {
       publishKey: parseKeyString(step.aes),
       masterPem: step.masterPub,
@@ -82,7 +84,7 @@ export class SwarmMinion {
     return learnt;
   }
 
-  /** Another one is in the answer to the next sign-in. */
+  /** Forgets the session, so that the minion uses the one in the reply to the next sign-in. */
   forgetSession(): void {
     this.#session = undefined;
   }
@@ -98,7 +100,10 @@ export class SwarmMinion {
     });
   }
 
-  /** Sends a sealed request and opens its reply: HMAC and nonce must be right. */
+  /**
+   * Encrypts and sends a request, and decrypts its reply. HMAC and nonce of the reply must be
+   * right.
+   */
   async ask(load: WireMap): Promise<WireValue> {
     return this.send(this.seal(load));
   }
@@ -108,7 +113,7 @@ export class SwarmMinion {
     return { bytes: this.#seal(load, nonce), nonce };
   }
 
-  /** Sends what this minion sealed. */
+  /** Sends a request that this minion has encrypted, and decrypts the reply. */
   async send({ bytes, nonce }: SealedLoad): Promise<WireValue> {
     const { requestKey } = this.#signedIn();
     const reply = await this.#dealer.ask(bytes);
@@ -130,24 +135,27 @@ export class SwarmMinion {
     });
   }
 
-  /** Fetches a file part by part, as minions do. @returns its bytes */
+  /**
+   * Fetches a file in parts, as minions do.
+   * @returns the size of the file, in bytes
+   */
   async fetchFile(path: string): Promise<number> {
     for (let loc = 0; ; ) {
       const reply = await this.ask({ cmd: '_serve_file', path, saltenv: 'base', loc });
       const data = isWireMap(reply) ? wireBytes(reply.data) : undefined;
-      if (data === undefined) throw new Error(`${this.id} got no part of the file`);
+      if (data === undefined) throw new Error(`${this.id} received no part of the file`);
       if (data.length === 0) return loc;
       loc += data.length;
     }
   }
 
-  /** Opens a publication and, if it is meant for this minion, returns `true` for it. */
+  /** Decrypts a publication. If it is for this minion, returns `true` as the result of the job. */
   async obey(publication: Buffer, reader: PublicationReader): Promise<void> {
     const job = this.jobIn(publication, reader);
     if (job !== undefined) await this.ask(returnTo(job));
   }
 
-  /** The load of a publication that is meant for this minion. */
+  /** Returns the load of a publication if it is for this minion. */
   jobIn(publication: Buffer, reader: PublicationReader): WireMap | undefined {
     const { publishKey, masterPublic } = this.#signedIn();
     const load = reader.open(publication, publishKey, masterPublic);
@@ -185,7 +193,7 @@ export class SwarmMinion {
   }
 }
 
-/** The return of a minion for which all went well. */
+/** Returns the load of a successful return for a job. */
 export function returnTo({ jid = null, fun = null }: WireMap): WireMap {
   const outcome = { return: true, retcode: 0, success: true };
   return { cmd: '_return', jid, fun, fun_args: [], ...outcome };

@@ -1,9 +1,12 @@
-/** The master's end of the swarm: its process, and what it is told. */
+/** Sends orders to the process with the simulated minions. */
 import type { ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import type { Order, Outcome } from './orders.ts';
 
-/** Tells the swarm what to do, and waits until it has. @returns milliseconds that it took */
+/**
+ * Sends an order and waits until it was carried out.
+ * @returns the duration in milliseconds
+ */
 export async function order(swarm: ChildProcess, what: Order): Promise<number> {
   const answered = once(swarm, 'message');
   swarm.send(what);

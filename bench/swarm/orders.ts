@@ -1,8 +1,11 @@
 import type { SwarmKeyText } from './keys.ts';
 
-/** What the swarm is told to do; it answers each order when it is done. */
+/**
+ * Order for the process with the simulated minions. The process replies when it has carried out the
+ * order.
+ */
 export type Order =
-  /** The keys of all minions are put where an accepted key lies. */
+  /** Stores the public keys of all minions as accepted keys. */
   | {
       readonly do: 'accept';
       readonly pkiDir: string;
@@ -11,25 +14,30 @@ export type Order =
     }
   | {
       readonly do: 'enlist';
-      /** The number of the first of them; default 0. */
+      /** Index of the first minion. Default: 0. */
       readonly first?: number;
       readonly count: number;
       readonly keys: readonly SwarmKeyText[];
       readonly requestPort: number;
-      /** Request connections that all minions share. */
+      /** Number of request connections that all minions share. */
       readonly connections: number;
     }
-  /** `isAnew`: they open the session that they are given, as at the first time. */
+  /**
+   * Signs in all minions. With `isAnew`, they decrypt the session keys as in their first sign-in.
+   */
   | { readonly do: 'sign-in'; readonly concurrency: number; readonly isAnew?: boolean }
   | { readonly do: 'subscribe'; readonly publishPort: number }
-  /** The first `count` minions fetch a file each, all at once. */
+  /** The first `count` minions fetch a file at the same time. */
   | { readonly do: 'files'; readonly count: number; readonly path: string }
-  /** The first `count` minions ask for the list of files, all at once. */
+  /** The first `count` minions request the list of files at the same time. */
   | { readonly do: 'file-lists'; readonly count: number }
-  /** So many events are sealed, to be sent by the order `events`: that is the minions' work. */
+  /**
+   * Encrypts events, which the order `events` then sends. Their encryption is the work of minions
+   * and is not measured.
+   */
   | { readonly do: 'seal-events'; readonly count: number }
   | { readonly do: 'events'; readonly concurrency: number }
   | { readonly do: 'pillars'; readonly count: number; readonly concurrency: number };
 
-/** What the swarm answers. */
+/** Result of an order. */
 export type Outcome = { readonly done: string; readonly ms: number } | { readonly error: string };

@@ -1,4 +1,7 @@
-/** The swarm's process: simulated minions, told what to do by the process of the master. */
+/**
+ * Program with the simulated minions. It runs in a process of its own, and the process of the
+ * master sends it orders.
+ */
 import { acceptAll } from './accept.ts';
 import { importKey, swarmId } from './keys.ts';
 import { type Known, type SealedLoad, SwarmMinion } from './minion.ts';
@@ -23,14 +26,15 @@ async function carryOut(order: Order): Promise<void> {
       for (let index = first; index < first + order.count; index += 1) {
         const [key] = keys.slice(index % keys.length);
         const [dealer] = dealers.slice(index % dealers.length);
-        if (key === undefined || dealer === undefined) throw new Error('no key or connection');
+        if (key === undefined || dealer === undefined)
+          throw new Error('there are no keys or connections');
         minions.push(new SwarmMinion(swarmId(index), index, key, dealer));
       }
       return;
     }
     case 'sign-in':
       if (order.isAnew === true) for (const minion of minions) minion.forgetSession();
-      // Anew each time: the publish key may be another one.
+      // The shared data is fetched each time, because the publish key may have changed.
       known = await minions[0]?.signIn(undefined);
       await inParallel(order.concurrency, minions.length, async (index) => {
         await minions[index]?.signIn(known);
@@ -73,7 +77,8 @@ async function carryOut(order: Order): Promise<void> {
 
 function sealEvent(index: number): [SwarmMinion, SealedLoad] {
   const minion = minions[index % minions.length];
-  if (minion === undefined) throw new Error('nobody is enlisted');
+  if (minion === undefined)
+    throw new Error('no minions are connected: send the order enlist first');
   const tag = `salt/beacon/${minion.id}/bench/${index}`;
   return [minion, minion.seal({ cmd: '_minion_event', tag, data: { index }, pretag: null })];
 }

@@ -3,22 +3,25 @@ import { type CrypticleKey, ProtocolError, type WireValue } from '#minion-protoc
 import { openPublication } from '#minion-protocol/publication.ts';
 
 /**
- * As many as are published in half a minute, so that a swarm that is behind does not fall further
- * behind by opening everything anew.
+ * Maximum number of decrypted publications that are cached. It is the number that is published in
+ * half a minute. So a swarm that is slow does not become slower by decrypting publications again.
  */
 const remembered = 4096;
 
 type Opened = WireValue | ProtocolError;
 
 /**
- * Opens what is published, signature and all. All minions of the swarm hear the same bytes, and
- * what opening them costs on hundreds of machines is not the master's: those that have the same
- * publish key share the work.
+ * Decrypts publications and verifies their signatures. All minions of the swarm receive the same
+ * bytes. In reality, hundreds of machines would share the work of decrypting them. So minions with
+ * the same publish key share the result.
  */
 export class PublicationReader {
   readonly #opened = new Map<string, Opened>();
 
-  /** @throws ProtocolError ERR_BAD_HMAC under another key */
+  /**
+   * Decrypts a publication.
+   * @throws ProtocolError ERR_BAD_HMAC if it was encrypted with another key
+   */
   open(envelope: Buffer, key: CrypticleKey, masterPublic: KeyObject): WireValue {
     const name = key.text + envelope.toString('latin1');
     const load = this.#opened.get(name) ?? this.#openNow(name, envelope, key, masterPublic);

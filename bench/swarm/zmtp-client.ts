@@ -1,6 +1,6 @@
 /**
- * The least of a ZMTP 3 client over `node:net`, light enough not to be what a bench measures: a
- * DEALER that pipelines requests, and a SUB that hears everything.
+ * Minimal ZMTP 3 client over `node:net`. It is so light that it does not affect the measurements.
+ * It offers a DEALER that pipelines requests, and a SUB that receives all publications.
  */
 import { connect, type Socket } from 'node:net';
 
@@ -21,12 +21,18 @@ function ready(socketType: 'DEALER' | 'SUB'): Buffer {
   return Buffer.concat([Buffer.from([4, body.length]), body]);
 }
 
-/** Cuts what arrives into frames; each goes to `onFrame` with whether more follow. */
+/**
+ * Splits received bytes into frames. `onFrame` is called with each frame and whether more frames
+ * follow in the message.
+ */
 class FrameReader {
   readonly #onFrame: (body: Buffer, more: boolean) => void;
   #held: Buffer[] = [];
   #heldBytes = 0;
-  /** Bytes of the frame that is under way: before they are there, nothing is joined. */
+  /**
+   * Number of bytes that the current frame needs. Received chunks are joined only when all of them
+   * are there.
+   */
   #neededBytes = 0;
   #isGreeted = false;
 
@@ -48,7 +54,10 @@ class FrameReader {
     this.#neededBytes = this.#isGreeted && isLong ? 9 + Number(rest.readBigUInt64BE(1)) : 0;
   }
 
-  /** @returns what is left behind the last whole frame */
+  /**
+   * Processes all complete frames.
+   * @returns the bytes after the last complete frame
+   */
   #frames(data: Buffer): Buffer {
     let rest = data;
     if (!this.#isGreeted) {
@@ -101,14 +110,14 @@ function frame(body: Uint8Array): Buffer {
 
 const emptyFrame = Buffer.from([1, 0]);
 
-/** Requests over one connection, answered in the order in which they were sent. */
+/** Sends requests over one connection. Replies arrive in the order of the requests. */
 export class Dealer {
-  /** Resolves when the connection has ended, whoever ended it. */
+  /** Resolves when either side has closed the connection. */
   readonly ended: Promise<void>;
   readonly #socket: Socket;
   #waiting: Waiting[] = [];
 
-  /** @param localAddress where the connection comes from, on loopback */
+  /** @param localAddress local address of the connection, in the loopback network */
   constructor(port: number, localAddress = '127.0.0.1', host = '127.0.0.1') {
     this.#socket = connect({ port, host, localAddress });
     this.#socket.setNoDelay();
@@ -116,7 +125,7 @@ export class Dealer {
       if (!more) this.#waiting.shift()?.resolve(Buffer.from(body));
     });
     this.#socket.on('data', (chunk: Buffer) => reader.push(chunk));
-    // Told by the end that follows it.
+    // The event 'close' follows, and handles the error.
     this.#socket.on('error', () => {});
     this.ended = new Promise((resolve) => {
       this.#socket.once('close', () => {
@@ -128,7 +137,7 @@ export class Dealer {
     this.#socket.write(ready('DEALER'));
   }
 
-  /** Requests that have no answer yet. */
+  /** Number of requests without a reply. */
   get waiting(): number {
     return this.#waiting.length;
   }
@@ -137,7 +146,10 @@ export class Dealer {
     return this.#socket.destroyed;
   }
 
-  /** @throws ConnectionEnded before there is an answer */
+  /**
+   * Sends a request and returns its reply.
+   * @throws ConnectionEnded if the connection ends before the reply
+   */
   ask(body: Uint8Array): Promise<Buffer> {
     return new Promise((resolve, reject) => {
       if (this.#socket.destroyed) {
@@ -168,14 +180,14 @@ interface Waiting {
   readonly reject: (error: ConnectionEnded) => void;
 }
 
-/** A connection ended before there was an answer. */
+/** Error for a connection that ended before the reply. */
 export class ConnectionEnded extends Error {
   constructor() {
     super('the connection ended before the answer');
   }
 }
 
-/** Hears every publication. Resolves once it has subscribed. */
+/** Subscribes to all publications. Resolves when the subscription was sent. */
 export function subscribe(
   port: number,
   onMessage: (body: Buffer) => void,
@@ -185,7 +197,7 @@ export function subscribe(
     const socket = connect(port, host);
     const reader = new FrameReader((body) => onMessage(body));
     socket.on('data', (chunk: Buffer) => reader.push(chunk));
-    // Told by the end that follows it, once there is a connection.
+    // If there was a connection, the event 'close' follows, and handles the error.
     socket.on('error', reject);
     socket.once('connect', () => {
       socket.write(Buffer.concat([greeting, ready('SUB'), Buffer.from([0, 1, 1])]));

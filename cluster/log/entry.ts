@@ -148,7 +148,7 @@ function decodeStep(reader: ByteReader): WriteStep {
     case 'append':
       return { op, stream: reader.text(), value: reader.buffer() };
     default:
-      throw new RangeError('the step has an unknown type, written by a later version');
+      throw new RangeError('the step has an unknown type; a later version wrote it');
   }
 }
 

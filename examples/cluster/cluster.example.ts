@@ -7,11 +7,14 @@ import { ClusterSite } from '../../bench/cluster-site.ts';
 import { natsServerProgram } from '../../bench/nats-cluster.ts';
 import { type Example, program, type Step } from '../example.ts';
 
-/** Three servers elect a leader, and three processes start, on one machine. */
+/**
+ * Maximum time until three servers have elected a leader and three masters have started on one
+ * machine, in milliseconds.
+ */
 const limitMs = 60_000;
 const pauseMs = 250;
 
-/** Three masters on one machine, as if they were on three. */
+/** Three masters of a cluster on one machine, as if each had its own machine. */
 export const cluster: Example = {
   description: 'three masters over three NATS servers serve the same minions; one is killed',
   needs: () => [program(natsServerProgram, 'nats-server')],
@@ -80,7 +83,10 @@ async function runSteps(step: Step, site: ClusterSite, minions: Minion[]): Promi
   );
 }
 
-/** Each to another master. @returns how many keys were accepted */
+/**
+ * Connects each minion to a different master.
+ * @returns the number of accepted keys
+ */
 async function connectMinions(site: ClusterSite, minions: Minion[]): Promise<number> {
   const starting = [...site.ports].map(async ([name, { requestPort }]) => {
     const minion = createMinion({
@@ -99,7 +105,7 @@ async function connectMinions(site: ClusterSite, minions: Minion[]): Promise<num
   return accepted.length;
 }
 
-/** Who answers a ping that one of the masters is asked for. */
+/** Pings all minions through one of the masters, and returns the minions that responded. */
 async function ping(
   site: ClusterSite,
   name: string,

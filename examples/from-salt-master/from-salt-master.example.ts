@@ -25,7 +25,7 @@ import { type Example, eventually, type Step } from '../example.ts';
 const root = fileURLToPath(new URL('../../', import.meta.url));
 const sources = path.join(root, 'examples/from-salt-master');
 
-/** A team leaves salt-master: its configuration, files and keys stay as they are. */
+/** A team replaces salt-master with saltbridge. Configuration, files and keys stay unchanged. */
 export const fromSaltMaster: Example = {
   description: 'a move from /etc/salt: report, policy, start on the same keys, and the way back',
   needs: () => [],
@@ -67,11 +67,11 @@ class Move {
   }
 
   #running(): MasterServer {
-    if (this.#server === undefined) throw new Error('the master is not started');
+    if (this.#server === undefined) throw new Error('the master has not been started');
     return this.#server;
   }
 
-  /** Puts there what a salt-master and a minion that it accepted would have left. */
+  /** Creates the files that a salt-master and an accepted minion would have left. */
   async lay(): Promise<void> {
     await this.#step(
       'a salt-master was here: files, its key, and that of an accepted minion',
@@ -214,7 +214,7 @@ class Move {
   }
 }
 
-/** `<path> <mode> <content>` of each file. */
+/** Returns a line `<path> <mode> <content>` for each key file. */
 function keyFilesBelow(directory: string): readonly string[] {
   return readdirSync(directory, { recursive: true, encoding: 'utf8' })
     .filter((name) => statSync(path.join(directory, name)).isFile())
@@ -225,7 +225,7 @@ function keyFilesBelow(directory: string): readonly string[] {
     .sort();
 }
 
-/** Steps print what they return. */
+/** Makes a report print only its findings with a remedy, because steps print their results. */
 function withoutText(report: MigrationReport): MigrationReport {
   const toJSON = () =>
     report.findings

@@ -12,7 +12,10 @@ const joinPeers = fileURLToPath(new URL('../../examples/gossip/join-peers', impo
 const guestCount = 20;
 const network = randomUUID();
 
-/** A cluster by gossip whose members find each other by their peers, and by nothing else. */
+/**
+ * A cluster whose members communicate by gossip. They find each other only through the data space
+ * of peers.
+ */
 export const gossip: Example = {
   description: 'twenty guests form a cluster by gossip (Serf), with no address but their peers',
   needs: () => [program('serf', 'serf'), program('python3', 'python3')],
@@ -73,7 +76,7 @@ async function runSteps(step: Step, cluster: Cluster): Promise<void> {
   );
 }
 
-/** Guests, each a process with an address of its own on this machine. */
+/** Guests. Each is a process with its own address on this machine. */
 class Cluster {
   readonly strangerId: string = randomUUID();
   readonly #metadata: string;
@@ -89,7 +92,11 @@ class Cluster {
     plane.add({ id: this.strangerId, name: 'stranger', project: 'p2', network, address });
   }
 
-  /** Each as its user-data would: the ticket of its identity, then a claim. @returns statuses */
+  /**
+   * Enrols all guests as their user-data would: each gets a ticket for its identity and then claims
+   * it.
+   * @returns the HTTP statuses
+   */
   async enrol(): Promise<readonly number[]> {
     const all = Array.from({ length: guestCount + 1 }, (_, index) => this.#enrolOne(index));
     return Promise.all(all);
@@ -112,7 +119,7 @@ class Cluster {
 
   start(index: number): void {
     const env = { PATH: process.env.PATH ?? '', METADATA: this.#metadata };
-    // It ends with this process, however that ends.
+    // With `setpriv`, the guest is killed when this process ends, whatever the reason.
     const guest = spawn('setpriv', ['--pdeathsig', 'KILL', 'python3', joinPeers], {
       stdio: 'ignore',
       env: { ...env, OWN_ADDRESS: addressOf(index), GOMAXPROCS: '1' },
@@ -129,7 +136,10 @@ class Cluster {
     await end;
   }
 
-  /** How many members each of some guests knows, once it is as many as expected. */
+  /**
+   * Returns the number of members that each of some guests has found, as soon as it is the expected
+   * number.
+   */
   async sizes(count: number, expected: number): Promise<readonly number[]> {
     const sizes: number[] = [];
     for (let index = 0; index < count; index += 1) {
@@ -143,7 +153,7 @@ class Cluster {
     return sizes;
   }
 
-  /** The members that a guest takes for alive; none before it has started. */
+  /** Returns the members that a guest considers alive. Empty before the guest has started. */
   async members(index: number): Promise<readonly string[]> {
     const rpc = `-rpc-addr=${addressOf(index)}:7373`;
     try {
@@ -160,7 +170,7 @@ class Cluster {
     await Promise.all([...this.#processes.keys()].map((index) => this.kill(index)));
   }
 
-  /** As a guest: from its own address. */
+  /** Sends a request in the name of a guest, from the guest's own address. */
   #ask(
     index: number,
     method: string,
@@ -187,7 +197,7 @@ function addressOf(index: number): string {
   return `127.0.20.${index + 1}`;
 }
 
-/** Steps print what they return. */
+/** Makes the guest plane print as a short text, because steps print their results. */
 function withoutText(plane: GuestPlane): GuestPlane {
   return Object.assign(plane, { toJSON: () => plane.folder });
 }

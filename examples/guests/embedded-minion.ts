@@ -1,6 +1,7 @@
 /**
- * A minion of the library as a process, for the namespace of a network where no salt-minion is named:
- * `node embedded-minion.js ID FOLDER MASTER PORT`. Its keys are where a salt-minion's are.
+ * Runs a minion of the library as a process: `node embedded-minion.js ID FOLDER MASTER PORT`. The
+ * example uses it in the namespace of a network if no salt-minion is given. Its keys are stored
+ * where a salt-minion stores them.
  */
 
 import path from 'node:path';

@@ -1,4 +1,4 @@
-/** A cloud that is stood in for, a master with a bridge, and a metadata agent beside networks. */
+/** A simulated cloud, a master with a bridge, and a metadata agent that serves its networks. */
 
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -16,21 +16,24 @@ import {
 } from '../control-plane.ts';
 import { type StandInCloud, startCloud } from './stand-in-cloud.ts';
 
-/** An instance to be, with one port. */
+/** An instance with one port, to be created in the cloud. */
 export interface NewInstance {
   readonly id: string;
   readonly name: string;
   readonly project: string;
   readonly network: string;
   readonly address: string;
-  /** Default: one of its own. */
+  /** MAC address of the port. Default: a unique address. */
   readonly mac?: string;
 }
 
-/** What the agent is told besides, by its place and the ports that minions know. */
+/**
+ * Returns additional sections of the agent's configuration, for the agent's folder and the ports of
+ * the master.
+ */
 type AgentSections = (folder: string, ports: SaltPorts) => object;
 
-/** The rule by which instances enrol. */
+/** Rule by which instances enrol. */
 const identity = (masters: readonly string[]): object => ({
   everybody: { instance: { project: ['p1', 'p2'] }, id: '{name}.{project}', masters },
 });
@@ -47,7 +50,10 @@ export class GuestPlane {
     this.#closers.push(() => cloud.close());
   }
 
-  /** @param masters - how instances reach the master */
+  /**
+   * Starts the cloud, the master and the agent.
+   * @param masters - addresses at which instances reach the master
+   */
   static async start(
     agentSections: AgentSections,
     masters: readonly string[] = ['127.0.0.1'],
@@ -63,21 +69,21 @@ export class GuestPlane {
   }
 
   get master(): Master {
-    if (this.#running === undefined) throw new Error('the master is not started');
+    if (this.#running === undefined) throw new Error('the master has not been started');
     return this.#running.master;
   }
 
   get bridge(): Bridge {
-    if (this.#running === undefined) throw new Error('the master is not started');
+    if (this.#running === undefined) throw new Error('the master has not been started');
     return this.#running.bridge;
   }
 
-  /** What minions know as `publish_port` and `master_port`. */
+  /** Ports that minions use as `publish_port` and `master_port`. */
   get ports(): SaltPorts {
     return this.#ports;
   }
 
-  /** Starts an instance in the cloud. */
+  /** Creates an instance in the cloud. */
   add({ id, name, project, network, address, mac }: NewInstance): void {
     const { servers, ports, networks, subnets } = this.cloud;
     servers.push({

@@ -6,7 +6,7 @@ import { GuestPlane } from './guest-plane.ts';
 import { eventually, LabGuest } from './lab-guest.ts';
 import { labNetworks, NetworkLab, relayProxyConfiguration } from './network-lab.ts';
 
-/** Ids of the instances of the networks A and B, and of another one in A. */
+/** Ids of the instances in the networks A and B, and of a second instance in network A. */
 const instances = {
   A: '6f1e0c1a-2b3c-4d5e-8f90-a1b2c3d4e5f6',
   B: 'b0000000-2b3c-4d5e-8f90-a1b2c3d4e5f6',
@@ -14,7 +14,7 @@ const instances = {
 } as const;
 const projects = { A: 'p1', B: 'p2' } as const;
 
-/** Two networks with the same addresses, whose machines reach the metadata address and nothing else. */
+/** Two networks with the same addresses. Their machines can reach only the metadata address. */
 export const guests: Example = {
   description: 'two networks in which 10.0.0.5 is two instances: metadata, enrolment, data, relay',
   needs: guestNeeds,
@@ -64,7 +64,7 @@ class Scene {
   readonly #step: Step;
   readonly #lab: NetworkLab;
   readonly #guests: { readonly A: LabGuest; readonly B: LabGuest };
-  /** Named by SALT_MINION; else the minions are those of the library. */
+  /** Programs in SALT_MINION. If it is not set, minions of the library are used. */
   readonly #programs: readonly string[] = (process.env.SALT_MINION ?? '')
     .split(',')
     .filter((it) => it !== '');
@@ -77,7 +77,7 @@ class Scene {
   }
 
   get #running(): GuestPlane {
-    if (this.#plane === undefined) throw new Error('the master is not started');
+    if (this.#plane === undefined) throw new Error('the master has not been started');
     return this.#plane;
   }
 

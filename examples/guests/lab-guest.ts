@@ -1,4 +1,4 @@
-/** The machine of one of the lab's networks, and the minion on it. */
+/** The machine in one of the lab's networks, and its minion. */
 
 import { type ChildProcess, spawn } from 'node:child_process';
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -18,7 +18,7 @@ const metadataUrl = 'http://169.254.169.254';
 export class LabGuest {
   readonly network: LabNetwork;
   readonly #lab: NetworkLab;
-  // Short: the paths of a minion's sockets are bounded.
+  // The path is short, because the length of the paths of a minion's sockets is limited.
   readonly #folder = mkdtempSync(path.join(tmpdir(), 'g-'));
   #config: MinionConfig = {};
   #ticket = '';
@@ -29,18 +29,21 @@ export class LabGuest {
     this.network = network;
   }
 
-  /** Id of its minion, as its user-data has it. */
+  /** Id of the machine's minion, according to its user-data. */
   get id(): string {
     return String(this.#config.id);
   }
 
-  /** Asks the agent, as programs of the machine do; its answer. */
+  /**
+   * Sends a request to the metadata agent with curl, as programs on the machine do. Returns the
+   * response.
+   */
   curl(what: string, ...options: readonly string[]): Promise<string> {
     const url = what.startsWith('http') ? what : `${metadataUrl}/${what}`;
     return this.#lab.run(this.network, 'curl', '-s', '-g', ...options, url);
   }
 
-  /** The status of the same. */
+  /** Sends a request like {@link curl}, and returns the HTTP status. */
   status(what: string, ...options: readonly string[]): Promise<string> {
     return this.curl(what, '-o', '/dev/null', '-w', '%{http_code}', ...options);
   }
@@ -49,7 +52,7 @@ export class LabGuest {
     return this.#lab.run(this.network, 'cat', '/sys/class/net/e0/address').then((it) => it.trim());
   }
 
-  /** Reads its user-data, as cloud-init does: the minion's configuration and its ticket. */
+  /** Reads the user-data as cloud-init does: the configuration of the minion, and its ticket. */
   async readUserData(): Promise<{ readonly id: string; readonly master: unknown }> {
     const text = await this.curl('saltbridge/v1/user-data');
     const { configs, scripts } = await readUserData(text);
@@ -58,7 +61,10 @@ export class LabGuest {
     return { id: this.id, master: this.#config.master };
   }
 
-  /** Starts its minion, which makes its key. @param program - default: one of the library */
+  /**
+   * Starts the minion, which generates its key.
+   * @param program - program of the minion. Default: the minion of the library
+   */
   async startMinion(program: string | undefined, requestPort: number): Promise<void> {
     const folder = this.#folder;
     mkdirSync(path.join(folder, 'salt'));
@@ -70,13 +76,13 @@ export class LabGuest {
       program === undefined
         ? [process.execPath, embedded, this.id, folder, String(master), String(requestPort)]
         : [program, '-c', path.join(folder, 'salt'), '-l', 'quiet'];
-    // It ends with this process, however that ends.
+    // With `setpriv`, the minion is killed when this process ends, whatever the reason.
     const args = ['netns', 'exec', this.#lab.guest(this.network), 'setpriv', '--pdeathsig', 'KILL'];
     this.#minion = spawn('ip', [...args, ...line], { stdio: 'ignore', detached: true });
     await eventually('a key of the minion', async () => existsSync(`${folder}/pki/minion.pub`));
   }
 
-  /** Claims for the key with the ticket, through the agent; its answer. */
+  /** Claims the minion's identity with the ticket, through the agent. Returns the response. */
   claim(): Promise<string> {
     const key = readFileSync(path.join(this.#folder, 'pki/minion.pub'), 'utf8');
     const fingerprint = keyFingerprint(key, 'sha256');
@@ -88,7 +94,7 @@ export class LabGuest {
     const minion = this.#minion;
     if (minion?.pid !== undefined && minion.exitCode === null) {
       const end = new Promise((resolve) => minion.once('exit', resolve));
-      // With what it has started.
+      // The negative id also ends the processes that the minion has started.
       process.kill(-minion.pid, 'SIGKILL');
       await end;
     }
@@ -96,11 +102,14 @@ export class LabGuest {
   }
 }
 
-/** Tries for a minute. @throws Error with what was awaited */
+/**
+ * Waits up to a minute until a condition is met.
+ * @throws Error that contains the expected condition
+ */
 export async function eventually(what: string, isSo: () => Promise<boolean>): Promise<void> {
   for (let tries = 0; tries < 240; tries += 1) {
     if (await isSo()) return;
     await new Promise((resolve) => setTimeout(resolve, 250));
   }
-  throw new Error(`there was no ${what} in a minute`);
+  throw new Error(`${what}: the condition was not met within a minute`);
 }

@@ -1,6 +1,6 @@
 /**
- * Two networks with the same addresses on one machine, each with one machine, 10.0.0.5, that reaches
- * 169.254.169.254 and fe80::a9fe:a9fe and nothing else.
+ * Two networks with the same addresses on one machine. Each has one machine, 10.0.0.5, which can
+ * reach only 169.254.169.254 and fe80::a9fe:a9fe.
  */
 
 import { type ChildProcess, execFile, execFileSync, spawn } from 'node:child_process';
@@ -9,7 +9,7 @@ import { writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { promisify } from 'node:util';
 
-/** Both networks. */
+/** Names of both networks. */
 export const labNetworks = ['A', 'B'] as const;
 export type LabNetwork = (typeof labNetworks)[number];
 
@@ -19,10 +19,14 @@ const ip = (...args: readonly string[]): void => {
 
 export class NetworkLab {
   readonly #proxies: ChildProcess[] = [];
-  /** Several may be on one machine. */
+  /** Suffix of the names of namespaces, so that several labs can exist on one machine. */
   readonly #tag: string = `${process.pid}${Math.floor(performance.now()) % 1000}`;
 
-  /** @throws the error of `ip`; what was made until then is removed by {@link close} */
+  /**
+   * Creates the networks.
+   * @throws the error of the program `ip`. {@link close} removes the parts that were already
+   * created
+   */
   open(): void {
     for (const network of labNetworks) {
       const [own, guest, device] = [this.host(network), this.guest(network), this.device(network)];
@@ -45,28 +49,30 @@ export class NetworkLab {
     }
   }
 
-  /** The namespace of a network's machine. */
+  /** Returns the name of the namespace of a network's machine. */
   guest(network: LabNetwork): string {
     return `sbg${network}${this.#tag}`;
   }
 
-  /** The namespace of a network's proxy. */
+  /** Returns the name of the namespace of a network's proxy. */
   host(network: LabNetwork): string {
     return `sbn${network}${this.#tag}`;
   }
 
-  /** The device of {@link host} in the network. */
+  /** Returns the network device in the namespace of the proxy. */
   device(network: LabNetwork): string {
     return `v${network}`;
   }
 
-  /** Runs a program on the machine of a network; what it prints. */
+  /** Runs a program on the machine of a network, and returns its output. */
   async run(network: LabNetwork, program: string, ...args: readonly string[]): Promise<string> {
     const line = ['netns', 'exec', this.guest(network), program, ...args];
     return (await promisify(execFile)('ip', line)).stdout;
   }
 
-  /** The link-local address of a network's machine, which it makes of its MAC address. */
+  /**
+   * Returns the link-local address of a network's machine, which is derived from its MAC address.
+   */
   async linkLocal(network: LabNetwork): Promise<string> {
     const text = await this.run(network, 'cat', '/proc/net/if_inet6');
     const [, hex = ''] = /^(fe80[\da-f]{28}) .* e0$/m.exec(text) ?? [];
@@ -75,8 +81,8 @@ export class NetworkLab {
 
   /**
    * Starts a metadata proxy in each network, as Neutron does.
-   * @param socket - of the agent
-   * @param more - of the configuration of a network's proxy
+   * @param socket - path of the agent's socket
+   * @param more - returns additional configuration for the proxy of a network
    */
   async startProxies(
     folder: string,
@@ -92,7 +98,7 @@ export class NetworkLab {
     for (const network of labNetworks) await this.untilUp(network, 'http://169.254.169.254/');
   }
 
-  /** Asks until there is an answer. */
+  /** Sends requests until there is a response. */
   async untilUp(network: LabNetwork, url: string): Promise<void> {
     for (let tries = 0; ; tries += 1) {
       try {
@@ -105,7 +111,7 @@ export class NetworkLab {
     }
   }
 
-  /** Ends the proxies, and removes the networks. */
+  /** Ends the proxies and removes the networks. */
   async close(): Promise<void> {
     for (const proxy of this.#proxies) {
       if (proxy.exitCode !== null || proxy.signalCode !== null) continue;
@@ -117,14 +123,17 @@ export class NetworkLab {
         try {
           ip('netns', 'del', space);
         } catch {
-          // It was not made.
+          // The namespace was not created.
         }
       }
     }
   }
 }
 
-/** What Neutron's driver for a network's namespace writes: guests' own X-Forwarded-For stay. */
+/**
+ * Returns the proxy configuration that Neutron's driver writes for the namespace of a network. It
+ * does not remove the header X-Forwarded-For that guests send.
+ */
 function proxyConfiguration(network: string, socket: string): string {
   return `global
     maxconn 64
@@ -145,15 +154,18 @@ listen listener
 }
 
 export interface RelayProxyOptions {
-  /** Of the Unix sockets on the way out: `publish.sock` and `ret.sock`. */
+  /** Folder of the Unix sockets to the relay: `publish.sock` and `ret.sock`. */
   readonly folder: string;
   readonly publishPort: number;
   readonly requestPort: number;
-  /** Seconds of silence after which a connection is cut. */
+  /** Time without data after which a connection is closed, in seconds. */
   readonly timeout: number;
 }
 
-/** Configuration of Salt's ports in the namespace of a network, from docs/relay.md. */
+/**
+ * Returns the proxy configuration for Salt's ports in the namespace of a network, as described in
+ * docs/relay.md.
+ */
 export function relayProxyConfiguration(
   network: string,
   { folder, publishPort, requestPort, timeout }: RelayProxyOptions,

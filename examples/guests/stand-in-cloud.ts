@@ -1,6 +1,6 @@
 /**
- * A stand-in for Keystone, Nova and Neutron: lists of any length in pages, cells that are down, and
- * Nova's metadata.
+ * Simulated Keystone, Nova and Neutron. Lists are returned in pages, cells can be down, and Nova's
+ * metadata are served.
  */
 
 import { createHmac } from 'node:crypto';
@@ -12,9 +12,9 @@ interface StandInServer {
   readonly tenant_id: string;
   readonly name: string;
   readonly reservation: string;
-  /** Default: it starts from a volume. */
+  /** Image of the server. Default: the server boots from a volume. */
   readonly image?: string;
-  /** Milliseconds since 1970. */
+  /** Time of the last change, in milliseconds since 1970. */
   updatedAt: number;
   isDeleted?: boolean;
 }
@@ -30,7 +30,7 @@ interface StandInPort {
   readonly fixed_ips: readonly { readonly ip_address: string; readonly subnet_id: string }[];
 }
 
-/** What the cloud has; a test may change it. */
+/** Content of the cloud. Tests may change it. */
 export interface StandInCloud {
   readonly url: string;
   readonly servers: StandInServer[];
@@ -38,20 +38,20 @@ export interface StandInCloud {
   readonly networks: { readonly id: string; readonly name: string; readonly project_id: string }[];
   readonly subnets: { readonly id: string; readonly cidr: string; readonly network_id: string }[];
   readonly groups: { readonly id: string; readonly name: string }[];
-  /** Ids of servers whose cell does not answer. */
+  /** Ids of servers whose cell is down. */
   readonly down: Set<string>;
-  /** Paths with queries that were asked for. */
+  /** Paths of the requests received so far, with their queries. */
   readonly asked: string[];
-  /** Whether Neutron fails. */
+  /** Whether Neutron's requests fail. */
   isNetworkDown: boolean;
-  /** The token that is good now. */
+  /** The token that is currently valid. */
   token: string;
-  /** `metadata_proxy_shared_secret`. */
+  /** Secret that metadata agents sign with (`metadata_proxy_shared_secret`). */
   readonly metadataSecret: string;
   close(): void;
 }
 
-/** Starts one. */
+/** Starts a simulated cloud. */
 export async function startCloud(): Promise<StandInCloud> {
   const cloud: StandInCloud & { url: string } = {
     url: '',
@@ -92,7 +92,10 @@ export async function startCloud(): Promise<StandInCloud> {
   return cloud;
 }
 
-/** What a metadata agent gets, for whom it has signed [nova/api/metadata/handler.py]. */
+/**
+ * Returns the metadata of the instance for which a metadata agent has signed the request
+ * [nova/api/metadata/handler.py].
+ */
 function metadataFor(
   { servers, metadataSecret }: StandInCloud,
   headers: IncomingHttpHeaders,
@@ -114,7 +117,7 @@ function listOf(cloud: StandInCloud, url: URL): object | undefined {
     const entries = all.slice(begin, begin + limit);
     const next = new URLSearchParams(query);
     next.set('marker', entries.at(-1)?.id ?? '');
-    // The host is internal to the cloud.
+    // The host is internal to the cloud, so it is removed.
     const href = `http://internal.invalid${pathname}?${next}`;
     const hasMore = begin + limit < all.length;
     return { [name]: entries, ...(hasMore ? { [`${name}_links`]: [{ rel: 'next', href }] } : {}) };

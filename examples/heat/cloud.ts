@@ -1,6 +1,7 @@
 /**
- * A Heat and its Keystone, as members of projects use them. `HEAT_ENV` names a JSON file: `keystone`
- * and `heat_api` (URLs), and `users`, by name `id`, `password` and `project_id`.
+ * Client of Heat and its Keystone, for users of a project. The environment variable `HEAT_ENV`
+ * contains the path of a JSON file. It has `keystone` and `heat_api` (URLs), and `users` by name
+ * with `id`, `password` and `project_id`.
  */
 import { randomBytes } from 'node:crypto';
 import { readFileSync } from 'node:fs';
@@ -12,7 +13,7 @@ export interface CloudUser {
   readonly project_id: string;
 }
 
-/** What the file says. */
+/** Content of the file. */
 export interface CloudDescription {
   readonly keystone: string;
   readonly heat_api: string;
@@ -23,11 +24,11 @@ export function readCloud(file: string): CloudDescription {
   return JSON.parse(readFileSync(file, 'utf8'));
 }
 
-/** What Heat answers; what it means is what the reader of a field expects. */
+/** Response of Heat. Its fields have the types that the reader expects. */
 // biome-ignore lint/suspicious/noExplicitAny: JSON of another program
 type Answer = any;
 
-/** Heat, as one user of the cloud. */
+/** Client of Heat with the rights of one user of the cloud. */
 export class HeatClient {
   readonly #cloud: CloudDescription;
   readonly #user: CloudUser;
@@ -38,7 +39,10 @@ export class HeatClient {
     this.#user = user;
   }
 
-  /** @throws Error with the status and the answer, unless it is 2xx */
+  /**
+   * Sends a request to Heat.
+   * @throws Error with the status and the response if the status is not 2xx
+   */
   async ask(method: string, path: string, body?: object): Promise<Answer> {
     this.#token ??= logIn(this.#cloud.keystone, this.#user);
     const response = await fetch(`${this.#cloud.heat_api}/${this.#user.project_id}${path}`, {
@@ -48,11 +52,11 @@ export class HeatClient {
     });
     const text = await response.text();
     if (!response.ok) throw new Error(`${method} ${path}: ${response.status} ${text}`);
-    // An accepted update is answered with a page.
+    // The response to an accepted update is an HTML page instead of JSON.
     return text.startsWith('{') ? JSON.parse(text) : {};
   }
 
-  /** Begins to create a stack. */
+  /** Starts to create a stack. */
   async create(
     template: string | object,
     parameters: Readonly<Record<string, unknown>> = {},
@@ -69,7 +73,7 @@ export class HeatClient {
   }
 }
 
-/** A new token of a user, for the user's project. */
+/** Returns a new token of a user for the user's project. */
 export async function logIn(keystone: string, user: CloudUser): Promise<string> {
   const { id, password, project_id: project } = user;
   const response = await fetch(`${keystone}/auth/tokens`, {
@@ -83,11 +87,11 @@ export async function logIn(keystone: string, user: CloudUser): Promise<string> 
     }),
   });
   const token = response.headers.get('x-subject-token');
-  if (token === null) throw new Error(`Keystone gives no token: ${response.status}`);
+  if (token === null) throw new Error(`cannot log in to Keystone: status ${response.status}`);
   return token;
 }
 
-/** How a stack stands. */
+/** State of a stack. */
 export interface StackState {
   readonly status: string;
   readonly reason: string;
@@ -96,7 +100,7 @@ export interface StackState {
 
 export class Stack {
   readonly name: string;
-  /** `<name>/<id>` */
+  /** Path of the stack in Heat's API: `<name>/<id>`. */
   readonly path: string;
   readonly #heat: HeatClient;
   readonly #path: string;
@@ -118,12 +122,12 @@ export class Stack {
     };
   }
 
-  /** Waits until the stack's action has ended. */
+  /** Waits until the current action of the stack has ended. */
   end(): Promise<StackState> {
     return this.until('the end of the action', ({ status }) => !status.endsWith('_IN_PROGRESS'));
   }
 
-  /** Waits until the stack is as it should be. */
+  /** Waits until the stack has the expected state. */
   async until(
     what: string,
     isSo: (state: StackState) => boolean,
@@ -151,7 +155,7 @@ export class Stack {
     );
   }
 
-  /** Waits for the end of `stack check`. */
+  /** Starts `stack check` and waits for its end. */
   async check(): Promise<StackState> {
     await this.#heat.ask('POST', `${this.#path}/actions`, { check: null });
     return this.until('the end of the check', ({ status }) =>
@@ -163,13 +167,13 @@ export class Stack {
     await this.#heat.ask('POST', `${this.#path}/resources/${resource}/signal`, details);
   }
 
-  /** The newest first. */
+  /** Returns the reasons of a resource's events, the newest first. */
   async eventReasons(resource: string): Promise<readonly string[]> {
     const { events } = await this.#heat.ask('GET', `${this.#path}/resources/${resource}/events`);
     return events.map((it: Answer) => String(it.resource_status_reason));
   }
 
-  /** Begins to delete it; {@link Stack.end} waits. */
+  /** Starts to delete the stack. Use {@link Stack.end} to wait for the end. */
   async delete(): Promise<void> {
     await this.#heat.ask('DELETE', this.#path);
   }

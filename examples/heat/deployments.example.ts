@@ -4,7 +4,7 @@ import type { HeatClient, Stack } from './cloud.ts';
 import { cloudNeed, readCloudOfExample, template, withCloud } from './setting.ts';
 import type { Stage } from './stage.ts';
 
-/** Software deployments on two servers, and on a group that grows. */
+/** Software deployments on two servers, and on a group of servers that grows. */
 export const deployments: Example = {
   description: 'software deployments on two servers, and on a group that grows, run commands',
   needs: () => [cloudNeed()],
@@ -16,10 +16,10 @@ export const deployments: Example = {
     }),
 };
 
-/** What the minions were asked since the last look. */
+/** Returns the calls that minions have received since the last use of this function. */
 const calls = (stage: Stage): string => stage.calls.splice(0).sort().join('; ');
 
-/** Creates a stack, and registers it: the bridge is the agent of its servers. */
+/** Creates a stack and registers it, so that the bridge acts as the agent of its servers. */
 async function create(
   heat: HeatClient,
   stage: Stage,
@@ -29,7 +29,7 @@ async function create(
     servers = [],
   }: {
     readonly parameters: Readonly<Record<string, unknown>>;
-    /** Which minions they are, where their metadata do not say so. */
+    /** Minions of the servers, if their metadata do not contain them. */
     readonly servers?: readonly StackServer[];
   },
 ): Promise<Stack> {
@@ -82,7 +82,10 @@ async function runTwoServers(step: Step, heat: HeatClient, stage: Stage): Promis
   );
 }
 
-/** Of a group, by their names in its nested stack: Heat counts them in properties only. */
+/**
+ * Servers of the group, by their names in its nested stack. Heat shows the index of a server only
+ * in properties, so the minions are listed here.
+ */
 const members: readonly StackServer[] = [
   { server: '0', minion: 'web-0' },
   { server: '1', minion: 'web-1' },
@@ -118,7 +121,7 @@ async function runGroup(step: Step, heat: HeatClient, stage: Stage): Promise<voi
   );
 }
 
-/** Shown by its name alone. */
+/** Makes a stack print as its name only. */
 function hidden(it: Stack): { readonly it: Stack; toJSON(): string } {
   return { it, toJSON: () => it.name };
 }

@@ -1,7 +1,7 @@
 import type { Example } from '../example.ts';
 import { installForExample, pluginNeeds, template, withCloud } from './setting.ts';
 
-/** A group that grows and shrinks: each member's command runs once. */
+/** A group that grows and shrinks. The command of each member runs once. */
 export const group: Example = {
   description: 'a ResourceGroup grows and shrinks; commands run for the members that changed',
   needs: pluginNeeds,

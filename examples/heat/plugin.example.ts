@@ -5,7 +5,7 @@ import type { HeatClient, StackState } from './cloud.ts';
 import { installForExample, pluginNeeds, template, withCloud } from './setting.ts';
 import type { Stage } from './stage.ts';
 
-/** The three resources of the plug-in. */
+/** The three resource types of the Heat plug-in. */
 export const plugin: Example = {
   description: "the plug-in's three resources, and a deletion while the master is away",
   needs: pluginNeeds,
@@ -95,7 +95,10 @@ async function enrolMachine(step: Step, heat: HeatClient, stage: Stage): Promise
   );
 }
 
-/** As the script in the user-data does it. @throws Error with the answer of the bridge */
+/**
+ * Claims an identity as the script in the user-data does.
+ * @throws Error with the response of the bridge
+ */
 export async function claim(
   stage: Stage,
   body: { readonly ticket: string; readonly id: string; readonly fingerprint: string },
@@ -105,10 +108,11 @@ export async function claim(
     headers: { 'content-type': 'application/json' },
     body: JSON.stringify(body),
   });
-  if (!response.ok) throw new Error(`the claim: ${response.status} ${await response.text()}`);
+  if (!response.ok)
+    throw new Error(`the claim failed: ${response.status} ${await response.text()}`);
 }
 
-/** SHA-256 of the lines of a key, as `sha256sum` prints it. */
+/** Returns the SHA-256 of the lines of a key, as `sha256sum` prints it. */
 export function fingerprintOf(publicPem: string): string {
   const lines = publicPem.split('\n').filter((it) => it !== '' && !it.startsWith('-'));
   return createHash('sha256')
@@ -116,7 +120,7 @@ export function fingerprintOf(publicPem: string): string {
     .digest('hex');
 }
 
-/** What the minions were asked since the last call of this. */
+/** Returns the calls that minions have received since the last use of this function. */
 function calls(stage: Stage): { readonly calls: readonly string[] } {
   return { calls: stage.calls.splice(0).sort() };
 }

@@ -1,7 +1,7 @@
 /**
- * Installs the plug-in on a heat-engine of this machine, in a directory as `start-heat` lays it out:
- * `etc/plugins` is in `plugin_dirs`, and `home` is the home directory of heat-engine. In production a
- * package or a role does this: docs/heat-plugin.md.
+ * Installs the plug-in for a heat-engine of this machine. The directory must have the layout of
+ * `start-heat`: `etc/plugins` is in `plugin_dirs`, and `home` is the home directory of heat-engine.
+ * In production, a package or an Ansible role installs it (docs/heat-plugin.md).
  */
 import { execFile } from 'node:child_process';
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
@@ -13,10 +13,10 @@ import { promisify } from 'node:util';
 const clients = fileURLToPath(new URL('../../clients', import.meta.url));
 
 /**
- * Restarts heat-engine if anything was not there yet.
- * @param start the program that starts what has ended: `start-heat`
- * @param url of the bridge
- * @param caFile - certificates that it is verified with. Default: the system's
+ * Installs the plug-in, and restarts heat-engine if any file has changed.
+ * @param start path of the program `start-heat`, which starts services that have ended
+ * @param url URL of the bridge
+ * @param caFile - CA certificates that verify the bridge. Default: those of the system
  */
 export async function installPlugin(
   directory: string,
@@ -42,7 +42,10 @@ export async function installPlugin(
   await restartEngine(directory, start);
 }
 
-/** Ends heat-engine and starts it again. @param signal - SIGKILL: it has no time to end its work */
+/**
+ * Ends heat-engine and starts it again. @param signal - signal that ends it. With SIGKILL, it
+ * cannot complete its work
+ */
 export async function restartEngine(
   directory: string,
   start: string,
@@ -53,7 +56,7 @@ export async function restartEngine(
   await promisify(execFile)(start, [directory]);
 }
 
-/** Whether it was another text before. */
+/** Writes a file. Returns whether its content has changed. */
 function write(file: string, text: string): boolean {
   if (existsSync(file) && readFileSync(file, 'utf8') === text) return false;
   mkdirSync(path.dirname(file), { recursive: true });
@@ -64,7 +67,7 @@ function write(file: string, text: string): boolean {
 async function end(pid: number, signal: 'SIGKILL' | 'SIGTERM'): Promise<void> {
   process.kill(pid, signal);
   for (let waited = 0; isAlive(pid); waited += 100) {
-    if (waited > 30_000) throw new Error(`heat-engine (${pid}) has not ended in 30 s`);
+    if (waited > 30_000) throw new Error(`heat-engine (${pid}) did not end within 30 s`);
     await sleep(100);
   }
 }

@@ -1,4 +1,4 @@
-/** What the examples with Heat have in common: a cloud, a master, two minions, templates. */
+/** Common parts of the examples with Heat: a cloud, a master, two minions and templates. */
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -7,7 +7,7 @@ import { type CloudDescription, HeatClient, readCloud } from './cloud.ts';
 import { installPlugin } from './plugin.ts';
 import { Stage } from './stage.ts';
 
-/** The text of a template in `examples/heat/templates`. */
+/** Returns the text of a template in `examples/heat/templates`. */
 export function template(name: string): string {
   const url = new URL(`../../examples/heat/templates/${name}.yaml`, import.meta.url);
   return readFileSync(fileURLToPath(url), 'utf8');
@@ -24,18 +24,18 @@ export const pluginNeeds = (): readonly Need[] => [
   variable('HEAT_START', 'the program that starts heat-engine again: examples/heat/README.md'),
 ];
 
-/** Installs the plug-in at the Heat of the variables that {@link pluginNeeds} names. */
+/** Installs the plug-in for the Heat that the variables in {@link pluginNeeds} describe. */
 export function installForExample({ url }: Stage): Promise<void> {
   const { HEAT_ENV: file = '', HEAT_START: start = '' } = process.env;
   return installPlugin(path.dirname(file), start, url);
 }
 
-/** The cloud of `HEAT_ENV`. */
+/** Returns the cloud that `HEAT_ENV` describes. */
 export function readCloudOfExample(): CloudDescription {
   return readCloud(process.env.HEAT_ENV ?? '');
 }
 
-/** Runs `work` with a cloud and a started master that has the minions web-1 and web-2. */
+/** Runs `work` with a cloud, and with a running master that has the minions web-1 and web-2. */
 export async function withCloud(
   work: (heat: HeatClient, stage: Stage) => Promise<void>,
   prepare: (stage: Stage) => Promise<void> = async () => {},

@@ -28,7 +28,7 @@ const textParameters = {
   properties: { text: { type: 'string', maxLength: 100, pattern: '^[a-z0-9-]+$' } },
 };
 
-/** The catalog. Its functions are the minions' own, below. */
+/** Commands of the catalog. The minions implement their functions (see below). */
 const commands: readonly CommandDefinition[] = [
   {
     name: 'demo.write',
@@ -110,18 +110,21 @@ const plans = [
   },
 ];
 
-/** The port of the HTTP API is the same for each cloud, so that heat-engine is configured once. */
+/**
+ * Returns the URL of the bridge. The port is always the same for a cloud, so that heat-engine must
+ * be configured only once.
+ */
 export function bridgeUrlOf({ keystone }: Pick<CloudDescription, 'keystone'>): string {
   return `http://127.0.0.1:${Number(new URL(keystone).port) + 80}`;
 }
 
-/** Where a master is, and what outlives it. */
+/** A master and its minions. Directory, ports and minions persist when the master is stopped. */
 export class Stage {
-  /** Calls of the minions' functions, as `id function text`. */
+  /** Calls of the minions' functions, in the form `id function text`. */
   readonly calls: string[] = [];
   readonly url: string;
   readonly minions: Minion[] = [];
-  /** Its end ends all calls of demo.slow. */
+  /** Aborting it ends all running calls of demo.slow. */
   slow: AbortController = new AbortController();
   readonly #cloud: CloudDescription;
   readonly #directory = mkdtempSync(path.join(tmpdir(), 'sb-'));
@@ -133,23 +136,23 @@ export class Stage {
     this.url = bridgeUrlOf(cloud);
   }
 
-  /** Where minions find the master. */
+  /** Ports of the master for its minions. */
   get ports(): SaltPorts {
-    if (this.#ports === undefined) throw new Error('the master was never started');
+    if (this.#ports === undefined) throw new Error('the master has not been started');
     return this.#ports;
   }
 
   get master(): Master {
-    if (this.#running === undefined) throw new Error('the master is not started');
+    if (this.#running === undefined) throw new Error('the master is not running');
     return this.#running.master;
   }
 
   get bridge(): Bridge {
-    if (this.#running === undefined) throw new Error('the master is not started');
+    if (this.#running === undefined) throw new Error('the master is not running');
     return this.#running.bridge;
   }
 
-  /** Starts the master, or starts it again. */
+  /** Starts the master for the first time, or again after {@link stop}. */
   async start(): Promise<void> {
     this.#ports ??= await freeSaltPorts();
     const { keystone, users } = this.#cloud;
@@ -192,14 +195,14 @@ export class Stage {
     });
   }
 
-  /** The master goes away; its directory and its minions stay. */
+  /** Stops the master. Its directory and its minions remain. */
   async stop(): Promise<void> {
     const running = this.#running;
     this.#running = undefined;
     await running?.close();
   }
 
-  /** Starts a minion. @param keys - default: new ones */
+  /** Starts a minion. @param keys - keys of the minion. Default: new keys */
   async startMinion(id: string, keys?: MinionKeys): Promise<Minion> {
     const { requestPort } = this.ports;
     const remember = (fun: string, text: unknown): string => {
@@ -213,7 +216,7 @@ export class Stage {
       functions: {
         'demo.write': ({ kwargs: { text } }) => remember('write', text),
         'demo.remove': ({ kwargs: { text } }) => remember('remove', text),
-        // What a cancelled run asks of its minions; embedded ones have it not.
+        // A run that is cancelled calls this function. Embedded minions do not have it by default.
         'saltutil.term_job': ({ kwargs: { jid } }, { kill }) => kill(String(jid)),
         'demo.slow': async (_call, { signal }) => {
           remember('slow', '');

@@ -4,7 +4,7 @@ import type { StackState } from './cloud.ts';
 import { cloudNeed, template, withCloud } from './setting.ts';
 import type { Stage } from './stage.ts';
 
-/** A wait condition that two minions complete by signals. */
+/** A wait condition that two minions complete with signals. */
 export const waitCondition: Example = {
   description: 'two minions complete a wait condition of Heat',
   needs: () => [cloudNeed()],
@@ -15,7 +15,7 @@ export const waitCondition: Example = {
         process.stdout.write(`  openstack stack show ${made.name} -c stack_status -c outputs\n`);
         return made;
       });
-      // Whoever has these can signal, so they are not printed.
+      // Everyone who has these values can send signals, so they are not printed.
       const isMade = ({ outputs }: StackState): boolean =>
         String(outputs.signal).includes('alarm_url');
       const { outputs } = await stack.until('the credentials of the handle', isMade);

@@ -8,7 +8,7 @@ import { type Example, eventually, program, type Step } from '../example.ts';
 const sources = fileURLToPath(new URL('../../examples/jenkins', import.meta.url));
 const tag = 'infra/puppet/requested';
 
-/** A policy for a site whose Jenkins may ask for one thing. */
+/** A policy for a site where Jenkins may request exactly one action. */
 export const jenkins: Example = {
   description: 'a policy: Jenkins may ask for a run of Puppet on the web tier, and nothing else',
   needs: () => [program('openssl', 'openssl')],
@@ -27,7 +27,7 @@ export const jenkins: Example = {
 async function runSteps(step: Step, plane: ControlPlane, minions: EmbeddedMinions): Promise<void> {
   const { master } = plane.server;
   const fleet = new Map<string, Minion>();
-  /** `<minion> <environment>`, in their order. */
+  /** Runs of the script in order, in the form `<minion> <environment>`. */
   const runs: string[] = [];
   const fire = async (id: string, data: { readonly env: string }): Promise<void> => {
     await fleet.get(id)?.fire(tag, data);
@@ -106,7 +106,7 @@ async function runSteps(step: Step, plane: ControlPlane, minions: EmbeddedMinion
   );
 }
 
-/** Waits until so many runs of the reaction have ended. */
+/** Waits until a number of runs of the reaction have ended. */
 async function ended(master: Master, count: number): Promise<void> {
   await eventually(`the end of ${count} runs`, async () => {
     const runs = await master.reactions.runs();

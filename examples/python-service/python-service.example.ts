@@ -11,7 +11,9 @@ const sources = path.join(root, 'examples/python-service');
 const saltbridge = path.join(root, 'bin/saltbridge');
 const user = 'deployer';
 
-/** A service that does not import the library: `saltbridge master` beside it, called over HTTPS. */
+/**
+ * A service that does not import the library. It calls a separate `saltbridge master` over HTTPS.
+ */
 export const pythonService: Example = {
   description: 'a service in Python beside `saltbridge master`, with commands and a plan',
   needs: () => [program('openssl', 'openssl'), program('python3', 'python3')],
@@ -36,7 +38,7 @@ async function runSteps(
   minions: EmbeddedMinions,
 ): Promise<void> {
   await step('start `saltbridge master -d`', () => master.start());
-  /** Ids of minions whose shop was restarted, in their order. */
+  /** Ids of the minions whose shop was restarted, in order. */
   const restarted: string[] = [];
   await step(
     'two web servers show their keys, and `saltbridge key accept` accepts them',
@@ -91,7 +93,7 @@ async function runSteps(
   );
 }
 
-/** Runs the service. @returns what it printed */
+/** Runs the service program, and returns its output. */
 async function callService(
   { url, certificate, passwords }: Site,
   argv: readonly string[],
@@ -107,15 +109,15 @@ async function callService(
     SALTBRIDGE_PASSWORD: passwords.get(user),
   };
   return await new Promise((resolve, reject) => {
-    // A refusal is an answer, too.
+    // A rejection is also a result.
     execFile('python3', [service, ...argv], { env }, (error, stdout) => {
-      if (stdout === '') reject(error ?? new Error('service.py printed nothing'));
+      if (stdout === '') reject(error ?? new Error('service.py did not print a result'));
       else resolve(JSON.parse(stdout));
     });
   });
 }
 
-/** `saltbridge master -d`, and commands for it. */
+/** Runs `saltbridge master -d`, and commands for this master. */
 class MasterProcess {
   readonly #site: Site;
   #pid: number | undefined;
@@ -128,7 +130,11 @@ class MasterProcess {
     this.#pid = Number(await this.run('master', '-d'));
   }
 
-  /** @returns what the command printed @throws with what it complained of */
+  /**
+   * Runs a command.
+   * @returns its output
+   * @throws Error that contains its error output
+   */
   async run(...argv: readonly string[]): Promise<string> {
     const all = [saltbridge, ...argv, '-c', this.#site.directory];
     return (await promisify(execFile)(process.execPath, all)).stdout;

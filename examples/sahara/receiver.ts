@@ -1,10 +1,10 @@
-/** Sahara's own end of a webhook: hears of progress and results of jobs. */
+/** Webhook receiver of Sahara. It receives the progress and the results of jobs. */
 import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto';
 import { once } from 'node:events';
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 
-/** What a cluster tells of a job. */
+/** Message of a cluster about a job. */
 export interface JobNews {
   readonly job: string;
   readonly state: string;
@@ -16,7 +16,7 @@ export interface JobNews {
 
 export class Receiver {
   readonly news: JobNews[] = [];
-  /** Requests without a valid signature. */
+  /** Number of requests without a valid signature. */
   forged = 0;
   readonly #key = randomBytes(32);
   readonly #server: Server;
@@ -29,7 +29,7 @@ export class Receiver {
       const { headers } = request;
       const signed = `${headers['webhook-id']}.${headers['webhook-timestamp']}.${body}`;
       if (this.#isSigned(String(headers['webhook-signature']), signed)) {
-        // A retry of what was told already has the same content.
+        // A repeated delivery has the same content as the last message, and is ignored.
         const { data } = JSON.parse(body);
         if (JSON.stringify(data.data) !== JSON.stringify(this.news.at(-1)))
           this.news.push(data.data);
@@ -50,7 +50,7 @@ export class Receiver {
     return `http://127.0.0.1:${port}`;
   }
 
-  /** As a handle is registered. */
+  /** URL and key with which the receiver is registered as a handle. */
   get callback(): { readonly url: string; readonly key: string } {
     return { url: `${this.origin}/jobs`, key: `whsec_${this.#key.toString('base64')}` };
   }

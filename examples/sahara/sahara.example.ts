@@ -17,7 +17,7 @@ const workers = ['sahara-lab-1', 'sahara-lab-2'];
 const added = 'sahara-lab-3';
 const inputs = ['one.txt', 'two.txt'];
 
-/** Clusters and jobs as Sahara runs them, on real processes by real minions. */
+/** Clusters and jobs as Sahara runs them. Real minions run them as real processes. */
 export const sahara: Example = {
   description: 'a cluster and its jobs, started, scaled, polled and cancelled by real minions',
   needs: saharaNeeds,
@@ -61,7 +61,7 @@ function saharaNeeds(): readonly Need[] {
   ];
 }
 
-/** A node of a cluster. */
+/** Node of a cluster. */
 class Node extends Machine {
   override get config(): MinionConfig {
     return { ...super.config, sahara: { directory: this.directory, host: '127.0.0.1' } };
@@ -72,7 +72,7 @@ class Node extends Machine {
   }
 }
 
-/** What Sahara knows of a job. */
+/** Data that Sahara has about a job. */
 interface JobExecution {
   readonly id: string;
   readonly engine_job_id?: string;
@@ -85,7 +85,7 @@ interface JobExecution {
 
 interface EngineAnswer {
   readonly return?: unknown;
-  /** Code and message. */
+  /** Code and message of the error. */
   readonly error?: readonly [string, string];
 }
 
@@ -96,7 +96,10 @@ interface JobStatus {
   readonly tasks?: number;
 }
 
-/** Sahara's engine: Python, over HTTPS, by its own names of methods. */
+/**
+ * Sahara's engine. It is written in Python, calls the bridge over HTTPS, and has Sahara's method
+ * names.
+ */
 class Engine extends PythonCaller {
   readonly #cluster: object;
 
@@ -106,11 +109,15 @@ class Engine extends PythonCaller {
   }
 
   async call(method: string, execution: JobExecution): Promise<EngineAnswer> {
-    // As call_engine.py says.
+    // The type of the result is defined in call_engine.py.
     return (await this.ask([this.#cluster, method, execution])) as EngineAnswer;
   }
 
-  /** Submits a job. @returns the job as the other methods want it @throws Error if it was refused */
+  /**
+   * Submits a job.
+   * @returns the job in the form that the other methods need
+   * @throws Error if the job was rejected
+   */
   async submit(execution: JobExecution): Promise<JobExecution> {
     const { return: value, error } = await this.call('run_job', execution);
     if (error !== undefined) throw new Error(error.join(': '));
@@ -118,7 +125,7 @@ class Engine extends PythonCaller {
     return { ...execution, engine_job_id: id };
   }
 
-  /** Polls until a job is in such a state. */
+  /** Polls the status of a job until it meets a condition. */
   async poll(execution: JobExecution, isWanted: (it: JobStatus) => boolean): Promise<JobStatus> {
     for (;;) {
       const { return: value, error } = await this.call('get_job_status', execution);
@@ -136,7 +143,7 @@ const pollMs = 300;
 const hasEnded = ({ status }: JobStatus): boolean =>
   ['SUCCEEDED', 'FAILED', 'KILLED'].includes(status);
 
-/** @param mapper - without its ending */
+/** @param mapper - name of the mapper without its extension */
 function wordCount(
   id: string,
   mapper = 'word_count_map',
@@ -266,7 +273,10 @@ class Scene {
     );
   }
 
-  /** What the receiver was told of a job, when it has ended in this state. */
+  /**
+   * Returns the messages that the receiver got about a job, as soon as the job has ended in this
+   * state.
+   */
   async #newsOf(job: string, state: string): Promise<ReturnType<Receiver['of']>> {
     while (this.#receiver.of(job).at(-1)?.state !== state) await sleep(pollMs);
     return this.#receiver.of(job);
@@ -390,7 +400,7 @@ class Scene {
   }
 }
 
-/** What the job is to find, counted here. */
+/** Returns the expected result of the job, computed here. */
 function countWords(): string {
   const counts = new Map<string, number>();
   for (const name of inputs) {
@@ -406,7 +416,7 @@ function countWords(): string {
     .join('');
 }
 
-/** How many tasks of jobs run on these nodes. */
+/** Returns the number of tasks of jobs that are running on these nodes. */
 function tasksOf(nodes: ReadonlyMap<string, Node>): number {
   const places = Array.from(nodes.values(), ({ directory }) => path.join(directory, 'binaries/'));
   const pids = readdirSync('/proc').filter((name) => /^\d+$/.test(name));
@@ -420,7 +430,7 @@ function readCommand(pid: string): string {
   try {
     return readFileSync(`/proc/${pid}/cmdline`, 'utf8');
   } catch {
-    // It has ended meanwhile.
+    // The process has ended in the meantime.
     return '';
   }
 }

@@ -14,7 +14,7 @@ const sources = fileURLToPath(new URL('../../examples/tenants', import.meta.url)
 
 type Name = 'red' | 'blue';
 
-/** Two masters in one process, for tenants that must not read what the other one's minions do. */
+/** Two masters in one process, for two tenants. No tenant may read data of the other's minions. */
 export const tenants: Example = {
   description: 'two tenants in one process, each with keys, a policy, a store and ports of its own',
   needs: () => [program('openssl', 'openssl')],
@@ -45,7 +45,7 @@ class Host {
   readonly #servers = new Map<Name, MasterServer>();
   readonly #minions = new EmbeddedMinions();
   readonly #fleet = new Map<Name, Minion>();
-  /** Tenants whose minion ran a job, in their order. */
+  /** Names of the tenants whose minion has run a job, in order. */
   readonly #ran: Name[] = [];
 
   constructor(step: Step, directory: string, sites: Readonly<Record<Name, Site>>) {
@@ -56,11 +56,11 @@ class Host {
 
   #server(name: Name): MasterServer {
     const found = this.#servers.get(name);
-    if (found === undefined) throw new Error(`${name} is not started`);
+    if (found === undefined) throw new Error(`${name} has not been started`);
     return found;
   }
 
-  /** The main file names nothing but the tenants' directories. */
+  /** Writes the main configuration file. It contains only the directories of the tenants. */
   #writeMainFile(tenantDirectories: Readonly<Record<string, string>>): void {
     const config = { saltbridge: { tenants: tenantDirectories } };
     writeFileSync(path.join(this.#directory, 'master'), JSON.stringify(config));

@@ -10,7 +10,7 @@ import { Instance, troveUserData } from './instance.ts';
 import { EventTexts, isNowhere, searchFor } from './password-search.ts';
 import { troveNeeds } from './trove.example.ts';
 
-/** A stack that ends in a running database, by the plug-in of Heat. */
+/** A stack that creates a running database, with Heat's plug-in. */
 export const troveHeat: Example = {
   description: 'a stack of Heat that ends in a running MariaDB server with a user',
   needs: () => [...troveNeeds(), ...pluginNeeds()],

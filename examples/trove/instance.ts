@@ -1,11 +1,11 @@
-/** A database instance, as Trove boots one. */
+/** A database instance, as Trove boots it. */
 import path from 'node:path';
 import type { MinionConfig } from '#heat-bridge';
 import { freePort } from '../../bench/free-port.ts';
 import { Machine } from '../machine.ts';
 
 export class Instance extends Machine {
-  /** Port of its database server. */
+  /** Port of the database server. */
   readonly port: number;
   readonly #store: string;
 
@@ -15,17 +15,20 @@ export class Instance extends Machine {
     this.#store = store;
   }
 
-  /** @param store - directory of backups */
+  /**
+   * Creates an instance.
+   * @param store - directory of backups
+   */
   static async create(store: string): Promise<Instance> {
     return new Instance(await freePort(), store);
   }
 
-  /** The volume, which is a file here. */
+  /** Volume of the instance, which is a file in this example. */
   get device(): string {
     return path.join(this.folder, 'volume');
   }
 
-  /** The minion's options: its database is below the folder too. */
+  /** Options of the minion. Its database is also below the folder. */
   override get config(): MinionConfig {
     const { folder, port, device } = this;
     return {
@@ -35,7 +38,10 @@ export class Instance extends Machine {
   }
 }
 
-/** The files that Trove's task manager writes into an instance [trove/instance/models.py]. */
+/**
+ * Returns user-data with the files that Trove's task manager writes to an instance
+ * [trove/instance/models.py].
+ */
 export function troveUserData(guestId: string, project: string): string {
   const info = `[DEFAULT]
 guest_id = ${guestId}

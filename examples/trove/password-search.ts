@@ -1,10 +1,10 @@
-/** Looks for passwords where they must not be. */
+/** Searches for passwords in places that must not contain them. */
 import { readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import type { Master } from '#master';
 import type { ControlPlane } from '../control-plane.ts';
 
-/** All events of a master, as text, until it is closed. */
+/** Records all events of a master as text, until it is closed. */
 export class EventTexts {
   readonly texts: string[] = [];
   readonly #end = new AbortController();
@@ -24,11 +24,11 @@ export class EventTexts {
   }
 }
 
-/** What was searched, and in how many texts a password was. */
+/** Numbers of the searched texts, and of the texts that contain a password. */
 export interface SearchResult {
   readonly passwords: number;
   readonly events: number;
-  /** Events of jobs that have the reference of a secret. */
+  /** Number of events of jobs that contain the reference of a secret. */
   readonly references: number;
   readonly jobs: number;
   readonly files: number;
@@ -36,8 +36,9 @@ export interface SearchResult {
 }
 
 /**
- * Searches events, jobs, and every file of the master and of instances, logs at `debug` among them.
- * @param folders of instances
+ * Searches events, jobs, and all files of the master and of the instances, including logs at the
+ * level `debug`.
+ * @param folders folders of the instances
  */
 export async function searchFor(
   passwords: readonly string[],
@@ -60,7 +61,7 @@ export async function searchFor(
   };
 }
 
-/** Whether a password travelled, and was found nowhere. */
+/** Whether a secret was transferred, and no text contains a password. */
 export const isNowhere = ({ references, found }: SearchResult): boolean =>
   references > 0 && found === 0;
 
@@ -70,12 +71,12 @@ function filesBelow(directory: string): readonly string[] {
     .map((it) => path.join(it.parentPath, it.name));
 }
 
-/** Bytes as they are: passwords are ASCII. */
+/** Returns the bytes of a file as text. Passwords are ASCII, so any encoding is sufficient. */
 function contentOf(file: string): string {
   try {
     return readFileSync(file, 'latin1');
   } catch {
-    // It has gone meanwhile.
+    // The file was deleted in the meantime.
     return '';
   }
 }

@@ -14,7 +14,7 @@ const second = 'trove-shop-2';
 const mebibyte = 1024 * 1024;
 const oddName = "shop'; DROP DATABASE `mysql`; #";
 
-/** Trove's operations on real MariaDB servers, from TypeScript and from Python. */
+/** Trove's operations on real MariaDB servers, called from TypeScript and from Python. */
 export const trove: Example = {
   description: "Trove's operations on real MariaDB servers, by real minions",
   needs: troveNeeds,
@@ -42,7 +42,7 @@ export const trove: Example = {
   },
 };
 
-/** Programs and variables that the example needs. */
+/** Returns the programs and variables that the example requires. */
 export function troveNeeds(): readonly Need[] {
   return [
     variable('SALT_MINION', 'path of a salt-minion of 3006.12, 3007.4 or later'),
@@ -56,7 +56,7 @@ export function troveNeeds(): readonly Need[] {
   ];
 }
 
-/** A database as Trove serialises it. */
+/** Returns a database in the form in which Trove serialises it. */
 const database = (name: string): object => ({ _name: name });
 
 const isDone = ({ error, runs = [] }: AgentAnswer): boolean =>
@@ -70,7 +70,7 @@ class Scene {
   readonly #shop: TaskManager;
   readonly #blog: TaskManager;
   readonly #events: EventTexts;
-  /** Whatever must be nowhere. */
+  /** Passwords that no file, event or job may contain. */
   readonly #passwords: string[] = [];
   #requests = 0;
 
@@ -92,7 +92,7 @@ class Scene {
     return found;
   }
 
-  /** A call of Trove's for the project shop, in a request of its own. */
+  /** Makes a call of Trove for the project shop, as a new request. */
   #agent(
     method: string,
     args: Readonly<Record<string, unknown>> = {},
@@ -107,7 +107,7 @@ class Scene {
     return password;
   }
 
-  /** Enrols an instance and boots it with Trove's user-data and ours. */
+  /** Enrols an instance, and boots it with the user-data of Trove and of the bridge. */
   async boot(id: string): Promise<void> {
     const instance = await Instance.create(path.join(this.#plane.directory, 'backups'));
     this.#instances.set(id, instance);
@@ -167,7 +167,7 @@ class Scene {
     return query(this.#instance(first).port, user, password, statement);
   }
 
-  /** The same call with the same key. */
+  /** Changes a password, then repeats the call with the same idempotency key. */
   async repeat(): Promise<void> {
     const [before = ''] = this.#passwords;
     const after = this.#newPassword();
@@ -250,7 +250,7 @@ class Scene {
       'grant_access, revoke_access, list_access, update_attributes, get_user, delete_user',
       async () => {
         const ben = { username: 'ben', hostname: null };
-        // `_` in the name of a database is no wildcard of a grant.
+        // In a grant, `_` in the name of a database must not act as a wildcard.
         await this.#agent('grant_access', { ...ben, databases: ['log_1', 'shop', oddName] });
         const granted = names([(await this.#agent('list_access', ben)).return]);
         await this.#agent('revoke_access', { ...ben, database: 'shop' });
@@ -368,7 +368,10 @@ class Scene {
     );
   }
 
-  /** In events, in jobs, and in every file of the master and of the instances, logs of `debug` too. */
+  /**
+   * Searches events, jobs, and all files of the master and of the instances, including logs at the
+   * level `debug`.
+   */
   async searchForPasswords(): Promise<void> {
     const folders = Array.from(this.#instances.values(), ({ folder }) => folder);
     await this.#step(
@@ -398,13 +401,13 @@ class Scene {
   }
 }
 
-/** Names of the users or databases of a page. */
+/** Returns the names of the users or databases in a page. */
 function names(page: unknown): readonly string[] {
   const [entries] = page as readonly [readonly { readonly _name: string }[]];
   return entries.map(({ _name: name }) => name);
 }
 
-/** Size of a file system, in blocks of 1 KiB. */
+/** Returns the size of a file system, in blocks of 1 KiB. */
 function blocksOf(device: string): number {
   const { stdout } = spawnSync('dumpe2fs', ['-h', device], { encoding: 'utf8' });
   return Number(/^Block count:\s+(\d+)/m.exec(stdout)?.[1]);

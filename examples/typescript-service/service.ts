@@ -1,13 +1,14 @@
 /**
- * A service in TypeScript that is a Salt master: `serve` starts the master, the bridge and the HTTP
- * API in its process. It restarts the shop on each web server that starts, and on request.
+ * A service in TypeScript that contains a Salt master. `serve` starts the master, the bridge and
+ * the HTTP API in the service's process. The service restarts the shop on each web server that
+ * starts, and on request.
  */
 import { loadSaltConfig, type MasterServer, type ServeOptions, serve } from 'saltbridge';
 import type { CommandOutcome } from 'saltbridge/bridge';
 
 export class WebService {
   readonly server: MasterServer;
-  /** Of web servers that started, in their order. */
+  /** Restarts of the shop because its web server has started, in order. */
   readonly restarts: CommandOutcome[] = [];
   readonly #closing = new AbortController();
 
@@ -15,7 +16,7 @@ export class WebService {
     this.server = server;
   }
 
-  /** @param directory - as `/etc/salt` */
+  /** @param directory - configuration directory such as `/etc/salt` */
   static async start(
     directory: string,
     logger: NonNullable<ServeOptions['logger']>,
@@ -29,8 +30,9 @@ export class WebService {
   }
 
   /**
-   * @param request - of whoever asks for it: the same request is the same run, also after a crash
-   * @throws BridgeError where the policy or the command's schema does not permit it
+   * @param request - id that the caller gives to the request. The same id means the same run, even
+   * after a crash
+   * @throws BridgeError if the policy or the command's schema does not permit it
    */
   async restart(target: string, name: string, request?: string): Promise<CommandOutcome> {
     const run = await this.server.bridge.run('web.restart', {

@@ -9,7 +9,10 @@ import { WebService } from './service.ts';
 
 const sources = fileURLToPath(new URL('../../examples/typescript-service', import.meta.url));
 
-/** A service that imports the library, from its start to another service that calls it. */
+/**
+ * A service that imports the library. It shows the start of the service, and calls from another
+ * service.
+ */
 export const typescriptService: Example = {
   description: 'a service in TypeScript that is a master, with a catalog, a policy and HTTP',
   needs: () => [program('openssl', 'openssl'), program('curl', 'curl')],
@@ -40,7 +43,7 @@ async function runSteps(
   minions: EmbeddedMinions,
 ): Promise<void> {
   const { master } = service.server;
-  /** Names of the services that minions restarted. */
+  /** Names of the services that minions have restarted, in order. */
   const restarted: string[] = [];
   const functions = {
     'service.restart': ({
@@ -113,7 +116,10 @@ async function runSteps(
   );
 }
 
-/** Logs in over HTTPS. @returns a function that asks the bridge, by GET or with a body by POST */
+/**
+ * Logs in over HTTPS. @returns a function that sends a request to the bridge: GET without a body,
+ * POST with a body
+ */
 async function logIn(
   { url, certificate, passwords }: Site,
   user: string,

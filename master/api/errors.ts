@@ -49,7 +49,7 @@ export const masterErrors = {
   },
   ERR_NODEGROUP_LOOP: {
     meaning: 'The target names a nodegroup that contains itself, and matches no minion.',
-    action: 'Remove one of the N@ that the message names from nodegroups.',
+    action: 'In nodegroups, remove one of the N@ references that the message lists.',
     retry: false,
   },
   ERR_NODEGROUP_UNKNOWN: {
@@ -114,7 +114,7 @@ export const masterErrors = {
   },
   ERR_RSA_OVERLOAD: {
     meaning: 'The queue of RSA operations is full.',
-    action: 'None: peers retry. If it persists, look for an address that floods sign-ins.',
+    action: 'Nothing: minions retry. If it continues, find the address that sends many sign-ins.',
     retry: true,
   },
   ERR_SEAL: {

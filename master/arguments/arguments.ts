@@ -177,7 +177,7 @@ export function writeMarkedJson(value: WireValue | object): string {
 
 /** Format for writing marked JSON in steps. Members that are `undefined` are omitted. */
 export const markedForm: JsonForm = {
-  write: (value) => writeMarkedJson((value ?? null) as WireValue), // the type that the caller states
+  write: (value) => writeMarkedJson((value ?? null) as WireValue), // the caller states this type
   open: (value) => {
     if (typeof value === 'string' || Array.isArray(value)) return value;
     if (value instanceof Map) return { members: [['$map', [...value]]] };

@@ -165,7 +165,7 @@ function startRotation(
     if (context.duties?.isHeld === false) return;
     if (lifetimeMs === 0 || context.now() - publishKey.current.madeAt < lifetimeMs) return;
     revocation.rotate().catch((error: unknown) => {
-      context.log.error({ err: error }, 'publish key rotation failed; it is retried');
+      context.log.error({ err: error }, 'publish key rotation failed; it will be retried');
     });
   };
   const timer = setInterval(round, loopInterval * 1000);

@@ -4,10 +4,10 @@ import { type ErrorEntry, SaltbridgeError } from '#runtime';
 export const keyErrors = {
   ERR_KEY_FINGERPRINT: {
     meaning: 'The fingerprint of the key does not match the given one.',
-    action: 'Compare with the fingerprint on the minion; another machine may use its id.',
+    action: 'Compare it with the fingerprint on the minion; another machine may use the id.',
   },
   ERR_KEY_ID: {
-    meaning: 'The id is not valid for a minion, or not for a new one.',
+    meaning: 'The id is not a valid minion id, or minion_ids does not permit it for new minions.',
     action:
       'Give the machine an id of letters, digits, ".", "-", "_", ":", "@" and "+", or set saltbridge: minion_ids: salt.',
   },
@@ -18,7 +18,8 @@ export const keyErrors = {
   },
   ERR_KEY_STATE: {
     meaning: 'The operation is not possible in the current state of the key.',
-    action: 'Check the state of the key; rejected, denied and accepted keys need their option.',
+    action:
+      'Check the state of the key; --include-rejected, --include-denied and --include-accepted select other keys.',
   },
   ERR_KEY_UNKNOWN: {
     meaning: 'The id has no key.',

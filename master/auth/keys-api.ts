@@ -61,7 +61,7 @@ export function createKeysApi(parts: KeysApiDeps): WithRequester<KeysApi> {
     const choice = fingerprint === undefined ? { from } : { from, fingerprint };
     const changed = await keys.eachMatching(match, act, choice);
     if (changed.length > 0 || fingerprint === undefined || act === 'delete') return changed;
-    throw new KeyError('ERR_KEY_FINGERPRINT', 'no key that matches has this fingerprint');
+    throw new KeyError('ERR_KEY_FINGERPRINT', 'no matching key has this fingerprint');
   };
   return {
     list: async ({ state } = {}) => {

@@ -403,7 +403,10 @@ export class EventRing {
       await this.#parts.store.stream(stream).trim(last.sequence);
     } catch (error) {
       // The next deletion also deletes the records that remain now.
-      this.#parts.log.warn({ err: error }, 'cannot delete old events; it is retried');
+      this.#parts.log.warn(
+        { err: error },
+        'cannot delete old events; the deletion will be retried',
+      );
     }
   }
 

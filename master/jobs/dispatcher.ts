@@ -262,7 +262,7 @@ export class JobDispatcher {
 
   /**
    * Publishes an internal function call, such as `saltutil.find_job`, which asks about a job. The
-   * call is held only in memory. It is not stored as a job, and no event announces it.
+   * call exists only in memory. It is not stored as a job, and no event announces it.
    * @returns a function that removes `onReturn`. Until it is called, the call is not evicted from
    * memory
    */

@@ -23,7 +23,9 @@ export interface HistoryDeps {
 
 const defaultLimit = 50;
 
-/** Returns the time for which a job that no caller follows counts as running, in milliseconds. */
+/**
+ * Returns the time for which a job that no caller follows is treated as running, in milliseconds.
+ */
 export function idleTimeoutMs({ current }: Pick<LiveConfig, 'current'>): number {
   return (current.timeout + current.gatherJobTimeout) * 1000;
 }

@@ -50,7 +50,7 @@ export interface JobCacheOptions {
 
 /**
  * Published jobs and their returns, stored for `keep_jobs_seconds`. A limited number of jobs is
- * also held in memory, so that a return of such a job requires no read from the store.
+ * also available in memory, so that a return of such a job requires no read from the store.
  */
 export class JobCache {
   readonly #options: JobCacheOptions;
@@ -275,9 +275,9 @@ export class JobCache {
   }
 
   /**
-   * Returns unfinished jobs, latest first. A job counts as unfinished if a caller follows it,
-   * minions have confirmed that they run it, or it was published less than `idleTimeoutMs` ago.
-   * Returns at most 100 jobs.
+   * Returns unfinished jobs, latest first. A job is unfinished if a caller follows it, minions have
+   * confirmed that they run it, or it was published less than `idleTimeoutMs` ago. Returns at most
+   * 100 jobs.
    */
   underWay(idleTimeoutMs: number): readonly Job[] {
     const since = this.#options.now() - idleTimeoutMs;

@@ -29,7 +29,7 @@ const endBytes = 4;
 const maxListLength = 8192;
 
 /**
- * Names of grains and pillar keys. Each name is held in memory once and shared by all minions. The
+ * Names of grains and pillar keys. Each name is in memory once and shared by all minions. The
  * number of shared names is limited, because minions can send any names.
  */
 export class SharedNames {
@@ -103,8 +103,8 @@ const factsRow = defineRow({
 });
 
 /**
- * Grains or pillar of one minion in memory. Values are held in packed form, and unpacked only when
- * a target uses them. As objects they would take about ten times as much memory.
+ * Grains or pillar of one minion in memory. Values stay in packed form, and unpacked only when a
+ * target uses them. As objects they would take about ten times as much memory.
  */
 export class PackedFacts implements FactSource {
   readonly #names: readonly string[];
@@ -272,8 +272,8 @@ export class KnownFacts {
 
   /**
    * Stores facts of minions. They replace the previous facts. Durable when the promise resolves.
-   * Unchanged facts are not written. If grains or pillar are too large, they are not stored and
-   * count as unknown.
+   * Unchanged facts are not written. If grains or pillar are too large, they are not stored, and
+   * are unknown afterwards.
    */
   async keep(minions: readonly FactsOfMinion[]): Promise<void> {
     const writes = minions.flatMap((minion) => this.#note(minion));

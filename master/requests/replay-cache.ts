@@ -81,8 +81,8 @@ function startOf(block: number): number {
 const never = 0xffff_ffff;
 
 /**
- * Digests of one minion's requests, in the order of arrival. Each is held until it expires. A mark
- * takes only 13 bytes, because a large fleet has hundreds of thousands of marks.
+ * Digests of one minion's requests, in the order of arrival. Each is removed when it expires. A
+ * mark takes only 13 bytes, because a large fleet has hundreds of thousands of marks.
  *
  * Eight bytes of a digest are enough. If a minion creates two requests with the same eight bytes,
  * only its own second request is lost.
@@ -186,8 +186,8 @@ export class DigestQueue {
  * Returns the mark that identifies a request among the requests of its minion. It is a digest of
  * nonce and load. `ts` is omitted, because a client that repeats a request may encrypt it again
  * with a new time stamp [WIRE 4.4]. Two different requests without a nonce may have the same
- * content. For them, the mark is the message authentication code, so that only identical bytes
- * count as the same request.
+ * content. For them, the mark is the message authentication code, so that only identical bytes are
+ * the same request.
  */
 function markOf({ nonce, load, mac }: VerifiedRequest): Buffer {
   if (nonce === undefined) return mac;

@@ -136,7 +136,10 @@ function startSweep({ config, context }: UsersDeps, logins: Logins): { stop: () 
   const timer = setInterval(() => {
     if (context.duties?.isHeld === false) return;
     logins.sweep().catch((error: unknown) => {
-      context.log.error({ err: error }, 'cannot delete expired tokens; it is retried');
+      context.log.error(
+        { err: error },
+        'cannot delete expired tokens; the deletion will be retried',
+      );
     });
   }, config.fixed.loopInterval * 1000);
   timer.unref();

@@ -31,8 +31,8 @@ export interface GuardLimits {
   /**
    * Time from a request without a reply to the end of its connection, in milliseconds. Default:
    * 5,000. Minions over TCP and WebSocket send the request again as soon as the connection ends.
-   * Without the delay, they would use up their three attempts at once. ZeroMQ minions wait as long
-   * by themselves.
+   * Without the delay, they would use up their three attempts at once. ZeroMQ minions themselves
+   * wait for a comparable time.
    */
   readonly unansweredMs: number;
   /**
@@ -76,7 +76,7 @@ export type GuardRefusal =
   | 'held-bytes'
   | 'held-bytes-from-address';
 
-/** Data about an address with open connections. */
+/** State of an address that has open connections. */
 interface AddressRecord {
   /** All connections of the address. */
   readonly connections: Set<GuardedConnection>;
@@ -98,7 +98,7 @@ export interface PortRules {
   readonly keepsStalled: boolean;
 }
 
-/** Owner of a connection's socket. */
+/** Object that owns the socket of a connection. */
 export interface ConnectionOwner {
   /** Called once when the connection has ended, for any reason. Destroys the socket. */
   onEnd(): void;

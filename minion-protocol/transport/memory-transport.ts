@@ -25,8 +25,8 @@ const DEFAULT_ADDRESS = '127.0.0.1';
 
 export interface MemoryTransportOptions {
   /**
-   * Whether to deliver by topic, as ZeroMQ does with `zmq_filtering`. Default: `false`, every
-   * minion receives everything.
+   * Whether publications are delivered by topic, as ZeroMQ does with `zmq_filtering`. Default:
+   * `false`, every minion receives everything.
    */
   readonly filtering?: boolean;
 }
@@ -50,7 +50,7 @@ export function createMemoryTransport(options: MemoryTransportOptions = {}): Mem
   };
 }
 
-/** A slot without a limit, because one process has few minions. */
+/** A slot that is always free. Requests need no limit, because one process has few minions. */
 const unlimitedSlot: RequestSlot = { release: () => {} };
 
 class MemoryMaster implements MasterTransport {
@@ -176,7 +176,10 @@ class MemoryMinion implements MinionTransport {
   readonly #address: string;
   /** Callbacks that reject the pending requests when this end is closed. */
   readonly #waiting = new Set<(error: TransportError) => void>();
-  /** End of the previous request. Requests are sent one at a time, as over REQ. */
+  /**
+   * Resolves when the previous request has ended. Like a REQ socket, this end sends one request at
+   * a time.
+   */
   #previous: Promise<void> = Promise.resolve();
   #isClosed = false;
 

@@ -4,17 +4,17 @@ import type { SubscriberQueueLimits } from './subscriber-queue.ts';
 import type { OutgoingPublication } from './transport.ts';
 
 /**
- * Stores each publication for its `replayMs` and sends the stored ones, in order, to subscribers
- * that connect within that time. The limits are those of one subscriber's queue: the oldest
- * publications are dropped first.
+ * Stores each publication for its `replayMs`. A subscriber that connects within this time receives
+ * the stored publications in order. The storage has the same limits as the queue of one subscriber:
+ * if it is full, the oldest publications are dropped.
  */
 export class PublicationReplayBuffer<Subscriber> {
   readonly #bounds: SubscriberQueueLimits;
   readonly #send: (publication: OutgoingPublication, to: Subscriber) => void;
   readonly #held = new Set<OutgoingPublication>();
-  /** The stored publications as a list, which new subscribers share. */
+  /** The stored publications as a list. New subscribers share this list. */
   #list: readonly OutgoingPublication[] | undefined;
-  /** New subscribers with the publications that they have not yet been sent. */
+  /** New subscribers, with the stored publications that were not sent to them yet. */
   readonly #newcomers = new Map<Subscriber, readonly OutgoingPublication[]>();
   #bytes = 0;
 

@@ -12,7 +12,7 @@ import {
   type WriteQueueOwner,
 } from './write-queue.ts';
 
-/** Event that every decoder may return. */
+/** Event of a protocol violation, which every decoder may return. */
 type BreachEvent = {
   readonly type: 'breach';
   /** Reason, counted as a metric. */
@@ -24,7 +24,7 @@ type BreachEvent = {
   readonly farewell?: Uint8Array;
 };
 
-/** Incoming half of a protocol, without I/O. */
+/** Decoder for the incoming bytes of a protocol. It does no I/O. */
 interface StreamDecoder<Event> {
   /** Returns the events that `chunk` completes, in order. After a breach it returns none. */
   push(chunk: Uint8Array): readonly (Event | BreachEvent)[];
@@ -34,7 +34,7 @@ interface StreamDecoder<Event> {
   readonly isMidMessage: boolean;
 }
 
-/** State that a port stores for one peer. */
+/** State of one peer, which the protocol of a port defines. */
 export interface StreamSession {
   /** Called when part of the queued bytes has been written. */
   onWritten?(): void;
@@ -46,7 +46,7 @@ export interface StreamSession {
   finish?(): void;
 }
 
-/** Protocol of a port. */
+/** Protocol of one port: a decoder for each connection, and a session for each peer. */
 export interface StreamProtocol<Event, Session extends StreamSession> {
   /** Bytes to send before anything is read. */
   readonly greeting?: Uint8Array;
@@ -55,7 +55,7 @@ export interface StreamProtocol<Event, Session extends StreamSession> {
   onEvent(event: Event, session: Session, connection: StreamConnection): void;
 }
 
-/** Operations of a connection that a session may use. */
+/** Operations that a session may use on its connection. */
 export interface StreamConnection {
   readonly guarded: GuardedConnection;
   readonly queue: WriteQueue;

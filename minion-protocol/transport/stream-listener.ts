@@ -151,7 +151,7 @@ export interface ListenerOptions {
   readonly now?: () => number;
 }
 
-/** Parts that turn a listener into a transport. */
+/** Protocols and names with which a listener implements a transport. */
 export interface ListenerDesign {
   /** Salt's name of the transport. */
   readonly name: string;

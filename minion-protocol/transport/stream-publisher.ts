@@ -62,7 +62,7 @@ export class StreamPublisher {
     this.#held.removeSubscriber(link);
   }
 
-  /** Sends a new subscriber the stored publications, after `afterMs` milliseconds. */
+  /** Sends the stored publications to a new subscriber after `afterMs` milliseconds. */
   replay(link: SubscriberLink, afterMs: number): void {
     this.#held.replayLater(link, afterMs);
   }
@@ -95,8 +95,8 @@ export class StreamPublisher {
 
   /**
    * Whether a publication is sent to a subscriber. Subscribers that have not announced themselves
-   * receive everything, because an announcement may be lost or fail while the key changes. The
-   * stream is the same for all [THREATS N-15].
+   * receive everything, because an announcement may be lost or fail while the key changes. This
+   * reveals nothing, because all minions may read every publication [THREATS N-15].
    */
   #concerns({ minionIds }: SubscriberLink, addressees: ReadonlySet<string> | undefined): boolean {
     if (addressees === undefined) return true;

@@ -25,7 +25,10 @@ export interface TcpListenerOptions extends ListenerOptions, Partial<StreamPubli
   readonly tls?: TlsOptions;
 }
 
-/** Event of a peer. The connection itself handles breaches. */
+/**
+ * Event of a peer. Violations of the protocol are not among them, because the connection itself
+ * handles these.
+ */
 type PeerEvent = Exclude<TcpEvent, { readonly type: 'breach' }>;
 
 /**
@@ -102,7 +105,7 @@ const ANSWER_FORM: AnswerForm<Uint8Array> = {
   isOrdered: false,
 };
 
-/** A subscriber on the publish port. It announces itself once and then receives publications. */
+/** A subscriber on the publish port. It may announce its id, and then receives publications. */
 class Announcements implements StreamSession {
   readonly #link: SubscriberLink;
   readonly #announce: AnnouncementHandler;

@@ -78,8 +78,8 @@ export function listenSecurely(
   const { options } = loaded;
   const server = createSecureServer(loaded, address);
   /**
-   * Connections that wait for their handshake, by remote address and port. Only these are the same
-   * on both sockets of a connection.
+   * Connections in the TLS handshake, by remote address and port. These are the only values that
+   * both sockets of a connection have in common.
    */
   const waiting = new Map<string, (stream: Socket) => void>();
   server.on('connection', (socket: Socket) => {

@@ -25,10 +25,12 @@ export interface Peer {
   identify(minionId: string): void;
 }
 
-/** Slot for processing a request, for which other requests wait. */
+/**
+ * Slot for processing a request. The number of slots is limited, and other requests wait for one.
+ */
 export interface RequestSlot {
   /**
-   * Frees the slot for other requests, because this one waits or may take long. May be called
+   * Releases the slot early, because the request itself waits or may take long. May be called
    * twice.
    */
   release(): void;
@@ -88,7 +90,7 @@ export interface SubscriberInfo {
   readonly queuedBytes: number;
 }
 
-/** The bound ports, which minions must know (WIRE 4.1). */
+/** The ports that were bound. Minions must be configured with them (WIRE 4.1). */
 export interface BoundPorts {
   readonly requestPort: number;
   readonly publishPort: number;

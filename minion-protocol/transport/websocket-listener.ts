@@ -30,7 +30,10 @@ export interface WebsocketListenerOptions extends ListenerOptions, Partial<Strea
   readonly tls?: TlsOptions;
 }
 
-/** Event of a peer. The connection itself handles breaches. */
+/**
+ * Event of a peer. Violations of the protocol are not among them, because the connection itself
+ * handles these.
+ */
 type PeerEvent = Exclude<WebsocketEvent, { readonly type: 'breach' }>;
 
 /** Callbacks that differ between the two ports. */

@@ -26,7 +26,7 @@ export interface ListenerDeps {
   readonly writeScheduler: WriteScheduler;
 }
 
-/** Owner of a queue. */
+/** Object that owns a queue. */
 export interface WriteQueueOwner {
   /**
    * Called when output was queued or written.
@@ -52,7 +52,10 @@ export class WriteQueue implements ScheduledWriter {
   readonly #owner: WriteQueueOwner;
   #waiting: EncodedMessage[] = [];
   #head = 0;
-  /** Position in the first message: the chunk, and the byte within that chunk. */
+  /**
+   * Position in the first message up to which it was written: the chunk, and the byte within that
+   * chunk.
+   */
   #chunk = 0;
   #offset = 0;
   #isWriting = false;
@@ -112,8 +115,8 @@ export class WriteQueue implements ScheduledWriter {
   }
 
   /**
-   * Adds as much of the first message as fits to the batch. Returns `true` if the message is
-   * complete.
+   * Adds as much of the first message to the batch as fits. Returns `true` if the whole message was
+   * added.
    */
   #takeFrom(message: EncodedMessage, batch: Batch): boolean {
     for (let chunk = message.chunks[this.#chunk]; chunk !== undefined; ) {
@@ -136,7 +139,10 @@ export class WriteQueue implements ScheduledWriter {
     return true;
   }
 
-  /** Removes written messages, but not for each batch, because that would move the array. */
+  /**
+   * Removes written messages from the array. This is not done for each batch, because it moves the
+   * remaining messages.
+   */
   #dropTaken(): void {
     if (this.#head < this.#waiting.length && this.#head < 64) return;
     this.#waiting = this.#waiting.slice(this.#head);

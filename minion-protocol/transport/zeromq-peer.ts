@@ -20,7 +20,10 @@ export interface ZeromqHandlers<Session extends StreamSession> {
   onSubscription?(topic: string, isWanted: boolean, session: Session): void;
 }
 
-/** Event of a peer. The connection itself handles breaches. */
+/**
+ * Event of a peer. Violations of the protocol are not among them, because the connection itself
+ * handles these.
+ */
 type PeerEvent = Exclude<ZmtpEvent, { readonly type: 'breach' }>;
 
 export function zeromqProtocol<Session extends StreamSession>(

@@ -173,8 +173,8 @@ export class ZeromqPublisher {
   }
 
   /**
-   * Registers a subscriber and sends it the stored publications after the current chunk. When a
-   * peer connects, it sends all its topics in one chunk.
+   * Registers a subscriber. It receives the stored publications after the current chunk, because a
+   * peer sends all its topics in its first chunk.
    */
   #welcome(session: ZeromqSubscriberSession): void {
     this.#held.addSubscriber(session);
@@ -259,7 +259,7 @@ export class ZeromqPublisher {
   }
 }
 
-/** Subscribers that one publication reached, and those that were skipped. */
+/** Subscribers for which one publication was queued, and subscribers that were skipped. */
 class Delivery {
   readonly reached = new Set<ZeromqSubscriberSession>();
   readonly skipped = new Set<ZeromqSubscriberSession>();

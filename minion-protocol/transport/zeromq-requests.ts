@@ -6,7 +6,10 @@ import { encodeMessage } from './zmtp-frames.ts';
 /** Maximum length of a routing id, in bytes [RFC 23]. */
 const MAX_ENVELOPE_FRAME_BYTES = 255;
 
-/** Frames up to and including the empty one. */
+/**
+ * Frames of a request up to and including the empty one. They identify the sender and are repeated
+ * in the reply.
+ */
 type RoutingEnvelope = readonly Uint8Array[];
 
 const ANSWER_FORM: AnswerForm<RoutingEnvelope> = {

@@ -68,7 +68,7 @@ export class ZmtpFrameReader<Refusal extends string> {
     return this.#phase !== 'flags';
   }
 
-  /** Sets the next chunk of the stream. The previous one must be consumed (`'starved'`). */
+  /** Sets the next chunk of the stream. Call this only after `next` has returned `'starved'`. */
   feed(chunk: Uint8Array, position = 0): void {
     this.#chunk = chunk;
     this.#position = position;

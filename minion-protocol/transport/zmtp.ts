@@ -26,7 +26,10 @@ import {
 /** Sockets that a Salt master binds. */
 export type ZmtpRole = 'ROUTER' | 'PUB';
 
-/** Reason for which a connection is closed. The set is fixed, so it can be a metric label. */
+/**
+ * Reason for closing a connection. The number of reasons is fixed, so that they can be values of a
+ * metric label.
+ */
 export type ZmtpBreach =
   | ZmtpFrameBreach
   | 'signature'

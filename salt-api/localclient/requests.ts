@@ -198,7 +198,7 @@ export class LocalRequests {
       return tokenInfo(info, token);
     } catch (error) {
       if (!isAuthentication(error)) throw error;
-      this.#tellRefusal('mk_token', codeOf(error));
+      this.#logRefusal('mk_token', codeOf(error));
       return '';
     }
   }
@@ -227,7 +227,7 @@ export class LocalRequests {
    * Logs a rejected request. The rate of these messages is limited, because any account on the host
    * can cause them.
    */
-  #tellRefusal(cmd: string, code: string | undefined): void {
+  #logRefusal(cmd: string, code: string | undefined): void {
     this.#refused += 1;
     const about = { cmd, code, refused: this.#refused };
     this.#warnings.warn('refused', about, 'rejected request of a local client');
@@ -245,7 +245,7 @@ export class LocalRequests {
         ? 'AuthorizationError'
         : undefined;
     if (name !== undefined) {
-      this.#tellRefusal(String(cmd), code);
+      this.#logRefusal(String(cmd), code);
       const message = name === 'AuthenticationError' ? 'Authentication' : 'Authorization';
       return { error: { name, message: `${message} error occurred.` } };
     }

@@ -222,7 +222,7 @@ export class GitMirror {
     if (isSame) return false;
     await writeFileAtomically(this.#stateFile, JSON.stringify(toState(next)), 0o600);
     this.#snapshot = next;
-    this.#log.info({ remote: this.place, refs: next.refs.size }, 'git remote has changed');
+    this.#log.info({ remote: this.place, refs: next.refs.size }, 'fetched changes of a git remote');
     await this.#collectGarbage();
     return true;
   }

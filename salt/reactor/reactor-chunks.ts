@@ -93,7 +93,7 @@ function verifyFunctions(place: string, state: string, args: readonly PlainData[
   }
   const count = names.length + (state.includes('.') ? 1 : 0);
   if (count === 0 && state !== 'require' && state !== 'watch') {
-    throw new FormError(`${place} names no function`);
+    throw new FormError(`${place} has no name of a function`);
   }
   if (count > 1) throw new FormError(`${place} names more than one function`);
 }

@@ -202,8 +202,8 @@ async function checkProtocol(patient: DiagnosticsInput): Promise<DoctorFinding[]
       severity: 'warning',
       subject: formatList(ids),
       problem: isLockedOut
-        ? 'These ids have not proved protocol 3, and lower versions are rejected.'
-        : 'These ids have not proved protocol 3: other minions could send returns in their name.',
+        ? 'These ids have never signed in with protocol 3, and lower versions are rejected.'
+        : 'These ids have never signed in with protocol 3: other minions could send returns in their name.',
       remedy: 'Update the minions (3006.17, 3007.9 or later). Delete ids that are no longer used.',
     },
   ];
@@ -392,7 +392,7 @@ interface StoreExamination {
 const codes: Readonly<Partial<Record<string, { code: DoctorCode; remedy: string }>>> = {
   ERR_STORE_LOCKED: {
     code: 'store-locked',
-    remedy: 'A master that does not respond holds it: check its log, or end that process.',
+    remedy: 'A master that does not respond has it open: check its log, or end that process.',
   },
   ERR_STORE_CORRUPT: {
     code: 'store-corrupt',

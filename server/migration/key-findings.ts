@@ -114,6 +114,6 @@ function deniedKeys({ pkiDir }: MasterConfig, count: number): MigrationFinding {
     file: path.join(pkiDir, placeDirectories.denied),
     line: 0,
     meaning: `${count} ids were requested with a different key.`,
-    remedy: 'Find out which machines share an id. Delete denied keys that are explained.',
+    remedy: 'Find out which machines share an id. Then delete the denied keys.',
   };
 }

@@ -141,7 +141,7 @@ test('a self-made job needs no publication', (t) => {
   t.is(decision.effect, 'allow');
 });
 
-// Rules about named commands.
+// Tests of rules about named commands.
 
 const grant = allow('databases', {
   subject: { service: 'trove' },
@@ -207,7 +207,7 @@ test('a caller may call the commands that some rule permits and none denies outr
   t.false(mayCallCommand({ kind: 'service', name: 'sahara' }, 'mysql.drop', policyOf([grant])));
 });
 
-// Rules about those who act for a project of Keystone's.
+// Tests of rules about users who act for a project of Keystone.
 
 const inDefault = { id: 'default', name: 'Default' };
 const trove: ProjectSubject = {
@@ -383,7 +383,7 @@ test('rules about projects that do nothing are found', (t) => {
   t.deepEqual(found([named('a', { project: 'databases' }), no]), [['overlapping', 'a']]);
 });
 
-/** As much as can be written: every tag that begins with one of these. */
+/** Rules that allow as many tags as possible: all that begin with one of these letters. */
 const everything: PolicyRule[] = ['s*', 'm*', 'k*', 'n*', 'c*', '2*'].map((tag) =>
   allow('everything', {
     subject: { minion: '*', except: 'db1' },
@@ -513,7 +513,7 @@ test('the entries of a user are those of name, groups, and * where nobody else i
   );
 });
 
-// Decisions in words, and rules that do nothing.
+// Tests of explanations, and of rules that have no effect.
 
 const puppet: PolicyRule = allow('puppet', {
   subject: { minion: 'jenkins-*' },
@@ -643,7 +643,8 @@ test('a rule with a condition does not make another one needless', (t) => {
   for (const rule of [limited, small, pillar]) t.deepEqual(lint([rule, plain]), [], rule.name);
 });
 
-// What holds for every policy: the fast decision is the plain one, and denying never widens.
+// Properties of every policy: the optimized decision equals the plain one, and a rule that denies
+// never permits more.
 
 const names = ['web1', 'web2', 'db1', 'w', ''];
 const funs = ['test.ping', 'test.echo', 'cmd.run', 'state.apply', 'testXping'];
@@ -731,7 +732,7 @@ const signalRule = fc
 
 const rules = fc.array(fc.oneof(publishRule, signalRule), { maxLength: 12 });
 
-/** Ids are nobody's names here, but for what patterns make of them. */
+/** Generates entities of Keystone whose ids may match patterns. */
 const entity: fc.Arbitrary<KeystoneEntity> = fc
   .record({ id: fc.constantFrom('0a', 'x'), name, domain: fc.constantFrom(...domains) })
   .map(({ domain, ...it }) => ({ ...it, domain: { id: domain.toLowerCase(), name: domain } }));
@@ -777,7 +778,7 @@ const question: fc.Arbitrary<Question> = fc.oneof(
   ),
 );
 
-/** The same decision without any index or memory. */
+/** Returns the decision without any index or cache. */
 function plainEffect(all: readonly PolicyRule[], asked: Question): 'allow' | 'deny' {
   const applies = (rule: PolicyRule, one: Call | string, on: string | undefined): boolean =>
     rule.action === asked.action && isAbout(rule, asked.subject) && meets(rule, asked, one, on);
@@ -838,7 +839,7 @@ function meets(
     const { tag } = rule.resource;
     if (!tag.includes('$')) return matches(tag, one);
     if (asked.subject.kind !== 'minion' || asked.subject.id === '') return false;
-    // The ids of this test have no wildcards.
+    // The ids in this test contain no wildcards.
     return matches(tag.replaceAll(`\${minion.id}`, asked.subject.id), one);
   }
   if (rule.action !== 'publish' || asked.action !== 'publish' || typeof one === 'string')

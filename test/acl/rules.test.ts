@@ -1,4 +1,4 @@
-/** The policy language: what rules mean, and which are refused. */
+/** Tests of the policy language: the meaning of rules, and the rules that are rejected. */
 
 import test from 'ava';
 import {
@@ -167,7 +167,10 @@ test('a rule ends with its time', (t) => {
 
 const grainsOf: Readonly<Record<string, string>> = { web1: 'os:Debian', web2: 'os:Fedora' };
 
-/** Minions say their grain; `front` is a nodegroup of web1; of web3 nothing is known. */
+/**
+ * Compiles a target. Minions report their grains themselves. `front` is a nodegroup with web1.
+ * Nothing is known about web3.
+ */
 function target(tgt: string, tgtType: string): MinionTest {
   const says = (id: string): boolean =>
     tgtType === 'grain' ? grainsOf[id] === tgt : id === 'web1';
@@ -260,7 +263,7 @@ for (const [code, name, rule] of [
   });
 }
 
-// `peer`, `peer_run` and `mine_get`: who may have what.
+// Tests of grants in `peer`, `peer_run` and `mine_get`.
 
 function grants(value: unknown, mapKey: 'function' | 'target' = 'target'): Grant[] {
   return parseGrants(value, { compile: compileWholePattern, mapKey });
@@ -381,7 +384,7 @@ for (const [what, value] of Object.entries({
   });
 }
 
-// `publisher_acl`, `publisher_acl_blacklist` and `external_auth` as rules.
+// Tests of rules from `publisher_acl`, `publisher_acl_blacklist` and `external_auth`.
 
 const none: UserRightOptions = {
   publisherAcl: {},
@@ -564,7 +567,7 @@ test('a runner entry without a list is told', (t) => {
   t.regex(warnings[0]?.text ?? '', /@runner without a list grants every runner/);
 });
 
-// JSON Schema over what minions say: the operator's own, in plain JSON.
+// Tests of JSON Schemas for the data of signals.
 
 function fits(schema: unknown): (data: unknown) => boolean {
   const policy = policyOf([

@@ -1,4 +1,4 @@
-/** A headless Chromium that is installed, for tests of pages. */
+/** Starts an installed headless Chromium for tests of pages. */
 import { existsSync } from 'node:fs';
 import type { ExecutionContext } from 'ava';
 import { type BrowserContextOptions, chromium, type Page } from 'playwright-core';
@@ -10,19 +10,19 @@ const candidates = [
   '/usr/bin/google-chrome',
 ];
 
-/** Where it is; `undefined`: nowhere that is known. `CHROMIUM` names another place. */
+/** Path of Chromium, or `undefined` if it was not found. `CHROMIUM` can name it. */
 export const chromiumPath: string | undefined = candidates.find(
   (path) => path !== '' && existsSync(path),
 );
 
-/** What a page did that it should not have. */
+/** A page with a record of its errors. */
 export interface WatchedPage {
   readonly page: Page;
-  /** Errors of scripts, and answers that were none. */
+  /** Errors of scripts, and failed responses. */
   readonly problems: string[];
 }
 
-/** Opens a page; the browser is closed at the end of the test. */
+/** Opens a page. The browser is closed at the end of the test. */
 export async function openPage(
   t: ExecutionContext,
   options: BrowserContextOptions = {},

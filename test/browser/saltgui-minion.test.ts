@@ -1,6 +1,6 @@
 /**
- * SaltGUI's pages with a real minion: `SALTGUI_DIR` names a checkout of SaltGUI, `SALT_MINION` the
- * program.
+ * SaltGUI's pages with a real minion. `SALTGUI_DIR` names a checkout of SaltGUI, `SALT_MINION` the
+ * program of the minion.
  */
 import path from 'node:path';
 import type { ExecutionContext } from 'ava';
@@ -31,7 +31,7 @@ const gui = testWhere(
   'SALT_MINION, SALTGUI_DIR and the package chromium',
 );
 
-/** What the minion has for pages about it. */
+/** Configuration of the minion that provides data for pages about it. */
 const extra = `
 mine_functions:
   test.ping: []
@@ -45,7 +45,7 @@ schedule:
     hours: 24
 `;
 
-/** Each page, and what stands on it. */
+/** Pages and the text that each must show. */
 function pagesOf(id: string): readonly (readonly [hash: string, expected: RegExp])[] {
   const named = id.replaceAll('.', '\\.');
   const row = (what: string): RegExp => new RegExp(`${named}\\s+accepted\\s+${what}`);
@@ -69,7 +69,7 @@ function pagesOf(id: string): readonly (readonly [hash: string, expected: RegExp
     ['templates', /reload/],
     ['events', /press/],
     ['reactors', /my\/tag/],
-    // Its page of them fails where there is more than one file.
+    // SaltGUI's page of these fails if there is more than one file.
     ['orchestrations', /No orchestrations/],
     ['options', /session_user:\s+admin/],
     ['options', /Start Time/],
@@ -93,18 +93,18 @@ gui('SaltGUI shows every page of a real minion', async (t) => {
 
 interface RunningGui {
   readonly port: number;
-  /** Of the minion. */
+  /** Id of the minion. */
   readonly id: string;
   readonly master: MasterApi;
 }
 
-/** A master with one real minion, and its API. */
+/** Starts a master with one real minion, and its API. */
 async function start(t: ExecutionContext): Promise<RunningGui> {
   const home = await MasterHome.create({
     externalAuth: { sharedsecret: { admin: ['.*', '@runner', '@wheel', '@jobs'] } },
     eauth: { sharedsecret: password },
     nodegroups: { all: '*' },
-    // Machines that run tests may be slow.
+    // Timeouts are long, because machines that run tests may be slow.
     timeout: 60,
     gatherJobTimeout: 20,
     saltgui: {

@@ -1,6 +1,6 @@
 /**
- * SaltGUI as it is published, in a browser: every page, and what is done there. `SALTGUI_DIR` names
- * a checkout of https://github.com/erwindon/SaltGUI.
+ * The published SaltGUI in a browser: every page, and the actions on it. `SALTGUI_DIR` names a
+ * checkout of https://github.com/erwindon/SaltGUI.
  */
 import type { ExecutionContext } from 'ava';
 import type { Page } from 'playwright-core';
@@ -24,7 +24,7 @@ import {
 
 const gui = testWhere(hasSaltgui, 'SALTGUI_DIR and the package chromium');
 
-/** What minions have, in the shapes of a real one. */
+/** Functions of the minions. Their results have the structure of a real minion's. */
 const functions: Readonly<Record<string, MinionFunction>> = {
   'beacons.list': () => ({ diskusage: [{ '/': '63%' }, { interval: 120 }] }),
   'beacons.list_available': () => ({ beacons: ['diskusage', 'load'] }),
@@ -48,7 +48,7 @@ const functions: Readonly<Record<string, MinionFunction>> = {
   }),
 };
 
-/** Each page, and what stands on it: from the menu, or by its address. */
+/** Pages and the text that each must show. They are opened from the menu or by their address. */
 const pages: readonly (readonly [hash: string, expected: RegExp])[] = [
   ['minions', /2 minions, 1 unaccepted key/],
   ['keys', /2 accepted keys, 1 unaccepted key/],
@@ -99,7 +99,7 @@ gui('SaltGUI without templates, nodegroups and reactors shows these pages empty'
   t.deepEqual(realProblems(watched), []);
 });
 
-/** An orchestration. */
+/** An SLS file for an orchestration. */
 const deploy =
   "stop the web servers:\n  salt.function: [{name: service.stop}, {tgt: 'web*'}, {arg: [nginx]}]\n";
 

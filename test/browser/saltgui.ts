@@ -1,4 +1,4 @@
-/** SaltGUI as it is published, in a browser: what tests of it have in common. */
+/** Common functions for tests of the published SaltGUI in a browser. */
 import type { ExecutionContext } from 'ava';
 import type { Page } from 'playwright-core';
 import type { MasterApi } from '#master';
@@ -7,24 +7,24 @@ import { chromiumPath, type WatchedPage } from './chromium.ts';
 
 const directory = process.env.SALTGUI_DIR;
 
-/** Whether there are a browser and a checkout of SaltGUI, which `SALTGUI_DIR` names. */
+/** Whether a browser is installed, and `SALTGUI_DIR` names a checkout of SaltGUI. */
 export const hasSaltgui: boolean = directory !== undefined && chromiumPath !== undefined;
 
-/** Options of an API that serves it. */
+/** Options with which an API serves SaltGUI. */
 export const saltguiFiles: { readonly app: string; readonly static: string } = {
   app: `${directory}/saltgui/index.html`,
   static: `${directory}/saltgui/static`,
 };
 
-/** Where it is served. */
+/** Address at which SaltGUI is served. */
 interface Served {
   readonly port: number;
 }
 
-/** Files that a site may add; SaltGUI looks whether they are there. */
+/** Files that a site may add. SaltGUI checks whether they exist. */
 const optional = /\/static\/(?:salt-auth|salt-motd|minions)\.(?:txt|html)/;
 
-/** The eauth is one that its list does not have; a site names its own in salt-auth.txt. */
+/** Logs in. The eauth is not in SaltGUI's list; a site would add it in salt-auth.txt. */
 export async function logIn(page: Page, { port }: Served): Promise<void> {
   await page.route('**/static/salt-auth.txt', (route) => route.fulfill({ body: 'sharedsecret' }));
   await page.goto(`http://127.0.0.1:${port}/`);
@@ -35,7 +35,10 @@ export async function logIn(page: Page, { port }: Served): Promise<void> {
   await page.waitForURL(/#minions/);
 }
 
-/** The "manual run" that every page has. @param shown what comes when it is done */
+/**
+ * Runs a command in the "manual run" box that every page has.
+ * @param shown text that appears when it is done
+ */
 export async function runInBox(
   page: Page,
   target: string,
@@ -52,7 +55,7 @@ export async function runInBox(
   await page.click('#cmd-close-button');
 }
 
-/** Loads a page, waits for what it shows, and sees that nothing went wrong. */
+/** Opens a page, waits for its text, and checks that there were no errors. */
 export async function checkPage(
   t: ExecutionContext,
   watched: WatchedPage,
@@ -70,7 +73,7 @@ export async function checkPage(
   t.deepEqual(realProblems(watched), [], hash);
 }
 
-/** Goes from the list of jobs to one, and sees what it returned. */
+/** Opens a job from the list of jobs, and checks its returns. */
 export async function checkJobDetail(
   t: ExecutionContext,
   { page }: WatchedPage,
@@ -85,7 +88,7 @@ export async function checkJobDetail(
   await t.notThrowsAsync(showsText(page, returned), fun);
 }
 
-/** Has events listed, and fires one: what stands in it is text. */
+/** Opens the list of events and fires an event. Its data must be shown as text. */
 export async function checkEvents(
   t: ExecutionContext,
   { page }: WatchedPage,
@@ -103,12 +106,12 @@ export async function checkEvents(
 
 const shownText = 'document.querySelector(".route.current")?.innerText ?? ""';
 
-/** Resolves when the page shows a text. */
+/** Waits until the page shows a text. */
 export function showsText(page: Page, expected: RegExp): Promise<unknown> {
   return page.waitForFunction(`${expected}.test(${shownText})`, undefined, { timeout: 30_000 });
 }
 
-/** What went wrong, but for files that need not be there. */
+/** Returns the problems of a page, except those about optional files. */
 export function realProblems({ problems }: WatchedPage): string[] {
   return problems.filter((problem) => !optional.test(problem));
 }

@@ -1,4 +1,7 @@
-/** The status page in a browser: live, by keyboard, in both colours, and nothing as markup. */
+/**
+ * The status page in a browser: live updates, use by keyboard, both colour schemes, and no markup
+ * from data.
+ */
 import type { Page } from 'playwright-core';
 import { testWhere } from '../helpers/needs.ts';
 import { password, type RunningApi, startApi } from '../helpers/salt-api.ts';
@@ -99,7 +102,7 @@ for (const colorScheme of ['light', 'dark'] as const) {
   });
 }
 
-/** As WCAG has it. */
+/** Returns the relative luminance of a colour, as WCAG defines it. */
 function luminance(colour: string): number {
   const [red = 0, green = 0, blue = 0] = (colour.match(/[\d.]+/g) ?? []).map((value) => {
     const part = Number(value) / 255;

@@ -1,7 +1,7 @@
 /**
- * Masters of a cluster that callers and minions use while masters, NATS servers and the lines between
- * them fail at seeded moments. Judges are the histories that callers and minions wrote, and what each
- * master holds in the end (cluster/checker.ts).
+ * Masters of a cluster that callers and minions use, while masters, NATS servers and the
+ * connections between them fail at seeded times. The result is checked against the histories that
+ * callers and minions wrote, and against the final state of each master (cluster/checker.ts).
  */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -23,26 +23,32 @@ import { Site } from './cluster/site.ts';
 import { viewOf } from './cluster/view.ts';
 import { Random } from './random.ts';
 
-/** How much is done. */
+/** Extent of a run. */
 interface ClusterPlan {
   readonly seed: number;
-  /** One after the other; those of a name in `kinds` alone, where they are given. */
+  /**
+   * Number of faults, which happen one after the other. If `kinds` is given, only faults of these
+   * kinds are used.
+   */
   readonly faults: number;
   readonly kinds?: readonly string[];
-  /** From the beginning of one fault to that of the next, about. */
+  /** Approximate time between the beginnings of two faults. */
   readonly paceMs: number;
   readonly minions: number;
   /** Programs of real minions. */
   readonly programs?: readonly string[];
   readonly rates: CallRates;
   readonly signalsPerSecond: number;
-  /** Whether the first fault is the death of a master that is away until another one takes over. */
+  /**
+   * Whether the first fault is the death of a master that stays down until another one has taken
+   * over.
+   */
   readonly measuresDeath: boolean;
-  /** After the faults. */
+  /** Kinds of final failures, which follow the faults. */
   readonly ends: readonly EndKind[];
 }
 
-/** What it came to. */
+/** Results of a run. */
 interface ClusterFigures {
   readonly faults: Readonly<Record<string, number>>;
   readonly jobs: number;
@@ -54,31 +60,40 @@ interface ClusterFigures {
   readonly rows: number;
   readonly refusedJobs: number;
   readonly unknownJobs: number;
-  /** Times that members noticed that the copies of the log differ, and it was founded anew. */
+  /**
+   * Number of times that members noticed different copies of the log, so that the log was founded
+   * anew.
+   */
   readonly refounded: number;
-  /** Times that a connection of a minion signed in again. */
+  /** Number of times that a connection of a minion signed in again. */
   readonly signIns: number;
   readonly runsOfRealMinions: number;
-  /** Of a master that held the lease and was killed under load; `undefined`: none was. */
+  /**
+   * Measurements about a master that had the lease and was killed under load; `undefined` if there
+   * was none.
+   */
   readonly death: DeathFigures | undefined;
-  /** Until every master took a token no more that one had revoked, where that met no fault. */
+  /**
+   * Longest time until every master rejected a token after another one had revoked it, without a
+   * fault meanwhile.
+   */
   readonly longestRevocationMs: number;
-  /** Of a job or a row that was kept and met no fault, or one of a kind. */
+  /** Longest duration of a stored job or row: without a fault, and with a fault of each kind. */
   readonly longestWaitMs: number;
   readonly longestWaitsMs: Readonly<Record<string, number>>;
-  /** Empty if nothing was wrong. */
+  /** Problems that were found. Empty if there were none. */
   readonly problems: readonly string[];
 }
 
-/** What a master that was killed under load meant for the others. */
+/** Effects of the death of a master under load on the others. */
 interface DeathFigures {
-  /** From its death until another one does what one of them does for all. */
+  /** Time from its death until another master performs the duties of the cluster. */
   readonly takeoverMs: number;
-  /** The longest of a job that was asked of another one in the first seconds. */
+  /** Longest duration of a job at another master in the first seconds. */
   readonly longestJobMs: number;
-  /** From its start until one of its minions was answered. */
+  /** Time from its restart until one of its minions was answered. */
   readonly minionsBackMs: number;
-  /** Sign-ins of minions meanwhile. */
+  /** Number of sign-ins of minions during this time. */
   readonly signIns: number;
 }
 
@@ -91,10 +106,10 @@ interface Span {
 const recoveryMs = 90_000;
 const diskMebibytes = 512;
 const soonMs = 5000;
-/** Every master with a quorum has heard of a revocation by then. */
+/** Time in milliseconds after which every master with a quorum has applied a revocation. */
 const heardMs = 2000;
 
-/** Runs it all below a directory of its own. */
+/** Runs the campaign below a directory of its own. */
 export async function runClusterFaults(
   plan: ClusterPlan,
   print: (line: string) => void = () => {},
@@ -119,12 +134,12 @@ class Trial {
   readonly #random: Random;
   readonly #spans: Span[] = [];
   readonly #problems: string[] = [];
-  /** Times in which members stopped by themselves. */
+  /** Periods in which members stopped by themselves. */
   readonly #deaths: { readonly from: number; readonly to: number }[] = [];
   #death: DeathFigures | undefined;
   #refounded = 0;
   readonly #copiesStayEqual = keepsCopiesEqual();
-  /** Servers have failed since the log was founded. */
+  /** Whether servers have failed since the log was founded. */
   #hasUnsureLog = false;
 
   constructor(
@@ -162,7 +177,7 @@ class Trial {
     const token = await loginAt(first.api);
     const callers = new Callers(site, token, minions.ids);
     this.#onEnd(() => callers.stop());
-    // A key that is deleted has all sign in again.
+    // After the deletion of a key, all minions sign in again.
     callers.keepsKeys = true;
     real.run(connectMaster({ urls: site.urls, token }));
     await callers.addHandles(endpoint.origin);
@@ -182,7 +197,7 @@ class Trial {
       const underLoad = (): Promise<void> => this.#progress(site, callers);
       await this.#step(kind, site, callers, () => ends[kind](site, underLoad));
     }
-    // Where something is wrong, some may wait for ever.
+    // If something is wrong, some of this may wait forever.
     if (this.#problems.length === 0) {
       await within('callers', callers.end(), recoveryMs);
       await within('minions', minions.stopSignals(), recoveryMs);
@@ -223,7 +238,7 @@ class Trial {
     }
   }
 
-  /** One fault, and the time until all write again. */
+  /** Causes one fault, and waits until all members write again. */
   async #step(
     kind: string,
     site: Site,
@@ -238,7 +253,7 @@ class Trial {
     } catch (error) {
       told.push(error instanceof Error ? error.message : String(error));
     }
-    // What was to be done to a member that has stopped is no longer of interest.
+    // The remaining steps for a member that has stopped are skipped.
     if (await this.#recover(kind, site)) {
       await this.#progress(site, callers);
       this.#deaths.push({ from, to: Date.now() });
@@ -249,10 +264,10 @@ class Trial {
   }
 
   /**
-   * After faults of servers and their routes the copies of the log of an older nats-server differ at
-   * times, and stay so. Members notice it and stop; servers are emptied, and the log is founded anew.
-   * Nothing else may stop one.
-   * @returns whether that was done
+   * After faults of servers or the routes between them, the copies of the log on older nats-servers
+   * sometimes differ permanently. Members notice it and stop. The servers are then emptied, and the
+   * log is founded anew. A member that stops for any other reason is a problem.
+   * @returns whether the log was founded anew
    */
   async #recover(kind: string, site: Site): Promise<boolean> {
     if (isOfServers(kind) && !this.#copiesStayEqual) this.#hasUnsureLog = true;
@@ -274,7 +289,7 @@ class Trial {
     return true;
   }
 
-  /** Resolves when each member has kept something again. */
+  /** Waits until each member has stored something again. */
   async #progress({ members }: Site, { waits }: Callers): Promise<void> {
     const { length } = waits;
     const writing = (): Set<string> =>
@@ -317,7 +332,7 @@ class Trial {
     });
   }
 
-  /** Until the outbox is empty, and minions have returned all that they ran. */
+  /** Waits until the outbox is empty, and minions have returned all jobs that they ran. */
   async #drain(site: Site): Promise<void> {
     const end = performance.now() + recoveryMs;
     const [member] = site.members;
@@ -336,7 +351,7 @@ class Trial {
   }
 
   async #judge(site: Site): Promise<void> {
-    // Members go on with their steps meanwhile.
+    // Members continue with their ledger meanwhile.
     const facts = readHistories(site.histories);
     const wanted = {
       jids: facts.flatMap((it) => (it.fact === 'job' ? [it.jid] : [])),
@@ -401,7 +416,10 @@ class Trial {
 
 const paceMs = 10_000;
 
-/** `cluster [seconds [seed]]`. @returns 1 if something was wrong */
+/**
+ * Runs `cluster [seconds [seed]]`.
+ * @returns 1 if there were problems
+ */
 export async function runCluster(
   [seconds = '120', seed = String(Date.now() % 1_000_000), ...kinds]: readonly string[],
   print: (line: string) => void,
@@ -429,7 +447,7 @@ export async function runCluster(
   return problems.length === 0 ? 0 : 1;
 }
 
-/** Those that differ in numbers only as one. */
+/** Prints problems. Those that differ only in numbers are printed once. */
 function printProblems(problems: readonly string[], print: (line: string) => void): void {
   const kinds = new Map<string, string[]>();
   for (const problem of problems) {

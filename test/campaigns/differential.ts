@@ -1,4 +1,4 @@
-/** Random input through real Salts and through this master: every difference is a finding. */
+/** Sends random input to real Salts and to this master. Every difference is reported. */
 
 import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process';
 import { appendFileSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs';
@@ -12,10 +12,10 @@ import { type Answer, Ours } from './differential/ours.ts';
 
 const program = fileURLToPath(new URL('./differential/reference.py', import.meta.url));
 
-/** How many cases Salt has at a time. */
+/** Number of cases that are sent to Salt in advance. */
 const ahead = 32;
 
-/** A Python that imports Salt and answers cases in their order. */
+/** A Python process that imports Salt and answers cases in order. */
 class Reference {
   readonly name: string;
   readonly #child: ChildProcessWithoutNullStreams;
@@ -50,9 +50,9 @@ class Reference {
 }
 
 /**
- * Compares this master with the Salts that SALT_PYTHON names: programs that run Python with Salt in
- * its path, separated by commas. With the name of a file, cases that all of them answer alike are
- * appended to it: vectors for tests without a Salt.
+ * Compares this master with the Salts in SALT_PYTHON, which lists programs that run Python with
+ * Salt in its path, separated by commas. If a file name is given, cases that all of them answer
+ * alike are appended to the file. Tests without a Salt use them.
  * @returns 1 if an answer differs without an explanation
  */
 export async function runDifferential(

@@ -1,4 +1,6 @@
-/** A master with its HTTP API and a bridge, and bodies for all of its routes. */
+/**
+ * Starts a master with its HTTP API and a bridge, and sends generated bodies to all of its routes.
+ */
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
@@ -14,10 +16,16 @@ import { type FuzzOutcome, fuzz } from './http-fuzz.ts';
 const password = 'campaign';
 const megabyte = 1_048_576;
 
-/** Megabytes by which the heap may have grown when all is over: what is kept of jobs and events. */
+/**
+ * Maximum growth of the heap during the run, in megabytes. Some growth comes from stored jobs and
+ * events.
+ */
 const maxGrowth = 48;
 
-/** @returns 1 if something was wrong */
+/**
+ * Runs the campaign.
+ * @returns 1 if there were problems
+ */
 export async function runHttpFuzz(
   [bodies = '20000', seed = String(Date.now() % 1_000_000), first = '0']: readonly string[],
   print: (line: string) => void,
@@ -50,7 +58,7 @@ function report({ statuses, largestStep }: FuzzOutcome, print: (line: string) =>
   print(`largest step: ${largestStep.characters} characters, ${largestStep.values} values`);
 }
 
-/** Bytes of the heap, without what is garbage. */
+/** Returns a function that runs the garbage collector and returns the size of the heap in bytes. */
 function collector(): () => number {
   setFlagsFromString('--expose-gc');
   const collect = runInNewContext('gc') as () => void; // as the flag says
@@ -89,7 +97,7 @@ async function withApi(
   }
 }
 
-/** One of the master's own, and a session of somebody with few rights. */
+/** Returns a token of the master itself, and a session of a user with few rights. */
 async function tokensOf(master: Master, port: number): Promise<readonly string[]> {
   const { token } = await master.logins.login({
     username: 'admin',

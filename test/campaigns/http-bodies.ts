@@ -1,4 +1,4 @@
-/** Bodies that nobody should send, and some that are nearly good. */
+/** Generates invalid bodies, and some that are almost valid. */
 import type { Random } from './random.ts';
 
 const types = [
@@ -80,7 +80,7 @@ const texts = [
   '~',
 ] as const;
 
-/** A body, and what it says that it is. */
+/** Returns a body with its content type. */
 export function bodyOf(random: Random): { readonly type: string; readonly bytes: Buffer } {
   const type = random.of(types);
   const bytes = Buffer.from(damaged(random, textOf(random, type)));
@@ -151,7 +151,7 @@ function form(random: Random): string {
   return Array.from({ length: random.below(12) }, field).join('&');
 }
 
-/** What costs most to read. */
+/** Returns a text that is expensive to parse. */
 function large(random: Random): string {
   const size = 1 + random.below(60_000);
   const units = [

@@ -1,29 +1,32 @@
-/** Sends bodies to every route of an HTTP API, and says what no client should ever get. */
+/**
+ * Sends bodies to every route of an HTTP API, and reports responses that no client should ever
+ * receive.
+ */
 import { type ClientRequest, request } from 'node:http';
 import { type ReadingStep, readingSteps } from '#runtime';
 import { maxReadingStep } from '#runtime/step-scheduler.ts';
 import { bodyOf } from './http-bodies.ts';
 import { Random } from './random.ts';
 
-/** An API of this process, and whose requests it takes. */
+/** An HTTP API in this process, and credentials for it. */
 export interface FuzzTarget {
   readonly port: number;
-  /** Session tokens, and what are none. */
+  /** Session tokens, and invalid tokens. */
   readonly tokens: readonly string[];
 }
 
-/** Which bodies are sent. */
+/** Selection of the bodies to send. */
 export interface FuzzPlan {
   readonly seed: number;
-  /** The number of the first: with the same seed it is the same body. */
+  /** Number of the first body. The same number and seed give the same body. */
   readonly first: number;
   readonly count: number;
 }
 
-/** What came of it. */
+/** Result of a run. */
 export interface FuzzOutcome {
   readonly statuses: ReadonlyMap<number, number>;
-  /** With the number of the body. */
+  /** Problems, each with the number of the body. */
   readonly problems: readonly string[];
   readonly largestStep: ReadingStep;
 }
@@ -39,10 +42,10 @@ interface Answer {
   readonly text: string;
 }
 
-/** Requests at a time. */
+/** Number of concurrent requests. */
 const lanes = 8;
 
-/** Milliseconds for one; streams are ended by it. */
+/** Time limit for one request in milliseconds. It ends streams. */
 const patienceMs = 5000;
 
 export async function fuzz(target: FuzzTarget, plan: FuzzPlan): Promise<FuzzOutcome> {
@@ -101,7 +104,10 @@ async function tryOne(
   return `${method} ${path} ${type}: ${status} ${answer.text.slice(0, 200)}`;
 }
 
-/** Salt's clients know 500 for an unknown runner function or nodegroup, and 504 for a slow runner. */
+/**
+ * Whether a response is allowed. Salt's clients expect 500 for an unknown runner function or
+ * nodegroup, and 504 for a slow runner.
+ */
 function isFine({ status, retryAfter, text }: Answer, path: string, body: string): boolean {
   if (status < 500) return true;
   const isCommand = path === '/' || path === '/run' || path === '/minions';
@@ -111,7 +117,10 @@ function isFine({ status, retryAfter, text }: Answer, path: string, body: string
   return status === 500 && isCommand && mayFail && text.includes('An unexpected error occurred');
 }
 
-/** `undefined`: it has no end, or the server closed the connection. */
+/**
+ * Sends a request. Returns `undefined` if the response has no end or the server closed the
+ * connection.
+ */
 function send(
   port: number,
   options: { method: string; path: string; headers: Record<string, string> },
@@ -140,7 +149,7 @@ function send(
   });
 }
 
-/** Every method of every path that the API says it has; parameters are filled in. */
+/** Returns all methods of all paths that the API describes, with path parameters filled in. */
 async function routesOf(port: number): Promise<readonly [Route, ...Route[]]> {
   const answer = await send(
     port,

@@ -1,6 +1,7 @@
 /**
- * Members of a cluster that write while they, the NATS servers and the lines between them fail at
- * seeded moments. Judge is this process: what was acknowledged, and what each store has in the end.
+ * Members of a cluster that write while they, the NATS servers and the connections between them
+ * fail at seeded times. This process compares the acknowledged writes with the final content of
+ * each store.
  */
 import { type ChildProcess, fork } from 'node:child_process';
 import { cpSync, mkdtempSync, rmSync } from 'node:fs';
@@ -23,7 +24,7 @@ const secret = Buffer.alloc(32, 9);
 const recoveryMs = 120_000;
 type Report = MemberMessage & { readonly type: 'report' };
 
-/** Everything that members said of their writes. */
+/** All reports of members about their writes. */
 class History {
   readonly kept = new Set<string>();
   readonly refused = new Set<string>();
@@ -39,7 +40,7 @@ class History {
     if (message.type === 'failed') this.failures.push(`${member} ${message.code}`);
   }
 
-  /** What is wrong with the stores in the end; nothing if all is well. */
+  /** Checks the final stores. Returns problems; empty if there are none. */
   check(reports: ReadonlyMap<string, Report>): string[] {
     const problems = [...this.failures];
     const [first] = reports.values();
@@ -63,7 +64,7 @@ class History {
   }
 }
 
-/** One writer waits for each write, so its values stand in their order. */
+/** Whether the values are in order. A writer waits for each of its writes. */
 function isInOrder(records: readonly string[]): boolean {
   const last = new Map<string, number>();
   return records.every((record) => {
@@ -75,7 +76,7 @@ function isInOrder(records: readonly string[]): boolean {
   });
 }
 
-/** A process with a store, and its lines to the servers. */
+/** A process with a store, and its proxies to the servers. */
 class MemberProcess {
   readonly name: string;
   readonly proxies: readonly TcpProxy[];
@@ -93,7 +94,7 @@ class MemberProcess {
     this.#history = history;
   }
 
-  /** How often it has said that it is open, or has ended its writes. */
+  /** Number of times that it has reported that its store is open or its writes have ended. */
   get opened(): number {
     return this.#opened;
   }
@@ -149,7 +150,7 @@ function pick<T>(random: Random, items: readonly T[]): T {
   return item;
 }
 
-/** Each ends with everything at work again. */
+/** Faults by name. After each of them, everything works again. */
 const faults: Readonly<Record<string, Fault>> = {
   'member killed': async ({ members, random }) => {
     const member = pick(random, members);
@@ -193,7 +194,10 @@ const faults: Readonly<Record<string, Fault>> = {
   },
 };
 
-/** `log [faults [seed]]`. @returns 1 if something was wrong */
+/**
+ * Runs `log [faults [seed]]`.
+ * @returns 1 if there were problems
+ */
 export async function runLog(
   [count = '20', seed = String(Date.now() % 1_000_000)]: readonly string[],
   print: (line: string) => void,
@@ -226,7 +230,7 @@ export async function runLog(
             servers: [...lines.slice(index), ...lines.slice(0, index)],
             cluster,
             secret: secret.toString('hex'),
-            // Their clocks differ by a minute.
+            // The clocks of the members differ by a minute.
             clockMs: index * 60_000,
           },
           proxies,
@@ -269,7 +273,7 @@ export async function runLog(
   }
 }
 
-/** Waits until more writes are acknowledged. */
+/** Waits until a number of further writes are acknowledged. */
 async function progress(history: History, more: number): Promise<void> {
   const before = history.kept.size;
   await until(
@@ -279,7 +283,7 @@ async function progress(history: History, more: number): Promise<void> {
   );
 }
 
-/** The servers come back without what they had last: no member may go on as if nothing were. */
+/** Restores an older state of the servers. No member may continue as if nothing had happened. */
 async function loseTheEnd(
   directory: string,
   { servers, members, history }: Setting,

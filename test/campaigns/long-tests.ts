@@ -1,4 +1,4 @@
-/** Tests that `npm test` has shorter, or leaves out. */
+/** Tests that `npm test` runs in a shorter form or not at all. */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { readdirSync, readFileSync } from 'node:fs';
@@ -11,7 +11,10 @@ const hostile = [
   'test/minion-protocol/zeromq-strangers.long.test.ts',
 ];
 
-/** Hostile input. @returns 1 if a test failed */
+/**
+ * Runs the tests with hostile input.
+ * @returns 1 if a test failed
+ */
 export async function runHostile(
   [times = '10', seed = String(Date.now() % 1_000_000)]: readonly string[],
   print: (line: string) => void,
@@ -20,7 +23,10 @@ export async function runHostile(
   return await runTests(hostile, { SALTBRIDGE_EFFORT: times, SALTBRIDGE_SEED: seed });
 }
 
-/** Properties, which stand in tests of many subjects. @returns 1 if a test failed */
+/**
+ * Runs the property tests, which are in many test files.
+ * @returns 1 if a test failed
+ */
 export async function runProperties(
   [times = '20', seed = String(Date.now() % 1_000_000)]: readonly string[],
   print: (line: string) => void,
@@ -33,12 +39,18 @@ export async function runProperties(
   return await runTests(files, { SALTBRIDGE_EFFORT: times, SALTBRIDGE_SEED: seed });
 }
 
-/** Repositories as large as those that are in use. @returns 1 if a test failed */
+/**
+ * Runs the tests with repositories of realistic size.
+ * @returns 1 if a test failed
+ */
 export async function runGitfs(): Promise<number> {
   return await runTests(['test/master/fileserver/gitfs.test.ts'], { SALTBRIDGE_EFFORT: '10' });
 }
 
-/** The packages: for Debian and npm, and the container image. @returns 1 if a test failed */
+/**
+ * Builds and tests the packages for Debian and npm, and the container image.
+ * @returns 1 if a test failed
+ */
 export async function runPackages(): Promise<number> {
   const names = ['debian-package.long', 'npm-package.long', 'container-image', 'release'];
   const files = names.map((name) => `test/${name}.test.ts`);

@@ -16,7 +16,7 @@ function print(line: string): void {
   process.stdout.write(`${line}\n`);
 }
 
-/** Each gives the status that the process ends with. */
+/** Functions by name. Each returns the exit code of the process. */
 const campaigns: Readonly<Record<string, () => Promise<number>>> = {
   'fuzz-http': async () => {
     const { runHttpFuzz } = await import('./fuzz-http.ts');

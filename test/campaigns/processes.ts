@@ -1,7 +1,8 @@
 /**
- * Processes that share a master, whose holder is killed, stopped or closed at seeded moments while
- * all of them publish jobs and minions signal. Judge is this process: what was acknowledged to
- * callers and minions, how often each job came to each minion, and what the master has in the end.
+ * Processes that share a master. Its holder is killed, suspended or closed at seeded times, while
+ * all processes publish jobs and minions send signals. This process checks the acknowledgements to
+ * callers and minions, how often each job arrived at each minion, and the final state of the
+ * master.
  */
 import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -18,28 +19,28 @@ import { RealMinion } from '../interop/real-minion.ts';
 import { Group, type Member, type Told } from '../shared-master/members.ts';
 import { Random } from './random.ts';
 
-/** How much is done. */
+/** Extent of a run. */
 export interface ProcessesPlan {
-  /** Times that the holder ends. */
+  /** Number of times that the holder is ended. */
   readonly ends: number;
   readonly seed: number;
   readonly processes: number;
-  /** Simulated minions for jobs, and as many for signals. */
+  /** Number of simulated minions for jobs. There are as many for signals. */
   readonly minions: number;
   readonly jobsPerSecond: number;
   readonly signalsPerSecond: number;
   readonly takeoverAfter: number;
   /** Programs of real minions, which run a job every two seconds. */
   readonly programs: readonly string[];
-  /** Every how many ends a holder is stopped rather than killed or closed. */
+  /** Interval of ends after which a holder is suspended instead of killed or closed. */
   readonly stopEvery: number;
-  /** How long a holder lives at least before it is ended. */
+  /** Minimum time before a holder is ended. */
   readonly shortestLifeMs: number;
-  /** How much longer at most. */
+  /** Maximum additional time. */
   readonly longerLifeMs: number;
 }
 
-/** What it came to. */
+/** Results of a run. */
 export interface ProcessesFigures {
   readonly ends: number;
   readonly kills: number;
@@ -48,19 +49,22 @@ export interface ProcessesFigures {
   readonly jobs: number;
   readonly returns: number;
   readonly signals: number;
-  /** Jobs that were acknowledged, and that no minion got. */
+  /** Number of acknowledged jobs that no minion received. */
   readonly unsent: number;
-  /** Jobs that are kept, and of which the master says that they were never sent. */
+  /** Number of stored jobs that the master reports as never sent. */
   readonly notSent: number;
   readonly longestTakeoverMs: number;
-  /** Of a call that met no end. */
+  /** Longest duration of a call without an end of the holder. */
   readonly longestCallMs: number;
-  /** Of a call that met one death or close, from that on, or from its beginning if it is later. */
+  /**
+   * Longest delay of a call during which one holder was killed or closed. It is measured from that
+   * end, or from the beginning of the call if that is later.
+   */
   readonly longestDelayMs: number;
-  /** Of a call that met one holder that was stopped. */
+  /** Longest delay of a call during which one holder was suspended. */
   readonly longestStoppedDelayMs: number;
   readonly runsOfRealMinions: number;
-  /** Empty if nothing was wrong. */
+  /** Problems that were found. Empty if there were none. */
   readonly problems: readonly string[];
 }
 
@@ -72,15 +76,18 @@ interface Span {
   readonly to: number;
 }
 
-/** So many that their services, which fail at times, keep up with 200 signals a second. */
+/**
+ * Names of the handles. Their number is large enough for 200 signals per second, although their
+ * services fail at times.
+ */
 const handles = Array.from({ length: 16 }, (_, index) => `h${index}`);
-/** What a call may take, and more for each end that it meets. */
+/** Maximum duration of a call in milliseconds for each end of the holder during it. */
 const deathDelayMs = 5000;
 const drainMs = 120_000;
 const maxJobs = 100_000;
 const takeoverMs = 60_000;
 
-/** Runs it all below a directory of its own. */
+/** Runs the campaign below a directory of its own. */
 export async function runSharedProcesses(
   plan: ProcessesPlan,
   onEnd: (done: number, text: string) => void = () => {},
@@ -161,7 +168,7 @@ class Trial {
   async #endHolder(number: number): Promise<string> {
     const kinds: readonly [EndKind, ...EndKind[]] = ['kill', 'kill', 'close'];
     const kind = number % this.#plan.stopEvery === 0 ? 'stop' : this.#random.of(kinds);
-    // On a busy machine one that answers too late is replaced by the others.
+    // On a busy machine, the others may replace a holder that answers too late.
     await until('a process to hold the master', () => this.#group.holder !== undefined, takeoverMs);
     const { holder } = this.#group;
     if (holder === undefined) throw new Error('no process holds the master');
@@ -180,7 +187,7 @@ class Trial {
     return this.#group.addMember();
   }
 
-  /** Its share of the jobs, until all is over or it ends. */
+  /** Publishes this process's share of the jobs, until the run or the process ends. */
   #publish(member: Member): void {
     const { jobsPerSecond, processes } = this.#plan;
     const ids = this.#group.ids.slice(0, this.#plan.minions);
@@ -189,7 +196,7 @@ class Trial {
         member.onEnd(resolve);
         member.on((told) => {
           if (told.type === 'published') this.#published.push(told);
-          // A process that leaves itself says so.
+          // A process that leaves by itself reports this.
           if (told.type === 'refused' && told.code !== 'ERR_MASTER_STOPPED') {
             this.#problems.push(`a call failed after ${told.to - told.from} ms: ${told.reason}`);
           }
@@ -200,7 +207,7 @@ class Trial {
     member.send({ type: 'publish', perSecond: jobsPerSecond / processes, minions: ids });
   }
 
-  /** Minions that only signal, and the handles that their signals go to. */
+  /** Opens minions that only send signals, and the handles for these signals. */
   async #openSignals(): Promise<SwarmMinion[]> {
     const { minions } = this.#plan;
     const keys = this.#group.keys.map(importKey);
@@ -235,7 +242,7 @@ class Trial {
     }
   }
 
-  /** A real minion that counts in a file what it runs, each run under a number of its own. */
+  /** Runs a real minion that counts its runs in a file. Each run has its own number. */
   async #runReal(program: string): Promise<void> {
     const { requestPort, publishPort } = this.#group;
     const name = `p${this.#realMinions.length}`;
@@ -268,7 +275,7 @@ class Trial {
     }
   }
 
-  /** Until the outbox is empty; what stays in it counts as lost. */
+  /** Waits until the outbox is empty. Signals that remain in it are counted as lost. */
   async #drain(): Promise<void> {
     const end = performance.now() + drainMs;
     while (performance.now() < end) {
@@ -299,7 +306,10 @@ class Trial {
     }
   }
 
-  /** The ends that a call met, or the last one before it, whose calls it may wait behind. */
+  /**
+   * Returns the ends of holders during a call, or the last one before it, after which the call may
+   * have had to wait.
+   */
   #causesOf(call: Pick<Span, 'from' | 'to'>): readonly Span[] {
     const met = this.#spansOf(call);
     if (met.length > 0) return met;
@@ -307,7 +317,7 @@ class Trial {
     return before === undefined ? [] : [before];
   }
 
-  /** Each job that was acknowledged is kept, with each return that was. */
+  /** Checks that each acknowledged job is stored, with each acknowledged return. */
   async #judgeJobs(): Promise<void> {
     const returned = new Map<string, string[]>();
     for (const line of this.#group.acknowledged) {
@@ -315,7 +325,7 @@ class Trial {
       returned.set(jid, [...(returned.get(jid) ?? []), id]);
     }
     for (const { jid } of this.#published) if (!returned.has(jid)) returned.set(jid, []);
-    // Those of callers that ended with their process, too.
+    // This includes jobs of callers whose process has ended.
     const all = (await this.#anyMember().call('jobs.list', { limit: maxJobs })) as JobSummary[];
     for (const { jid } of all) if (!returned.has(jid)) returned.set(jid, []);
     for (const [jid, ids] of returned) {
@@ -331,7 +341,7 @@ class Trial {
     }
   }
 
-  /** What is said to be never sent came to nobody. */
+  /** Checks that a job that is reported as never sent has arrived at no minion. */
   #judgeNotSent(report: JobReport | undefined): void {
     const notSent = report?.deliveries.filter(({ reason }) => reason === 'not-sent') ?? [];
     if (notSent.length > 0) this.#notSent += 1;
@@ -341,18 +351,24 @@ class Trial {
     }
   }
 
-  /** The ends that a call met. */
+  /** Returns the ends of holders during a call. */
   #spansOf({ from, to }: Pick<Span, 'from' | 'to'>): readonly Span[] {
     return this.#spans.filter((span) => from <= span.to && to >= span.from);
   }
 
-  /** From the first end that a call met, or from its beginning if that is later. */
+  /**
+   * Returns the delay of a call since the first end during it, or since its beginning if that is
+   * later.
+   */
   #delayOf(call: Pick<Span, 'from' | 'to'>): number {
     const [first] = this.#spansOf(call);
     return call.to - Math.max(call.from, first?.from ?? 0);
   }
 
-  /** Of calls that met such an end, and no other one; with no kind, of those that met none. */
+  /**
+   * Returns the longest delay of calls during which only such ends happened; without a kind, of
+   * calls without any end.
+   */
   #longestDelay(wanted: readonly EndKind[]): number {
     const met = this.#published.filter((call) => {
       const [span, ...more] = this.#spansOf(call);
@@ -363,7 +379,7 @@ class Trial {
   }
 
   #anyMember(): Member {
-    // The newest: an older one may be about to leave.
+    // The newest process is used, because an older one may be about to leave.
     const member = this.#group.members.findLast(({ hasEnded }) => !hasEnded);
     if (member === undefined) throw new Error('no process is left');
     return member;
@@ -395,7 +411,10 @@ class Trial {
   }
 }
 
-/** `processes [ends [seed [jobs [signals]]]]`, a second. @returns 1 if something was wrong */
+/**
+ * Runs `processes [ends [seed [jobs [signals]]]]`; jobs and signals are per second.
+ * @returns 1 if there were problems
+ */
 export async function runProcesses(
   [
     ends = '50',
@@ -417,7 +436,8 @@ export async function runProcesses(
     takeoverAfter: 5,
     programs,
     stopEvery: 5,
-    // The processes of a small machine need seconds to answer what waited for the next holder.
+    // On a small machine, the processes need seconds to answer calls that waited for the next
+    // holder.
     shortestLifeMs: 6_000,
     longerLifeMs: 8_000,
   };

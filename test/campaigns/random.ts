@@ -1,4 +1,4 @@
-/** Numbers that a seed gives again [mulberry32]. */
+/** Random numbers that a seed determines [mulberry32]. */
 export class Random {
   #state: number;
 
@@ -6,7 +6,7 @@ export class Random {
     this.#state = seeds.reduce((state, seed) => Math.imul(state ^ seed, 0x9e37_79b1) >>> 0, 1);
   }
 
-  /** From 0 to 1, without 1. */
+  /** Returns a number from 0 to below 1. */
   next(): number {
     this.#state = (this.#state + 0x6d2b_79f5) >>> 0;
     let mixed = Math.imul(this.#state ^ (this.#state >>> 15), this.#state | 1);
@@ -14,7 +14,7 @@ export class Random {
     return ((mixed ^ (mixed >>> 14)) >>> 0) / 4_294_967_296;
   }
 
-  /** A whole number below `end`. */
+  /** Returns a whole number from 0 to below `end`. */
   below(end: number): number {
     return Math.floor(this.next() * end);
   }

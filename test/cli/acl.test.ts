@@ -109,14 +109,14 @@ test('reload says what is in force now, and of a mistake that nothing changed', 
   await t.throwsAsync(other.acl.reload(), { code: 'ERR_NOT_RELOADABLE' });
 });
 
-// From what minions asked for to a policy, and back: learn, check, replay.
+// From requested signals to a policy, and back: `learn`, `check` and `replay`.
 
 interface Site {
   readonly directory: string;
   run(...argv: string[]): Promise<CliOutcome>;
 }
 
-/** A master whose minion has asked for tags of its own. */
+/** Starts a master whose minion has requested tags without a rule. */
 async function start(t: ExecutionContext): Promise<Site> {
   const directory = configDirectory(t, {
     master: 'saltbridge:\n  acl:\n    signals: [{tag: site/*}]\n',

@@ -34,13 +34,13 @@ const entry: OutboxEntry = {
   reason: 'answered 404: gone\u001b[2J',
 };
 
-/** A bridge that answers all alike, and what it was asked. */
+/** Returns a bridge that gives the same answer to every call, and its calls. */
 function fakeBridge(answer: unknown) {
   const calls: [method: string, parameters: object][] = [];
   const client: ExtensionClient = {
     call: async (method, parameters = {}) => {
       calls.push([method, parameters]);
-      // Whatever the command asks for.
+      // The answer has the type that the command expects.
       return answer as never;
     },
     stream: () => {
@@ -127,7 +127,7 @@ test('signals are retried and dropped by id, by handle, or all of them', async (
   t.is((await runCli(['bridge', 'outbox', 'drop', 'abc', '--all'], options)).code, 64);
 });
 
-// `saltbridge bridge`: what it asks of the master, and what it prints.
+// `saltbridge bridge`: its calls of the master, and its output.
 
 const good = `
 mysql.list-users:
@@ -155,7 +155,7 @@ function catalog(t: ExecutionContext, text: string): string {
 
 const whole = good.replace('      level: {enum: [low, high]}\n', '');
 
-/** A bridge that a test made up, and what it was asked. */
+/** Returns a bridge with answers by method, and its calls. */
 function fake(answers: Readonly<Record<string, unknown>>): {
   readonly asked: unknown[];
   readonly openExtension: () => Promise<ExtensionClient>;
@@ -365,18 +365,18 @@ const enrolment: Enrolment = {
 };
 const made = { enrolment, ticket: 'sbt1.a.b', userData: '#cloud-config\n{}\n' };
 
-/** A bridge that answers all alike, and what it was asked. */
+/** Returns a bridge that gives the same answer to every call, and its calls. */
 function fakeEnrolmentBridge(answer: unknown, changes: readonly Enrolment[] = []) {
   const calls: [method: string, parameters: object][] = [];
   const client: ExtensionClient = {
     call: async (method, parameters = {}) => {
       calls.push([method, parameters]);
-      // Whatever the command asks for.
+      // The answer has the type that the command expects.
       return answer as never;
     },
     stream: async function* (method, parameters = {}) {
       calls.push([method, parameters]);
-      // The same.
+      // The answer has the type that the command expects.
       for (const change of changes) yield change as never;
     },
   };

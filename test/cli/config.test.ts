@@ -1,4 +1,7 @@
-/** `saltbridge config`, and what every command says of a configuration that cannot be used. */
+/**
+ * Tests of `saltbridge config`, and of the messages that all commands print about an unusable
+ * configuration.
+ */
 
 import path from 'node:path';
 import test from 'ava';
@@ -111,7 +114,7 @@ saltbridge:
   t.true(lines.includes('pki_dir: "/srv/x/etc/salt/pki/master" # default'), 'below root_dir');
   t.true(lines.includes('key_pass: "(hidden)" # DIR/master:3'));
   t.true(lines.includes('    burst: 7 # DIR/master.d/a.conf:3'));
-  // It is YAML that can be read again.
+  // The output is YAML that can be parsed again.
   t.like(parse(stdout), { publish_port: 4605, saltbridge: { limits: { burst: 7 } } });
 
   const changed = await runCli(['config', 'show', '--changed', directory]);
@@ -243,7 +246,7 @@ test('config check tells all that is wrong with a schedule', async (t) => {
   t.deepEqual(told.sort(), errors);
 });
 
-/** The mistakes that were printed. */
+/** Returns the mistakes in the output of a command. */
 function errorsIn(stdout: string, directory: string): string[] {
   const lines = stdout.replaceAll(directory, 'DIR').split('\n');
   return lines.filter((line) => line.startsWith('error: ')).map((line) => line.slice(7));

@@ -20,7 +20,7 @@ import { createServiceNotifier, ServiceReporter } from '#server/process/service-
 import { temporaryDirectory } from '../helpers/temporary-directory.ts';
 import { TextStream } from './run-cli.ts';
 
-/** Answers `status` on the socket that it is told, as a master does. */
+/** A program that answers `status` on the socket in its arguments, like a master. */
 const answeringProgram = `
 import { createServer } from 'node:http';
 console.log('started');
@@ -83,7 +83,7 @@ test('another master on the same socket is not taken for the one that was starte
   });
 });
 
-/** What systemd's end of the socket is: datagrams, each printed as a line of JSON. */
+/** A program in the place of systemd: it prints each datagram on its socket as a line of JSON. */
 const listener = `
 import json, socket, sys
 s = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
@@ -107,7 +107,7 @@ const withPrograms = testWhere(hasPrograms, 'the packages python3 and systemd');
 
 interface Socket {
   readonly environment: NodeJS.ProcessEnv;
-  /** The next message that says something of the service. */
+  /** Returns the next message about the service. */
   readonly next: () => Promise<string>;
 }
 
@@ -124,7 +124,7 @@ async function listen(t: ExecutionContext): Promise<Socket> {
     for (;;) {
       const { value } = await lines.next();
       const message: string = JSON.parse(value);
-      // systemd-notify waits by it until what it said before has been read.
+      // systemd-notify uses this message to wait until its earlier messages were read.
       if (message !== 'BARRIER=1') return message;
     }
   };
@@ -153,7 +153,7 @@ test('a service manager that is not there is told in the log, and nothing fails'
 
 test('without a service manager nothing is started', async (t) => {
   const output = new TextStream();
-  // There is nothing that could be started.
+  // The program does not exist.
   await createServiceNotifier(createLogger('error', output), { PATH: '' })('READY=1');
   t.is(output.text, '');
 });
@@ -220,7 +220,10 @@ withPrograms(
 const termination = new URL('../../server/process/signals.ts', import.meta.url);
 const interruption = new URL('../../cli/interruption.ts', import.meta.url);
 
-/** A process that says when it waits and when it was told to end, but never ends by itself. */
+/**
+ * Starts a process that reports when it waits and when it receives SIGTERM, but does not end by
+ * itself.
+ */
 function spawnWaiting(
   t: ExecutionContext,
   signals: URL,
@@ -268,7 +271,8 @@ test('the first Ctrl-C interrupts, the second one ends', async (t) => {
   t.deepEqual(await once(child, 'exit'), [130, null]);
 });
 
-// Giving up root: nothing of root's stays. Only root can show it.
+// These tests check that a process that gives up root keeps no rights of root. Only root can run
+// them.
 
 const asRoot = testWhere(process.getuid?.() === 0, 'root');
 const run = promisify(execFile);

@@ -1,4 +1,4 @@
-/** `saltbridge master` where it cannot start: it ends, and says why. */
+/** `saltbridge master` when it cannot start: it ends and prints the reason. */
 import { execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
@@ -19,7 +19,7 @@ const onLinux = testWhere(process.platform === 'linux', 'Linux');
 interface End {
   readonly code: number | null;
   readonly signal: NodeJS.Signals | null;
-  /** The last line on standard error. */
+  /** Last line on standard error. */
   readonly reason: string;
 }
 
@@ -28,7 +28,7 @@ interface Started {
   terminate(): void;
 }
 
-/** Starts one whose files all lie below `root`; it is killed at the end of the test. */
+/** Starts a master whose files are all below `root`. It is killed at the end of the test. */
 async function startBelow(t: ExecutionContext, root: string): Promise<Started> {
   const directory = temporaryDirectory(t);
   const [requestPort, publishPort] = [await freePort(), await freePort()];
@@ -96,14 +96,14 @@ onLinux('a start that waits for a file without end is ended by SIGTERM', async (
   const pipe = path.join(root, 'state', 'seal.key');
   execFileSync('mkfifo', [pipe]);
   const master = await startBelow(t, root);
-  // The store is opened before; when its lock is there, the start waits for the pipe.
+  // The store is opened first. When its lock file exists, the start is waiting for the pipe.
   await until(
     'the start to wait',
     () => existsSync(path.join(root, 'state', 'store', 'data.mdb')),
     20_000,
   );
   master.terminate();
-  // The pipe is never written, so a start that waited for it would not end.
+  // Nothing is written to the pipe, so a start that waited for it would never end.
   const { code, signal } = await master.ended;
   t.true(signal === 'SIGTERM' || code === 0, `${signal} ${code}`);
 });

@@ -1,4 +1,7 @@
-/** Options of the configuration, flags and `salt-cp`, as recorded from Salt's own programs. */
+/**
+ * Options of the configuration, flags and `salt-cp`, compared with recordings of Salt's own
+ * programs.
+ */
 import { chmodSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import test, { type ExecutionContext } from 'ava';
@@ -10,10 +13,10 @@ import { runCli } from './run-cli.ts';
 
 const commands = readCases<RecordedCommand>('habits.json');
 
-/** What we say on stderr that Salt writes to its log. */
+/** Matches messages that we print to standard error and Salt writes to its log. */
 const ours = /^saltbridge: /;
 
-/** The files that record-commands.py makes. */
+/** Creates the files that record-commands.py creates. */
 function makeFiles(t: ExecutionContext): string {
   const root = temporaryDirectory(t);
   mkdirSync(path.join(root, 'tree', 'none'), { recursive: true });
@@ -24,7 +27,7 @@ function makeFiles(t: ExecutionContext): string {
   return root;
 }
 
-/** Members of the command's defaults, by Salt's names. */
+/** Members of the command defaults, by Salt's names of the options. */
 const members: Readonly<Record<string, string>> = {
   output: 'output',
   color: 'color',
@@ -39,14 +42,14 @@ function defaultsOf({ config = {} }: RecordedCommand): Record<string, string | b
   );
 }
 
-/** The master's answer to `--preview-target`: of jobs alone there are recordings. */
+/** Returns a plan for `--preview-target`, because only jobs were recorded. */
 function planOf(tgt: string | readonly string[]): TargetPlan {
   const ids = ['m1', 'm2'].filter((id) => tgt === '*' || tgt === id);
   const minions = ids.map((id) => ({ id, reason: 'matched', by: [id] }) as const);
   return { tgt, tgtType: 'glob', minions };
 }
 
-/** The help that comes before a complaint is our own. */
+/** Matches the help before an error message, which differs from Salt's. */
 const help = /^Usage: .*\n$/s;
 
 for (const [index, command] of commands.entries()) {
@@ -71,7 +74,7 @@ interface ListedCommand extends Pick<RecordedCommand, 'program' | 'argv'> {
   readonly config?: Readonly<Record<string, unknown>>;
 }
 
-/** Line of a command in docs/compatibility/command-line.md. */
+/** Returns the line of a command in docs/compatibility/command-line.md. */
 function lineOf({ program = 'salt', argv, config = {} }: ListedCommand): string {
   const isPlain = /^[A-Za-z0-9_.,=:/{}@-]+$/;
   const words = argv.map((word) => (isPlain.test(word) ? word : JSON.stringify(word)));

@@ -13,7 +13,7 @@ function fileWith(t: ExecutionContext, content: string): string {
   return file;
 }
 
-/** A bridge that answers each method in its way, and what it was asked. */
+/** Returns a bridge with an answer for each method, and its calls. */
 function fakeBridge(answers: Readonly<Record<string, (parameters: object) => unknown>>): {
   readonly calls: (readonly [method: string, parameters: object])[];
   readonly options: { readonly openExtension: () => Promise<ExtensionClient> };
@@ -22,7 +22,7 @@ function fakeBridge(answers: Readonly<Record<string, (parameters: object) => unk
   const client: ExtensionClient = {
     call: async (method, parameters = {}) => {
       calls.push([method, parameters]);
-      // Whatever the command asks for.
+      // The answer has the type that the command expects.
       return answers[method]?.(parameters) as never;
     },
     stream: () => {

@@ -23,7 +23,7 @@ interface KeyOutcome extends CliOutcome {
   readonly accepted: readonly KeySelection[];
 }
 
-/** Runs `key …` against a master that takes every selection as one exact id. */
+/** Runs `key …` with a master that treats every selection as one exact id. */
 async function keyCommand(argv: string[], options: CliOptions = {}): Promise<KeyOutcome> {
   const accepted: KeySelection[] = [];
   const outcome = await runCli(['key', ...argv], {

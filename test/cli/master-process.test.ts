@@ -36,17 +36,19 @@ interface LogLine {
 interface Home {
   readonly directory: string;
   readonly config: MasterConfig;
-  /** Process id. */
+  /** Starts the process and returns its id. */
   start(owner?: Account): Promise<number>;
-  /** Messages of the log file, with their fields. */
+  /** Returns the messages in the log file with their fields. */
   log(): LogLine[];
   configure(more: string): void;
 }
 
-/** A configuration directory of its own; whatever was started is ended with the test. */
+/**
+ * Creates a configuration directory. Processes that were started are ended at the end of the test.
+ */
 async function makeHome(t: ExecutionContext, more = ''): Promise<Home> {
   const directory = temporaryDirectory(t);
-  // Another account must get through.
+  // Another account must be able to enter the directory.
   chmodSync(directory, 0o755);
   const configure = (options: string): void =>
     writeFileSync(
@@ -65,7 +67,7 @@ async function makeHome(t: ExecutionContext, more = ''): Promise<Home> {
       return lines.filter((line) => line !== '').map((line) => JSON.parse(line));
     },
     start: async (owner) => {
-      // Another account makes its own.
+      // The other account creates its own files.
       if (owner === undefined) layMasterKey(config.pkiDir);
       const argv = [program, 'master', '-c', directory, '--no-console'];
       const pid = await startDaemon(argv, config, owner);
@@ -184,7 +186,8 @@ asRoot('root starts a master that is its configured user, and so is what it make
   const pid = await start({ name: nobody, uid, gid });
   const status = readFileSync(`/proc/${pid}/status`, 'utf8');
   t.not(uid, 0);
-  // Real, effective, saved and file system: there is no way back.
+  // The real, effective, saved and file system ids are all changed, so the process cannot become
+  // root again.
   t.regex(status, new RegExp(`^Uid:\t${Array(4).fill(uid).join('\t')}$`, 'm'));
   t.regex(status, new RegExp(`^Gid:\t${Array(4).fill(gid).join('\t')}$`, 'm'));
   t.notRegex(status, /^Groups:.*\b0\b/m);
@@ -195,7 +198,7 @@ asRoot('root starts a master that is its configured user, and so is what it make
 asRoot('a folder that the user may not use is named with the remedy', async (t) => {
   const { config, start } = await makeHome(t, `user: ${nobody}\npki_dir: etc\n`);
   mkdirSync(config.pkiDir, { mode: 0o755 });
-  // 67: Salt's exit code for it.
+  // 67 is Salt's exit code for this error.
   const refused = { instanceOf: CommandError, code: 'ERR_MASTER_NOT_READY', message: /with 67/ };
   await t.throwsAsync(start(), refused);
   t.regex(readFileSync(config.logFile, 'utf8'), /nobody may not use pki_dir; .*chown -R nobody:/);

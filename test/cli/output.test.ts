@@ -24,7 +24,7 @@ interface JsonCase {
 
 const cases = readCases<JsonCase>('json.json');
 
-/** What we escape and Python does not: the same document, safe to print. */
+/** Escapes the characters that we escape and Python does not. The JSON document stays the same. */
 function withEscapes(json: string): string {
   return json.replace(
     /[\x85\u2028\u2029]/g,
@@ -134,7 +134,7 @@ test('the id of a silent minion cannot reach the terminal', (t) => {
   t.is(formatNoReturn('m\x1b\n1', 'a\x1b\x07\nb'), 'm\\x1b\\n1:\n    a?\\x07\n    b');
 });
 
-// Salt's other outputters against what Salt itself prints; see fixtures/cli/record.py.
+// Salt's other outputters, compared with the output of Salt itself; see fixtures/cli/record.py.
 
 const outputterCases = readCases<Readonly<Record<string, string>>>('outputters.json');
 
@@ -160,7 +160,7 @@ for (const [name, format] of Object.entries(formats)) {
   });
 }
 
-// Lines as Python 3.11's `textwrap.TextWrapper(width=80, …).fill` breaks them.
+// Expected lines come from Python 3.11's `textwrap.TextWrapper(width=80, …).fill`.
 
 const blanks = ' '.repeat(14);
 
@@ -205,7 +205,7 @@ test('a terminal gets lines for people, which a peer cannot steer', (t) => {
 
 interface OpenLog {
   readonly log: MasterLog;
-  /** What each has been told. */
+  /** Lines that the console and the log file received. */
   readonly lines: () => { readonly console: string[]; readonly file: string[] };
 }
 

@@ -148,7 +148,10 @@ function whereShellIs(shell: string): Declare {
   return testWhere(isThere, `the package ${shell}`);
 }
 
-/** What a running master would answer; it says with which configuration it was asked. */
+/**
+ * Shell function in place of the program. It answers like a running master and prints the
+ * configuration that it was called with.
+ */
 const standIn = `saltbridge() {
   [[ "$1 $2" == 'completion list' ]] || return
   echo "web1
@@ -156,7 +159,7 @@ web2
 from-$5"
 }`;
 
-/** What bash offers for the last of these words. */
+/** Returns the completions that bash offers for the last of these words. */
 function offersOfBash(...words: string[]): string[] {
   const line = `${standIn}
 source ${scriptFor('bash')}
@@ -242,7 +245,7 @@ whereShellIs('fish')('fish completes commands, options and ids', (t) => {
 });
 
 whereShellIs('zsh')('zsh takes its script, and completes by it', (t) => {
-  // The function alone: what calls it needs a terminal.
+  // Only the function is tested, because its caller needs a terminal.
   const [, functions = ''] = readFileSync(scriptFor('zsh'), 'utf8').split('&& bashcompinit\n');
   const script = path.join(temporaryDirectory(t), 'functions.zsh');
   writeFileSync(script, functions);

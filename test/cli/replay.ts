@@ -1,4 +1,4 @@
-/** Commands of Salt's own programs, recorded with their jobs, and a master that plays them again. */
+/** Recorded commands of Salt's own programs with their jobs, and a master that replays the jobs. */
 import { fromJson, type JobUpdate, type RunRequest } from '#master';
 import { runBatch } from '#master/jobs/batch.ts';
 import { isWireMap, type WireMap, type WireValue } from '#minion-protocol';
@@ -14,11 +14,11 @@ export interface RecordedJob {
   readonly returns: readonly unknown[];
 }
 
-/** A command, as record-commands.py writes it. */
+/** A command as record-commands.py writes it. */
 export interface RecordedCommand {
-  /** Default: `salt`. */
+  /** Name of the program. Default: `salt`. */
   readonly program?: string;
-  /** More options of the master's configuration. */
+  /** Further options of the master's configuration. */
   readonly config?: Readonly<Record<string, string | boolean>>;
   readonly argv: readonly string[];
   readonly stdout: string;
@@ -42,7 +42,7 @@ function toUpdate(jid: string, recorded: WireValue): JobUpdate {
   };
 }
 
-/** What followers of a recorded job are told. */
+/** Yields the updates that followers of a recorded job receive. */
 export async function* play(job: RecordedJob | undefined): AsyncGenerator<JobUpdate, void, void> {
   const { jid = '0', minions = [], missing = [], returns = [] } = job ?? {};
   yield { type: 'published', jid, minions: [...minions].sort(), missing, skipped: 0 };
@@ -54,7 +54,7 @@ export async function* play(job: RecordedJob | undefined): AsyncGenerator<JobUpd
   yield { type: 'finished', jid, answered, silent, reconnecting: [], deliveries: [] };
 }
 
-/** A master that gives to each request what the minions gave to the same one of Salt's. */
+/** Returns a master that gives the recorded returns for each request. */
 export function replay({ jobs }: RecordedCommand): FakeMaster {
   const left = [...jobs];
   const take = ({ fun, tgt, tgtType }: RunRequest): RecordedJob | undefined => {

@@ -6,7 +6,7 @@ import { runCommandLine } from '#cli/program.ts';
 import { StandardInput } from '#cli/standard-input.ts';
 import type { MasterApi, MasterStatus } from '#master';
 
-/** A stream that keeps what is written. */
+/** A stream that stores the written text. */
 export class TextStream extends Writable {
   readonly isTTY: boolean;
   text = '';
@@ -22,7 +22,7 @@ export class TextStream extends Writable {
   }
 }
 
-/** The parts of a master that a test needs; a command that asks for more fails. */
+/** Parts of a master that a test provides. A command that uses any other part fails. */
 export interface FakeMaster {
   readonly keys?: Partial<MasterApi['keys']>;
   readonly jobs?: Partial<MasterApi['jobs']>;
@@ -37,27 +37,30 @@ export interface FakeMaster {
   readonly status?: () => Promise<MasterStatus>;
 }
 
-/** Which world a command runs in. Default: no terminal, nobody to ask, no Ctrl-C. */
+/**
+ * Environment in which a command runs. By default there is no terminal, no answers to questions,
+ * and no Ctrl-C.
+ */
 export interface CliOptions {
   readonly master?: FakeMaster;
   readonly stdout?: Writable & { readonly text: string };
   readonly stderr?: TextStream;
   readonly ask?: (question: string) => Promise<string>;
   readonly askSecret?: (question: string) => Promise<string>;
-  /** Default: none can be read or written. */
+  /** Path of the token file. Default: no token can be read or written. */
   readonly tokenFile?: string;
-  /** What stands on standard input. Default: nothing. */
+  /** Content of standard input. Default: empty. */
   readonly input?: string;
   readonly interruption?: AbortSignal;
   readonly openApi?: CommandContext['openApi'];
   readonly openExtension?: CommandContext['openExtension'];
   readonly openStore?: CommandContext['openStore'];
   readonly openKeys?: CommandContext['openKeys'];
-  /** What the configuration says of commands. Default: nothing. */
+  /** Defaults for commands from the configuration. Default: none. */
   readonly commandDefaults?: Partial<CommandDefaults>;
 }
 
-/** What a command left behind. */
+/** Output and exit code of a command. */
 export interface CliOutcome {
   readonly code: number;
   readonly stdout: string;
@@ -133,7 +136,7 @@ function completeApi(master: FakeMaster): MasterApi {
   };
 }
 
-/** Runs one command line against a master that a test made up. */
+/** Runs one command line with a master that the test provides. */
 export async function runCli(argv: string[], options: CliOptions = {}): Promise<CliOutcome> {
   const stdout = options.stdout ?? new TextStream();
   const stderr = options.stderr ?? new TextStream();
@@ -162,7 +165,7 @@ export async function runCli(argv: string[], options: CliOptions = {}): Promise<
   return { code, stdout: stdout.text, stderr: stderr.text };
 }
 
-/** The given values, one after the other. */
+/** Yields the given values. */
 export async function* streamOf<T>(...values: readonly T[]): AsyncGenerator<T, void, void> {
   yield* values;
 }

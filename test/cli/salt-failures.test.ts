@@ -3,7 +3,7 @@ import type { BatchRequest, BatchUpdate } from '#master';
 import { AuthenticationError, MasterError } from '#master';
 import { type CliOutcome, type FakeMaster, runCli, streamOf } from './run-cli.ts';
 
-/** The right values are those of Salt 3007.13. */
+/** A wrong log-in. The expected values come from Salt 3007.13. */
 const eauth = ['--username', 'fred', '--password', 'wrong'];
 
 const noLogin: NonNullable<FakeMaster['logins']> = {
@@ -132,7 +132,7 @@ function returned(minion: string, value: boolean, retcode = 0): BatchUpdate {
   return { type: 'return', jid: '1', minion, return: value, ...rest };
 }
 
-/** A master that runs batches, and keeps their requests. */
+/** Returns a master that runs batches and stores their requests. */
 function batchMaster(updates: BatchUpdate[]): { master: FakeMaster; requests: BatchRequest[] } {
   const requests: BatchRequest[] = [];
   const batch = (request: BatchRequest): AsyncIterable<BatchUpdate> => {

@@ -4,7 +4,10 @@ import { startVectorMaster } from '../helpers/vector-master.ts';
 import { pem } from '../helpers/vectors.ts';
 import { type CliOutcome, runCli } from './run-cli.ts';
 
-/** A master with a key that is none, and a way to run salt-key for its own user and for fred. */
+/**
+ * Starts a master with an invalid key. Returns functions that run salt-key for the master's own
+ * user and for fred.
+ */
 async function startWithBadKey(t: ExecutionContext): Promise<{
   readonly master: MasterApi;
   readonly saltKey: (...argv: string[]) => Promise<CliOutcome>;

@@ -384,11 +384,11 @@ test('--dry-run ends with 2 when no minion matches, and reports a broken target'
   t.is(code, 2);
 });
 
-// Commands of Salt's own `salt`, played again: what it printed, we print.
+// Recorded commands of Salt's own `salt` are replayed. The output must be equal.
 
 const commands = readCases<RecordedCommand>('salt-commands.json');
 
-/** What we say on stderr that Salt leaves out, or writes to its log. */
+/** Matches messages that we print to standard error and Salt leaves out or writes to its log. */
 const ours = /^(saltbridge: |\[ERROR {3}\] )/;
 
 for (const [index, command] of commands.entries()) {
@@ -429,7 +429,8 @@ function withoutBigInt(_key: string, value: unknown): unknown {
   return typeof value === 'bigint' ? String(value) : value;
 }
 
-// Commands of Salt's own `salt-key`, run again without a master: the same words, the same files.
+// Recorded commands of Salt's own `salt-key` are repeated without a running master. Output and
+// files must be equal.
 
 interface RecordedKeyCommand {
   readonly argv: readonly string[];
@@ -437,13 +438,13 @@ interface RecordedKeyCommand {
   readonly stdout: string;
   readonly stderr: string;
   readonly code: number;
-  /** Ids by directory. */
+  /** Expected ids by directory. */
   readonly after: Readonly<Record<string, readonly string[]>>;
-  /** Other files of the PKI directory. */
+  /** Expected other files in the PKI directory. */
   readonly files: readonly string[];
 }
 
-/** As record-keys.py makes it. */
+/** Directory layout that record-keys.py creates. */
 const layout: Readonly<Record<string, readonly string[]>> = {
   minions: ['alpha', 'Beta'],
   minions_pre: ['web1', 'web2', 'db1'],
@@ -568,14 +569,14 @@ test('key delete with a fingerprint deletes that key only', async (t) => {
   t.deepEqual(readdirSync(path.join(directory, 'pki', 'minions_denied')), ['evil']);
 });
 
-// Commands of Salt's own `salt-run`, played again: what it printed, we print.
+// Recorded commands of Salt's own `salt-run` are replayed. The output must be equal.
 
 interface RecordedRun {
   readonly argv: readonly string[];
   readonly stdout: string;
   readonly stderr: string;
   readonly code: number;
-  /** The event that told what came of it. */
+  /** Event with the result of the runner. */
   readonly result: unknown;
 }
 
@@ -587,7 +588,7 @@ function resultOf({ result }: RecordedRun): WireMap {
   throw new TypeError('nothing was recorded');
 }
 
-/** A master that gives what Salt's gave. */
+/** Returns a master that gives the recorded results. */
 function replayRun(recorded: RecordedRun, asked: FunctionCall[] = []): FakeMaster {
   const result = resultOf(recorded);
   const check = (call: FunctionCall): void => {
@@ -626,7 +627,7 @@ test('arguments arrive as those of Salt', async (t) => {
     await runCli(['salt-run', ...recorded.argv], { master: replayRun(recorded, asked) });
     const { arg = [], kwarg = {} } = asked[0] ?? {};
     const keywords: WireValue[] = Object.keys(kwarg).length === 0 ? [] : [{ ...kwarg }];
-    // Salt's event has what its runner had made of its arguments.
+    // Salt's event contains the arguments after the runner has changed them.
     if (recorded.argv[0] === 'event.send') continue;
     t.deepEqual([...arg, ...keywords].map(plain), [resultOf(recorded).fun_args].flat().map(plain));
   }

@@ -1,4 +1,4 @@
-/** Commands that read standard input, as processes with a pipe. */
+/** Commands that read standard input, run as processes with a pipe. */
 import { spawn } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
 import path from 'node:path';
@@ -17,7 +17,7 @@ interface Ended {
   readonly stderr: string;
 }
 
-/** A configuration directory of a master with a bridge. */
+/** Creates the configuration directory of a master with a bridge. */
 async function openBridge(t: ExecutionContext) {
   const bridge = createBridge();
   const { master, directory } = await startVectorMaster(t, {
@@ -33,7 +33,10 @@ async function openBridge(t: ExecutionContext) {
   return { bridge, master, saltbridge };
 }
 
-/** Each chunk is a write of its own; the pipe is closed behind the last one. */
+/**
+ * Runs a process. Each chunk is written separately to its standard input, which is closed after the
+ * last one.
+ */
 async function runProcess(
   argv: readonly string[],
   chunks: readonly (string | Buffer)[],
@@ -45,7 +48,7 @@ async function runProcess(
       texts[name] += text;
     });
   }
-  // A process that ends early reads no more.
+  // A process that ends early does not read the rest.
   child.stdin.on('error', () => {});
   for (const chunk of chunks) await new Promise((written) => child.stdin.write(chunk, written));
   child.stdin.end();
@@ -55,7 +58,7 @@ async function runProcess(
 
 const url = 'https://heat.example.org/v1/waitcondition/arn?Signature=abc';
 const add = (alias: string) => ['bridge', 'handle', 'add', alias, '-', '--minion', 'db1'];
-/** As `openstack stack output show -f json` prints it. */
+/** Output of `openstack stack output show -f json`. */
 const output = `${JSON.stringify({ output_key: 'signal', output_value: JSON.stringify({ alarm_url: url }) }, null, 2)}\n`;
 
 const forms: readonly (readonly [string, readonly (string | Buffer)[]])[] = [
@@ -86,7 +89,7 @@ test('enroll import reads all of standard input, and characters are not cut betw
   const project = 'größe';
   const minion = (id: string) => ({ id, project, fingerprint: Array(32).fill('ab').join(':') });
   const list = Buffer.from(JSON.stringify([minion('db1'), minion('db2')], null, 1));
-  // Between the two bytes of ö.
+  // The input is split between the two bytes of ö.
   const middle = list.indexOf('ö') + 1;
   const chunks = [list.subarray(0, middle), list.subarray(middle)];
   const { code, stderr } = await saltbridge(['enroll', 'import', '-'], chunks);

@@ -95,7 +95,7 @@ test('acl denials --json is a list, also an empty one', async (t) => {
   t.is(none.stdout, '[]\n');
 });
 
-/** What `saltbridge doctor` does with a configuration of two lines and these. */
+/** Runs `saltbridge doctor` with a configuration that has two usual lines and the given ones. */
 async function doctor(t: ExecutionContext, yaml: string, ...flags: readonly string[]) {
   const root = temporaryDirectory(t);
   const directory = path.join(root, 'etc');
@@ -138,7 +138,7 @@ test('doctor --json is the report', async (t) => {
   );
 });
 
-/** A site whose paths all lie below one directory. */
+/** Creates a site whose paths are all below one directory. */
 function site(t: ExecutionContext, yaml: string): { readonly root: string; readonly etc: string } {
   const root = temporaryDirectory(t);
   const etc = path.join(root, 'etc');

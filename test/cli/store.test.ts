@@ -175,7 +175,7 @@ interface Site {
   stop(): Promise<void>;
 }
 
-/** A master with a store of its own that has run a runner. */
+/** Starts a master with its own store, and runs a runner. */
 async function start(t: ExecutionContext): Promise<Site> {
   const directory = configDirectory(t, { master: '' });
   const own = directories(directory);
@@ -235,7 +235,7 @@ test('show refuses a time that is none', async (t) => {
   t.is((await (await start(t)).run('show', '--since', 'yesterday')).code, 64);
 });
 
-// Users on the command line, over the local socket of a running master.
+// Users on the command line, through the local socket of a running master.
 
 interface Shell {
   readonly master: Master;
@@ -243,7 +243,7 @@ interface Shell {
   run(words: string, options?: CliOptions): Promise<CliOutcome>;
 }
 
-/** `fred` may run runners of `jobs`, and nothing else. */
+/** Starts a master whose user `fred` may run only the runners of `jobs`. */
 async function open(t: ExecutionContext): Promise<Shell> {
   const { master, directory } = await startVectorMaster(t, {
     config: {
@@ -348,7 +348,7 @@ test('-T keeps a token that only its owner reads, and -a alone uses it', async (
   t.is((await run('salt-run -a sharedsecret jobs.list_jobs')).code, 0);
   t.is((await run('salt-run -a sharedsecret manage.up')).code, 77);
   t.is((await master.logins.list()).length, 1);
-  // Readable by others: it may be theirs.
+  // The token file is readable by others, so it may have been written by one of them.
   chmodSync(tokenFile, 0o644);
   t.is((await run('salt-run -a sharedsecret jobs.list_jobs')).code, 64);
   chmodSync(tokenFile, 0o600);

@@ -25,7 +25,7 @@ interface LogLine {
 interface Home {
   readonly directory: string;
   configOf(tenant: string): Promise<MasterConfig>;
-  /** Writes a tenant's file. */
+  /** Writes the configuration file of a tenant. */
   configure(tenant: string, more?: string): void;
   log(tenant: string): LogLine[];
   start(): Promise<number>;

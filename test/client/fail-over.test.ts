@@ -1,4 +1,4 @@
-/** Calls go from one master of a cluster to the next, over their HTTP APIs. */
+/** Tests of calls that move from one master of a cluster to the next, over HTTP. */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { connect, createServer, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
@@ -53,11 +53,11 @@ async function tokenOf(username: string): Promise<string> {
   return (await a.master.logins.login({ username, password, eauth: 'sharedsecret' })).token;
 }
 
-/** The API of the first master, over connections that can be cut. */
+/** Proxy in front of the API of the first master, whose connections can be cut. */
 class Line {
   readonly url: string;
   readonly #sockets = new Set<Socket>();
-  /** Called with what a client sends; `false`: the answer to it is lost. */
+  /** Called with each request of a client. If it returns false, the response is lost. */
   onRequest: (text: string) => boolean = () => true;
 
   private constructor(port: number) {
@@ -78,7 +78,7 @@ class Line {
     return line;
   }
 
-  /** Ends all connections. */
+  /** Closes all connections. */
   cut(): void {
     for (const socket of this.#sockets) socket.destroy();
   }
@@ -116,7 +116,7 @@ async function both(t: ExecutionContext, username = 'ann'): Promise<Both> {
   return { line, api: connectMaster({ urls: [line.url, urlB], token }) };
 }
 
-/** From now on the first master answers nothing to this method, though it does what is asked. */
+/** Makes the first master carry out a method, but lose its responses. */
 function loseAnswers({ line }: Both, method: string): void {
   line.onRequest = (text) => {
     if (text.includes(`/rpc/${method} `)) return false;
@@ -211,7 +211,7 @@ test.serial(
     const jobs = await b.master.jobs.list();
     t.is(jobs.length, before + 1);
     t.like(await b.master.jobs.show(jid), { jid, user: 'bob' });
-    // As the user of a token that is not the connection's.
+    // Call as the user of a token that is not the connection's own.
     const other = await both(t);
     loseAnswers(other, 'jobs.publish');
     const asBob = other.api.asUser(await tokenOf('bob'));
@@ -234,11 +234,11 @@ test.serial('a runner whose answer was lost is not called again', async (t) => {
   });
 });
 
-/** A minion of the second master whose jobs last until the test says so. */
+/** Minion of the second master. Its jobs last until the test ends them. */
 class HeldMinion {
   calls = 0;
   #finish = (): void => {};
-  /** Resolves when it has the first job. */
+  /** Resolves when the minion has received its first job. */
   readonly isAsked: Promise<void>;
   #asked = (): void => {};
 
@@ -333,7 +333,7 @@ test.serial('a stream of events goes on at the next master, and tells each once'
   await b.master.events.fire('my/b1', {});
   await seen('my/a1');
   await seen('my/b1');
-  // Nobody reads what is fired now.
+  // From now on, no client reads the events that are fired.
   line.onRequest = () => false;
   line.cut();
   await a.master.events.fire('my/a2', {});

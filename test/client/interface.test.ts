@@ -1,4 +1,7 @@
-/** One interface, however the master is reached: in the process, its socket, its HTTP API. */
+/**
+ * Tests that a master has the same interface in its process, over its socket, and over its HTTP
+ * API.
+ */
 import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import test, { type ExecutionContext } from 'ava';
@@ -12,7 +15,7 @@ import { directories } from '../helpers/vector-master.ts';
 const fixture = (name: string): string =>
   fileURLToPath(new URL(`../../test/fixtures/tls/${name}`, import.meta.url));
 
-/** The master as somebody has it who may do everything. */
+/** Returns the interface of a master for a caller with all rights. */
 type Reach = (running: RunningApi, token: string) => MasterApi;
 
 const tls = { certificate: fixture('master.pem'), key: fixture('master.key') };
@@ -243,7 +246,7 @@ test('a token never goes over the network in the clear, nor to whom no certifica
   await t.throwsAsync(stranger.status(), { code: 'ERR_SOCKET' });
 });
 
-/** Large numbers as text. */
+/** Replacer for JSON that converts large numbers to text. */
 function plain(_name: string, value: unknown): unknown {
   return typeof value === 'bigint' ? String(value) : value;
 }

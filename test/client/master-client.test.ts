@@ -1,4 +1,4 @@
-/** The client has the master's interface, and its errors. */
+/** Tests that the client has the interface and the errors of a master. */
 
 import path from 'node:path';
 import test from 'ava';
@@ -72,7 +72,8 @@ test('a client is told the events from its subscription on, until it stops', asy
     const load = { nonce: freshNonce() };
     await running.ask(altered(recorded('minion_event', 'start event v3'), { load }));
   };
-  // The subscription is there some turns after the call: events are fired until one comes.
+  // The subscription is active some turns of the event loop after the call, so fire events until
+  // one arrives.
   let told: string | undefined;
   void first.then((tag) => {
     told = tag;
@@ -104,7 +105,7 @@ function argumentsIn(packed: Uint8Array): unknown {
   return isWireMap(load) ? load.arg : undefined;
 }
 
-/** Bytes and large numbers as text. */
+/** Replacer for JSON that converts bytes and large numbers to text. */
 function plain(_name: string, value: unknown): unknown {
   if (typeof value === 'bigint') return String(value);
   return value instanceof Uint8Array ? [...value] : value;

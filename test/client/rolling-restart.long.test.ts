@@ -1,4 +1,6 @@
-/** Three members of a cluster are restarted one after the other, while callers run jobs. */
+/**
+ * Tests that three members of a cluster are restarted one after the other, while callers run jobs.
+ */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
@@ -14,10 +16,10 @@ const password = 'of-the-test';
 const names = ['a', 'b', 'c'] as const;
 const ids = ['web1', 'web2'] as const;
 
-/** Told of each call of a function by a minion: the number of the call, and the id of its job. */
+/** Called for each call that a minion receives, with the number of the call and the job id. */
 type OnCall = (id: string, call: unknown, jid: string) => void;
 
-/** A member, its HTTP API at an address that stays, and the minions that are connected to it. */
+/** Member with an HTTP API at a fixed address, and the minions that are connected to the member. */
 class Member {
   readonly port: number;
   readonly #masters: ClusterMasters;
@@ -82,7 +84,8 @@ test.serial(
       externalAuth: { sharedsecret: { ann: ['.*', '@jobs', '@runner', '@wheel'] } },
       eauth: { sharedsecret: password },
     });
-    // A minion that is connected to several members gets a job from each, and Salt's run it once.
+    // A minion that is connected to several members receives a job from each of them, and Salt's
+    // minions run it once.
     const ran = new Map<string, Set<string>>();
     const onCall: OnCall = (id, call, jid) => {
       const name = `${id} ${call}`;
@@ -110,7 +113,7 @@ test.serial(
     const problems: string[] = [];
     const jids = new Set<string>();
     const call = async (caller: number): Promise<void> => {
-      // Each begins at another member.
+      // Each caller begins with another member.
       const api = connectMaster({ urls: [...urls.slice(caller), ...urls.slice(0, caller)], token });
       while (!isOver) {
         count += 1;

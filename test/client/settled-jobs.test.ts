@@ -1,10 +1,15 @@
-/** What becomes of a call whose holder ends meanwhile: each case with holders made for it. */
+/**
+ * Tests of calls whose master ends in the meantime, with a stand-in for the masters in each case.
+ */
 import test from 'ava';
 import { type MasterSource, type MethodCaller, type ReachedMaster, RemoteError } from '#client';
 import { callOver, subscribeOver } from '#client/fail-over.ts';
 import { jobMethods, SettledJobs } from '#client/settled-jobs.ts';
 
-/** What a holder does with a method: a value, or items. It ends by throwing {@link ended}. */
+/**
+ * Script of a stand-in: the value or the items that it returns for each method. It ends by throwing
+ * {@link ended}.
+ */
 type Script = Readonly<Record<string, (parameters: object) => unknown>>;
 
 const ended = new RemoteError('ERR_SOCKET', 'the master closed the connection');
@@ -12,7 +17,7 @@ const jid = '20261122000000000001_p1';
 
 class Source implements MasterSource {
   readonly waitLimitMs = 1000;
-  /** `<number of the holder> <method>` */
+  /** Calls, as `<number of the stand-in> <method>`. */
   readonly calls: string[] = [];
   readonly #holders: ReachedMaster[];
 
@@ -64,7 +69,7 @@ class Source implements MasterSource {
     };
   }
 
-  /** Where the jobs of a master are kept. */
+  /** Returns the identifier of the store with a master's jobs. */
   jobsOf(_number: number): string | undefined {
     return 'one';
   }
@@ -74,7 +79,7 @@ class Source implements MasterSource {
   }
 }
 
-/** Masters that keep no jobs together. */
+/** Masters that do not share a store. */
 class Strangers extends Source {
   override jobsOf(number: number): string | undefined {
     return number === 1 ? 'one' : 'other';
@@ -212,7 +217,7 @@ test('a run is followed on, tells each return once, and says of silence that it 
       *'jobs.run'() {
         yield published;
         yield returnOf('a');
-        // As a holder that is being closed ends it.
+        // A master that is closing ends the stream in this way.
         yield finished([]);
         fail();
       },

@@ -1,4 +1,4 @@
-/** The campaign `cluster` in short, always with the same seed. */
+/** Runs the campaign `cluster` for a short time, with a fixed seed. */
 import test from 'ava';
 import { runClusterFaults } from '../campaigns/cluster.ts';
 import { hasNatsServer } from '../helpers/nats-server.ts';

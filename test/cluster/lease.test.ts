@@ -1,4 +1,4 @@
-/** Leases: one holder at a time, and writes of a former holder that change nothing. */
+/** Leases: only one process at a time has one, and writes of an earlier one are rejected. */
 import test from 'ava';
 import { Lease } from '#cluster/lease.ts';
 import { StoreError } from '#store';

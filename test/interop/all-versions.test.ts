@@ -1,4 +1,4 @@
-/** Real minions, each version that SALT_MINION names, under one master at the same time. */
+/** Real minions of all versions in SALT_MINION, with one master at the same time. */
 import { mkdirSync, readdirSync } from 'node:fs';
 import path from 'node:path';
 import test, { type ExecutionContext } from 'ava';
@@ -31,7 +31,8 @@ async function startMaster(): Promise<void> {
 test.before(async () => {
   if (minionPrograms.length === 0) return;
   home = await MasterHome.create();
-  // Since 3005 a minion trims what it returns to its own max_event_size, 1 MiB unless set.
+  // Since 3005, a minion truncates its returns to its own max_event_size, which is 1 MiB by
+  // default.
   fleet = await Fleet.create({ ...home.ports, extra: 'max_event_size: 16777216' });
   await startMaster();
 });
@@ -75,7 +76,7 @@ step('grains arrive whole', async (t) => {
 step('a return of 5 MB arrives byte for byte', async (t) => {
   const bytes = 5 * 1024 * 1024;
   const numbers = Array.from({ length: 900_000 }, (_, index) => index + 1);
-  // cmd.run takes a line feed from the end.
+  // cmd.run removes a line feed at the end.
   const expected = numbers.join('\n').slice(0, bytes).trimEnd();
   const { returns } = await fleet.ask(master.api, {
     fun: 'cmd.run',
@@ -151,7 +152,7 @@ step('a state runs', async (t) => {
 step('an event that no rule permits is told to nobody, and the minion works on', async (t) => {
   const { returns } = await fleet.ask(master.api, { fun: 'event.send', arg: ['my/tag'] });
   for (const [id, result] of returns) t.is(result.return, true, id);
-  // The event may leave the minion after the return of the function that fired it.
+  // The minion may send the event after the return of the function that fired it.
   await eventually('the denial of each event', async () => {
     const denied = (await master.api.events.denials()).filter(({ tag }) => tag === 'my/tag');
     return fleet.ids.every((id) => denied.some(({ minion }) => minion === id));
@@ -263,14 +264,16 @@ step('a second minion of the same id is denied, the first works on', async (t) =
 step('minions whose keys are deleted are pending and get no job; the others go on', async (t) => {
   const halves = [0, 1].map((half) => fleet.ids.filter((_id, index) => index % 2 === half));
   for (const [round, deleted] of halves.entries()) {
-    // With a single version there is nobody to go on.
+    // With a single version, no other minion could continue.
     if (deleted.length > 0 && deleted.length < fleet.ids.length)
       await deleteKeys(t, deleted, round);
   }
   await fleet.ask(master.api, { fun: 'test.ping' });
 });
 
-/** Deletes keys, looks at who still works, and takes the minions back without a restart. */
+/**
+ * Deletes keys, checks which minions still work, and accepts the minions again without a restart.
+ */
 async function deleteKeys(
   t: ExecutionContext,
   deleted: readonly string[],
@@ -304,7 +307,7 @@ async function deleteKeys(
   await fleet.connected(master.api);
 }
 
-/** A job that outlasts the master: published, and left to itself. */
+/** Publishes a job that lasts longer than the master, without waiting for it. */
 async function startSleeping({ api }: OurMaster): Promise<string> {
   for await (const update of api.jobs.run({ tgt: '*', fun: 'test.sleep', arg: [15] })) {
     if (update.type === 'published') return update.jid;

@@ -1,4 +1,7 @@
-/** The commands of docs/compatibility/command-line.md by Salt's own programs and by ours, with the same two minions. */
+/**
+ * Runs the commands in docs/compatibility/command-line.md with Salt's own programs and with ours,
+ * with the same two minions.
+ */
 import { execFile } from 'node:child_process';
 import { copyFileSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -16,7 +19,7 @@ import { type MasterPorts, RealMinion } from './real-minion.ts';
 interface Command {
   readonly program: string;
   readonly argv: readonly string[];
-  /** More options of the configuration. */
+  /** Further options of the configuration. */
   readonly config?: Readonly<Record<string, unknown>>;
 }
 
@@ -37,7 +40,7 @@ function execute(program: string, args: readonly string[]): Promise<Outcome> {
   });
 }
 
-/** What a run has of its own. */
+/** Patterns of texts that differ in each run, with replacements. */
 const ownOfRun: readonly (readonly [RegExp, string])[] = [
   [/\b20\d{18}\b/g, 'JID'],
   [/Started: [\d:.]+/g, 'Started: TIME'],
@@ -45,11 +48,15 @@ const ownOfRun: readonly (readonly [RegExp, string])[] = [
   [/Total run time:.*/g, 'Total run time: TIME'],
 ];
 
-/** Lines of Salt's log, of its Python, and of ours that Salt writes to its log. */
+/**
+ * Matches log lines of Salt, warnings of its Python, and our messages that Salt writes to its log.
+ */
 const noise =
   /^(?:# )?(?:Task was destroyed|task: <|future: <|Exception ignored|\[(?:ERROR|WARNING) |saltbridge: )/;
 
-/** The same text for the same result: blocks, each from a line without indentation on, are sorted. */
+/**
+ * Makes equal results equal as text: blocks that begin with a line without indentation are sorted.
+ */
 function normalize(text: string): string {
   const plain = ownOfRun.reduce((it, [form, word]) => it.replace(form, word), text);
   return plain

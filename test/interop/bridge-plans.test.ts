@@ -1,4 +1,7 @@
-/** A plan on real minions: what one returned goes to the others, and is taken back where it fails. */
+/**
+ * A plan on real minions: results of one minion are passed to others, and steps are undone after a
+ * failure.
+ */
 import test from 'ava';
 import { allow } from '#acl';
 import { type Bridge, createBridge } from '#guests';

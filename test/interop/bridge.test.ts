@@ -1,4 +1,7 @@
-/** Named commands on real minions, all versions at once: crafted values are text, secrets are theirs. */
+/**
+ * Named commands on real minions of all versions: hostile values stay text, and secrets reach only
+ * their minion.
+ */
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import test from 'ava';
@@ -42,7 +45,7 @@ const commands: readonly CommandDefinition[] = [
   },
 ];
 
-/** What is written where only the minion that runs it looks. */
+/** SLS that writes a file to a place that only the executing minion reads. */
 const sls = (directory: string): string => `
 {% set secret = salt['pillar.get']('saltbridge:secrets:' ~ pillar['saltbridge_secrets']) %}
 ${directory}/{{ grains['id'] }}.secret:
@@ -167,7 +170,7 @@ step('a secret reaches the minion that it is for, and no job, event or other min
   }
 });
 
-/** Salt's maps have no prototype. */
+/** Converts Salt's maps, which have no prototype, to plain objects. */
 function asPlain(value: unknown): object {
   return JSON.parse(JSON.stringify(value));
 }

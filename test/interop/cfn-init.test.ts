@@ -1,4 +1,4 @@
-/** `AWS::CloudFormation::Init` on real minions, each in a Debian root that is thrown away. */
+/** `AWS::CloudFormation::Init` on real minions. Each runs in a temporary Debian root. */
 import { execFileSync } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, readFileSync, statSync, writeFileSync } from 'node:fs';
@@ -27,7 +27,7 @@ const step = hasThrowawayRoot
   ? steps('SALT_MINION')
   : testWhere(false, 'root, Debian, overlayfs and SALT_MINION');
 
-/** Where SALT_MINION names none, the tests are there to be skipped. */
+/** Programs of the minions. If SALT_MINION is not set, the tests are declared and skipped. */
 const programs = minionPrograms.length === 0 ? ['any/bin/salt-minion'] : minionPrograms.slice(0, 2);
 
 interface FoundFile {
@@ -54,11 +54,14 @@ interface Stage {
   readonly heat: StandInHeat;
   readonly master: OurMaster;
   readonly minion: string;
-  /** Applies metadata to the minion; the result as Heat gets it. */
+  /** Applies metadata on the minion. Returns the result as Heat receives it. */
   readonly apply: (init: object, configSets?: string) => Promise<Readonly<Record<string, unknown>>>;
-  /** Runs the command that installs; how it ended, and how many states changed anything. */
+  /**
+   * Runs the command that installs packages. Returns its status and the number of states with
+   * changes.
+   */
   readonly install: (params: Parameters) => Promise<{ status: string; changed: number }>;
-  /** What a shell prints on the minion. */
+  /** Returns the output of a shell command on the minion. */
   readonly shell: (command: string) => Promise<string>;
 }
 
@@ -120,7 +123,10 @@ deployments:
     parameters: { type: object, properties: { configSets: { type: string } } }
 `;
 
-/** @param about - what the minion says of itself in place of what it finds, and its process 1 */
+/**
+ * Starts a minion.
+ * @param about - grains that replace those that the minion detects, and its process 1
+ */
 async function start(
   t: ExecutionContext,
   program: string,
@@ -146,7 +152,7 @@ async function start(
   const bridge = createBridge({ commands: [installs] });
   const home = place.with({
     acl: { signals: [], rules },
-    // Machines that run tests may be slow.
+    // Timeouts are long, because machines that run tests may be slow.
     timeout: 60,
     gatherJobTimeout: 60,
     bridge: {
@@ -193,7 +199,7 @@ async function start(
   return { heat, master, minion, apply, install, shell };
 }
 
-/** What a directory of the minion has. */
+/** Returns the files in a directory of the minion. */
 async function filesIn({ shell }: Stage, directory: string): Promise<Record<string, FoundFile>> {
   const found = await shell(`cd ${directory} && find . -type f -o -type l | while read -r f; do
     if [ -L "$f" ]; then printf '%s\\t\\t%s\\n' "$f" "$(readlink "$f")"
@@ -233,7 +239,7 @@ for (const program of programs) {
   });
 }
 
-/** Logs its starts; as old as what it serves. */
+/** Script of a service that logs its starts, in the old System V format. */
 const initScript = `#!/bin/sh
 ### BEGIN INIT INFO
 # Provides: demo
@@ -251,7 +257,7 @@ case "$1" in
 esac
 `;
 
-/** A package that is nowhere but in the root that is thrown away. */
+/** A package that exists only in the temporary root. */
 const repository = `
 set -e
 mkdir -p /srv/repository/demo/DEBIAN /srv/repository/demo/usr/share/demo
@@ -263,7 +269,10 @@ rm -rf /etc/apt/sources.list /etc/apt/sources.list.d/* /var/lib/apt/lists/*
 echo 'deb [trusted=yes] file:/srv/repository ./' > /etc/apt/sources.list
 `;
 
-/** Everything that metadata can say, with a content of its own. */
+/**
+ * Returns metadata with every supported section.
+ * @param content text that the files contain
+ */
 function everything(origin: string, content: string): object {
   return {
     configSets: { default: [{ ConfigSet: 'first' }, 'last'], first: ['base'] },
@@ -314,12 +323,12 @@ async function startFiles(t: ExecutionContext): Promise<string> {
   return serveFolder(t, directory);
 }
 
-/** Over HTTP, until the end of the test. */
+/** Serves a folder over HTTP until the end of the test. */
 async function serveFolder(t: ExecutionContext, directory: string): Promise<string> {
   const server = createServer(({ url = '' }, response) => {
     const file = path.join(directory, new URL(url, 'http://localhost').pathname);
     const isThere = statSync(file, { throwIfNoEntry: false })?.isFile() ?? false;
-    // What pip asks for.
+    // pip sends this request.
     if (file.endsWith('.html')) response.setHeader('content-type', 'text/html');
     response.writeHead(isThere ? 200 : 404).end(isThere ? readFileSync(file) : undefined);
   });
@@ -329,7 +338,7 @@ async function serveFolder(t: ExecutionContext, directory: string): Promise<stri
   return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
 }
 
-/** What became of the states, by what each is for. */
+/** Returns the results of the states, by the section to which they belong. */
 function endsOf({ deploy_stdout: stdout }: Readonly<Record<string, unknown>>): Map<string, string> {
   const lines = String(stdout).split('\n');
   const found = lines.map((line) =>
@@ -411,7 +420,8 @@ for (const program of programs) {
     });
     t.false(JSON.stringify(await master.api.jobs.list()).includes('$(id)'));
 
-    // The kernels of tests have no SELinux: Salt reads the state, and says what it would do.
+    // The kernels of test machines have no SELinux. Salt reads the state and reports what it would
+    // do.
     const file = {
       path: '/srv/labelled',
       content: 'x',
@@ -428,7 +438,7 @@ for (const program of programs) {
   });
 }
 
-/** Notes its starts. */
+/** Unit of a service that logs its starts. */
 const unit = `[Unit]
 DefaultDependencies=no
 [Service]
@@ -475,9 +485,13 @@ for (const program of programs) {
   );
 }
 
-// Package managers that are not Debian's own, of its packages, in a root that passes for another system.
+// Package managers other than Debian's own, in a root that looks like another system. Debian
+// packages these managers.
 
-/** Packages of their formats, that are nowhere else, with the lists that their managers read. */
+/**
+ * Packages in the formats of these managers, which exist nowhere else, with the lists that the
+ * managers read.
+ */
 const foreignRepositories = `
 set -e
 cd "$0"
@@ -537,7 +551,9 @@ for version in '0.1.0', '0.2.0':
 END
 `;
 
-/** Makes the managers use them alone, and rpm and zypper one database. */
+/**
+ * Script that makes the managers use only these repositories, and rpm and zypper the same database.
+ */
 function useForeignRepositories(origin: string): string {
   return `
 mkdir -p /etc/yum.repos.d /etc/zypp/repos.d /etc/rpm
@@ -576,7 +592,7 @@ const foreignStep = hasForeignManagers
   ? step
   : testWhere(false, 'the packages rpm, createrepo-c, dnf, zypper, ruby and python3-pip');
 
-// A minion each: what they do with these managers is old.
+// Each manager has its own minion, because a minion caches data about the managers.
 for (const [index, { name, grains, managers }] of families.entries()) {
   const program = programs[index % programs.length] ?? '';
   const version = path.basename(path.dirname(path.dirname(program)));
@@ -584,7 +600,8 @@ for (const [index, { name, grains, managers }] of families.entries()) {
   foreignStep(
     `packages of ${name}, gems, and Python’s are installed by their managers (${version})`,
     async (t) => {
-      // Of whoever runs the tests: they come before the file that minions have.
+      // These settings of the account that runs the tests take precedence over the file of the
+      // minion.
       for (const name of Object.keys(process.env)) {
         if (name.startsWith('PIP_')) delete process.env[name];
       }

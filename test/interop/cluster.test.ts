@@ -1,4 +1,4 @@
-/** Real minions with three masters of a cluster over three NATS servers. */
+/** Real minions with three masters of a cluster and three NATS servers. */
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { initCluster, joinCluster } from '#cluster';
@@ -79,7 +79,7 @@ step(
     const pending = async (): Promise<number> =>
       (await c.api.keys.list({ state: 'pending' })).length;
     await eventually('all keys to be pending', async () => (await pending()) === fleet.ids.length);
-    // By the master that none of them knows.
+    // The command is sent to the master to which no minion is connected.
     await c.api.keys.accept({ match: '*' });
     for (const events of [toA, toB]) if (events !== undefined) await fleet.started(events);
 

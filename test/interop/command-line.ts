@@ -1,4 +1,4 @@
-/** The `saltbridge` command against a running master, as an operator runs it. */
+/** Runs the `saltbridge` command with a running master, like an operator. */
 import { execFile } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
 import path from 'node:path';
@@ -7,7 +7,7 @@ import type { MasterHome } from './our-master.ts';
 
 const program = fileURLToPath(new URL('../../bin/saltbridge', import.meta.url));
 
-/** What a command left behind. */
+/** Output and exit code of a command. */
 export interface CommandOutcome {
   readonly code: number;
   readonly stdout: string;
@@ -18,7 +18,7 @@ export interface CommandOutcome {
 export class CommandLine {
   readonly #directory: string;
 
-  /** Writes a configuration by which commands find the master. */
+  /** Writes a configuration with which commands find the master. */
   constructor({ directory, options }: MasterHome) {
     this.#directory = directory;
     const configuration = { root_dir: '/', sock_dir: options.sockDir };
@@ -36,12 +36,12 @@ export class CommandLine {
     });
   }
 
-  /** `saltbridge salt`. */
+  /** Runs `saltbridge salt`. */
   salt(...args: readonly string[]): Promise<CommandOutcome> {
     return this.run(['salt'], ...args);
   }
 
-  /** The ids that answered `test.ping` with `True`, sorted. */
+  /** Returns the sorted ids of minions that answered `test.ping` with `True`. */
   async ping(...target: readonly string[]): Promise<string[]> {
     const { stdout } = await this.salt('--out', 'txt', ...target, 'test.ping');
     return [...stdout.matchAll(/^(\S+): True$/gm)].map(([, id = '']) => id).sort();

@@ -1,4 +1,7 @@
-/** Real minions that enrol by user-data, read by cloud-init's own code from Debian's package. */
+/**
+ * Real minions that are enrolled by user-data. It is processed by cloud-init's own code from
+ * Debian's package.
+ */
 import { spawnSync } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import test from 'ava';
@@ -93,7 +96,7 @@ for (const [by, format] of [
   });
 }
 
-/** Resolves when a minion says that it has the grain of its user-data. */
+/** Waits until a minion reports the grain of its user-data. */
 async function asked(id: string): Promise<void> {
   for (let tries = 0; tries < 5; tries += 1) {
     const request = { tgt: id, fun: 'grains.get', arg: ['role'], timeoutSeconds: 20 };
@@ -104,7 +107,7 @@ async function asked(id: string): Promise<void> {
   throw new Error(`${id} does not answer`);
 }
 
-/** Protocol 3 came with 3006.12 and 3007.4. */
+/** Whether a version of Salt uses protocol version 3, which came with 3006.12 and 3007.4. */
 function provesProtocol3(version: string): boolean {
   const [major = 0, minor = 0] = version.split('.').map(Number);
   if (major === 3006) return minor >= 12;

@@ -1,27 +1,27 @@
 import type { MasterEvent } from '#master';
 import { within } from '../helpers/deadline.ts';
 
-/** Everything that a master has told, and waiting for what it will tell. */
+/** All events of a master so far. Tests can wait for further events. */
 export class EventLog {
   readonly #events: MasterEvent[] = [];
   readonly #changed = new Set<() => void>();
 
-  /** Reads until the events end, as they do with their master. */
+  /** Reads events until they end with their master. */
   constructor(events: AsyncIterable<MasterEvent>) {
     this.#read(events).catch(() => {});
   }
 
-  /** How many there were; a mark for {@link EventLog.seen}. */
+  /** Number of events so far. It can be used as a mark for {@link EventLog.seen}. */
   get length(): number {
     return this.#events.length;
   }
 
-  /** Whether an event with this tag has been told. */
+  /** Whether an event with this tag was fired. */
   has(tag: string): boolean {
     return this.#events.some((event) => event.tag === tag);
   }
 
-  /** The first event from `mark` on that `accepts` takes. */
+  /** Returns the first event from `mark` on for which `accepts` returns true. */
   async seen(
     what: string,
     accepts: (event: MasterEvent) => boolean,

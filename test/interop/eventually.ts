@@ -1,4 +1,7 @@
-/** Asks again, one question at a time, until the answer is yes; for what no event tells. */
+/**
+ * Repeats a check, one call at a time, until it succeeds. Used for conditions about which there is
+ * no event.
+ */
 export async function eventually(
   what: string,
   ask: () => Promise<boolean>,

@@ -1,4 +1,7 @@
-/** Real minions with two masters, one of which is killed; and one that asks a function where its is. */
+/**
+ * Real minions with two masters, one of which is killed, and a minion that determines its master by
+ * a function.
+ */
 import { copyFileSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import type { ExecutionContext } from 'ava';
@@ -12,7 +15,7 @@ import { minionProgramsOf, steps } from './programs.ts';
 const step = steps('SALT_MINION');
 const addresses = ['127.0.0.1', '127.0.0.2'] as const;
 
-/** Why minions believe the second master. */
+/** Reasons for which minions trust the second master. */
 const reasons = {
   'one key for both': {},
   'keys vouched for by a third': { masterSignPubkey: true },
@@ -117,7 +120,9 @@ step('minions that ask a function of theirs where their master is find it', asyn
   t.is(returns.size, fleet.ids.length);
 });
 
-/** A master with the same ports on another address, and the keys that both must have. */
+/**
+ * Returns a second master with the same ports on another address. Both masters have the same keys.
+ */
 async function secondHome(
   t: ExecutionContext,
   home: MasterHome,
@@ -140,7 +145,7 @@ async function secondHome(
   return other;
 }
 
-/** Makes the pairs of masters, signs them with the key that both have, and takes that key away. */
+/** Generates the key pairs of the masters, signs them with a common key, and removes this key. */
 async function signBeforehand(...homes: readonly MasterHome[]): Promise<void> {
   for (const home of homes) {
     const config = resolveMasterConfig(home.options);
@@ -151,7 +156,7 @@ async function signBeforehand(...homes: readonly MasterHome[]): Promise<void> {
   }
 }
 
-/** Gives a minion the public key that vouches for its masters' keys. */
+/** Installs on a minion the public key that verifies the signatures of its masters' keys. */
 function trust(home: MasterHome, directory: string): void {
   mkdirSync(path.join(directory, 'pki'), { recursive: true });
   copyFileSync(
@@ -160,7 +165,10 @@ function trust(home: MasterHome, directory: string): void {
   );
 }
 
-/** Over TCP a minion of 3007 or later does not survive the loss of its publish connection. */
+/**
+ * Returns the minions for a transport. Over TCP, minions of 3007 and later do not survive the loss
+ * of the publish connection.
+ */
 function programsFor(transport: TransportName): Promise<readonly string[]> {
   return minionProgramsOf((release) => transport === 'zeromq' || release < 3007);
 }

@@ -1,4 +1,4 @@
-/** Real minions that render and apply states from our files, each version that SALT_MINION names. */
+/** Real minions of all versions in SALT_MINION render and apply states from our files. */
 import { createHash, randomBytes } from 'node:crypto';
 import { chmodSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
@@ -59,7 +59,7 @@ told:
   chmodSync(path.join(root, 'templates/web.conf.j2'), 0o751);
 }
 
-/** A master with states to apply, and minions over one transport. */
+/** A master with states, and minions that use one transport. */
 interface Site {
   readonly home: MasterHome;
   readonly master: OurMaster;
@@ -206,7 +206,8 @@ step(`a state of ${manyFiles} files is not delayed by the default limits`, async
     const file = path.join(home.directory, 'out', `many-${id}`, String(manyFiles - 1));
     t.is(readFileSync(file, 'utf8'), `content ${manyFiles - 1}`, id);
   });
-  // Three of these releases share the limit of an address: they sign nothing that tells who asks.
+  // Three of these releases share the limit of their address, because their requests contain no
+  // signature that identifies them.
   t.is((await master.api.status()).counters['file-delayed'] ?? 0, 0);
 });
 
@@ -221,7 +222,8 @@ for (const transport of ['tcp', 'ws'] as const) {
   step(
     `over ${transport} a highstate is applied, and a file of 50 MB comes and goes whole`,
     async (t) => {
-      // WebSocket came with 3007; 3007.0 hears one job over it, from Salt's own master too.
+      // WebSocket came with 3007. 3007.0 receives only one job over it, also from Salt's own
+      // master.
       const programs = await minionProgramsOf((release) => transport === 'tcp' || release > 3007);
       const other = await startSite(transport, programs);
       t.teardown(() => other.dispose());

@@ -1,4 +1,4 @@
-/** Real minions with `zmq_filtering` on both sides. */
+/** Real minions and a master that both use `zmq_filtering`. */
 import { EventLog } from './event-log.ts';
 import { Fleet, runJob } from './fleet.ts';
 import { MasterHome } from './our-master.ts';

@@ -4,18 +4,21 @@ import { eventually } from './eventually.ts';
 import { minionPrograms } from './programs.ts';
 import { RealMinion, type RealMinionOptions } from './real-minion.ts';
 
-/** What came of a job. */
+/** Result of a job. */
 export interface JobOutcome {
   readonly jid: string;
   readonly returns: ReadonlyMap<string, JobReturn>;
   readonly silent: readonly string[];
-  /** Not heard since the master started. */
+  /** Minions that have not connected since the master started. */
   readonly reconnecting: readonly string[];
-  /** How often minions said that they were still at it. */
+  /** Number of times that minions reported that the job is still running. */
   readonly runningRounds: number;
 }
 
-/** How long without news before minions count as silent: machines that run tests may be slow. */
+/**
+ * Time without news after which minions are treated as silent. It is long, because machines that
+ * run tests may be slow.
+ */
 const patience = { timeoutSeconds: 60, gatherJobTimeoutSeconds: 20 };
 
 /** Publishes a job and waits for its end. */
@@ -33,7 +36,7 @@ export async function runJob(api: MasterApi, request: RunRequest): Promise<JobOu
   throw new Error(`the updates of ${request.fun} ended without 'finished'`);
 }
 
-/** Real minions of several versions under one master. */
+/** Real minions of several versions with one master. */
 export class Fleet {
   readonly minions: readonly RealMinion[];
 
@@ -41,7 +44,7 @@ export class Fleet {
     this.minions = minions;
   }
 
-  /** One minion of each program that the environment names, or of those given. */
+  /** Creates one minion for each program in the environment, or for each given program. */
   static async create(
     options: Omit<RealMinionOptions, 'program'>,
     programs: readonly string[] = minionPrograms,
@@ -59,12 +62,15 @@ export class Fleet {
     for (const minion of this.minions) minion.start();
   }
 
-  /** Waits until each minion's key is pending. */
+  /** Waits until the key of each minion is pending. */
   pending(events: EventLog): Promise<void> {
     return this.each(({ id }) => pended(events, id));
   }
 
-  /** From first contact to the event that tells that each is at work. Nothing is restarted. */
+  /**
+   * Accepts the minions and waits for the event of each that it has started. No minion is
+   * restarted.
+   */
   async enrol(api: MasterApi, events: EventLog): Promise<void> {
     this.start();
     await this.pending(events);
@@ -72,7 +78,7 @@ export class Fleet {
     await this.started(events);
   }
 
-  /** Waits until each has said that it is ready for jobs. */
+  /** Waits until each minion has reported that it is ready for jobs. */
   started(events: EventLog, from = 0): Promise<void> {
     return this.each(({ id }) => {
       const tag = `salt/minion/${id}/start`;
@@ -80,7 +86,7 @@ export class Fleet {
     });
   }
 
-  /** Waits until each minion has subscribed to publications (again). */
+  /** Waits until each minion has subscribed to publications. */
   async connected(api: MasterApi): Promise<void> {
     const { length } = this.minions;
     await eventually(
@@ -89,7 +95,7 @@ export class Fleet {
     );
   }
 
-  /** Runs a job on all; fails naming each minion that did not answer. */
+  /** Runs a job on all minions. Fails with the names of the minions that did not answer. */
   async ask(api: MasterApi, request: Omit<RunRequest, 'tgt'>): Promise<JobOutcome> {
     const outcome = await runJob(api, { tgt: '*', ...request });
     await this.each(async ({ id }) => {
@@ -98,7 +104,7 @@ export class Fleet {
     return outcome;
   }
 
-  /** Does `work` for each minion; what fails says for whom, with the end of that minion's log. */
+  /** Runs `work` for each minion. An error names the minion and contains the end of its log. */
   async each(work: (minion: RealMinion) => Promise<unknown>): Promise<void> {
     const results = await Promise.allSettled(this.minions.map(async (minion) => work(minion)));
     const failures = results.flatMap((result, index) =>
@@ -112,7 +118,7 @@ export class Fleet {
   }
 }
 
-/** Waits until a minion has been told that its key is pending. */
+/** Waits until a minion was told that its key is pending. */
 export function pended(events: EventLog, id: string, from = 0): Promise<unknown> {
   const accepts = ({ tag, data }: MasterEvent): boolean =>
     tag === 'salt/auth' && data.act === 'pend' && data.id === id;

@@ -1,4 +1,4 @@
-/** Real minions that get files of branches, and pillar, from a real repository. */
+/** Real minions that receive files of branches, and pillar, from a real git repository. */
 import path from 'node:path';
 import test from 'ava';
 import { isWireMap } from '#minion-protocol';

@@ -1,4 +1,7 @@
-/** Stacks of a real Heat whose templates have roles, and real minions that enrol by their user-data. */
+/**
+ * Stacks of a real Heat whose templates have roles, and real minions that are enrolled by their
+ * user-data.
+ */
 import { execFile } from 'node:child_process';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -29,7 +32,9 @@ const program = fileURLToPath(
   new URL('../../clients/guests/saltbridge/saltbridge-data', import.meta.url),
 );
 
-/** In the place of a server where there is no Nova: it keeps its user-data. */
+/**
+ * Template of a resource that replaces a server, because there is no Nova. It stores its user-data.
+ */
 const server = `heat_template_version: 2018-08-31
 parameters:
   user_data: { type: string }
@@ -44,10 +49,12 @@ resources:
 const registry = { resource_registry: { 'Lab::Server': 'file:///server.yaml' } };
 const files = { 'file:///server.yaml': server };
 
-/** The folder of a minion, which is another one on each machine here. */
+/**
+ * Configuration folder of a minion in the template. It is replaced by the folder of each machine.
+ */
 const configDir = '/etc/salt-of-a-machine';
 
-/** A machine of a stack: its minion's id, and where it runs. */
+/** A machine of a stack: the id of its minion, and where the minion runs. */
 interface GuestMachine {
   readonly id: string;
   readonly number: string;
@@ -55,17 +62,20 @@ interface GuestMachine {
 }
 
 export interface GuestStackOptions {
-  /** Of the stack, and of its data space. */
+  /** Name of the stack and of its data space. */
   readonly name: string;
-  /** In whose project it is, which owns the data space. Default: the plain member's */
+  /** User whose project owns the stack and the data space. Default: the plain member. */
   readonly user?: CloudUserName;
-  /** Minions are `<resource>.<domain>`. */
+  /** Domain of the minions, whose ids are `<resource>.<domain>`. */
   readonly domain: string;
 }
 
-/** A stack whose servers have roles. Its template has an output for each, with its user-data. */
+/**
+ * A stack whose servers have roles. Its template has an output for each server, which contains the
+ * user-data.
+ */
 export class GuestStack {
-  /** As Heat takes it. */
+  /** The template in the form that Heat accepts. */
   readonly template: { readonly resources: TemplateResources };
   readonly parameters: Readonly<Record<string, string>>;
   readonly #cloud: GuestCloud;
@@ -90,7 +100,7 @@ export class GuestStack {
     this.#machines = machines;
   }
 
-  /** Registers its data space and begins the enrolments; Heat is not asked yet. */
+  /** Registers the data space and begins the enrolments. Heat is not called yet. */
   static async prepare(
     cloud: GuestCloud,
     template: string,
@@ -121,7 +131,10 @@ export class GuestStack {
     return new GuestStack(cloud, compiled.template, parameters, machines, options);
   }
 
-  /** On Heat. @returns the status, with its reason where it is none of success */
+  /**
+   * Creates the stack.
+   * @returns its status, with the reason if it failed
+   */
   async create(): Promise<string> {
     const environment = { ...registry, parameters: this.parameters };
     const more = { files, environment };
@@ -135,7 +148,7 @@ export class GuestStack {
     return this.#of(resource).machine;
   }
 
-  /** Runs the user-data that Heat made of it, until its minion has its modules. */
+  /** Runs the user-data of a machine, and waits until its minion has its modules. */
   async boot(resource: string): Promise<void> {
     const { id, number, machine } = this.#of(resource);
     const { bridge, master } = this.#cloud;
@@ -165,14 +178,14 @@ export class GuestStack {
     throw new Error(`${id} did not return from ${fun}; ${machine.log}`);
   }
 
-  /** What `saltbridge-data` says on the machine. */
+  /** Returns the output of `saltbridge-data` on a machine. */
   async shell(resource: string, ...args: readonly string[]): Promise<string> {
     const folder = path.join(this.machineOf(resource).configDir, 'saltbridge');
     const env = { ...process.env, SALTBRIDGE_GUEST: folder };
     return (await promisify(execFile)('sh', [program, ...args], { env })).stdout;
   }
 
-  /** Its minions are no more. */
+  /** Removes the minions of the stack. */
   async retire(): Promise<void> {
     for (const { id } of this.#machines.values()) await this.#cloud.bridge.enroll.retire({ id });
   }
@@ -189,7 +202,7 @@ export class GuestStack {
   }
 }
 
-/** A master that minions of stacks enrol at. */
+/** A master at which minions of stacks enrol. */
 export class GuestCloud {
   readonly master: Master;
   readonly bridge: Bridge;
@@ -210,7 +223,7 @@ export class GuestCloud {
       masters: ['127.0.0.1'],
       url: `https://127.0.0.1:${port}`,
       certificate: tls.certificate,
-      // Older releases take part.
+      // Minions of older releases are included.
       protocol: 0,
     };
     const rules = [

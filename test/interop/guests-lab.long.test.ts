@@ -1,4 +1,7 @@
-/** `npm run example -- guests` and `gossip`: two networks with the same addresses, and a cluster. */
+/**
+ * Runs `npm run example -- guests` and `gossip`: two networks with the same addresses, and a
+ * cluster.
+ */
 import test from 'ava';
 import { gossip } from '../../examples/gossip/gossip.example.ts';
 import { guests } from '../../examples/guests/guests.example.ts';

@@ -1,4 +1,4 @@
-/** Values that real minions write for each other: by `sdb://`, and by the module. */
+/** Values that real minions write for each other, by `sdb://` and by the module. */
 import { execFile } from 'node:child_process';
 import { copyFileSync, existsSync, readFileSync } from 'node:fs';
 import path from 'node:path';
@@ -87,7 +87,7 @@ function minionOf(id: string): (typeof fleet.minions)[number] {
   return minion;
 }
 
-/** `salt-call` of a minion, with its configuration. */
+/** Returns a function that runs `salt-call` with the configuration of a minion. */
 async function saltCallOf(id: string): Promise<string> {
   const index = fleet.ids.indexOf(id);
   const program = minionPrograms[index] ?? minionPrograms[0] ?? '';

@@ -1,4 +1,4 @@
-/** The recorded cases of init metadata, on the program that they were recorded with. */
+/** Repeats the recorded cases of init metadata with the program with which they were recorded. */
 import { execFile } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
@@ -9,7 +9,10 @@ import { hasThrowawayRoot, inThrowawayRoot } from './throwaway-root.ts';
 
 const fixture = fileURLToPath(new URL('../../test/fixtures/cfn-init/cases.json', import.meta.url));
 
-/** Prints what each case ended with, and the files that it left. One case takes `gem` for missing. */
+/**
+ * Program that prints the result of each case and the files that it created. One case requires that
+ * `gem` is missing.
+ */
 const program = `
 import json, os, sys
 from heat_cfntools.cfntools import cfn_helper

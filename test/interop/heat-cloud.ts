@@ -1,7 +1,7 @@
 /**
- * A real Heat with its Keystone, as a plain member of a project has it. `HEAT_ENV` names a JSON file:
- * `keystone` and `heat_api` (URLs), `users.demo` and `users.admin` (`id`, `password`, `project_id`), and
- * `zaqar` and `swift` where those are there.
+ * A real Heat with its Keystone, used as a plain member of a project. `HEAT_ENV` names a JSON file
+ * with `keystone` and `heat_api` (URLs), `users.demo` and `users.admin` (`id`, `password`,
+ * `project_id`), and `zaqar` and `swift` if these services exist.
  */
 import { randomBytes } from 'node:crypto';
 import { readFileSync } from 'node:fs';
@@ -17,27 +17,29 @@ interface Cloud {
   readonly swift?: string;
   readonly users: {
     readonly demo: CloudUser;
-    /** Who may look at others' tokens, in the project `admin`; asked by tests of tokens alone. */
+    /**
+     * User in the project `admin` who may validate tokens of others. Only tests of tokens use it.
+     */
     readonly admin: CloudUser;
   };
 }
 
 const file = process.env.HEAT_ENV;
 
-/** What the cloud has; `undefined` where none is named. */
+/** Data of the cloud; `undefined` if `HEAT_ENV` is not set. */
 export const cloud: Cloud | undefined =
   file === undefined ? undefined : JSON.parse(readFileSync(file, 'utf8'));
 
-/** Everything of the cloud that signals go to. */
+/** Returns the URLs of all services of the cloud to which signals are sent. */
 export function services(): readonly string[] {
   const { keystone = '', heat_api: heat = '', zaqar, swift } = cloud ?? {};
-  // heat-api-cfn has the port behind heat-api's on a cloud of start-heat.
+  // In a cloud of start-heat, the port of heat-api-cfn is heat-api's plus one.
   const cfn = new URL(heat);
   cfn.port = String(Number(cfn.port) + 1);
   return [keystone, heat, cfn.origin, ...[zaqar, swift].flatMap((it) => it ?? [])];
 }
 
-/** Declares a test that needs the cloud, and perhaps one of its services. */
+/** Declares a test that needs the cloud, and optionally one of its services. */
 export function heatTest(
   title: string,
   run: (t: ExecutionContext) => Promise<void>,
@@ -47,7 +49,7 @@ export function heatTest(
   testWhere(isThere, service === undefined ? 'HEAT_ENV' : `HEAT_ENV with ${service}`)(title, run);
 }
 
-/** How a handle is signalled, by Heat's names, and `AWS` for the other kind of handle. */
+/** Way in which a handle is signalled, by Heat's name, or `AWS` for the other kind of handle. */
 export type HandleKind =
   | 'AWS'
   | 'CFN_SIGNAL'
@@ -56,7 +58,7 @@ export type HandleKind =
   | 'TOKEN_SIGNAL'
   | 'ZAQAR_SIGNAL';
 
-/** A stack of one handle and one condition. */
+/** A stack with one handle and one wait condition. */
 export class Stack {
   readonly #path: string;
   readonly #kind: HandleKind;
@@ -77,7 +79,7 @@ export class Stack {
     return new Stack(`/stacks/${name}/${stack.id}`, kind);
   }
 
-  /** The handle in the form in which Heat gives it. */
+  /** Returns the handle in the form in which Heat provides it. */
   async handle(): Promise<unknown> {
     if (this.#kind === 'TOKEN_SIGNAL') {
       return { endpoint: await this.#output('endpoint'), token: await this.#output('token') };
@@ -90,7 +92,7 @@ export class Stack {
     return { status: stack.stack_status, reason: stack.stack_status_reason };
   }
 
-  /** Waits until the stack is made, or has failed. */
+  /** Waits until the stack was created or has failed. */
   async end(): Promise<{ readonly status: string; readonly reason: string }> {
     await eventually(
       'the stack to be over',
@@ -101,12 +103,12 @@ export class Stack {
     return this.status();
   }
 
-  /** What the condition got: by id. */
+  /** Returns the data that the condition received, by id. */
   async data(): Promise<Readonly<Record<string, unknown>>> {
     return JSON.parse(String(await this.#output('data')));
   }
 
-  /** What the handle holds, by id. */
+  /** Returns the data that the handle has stored, by id. */
   async stored(): Promise<readonly string[]> {
     const { metadata } = await ask('GET', `${this.#path}/resources/handle/metadata`);
     return Object.keys(metadata);
@@ -122,7 +124,10 @@ export class Stack {
     );
   }
 
-  /** The reference of an AWS handle is its name until it has an address. */
+  /**
+   * Returns an output of the stack. The reference of an AWS handle is its name until it has an
+   * address.
+   */
   async #output(key: string): Promise<unknown> {
     let value: unknown;
     await eventually(
@@ -181,7 +186,7 @@ function awsTemplate(count: number): object {
   };
 }
 
-/** Each acts in a project of its own. */
+/** Name of a user. Each user has a project of its own. */
 export type CloudUserName = 'admin' | 'demo';
 
 const tokens = new Map<CloudUserName, Promise<string>>();
@@ -199,11 +204,11 @@ async function ask(method: string, path: string, body?: object, name: CloudUserN
   });
   const text = await response.text();
   if (!response.ok) throw new Error(`${method} ${path}: ${response.status} ${text}`);
-  // What is only accepted is answered with a page.
+  // If a request was only accepted, the response is an HTML page.
   return text.startsWith('{') ? JSON.parse(text) : {};
 }
 
-/** What heat-api says of a stack. */
+/** Response of heat-api about a stack. */
 export interface StackAnswer {
   readonly stack: {
     readonly id: string;
@@ -213,7 +218,10 @@ export interface StackAnswer {
   };
 }
 
-/** Asks heat-api about a stack, below the user's project. @param user - default: the plain member */
+/**
+ * Sends a request about a stack to heat-api, in the user's project.
+ * @param user - default: the plain member
+ */
 export function askAboutStack(
   method: string,
   path: string,
@@ -223,7 +231,7 @@ export function askAboutStack(
   return ask(method, path, body, user);
 }
 
-/** A new token of the plain member, for their project. */
+/** Returns a new token of the plain member for their project. */
 export function logIn({ keystone, users }: Cloud): Promise<string> {
   return logInAs(keystone, users.demo);
 }

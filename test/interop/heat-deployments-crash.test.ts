@@ -1,4 +1,4 @@
-/** A master that is killed while a deployment of a real Heat runs: it ends once. */
+/** A master is killed while a deployment of a real Heat is running. The deployment ends once. */
 import { connectExtension } from '#client';
 import type { CollectConfig } from '#guests';
 import { until, within } from '../helpers/deadline.ts';

@@ -1,4 +1,6 @@
-/** Deployments of a real Heat on two real minions: a command, a state file, inline SLS and a script. */
+/**
+ * Deployments of a real Heat on two real minions: a command, a state file, inline SLS and a script.
+ */
 import { createHash } from 'node:crypto';
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
@@ -106,7 +108,7 @@ test.after.always(async () => {
   home?.dispose();
 });
 
-/** A config with its deployment, and outputs. */
+/** Returns a config with its deployment and outputs. */
 function deployment(
   name: string,
   server: string,

@@ -1,4 +1,7 @@
-/** Software deployments of a real Heat, run on minions: every transport, action and refusal. */
+/**
+ * Software deployments of a real Heat that run on minions: every transport, every action, and
+ * refused deployments.
+ */
 import type { ExecutionContext } from 'ava';
 import { allow } from '#acl';
 import type { CollectConfig, StackServer } from '#guests';
@@ -57,7 +60,7 @@ interface DeploymentOptions {
   readonly actions?: readonly string[];
 }
 
-/** A deployment, its config and its output. */
+/** Returns a config with its deployment and output. */
 function deployment(
   name: string,
   { server, transport, text, actions = ['CREATE', 'UPDATE'] }: DeploymentOptions,
@@ -230,7 +233,7 @@ heatTest('a failing command fails its resource with what it wrote', async (t) =>
   t.regex(deployments[0]?.reason ?? '', /disk full/);
 });
 
-/** What ran since the last look, by text. */
+/** Returns a function that gives the texts of the calls since its last call. */
 function taker(seen: BridgeStage['seen'][number][]): () => string[] {
   return () =>
     seen
@@ -269,7 +272,7 @@ heatTest(
     const back = await stack.end('ROLLBACK');
     t.is(back.status, 'ROLLBACK_COMPLETE', back.reason);
     t.is(back.outputs.get('b'), 'web1: good');
-    // Heat replaces a deployment that failed.
+    // Heat replaces a failed deployment.
     t.deepEqual(take(), ['CREATE good', 'UPDATE fail']);
   },
 );

@@ -1,6 +1,6 @@
 /**
- * What docs/signals.md and docs/deployments.md tell people to type, from nothing to a stack that is
- * complete: by `openstack`, `saltbridge` and `salt-call`, with a real Heat and real minions.
+ * Follows docs/signals.md and docs/deployments.md from the beginning to a complete stack: with
+ * `openstack`, `saltbridge` and `salt-call`, a real Heat and real minions.
  */
 import { spawnSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
@@ -37,7 +37,10 @@ interface Site {
   readonly publishPort: number;
 }
 
-/** A master as both documents configure it, and a shell in which `saltbridge` and `openstack` work. */
+/**
+ * Starts a master with the configuration of both documents, and a shell in which `saltbridge` and
+ * `openstack` work.
+ */
 async function startSite(t: ExecutionContext): Promise<Site> {
   const folder = temporaryDirectory(t);
   const [requestPort, publishPort] = [await freePort(), await freePort()];
@@ -118,7 +121,7 @@ async function endOf(name: string): Promise<{ readonly status: string; readonly 
   return { status, reason };
 }
 
-/** The name of a stack that nobody else has; it is deleted at the end. */
+/** Returns a unique name for a stack, which is deleted at the end. */
 function newStack(t: ExecutionContext, name: string): string {
   const own = `${name}-${randomBytes(4).toString('hex')}`;
   t.teardown(() => askAboutStack('DELETE', `/stacks/${own}`).catch(() => {}));

@@ -1,4 +1,4 @@
-/** `npm run example -- heat-deployments`: a real Heat, minions in one process. */
+/** Runs `npm run example -- heat-deployments` with a real Heat and minions in one process. */
 import { deployments } from '../../examples/heat/deployments.example.ts';
 import { stepsOf, whereRunnable } from '../helpers/examples.ts';
 

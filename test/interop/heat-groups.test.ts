@@ -1,4 +1,7 @@
-/** Groups of software configs and init metadata on a real Heat: each ends, and none by a timeout. */
+/**
+ * Groups of software configs and init metadata on a real Heat. Each deployment ends, and none by a
+ * timeout.
+ */
 import { spawnSync } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
 import path from 'node:path';
@@ -23,7 +26,10 @@ const catalog = ['ansible', 'cfn-init', 'chef', 'puppet', 'script']
   )
   .join('');
 
-/** Without Puppet, Ansible and Chef, also where they are installed: nothing of them runs here. */
+/**
+ * Returns a function that runs a shell script without Puppet, Ansible and Chef, even if they are
+ * installed.
+ */
 function shellIn(folder: string): MinionFunction {
   return ({ kwargs }) => {
     const { status, stdout, stderr } = spawnSync('/bin/sh', ['-c', String(kwargs.code)], {
@@ -33,7 +39,10 @@ function shellIn(folder: string): MinionFunction {
   };
 }
 
-/** Applies nothing, and says that it did; a command that is to fail does. */
+/**
+ * Returns a function that reports success without applying anything. A command that is meant to
+ * fail fails.
+ */
 function applier(stage: () => BridgeStage): MinionFunction {
   return async ({ kwargs: { tem } }, { id }) => {
     const [, reference = ''] = /saltbridge:secrets:([0-9a-f]{32}):states/.exec(String(tem)) ?? [];
@@ -88,7 +97,10 @@ function ownLogin(): OwnerLogin {
   return { auth_url: cloud.keystone, user_id: id, password, project_id };
 }
 
-/** Waits until a stack was created, or not; what is known of its deployments is in the error. */
+/**
+ * Waits until a stack was created or has failed. The error contains what is known about its
+ * deployments.
+ */
 async function created(
   { bridge }: BridgeStage,
   stack: TemplateStack,
@@ -174,7 +186,7 @@ heatTest('a deployment of every group ends with an answer', async (t) => {
       t.notRegex(reason, /timed out/i, shown);
     }
   };
-  // Heat makes few stacks at a time.
+  // Heat creates only few stacks at a time.
   for (let at = 0; at < ends.length; at += 4) {
     await Promise.all(ends.slice(at, at + 4).map((it, index) => one(it, at + index)));
   }
@@ -244,7 +256,7 @@ heatTest(
       const { status, reason } = await created(stage, stack, name);
       const shown = JSON.stringify(await stage.bridge.stacks.show(name));
       t.is(status, 'CREATE_COMPLETE', `${name}: ${reason} ${shown}`);
-      // The third has the alias after a stack that is no longer registered.
+      // The third handle gets the alias of a stack that is no longer registered.
       if (name === 'second') await stage.bridge.stacks.remove(name);
     }
     t.deepEqual(

@@ -1,4 +1,6 @@
-/** A template with roles on a real Heat, and real minions that enrol by the user-data it makes. */
+/**
+ * A template with roles on a real Heat, and real minions that are enrolled by the user-data in it.
+ */
 import { existsSync, statSync } from 'node:fs';
 import path from 'node:path';
 import test from 'ava';
@@ -56,7 +58,7 @@ test.after.always(async () => {
 step('the plain template is Heat’s, with the dependencies that were foreseen', async (t) => {
   stack = await GuestStack.prepare(guests, shop, { name: newStackName(), domain: 'shop' });
   const { template: plain, parameters } = stack;
-  // Of a resource that is a template, Heat lists only what is in it.
+  // For a resource that is a template itself, Heat lists only its contents.
   const preview = await askAboutStack('POST', '/stacks/preview', {
     stack_name: 'saltbridge-guests-preview',
     template: plain,
@@ -149,7 +151,7 @@ step(
       (await guests.bridge.data.list()).map((it) => [it.name, it.owner]).sort(),
       [cloud?.users.admin.project_id, cloud?.users.demo.project_id].map((it) => [name, it]).sort(),
     );
-    // Those that wait first.
+    // The waiting machines are started first.
     await Promise.all([own.boot('bottom'), own.boot('left'), other.boot('left')]);
     const attributes = own.run('bottom', 'saltbridge_data.attributes', { timeout: 280 });
     const seeds = [own, other].map((it) =>

@@ -1,4 +1,4 @@
-/** Wait conditions of a real Heat, completed by real minions of several versions. */
+/** Wait conditions of a real Heat, which real minions of several versions complete. */
 import test from 'ava';
 import { createBridge } from '#guests';
 import { testWhere } from '../helpers/needs.ts';

@@ -1,4 +1,4 @@
-/** A master that is killed while resources of the plug-in run: each of them runs once. */
+/** A master is killed while resources of the plug-in are running. Each of them runs once. */
 import path from 'node:path';
 import { HeatClient, readCloud } from '../../examples/heat/cloud.ts';
 import { installPlugin } from '../../examples/heat/plugin.ts';

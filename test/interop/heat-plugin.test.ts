@@ -18,7 +18,7 @@ import { RealMinion } from './real-minion.ts';
 const { HEAT_ENV: file, HEAT_START: start } = process.env;
 const isThere = file !== undefined && start !== undefined;
 
-/** One after the other: they share minions that remember what they were asked. */
+/** Declares serial tests, because they share minions that record their calls. */
 const heatStep = testWhere(isThere, 'HEAT_ENV and HEAT_START', test.serial);
 
 let stage: Stage;
@@ -39,7 +39,7 @@ test.before(async (t) => {
 
 test.after.always(() => stage?.close());
 
-/** A stack of one resource `it`. */
+/** Returns a template with one resource `it`. */
 function one(type: string, properties: object): object {
   return {
     heat_template_version: '2018-08-31',
@@ -52,7 +52,7 @@ function command(properties: object): object {
   return one('OS::Saltbridge::Command', { minions: ['web-1'], ...properties });
 }
 
-/** In place of the master: closes connections until so many have come. */
+/** Replaces the master by a server that closes `count` connections. */
 async function refuseRequests(count: number): Promise<void> {
   let refused = 0;
   const server = createServer((socket) => {
@@ -65,7 +65,7 @@ async function refuseRequests(count: number): Promise<void> {
   await once(server, 'close');
 }
 
-/** What the minions were asked since the last call of this. */
+/** Returns the calls of the minions since the last call of this function. */
 function calls(): readonly string[] {
   return stage.calls.splice(0).sort();
 }
@@ -145,7 +145,8 @@ heatStep('what the catalog or the policy would refuse is refused with the templa
   for (const [asked, message] of refused) {
     await t.throwsAsync(heat.create(asked), { message });
   }
-  // Without a rule for its project, a user gets no farther, whatever the plug-in's account may do.
+  // Without a rule for its project, a user is rejected, regardless of the rights of the plug-in's
+  // account.
   await t.throwsAsync(stranger.create(command(write)), { message: /ERR_COMMAND_DENIED/ });
   t.deepEqual(calls(), []);
 });
@@ -196,7 +197,7 @@ heatStep(
     calls();
     await stage.stop();
     const created = await heat.create(command({ command: 'demo.write', params: { text: 'late' } }));
-    // Nobody can say yet that the other project may not.
+    // At this time it is not known yet whether the other project has the right.
     const denied = await stranger.create(
       command({ command: 'demo.write', params: { text: 'denied' } }),
     );
@@ -317,7 +318,7 @@ for (const [who, restart] of [
     await eventually('the call', async () => stage.calls.length > 0);
     await restart();
     stage.slow.abort();
-    // Heat leaves what a dead engine had begun to the next update.
+    // Work that an ended engine had begun is continued only by the next update.
     const { status, reason, outputs } =
       who === 'master' ? await stack.end() : await stack.update(slow);
     t.regex(status, /^(CREATE|UPDATE)_COMPLETE$/, reason);

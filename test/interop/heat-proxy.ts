@@ -1,15 +1,18 @@
-/** Stands before heat-api, counts, and may lose answers that it has heard. */
+/** A proxy for heat-api that counts requests and can drop responses. */
 import { createServer, request as forward } from 'node:http';
 import type { AddressInfo } from 'node:net';
 
 export interface HeatProxy {
   readonly origin: string;
-  /** Requests that came. */
+  /** Number of requests so far. */
   readonly count: number;
   close(): Promise<void>;
 }
 
-/** @param losses - how many answers are lost, from the first on */
+/**
+ * Starts the proxy.
+ * @param losses - number of first responses that are dropped
+ */
 export async function startHeatProxy(target: string, losses = 0): Promise<HeatProxy> {
   let count = 0;
   const { hostname, port } = new URL(target);

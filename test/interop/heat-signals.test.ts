@@ -1,4 +1,4 @@
-/** Signals that reach a real Heat, over every kind of handle. */
+/** Signals to a real Heat through every kind of handle. */
 import { execFile } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
@@ -24,7 +24,7 @@ const kinds: readonly (readonly [HandleKind, 'swift' | 'zaqar' | undefined])[] =
 ];
 const minions = ['m1', 'm2', 'm3'];
 
-/** A stack and its handle `ready`. */
+/** Creates a stack with a handle `ready`. */
 async function open(
   t: ExecutionContext,
   kind: HandleKind,
@@ -32,7 +32,7 @@ async function open(
 ): Promise<{ readonly stack: Stack; readonly signals: SignalsUnderTest }> {
   const stack = await Stack.create(kind, count);
   const signals = await openTestSignals(t, services(), {
-    // The engine of a small cloud that works on 26 stacks stores a signal seconds after the answer.
+    // In a small cloud with 26 stacks, the engine stores a signal seconds after its response.
     section: { retry_initial_delay: 0.5, retry_max_delay: 2, same_id_wait: 10 },
   });
   await signals.handles.add({ alias: 'ready', minions, signal: await stack.handle() });
@@ -47,7 +47,7 @@ for (const [kind, service] of kinds) {
       for (const data of ['1', '2', '3']) await signals.signal('m1', 'heat/ready', { data });
       await signals.signal('m2', 'heat/ready', { data: 'two' });
       await signals.told('signal/delivered', 4);
-      // Heat looks once a second: had they counted as four, it would have seen.
+      // Heat checks once per second. If the signals had counted as four, it would have noticed.
       await sleep(3_000);
       t.is((await stack.status()).status, 'CREATE_IN_PROGRESS');
       await signals.signal('m3', 'heat/ready', { data: 'three' });
@@ -176,7 +176,7 @@ const swiftTemplate = {
   },
 };
 
-/** Waits until an output of a stack has an address in it. */
+/** Waits until an output of a stack contains an address. */
 async function outputOf(stack: TemplateStack, key: string): Promise<string> {
   let value = '';
   await eventually(
@@ -245,7 +245,8 @@ heatTest('a minion signals a scaling policy by its alarm_url', async (t) => {
   await signals.handles.add({ alias: 'scale', minions, signal });
   await signals.signal('m1', 'heat/scale', { reason: 'load' });
   await signals.told('signal/delivered');
-  // Delivered: heat-api-cfn has verified the signature. This cloud lacks a user who may scale.
+  // The signal was delivered, because heat-api-cfn has verified its signature. The cloud has no
+  // user who may scale.
   await signals.signal('m1', 'heat/scale', null);
   t.regex(String((await signals.told('signal/failed'))[0]?.data.reason), /takes no FAILURE/);
   await stack.delete();

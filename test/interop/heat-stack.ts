@@ -1,4 +1,4 @@
-/** A stack of a real Heat that is made of any template, and an application credential for it. */
+/** A stack of a real Heat with any template, and an application credential for it. */
 import { randomBytes } from 'node:crypto';
 import type { OwnerLogin } from '#guests';
 import { eventually } from './eventually.ts';
@@ -10,10 +10,10 @@ export interface StackState {
   readonly outputs: ReadonlyMap<string, unknown>;
 }
 
-/** A stack of any template. */
+/** A stack with any template. */
 export class TemplateStack {
   readonly #path: string;
-  /** `<name>/<id>` */
+  /** Path of the stack, `<name>/<id>`. */
   readonly path: string;
   readonly #user: CloudUserName;
 
@@ -24,9 +24,10 @@ export class TemplateStack {
   }
 
   /**
+   * Creates a stack.
    * @param more - environment and files
    * @param name - unique within the user's project
-   * @param user - whose stack it is. Default: the plain member
+   * @param user - owner of the stack; default: the plain member
    */
   static async create(
     template: object,
@@ -45,7 +46,10 @@ export class TemplateStack {
     return new TemplateStack(`${name}/${stack.id}`, user);
   }
 
-  /** @param rollsBack - whether what changed is taken back when the update fails */
+  /**
+   * Updates the stack.
+   * @param rollsBack - whether changes are undone if the update fails
+   */
   async update(template: object, rollsBack = false): Promise<void> {
     const body = { template, timeout_mins: 5, disable_rollback: !rollsBack };
     await this.#ask('PUT', '', body);
@@ -65,7 +69,7 @@ export class TemplateStack {
     };
   }
 
-  /** Waits until an action is over. */
+  /** Waits until an action has ended. */
   async end(action: string): Promise<StackState> {
     await eventually(
       `${action} to be over`,
@@ -107,7 +111,7 @@ export function newStackName(): string {
   return `saltbridge-${randomBytes(4).toString('hex')}`;
 }
 
-/** A trust of the plain member's in somebody else, with which that one acts for its project. */
+/** Creates a trust of the plain member in another user, who can then act for the project. */
 export async function trustedLogin(): Promise<OwnerLogin> {
   if (cloud === undefined) throw new TypeError('no cloud');
   const { demo, admin } = cloud.users;
@@ -133,7 +137,7 @@ interface CredentialAnswer {
   readonly application_credential: { readonly id: string; readonly secret: string };
 }
 
-/** An application credential of the plain member's. */
+/** Creates an application credential of the plain member. */
 export async function applicationCredential(): Promise<OwnerLogin> {
   if (cloud === undefined) throw new TypeError('no cloud');
   const name = `saltbridge-${randomBytes(4).toString('hex')}`;

@@ -1,4 +1,7 @@
-/** Values that real minions interpret: they do where an operator gives them, and nobody else can. */
+/**
+ * Values that real minions interpret. They do so if an operator provides the values, and no one
+ * else can provide them.
+ */
 import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import test from 'ava';
@@ -89,7 +92,7 @@ test.after.always(async () => {
   home?.dispose();
 });
 
-/** A slot that creates a file, whose name begins with the id of the minion. */
+/** Returns a slot that creates a file. The file name begins with the id of the minion. */
 function slotFor(id: string, name: string): string {
   return `__slot__:salt:file.touch(${home.directory}/${id}-${name})`;
 }
@@ -111,7 +114,7 @@ async function run(
   throw new Error(`${id} did not return from ${fun}`);
 }
 
-/** Places in which a state may get a slot as a value. */
+/** Places in a state where a slot can be a value. */
 const values: readonly ((slot: string) => WireValue)[] = [
   (slot) => slot,
   (slot) => [slot],

@@ -3,7 +3,7 @@ import { JobCache } from '#master/jobs/job-cache.ts';
 import { openEmbeddedStore } from '#store';
 import type { MasterHome } from './our-master.ts';
 
-/** Whose returns the store of a closed master holds, by jid. */
+/** Returns the minions whose returns are in the store of a closed master, by jid. */
 export async function keptReturns(
   home: MasterHome,
   jids: readonly string[],

@@ -1,4 +1,4 @@
-/** Tokens of a real Keystone at the bridge; see heat-cloud.ts for where it is. */
+/** Tokens of a real Keystone with the bridge; heat-cloud.ts describes how to provide it. */
 import type { ExecutionContext } from 'ava';
 import { allow } from '#acl';
 import { createBridge } from '#guests';
@@ -9,7 +9,10 @@ import { cloud, heatTest, logIn } from './heat-cloud.ts';
 
 type Call = (token: string) => Promise<ApiAnswer>;
 
-/** A bridge that asks the cloud's Keystone. @param password of its own log-in */
+/**
+ * Opens a bridge that uses the cloud's Keystone.
+ * @param password for its own log-in
+ */
 async function open(t: ExecutionContext, password = cloud?.users.admin.password): Promise<Call> {
   const bridge = createBridge({ commands: [echo] });
   const rule = allow('members of demo', {

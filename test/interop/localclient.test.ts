@@ -1,4 +1,4 @@
-/** Salt's own Python clients beside our master: `LocalClient`, `get_event`, `salt` and `salt-run`. */
+/** Salt's own Python clients with our master: `LocalClient`, `get_event`, `salt` and `salt-run`. */
 
 import { execFile } from 'node:child_process';
 import { chmodSync, cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -23,7 +23,7 @@ interface Outcome {
 
 interface Site {
   readonly api: MasterApi;
-  /** For `-c`. */
+  /** Directory for the option `-c`. */
   readonly files: string;
   readonly ids: readonly string[];
 }
@@ -35,7 +35,7 @@ test.after.always(async () => {
 
 let opened: Promise<Site> | undefined;
 
-/** One master and its minions for all steps. */
+/** Returns one master and its minions, which all steps share. */
 function site(): Promise<Site> {
   opened ??= openSite();
   return opened;
@@ -83,14 +83,15 @@ function execute(
   });
 }
 
-/** A program that comes with a `salt-master`. */
+/** Returns a program that is installed with a `salt-master`. */
 function beside(master: string, name: string): string {
   return path.join(path.dirname(master), name);
 }
 
 /**
- * How Python runs where Salt's programs do: their interpreter, or, where a shell script sets an
- * environment first, that script with other last words.
+ * Returns the command that runs Python in the environment of Salt's programs. It is their
+ * interpreter. If a shell script first sets up an environment, it is this script with a changed
+ * last command.
  */
 function python(program: string): readonly [program: string, ...args: string[]] {
   const lines = readFileSync(program, 'utf8').split('\n');
@@ -101,7 +102,7 @@ function python(program: string): readonly [program: string, ...args: string[]] 
   return ['/bin/sh', '-c', [...exports, `exec ${found} "$@"`].join('\n'), 'sh'];
 }
 
-/** Prints what the interfaces of Salt's Python packages give, as JSON. */
+/** Script that prints the results of the interfaces in Salt's Python packages as JSON. */
 const script = `
 import json, sys
 import salt.client, salt.utils.event
@@ -208,7 +209,7 @@ async function checkPrograms(t: ExecutionContext, master: string): Promise<void>
   t.deepEqual(Object.keys(JSON.parse(grains.stdout)).sort(), ids);
 }
 
-/** Prints how a client is refused that reads neither key nor events. */
+/** Script that prints the error for a client that can read neither the key nor events. */
 const unprivileged = `
 import sys
 import salt.client
@@ -219,13 +220,13 @@ except Exception as exc:
     print(type(exc).__name__)
 `;
 
-/** Somebody who can read the configuration, and has no key. */
+/** Checks an account that can read the configuration, but has no key. */
 async function checkOtherAccount(t: ExecutionContext, master: string): Promise<void> {
   const { api, files } = await site();
   const copy = mkdtempSync(path.join(tmpdir(), 'other-'));
   t.teardown(() => rmSync(copy, { recursive: true, force: true }));
   cpSync(path.join(files, 'master'), path.join(copy, 'master'));
-  // What a client of that account writes to, and nothing that opens anything.
+  // The client of this account can write here, but cannot read the key or events.
   const text = readFileSync(path.join(copy, 'master'), 'utf8');
   const log = `log_file: ${copy}/log\nkey_logfile: ${copy}/log\nlog_level_logfile: quiet\n`;
   writeFileSync(path.join(copy, 'master'), `${text.replaceAll(/^.*log_?file:.*\n/gm, '')}${log}`);
@@ -237,7 +238,7 @@ async function checkOtherAccount(t: ExecutionContext, master: string): Promise<v
   t.false(stdout.includes('True'), stdout);
   t.regex(`${stdout}${stderr}`, /could not be contacted/);
   t.teardown(() => chmodSync(files, 0o700));
-  // As if the directories were open: the key is closed by itself.
+  // The directories are opened for others here, so that the mode of the key itself is tested.
   for (let at = path.join(files, 'run'); at !== tmpdir(); at = path.dirname(at))
     chmodSync(at, 0o755);
   const [program, ...first] = python(beside(master, 'salt'));

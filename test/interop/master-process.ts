@@ -1,4 +1,4 @@
-/** A master in a process of its own, with the options given as JSON; its log goes to stdout. */
+/** A program that runs a master with options as JSON and writes its log to standard output. */
 
 import { type MasterOptions, resolveMasterConfig } from '#config';
 import { createLogger } from '#master';

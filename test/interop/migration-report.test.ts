@@ -1,4 +1,7 @@
-/** The report and the doctor on what a salt-master made itself, while it runs and afterwards. */
+/**
+ * The migration report and the doctor with files of a real salt-master, while it runs and
+ * afterwards.
+ */
 import { existsSync } from 'node:fs';
 import path from 'node:path';
 import { connectMaster } from '#client';

@@ -1,4 +1,4 @@
-/** From Salt's own master to ours and back, with the oldest and the newest minion. */
+/** Migration from Salt's own master to ours and back, with the oldest and the newest minion. */
 
 import { loadMasterConfig } from '#config';
 import { freePort } from '../../bench/free-port.ts';
@@ -43,7 +43,8 @@ for (const [index, program] of programs.entries()) {
       fleet.ids.map((id) => [id, 'accepted']),
     );
     for (const { id, version } of fleet.minions) {
-      // What salt-master knew of its minions decides, before any of them has said a word.
+      // Targets use the data that salt-master has stored about its minions, before any minion has
+      // sent new data.
       const tgt = `G@role:interop and G@saltversion:${version}*`;
       const plan = await ours.api.jobs.plan({ tgt, tgtType: 'compound' });
       t.deepEqual(

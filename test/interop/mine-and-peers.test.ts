@@ -1,4 +1,4 @@
-/** The mine, peer publishing, schedules and beacons of real minions, all versions at once. */
+/** The mine, peer publishing, schedules and beacons of real minions of all versions. */
 import test from 'ava';
 import { isWireMap, type WireValue } from '#minion-protocol';
 import { EventLog } from './event-log.ts';
@@ -50,7 +50,7 @@ test.after.always(async () => {
   home?.dispose();
 });
 
-/** What a minion's salt-call gives, for each. */
+/** Returns the output of salt-call on each minion. */
 async function callEach(...args: readonly string[]): Promise<[string, string][]> {
   const answers: [string, string][] = [];
   for (const minion of fleet.minions) {
@@ -60,7 +60,7 @@ async function callEach(...args: readonly string[]): Promise<[string, string][]>
   return answers;
 }
 
-/** Python's form of a map with a name for each minion. */
+/** Whether a text in Python's notation is a map with the names of all minions. */
 function namesAll(text: string): boolean {
   return fleet.ids.every((id) => text.includes(`'${id}': True`));
 }

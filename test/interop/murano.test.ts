@@ -1,4 +1,4 @@
-/** Execution plans of Murano on real minions: the recorded one, and one whose script fails. */
+/** Execution plans of Murano on real minions: a recorded one, and one whose script fails. */
 import { readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { allow } from '#acl';

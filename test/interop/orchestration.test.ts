@@ -1,4 +1,4 @@
-/** Orchestrations over real minions of all versions. */
+/** Orchestrations with real minions of all versions. */
 import path from 'node:path';
 import test from 'ava';
 import { isWireMap, type WireMap } from '#minion-protocol';

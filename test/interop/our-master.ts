@@ -1,4 +1,7 @@
-/** Our master for interoperability tests: in this process, or in one of its own that may be killed. */
+/**
+ * Our master for interoperability tests, in this process or in a separate process that can be
+ * killed.
+ */
 import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
@@ -14,24 +17,24 @@ import { within } from '../helpers/deadline.ts';
 import { ProcessGroup } from './process-group.ts';
 import type { MasterPorts } from './real-minion.ts';
 
-/** A master that runs. */
+/** A running master. */
 export interface OurMaster {
   readonly api: MasterApi;
   /**
-   * The ids that have signed in since its start, from its log: events can only be followed from
-   * a moment after the start.
+   * Ids that have signed in since the start, from the log. Events can only be followed from a
+   * moment after the start.
    */
   readonly signIns: readonly string[];
   close(): Promise<void>;
 }
 
-/** A master in a process of its own. */
+/** A master in a separate process. */
 export interface MasterProcess extends OurMaster {
-  /** SIGKILL. */
+  /** Kills the process with SIGKILL. */
   kill(): Promise<void>;
 }
 
-/** What outlives a master: its directories and its ports. */
+/** Directories and ports of a master, which outlive its process. */
 export class MasterHome {
   readonly directory: string;
   readonly ports: MasterPorts;
@@ -64,7 +67,7 @@ export class MasterHome {
     };
   }
 
-  /** The same place, with more options. */
+  /** Returns the same place with further options. */
   with(more: Partial<MasterOptions>): MasterHome {
     return new MasterHome(this.ports, { ...this.#more, ...more }, this.directory);
   }
@@ -99,7 +102,10 @@ export class MasterHome {
   }
 }
 
-/** Starts a master in this process. @param pillar null: that of its files */
+/**
+ * Starts a master in this process.
+ * @param pillar null: the pillar of its files
+ */
 export async function startMaster(
   config: MasterConfig,
   pillar: PillarProvider | null = async () => ({}),
@@ -116,7 +122,7 @@ export async function startMaster(
   return { api: master, signIns: log.ids, close: () => master.close() };
 }
 
-/** Picks sign-ins out of a master's log. */
+/** Collects sign-ins from the log of a master. */
 class SignInLog {
   readonly ids: string[] = [];
 
@@ -129,7 +135,9 @@ class SignInLog {
     });
   }
 
-  /** Reads the log of a master's process; resolves when it says that it has started. */
+  /**
+   * Reads the log of a master's process. Resolves when the log reports that the master has started.
+   */
   started({ child, exited }: ProcessGroup): Promise<void> {
     return new Promise((resolve, reject) => {
       exited.then((code) => reject(new Error(`the master's process ended: ${code}`)), reject);

@@ -1,6 +1,6 @@
 /**
- * pepper, unmodified, against our HTTP API. `PEPPER` names the program (Debian's salt-pepper);
- * without it these tests are skipped.
+ * Unmodified pepper with our HTTP API. `PEPPER` names the program (Debian's salt-pepper). Without
+ * it, these tests are skipped.
  */
 import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
@@ -27,7 +27,7 @@ function valuesOf(stdout: string): Record<string, unknown>[] {
   const { return: list } = JSON.parse(stdout) as { return: Record<string, unknown>[] };
   return list.map((values) =>
     Object.fromEntries(
-      // Later releases ask for the full return.
+      // Later releases request the full return.
       Object.entries(values).map(([minion, value]) => [minion, isFull(value) ? value.ret : value]),
     ),
   );
@@ -46,7 +46,7 @@ withPepper('pepper runs functions on minions', async (t) => {
   const batch = valuesOf(await pepper('--batch', '1', '*', 'test.ping'));
   t.deepEqual(batch, [{ db1: true }, { web1: true }]);
   const followed = await pepper('--fail-if-incomplete', '*', 'test.ping');
-  // Debian's release writes Python here.
+  // Debian's release prints Python notation here.
   for (const id of ['web1', 'db1']) t.regex(followed, new RegExp(`${id}"?: [Tt]rue`));
 });
 

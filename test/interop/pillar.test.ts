@@ -1,4 +1,4 @@
-/** Pillar of files, as real minions of all versions get it. */
+/** Pillar of files, as real minions of all versions receive it. */
 import { writeFileSync } from 'node:fs';
 import path from 'node:path';
 import test from 'ava';
@@ -46,7 +46,7 @@ test.after.always(async () => {
   home?.dispose();
 });
 
-/** Maps as objects, whatever their keys. */
+/** Converts maps to objects, regardless of the types of their keys. */
 function tidy(value: WireValue | undefined): unknown {
   if (Array.isArray(value)) return value.map(tidy);
   if (value instanceof Map) {
@@ -56,7 +56,7 @@ function tidy(value: WireValue | undefined): unknown {
   return Object.fromEntries(Object.entries(value).map(([key, inner]) => [key, tidy(inner)]));
 }
 
-/** What a function gives, by minion. */
+/** Runs a function. Returns its results by minion. */
 async function run(fun: string, arg: string[] = [], kwarg = {}): Promise<[string, unknown][]> {
   const { returns } = await runJob(master.api, { tgt: '*', fun, arg, kwarg });
   return fleet.ids.map((id) => [id, tidy(returns.get(id)?.return)]);

@@ -1,4 +1,4 @@
-/** Real minions that a master has to find again: after a restart, and behind a shared address. */
+/** Real minions that reconnect: after a restart of the master, and behind a shared address. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { ExecutionContext } from 'ava';
 import { allow } from '#acl';

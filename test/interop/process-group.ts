@@ -2,12 +2,12 @@ import { type ChildProcess, type SpawnOptions, spawn } from 'node:child_process'
 import { until } from '../helpers/deadline.ts';
 
 /**
- * A program, and all that it starts, in a process group of its own. It ends with this process,
- * however that ends: a guard waits for its standard input to close.
+ * A program in its own process group, with all processes that it starts. They end when this process
+ * ends, even if it is killed, because a guard waits until its standard input is closed.
  */
 export class ProcessGroup {
   readonly child: ChildProcess;
-  /** The exit code; `null` after a signal. */
+  /** Exit code of the program; `null` if a signal ended it. */
   readonly exited: Promise<number | null>;
   readonly #guard: ChildProcess;
 
@@ -17,7 +17,7 @@ export class ProcessGroup {
       this.child.once('exit', resolve);
       this.child.once('error', reject);
     });
-    // A program that cannot be started is told to whoever waits for its end.
+    // If the program cannot be started, `exited` rejects.
     this.exited.catch(() => {});
     this.#guard = spawn('sh', ['-c', 'cat; kill -KILL "-$0"', String(this.child.pid)], {
       detached: true,
@@ -25,24 +25,27 @@ export class ProcessGroup {
     });
   }
 
-  /** Asks the program alone to end. */
+  /** Asks only the program itself to end. */
   terminate(): void {
     this.child.kill('SIGTERM');
   }
 
-  /** Ends the program and all that it started, at once, and waits until none of it is left. */
+  /** Kills all processes of the group, and waits until none is left. */
   async kill(): Promise<void> {
     this.#guard.kill('SIGKILL');
     const { pid } = this.child;
     if (pid === undefined) return;
     signalGroup(pid, 'SIGKILL');
     await this.exited;
-    // A minion that finds the process of its pid file still there does not start.
+    // A minion does not start if the process in its pid file still exists.
     await until('the end of a process group', () => !signalGroup(pid, 0));
   }
 }
 
-/** @returns whether there was any process in the group */
+/**
+ * Sends a signal to the group.
+ * @returns whether the group had any process
+ */
 function signalGroup(pid: number, signal: NodeJS.Signals | 0): boolean {
   try {
     return process.kill(-pid, signal);

@@ -1,8 +1,8 @@
-/** Which release a program of Salt's is. */
+/** Determines the release of one of Salt's programs. */
 import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
 
-/** `3006.16`, as the program says itself. */
+/** Returns the version that the program prints, for example `3006.16`. */
 export async function versionOf(program: string): Promise<string> {
   const { stdout } = await promisify(execFile)(program, ['--version']);
   return /\d+(\.\d+)*/.exec(stdout)?.[0] ?? 'unknown';

@@ -1,30 +1,31 @@
 /**
- * The real programs that the tests run against. They are found through the environment alone:
- * `SALT_MINION` lists paths of `salt-minion` programs, separated by commas; `SALT_MASTER` those of
- * `salt-master`, with `salt` and `salt-key` beside each; `SALT_PROXY` those of `salt-proxy`. `SALT_EXAMPLE_CONFIG` may name the example
- * of a master's configuration that comes with Salt.
+ * The real programs with which the tests run. They are named only by environment variables.
+ * `SALT_MINION` lists paths of `salt-minion` programs, separated by commas. `SALT_MASTER` lists
+ * those of `salt-master`, with `salt` and `salt-key` in the same directory. `SALT_PROXY` lists
+ * those of `salt-proxy`. `SALT_EXAMPLE_CONFIG` may name the example configuration of a master from
+ * Salt's sources.
  */
 import { readFileSync } from 'node:fs';
 import test from 'ava';
 import { type Declare, testWhere } from '../helpers/needs.ts';
 import { versionOf } from './program-version.ts';
 
-/** The minions to test against; empty where none is named. */
+/** Programs of minions. Empty if none are named. */
 export const minionPrograms: readonly string[] = listed('SALT_MINION');
 
-/** The masters to migrate from; empty where none is named. */
+/** Programs of masters from which to migrate. Empty if none are named. */
 export const masterPrograms: readonly string[] = listed('SALT_MASTER');
 
-/** The proxy minions to test against; empty where none is named. */
+/** Programs of proxy minions. Empty if none are named. */
 export const proxyPrograms: readonly string[] = listed('SALT_PROXY');
 
-/** The main configuration file of masters to migrate from; empty where none is named. */
+/** Returns the text of the example configuration. Empty if none is named. */
 export function exampleConfig(): string {
   const file = process.env.SALT_EXAMPLE_CONFIG ?? '';
   return file === '' ? '' : readFileSync(file, 'utf8');
 }
 
-/** Those of {@link minionPrograms} whose release, as a number (3006.16), is one of these. */
+/** Returns the {@link minionPrograms} whose release, as a number such as 3006.16, is accepted. */
 export async function minionProgramsOf(
   accepts: (release: number) => boolean,
 ): Promise<readonly string[]> {
@@ -34,13 +35,15 @@ export async function minionProgramsOf(
   );
 }
 
-/** Those of {@link minionPrograms} that can be told which algorithms of RSA to use. */
+/** Returns the {@link minionPrograms} whose RSA algorithms can be configured. */
 export async function fipsPrograms(): Promise<readonly string[]> {
   const versions = await Promise.all(minionPrograms.map(versionOf));
   return minionPrograms.filter((_program, index) => choosesAlgorithms(versions[index] ?? ''));
 }
 
-/** The first releases with `encryption_algorithm` were 3006.9 and 3007.2. */
+/**
+ * Whether a release has the option `encryption_algorithm`. The first ones were 3006.9 and 3007.2.
+ */
 function choosesAlgorithms(version: string): boolean {
   const [major = 0, minor = 0] = version.split('.').map(Number);
   if (major === 3006) return minor >= 9;
@@ -48,9 +51,9 @@ function choosesAlgorithms(version: string): boolean {
 }
 
 /**
- * Declares steps that need real programs: one after the other, five minutes for each. Without
- * the programs each is skipped, with the reason in its title.
- * @param needs variables of the environment that must name a program
+ * Declares steps that need real programs. They are serial and may take five minutes each. Without
+ * the programs, each step is skipped, with the reason in its title.
+ * @param needs environment variables that must name a program
  */
 export function steps(
   ...needs: readonly ('SALT_MINION' | 'SALT_MASTER' | 'SALT_PROXY')[]

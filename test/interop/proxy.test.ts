@@ -1,4 +1,4 @@
-/** Real proxy minions, each version that SALT_PROXY names, before the dummy that comes with Salt. */
+/** Real proxy minions of all versions in SALT_PROXY, with the dummy proxy module of Salt. */
 import { isWireMap } from '#minion-protocol';
 import { EventLog } from './event-log.ts';
 import { Fleet } from './fleet.ts';

@@ -1,4 +1,4 @@
-/** Reactions to signals of real minions, and jobs on them, all versions at once. */
+/** Reactions to signals of real minions, and jobs on these minions, with all versions at once. */
 import { writeFileSync } from 'node:fs';
 import path from 'node:path';
 import test, { type ExecutionContext } from 'ava';
@@ -91,7 +91,7 @@ async function runs(): Promise<readonly ReactionRun[]> {
   return master.api.reactions.runs();
 }
 
-/** Each minion's run on a tag succeeded on that minion alone, which returned so much. */
+/** Checks that the run for each minion's tag succeeded only on that minion, with this return. */
 async function cameBack(t: ExecutionContext, asked: string, returned: object): Promise<void> {
   const ofTag = async (): Promise<readonly ReactionRun[]> =>
     (await runs()).filter((run) => run.tag === asked);

@@ -7,15 +7,17 @@ import { until, within } from '../helpers/deadline.ts';
 import { ProcessGroup } from './process-group.ts';
 import type { MasterPorts } from './real-minion.ts';
 
-/** Salt's own master, with a configuration directory that ours can read as it is. */
+/** Salt's own master, with a configuration directory that our master can read unchanged. */
 export class RealMaster {
   readonly directory: string = mkdtempSync(path.join(tmpdir(), 'M-'));
   readonly #program: string;
   #group: ProcessGroup | undefined;
 
   /**
-   * @param program `salt-master`; `salt` and `salt-key` are taken from beside it
-   * @param mainFile text of its main configuration file, to which `master.d` adds what tests need
+   * Creates a master.
+   * @param program path of `salt-master`; `salt` and `salt-key` are in the same directory
+   * @param mainFile text of the main configuration file; `master.d` adds the options that tests
+   * need
    */
   constructor(program: string, { requestPort, publishPort }: MasterPorts, mainFile = '') {
     this.#program = program;
@@ -44,7 +46,7 @@ timeout: 5
     return path.join(this.directory, 'etc');
   }
 
-  /** Every key file of `pki_dir`, by its path there. */
+  /** Returns all key files in `pki_dir`, by their path there. */
   keyFiles(): ReadonlyMap<string, string> {
     const pki = path.join(this.directory, 'pki');
     const names = readdirSync(pki, { recursive: true, encoding: 'utf8' }).sort();
@@ -59,7 +61,9 @@ timeout: 5
     this.#group = new ProcessGroup(this.#program, args);
   }
 
-  /** As a service manager does: SIGTERM, and SIGKILL for what is left of it. */
+  /**
+   * Stops the master like a service manager: by SIGTERM, and by SIGKILL for processes that remain.
+   */
   async stop(): Promise<void> {
     if (this.#group === undefined) return;
     this.#group.terminate();
@@ -77,14 +81,17 @@ timeout: 5
     rmSync(this.directory, { recursive: true, force: true });
   }
 
-  /** Accepts a key with `salt-key`, once it is pending. */
+  /** Accepts a key with `salt-key` when it is pending. */
   async accept(id: string): Promise<void> {
     const pending = path.join(this.directory, 'pki', 'minions_pre');
     await until(`${id} to be pending`, () => contains(pending, id), 90_000);
     await this.#run('salt-key', ['-y', '-a', id]);
   }
 
-  /** Asks with `salt` until the minion answers: it subscribes some time after it is accepted. */
+  /**
+   * Runs `salt` until the minion answers. The minion subscribes some time after its key is
+   * accepted.
+   */
   async ping(id: string, attempts = 12): Promise<void> {
     for (let attempt = 0; attempt < attempts; attempt += 1) {
       const answer = await this.#run('salt', ['--out=txt', id, 'test.ping']);
@@ -93,7 +100,7 @@ timeout: 5
     throw new Error(`${id} did not answer salt's test.ping in ${attempts} attempts`);
   }
 
-  /** What a tool prints; its exit code says only whether minions answered. */
+  /** Returns the output of a tool. Its exit code only reports whether minions answered. */
   async #run(tool: string, args: readonly string[]): Promise<string> {
     const program = path.join(path.dirname(this.#program), tool);
     const command = ['-c', this.configDirectory, ...args];

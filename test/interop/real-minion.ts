@@ -1,4 +1,7 @@
-/** Starts real, unmodified salt-minions, each in a folder of its own below the system's temporary. */
+/**
+ * Starts real, unmodified salt-minions. Each has its own folder below the system's temporary
+ * directory.
+ */
 import { execFile } from 'node:child_process';
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -9,34 +12,34 @@ import { ProcessGroup } from './process-group.ts';
 import { versionOf } from './program-version.ts';
 import { inThrowawayRoot } from './throwaway-root.ts';
 
-/** Where minions find their master. */
+/** Ports of the master for minions. */
 export interface MasterPorts {
   readonly requestPort: number;
   readonly publishPort: number;
 }
 
-/** A real minion to be. */
+/** Options of a real minion. */
 export interface RealMinionOptions extends MasterPorts {
   readonly program: string;
-  /** Its id is this, a hyphen, and its version. Default `salt`. */
+  /** First part of its id, which is followed by a hyphen and the version. Default: `salt`. */
   readonly name?: string;
-  /** Its own grains, YAML. Default `{role: interop}`. */
+  /** Grains of its configuration, as YAML. Default: `{role: interop}`. */
   readonly grains?: string;
-  /** Addresses of its masters. Default: one, on 127.0.0.1. */
+  /** Addresses of its masters. Default: only 127.0.0.1. */
   readonly masters?: readonly string[];
-  /** The program is `salt-proxy`. */
+  /** Whether the program is `salt-proxy`. */
   readonly isProxy?: true;
-  /** More lines of its configuration, YAML. */
+  /** Further lines of its configuration, as YAML. */
   readonly extra?: string;
-  /** It runs in a root of its own, of which only its folder stays. */
+  /** Whether it runs in a temporary root, of which only its folder is kept. */
   readonly isThrownAway?: true;
-  /** Process 1 of that root. Default: the program. */
+  /** Process 1 of that root. Default: the program itself. */
   readonly init?: 'systemd';
-  /** The network namespace that it runs in. */
+  /** Network namespace in which it runs. */
   readonly namespace?: string;
 }
 
-/** One real minion: its folder, and its process while it runs. */
+/** A real minion: its folder, and its process while it is running. */
 export class RealMinion {
   readonly id: string;
   readonly version: string;
@@ -56,7 +59,7 @@ export class RealMinion {
     this.#namespace = options.namespace;
     this.version = version;
     this.id = `${options.name ?? 'salt'}-${version}`;
-    // Short: the paths of its sockets are bounded.
+    // The path is short, because the paths of its sockets have a limited length.
     this.directory = mkdtempSync(path.join(tmpdir(), 'm-'));
     mkdirSync(path.join(this.directory, 'etc'));
     mkdirSync(path.join(this.directory, 's'));
@@ -80,13 +83,13 @@ export class RealMinion {
     this.#group = new ProcessGroup(program, args);
   }
 
-  /** The exit code, once the process has ended by itself. */
+  /** Returns the exit code when the process has ended by itself. */
   async exited(ms: number): Promise<number | null> {
     if (this.#group === undefined) throw new Error(`${this.id} was not started`);
     return within(`the end of ${this.id}'s process`, this.#group.exited, ms);
   }
 
-  /** Ends the process and all it started, at once. */
+  /** Kills the process and all processes that it started. */
   async kill(): Promise<void> {
     await this.#group?.kill();
     this.#group = undefined;
@@ -97,20 +100,20 @@ export class RealMinion {
     rmSync(this.directory, { recursive: true, force: true });
   }
 
-  /** What `salt-call` prints on this minion's host, as text. */
+  /** Returns the output of `salt-call` on this minion. */
   async saltCall(...args: readonly string[]): Promise<string> {
     const program = path.join(path.dirname(this.#program), 'salt-call');
     const command = ['-c', path.join(this.directory, 'etc'), '--out=txt', ...args];
     return (await promisify(execFile)(program, command)).stdout;
   }
 
-  /** Its log until now. */
+  /** Log of the minion so far. */
   get log(): string {
     const log = path.join(this.directory, 'log');
     return existsSync(log) ? readFileSync(log, 'utf8') : '';
   }
 
-  /** Who it is and the end of its log, for the message of a failing step. */
+  /** Returns the id of the minion and the end of its log, for error messages. */
   describe(): string {
     const lines = this.log.trimEnd().split('\n').slice(-25);
     return [`${this.id}, salt-minion ${this.version}; its log ends:`, ...lines].join('\n');

@@ -1,4 +1,4 @@
-/** Real minions in networks without a route to the master, through haproxy. */
+/** Real minions in networks without a route to the master. They connect through haproxy. */
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
@@ -26,9 +26,12 @@ import { RealMinion } from './real-minion.ts';
 const needs = 'SALT_MINION, root, network namespaces, haproxy, curl';
 const step = testWhere(hasNamespaces && hasLabPrograms, needs, steps('SALT_MINION'));
 
-/** Of the relay; longer than between two PINGs. */
+/** Timeout of the relay in seconds. It is longer than the interval between two PINGs. */
 const relayTimeout = 20;
-/** Longer than that, and than the 32 seconds of the metadata proxy. */
+/**
+ * Duration of the silence in milliseconds. It exceeds this timeout and the 32 seconds of the
+ * metadata proxy.
+ */
 const silenceMs = 36_000;
 
 for (const wayOut of ['haproxy', 'the relay of the agent'] as const) {
@@ -63,7 +66,7 @@ for (const wayOut of ['haproxy', 'the relay of the agent'] as const) {
       t.deepEqual(await ask('test.ping'), [true, true]);
       const text = 'through the relay\n';
       t.deepEqual(await ask('cp.get_file_str', 'salt://motd'), [text, text]);
-      // The silence is what is tried.
+      // The test checks that connections survive this silence.
       await new Promise((resolve) => setTimeout(resolve, silenceMs));
       t.deepEqual(await ask('test.ping'), [true, true]);
       t.deepEqual(await subscriptions(), before, 'the subscriptions were not cut');
@@ -75,7 +78,8 @@ step('minions whose only route is fe80::a9fe:a9fe enrol, and get a file and a jo
   const stage = await startStage(t);
   const { home, master, relay } = stage;
   const lab = openLab(t);
-  // Salt forgets the device of a link-local address, so they know the master by another one.
+  // Salt drops the device of a link-local address, so these minions use another address of the
+  // master.
   const address = 'fd00:a9fe::1';
   for (const it of labNetworks) {
     const here = ['-n', lab.host(it), 'addr', 'add', `${address}/128`, 'dev', lab.device(it)];
@@ -108,7 +112,7 @@ step('minions whose only route is fe80::a9fe:a9fe enrol, and get a file and a jo
 
 interface Stage {
   readonly folder: string;
-  /** Of the master, for relays. */
+  /** Ports of the master for relays. */
   readonly relay: { readonly publishPort: number; readonly retPort: number };
   readonly home: MasterHome;
   readonly master: OurMaster;
@@ -127,7 +131,10 @@ async function startStage(t: ExecutionContext): Promise<Stage> {
   return { folder, relay, home, master };
 }
 
-/** One in each network. @param masterAddress - as they reach it */
+/**
+ * Enrols one minion in each network.
+ * @param masterAddress - address under which the minions reach the master
+ */
 async function enrolMinions(
   t: ExecutionContext,
   { home, master }: Stage,
@@ -153,7 +160,7 @@ async function enrolMinions(
   return minions;
 }
 
-/** Where the minions that are connected come from. */
+/** Returns the addresses of the connected minions. */
 async function presentIn({ master }: Stage): Promise<string> {
   const presence = { fun: 'manage.present', kwarg: { show_ip: true } };
   return JSON.stringify((await master.api.runners.run(presence)).return);
@@ -164,7 +171,7 @@ const find = async ([network]: readonly string[]): Promise<AgentInstance> => ({
   project: 'p',
 });
 
-/** The same by the relay of the metadata agent, which finds out whose connections these are. */
+/** Starts the relay of the metadata agent, which determines the instance of each connection. */
 async function startAgentRelay(
   t: ExecutionContext,
   folder: string,
@@ -179,7 +186,10 @@ async function startAgentRelay(
   t.teardown(() => running.close());
 }
 
-/** The proxies of the networks have no route: they go through sockets of one on the host. */
+/**
+ * Starts a proxy on the host. The proxies in the networks have no route, and connect to its
+ * sockets.
+ */
 async function startWayOut(
   t: ExecutionContext,
   folder: string,
@@ -211,7 +221,7 @@ defaults
     timeout server ${relayTimeout}s
 `;
 
-/** The local ends of a namespace's connections to a port, of /proc/net/tcp. */
+/** Returns the local ends of a namespace's connections to a port, from /proc/net/tcp. */
 function connectionsTo(port: number, table: string): string {
   const remote = `:${port.toString(16).toUpperCase().padStart(4, '0')}`;
   const rows = table.split('\n').map((line) => line.trim().split(/\s+/));

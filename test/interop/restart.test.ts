@@ -1,4 +1,4 @@
-/** Real minions of a master that is killed, started again, and given a job at once. */
+/** Real minions whose master is killed, started again, and immediately gets a job. */
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import type { ExecutionContext } from 'ava';
@@ -18,7 +18,10 @@ step('the same with zmq_filtering', async (t) => {
   await killAndAsk(t, 'zeromq', programs, 5, { zmqFiltering: true }, 'zmq_filtering: True');
 });
 
-/** Those of 3007 and later never come back over TCP or WebSocket; 3006 takes up to a minute. */
+/**
+ * Over TCP and WebSocket, minions of 3007 and later never reconnect. Those of 3006 take up to a
+ * minute.
+ */
 step('over TCP the same of minions up to 3006, when they have come back', async (t) => {
   await killAndAsk(t, 'tcp', await minionProgramsOf((release) => release < 3007), 60);
 });
@@ -53,7 +56,7 @@ async function killAndAsk(
     kwarg: { python_shell: true },
   });
   t.deepEqual([...asked.returns.keys()].sort(), [...fleet.ids]);
-  // A second publication shows that serials go on rising for all of them.
+  // A second publication checks that serials still increase for all of them.
   await fleet.ask(second.api, { fun: 'test.ping' });
   t.is(readFileSync(note, 'utf8').trim().split('\n').length, fleet.ids.length);
 }

@@ -1,4 +1,4 @@
-/** `npm run example -- sahara`: real minions, and a cluster of real processes. */
+/** Runs `npm run example -- sahara` with real minions and a cluster of real processes. */
 import test from 'ava';
 import { sahara } from '../../examples/sahara/sahara.example.ts';
 import { stepsOf, whereRunnable } from '../helpers/examples.ts';

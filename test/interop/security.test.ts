@@ -1,4 +1,7 @@
-/** What keeps strangers out, on both sides, with real minions: signatures, fingerprints, key sizes. */
+/**
+ * Protection against strangers on both sides, with real minions: signatures, fingerprints and key
+ * sizes.
+ */
 import { createPublicKey } from 'node:crypto';
 import { copyFileSync, mkdirSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
@@ -13,7 +16,7 @@ import type { RealMinionOptions } from './real-minion.ts';
 
 const step = steps('SALT_MINION');
 
-/** Salt's code for a minion that does not trust its master. */
+/** Exit code of Salt's minion if it does not trust its master. */
 const untrusted = 42;
 
 async function createHome(
@@ -25,7 +28,7 @@ async function createHome(
   return home;
 }
 
-/** Starts a master in its home, with other options than the home's where they are given. */
+/** Starts a master in its home. The given options replace those of the home. */
 async function start(
   t: ExecutionContext,
   home: MasterHome,
@@ -47,14 +50,14 @@ async function createFleet(
   return fleet;
 }
 
-/** Starts minions that nobody has to accept, and waits until they are at work. */
+/** Starts minions whose keys are accepted automatically, and waits until they are ready. */
 async function startAccepted(fleet: Fleet, { api }: OurMaster): Promise<void> {
   const events = new EventLog(await api.events.subscribe());
   fleet.start();
   await fleet.started(events);
 }
 
-/** Gives each minion the key that vouches for masters, as an operator does. */
+/** Installs on each minion the key that verifies signatures of masters' keys. */
 async function trustSigner(fleet: Fleet, home: MasterHome): Promise<void> {
   const signer = path.join(home.directory, 'pki', 'master_sign.pub');
   for (const { directory } of fleet.minions) {
@@ -63,7 +66,7 @@ async function trustSigner(fleet: Fleet, home: MasterHome): Promise<void> {
   }
 }
 
-/** Starts minions that know the master by its answer, and will not have it; they ask again and again. */
+/** Starts minions that receive a reply of the master and reject it. They try repeatedly. */
 async function turnAway(t: ExecutionContext, fleet: Fleet, { api }: OurMaster): Promise<void> {
   const events = new EventLog(await api.events.subscribe());
   const before = new Map(fleet.minions.map(({ id, log }) => [id, log.length]));
@@ -97,7 +100,8 @@ step('4096-bit keys, a master that is vouched for, signed jobs, autosign_file', 
     t.is(bitsOf(publicKey), 4096, id);
   }
 
-  // One that does not ask for the signature turns away as well: both sides use it, or neither does.
+  // A minion that does not expect a signature also rejects the master, because both sides must use
+  // signatures or neither.
   const plain = await createFleet(t, home, { name: 'plain' });
   await turnAway(t, plain, master);
   await plain.dispose();
@@ -107,7 +111,8 @@ step('4096-bit keys, a master that is vouched for, signed jobs, autosign_file', 
   await fleet.connected(silent.api);
   const request = { tgt: '*', fun: 'test.ping', timeoutSeconds: 15, gatherJobTimeoutSeconds: 3 };
   const outcome = await runJob(silent.api, { ...request, tgt: 'salt-*' });
-  // Subscribed again, but not heard: a master that was restarted calls them reconnecting.
+  // The minions have subscribed, but have sent no request. A restarted master lists such minions as
+  // reconnecting.
   const { silent: quiet, reconnecting } = outcome;
   t.deepEqual([...quiet, ...reconnecting].sort(), fleet.ids, 'unsigned jobs are not taken');
   await silent.close();

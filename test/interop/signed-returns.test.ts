@@ -1,4 +1,4 @@
-/** Real minions that sign what they return, under a master that takes nothing else. */
+/** Real minions that sign their returns, with a master that rejects unsigned ones. */
 import test from 'ava';
 import { EventLog } from './event-log.ts';
 import { Fleet } from './fleet.ts';

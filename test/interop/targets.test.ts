@@ -1,6 +1,6 @@
 /**
- * Every way to say whom a job is for, by the real command, to real minions of each version that
- * SALT_MINION names, all under one master.
+ * All types of targets, with the real command and real minions of all versions in SALT_MINION at
+ * one master.
  */
 import test from 'ava';
 import type { WireMap } from '#minion-protocol';
@@ -12,7 +12,7 @@ import { minionPrograms, steps } from './programs.ts';
 
 const step = steps('SALT_MINION');
 
-/** How a target is written, and for whom it is. */
+/** A target as written, and the minions that it matches. */
 interface TargetCase {
   readonly title: string;
   readonly words: (ids: readonly string[]) => readonly string[];

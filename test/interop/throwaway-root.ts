@@ -1,11 +1,15 @@
 /**
- * A Debian root that is thrown away: this system's own below an overlay in memory, in mount and PID
- * namespaces. What a program changes there, packages and accounts included, ends with the program.
+ * A temporary Debian root: an overlay in memory over this system, in separate mount and PID
+ * namespaces. All changes of a program, including packages and accounts, are discarded when the
+ * program ends.
  */
 import { execFileSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
 
-/** `$0` is a directory that stays the same inside; the rest is the program. */
+/**
+ * Script that creates the root. `$0` is a directory that is the same inside; the other arguments
+ * are the program.
+ */
 const script = `
 set -e
 mount --make-rprivate /
@@ -21,7 +25,7 @@ mount --bind "$0" "$top/root$0"
 
 const byItself = 'exec chroot $top/root "$@"';
 
-/** The unit of the program is the only one that systemd starts, and no setting of the kernel changes. */
+/** Script that starts systemd with only the unit of the program. No kernel setting changes. */
 const bySystemd = `
 mount --rbind /sys $top/root/sys
 mount --bind $top/root/proc/sys $top/root/proc/sys
@@ -31,7 +35,7 @@ printf %s "$1" > $top/root/run/systemd/system/program.service
 exec chroot $top/root env -i container=lxc /lib/systemd/systemd --system --unit=program.service
 `;
 
-/** The unit of a program, with the environment of this one. */
+/** Returns the unit of a program with the environment of this process. */
 function unitOf(command: readonly string[]): string {
   const quote = (text: string): string =>
     JSON.stringify(text).replaceAll('%', '%%').replaceAll('$', '$$$$');
@@ -47,8 +51,8 @@ ExecStart=${command.map(quote).join(' ')}
 export const hasSystemd: boolean = existsSync('/lib/systemd/systemd');
 
 /**
- * The program and arguments that run another program in such a root.
- * @param init - process 1 there. Default: the program
+ * Returns the command that runs another program in such a root.
+ * @param init - process 1 of the root; default: the program itself
  */
 export function inThrowawayRoot(
   directory: string,
@@ -62,7 +66,7 @@ export function inThrowawayRoot(
     : [...shell, `${script}${bySystemd}`, directory, unitOf(command)];
 }
 
-/** Whether one can be made: by root, on Debian, where the kernel permits it. */
+/** Whether such a root can be created here: by root, on Debian, if the kernel permits it. */
 export const hasThrowawayRoot: boolean = ((): boolean => {
   if (process.getuid?.() !== 0 || !existsSync('/etc/debian_version')) return false;
   const [program = '', ...args] = inThrowawayRoot('/tmp', ['true']);

@@ -1,4 +1,4 @@
-/** Real minions over TCP and WebSocket, each version that SALT_MINION names. */
+/** Real minions of all versions in SALT_MINION over TCP and WebSocket. */
 import path from 'node:path';
 import type { ExecutionContext } from 'ava';
 import type { MasterOptions, TransportName } from '#config';
@@ -10,12 +10,12 @@ import { describeText } from './values.ts';
 
 const step = steps('SALT_MINION');
 
-/** Minions since 3005 trim what they return to their own max_event_size, 1 MiB unless set. */
+/** Option that lets minions since 3005 send returns above 1 MiB without truncating them. */
 const untrimmed = 'max_event_size: 16777216';
 
 for (const transport of ['tcp', 'ws'] as const) {
   step(`minions over ${transport} answer, return 5 MB, and send events`, async (t) => {
-    // WebSocket came with 3007; 3007.0 hears one job over it, from Salt's own master too.
+    // WebSocket came with 3007. 3007.0 receives only one job over it, also from Salt's own master.
     const programs = await minionProgramsOf((release) => transport !== 'ws' || release > 3007);
     const { master, fleet, events } = await startFleet(t, transport, programs);
     t.is((await fleet.ask(master.api, { fun: 'test.ping' })).returns.size, fleet.ids.length);
@@ -36,7 +36,7 @@ for (const transport of ['tcp', 'ws'] as const) {
 const certificates = path.resolve('test/fixtures/tls');
 const named = (name: string): string => path.join(certificates, name);
 
-/** From 3007.0 on a minion fails in salt/transport/base.py before it speaks TLS with anybody. */
+/** From 3007.0 on, a minion fails in salt/transport/base.py before its first TLS connection. */
 step('minions up to 3006 with TLS and certificates on both sides answer', async (t) => {
   const ssl = {
     certfile: named('master.pem'),
@@ -57,7 +57,7 @@ async function returnsLargeText(
 ): Promise<void> {
   const bytes = 5 * 1024 * 1024;
   const numbers = Array.from({ length: 900_000 }, (_, index) => index + 1);
-  // cmd.run takes a line feed from the end.
+  // cmd.run removes a line feed at the end.
   const expected = numbers.join('\n').slice(0, bytes).trimEnd();
   const { returns } = await fleet.ask(api, {
     fun: 'cmd.run',

@@ -1,4 +1,7 @@
-/** `npm run example -- trove` and `trove-heat`: real minions, real MariaDB servers, a real Heat. */
+/**
+ * Runs `npm run example -- trove` and `trove-heat` with real minions, real MariaDB servers and a
+ * real Heat.
+ */
 import test from 'ava';
 import { troveHeat } from '../../examples/trove/heat.example.ts';
 import { trove } from '../../examples/trove/trove.example.ts';

@@ -1,4 +1,4 @@
-/** Salt's own Python clients: their recorded requests and frames, and who is refused. */
+/** Salt's own Python clients: their recorded requests and frames, and rejected callers. */
 
 import { spawnSync } from 'node:child_process';
 import { once } from 'node:events';
@@ -26,12 +26,12 @@ import { testWhere } from '../helpers/needs.ts';
 import { startVectorMaster } from '../helpers/vector-master.ts';
 import { connectTo, latest, recorded, recordings, startSite, subscribe } from './site.ts';
 
-/** A reply without what every job has of its own. */
+/** Returns a reply without the values that differ for each job. */
 function withoutJid(reply: WireValue | undefined): unknown {
   return JSON.parse(JSON.stringify(reply).replaceAll(/20\d{18}/g, 'JID'));
 }
 
-/** The recorded request, as it is with the key of the site. */
+/** Returns the recorded request with the key of this master. */
 function withKey(request: Uint8Array, key: string): Buffer {
   const bytes = Buffer.from(request);
   const at = bytes.indexOf(Buffer.from(key));
@@ -265,7 +265,8 @@ test('a client that fires what is no event is disconnected, and others are serve
   const site = await startSite(t);
   const reader = await subscribe(t, site);
   const file = path.join(site.files, 'run', 'master_event_pull.ipc');
-  // Sixteen entries that never come, a byte that MessagePack does not have, text of 2 GiB.
+  // These frames declare sixteen entries that never arrive, a byte that MessagePack does not
+  // define, and text of 2 GiB.
   for (const bytes of ['c1', '82a46865616480a4626f6479c67fffffff', '93010203']) {
     const writer = await connectTo(t, file);
     writer.write(Buffer.from(bytes, 'hex'));
@@ -350,7 +351,7 @@ test('saltbridge localclient says what is served, and where', async (t) => {
   t.regex((await run('status')).stdout, /^disabled/);
 });
 
-/** Tries what a client does, as another account. */
+/** Script that acts like a client, as another account. */
 const attempt = `
 const { connect } = require('node:net');
 const { readFileSync } = require('node:fs');
@@ -373,7 +374,8 @@ testWhere(process.getuid?.() === 0, 'root')(
     const site = await startSite(t);
     const run = path.join(site.files, 'run');
     const sockets = ['pub', 'pull'].map((name) => path.join(run, `master_event_${name}.ipc`));
-    // As if the directories were open: files and sockets are closed by themselves.
+    // The directories are opened for others here, so that the modes of the files and sockets
+    // themselves are tested.
     for (let at = run; at.startsWith(site.directory); at = path.dirname(at)) chmodSync(at, 0o755);
     chmodSync(path.dirname(site.keyFile), 0o755);
     const { stdout } = spawnSync(process.execPath, ['-e', attempt, site.keyFile, ...sockets], {

@@ -1,4 +1,6 @@
-/** A master that serves Salt's own clients, with a recorded key, and ends that speak with it. */
+/**
+ * Starts a master that serves Salt's own clients with a recorded key, and connects clients to it.
+ */
 
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { createConnection, type Socket } from 'node:net';
@@ -26,7 +28,7 @@ import {
 } from '../helpers/vector-master.ts';
 import { cases, hex, type JsonObject, object, pem, text, vectorFile } from '../helpers/vectors.ts';
 
-/** What a release of Salt sent and got. */
+/** Requests and replies of one release of Salt. */
 export interface Recording {
   readonly release: string;
   readonly key: string;
@@ -42,7 +44,7 @@ export const recordings: readonly Recording[] = cases(
   steps: object(steps),
 }));
 
-/** The bytes of a step on one channel, in one direction, in their order. */
+/** Returns the bytes of a recorded step on one channel in one direction, in order. */
 export function recorded(
   { steps }: Recording,
   step: string,
@@ -54,22 +56,22 @@ export function recorded(
     .map((it) => hex(it.hex));
 }
 
-/** The latest release. */
+/** The recording of the latest release. */
 export const latest: Recording = recordings.at(-1) ?? { release: '', key: '', steps: {} };
 
 export interface Site extends VectorMaster {
   readonly extension: ExtensionClient;
-  /** The directory that clients are pointed to. */
+  /** Directory for the clients' configuration. */
   readonly files: string;
   readonly status: LocalClientStatus;
   readonly keyFile: string;
-  /** Sends a packed request, and unpacks its reply. */
+  /** Sends a packed request and unpacks the reply. */
   request(packed: Uint8Array): Promise<WireValue>;
-  /** A request in the clear, of these fields. */
+  /** Sends an unencrypted request with these fields. */
   send(load: WireMap): Promise<WireValue>;
 }
 
-/** A master with the minions of the recordings and their key. */
+/** Starts a master with the recorded minions and their key. */
 export async function startSite(
   t: ExecutionContext,
   options: VectorMasterOptions = {},
@@ -103,15 +105,15 @@ export async function startSite(
   return { ...master, extension, files, status, keyFile, request, send };
 }
 
-/** Somebody who reads events. */
+/** A client that reads events. */
 export interface Subscriber {
   readonly socket: Socket;
   readonly bytes: () => Buffer;
-  /** Until one has the tag. */
+  /** Waits for an event with a matching tag. */
   event(tag: RegExp): Promise<WireMap>;
 }
 
-/** Connects to a socket of clients; the connection ends with the test. */
+/** Connects to a socket for clients. The connection ends with the test. */
 export async function connectTo(t: ExecutionContext, file: string): Promise<Socket> {
   const socket = createConnection(file);
   t.teardown(() => socket.destroy());

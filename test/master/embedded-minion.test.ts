@@ -1,4 +1,4 @@
-/** The embedded minion's life with a master: what it does at each of the master's answers. */
+/** The embedded minion with a master, and its behaviour for each reply of the master. */
 
 import test, { type ExecutionContext } from 'ava';
 import { resolveMasterConfig } from '#config';
@@ -28,7 +28,7 @@ interface Watched {
   readonly minion: Minion;
   readonly states: MinionState['state'][];
   readonly trusted: string[];
-  /** Resolves, or rejects, with the minion's start. */
+  /** Resolves or rejects with the start of the minion. */
   readonly started: Promise<void>;
 }
 
@@ -56,13 +56,13 @@ function startMinion(
   t.teardown(() => minion.stop());
   const started = minion.start();
   started.catch(() => {
-    // Looked at by the tests that expect it.
+    // Tests that expect a rejection handle it.
   });
   return { minion, states, trusted, started };
 }
 
 async function startMaster(t: ExecutionContext): Promise<VectorMaster> {
-  // The minion stamps its requests by the system's clock.
+  // The minion uses the system's clock for its requests.
   return startVectorMaster(t, {
     keys: [],
     startAt: Date.now(),
@@ -197,7 +197,7 @@ test('a return is told while others are still asked whether they run the job', a
     },
   });
   await within('the minion to connect', watched.started);
-  // The absent minion would be waited for ten minutes.
+  // Otherwise the job would wait ten minutes for the absent minion.
   const request = {
     tgt: '*',
     fun: 'demo.hold',
@@ -218,7 +218,7 @@ test('a job that ends while its minion is asked for it is not taken for silent',
   });
   await acceptWhenPending(master, 'web1');
   await within('the minion to connect', watched.started);
-  // Its return sets off when the master has been told that it runs no such job.
+  // The return is sent after the master has learned that the minion does not run the job.
   const answered = nextReturnOf(master, 'saltutil.find_job').then(release);
   const request = {
     tgt: 'web1',
@@ -290,7 +290,7 @@ async function firstReturn({ master }: VectorMaster, request: RunRequest): Promi
   return 'nobody';
 }
 
-// One master that serves several transports at once.
+// One master serves several transports at the same time.
 
 const ping = packWire({ enc: 'clear', load: { cmd: 'ping' } });
 const free = { publishPort: 0, retPort: 0 };
@@ -343,14 +343,14 @@ test('a sign-in is told the publish port of the transport that it came over', as
   const listeners = [createTcpListener(ports), createWebsocketListener(ports)];
   const { master } = await startVectorMaster(t, { transports: listeners });
   const { transports } = await master.status();
-  // The same request, byte for byte, at the same time.
+  // The same bytes are sent twice at the same time.
   const asking = await Promise.all(transports.map((it) => connectRaw(t, it.requestPort)));
   asking[0]?.write(REQUEST.tcp);
   asking[1]?.write(OPENING.ws, REQUEST.ws);
   const name = 'publish_port';
   for (const [index, peer] of asking.entries()) {
     await until('the answer', () => peer.received.includes(name));
-    // A 16-bit integer, behind its head.
+    // This is a 16-bit integer after its head byte.
     const port = peer.received.readUInt16BE(peer.received.indexOf(name) + name.length + 1);
     t.is(port, transports[index]?.publishPort ?? 0);
   }

@@ -1,4 +1,6 @@
-/** A master whose disk is full: it refuses what cannot be kept, and goes on with all else. */
+/**
+ * A master with a full disk: it refuses what it cannot store, and continues with everything else.
+ */
 import { readdirSync } from 'node:fs';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -68,11 +70,11 @@ onSmallDisk(
     t.teardown(() => other.stop());
     const pending = other.start();
     pending.catch(() => {
-      // Stopped with the test at the latest.
+      // The minion is stopped at the end of the test at the latest.
     });
     while (((await master.status()).counters.failed ?? 0) === 0) await sleep(5);
     t.deepEqual(pendingKeys(), []);
-    // Somebody who is known signs in: nothing of that has to be kept.
+    // A known minion can sign in, because nothing has to be stored.
     const again = createMinion({ id: 'm1', keys, transport: dial() });
     t.teardown(() => again.stop());
     await within('a known minion to sign in', again.start(), 30_000);

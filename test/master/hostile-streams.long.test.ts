@@ -1,7 +1,7 @@
 /**
- * Hostile input to a master over TCP and WebSocket: mutated requests, outside and inside the
- * encryption, on connections that are ended in every way. The master is alone in a process, so
- * that its memory can be measured.
+ * Hostile input over TCP and WebSocket: requests changed before and after encryption, on
+ * connections that end in every way. The master runs in its own process, so that its memory can be
+ * measured.
  */
 import test, { type ExecutionContext } from 'ava';
 import { until } from '../helpers/deadline.ts';
@@ -19,10 +19,10 @@ import { altered, freshNonce, openReply, recorded } from '../helpers/vector-requ
 import { openRaw, type RawPeer } from '../helpers/zeromq-master.ts';
 
 const startEvent = recorded('minion_event', 'start event v3');
-/** `{head: {mid: 1}, body: …}` up to its body. */
+/** The bytes of `{head: {mid: 1}, body: …}` before the body. */
 const tcpHead = Buffer.from('82a46865616481a36d696401a4626f6479', 'hex');
 
-/** What a minion sends around a request. */
+/** Adds the framing that a minion uses around a request. */
 const framed: Readonly<Record<Stream, (body: Buffer) => Buffer>> = {
   tcp: (body) => Buffer.concat([tcpHead, body]),
   ws: (body) => clientFrame(0x82, body),
@@ -35,7 +35,7 @@ for (const stream of STREAMS) {
       t.timeout(120_000 * effort);
       const { master, status } = await startMasterProcess(t, stream);
       const random = seeded(seedOf(20_261_123));
-      // The first rounds fill the pools of the allocator and of the collector.
+      // The first rounds fill the pools of the allocator and of the garbage collector.
       for (let round = 0; round < 3; round += 1) await mistreat(status, stream, random);
       await isServed(t, stream, status.requestPort);
       const growth = await growthDuring(master, async () => {
@@ -56,7 +56,7 @@ interface Ports {
   readonly publishPort: number;
 }
 
-/** 200 requests, ten a connection, and ten connections to the publish port. */
+/** Sends 200 requests, ten per connection, and opens ten connections to the publish port. */
 async function mistreat(ports: Ports, stream: Stream, random: Random): Promise<void> {
   const askers = Array.from({ length: 20 }, async (_, index) => {
     const requests = Array.from({ length: 10 }, () => framed[stream](mutated(random)));
@@ -70,7 +70,10 @@ async function mistreat(ports: Ports, stream: Stream, random: Random): Promise<v
   await Promise.all([...askers, ...subscribers]);
 }
 
-/** Writes and goes: politely, by a reset with all in flight, or after half of the last piece. */
+/**
+ * Writes and disconnects: normally, by a reset with data in flight, or after half of the last
+ * piece.
+ */
 async function leave(peer: RawPeer, pieces: readonly Buffer[], kind: number): Promise<void> {
   const bytes = Buffer.concat(pieces);
   peer.write(kind % 3 === 2 ? bytes.subarray(0, bytes.length - 5) : bytes);
@@ -79,7 +82,7 @@ async function leave(peer: RawPeer, pieces: readonly Buffer[], kind: number): Pr
   await peer.closed('after mutated requests');
 }
 
-/** The positive control: a genuine request is answered. */
+/** Checks that a genuine request is answered. */
 async function isServed(t: ExecutionContext, stream: Stream, port: number): Promise<void> {
   const peer = await openRaw(port);
   t.teardown(() => peer.socket.destroy());
@@ -90,7 +93,7 @@ async function isServed(t: ExecutionContext, stream: Stream, port: number): Prom
   peer.socket.end();
 }
 
-/** The reply in what came back, once it is whole; it is shorter than 126 bytes. */
+/** Returns the reply in the received bytes when it is complete. It is shorter than 126 bytes. */
 function answerIn(stream: Stream, received: Buffer): Buffer | undefined {
   if (stream === 'tcp') {
     return received.length > tcpHead.length ? received.subarray(tcpHead.length) : undefined;

@@ -1,7 +1,7 @@
 /**
- * Hostile input over real sockets: mutated messages on either port, outside and inside the
- * encryption, broken framing, and connections that hold on to what they can. The master is alone
- * in a process, so that its memory can be measured.
+ * Hostile input over real sockets: messages changed before and after encryption on both ports,
+ * invalid framing, and connections that occupy resources. The master runs in its own process, so
+ * that its memory can be measured.
  */
 import test, { type ExecutionContext } from 'ava';
 import { Dealer, Subscriber } from 'zeromq';
@@ -29,7 +29,7 @@ import {
 
 const startEvent = recorded('minion_event', 'start event v3');
 
-/** Asks over libzmq, many at once, and counts what comes back. */
+/** Sends many concurrent requests through libzmq and counts the replies. */
 class Asker {
   readonly #socket = new Dealer({ linger: 0, sendHighWaterMark: 0, receiveHighWaterMark: 0 });
   refusals = 0;
@@ -46,7 +46,7 @@ class Asker {
     await answers;
   }
 
-  /** One good request, answered. */
+  /** Checks that a valid request is answered. */
   async isServed(t: ExecutionContext): Promise<void> {
     const nonce = freshNonce();
     await this.#socket.send([null, altered(startEvent, { load: { nonce } })]);
@@ -68,7 +68,7 @@ test('requests mutated outside or inside get answers that Salt could give, are c
   const { master, status } = await startMasterProcess(t, 'zeromq');
   const asker = new Asker(t, status.requestPort);
   const random = seeded(seedOf(20_261_121));
-  // The first rounds fill the pools of the allocator and of the collector.
+  // The first rounds fill the pools of the allocator and of the garbage collector.
   for (let round = 0; round < 2; round += 1) {
     await asker.askAll(1_000, () => mutated(random));
     await breakFraming(status.requestPort, random);
@@ -95,7 +95,7 @@ test('a publish port that gets mutated subscriptions, is held and never read fro
   t.timeout(180_000 * effort);
   const { master, status } = await startMasterProcess(t, 'zeromq');
   const random = seeded(seedOf(20_261_122));
-  // The first rounds fill the pools of the allocator and of the collector.
+  // The first rounds fill the pools of the allocator and of the garbage collector.
   for (let round = 0; round < 3; round += 1) {
     for (const { socket } of await holdPublishPort(t, status.publishPort)) socket.destroy();
     for (let count = 0; count < 10; count += 1) await breakFraming(status.publishPort, random);
@@ -124,7 +124,9 @@ test('a publish port that gets mutated subscriptions, is held and never read fro
   for (const { socket } of strangers) socket.destroy();
 });
 
-/** Connections that say nothing, or begin what they never end, for as long as the test lasts. */
+/**
+ * Opens connections that send nothing, or the beginning of a message, until the end of the test.
+ */
 async function holdRequestPort(t: ExecutionContext, port: number): Promise<RawPeer[]> {
   const beginnings = [
     [],
@@ -178,7 +180,7 @@ async function hold(
   return peers;
 }
 
-/** Twenty connections whose framing is broken somewhere. */
+/** Opens twenty connections with invalid framing. */
 async function breakFraming(port: number, random: Random): Promise<void> {
   const good = Buffer.concat([GREETING, READY_REQ, HELLO, HELLO]);
   const nonsense = [
@@ -197,7 +199,7 @@ async function breakFraming(port: number, random: Random): Promise<void> {
   await Promise.all(connections);
 }
 
-/** 200 subscriptions, ten a connection, of which some bytes are not what they were. */
+/** Sends 200 subscriptions with changed bytes, ten per connection. */
 async function mutateSubscriptions(port: number, random: Random): Promise<void> {
   const connections = Array.from({ length: 20 }, async () => {
     const peer = await openRaw(port);

@@ -1,4 +1,4 @@
-/** Opening and closing: nothing is left behind, and a start that fails says why. */
+/** Opening and closing: nothing remains open, and a failed start reports the reason. */
 
 import { chmodSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
@@ -69,7 +69,8 @@ test('a port that is taken is named, and everything is free again after it', asy
   const error = await t.throwsAsync(failing.start(), { code: 'ERR_LISTEN' });
   t.regex(error?.message ?? '', new RegExp(String(port)));
   await failing.close();
-  // The embedded store is one process's: it opens only if the first master let it go.
+  // Only one process can open the embedded store, so this fails if the first master still has it
+  // open.
   const next = createMaster({ config: resolveMasterConfig({ ...options, retPort: 0 }) });
   await next.start();
   await next.close();
@@ -133,7 +134,7 @@ test('closing ends the jobs and subscriptions that are under way', async (t) => 
   t.deepEqual(updates, ['published', 'finished']);
 });
 
-// Alone, because it counts what is open in the whole thread.
+// This test runs alone, because it counts open resources of the whole thread.
 test.serial('a hundred masters leave no handle and no file behind', async (t) => {
   const directory = temporaryDirectory(t);
   const store = createMemoryStore();

@@ -1,4 +1,6 @@
-/** State of earlier versions is opened, upgraded and served: see the README.md of each fixture. */
+/**
+ * Stored state of earlier versions is opened, upgraded and used; see the README.md of each fixture.
+ */
 import { chmodSync, cpSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -48,9 +50,9 @@ import { directories } from '../helpers/vector-master.ts';
 
 const certificate = fileURLToPath(new URL('../../test/fixtures/tls/master.pem', import.meta.url));
 
-/** What the earlier version held. */
+/** Content of the earlier version's state. */
 interface Known {
-  /** Milliseconds since 1970. */
+  /** Time at which it was created, in milliseconds since 1970. */
   readonly madeAt: number;
   readonly keys: readonly {
     readonly id: string;
@@ -74,7 +76,7 @@ interface Known {
   readonly enrolments: { readonly open: string; readonly ended: string; readonly used: string };
   readonly ticket: string;
   readonly usedTicket: string;
-  /** Ended runs with an idempotency key. Absent: there were none. */
+  /** Finished runs with an idempotency key. Absent if there were none. */
   readonly run?: { readonly id: string; readonly key: string };
   readonly plan?: { readonly id: string; readonly key: string };
   readonly reactions?: readonly {
@@ -86,15 +88,15 @@ interface Known {
 
 /** State of an earlier version. */
 interface OldState {
-  /** The commit that wrote it. */
+  /** Commit that created it. */
   readonly commit: string;
   readonly directory: string;
   readonly known: Known;
-  /** Layout of its store. */
+  /** Layout version of its store. */
   readonly layout: number;
   /** Arguments of its first job. */
   readonly args: readonly unknown[];
-  /** Its events after `firstEvent`, by tag. */
+  /** Its events after `firstEvent`. */
   readonly events: readonly (readonly [tag: string, data: object])[];
 }
 
@@ -138,13 +140,13 @@ const twice: PlanDefinition = {
   },
 };
 
-/** The earlier version's directories, in a new place. */
+/** Copies the earlier version's directories. */
 function copyFixture(t: ExecutionContext, { directory }: OldState): string {
   const root = temporaryDirectory(t);
   for (const name of ['pki', 'state']) {
     cpSync(path.join(directory, name), path.join(root, name), { recursive: true });
   }
-  // As they were: a checkout keeps no modes.
+  // The modes are restored, because git does not store them.
   chmodSync(root, 0o700);
   for (const entry of readdirSync(root, { recursive: true, withFileTypes: true })) {
     chmodSync(path.join(entry.parentPath, entry.name), entry.isDirectory() ? 0o700 : 0o600);
@@ -160,7 +162,7 @@ function configOf(
   return resolveMasterConfig({
     ...directories(root),
     ...options,
-    // Minions go by the system's clock.
+    // Minions use the system's clock.
     requestServerTtl: 0,
     externalAuth: { sharedsecret: { operator: ['.*', '@runner', '@wheel'] } },
     eauth: { sharedsecret: 'a secret of the fixture alone' },
@@ -201,23 +203,23 @@ interface Running {
   readonly master: Master;
   readonly bridge: Bridge;
   readonly dial: MemoryTransport['dial'];
-  /** Where signals go to instead of the service that is away. */
+  /** Service that receives signals in place of the original one. */
   readonly service: Recorder;
 }
 
-/** A minute after the backup was made. */
+/** Returns the time one minute after the backup was made. */
 const nowOf =
   ({ known }: OldState) =>
   (): number =>
     known.madeAt + 60_000;
 
-/** Where a member of a cluster is. */
+/** Membership of a master in a cluster. */
 interface Membership {
   readonly cluster: NonNullable<MasterOptions['cluster']>;
   readonly connect: () => Promise<TransactionLog>;
 }
 
-/** Serves what lies below a directory. */
+/** Starts a master with the state below a directory. */
 async function serve(
   t: ExecutionContext,
   root: string,
@@ -250,7 +252,7 @@ async function serve(
 
 type SignIn = ReturnType<ReturnType<typeof createMinionHandshake>['step']>;
 
-/** What the earlier minion is told that signs in. */
+/** Returns the result of a sign-in by the earlier minion. */
 async function signIn({ dial, state }: Running, version: 2 | 3 = 3): Promise<SignIn> {
   const { id, privatePem, publicPem } = state.known.minion;
   const handshake = createMinionHandshake({
@@ -263,7 +265,7 @@ async function signIn({ dial, state }: Running, version: 2 | 3 = 3): Promise<Sig
   return handshake.step(await dial(id).request(handshake.request(), 10_000));
 }
 
-/** The session that the minion had with the earlier version. */
+/** Returns the session that the minion had with the earlier version. */
 function oldSession({ known }: OldState): MinionSession {
   const { id, privatePem, aes, session, masterPub } = known.minion;
   const identity = createMinionIdentity(id, 3, privatePem);
@@ -352,7 +354,7 @@ async function hasJobs(t: ExecutionContext, { master, state }: Running): Promise
   t.regex(String(failed?.return), /as it should/);
 }
 
-/** Handles, what waits for them and what was given up; both are delivered then. */
+/** Checks that handles exist, and that waiting and failed signals are delivered. */
 async function delivers(t: ExecutionContext, { bridge, service, state }: Running): Promise<void> {
   const { away, unlisted } = state.known.handles;
   const handles = await bridge.handles.list();
@@ -392,7 +394,10 @@ async function delivers(t: ExecutionContext, { bridge, service, state }: Running
   t.like(bodies[1], { status: 'FAILURE', data: 'ended', reason: 'no disk' });
 }
 
-/** A machine whose ticket the earlier version made comes in; the one that was used is good no more. */
+/**
+ * Checks that a machine with an unused ticket of the earlier version can enrol, and that a used
+ * ticket is no longer valid.
+ */
 async function takesTickets(t: ExecutionContext, running: Running): Promise<void> {
   const { master, bridge, state } = running;
   const { known } = state;
@@ -476,7 +481,9 @@ async function knowsRuns(t: ExecutionContext, { master, bridge, state }: Running
   );
 }
 
-/** The audit log goes on where the earlier version ended, and is whole. */
+/**
+ * Checks that the audit log continues after the last record of the earlier version and is complete.
+ */
 async function auditGoesOn(t: ExecutionContext, { master, config }: Running): Promise<void> {
   await master.close();
   const { problems, isEndKnown, first, last } = await verifyAuditLog(config);
@@ -505,7 +512,7 @@ async function firstEvents(
   return events;
 }
 
-/** The log of a cluster: on a real server where there is one. */
+/** Opens the log of a cluster. Uses a real server if one is installed. */
 async function openLogs(t: ExecutionContext): Promise<(member: string) => Membership> {
   const server = hasNatsServer ? await startNatsServer(t) : undefined;
   const memory = new MemoryLog();

@@ -1,4 +1,4 @@
-/** What a running master does by another configuration. */
+/** Effects of a changed configuration on a running master. */
 
 import { existsSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
@@ -27,7 +27,7 @@ import { altered, freshNonce, recorded } from '../helpers/vector-requests.ts';
 import { base64, cases, keys, text, vectorFile } from '../helpers/vectors.ts';
 
 interface Running extends VectorMaster {
-  /** Reloads with these options besides those that it was started with. */
+  /** Reloads with changed options. The other options are those of the start. */
   reload(options: Partial<MasterOptions>): Promise<unknown>;
 }
 
@@ -151,7 +151,7 @@ test('allow_minion_key_revoke holds for the next request', async (t) => {
   await running.ask(request());
   t.is(await stateOf(running), 'accepted');
   await running.reload({ allowMinionKeyRevoke: true });
-  // The connection ends with the key, so that no answer comes.
+  // The connection ends with the key, so there is no reply.
   const minion = running.dial(keys.minionId);
   const unanswered = t.throwsAsync(minion.request(request(), 45_000), { code: 'ERR_CLOSED' });
   const file = path.join(running.directory, 'pki', 'minions', keys.minionId);
@@ -169,7 +169,7 @@ test('a master that does not run reloads nothing', async (t) => {
   });
 });
 
-/** What a logger of this level writes, one object a line. */
+/** Returns the output of a logger with this level, one object per line. */
 function logged(level: LogLevel, write: (logger: ReturnType<typeof createLogger>) => void): string {
   let text = '';
   const stream = new Writable({
@@ -210,7 +210,7 @@ test('secrets are redacted wherever they stand', (t) => {
   t.regex(text, /redacted/);
 });
 
-// Events that are kept, so that a reader can go on where it stopped.
+// Stored events, after which a reader can continue.
 
 const missed = 'saltbridge/events/missed';
 const usual = { entries: 1000, bytes: 1_048_576 };
@@ -229,7 +229,10 @@ async function open(run: string, store: Store = createMemoryStore(), size = usua
   return { ring, bus, api: createBusApi(bus, ring), store };
 }
 
-/** What a reader is told that comes back; the last event is fired once it has. */
+/**
+ * Returns the tags that a returning reader receives. The last event is fired after the reader has
+ * returned.
+ */
 async function tagsAfter({ api, bus }: Kept, after: string, match?: string[]): Promise<string[]> {
   const request = { after, ...(match === undefined ? {} : { match }) };
   const events = await api.subscribe(request);
@@ -242,7 +245,7 @@ async function tagsAfter({ api, bus }: Kept, after: string, match?: string[]): P
   return tags;
 }
 
-/** Ids of events as a reader of all sees them. */
+/** Returns the ids of events, as a reader of all events receives them. */
 async function idsOf({ api, bus }: Kept, tags: readonly string[]): Promise<string[]> {
   const events = await api.subscribe();
   for (const tag of tags) bus.fire(tag, {});

@@ -1,6 +1,6 @@
 /**
- * Two tenants in one process, with minions of the same names: nothing of one is seen by the other,
- * through any door. Each refusal stands beside what the tenant's own minion gets.
+ * Two tenants in one process, with minions of the same ids. Neither can see anything of the other
+ * through any interface. Each test also checks that the tenant's own minion gets the data.
  */
 import { readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
@@ -12,10 +12,13 @@ import { collect } from '../helpers/fleet.ts';
 import { SpeakingMinion } from '../helpers/speaking-minion.ts';
 import { keyOf, minionIds, startTenants, type TenantUnderTest } from '../helpers/tenant.ts';
 
-/** The text `bad load`, packed. */
+/** The packed text `bad load`. */
 const badLoad = 'a8626164206c6f6164';
 
-/** Runs `test.told` on all. @returns its jid, and the returns by id */
+/**
+ * Runs `test.told` on all minions.
+ * @returns the jid, and the returns by id
+ */
 async function tellAll(api: MasterApi): Promise<{ jid: string; returns: object }> {
   const returns: Record<string, unknown> = {};
   let jid = '';
@@ -30,7 +33,7 @@ function returnsOf({ secret }: TenantUnderTest): object {
   return Object.fromEntries(minionIds.map((id) => [id, `${secret} from ${id}`]));
 }
 
-/** What a master's bus tells while something is done. */
+/** Returns the events on a master's bus while some work runs. */
 async function eventsDuring(api: MasterApi, work: () => Promise<void>): Promise<MasterEvent[]> {
   const events: MasterEvent[] = [];
   const end = new AbortController();
@@ -68,7 +71,7 @@ test('a request under the keys of one tenant is no request to the other', async 
       const { bytes } = speaker.session.seal(load);
       t.is((await other.askSealed(bytes)).toString('hex'), badLoad);
     }
-    // The control: the same words under its own keys are heard.
+    // For comparison, the same request with the tenant's own keys is accepted.
     await other.ask({ cmd: '_minion_event', tag: 'minion_start', data: {} });
   });
   t.deepEqual(
@@ -97,13 +100,14 @@ test('jobs, returns and events of one tenant are told and kept there alone', asy
   const { red, blue } = await startTenants(t);
   const seen = await eventsDuring(red.master, async () => {
     const events = await eventsDuring(blue.master, async () => {
-      // One after the other: in one millisecond both would give their jobs the same jid.
+      // The jobs are published one after the other, because in the same millisecond both would get
+      // the same jid.
       const [here, there] = [await tellAll(red.master), await tellAll(blue.master)];
       t.deepEqual(here.returns, returnsOf(red));
       t.deepEqual(there.returns, returnsOf(blue));
       t.is((await red.master.jobs.show(here.jid)).jid, here.jid);
       await t.throwsAsync(red.master.jobs.show(there.jid), { code: 'ERR_JOB_UNKNOWN' });
-      // A return for the other's job, by a minion that is known there by name.
+      // This is a return for the other tenant's job, by a minion whose id exists there.
       const speaker = await red.speak(t, 'web1');
       await speaker.ask({ cmd: '_return', jid: there.jid, fun: 'test.told', return: 'forged' });
       const { returns } = await blue.master.jobs.show(there.jid);
@@ -221,7 +225,7 @@ test("on the disk and in the log of one tenant is nothing of the other's", async
 
 test('the audit log of one tenant says nothing of the other', async (t) => {
   const { red, blue } = await startTenants(t);
-  // One after the other, so that their jids differ.
+  // The jobs are published one after the other, so that their jids differ.
   const [here, there] = [await tellAll(red.master), await tellAll(blue.master)];
   const recordsOf = async ({ root, master }: TenantUnderTest): Promise<string> => {
     await master.audit.flush();

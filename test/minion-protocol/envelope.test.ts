@@ -81,7 +81,7 @@ const badHmac = { instanceOf: ProtocolError, code: 'ERR_BAD_HMAC' };
 for (const vector of cases(vectors, 'cases')) {
   const nonce = vector.nonce === null ? {} : { nonce: text(vector.nonce) };
   const blob = hex(vector.blob_hex);
-  test(`"${vector.name}" is sealed to Salt's bytes`, (t) => {
+  test(`sealing "${vector.name}" gives Salt's bytes`, (t) => {
     const first = firstMessageWith(keys.aes, hex(vector.iv_hex));
     const options = { ...nonce, random: first.random };
     t.deepEqual(sealValue(first.key, toWireValue(vector.value), options), blob);
@@ -116,7 +116,7 @@ test('a plaintext without the prefix is an empty map', (t) => {
   t.deepEqual(Object.keys(openValue(key, hex(vector?.blob_hex)) ?? 'null'), []);
 });
 
-test('a serial that does not rise makes an empty map, and is never shown', (t) => {
+test('a serial that does not increase makes the message an empty map, and is not returned', (t) => {
   const sequence = object(vectors.serial_sequence);
   const guard = new SerialGuard();
   const blobs = sequence.blobs_hex;
@@ -127,7 +127,7 @@ test('a serial that does not rise makes an empty map, and is never shown', (t) =
   t.is(canonical(results), canonical(toWireValue(sequence.results_with_one_decoder)));
 });
 
-test('a serial that is no integer makes an empty map, a missing one changes nothing', (t) => {
+test('a serial that is not an integer makes the message an empty map; a missing serial has no effect', (t) => {
   const guard = new SerialGuard();
   t.is(canonical(guard.admit({ fun: 'f', serial: '7' })), canonical({}));
   t.is(canonical(guard.admit({ fun: 'f' })), canonical({ fun: 'f' }));
@@ -151,7 +151,7 @@ function signed(content: Uint8Array): Buffer {
   return Buffer.concat([content, mac]);
 }
 
-test('bad padding shows only to somebody who could sign it', (t) => {
+test('bad padding is detectable only for holders of the signing key', (t) => {
   const cipher = createCipheriv('aes-192-cbc', aesKey, Buffer.alloc(16)).setAutoPadding(false);
   const unpadded = Buffer.concat([
     Buffer.alloc(16),
@@ -162,7 +162,7 @@ test('bad padding shows only to somebody who could sign it', (t) => {
   t.throws(() => openCrypticle(key, Buffer.concat([unpadded, Buffer.alloc(32)])), badHmac);
 });
 
-test('messages sealed in a row are read by each holder of the key, each with another IV', (t) => {
+test('each holder of the key can read consecutive messages, which have different IVs', (t) => {
   const used = new Set<string>();
   const content = fc.uint8Array({ maxLength: 100 });
   const property = fc.property(fc.array(content, { minLength: 1, maxLength: 20 }), (contents) => {
@@ -181,7 +181,7 @@ test('messages sealed in a row are read by each holder of the key, each with ano
   fc.assert(property, tries(50));
 });
 
-test('a large message is sealed in slices, and is the same', (t) => {
+test('a large message is sealed in slices, with the same result', (t) => {
   for (const size of [32_767, 32_768, 32_769, 100_000]) {
     const plaintext = Buffer.alloc(size, 7);
     const blob = sealCrypticle(key, plaintext);
@@ -190,7 +190,7 @@ test('a large message is sealed in slices, and is the same', (t) => {
   }
 });
 
-test('a signed message that does not decrypt leaves the next one readable', (t) => {
+test('after a signed message that does not decrypt, the next message can be read', (t) => {
   const receiver = parseKeyString(keys.aes);
   const next = sealCrypticle(key, Buffer.from('next'));
   for (const size of [0, 1, 8, 16, 17, 31, 33, 47]) {
@@ -201,14 +201,14 @@ test('a signed message that does not decrypt leaves the next one readable', (t) 
   }
 });
 
-test('signed content that is no ciphertext is refused', (t) => {
+test('signed content that is not ciphertext is refused', (t) => {
   for (const size of [0, 8, 16, 17, 33]) {
     const attempt = () => openCrypticle(key, signed(Buffer.alloc(size)));
     t.throws(attempt, { instanceOf: ProtocolError, code: 'ERR_BAD_PADDING' }, String(size));
   }
 });
 
-test('limits hold inside the encryption', (t) => {
+test('limits apply inside the encryption', (t) => {
   const bomb = sealCrypticle(
     key,
     Buffer.concat([Buffer.from('pickle::'), Buffer.alloc(1000, 0x91)]),
@@ -216,12 +216,12 @@ test('limits hold inside the encryption', (t) => {
   t.throws(() => openValue(key, bomb), { code: 'ERR_PAYLOAD_LIMIT' });
 });
 
-test('raw values keep their text as bytes', (t) => {
+test('text in raw values stays bytes', (t) => {
   const value = openValue(key, sealValue(key, ['abc']), { raw: true });
   t.deepEqual(value, [new Uint8Array(Buffer.from('abc'))]);
 });
 
-test('a new key string can be parsed, and is made of the bytes it is given', (t) => {
+test('a new key string can be parsed, and contains the given bytes', (t) => {
   t.is(
     generateKeyString((size) => Buffer.from(Array.from({ length: size }, (_, index) => index))),
     keys.aes,
@@ -259,7 +259,7 @@ const rsaVectors = vectorFile('rsa');
 for (const [index, vector] of cases(rsaVectors, 'x931').entries()) {
   const pair = pem(text(vector.key));
   const title = `X9.31 vector ${index} (${vector.key}, mirrored: ${vector.n_minus_used})`;
-  test(`${title} is signed to Salt's bytes`, (t) => {
+  test(`signing ${title} gives Salt's bytes`, (t) => {
     const signature = x931Sign(parsePrivateKey(pair.privatePem), hex(vector.message_hex));
     t.deepEqual(signature, hex(vector.signature_hex));
   });
@@ -296,7 +296,7 @@ for (const [index, vector] of cases(rsaVectors, 'signatures').entries()) {
   });
 }
 
-test('every release made the same token of the vector minion', (t) => {
+test('every release creates the same token for the vector minion', (t) => {
   const pair = pem('minion');
   const { versions } = vectorFile('minion_auth_requests');
   for (const release of Object.values(object(versions))) {
@@ -307,13 +307,13 @@ test('every release made the same token of the vector minion', (t) => {
   }
 });
 
-test('a signature of another text is no token', (t) => {
+test('the signature of a different text is not a token', (t) => {
   const pair = pem('minion');
   const signature = x931Sign(parsePrivateKey(pair.privatePem), Buffer.from('sale'));
   t.false(isMinionToken(parsePublicKey(pair.publicPem), signature));
 });
 
-test('an invalid X9.31 signature yields nothing', (t) => {
+test('an invalid X9.31 signature decrypts to nothing', (t) => {
   const key = parsePublicKey(pem('minion').publicPem);
   for (const bytes of [Buffer.alloc(0), Buffer.alloc(255, 1), Buffer.alloc(257, 1)]) {
     t.is(x931Recover(key, bytes), undefined);
@@ -323,7 +323,7 @@ test('an invalid X9.31 signature yields nothing', (t) => {
   t.is(x931Recover(key, Buffer.alloc(256)), undefined, 'zero');
 });
 
-test('a message that leaves no room for filling is signed, a longer one refused', (t) => {
+test('a message without space for padding is signed, and a longer one is refused', (t) => {
   const pair = pem('minion');
   const full = Buffer.alloc(254, 7);
   const signature = x931Sign(parsePrivateKey(pair.privatePem), full);
@@ -342,7 +342,7 @@ test('encrypted data decrypts unchanged', (t) => {
   }
 });
 
-test('only the four names are algorithms, and names of methods are not', (t) => {
+test('only the four algorithm names are accepted, and names of methods are refused', (t) => {
   for (const name of [
     'toString',
     '__proto__',
@@ -364,7 +364,7 @@ const badKey = { instanceOf: ProtocolError, code: 'ERR_BAD_KEY' };
 const { publicPem, privatePem } = pem('minion');
 
 for (const [index, vector] of cases(vectorFile('fingerprints'), 'cases').entries()) {
-  test(`fingerprint vector ${index} (${vector.hash_type} of ${vector.key}) is Salt's`, (t) => {
+  test(`fingerprint vector ${index} (${vector.hash_type} of ${vector.key}) matches Salt's`, (t) => {
     const key =
       vector.file_b64 === undefined
         ? pem(text(vector.key)).publicPem
@@ -375,7 +375,7 @@ for (const [index, vector] of cases(vectorFile('fingerprints'), 'cases').entries
   });
 }
 
-test('a fingerprint is sha256 unless told otherwise, and an unknown hash type is refused', (t) => {
+test('the default fingerprint is sha256, and an unknown hash type is refused', (t) => {
   t.is(keyFingerprint(publicPem), keyFingerprint(publicPem, 'sha256'));
   t.throws(() => keyFingerprint(publicPem, 'shake256'), { instanceOf: TypeError });
 });
@@ -384,12 +384,12 @@ test('a private key has a fingerprint, too', (t) => {
   t.is(keyFingerprint(privatePem).length, 95);
 });
 
-test('clean key text has neither white space around it nor carriage returns', (t) => {
+test('normalized key text has no surrounding white space and no carriage returns', (t) => {
   t.is(cleanKeyText(` \r\n${publicPem.replaceAll('\n', '\r\n')}\n `), publicPem.trimEnd());
   t.is(cleanKeyText(publicPem.replaceAll('\n', '\r')), publicPem.trimEnd());
 });
 
-test('public keys are read in both forms, with any line ends', (t) => {
+test('public keys are parsed in both forms, with any line ends', (t) => {
   const key = parsePublicKey(publicPem);
   const pkcs1 = key.export({ type: 'pkcs1', format: 'pem' }).toString();
   for (const form of [cleanKeyText(publicPem), publicPem.replaceAll('\n', '\r\n'), pkcs1]) {
@@ -397,7 +397,7 @@ test('public keys are read in both forms, with any line ends', (t) => {
   }
 });
 
-test('private keys are read in both forms', (t) => {
+test('private keys are parsed in both forms', (t) => {
   const key = parsePrivateKey(privatePem);
   const pkcs8 = key.export({ type: 'pkcs8', format: 'pem' }).toString();
   t.true(parsePrivateKey(pkcs8).equals(key));
@@ -424,7 +424,7 @@ function oddModulus(bits: number): Buffer {
 
 const exponent = Buffer.from([1, 0, 1]);
 
-test('the constructed key that the refusals below vary is itself accepted', (t) => {
+test('the constructed key that the next tests vary is accepted', (t) => {
   t.notThrows(() => parsePublicKey(toPublicPem(oddModulus(2048), exponent)));
   t.notThrows(() => parsePublicKey(toPublicPem(oddModulus(8192), exponent)));
 });
@@ -459,14 +459,14 @@ for (const [what, candidate] of Object.entries(refusals)) {
   });
 }
 
-test('bytes behind the key inside the PEM block are refused', (t) => {
+test('extra bytes after the key inside the PEM block are refused', (t) => {
   const der = parsePublicKey(publicPem).export({ type: 'spki', format: 'der' });
   const longer = Buffer.concat([der, Buffer.from([5, 0])]).toString('base64');
   const form = `-----BEGIN PUBLIC KEY-----\n${longer}\n-----END PUBLIC KEY-----`;
   t.throws(() => parsePublicKey(form), badKey);
 });
 
-test('private keys are judged like public ones', (t) => {
+test('private keys are checked like public ones', (t) => {
   const small = createPrivateKey(rsaPair(0, 1024).privatePem);
   const curve = generateKeyPairSync('ec', { namedCurve: 'P-256' }).privateKey;
   for (const key of [small, curve]) {
@@ -485,7 +485,7 @@ test('a generated pair has the form of the files that Salt writes', async (t) =>
   t.true(createPublicKey(privateKey).equals(parsePublicKey(pair.publicPem)));
 });
 
-test('small and giant key sizes are refused before anything is computed', async (t) => {
+test('too small and too large key sizes are refused before any computation', async (t) => {
   for (const bits of [1024, 2047, 16_384, Number.NaN]) {
     await t.throwsAsync(generateKeyPair(bits), { instanceOf: RangeError });
   }
@@ -502,7 +502,7 @@ function expected(key: Uint8Array, bytes: Uint8Array): Buffer {
   return createHmac('sha256', key).update(bytes).digest();
 }
 
-test('an HMAC is that of OpenSSL, whatever the key and the message', (t) => {
+test('an HMAC equals that of OpenSSL for any key and message', (t) => {
   const bytes = fc.uint8Array({ maxLength: 300 });
   const property = fc.property(fc.uint8Array({ maxLength: 64 }), bytes, bytes, (raw, one, two) => {
     const key = new HmacKey(raw);
@@ -514,7 +514,7 @@ test('an HMAC is that of OpenSSL, whatever the key and the message', (t) => {
   fc.assert(property);
 });
 
-test('long messages have the same HMAC', (t) => {
+test('long messages have the HMAC of OpenSSL', (t) => {
   const raw = Buffer.alloc(32, 3);
   const key = new HmacKey(raw);
   for (const size of [4095, 4096, 4097, 1_000_000]) {
@@ -523,18 +523,18 @@ test('long messages have the same HMAC', (t) => {
   }
 });
 
-test('a key that would have to be hashed first is refused', (t) => {
+test('a key longer than the hash block is refused', (t) => {
   t.throws(() => new HmacKey(Buffer.alloc(65)), { instanceOf: RangeError });
 });
 
-test('a pool gives no bytes twice, over several of its pages', (t) => {
+test('a pool never returns the same bytes twice, even across its pages', (t) => {
   const pool = new RandomPool();
   const seen = new Set<string>();
   for (let count = 0; count < 1000; count += 1) seen.add(pool.take(16).toString('hex'));
   t.is(seen.size, 1000);
 });
 
-test('random bytes that were handed out do not change when more are taken', (t) => {
+test('returned random bytes do not change when more are taken', (t) => {
   const pool = new RandomPool();
   const first = pool.take(16);
   const before = first.toString('hex');
@@ -589,14 +589,14 @@ for (const vector of cases(vectorFile('errors'), 'cases')) {
   if (name === 'prefix missing in crypticle gives empty map') continue;
   const expired = name.includes('request_server_ttl');
   const options = expired ? { nowSeconds: Date.UTC(2099, 0) / 1000, ttlSeconds: 60 } : noTtl;
-  test(`a request that is "${name}" is ${passing.has(name) ? 'heard' : 'answered as Salt does'}`, (t) => {
+  test(`a request that is "${name}" is ${passing.has(name) ? 'accepted' : 'answered as Salt does'}`, (t) => {
     const reply = refusalOf(base64(vector.request_b64), options);
     if (passing.has(name)) t.is(reply, undefined);
     else t.deepEqual(packWire(reply ?? null), base64(vector.reply_b64));
   });
 }
 
-test('bytes that are not MessagePack are answered with a map', (t) => {
+test('bytes that are not MessagePack get a map as the reply', (t) => {
   const decoded = decodeEnvelope(Buffer.from([0xc1]));
   t.like(decoded, { ok: false, code: 'ERR_BAD_PAYLOAD' });
   t.is(canonical(decoded.ok ? null : decoded.reply), canonical({ msg: 'bad load' }));
@@ -609,19 +609,19 @@ function code(bytes: Uint8Array): string {
 
 const clear = { enc: 'clear', load: { cmd: 'ping' } };
 
-test('versions 0 to 3 are heard, a missing one is 0', (t) => {
+test('versions 0 to 3 are accepted, and a missing version means 0', (t) => {
   for (const version of [0, 1, 2, 3]) t.is(code(packWire({ ...clear, version })), 'ok');
   const decoded = decodeEnvelope(packWire(clear));
   t.is(decoded.ok ? decoded.envelope.version : undefined, 0);
 });
 
-test('anything else as a version is refused', (t) => {
+test('any other value of the version is refused', (t) => {
   for (const version of [4, -1, 1.5, '2', null, true, 2n ** 60n, [2], {}]) {
     t.is(code(packWire({ ...clear, version })), 'ERR_BAD_ENVELOPE');
   }
 });
 
-test('an envelope with a key twice or a key that is not text is refused', (t) => {
+test('an envelope with a duplicate key or a key that is not text is refused', (t) => {
   const twice = Buffer.from('83a3656e63a5636c656172a46c6f616480a46c6f616480', 'hex');
   t.is(code(twice), 'ERR_BAD_PAYLOAD');
   const mixed = new Map<WireValue, WireValue>([...Object.entries(clear), [1, 2]]);
@@ -629,7 +629,7 @@ test('an envelope with a key twice or a key that is not text is refused', (t) =>
   t.is(code(packWire({ enc: 'clear', load: new Map([[1, 2]]) })), 'ERR_BAD_PAYLOAD');
 });
 
-test('a clear request is shallow and at most 1 MiB, an encrypted one may be larger', (t) => {
+test('a clear request has limited depth and at most 1 MiB; an encrypted request may be larger', (t) => {
   let deep: WireValue = null;
   for (let level = 0; level < 8; level += 1) deep = [deep];
   t.is(code(packWire({ enc: 'clear', load: { deep } })), 'ERR_PAYLOAD_LIMIT');
@@ -655,7 +655,7 @@ test('an unknown enc and fields of wrong types are refused', (t) => {
   for (const message of wrong) t.is(code(packWire(message)), 'ERR_BAD_ENVELOPE');
 });
 
-test('an encrypted load that happens to be text is turned back into its bytes', (t) => {
+test('an encrypted load that was decoded as text is converted back to its bytes', (t) => {
   const decoded = decodeEnvelope(packWire({ enc: 'aes', load: 'žluť' }));
   const load = decoded.ok && decoded.envelope.enc === 'aes' ? decoded.envelope.load : undefined;
   t.deepEqual(load && Buffer.from(load), Buffer.from('žluť'));
@@ -690,7 +690,7 @@ test('an id has at most 255 bytes and is text', (t) => {
   for (const id of [null, undefined, 5, ['a'], new Uint8Array(1)]) t.false(isValidMinionId(id));
 });
 
-test('a nonce is 32 lower-case hex digits and nothing else', (t) => {
+test('a nonce consists of exactly 32 lower-case hex digits', (t) => {
   t.true(isNonce(keys.nonce));
   const wrong = [
     '',
@@ -725,7 +725,7 @@ function checkCode(checked: CheckedLoad): string {
   return checked.ok ? 'ok' : checked.code;
 }
 
-test('a function receives neither token nor nonce', (t) => {
+test('a handler receives neither token nor nonce', (t) => {
   const checked = checkLoad(envelope, load, window);
   if (!checked.ok) return t.fail();
   t.is(canonical(checked.request.load), canonical({ cmd: 'x', id: 'web1', ts: 1000 }));
@@ -733,7 +733,7 @@ test('a function receives neither token nor nonce', (t) => {
   t.is(checked.request.tok?.length, 256);
 });
 
-test('a time stamp may be as old or as far ahead as the window, missing or odd never', (t) => {
+test('a time stamp may differ from the clock by the window in both directions, and must be valid', (t) => {
   const codes = (ts: WireValue) => checkCode(checkLoad(envelope, { ...load, ts }, window));
   t.deepEqual([1000, 1600].map(codes), ['ok', 'ok']);
   for (const ts of [999, 1601, '1300', 1300.5, null, 2n ** 60n]) t.is(codes(ts), 'ERR_EXPIRED');
@@ -742,7 +742,7 @@ test('a time stamp may be as old or as far ahead as the window, missing or odd n
   t.is(checkCode(checkLoad(envelope, without, noTtl)), 'ok');
 });
 
-test('versions 2 and 3 need a nonce of the grammar, versions 0 and 1 none', (t) => {
+test('versions 2 and 3 require a valid nonce, versions 0 and 1 do not', (t) => {
   for (const nonce of ['', 'x', keys.nonce.toUpperCase(), keys.nonce.repeat(2), null, 5]) {
     for (const version of [2, 3] as const) {
       const checked = checkLoad({ ...envelope, version }, { ...load, nonce }, window);
@@ -753,7 +753,7 @@ test('versions 2 and 3 need a nonce of the grammar, versions 0 and 1 none', (t) 
   }
 });
 
-test('in version 3 the load names the id of the envelope and has a token', (t) => {
+test('in version 3 the load repeats the id of the envelope and contains a token', (t) => {
   t.is(checkCode(checkLoad(envelope, { ...load, id: 'web2' }, window)), 'ERR_BAD_ID');
   const { tok: _tok, ...without } = load;
   t.is(checkCode(checkLoad(envelope, without, window)), 'ERR_TOKEN');
@@ -764,19 +764,19 @@ test('in version 3 the load names the id of the envelope and has a token', (t) =
   }
 });
 
-test('a token that happens to be text is bytes', (t) => {
+test('a token that was decoded as text is converted to bytes', (t) => {
   const checked = checkLoad(envelope, { ...load, tok: 'abc' }, window);
   t.deepEqual(checked.ok ? checked.request.tok : undefined, Buffer.from('abc'));
 });
 
-test('an encrypted load that is no map of text keys is refused', (t) => {
+test('an encrypted load that is not a map with text keys is refused', (t) => {
   for (const value of [null, 'text', [], new Map([[1, 2]]), Buffer.alloc(1)]) {
     const checked = checkLoad(envelope, value, window);
     t.like(checked, { ok: false, reply: 'payload and load must be a dict' });
   }
 });
 
-test('an id of a type that is not text is named only if it is a number', (t) => {
+test('an id that is not text is named in the error only if it is a number', (t) => {
   const reply = (id: WireValue) => {
     const checked = checkLoad(envelope, { ...load, id }, window);
     return checked.ok ? undefined : checked.reply;
@@ -786,7 +786,7 @@ test('an id of a type that is not text is named only if it is a number', (t) => 
     t.is(reply(id), 'bad load');
 });
 
-test('a request that a version cannot carry is not packed', (t) => {
+test('a request that its version cannot carry is not packed', (t) => {
   const base = { enc: 'aes', key: aes, load: {} } as const;
   t.throws(() => encodeRequest({ ...base, version: 2 }), { instanceOf: TypeError });
   t.throws(() => encodeRequest({ ...base, version: 3, nonce: keys.nonce }), {
@@ -797,7 +797,7 @@ test('a request that a version cannot carry is not packed', (t) => {
 for (const file of ['return', 'minion_event', 'pillar', 'aes_functions']) {
   for (const [index, vector] of cases(vectorFile(file), 'cases').entries()) {
     if (vector.request_b64 === undefined || vector.request_load === undefined) continue;
-    test(`${file} request ${index} (${vector.name ?? 'unnamed'}) is opened and packed again`, (t) => {
+    test(`${file} request ${index} (${vector.name ?? 'unnamed'}) is opened, and packing it gives the same bytes`, (t) => {
       const bytes = base64(vector.request_b64);
       const decoded = decodeEnvelope(bytes);
       if (!decoded.ok || decoded.envelope.enc !== 'aes') return t.fail();
@@ -812,7 +812,7 @@ for (const file of ['return', 'minion_event', 'pillar', 'aes_functions']) {
   }
 }
 
-test('a minion packs the requests of the vectors to the same bytes', (t) => {
+test('a minion packs the requests of the vectors to the recorded bytes', (t) => {
   const identity = (map: WireMap) => ({ id: String(map.id), ts: Number(map.ts), tok: map.tok });
   let compared = 0;
   for (const vector of cases(vectorFile('return'), 'cases')) {
@@ -840,7 +840,7 @@ test('a minion packs the requests of the vectors to the same bytes', (t) => {
   t.true(compared > 10);
 });
 
-test('ids of new minions are letters and digits of any script, and a few signs', (t) => {
+test('ids of new minions consist of letters and digits of any script and a few other characters', (t) => {
   const good = [
     'a',
     '7',
@@ -916,7 +916,7 @@ function toVersion(version: Json | undefined): ProtocolVersion {
 for (const file of ['return', 'minion_event', 'aes_functions']) {
   for (const [index, vector] of cases(vectorFile(file), 'cases').entries()) {
     if (vector.reply_value === undefined || vector.reply_key === undefined) continue;
-    test(`${file} reply ${index} (${vector.name ?? 'unnamed'}) is opened and made again`, (t) => {
+    test(`${file} reply ${index} (${vector.name ?? 'unnamed'}) is opened, and built again identically`, (t) => {
       const bytes = base64(vector.reply_b64);
       const key = vector.reply_key === 'session_key_string' ? session : aes;
       const context = { version: toVersion(vector.version), nonce };
@@ -961,7 +961,7 @@ for (const vector of cases(vectorFile('pillar'), 'cases')) {
     t.is(canonical(opened), canonical(pillar));
   });
 
-  test(`the pillar reply "${vector.name}" is made with the same fields and sizes`, (t) => {
+  test(`the pillar reply "${vector.name}" is built with the same fields and sizes`, (t) => {
     const options = privateOptions(vector);
     const ours = encodePrivateReply({
       ...options,
@@ -986,7 +986,7 @@ test('a pillar for another request is refused', (t) => {
   t.throws(attempt, { code: 'ERR_NONCE' });
 });
 
-test('a pillar that another master signed is refused', (t) => {
+test('a pillar with the signature of another master is refused', (t) => {
   const masterKey = parsePublicKey(pem('other_minion').publicPem);
   t.throws(() => openPrivateReply(signedReply, { ...opening, masterKey }), {
     code: 'ERR_BAD_SIGNATURE',
@@ -1012,36 +1012,36 @@ test('a pillar for another minion does not decrypt', (t) => {
   t.throws(() => openPrivateReply(signedReply, { ...opening, minionKey }), { code: 'ERR_DECRYPT' });
 });
 
-test('an answer without key or pillar is no pillar', (t) => {
+test('a reply without key or pillar is not accepted as a pillar', (t) => {
   for (const reply of [null, {}, { error: 'bad load' }, { key: 'x' }, { key: 1, pillar: 'x' }]) {
     t.throws(() => openPrivateReply(packWire(reply), opening), { code: 'ERR_BAD_REPLY' });
   }
 });
 
-test('the text "bad load" is a wrong HMAC, which makes a minion sign in again', (t) => {
+test('the reply "bad load" counts as a wrong HMAC and makes the minion sign in again', (t) => {
   const options = { version: 3, nonce, key: session } as const;
   t.throws(() => openSendReply(packWire('bad load'), options), { code: 'ERR_BAD_HMAC' });
   t.throws(() => openSendReply(packWire({}), options), { code: 'ERR_BAD_REPLY' });
 });
 
-test('an answer to another request is refused', (t) => {
+test('a reply to another request is refused', (t) => {
   const reply = encodeSendReply(session, true, { version: 3, nonce: 'f'.repeat(32) });
   t.throws(() => openSendReply(reply, { version: 3, nonce, key: session }), { code: 'ERR_NONCE' });
 });
 
-test('replies of versions 2 and 3 are not made without a nonce', (t) => {
+test('replies of versions 2 and 3 cannot be built without a nonce', (t) => {
   t.throws(() => encodeSendReply(aes, null, { version: 2 }), { instanceOf: TypeError });
   const options = { ...privateOptions(signedPillar), ...masterSide, pillar: {}, nonce: undefined };
   t.throws(() => encodePrivateReply(options), { instanceOf: TypeError });
 });
 
-test('file content can be read raw, as minions do', (t) => {
+test('file content can be read as raw bytes, as minions do', (t) => {
   const reply = encodeSendReply(aes, { data: 'text' }, { version: 0 });
   const value = openSendReply(reply, { version: 0, key: aes, raw: true });
   t.true(value instanceof Map);
 });
 
-test('every private reply has a key of its own', (t) => {
+test('every private reply has its own key', (t) => {
   const options = {
     ...privateOptions(signedPillar),
     ...masterSide,
@@ -1061,7 +1061,7 @@ test('a reply in the clear is the packed value', (t) => {
   t.deepEqual(packWire('bad load'), Buffer.from('a8626164206c6f6164', 'hex'));
 });
 
-test('a nonce in the plaintext is not taken for content', (t) => {
+test('a nonce in the plaintext is not part of the content', (t) => {
   const reply = encodeSendReply(aes, 1, { version: 2, nonce });
   const blob = wireBytes(unpackWire(reply));
   t.throws(() => openValue(aes, blob ?? Buffer.alloc(0)), { code: 'ERR_BAD_PAYLOAD' });
@@ -1134,7 +1134,7 @@ const publicationLoad: PublicationLoad = {
 const strict = { key: key, masterPublic, requireSignature: true };
 const badSignature = { code: 'ERR_BAD_SIGNATURE' };
 
-test('a minion that requires signatures refuses what has none, or another master made', (t) => {
+test('a minion that requires signatures refuses unsigned publications and those of other masters', (t) => {
   const unsigned = buildPublication(publicationLoad, { key: key, serial: 1 });
   t.throws(() => openPublication(unsigned, strict), badSignature);
   const foreign = parsePrivateKey(pem('minion').privatePem);
@@ -1146,7 +1146,7 @@ test('a minion that requires signatures refuses what has none, or another master
   t.throws(() => openPublication(signed, { key: key, requireSignature: true }), badSignature);
 });
 
-test('a signature needs the name of its algorithm', (t) => {
+test('a signature requires the name of its algorithm', (t) => {
   const signed = unpackWire(buildPublication(publicationLoad, { key: key, serial: 1, masterKey }));
   if (!isWireMap(signed)) return t.fail();
   const { sig_algo: _name, ...without } = signed;
@@ -1169,13 +1169,13 @@ test('a message that is not an encrypted envelope is not a publication', (t) => 
   }
 });
 
-test('a publication under another key is a wrong HMAC, which makes a minion sign in again', (t) => {
+test('a publication with another key counts as a wrong HMAC and makes the minion sign in again', (t) => {
   const bytes = buildPublication(publicationLoad, { key: key, serial: 1 });
   const other = parseKeyString(keys.session);
   t.throws(() => openPublication(bytes, { key: other }), { code: 'ERR_BAD_HMAC' });
 });
 
-test('only enc, load, sig and sig_algo are readable on the way', (t) => {
+test('only enc, load, sig and sig_algo are readable in transit', (t) => {
   const outer = unpackWire(
     buildPublication(
       { ...publicationLoad, arg: ['planted secret'] },
@@ -1196,7 +1196,7 @@ test('an error has its name, its code and its cause', (t) => {
   t.false(Object.keys(error).includes('name'));
 });
 
-test('every code has a meaning and something to do, each its own', (t) => {
+test('every code has its own meaning and remedy', (t) => {
   const entries = Object.values(protocolErrors);
   for (const { meaning, action } of entries) {
     t.regex(meaning, /^[A-Z].*\.$/);

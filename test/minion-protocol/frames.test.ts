@@ -53,7 +53,7 @@ const RECORDINGS: ReadonlyArray<readonly [string, ZmtpRole]> = [
   ['sub-heartbeat', 'PUB'],
 ];
 
-test('a REQ peer of libzmq shakes hands and asks', (t) => {
+test('a REQ peer of libzmq completes the handshake and sends a request', (t) => {
   t.deepEqual(read('ROUTER', [recorded('req')]), [
     'greeting',
     'ready REQ',
@@ -87,7 +87,7 @@ for (const version of ['3.0', '3.1']) {
   });
 }
 
-test('PING is reported with its context, for PONG to give it back', (t) => {
+test('PING is reported with its context, which PONG returns', (t) => {
   t.is(read('PUB', [recorded('sub-heartbeat')]).at(-1), 'ping ');
   const ping = hex('0407 0450494e47 0010');
   t.is(read('ROUTER', [GREETING, READY_REQ, ping]).at(-1), 'ping ');
@@ -96,14 +96,14 @@ test('PING is reported with its context, for PONG to give it back', (t) => {
   t.deepEqual(Buffer.from(encodePong(hex('c0ffee'))), frame(4, hex('04504f4e47 c0ffee')));
 });
 
-test('PONG is taken without a word', (t) => {
+test('PONG is accepted without a reply', (t) => {
   const pong = frame(4, hex('04504f4e47'));
   t.deepEqual(read('ROUTER', [GREETING, READY_REQ, pong, HELLO]).slice(2), [
     'message [] [68656c6c6f]',
   ]);
 });
 
-test('our greeting says 3.0, NULL and client', (t) => {
+test('our greeting announces version 3.0, NULL and the client role', (t) => {
   const expected = hex(`ff 0000000000000000 7f 0300 4e554c4c ${'00'.repeat(48)}`);
   t.deepEqual(Buffer.from(encodeGreeting()), expected);
 });
@@ -121,7 +121,7 @@ test('our messages have the form of libzmq', (t) => {
 });
 
 for (const [what, role] of RECORDINGS) {
-  test(`${what}: the pieces in which the bytes arrive change nothing`, (t) => {
+  test(`${what}: the result does not depend on how the bytes are divided`, (t) => {
     const bytes = recorded(what);
     const whole = read(role, [bytes]);
     t.deepEqual(
@@ -141,7 +141,7 @@ for (const [what, role] of RECORDINGS) {
   });
 }
 
-test('the decoder reads the output of encodeMessage, in any pieces', (t) => {
+test('the decoder reads the output of encodeMessage, however it is divided', (t) => {
   const frames = fc.array(fc.uint8Array({ maxLength: 600 }), { minLength: 1, maxLength: 8 });
   const cuts = fc.array(fc.nat({ max: 5000 }), { maxLength: 20 });
   fc.assert(
@@ -154,12 +154,12 @@ test('the decoder reads the output of encodeMessage, in any pieces', (t) => {
   );
 });
 
-test('a body of 4 KiB or more is handed through, not copied', (t) => {
+test('a body of 4 KiB or more is passed on without a copy', (t) => {
   const envelope = new Uint8Array(4096);
   t.is(encodeMessage([new Uint8Array(2), envelope]).at(-1), envelope);
 });
 
-test('memory for an unfinished message follows what has arrived', (t) => {
+test('memory for an unfinished message grows with the received bytes', (t) => {
   const decoder = new ZmtpDecoder('ROUTER', DEFAULT_ZMTP_LIMITS);
   const claimed = DEFAULT_ZMTP_LIMITS.maxMessageBytes;
   decoder.push(Buffer.concat([GREETING, READY_REQ, hex('0100')]));
@@ -174,7 +174,7 @@ test('memory for an unfinished message follows what has arrived', (t) => {
   }
 });
 
-test('frames that wait for the rest of their message do not keep the chunk they came in', (t) => {
+test('frames of an unfinished message do not retain the chunk that they arrived in', (t) => {
   const decoder = new ZmtpDecoder('ROUTER', DEFAULT_ZMTP_LIMITS);
   const body = Buffer.concat([frame(1, 'route'), hex('0100')]);
   decoder.push(Buffer.concat([GREETING, READY_DEALER, body]));
@@ -184,7 +184,7 @@ test('frames that wait for the rest of their message do not keep the chunk they 
   if (event?.type === 'message') t.is(event.frames[0]?.buffer.byteLength, 5);
 });
 
-test('between messages nothing is held', (t) => {
+test('no memory is held between messages', (t) => {
   const decoder = new ZmtpDecoder('ROUTER');
   decoder.push(recorded('dealer'));
   t.is(decoder.heldBytes, 0);
@@ -313,7 +313,7 @@ const BREACHES: ReadonlyArray<readonly [string, ZmtpRole, Uint8Array, string]> =
 ];
 
 for (const [title, role, bytes, reason] of BREACHES) {
-  test(`${title}: closed at the first byte that cannot be right`, (t) => {
+  test(`${title}: the connection is closed at the first invalid byte`, (t) => {
     const whole = new ZmtpDecoder(role, LIMITS);
     t.deepEqual(whole.push(bytes).at(-1), { type: 'breach', reason });
     t.is(whole.heldBytes, 0);
@@ -327,7 +327,7 @@ for (const [title, role, bytes, reason] of BREACHES) {
   });
 }
 
-test('a topic over the limit is refused, by message and by command', (t) => {
+test('a topic over the limit is refused, as a message and as a command', (t) => {
   const limits = { ...DEFAULT_ZMTP_LIMITS, maxTopicBytes: 3 };
   for (const [topic, type] of [
     ['abc', 'subscribe'],
@@ -340,13 +340,13 @@ test('a topic over the limit is refused, by message and by command', (t) => {
   }
 });
 
-test('exactly the limit is taken', (t) => {
+test('a topic of exactly the limit is accepted', (t) => {
   const decoder = new ZmtpDecoder('ROUTER', LIMITS);
   const body = Buffer.concat([longHeader(2, 1000n), Buffer.alloc(1000)]);
   t.is(decoder.push(opened(Buffer.concat([hex('0100 0100 0100'), body]))).at(-1)?.type, 'message');
 });
 
-test('20,000 damaged streams end in events or one breach, within the limits', (t) => {
+test('20,000 damaged streams end in events or one violation, within the limits', (t) => {
   const random = xorshift(0x5a17);
   let breaches = 0;
   for (let run = 0; run < 20_000; run += 1) {
@@ -427,7 +427,7 @@ const stream = object(vectorFile('tcp_frames').stream);
 const bytes = base64(stream.bytes_b64);
 const whole = new TcpFrameDecoder(mebibyte).push(bytes);
 
-test('a recorded stream is cut where its frames end', (t) => {
+test('a recorded stream is split at its frames', (t) => {
   t.is(whole.length, number(stream.frames));
   t.is(
     endOfValue(bytes, 0, { maxBytes: mebibyte, maxDepth: 9, maxElements: 99 }),
@@ -435,7 +435,7 @@ test('a recorded stream is cut where its frames end', (t) => {
   );
 });
 
-test('however a stream is cut, the frames are the same', (t) => {
+test('the frames do not depend on how a stream is divided', (t) => {
   const cuts = fc.array(fc.nat({ max: bytes.length }), { maxLength: 40 });
   fc.assert(
     fc.property(cuts, (places) => {
@@ -453,7 +453,7 @@ test('however a stream is cut, the frames are the same', (t) => {
   );
 });
 
-test('the scanner finds the end of whatever the packers write', (t) => {
+test('the scanner finds the end of all packed values', (t) => {
   const value = fc.letrec<{ any: unknown }>((tie) => ({
     any: fc.oneof(
       { maxDepth: 4 },
@@ -496,7 +496,7 @@ const breaches: ReadonlyArray<readonly [string, string, string]> = [
 ];
 
 for (const [title, hex, reason] of breaches) {
-  test(`${title} is refused, and nothing is read after it`, (t) => {
+  test(`${title} is refused, and reading stops`, (t) => {
     const decoder = new TcpFrameDecoder(mebibyte);
     t.deepEqual(decoder.push(Buffer.from(hex, 'hex')), [{ type: 'breach', reason }]);
     t.deepEqual(decoder.push(base64(tcpVector('refusal').frame_b64)), []);
@@ -504,14 +504,14 @@ for (const [title, hex, reason] of breaches) {
   });
 }
 
-test('a body up to the limit is taken, a larger one refused by its head', (t) => {
+test('a body up to the limit is accepted, and a larger one is refused by its head', (t) => {
   const frame = Buffer.concat(encodePublicationFrame(new Uint8Array(5000)));
   t.is(new TcpFrameDecoder(5000).push(frame)[0]?.type, 'frame');
   const refused = new TcpFrameDecoder(3000).push(frame.subarray(0, 20));
   t.deepEqual(refused, [{ type: 'breach', reason: 'message-too-large' }]);
 });
 
-test('memory follows what has arrived, not what was promised', (t) => {
+test('memory grows with the received bytes, not with the announced length', (t) => {
   const decoder = new TcpFrameDecoder(16 * mebibyte);
   const frame = Buffer.concat(encodePublicationFrame(new Uint8Array(10_000_000)));
   decoder.push(frame.subarray(0, 100));
@@ -532,7 +532,7 @@ test('a reply and a publication are written as Salt writes them', (t) => {
   t.deepEqual(Buffer.concat(encodePublicationFrame(envelope)), base64(publication.frame_b64));
 });
 
-test('20,000 mutated frames are frames or breaches, and nothing else', (t) => {
+test('20,000 mutated frames are either frames or violations', (t) => {
   const frames = tcpVectors.map((vector) => base64(vector.frame_b64));
   const edit = fc.tuple(fc.nat(), fc.nat({ max: 3 }), fc.uint8Array({ maxLength: 5 }));
   fc.assert(
@@ -573,7 +573,7 @@ for (const handshake of cases(vectors, 'handshakes')) {
   });
 }
 
-test('the recorded request is read, however it is cut', (t) => {
+test('the recorded request is read, however it is divided', (t) => {
   const bytes = Buffer.concat([OPENING.ws, REQUEST.ws]);
   const message = base64(cases(vectors, 'messages')[0]?.message_b64);
   fc.assert(
@@ -596,7 +596,7 @@ test('the recorded request is read, however it is cut', (t) => {
   );
 });
 
-test('a message in fragments is put together, and a PING may come in between', (t) => {
+test('a message in fragments is joined, and a PING may arrive in between', (t) => {
   const events = openedWebsocket().push(
     Buffer.concat([
       clientFrame(binaryFrame, Buffer.from('one ')),
@@ -609,7 +609,7 @@ test('a message in fragments is put together, and a PING may come in between', (
   t.deepEqual(events.map(describe), ['ping there?', 'binary one two three']);
 });
 
-test('text is told from bytes, also in fragments', (t) => {
+test('text and bytes are distinguished, also in fragments', (t) => {
   const events = openedWebsocket().push(
     Buffer.concat([
       clientFrame(final | textFrame, Buffer.from('close')),
@@ -620,7 +620,7 @@ test('text is told from bytes, also in fragments', (t) => {
   t.deepEqual(events.map(describe), ['text close', 'text close']);
 });
 
-test('CLOSE is answered with the normal code, and nothing is read after it', (t) => {
+test('CLOSE is answered with the normal code, and reading stops', (t) => {
   const decoder = openedWebsocket();
   const [event] = decoder.push(clientFrame(final | closeFrame, Buffer.from('03e8', 'hex')));
   t.deepEqual(event?.type === 'close' && Buffer.from(event.response).toString('hex'), '880203e8');
@@ -649,7 +649,7 @@ const websocketBreaches: ReadonlyArray<readonly [string, string, WebsocketBreach
 ];
 
 for (const [title, hex, reason, farewell] of websocketBreaches) {
-  test(`${title} is refused, and told so`, (t) => {
+  test(`${title} is refused with a close frame`, (t) => {
     const decoder = openedWebsocket();
     const [event] = decoder.push(Buffer.from(hex, 'hex')).slice(-1);
     if (event?.type !== 'breach') return t.fail('no breach');
@@ -659,7 +659,7 @@ for (const [title, hex, reason, farewell] of websocketBreaches) {
   });
 }
 
-test('fragments count together against the limit', (t) => {
+test('the limit applies to the sum of fragments', (t) => {
   const decoder = openedWebsocket(100);
   t.deepEqual(decoder.push(clientFrame(binaryFrame, new Uint8Array(60))), []);
   t.true(decoder.heldBytes >= 60);
@@ -669,7 +669,7 @@ test('fragments count together against the limit', (t) => {
   t.is(decoder.heldBytes, 0);
 });
 
-test('a length that is not in its shortest form is read', (t) => {
+test('a length that is not in its shortest form is accepted', (t) => {
   const decoder = openedWebsocket();
   const [event] = decoder.push(Buffer.from(`82fe0001${masked}70`, 'hex'));
   t.is(event === undefined ? '' : describe(event), 'binary a');
@@ -684,7 +684,7 @@ test('small chunks of a message are counted with their overhead', (t) => {
   t.is(decoder.heldBytes, 0);
 });
 
-test('fragments count with the chunks that they keep in memory', (t) => {
+test('fragments count with the chunks that they retain in memory', (t) => {
   const decoder = openedWebsocket();
   const chunk = Buffer.concat([
     clientFrame(binaryFrame, Buffer.from('a')),
@@ -694,7 +694,7 @@ test('fragments count with the chunks that they keep in memory', (t) => {
   t.true(decoder.heldBytes >= chunk.length);
 });
 
-test('a small message does not keep the chunk that it came in', (t) => {
+test('a small message does not retain the chunk that it arrived in', (t) => {
   const decoder = openedWebsocket();
   const message = clientFrame(final | binaryFrame, Buffer.from('a'));
   const rest = clientFrame(final | binaryFrame, Buffer.alloc(50_000));
@@ -704,7 +704,7 @@ test('a small message does not keep the chunk that it came in', (t) => {
   t.true(decoder.heldBytes > 40_000);
 });
 
-test('memory for a WebSocket message follows what has arrived, not what was promised', (t) => {
+test('memory for a WebSocket message grows with the received bytes, not with the announced length', (t) => {
   const decoder = openedWebsocket(16 * mebibyte);
   decoder.push(Buffer.from(`82ff0000000000900000${masked}`, 'hex'));
   decoder.push(new Uint8Array(1_000_000));
@@ -733,13 +733,13 @@ for (const [title, change, status] of heads) {
   });
 }
 
-test('several values and spaces in Connection are read, as proxies write them', (t) => {
+test('several values and spaces in Connection are accepted, as proxies write them', (t) => {
   const head = OPENING.ws.toString().trimEnd();
   const kept = head.replace('Connection: upgrade', 'Connection: keep-alive ,\t Upgrade');
   t.true(answerUpgrade(kept).isAccepted);
 });
 
-test('a head without end is refused at 8 KiB, in one piece or in many', (t) => {
+test('an unfinished head is refused at 8 KiB, in one piece or in many', (t) => {
   const endless = Buffer.from(`GET / HTTP/1.1\r\nX: ${'x'.repeat(20_000)}`);
   const [event] = new WebsocketDecoder(mebibyte).push(endless);
   t.is(event?.type === 'breach' && event.reason, 'head-too-large');
@@ -755,7 +755,7 @@ test('a head without end is refused at 8 KiB, in one piece or in many', (t) => {
   t.true(pushed < 8400);
 });
 
-test('20,000 mutated streams give events, and nothing else', (t) => {
+test('20,000 mutated streams give only events', (t) => {
   const stream = Buffer.concat([
     OPENING.ws,
     clientFrame(binaryFrame, Buffer.from('one')),

@@ -153,7 +153,7 @@ for (const vector of cases(vectorFile('auth'), 'cases')) {
 
   const events = cases(vector, 'events');
   if (/max_minions|invalid id|unsupported/.test(name)) continue;
-  test(`sign-in "${name}" leaves the keys and fires the event as Salt does`, (t) => {
+  test(`sign-in "${name}" changes the keys and fires the event as Salt does`, (t) => {
     const request = authRequest(base64(vector.request_b64));
     const verdict = decideKey(keyState(vector, request));
     const data = object(events[0]?.data);
@@ -277,7 +277,7 @@ const load = { cmd: '_auth', id: 'web1', nonce: keys.nonce, pub: stored };
 const parse = (fields: WireMap, version: 0 | 2 = 2) =>
   parseAuthRequest({ enc: 'clear', version, load: { ...load, ...fields } });
 
-test('nothing but a nonce of the grammar is ever signed', (t) => {
+test('the master signs only nonces that match the grammar', (t) => {
   for (const nonce of ['', `${keys.nonce}0`, 'x'.repeat(32), { enc: 'aes' }, null]) {
     const parsed = parse({ nonce });
     t.false(parsed.ok);
@@ -309,7 +309,7 @@ test('a sign-in with missing, null, wrong or huge fields is refused', (t) => {
   t.true(parse({ nonce: null }, 0).ok === false, 'a nonce that is no text, even where none counts');
 });
 
-test('whether a token decrypts does not show in the form of the answer', (t) => {
+test('the form of the reply does not reveal whether a token decrypts', (t) => {
   const parsed = parse({ token: Buffer.alloc(256, 0x11) });
   if (!parsed.ok) return t.fail();
   const { request } = parsed;
@@ -326,7 +326,7 @@ test('whether a token decrypts does not show in the form of the answer', (t) => 
   t.is(String(tokens[0]).length, keys.token.length);
 });
 
-test('a token too long for the minion key is no reason to fail', (t) => {
+test('a token that is too long for the minion key does not cause a failure', (t) => {
   const large = rsaPair(0, 3072);
   const token = rsaEncrypt(parsePublicKey(large.publicPem), Buffer.alloc(300, 1), 'OAEP-SHA1');
   const parsed = parse({ token });
@@ -339,7 +339,7 @@ test('a token too long for the minion key is no reason to fail', (t) => {
   t.notThrows(() => buildAccepted(parsed.request, ours));
 });
 
-test('an accepted key that is no sound RSA key is refused before anything is encrypted', (t) => {
+test('an accepted key that is not a valid RSA key is refused before any encryption', (t) => {
   const parsed = parse({ pub: 'not a key' });
   if (!parsed.ok) return t.fail();
   const attempt = () =>
@@ -416,7 +416,7 @@ for (const vector of cases(vectorFile('minion_reactions'), 'cases')) {
   }
 }
 
-test('the code of a failure says which check was wrong', (t) => {
+test('the code of a failure names the failed check', (t) => {
   const codes: Record<string, string> = {};
   for (const vector of cases(vectorFile('minion_reactions'), 'cases')) {
     const handshake = createMinionHandshake(configFor(vector, 3));
@@ -453,7 +453,7 @@ for (const [release, entry] of Object.entries(
   for (const vector of cases(object(entry), 'requests')) {
     const frame = base64(vector.frame_b64);
     const decoded = object(object(vector.decoded).load);
-    test(`a minion like ${release} asks with the same fields (${vector.name})`, (t) => {
+    test(`a minion like ${release} sends the same fields (${vector.name})`, (t) => {
       const version = Number(object(entry).protocol_version);
       if (version !== 0 && version !== 2 && version !== 3) return t.fail();
       const request = createMinionHandshake({
@@ -480,7 +480,7 @@ function fields(decoded: ReturnType<typeof decodeEnvelope> | undefined): string[
   return Object.keys(decoded.envelope.load);
 }
 
-test('every request has a nonce of its own', (t) => {
+test('every request has its own nonce', (t) => {
   const { nonce: _nonce, ...config } = base;
   const handshake = createMinionHandshake({ ...config, version: 3 });
   const nonces = [handshake.request(), handshake.request()].map((request) => {
@@ -493,7 +493,7 @@ test('every request has a nonce of its own', (t) => {
   t.not(nonces[0], nonces[1]);
 });
 
-test('answers that are no maps fail, whatever they are', (t) => {
+test('any reply that is not a map fails', (t) => {
   for (const reply of [Buffer.alloc(0), packWire(null), packWire([1]), packWire({ load: 1 })]) {
     for (const version of [0, 2, 3] as const) {
       const handshake = createMinionHandshake({ ...base, version });
@@ -503,7 +503,7 @@ test('answers that are no maps fail, whatever they are', (t) => {
   }
 });
 
-test('at first contact a wrong finger, signature or nonce gives no key to store', (t) => {
+test('at first contact a wrong fingerprint, signature or nonce leaves no key to store', (t) => {
   const vectors = cases(vectorFile('minion_reactions'), 'cases');
   const reply = (name: string) => {
     const vector = vectors.find((candidate) => candidate.case === name);

@@ -22,18 +22,18 @@ const interpreted: readonly WireValue[] = [
 
 for (const value of interpreted) {
   const shown = JSON.stringify(String(value));
-  test(`a text that Salt interprets is found: ${shown} (${typeof value})`, (t) => {
+  test(`finds a text that Salt interprets: ${shown} (${typeof value})`, (t) => {
     t.deepEqual(findInterpretedText(value)?.path, []);
     t.deepEqual(findInterpretedText({ a: [1, { b: value }] })?.path, ['a', 1, 'b']);
     t.deepEqual(findInterpretedText(new Map([['a', new Map([['b', value]])]]))?.path, ['a', 'b']);
   });
 }
 
-test('a key that Salt interprets is found, and not repeated', (t) => {
+test('finds a key that Salt interprets, without repeating it', (t) => {
   t.deepEqual(findInterpretedText([{ [slot]: 1 }])?.path, [0, '…']);
 });
 
-test('a text that has no meaning for Salt passes', (t) => {
+test('accepts text without a special meaning for Salt', (t) => {
   const texts = ['slot', '__slot__', 'https://host/a', 'see salt.example.org', 'x salt://y', ''];
   const values = ['-----BEGIN PGP PUBLIC KEY BLOCK-----', 1, null, true, new Date(0), ...texts];
   for (const value of values) t.is(findInterpretedText(value), undefined, String(value));
@@ -41,7 +41,7 @@ test('a text that has no meaning for Salt passes', (t) => {
   t.is(inertText(slot, 'b'), 'b');
 });
 
-test('an argument of a state may have a slot where Salt does not look for one', (t) => {
+test('accepts a slot in an argument of a state where Salt does not look for one', (t) => {
   t.deepEqual(findInterpretedText({ env: [{ a: slot }] }, 'argument')?.path, ['env', 0, 'a']);
   t.is(findInterpretedText({ text: ` ${slot}` }, 'argument'), undefined);
   t.is(findInterpretedText({ source: 'salt://a' }, 'argument'), undefined);

@@ -5,7 +5,7 @@ import { until } from '../helpers/deadline.ts';
 
 const echo: RequestHandler = async (request) => request;
 
-test('a request arrives later, with the address it was dialled from, and is answered', async (t) => {
+test('a request arrives asynchronously with the address of its sender, and gets a reply', async (t) => {
   const { master, dial } = createMemoryTransport();
   const peers: Peer[] = [];
   await master.listen(async (request, peer) => {
@@ -18,7 +18,7 @@ test('a request arrives later, with the address it was dialled from, and is answ
   t.is(peers[0]?.address, '10.0.0.1');
 });
 
-test('bytes are copied on the way', async (t) => {
+test('bytes are copied in transit', async (t) => {
   const { master, dial } = createMemoryTransport();
   const kept: Uint8Array[] = [];
   await master.listen(async (request) => {
@@ -32,7 +32,7 @@ test('bytes are copied on the way', async (t) => {
   t.is(body.toString(), 'hello');
 });
 
-test('a minion asks one thing at a time', async (t) => {
+test('a minion sends one request at a time', async (t) => {
   const { master, dial } = createMemoryTransport();
   let underWay = 0;
   await master.listen(async (request) => {
@@ -46,14 +46,14 @@ test('a minion asks one thing at a time', async (t) => {
   await Promise.all(Array.from({ length: 20 }, () => minion.request(new Uint8Array(1), 1000)));
 });
 
-test('without an answer a request times out', async (t) => {
+test('a request without a reply times out', async (t) => {
   const { master, dial } = createMemoryTransport();
   await master.listen(() => new Promise(() => {}));
   const asked = dial('one').request(new Uint8Array(1), 5);
   await t.throwsAsync(asked, { instanceOf: TransportError, code: 'ERR_TIMEOUT' });
 });
 
-test('a request without an answer fails at once, and does not say why', async (t) => {
+test('a request that the master drops fails at once, without a reason', async (t) => {
   const { master, dial } = createMemoryTransport();
   await master.listen(async () => {
     throw new Error('not kept');
@@ -65,7 +65,7 @@ test('a request without an answer fails at once, and does not say why', async (t
   t.is(error?.cause, undefined);
 });
 
-test('a master that does not listen cannot be asked', async (t) => {
+test('a request to a master that does not listen fails', async (t) => {
   const { master, dial } = createMemoryTransport();
   const early = dial('one').request(new Uint8Array(1), 1000);
   await t.throwsAsync(early, { instanceOf: TransportError, code: 'ERR_CONNECT' });
@@ -75,7 +75,7 @@ test('a master that does not listen cannot be asked', async (t) => {
   await t.throwsAsync(late, { instanceOf: TransportError, code: 'ERR_CONNECT' });
 });
 
-test('everybody hears a publication', async (t) => {
+test('every connected minion receives a publication', async (t) => {
   const { master, dial } = createMemoryTransport();
   const heard: string[] = [];
   for (const id of ['one', 'two']) {
@@ -93,7 +93,7 @@ test('everybody hears a publication', async (t) => {
   t.deepEqual(heard, ['one job', 'two job']);
 });
 
-test('with filtering the topics decide', async (t) => {
+test('with filtering, the topics select the receivers', async (t) => {
   const { master, dial } = createMemoryTransport({ filtering: true });
   const heard: string[] = [];
   for (const id of ['one', 'two']) {
@@ -106,7 +106,7 @@ test('with filtering the topics decide', async (t) => {
   t.deepEqual(heard, ['one', 'all', 'one', 'two', 'all']);
 });
 
-test('disconnecting a minion loses the answers under way to it, and no others', async (t) => {
+test('disconnecting a minion drops only its own pending replies', async (t) => {
   const { master, dial } = createMemoryTransport();
   const answers: Array<() => void> = [];
   await master.listen(async (request) => {
@@ -124,7 +124,7 @@ test('disconnecting a minion loses the answers under way to it, and no others', 
   await t.throwsAsync(gone, { instanceOf: TransportError, code: 'ERR_TIMEOUT' });
 });
 
-test('a closed minion hears and asks nothing', async (t) => {
+test('a closed minion receives nothing and cannot send requests', async (t) => {
   const { master, dial } = createMemoryTransport();
   await master.listen(() => new Promise(() => {}));
   const minion = dial('one');
@@ -140,7 +140,7 @@ test('a closed minion hears and asks nothing', async (t) => {
   await t.throwsAsync(late, { instanceOf: TransportError, code: 'ERR_CLOSED' });
 });
 
-test('closing waits for what is being answered, but not for ever', async (t) => {
+test('closing waits for pending replies, up to a limit', async (t) => {
   const { master, dial } = createMemoryTransport();
   let answer = (): void => {};
   await master.listen(async (request) => {

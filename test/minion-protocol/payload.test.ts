@@ -87,7 +87,7 @@ test('locally packed values are read back unchanged', (t) => {
   t.pass();
 });
 
-test('values packed for the wire are read back except for the difference of text and bytes', (t) => {
+test('values packed for the wire are read back, except that text and bytes become the same', (t) => {
   fc.assert(
     fc.property(value, (original) => {
       const expected = canonicalWire(original);
@@ -101,7 +101,7 @@ test('values packed for the wire are read back except for the difference of text
   t.pass();
 });
 
-test('text, lists, maps and 32 bit integers pack to what msgpackr makes of them', (t) => {
+test('text, lists, maps and 32-bit integers are packed like msgpackr packs them', (t) => {
   const plain = fc.letrec<{ value: WireValue }>((tie) => ({
     value: fc.oneof(
       { maxDepth: 4 },
@@ -118,7 +118,7 @@ test('text, lists, maps and 32 bit integers pack to what msgpackr makes of them'
   t.pass();
 });
 
-test('no bytes make the readers fail otherwise than with a ProtocolError', (t) => {
+test('the readers fail only with ProtocolError, for any bytes', (t) => {
   const bytes = fc.oneof(
     fc.uint8Array({ maxLength: 200 }),
     fc.array(fc.constantFrom(0x81, 0x91, 0xc7, 0xd4, 0x4f, 0xdf, 0xa1, 0, 255)).map(Buffer.from),
@@ -167,7 +167,7 @@ for (const vector of cases(vectors, 'decode')) {
   const bytes = hex(vector.hex);
   const readers = { as_wire: unpackWire, as_wire_raw: unpackRaw, as_local: unpackLocal };
   for (const [field, unpack] of Object.entries(readers)) {
-    test(`"${vector.name}" is read ${field} like Salt reads it`, (t) => {
+    test(`"${vector.name}" is read ${field} as Salt reads it`, (t) => {
       const expected = toWireValue(vector[field]);
       t.is(canonical(comparable(unpack(bytes), expected)), canonical(expected));
     });
@@ -185,7 +185,7 @@ function accepted<Load>(parsed: ParsedLoad<Load>): Load {
 }
 
 for (const [index, vector] of cases(vectorFile('return'), 'cases').entries()) {
-  test(`the return ${index} (${vector.name}) is taken whole`, (t) => {
+  test(`the return ${index} (${vector.name}) is accepted completely`, (t) => {
     const load = map(toWireValue(vector.request_load));
     t.is(canonical(accepted(parseReturnLoad(load))), canonical(load));
   });
@@ -199,7 +199,7 @@ function requestedTags(load: MinionEventLoad): string[] {
 }
 
 for (const [index, vector] of cases(vectorFile('minion_event'), 'cases').entries()) {
-  test(`the event request ${index} (${vector.name}) names the events that Salt fires`, (t) => {
+  test(`the event request ${index} (${vector.name}) yields the events that Salt fires`, (t) => {
     const load = map(toWireValue(vector.request_load));
     const parsed = accepted(parseMinionEventLoad(load));
     const fired = cases(vector, 'events_fired').map((event) => event.tag);
@@ -223,7 +223,7 @@ for (const [index, vector] of cases(vectorFile('pillar'), 'cases').entries()) {
 }
 
 for (const [release, steps] of Object.entries(object(vectorFile('startup_transcripts').versions))) {
-  test(`every load that ${release} sends from its start on is taken`, (t) => {
+  test(`every load that ${release} sends after its start is accepted`, (t) => {
     let seen = 0;
     for (const step of Array.isArray(steps) ? steps.map(object) : []) {
       if (step.step !== 'request' || step.load === undefined) continue;
@@ -244,7 +244,7 @@ for (const [release, steps] of Object.entries(object(vectorFile('startup_transcr
 
 const returned: WireMap = { id: 'web1', jid: 'req', return: null };
 
-test('a return needs an id, a jid and a value, and bounds what it names', (t) => {
+test('a return requires an id, a jid and a value, and its fields have limits', (t) => {
   t.true(parseReturnLoad(returned).ok);
   const wrong: WireMap[] = [
     { ...returned, id: '../web1' },
@@ -262,7 +262,7 @@ test('a return needs an id, a jid and a value, and bounds what it names', (t) =>
   for (const load of wrong) t.false(parseReturnLoad(load).ok, JSON.stringify(Object.keys(load)));
 });
 
-test('a reason names the field and not what was in it', (t) => {
+test('an error names the field, but not its content', (t) => {
   const parsed = parseReturnLoad({ ...returned, jid: ['planted secret'] });
   t.false(parsed.ok);
   const reason = parsed.ok ? '' : parsed.reason;
@@ -270,7 +270,7 @@ test('a reason names the field and not what was in it', (t) => {
   t.false(reason.includes('planted'));
 });
 
-test('an event request has bounded tags and events', (t) => {
+test('an event request has limits for tags and events', (t) => {
   const event = { tag: 'a', data: {} };
   t.true(parseMinionEventLoad({ events: Array(1000).fill(event) }).ok);
   const wrong: WireMap[] = [
@@ -293,7 +293,7 @@ test('an event request has bounded tags and events', (t) => {
   for (const load of wrong) t.false(parseMinionEventLoad(load).ok);
 });
 
-test('an event without data is its own data, an empty request fires nothing', (t) => {
+test('an event without data is its own data, and an empty request fires nothing', (t) => {
   const parsed = accepted(parseMinionEventLoad({ events: [{ tag: 'a', x: 1 }], pretag: null }));
   t.like(parsed, { form: 'batch', pretag: undefined });
   const data = parsed.form === 'batch' ? parsed.events[0]?.data : undefined;
@@ -301,7 +301,7 @@ test('an event without data is its own data, an empty request fires nothing', (t
   t.like(accepted(parseMinionEventLoad({})), { form: 'empty' });
 });
 
-test('a pillar request with odd fields counts them as empty', (t) => {
+test('a pillar request ignores fields of the wrong type', (t) => {
   const grains = new Map<WireValue, WireValue>([
     ['os', 'Debian'],
     [1, 2],
@@ -326,7 +326,7 @@ for (const vector of frames) {
     t.is(event.tag, text(vector.tag));
     t.is(canonical(event.data), canonical(toWireValue(vector.data)));
   });
-  test(`the event ${vector.tag} is written to the bytes of ${origin}`, (t) => {
+  test(`the event ${vector.tag} is written with the bytes of ${origin}`, (t) => {
     const body = packEvent(text(vector.tag), toWireValue(vector.data));
     t.deepEqual(body, base64(vector.body_b64));
     t.deepEqual(packLocal({ head: {}, body }), base64(vector.frame_b64));
@@ -335,24 +335,24 @@ for (const vector of frames) {
 
 const badEvent = { instanceOf: ProtocolError, code: 'ERR_BAD_EVENT' };
 
-test('a tag that would shift the separator cannot be written', (t) => {
+test('a tag that contains the separator cannot be written', (t) => {
   for (const tag of ['', 'a\n\nb', 'a\n']) t.throws(() => packEvent(tag, {}), badEvent);
 });
 
-test('bytes without a tag are no event', (t) => {
+test('bytes without a tag are not an event', (t) => {
   for (const bytes of ['', 'tag', '\n\n', 'tag\n']) {
     t.throws(() => unpackEvent(Buffer.from(bytes)), badEvent);
   }
 });
 
-test('a stamp has microseconds and no zone', (t) => {
+test('a stamp has microseconds and no time zone', (t) => {
   t.is(formatEventStamp(new Date('2024-01-02T03:04:05.678Z')), '2024-01-02T03:04:05.678000');
 });
 
 const sizes = [0, 1, 31, 32, 255, 65_535, 65_536, 1_048_576];
 
 for (const size of sizes) {
-  test(`a part of ${size} bytes is packed as the map that it is`, (t) => {
+  test(`a part of ${size} bytes is packed as the map that it contains`, (t) => {
     const data = Buffer.alloc(size, 0xff);
     for (const rest of [{ dest: 'a/b' }, { dest: 'a/b', gzip: 5 }]) {
       const packed = Buffer.concat(packFileChunk({ data, ...rest }));
@@ -361,7 +361,7 @@ for (const size of sizes) {
   });
 }
 
-test('a reply that was packed before opens to what one packed now opens to', (t) => {
+test('a reply that was packed before opens to the same value as one packed now', (t) => {
   const key = parseKeyString(generateKeyString());
   const context = { version: 3, nonce: 'a'.repeat(32) } as const;
   const value = { data: Buffer.alloc(100_003, 0xfe), dest: 'x' };
@@ -373,12 +373,12 @@ test('a reply that was packed before opens to what one packed now opens to', (t)
 const jidVectors = vectorFile('jid');
 
 for (const vector of cases(jidVectors, 'is_jid')) {
-  test(`${vector.value} is ${vector.result ? 'a jid' : 'no jid'}`, (t) => {
+  test(`${vector.value} is ${vector.result ? 'a jid' : 'not a jid'}`, (t) => {
     t.is(isJid(vector.value), vector.result === true);
   });
 }
 
-test('a jid has 20 digits, and nothing or an underscore and more behind them', (t) => {
+test('a jid has 20 digits and an optional suffix after an underscore', (t) => {
   for (const wrong of [
     '20240102030405678901_',
     '202401020304056789012',
@@ -396,7 +396,7 @@ for (const vector of cases(jidVectors, 'jid_to_time')) {
   });
 }
 
-test('a jid that spells no time has none', (t) => {
+test('a jid that does not spell a time has no time', (t) => {
   for (const wrong of [
     'req',
     '20240230030405678901',
@@ -407,13 +407,13 @@ test('a jid that spells no time has none', (t) => {
   }
 });
 
-test('a jid is the time in UTC, to the microsecond', (t) => {
+test('a jid is the UTC time in microseconds', (t) => {
   const next = createJidSource(() => Date.parse('2024-01-02T03:04:05.678Z'));
   t.is(next(), '20240102030405678000');
   t.is(next(), '20240102030405678001');
 });
 
-test('no jid is given twice, however the clock goes', (t) => {
+test('a jid is never issued twice, even if the clock goes backwards', (t) => {
   const times = fc.array(fc.integer({ min: 0, max: 3 }), { minLength: 1, maxLength: 50 });
   fc.assert(
     fc.property(times, (milliseconds) => {
@@ -427,7 +427,7 @@ test('no jid is given twice, however the clock goes', (t) => {
   t.pass();
 });
 
-test('more jids than microseconds in a millisecond go on in the next', (t) => {
+test('more jids than microseconds in a millisecond continue in the next millisecond', (t) => {
   const next = createJidSource(() => Date.parse('2024-12-31T23:59:59.999Z'));
   const jids = Array.from({ length: 1001 }, next);
   t.is(jids.at(-1), '20250101000000000000');

@@ -28,7 +28,7 @@ const withValues = (values: string): Buffer => {
 };
 const word = (value: number): string => value.toString(16).padStart(4, '0');
 
-test('the header that haproxy sends is read, whole or byte by byte, and what follows is left', (t) => {
+test('the header of haproxy is read, whole or byte by byte, without the bytes after it', (t) => {
   const peer = { network: 'net-A', address: '10.0.0.5' };
   const whole = Buffer.concat([recorded, Buffer.from('hello')]);
   t.deepEqual(read(whole), { peer, rest: Buffer.from('hello') });
@@ -40,7 +40,7 @@ test('the header that haproxy sends is read, whole or byte by byte, and what fol
   t.false(isRelayedAddress('10.0.0.5'));
 });
 
-test('addresses of IPv6 have their short form, and IPv4 within them its own', (t) => {
+test('IPv6 addresses have their short form, and embedded IPv4 addresses the dotted form', (t) => {
   const over6 = (source: string): ProxyHeaderResult =>
     read(hex(`${signature} 21 21 002c ${source} ${'0'.repeat(32)} 836c 119a ${netA}`));
   t.like(over6('fe80000000000000f8163efffe4c2c30'), {
@@ -49,7 +49,7 @@ test('addresses of IPv6 have their short form, and IPv4 within them its own', (t
   t.like(over6('00000000000000000000ffff0a000005'), { peer: { address: '10.0.0.5' } });
 });
 
-test('values that are not ours are left out, and ours are there once and have their form', (t) => {
+test('foreign values are skipped, and known values must be present once and well formed', (t) => {
   const peer = { network: 'net-A', address: '10.0.0.5' };
   // These are PP2_TYPE_NOOP and PP2_TYPE_CRC32C.
   t.like(read(withValues(`04 0002 0000 03 0004 00000000 ${netA}`)), { peer });
@@ -75,7 +75,7 @@ test('values that are not ours are left out, and ours are there once and have th
   }
 });
 
-test('a header of another form, or a longer one, is wrong as soon as that is seen', (t) => {
+test('a header that is malformed or too long is refused at the first such byte', (t) => {
   for (const [bytes, what] of [
     ['ff00', 'no header: a greeting of ZeroMQ'],
     ['0d0a0d0a000d0a515549540b', 'another signature'],
@@ -93,7 +93,7 @@ test('a header of another form, or a longer one, is wrong as soon as that is see
   t.is(read(hex(`${signature} 21 11 0208`)), 'incomplete');
 });
 
-test('an encoded header is read back unchanged, in any pieces', (t) => {
+test('an encoded header is read back unchanged, however it is divided', (t) => {
   const id = fc.stringMatching(/^[A-Za-z0-9-]{1,64}$/);
   const peer = fc.record(
     {
@@ -134,7 +134,7 @@ function shortest(address: string): string {
   return bytes.join('.');
 }
 
-test('whatever comes is read without an exception', (t) => {
+test('any bytes are read without an exception', (t) => {
   const noise = fc.uint8Array({ maxLength: 600 });
   const behind = fc.tuple(fc.constant(hex(signature)), noise).map((it) => Buffer.concat(it));
   const changed = fc.tuple(fc.nat(recorded.length - 1), fc.nat(255)).map(([at, byte]) => {

@@ -54,7 +54,7 @@ async function ask({ peers, connect }: Relayed, bytes: Buffer): Promise<Peer | u
   return peers.at(-1);
 }
 
-test('a request through a relay has network and address, or instance and project, for its address', async (t) => {
+test('a request through a relay is attributed to a network and address, or an instance and project', async (t) => {
   const relayed = await startRelayed(t);
   const { publishPort, relay } = relayed.master;
   const first = await ask(relayed, header('net-A', '10.0.0.5'));
@@ -67,7 +67,7 @@ test('a request through a relay has network and address, or instance and project
   t.is((await ask(relayed, header('net-A', '10.0.0.5', known)))?.address, 'instance:p-1/i-1');
 });
 
-test('a header that comes in pieces is read, and a publication goes through the relay', async (t) => {
+test('a header in pieces is read, and a publication passes through the relay', async (t) => {
   const { master, connect } = await startRelayed(t);
   const peer = await connect('publishPort');
   const bytes = header('net-A', '10.0.0.5');
@@ -82,7 +82,7 @@ test('a header that comes in pieces is read, and a publication goes through the 
   await until('the publication', () => peer.receivedBytes > before + 1000);
 });
 
-test('a client that is not a listed relay is disconnected, with any header', async (t) => {
+test('a client that is not a listed relay is disconnected, whatever header it sends', async (t) => {
   const { master, peers, connect } = await startRelayed(t, { from: ['192.0.2.0/24', '::1'] });
   const peer = await connect('requestPort');
   peer.write(header('net-A', '10.0.0.5'), GREETING, READY_REQ, HELLO);
@@ -92,7 +92,7 @@ test('a client that is not a listed relay is disconnected, with any header', asy
   t.deepEqual(master.transport.refusals(), { 'relay-source': 1 });
 });
 
-test('a connection without a header, or with a wrong or long one, is closed', async (t) => {
+test('a connection with a missing, wrong or long header is closed', async (t) => {
   const { master, peers, connect } = await startRelayed(t);
   const long = hex(`0d0a0d0a000d0a515549540a 2111 ffff ${'00'.repeat(600)}`);
   const local = hex('0d0a0d0a000d0a515549540a 2000 0000');
@@ -106,7 +106,7 @@ test('a connection without a header, or with a wrong or long one, is closed', as
   t.deepEqual(master.transport.refusals(), { 'relay-header': 3 });
 });
 
-test('a header that does not come in time ends the connection', async (t) => {
+test('a connection is closed if its header does not arrive in time', async (t) => {
   const { master, connect } = await startRelayed(t, { headerMs: 20 });
   const peer = await connect('publishPort');
   peer.write(header('net-A', '10.0.0.5').subarray(0, 30));
@@ -114,7 +114,7 @@ test('a header that does not come in time ends the connection', async (t) => {
   t.deepEqual(master.transport.refusals(), { 'relay-header-timeout': 1 });
 });
 
-test('a header that a guest sends is none, behind that of its relay and on the other ports', async (t) => {
+test('a header from a guest is ignored, after the header of its relay and on other ports', async (t) => {
   const relayed = await startRelayed(t);
   const { master, peers, connect } = relayed;
   const forged = header('net-B', '10.0.0.7', { instance: 'i-2', project: 'p-2' });
@@ -131,7 +131,7 @@ test('a header that a guest sends is none, behind that of its relay and on the o
   t.is(peers[0]?.address, HOST);
 });
 
-test('limits count for each address of record, and not for the relay', async (t) => {
+test('limits apply to each address in the header, not to the relay', async (t) => {
   const { master, connect } = await startRelayed(
     t,
     {},
@@ -172,7 +172,7 @@ test('limits count for each address of record, and not for the relay', async (t)
   t.deepEqual(master.transport.refusals(), { 'too-many-from-address': 2 });
 });
 
-test('subscribers behind a relay are sent PINGs, others are not', async (t) => {
+test('only subscribers behind a relay are sent PINGs', async (t) => {
   const { master, connect } = await startRelayed(t, { pingMs: 10 });
   const direct = await connectRaw(t, master.publishPort);
   const peer = await connect('publishPort');
@@ -191,7 +191,7 @@ test('subscribers behind a relay are sent PINGs, others are not', async (t) => {
   t.false(direct.received.includes(ping));
 });
 
-test('closing ends connections whose header has not come', async (t) => {
+test('closing ends connections whose header has not arrived', async (t) => {
   const { master, connect } = await startRelayed(t);
   const peer = await connect('requestPort');
   peer.write(header('net-A', '10.0.0.5').subarray(0, 30));

@@ -8,7 +8,7 @@ import { STREAMS } from '../helpers/stream-masters.ts';
 
 for (const stream of STREAMS) {
   test.serial(
-    `2,000 connections of every kind over ${stream} leave no memory behind`,
+    `2,000 connections of every kind over ${stream} leave no memory allocated`,
     async (t) => {
       t.timeout(60_000 * effort);
       // The master runs in a process of its own, because the other test files share the memory of

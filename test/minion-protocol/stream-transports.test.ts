@@ -28,7 +28,7 @@ import { connectRaw, HOST, type Master, RawPeer } from '../helpers/zeromq-master
 const everybody = { minionIds: null };
 
 for (const stream of STREAMS) {
-  test(`${stream}: a recorded request is answered, one byte at a time too`, async (t) => {
+  test(`${stream}: a recorded request is answered, even if sent one byte at a time`, async (t) => {
     const master = await startStream(t, stream);
     await isServed(t, stream, master);
     const slow = await connectRaw(t, master.requestPort);
@@ -40,7 +40,7 @@ for (const stream of STREAMS) {
     t.deepEqual(master.transport.refusals(), {});
   });
 
-  test(`${stream}: the handler is given the envelope, and where it came from`, async (t) => {
+  test(`${stream}: the handler receives the envelope and the address of the sender`, async (t) => {
     const seen: unknown[] = [];
     const master = await startStream(t, stream, {
       handler: async (bytes, { address, transport, publishPort }) => {
@@ -63,7 +63,7 @@ for (const stream of STREAMS) {
     t.deepEqual(peer.received.subarray(before), frame);
   });
 
-  test(`${stream}: who subscribes while a publication is held gets it`, async (t) => {
+  test(`${stream}: a minion that subscribes while a publication is held receives it`, async (t) => {
     const master = await startStream(t, stream);
     const { envelope, frame } = PUBLICATION[stream];
     master.transport.publish({ envelope, ...everybody, replayMs: 60_000 });
@@ -72,7 +72,7 @@ for (const stream of STREAMS) {
     t.is(peer.received.lastIndexOf(frame), peer.received.indexOf(frame));
   });
 
-  test(`${stream}: what is not the protocol is closed and counted`, async (t) => {
+  test(`${stream}: a connection with another protocol is closed and counted`, async (t) => {
     const master = await startStream(t, stream);
     const strangers: readonly Buffer[] = [
       Buffer.from('SSH-2.0-OpenSSH_9.2\r\n\r\n\r\n'),
@@ -103,7 +103,7 @@ for (const stream of STREAMS) {
     await isServed(t, stream, master);
   });
 
-  test(`${stream}: who breaks off in the middle leaves nothing behind`, async (t) => {
+  test(`${stream}: a connection that breaks off in the middle leaves nothing behind`, async (t) => {
     const master = await startStream(t, stream);
     const halves = [OPENING[stream].subarray(0, 20), REQUEST[stream].subarray(0, 100)];
     for (const end of ['end', 'resetAndDestroy', 'destroy'] as const) {
@@ -120,7 +120,7 @@ for (const stream of STREAMS) {
     await isServed(t, stream, master);
   });
 
-  test(`${stream}: requests that wait are answered before the listener closes`, async (t) => {
+  test(`${stream}: pending requests are answered before the listener closes`, async (t) => {
     let answer = (): void => {};
     const master = await startStream(t, stream, {
       handler: () =>
@@ -138,7 +138,7 @@ for (const stream of STREAMS) {
     t.is(peer.received.subarray(-ANSWER.length).toString('hex'), ANSWER.toString('hex'));
   });
 
-  test(`${stream}: a request without an answer ends its connection and no other`, async (t) => {
+  test(`${stream}: a request without an answer ends only its own connection`, async (t) => {
     const clock = { now: 1_700_000_000_000 };
     let requests = 0;
     const master = await startStream(t, stream, {
@@ -172,7 +172,7 @@ for (const stream of STREAMS) {
     await isServed(t, stream, master);
   });
 
-  test(`${stream}: a request without an answer does not delay the end`, async (t) => {
+  test(`${stream}: a request without an answer does not delay closing`, async (t) => {
     let isAsked = false;
     const master = await startStream(t, stream, {
       // No deadline expires.
@@ -188,7 +188,7 @@ for (const stream of STREAMS) {
     await t.notThrowsAsync(within('the end', master.transport.close(600_000)));
   });
 
-  test(`${stream}: no more requests of a connection are under way than allowed`, async (t) => {
+  test(`${stream}: the number of requests of a connection in progress is limited`, async (t) => {
     let underWay = 0;
     let most = 0;
     let done = 0;
@@ -209,7 +209,7 @@ for (const stream of STREAMS) {
     t.is(most, 4);
   });
 
-  test(`${stream}: a subscriber that reads nothing is skipped, and delays nobody`, async (t) => {
+  test(`${stream}: a subscriber that reads nothing is skipped, and does not delay others`, async (t) => {
     const master = await startStream(t, stream, { maxQueuedBytes: 1_000_000 });
     const stuck = await subscribed(t, stream, master);
     stuck.socket.pause();
@@ -226,7 +226,7 @@ for (const stream of STREAMS) {
     t.deepEqual(master.transport.refusals(), {});
   });
 
-  test(`${stream}: a subscriber is given up only far beyond its queue`, async (t) => {
+  test(`${stream}: a subscriber is disconnected only far beyond the limit of its queue`, async (t) => {
     const options = { maxQueuedMessages: 3, maxMissed: 20 };
     const master = await startStream(t, stream, options);
     const stuck = await subscribed(t, stream, master);
@@ -244,7 +244,7 @@ for (const stream of STREAMS) {
     t.deepEqual(master.transport.refusals(), { 'far-behind': 1 });
   });
 
-  test(`${stream}: of 2,000 silent connections the newest thousand stay, others are served`, async (t) => {
+  test(`${stream}: of 2,000 silent connections the newest 1,000 stay, and others are served`, async (t) => {
     const clock = { now: 1_700_000_000_000 };
     const master = await startStream(t, stream, { now: () => clock.now, sweepIntervalMs: 5 });
     const reader = await subscribed(t, stream, master);
@@ -262,7 +262,7 @@ for (const stream of STREAMS) {
     await isServed(t, stream, master);
   });
 
-  test(`${stream}: half a request is closed after 30 seconds`, async (t) => {
+  test(`${stream}: a connection with an unfinished request is closed after 30 seconds`, async (t) => {
     const clock = { now: 1_700_000_000_000 };
     const master = await startStream(t, stream, { now: () => clock.now, sweepIntervalMs: 5 });
     const peer = await connectRaw(t, master.requestPort);
@@ -276,7 +276,7 @@ for (const stream of STREAMS) {
     t.deepEqual(master.transport.refusals(), { 'message-timeout': 1 });
   });
 
-  test(`${stream}: a publish connection that reads is never closed, whoever else goes`, async (t) => {
+  test(`${stream}: a publish connection that reads is never closed in favour of others`, async (t) => {
     const clock = { now: 1_700_000_000_000, reads: 0 };
     const master = await startStream(t, stream, {
       now: () => {
@@ -302,7 +302,7 @@ for (const stream of STREAMS) {
     t.deepEqual(master.transport.refusals(), {});
   });
 
-  test(`${stream}: a stranger that reads nothing is closed, a minion is not`, async (t) => {
+  test(`${stream}: a stranger that reads nothing is closed, but a minion stays connected`, async (t) => {
     const clock = { now: 1_700_000_000_000, reads: 0 };
     let announcements = 0;
     const master = await startStream(t, stream, {
@@ -397,7 +397,7 @@ for (const name of [
   'encrypted request',
 ]) {
   for (const form of ['frame_b64', 'frame_old_spec_b64'] as const) {
-    test(`the answer to "${name}" (${form}) has its head`, async (t) => {
+    test(`the answer to "${name}" (${form}) has the expected head`, async (t) => {
       const master = await startStream(t, 'tcp');
       const peer = await connectRaw(t, master.requestPort);
       const frame = base64(tcpVector(name)[form]);
@@ -411,7 +411,7 @@ for (const name of [
   }
 }
 
-test('the recorded refusal is written byte for byte', async (t) => {
+test('the recorded refusal is reproduced byte for byte', async (t) => {
   const refusal = Buffer.from('a8626164206c6f6164', 'hex');
   const master = await startStream(t, 'tcp', { handler: async () => refusal });
   const peer = await connectRaw(t, master.requestPort);
@@ -421,7 +421,7 @@ test('the recorded refusal is written byte for byte', async (t) => {
   t.deepEqual(peer.received, recorded);
 });
 
-test('answers leave as they are ready, each with the head of its request', async (t) => {
+test('answers are sent when they are ready, each with the head of its request', async (t) => {
   const ready: Array<() => void> = [];
   const master = await startStream(t, 'tcp', {
     handler: () =>
@@ -456,7 +456,7 @@ for (const [title, mid] of [
   });
 }
 
-test('a job for some goes to them and to those who have not said who they are', async (t) => {
+test('a job for some minions is sent to them and to connections that have not announced an id', async (t) => {
   const names = ['one', 'two'];
   const master = await startStream(t, 'tcp', {
     announce: async (_envelope, peer) => {
@@ -485,7 +485,7 @@ test('a job for some goes to them and to those who have not said who they are', 
   }
 });
 
-test('with order_masters a job for some goes to all', async (t) => {
+test('with order_masters a job for some minions is sent to all', async (t) => {
   const master = await startStream(t, 'tcp', {
     orderMasters: true,
     announce: async (_envelope, peer) => peer.identify('syndic'),
@@ -495,7 +495,7 @@ test('with order_masters a job for some goes to all', async (t) => {
   t.is(master.transport.publish({ envelope: Buffer.of(1), minionIds: ['below'] }).queued, 1);
 });
 
-test('the announcement is handed on as it came', async (t) => {
+test('the announcement is passed on unchanged', async (t) => {
   let heard: Uint8Array | undefined;
   const master = await startStream(t, 'tcp', {
     announce: async (envelope) => {
@@ -508,7 +508,7 @@ test('the announcement is handed on as it came', async (t) => {
   t.deepEqual(heard && Buffer.from(heard), event?.type === 'frame' && Buffer.from(event.body));
 });
 
-test('announcements of one connection are verified one after the other', async (t) => {
+test('announcements of one connection are verified in sequence', async (t) => {
   let verify = (): void => {};
   let count = 0;
   const master = await startStream(t, 'tcp', {
@@ -529,7 +529,7 @@ test('announcements of one connection are verified one after the other', async (
   t.pass();
 });
 
-test('the first sixteen of many announcements over one connection are processed', async (t) => {
+test('only the first sixteen announcements of a connection are processed', async (t) => {
   let count = 0;
   const master = await startStream(t, 'tcp', {
     announce: async () => {
@@ -548,7 +548,7 @@ test('the first sixteen of many announcements over one connection are processed'
   t.is(count, 16);
 });
 
-test('disconnecting a minion ends the connection over which it announced itself', async (t) => {
+test('disconnecting a minion ends the connection on which it announced itself', async (t) => {
   const master = await startStream(t, 'tcp', {
     announce: async (_envelope, peer) => peer.identify('gone'),
   });
@@ -561,7 +561,7 @@ test('disconnecting a minion ends the connection over which it announced itself'
   t.deepEqual(master.transport.subscribers(), []);
 });
 
-test('an announcement larger than any is refused by its head', async (t) => {
+test('an announcement over the maximum size is refused by its head', async (t) => {
   const master = await startStream(t, 'tcp');
   const peer = await connectRaw(t, master.publishPort);
   peer.write(Buffer.from('82a46865616480a4626f6479c600010000', 'hex'));
@@ -569,7 +569,7 @@ test('an announcement larger than any is refused by its head', async (t) => {
   t.deepEqual(master.transport.refusals(), { 'message-too-large': 1 });
 });
 
-test('a stranger that never announces itself is closed, but not from a known address', async (t) => {
+test('a stranger that never announces itself is closed, unless its address is known', async (t) => {
   const clock = { now: 1_700_000_000_000 };
   const master = await startStream(t, 'tcp', {
     now: () => clock.now,
@@ -624,7 +624,7 @@ function midOf(event: TcpEvent): unknown {
 
 const answerFrame = Buffer.concat([Buffer.from('8203', 'hex'), ANSWER]);
 
-test('PING is answered by PONG with its payload, also in the middle of a message', async (t) => {
+test('PING is answered by PONG with its payload, even in the middle of a message', async (t) => {
   const master = await startStream(t, 'ws');
   const peer = await opened(t, master);
   peer.write(clientFrame(0x02, Buffer.from('a')), clientFrame(0x89, Buffer.from('there?')));
@@ -635,7 +635,7 @@ test('PING is answered by PONG with its payload, also in the middle of a message
   t.deepEqual(master.transport.refusals(), {});
 });
 
-test('CLOSE is answered and the connection ends, as minions end every request', async (t) => {
+test('CLOSE is answered and the connection ends, as at the end of each minion request', async (t) => {
   const master = await startStream(t, 'ws');
   const peer = await opened(t, master);
   peer.write(REQUEST.ws);
@@ -646,7 +646,7 @@ test('CLOSE is answered and the connection ends, as minions end every request', 
   t.deepEqual(master.transport.refusals(), {});
 });
 
-test('the text close ends a connection, other text is passed over', async (t) => {
+test('the text close ends a connection, and other text is ignored', async (t) => {
   const master = await startStream(t, 'ws');
   const peer = await opened(t, master);
   peer.write(clientFrame(0x81, Buffer.from('hello')), REQUEST.ws);
@@ -656,7 +656,7 @@ test('the text close ends a connection, other text is passed over', async (t) =>
   t.deepEqual(master.transport.refusals(), {});
 });
 
-test('a breach is told before the connection ends', async (t) => {
+test('a violation is reported before the connection ends', async (t) => {
   const master = await startStream(t, 'ws');
   const peer = await opened(t, master);
   peer.write(Buffer.from('8201ff', 'hex'));
@@ -669,7 +669,7 @@ test('a breach is told before the connection ends', async (t) => {
   t.deepEqual(master.transport.refusals(), { unmasked: 1, 'bad-upgrade': 1 });
 });
 
-test('answers leave in the order of the requests, whichever is ready first', async (t) => {
+test('answers are sent in the order of the requests, whichever is ready first', async (t) => {
   const ready: Array<() => void> = [];
   const master = await startStream(t, 'ws', {
     handler: (body) =>
@@ -685,7 +685,7 @@ test('answers leave in the order of the requests, whichever is ready first', asy
   t.is(peer.received.subarray(-9).toString('latin1'), '\x82\x01a\x82\x01b\x82\x01c');
 });
 
-test('a publication is for all but when it is for nobody; half a handshake gets none', async (t) => {
+test('a publication goes to all unless its targets are empty, but not to unfinished handshakes', async (t) => {
   const master = await startStream(t, 'ws');
   await subscribedWebsocket(t, master);
   const half = await connectRaw(t, master.publishPort);
@@ -696,7 +696,7 @@ test('a publication is for all but when it is for nobody; half a handshake gets 
   t.is(master.transport.publish({ envelope, minionIds: null }).queued, 1);
 });
 
-test('a publication that minions refuse is sent to nobody, and told', async (t) => {
+test('a publication that minions refuse is not sent, and is reported', async (t) => {
   const master = await startStream(t, 'ws');
   const peer = await subscribedWebsocket(t, master);
   const before = peer.receivedBytes;
@@ -739,7 +739,7 @@ const stranger = {
 };
 
 for (const stream of STREAMS) {
-  test(`${stream}: requests and publications travel over TLS`, async (t) => {
+  test(`${stream}: requests and publications are sent over TLS`, async (t) => {
     const master = await startStream(t, stream, { tls: served });
     t.true(await isServedOverTls(t, stream, master));
     const subscriber = await secure(t, master.publishPort);
@@ -752,7 +752,7 @@ for (const stream of STREAMS) {
     t.is(master.transport.subscribers()[0]?.address, HOST);
   });
 
-  test(`${stream}: a renewed certificate is taken over on both ports, and a false one is not`, async (t) => {
+  test(`${stream}: both ports use a renewed certificate, and ignore an invalid one`, async (t) => {
     const directory = temporaryDirectory(t);
     const [certFile, keyFile] = [join(directory, 'c.pem'), join(directory, 'k.pem')];
     copyFileSync(file('master.pem'), certFile);
@@ -779,7 +779,7 @@ for (const stream of STREAMS) {
     t.true(await isServedOverTls(t, stream, master));
   });
 
-  test(`${stream}: whoever speaks no TLS is refused on both ports`, async (t) => {
+  test(`${stream}: both ports refuse clients without TLS`, async (t) => {
     const master = await startStream(t, stream, { tls: served });
     for (const port of [master.requestPort, master.publishPort]) {
       const plain = await connectRaw(t, port);
@@ -790,7 +790,7 @@ for (const stream of STREAMS) {
     t.true(await isServedOverTls(t, stream, master));
   });
 
-  test(`${stream}: without a certificate nobody passes where one is required`, async (t) => {
+  test(`${stream}: clients without a certificate are refused if one is required`, async (t) => {
     const master = await startStream(t, stream, {
       tls: { ...served, clientCertificates: 'required' },
     });
@@ -800,7 +800,7 @@ for (const stream of STREAMS) {
     t.deepEqual(master.transport.subscribers(), []);
   });
 
-  test(`${stream}: where certificates are optional a false one is refused`, async (t) => {
+  test(`${stream}: an invalid certificate is refused if certificates are optional`, async (t) => {
     const master = await startStream(t, stream, {
       tls: { ...served, clientCertificates: 'optional' },
     });
@@ -811,13 +811,13 @@ for (const stream of STREAMS) {
   });
 }
 
-test('a version that was asked for is the only one', async (t) => {
+test('only the configured TLS version is accepted', async (t) => {
   const master = await startStream(t, 'tcp', { tls: { ...served, onlyVersion: 'TLSv1.2' } });
   t.false(await isServedOverTls(t, 'tcp', master, { minVersion: 'TLSv1.3' }));
   t.true(await isServedOverTls(t, 'tcp', master));
 });
 
-test('ciphers that were asked for are the only ones', async (t) => {
+test('only the configured ciphers are accepted', async (t) => {
   const only = {
     ...served,
     onlyVersion: 'TLSv1.2',
@@ -828,7 +828,7 @@ test('ciphers that were asked for are the only ones', async (t) => {
   t.true(await isServedOverTls(t, 'tcp', master));
 });
 
-test('half a handshake is closed after 30 seconds, and at once with the listener', async (t) => {
+test('an unfinished handshake is closed after 30 seconds, or with the listener', async (t) => {
   const clock = { now: 1_700_000_000_000 };
   const options = { tls: served, now: () => clock.now, sweepIntervalMs: 5 };
   const master = await startStream(t, 'tcp', options);
@@ -850,7 +850,7 @@ for (const [title, wrong] of [
   ['the key of another', { keyFile: file('minion.key') }],
   ['ciphers that nobody has', { ciphers: 'NONE-SUCH' }],
 ] as const) {
-  test(`${title} is told at the start`, async (t) => {
+  test(`${title} is reported at the start`, async (t) => {
     await t.throwsAsync(startStream(t, 'tcp', { tls: { ...served, ...wrong } }), {
       instanceOf: TransportError,
       code: 'ERR_TLS',

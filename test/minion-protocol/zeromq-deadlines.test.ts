@@ -56,7 +56,7 @@ test('a connection without requests to the request port is closed, and a subscri
   t.is(master.transport.subscribers().length, 1);
 });
 
-test('from a known address a connection may wait to ask', async (t) => {
+test('from a known address a connection may wait before its first request', async (t) => {
   const { master, clock } = await clockedMaster(t, {}, true);
   await ask(t, master);
   const idle = await connectRaw(t, master.requestPort);
@@ -69,7 +69,7 @@ test('from a known address a connection may wait to ask', async (t) => {
   t.deepEqual(master.transport.refusals(), {});
 });
 
-test('after its first request a connection may be idle for ever', async (t) => {
+test('after its first request a connection may be idle without limit', async (t) => {
   const { master, clock } = await clockedMaster(t);
   const peer = await connectRaw(t, master.requestPort);
   peer.write(GREETING, READY_REQ, HELLO);
@@ -98,7 +98,7 @@ test('a message must be complete 30 seconds after its first byte', async (t) => 
   t.deepEqual(master.transport.refusals(), { 'message-timeout': 1 });
 });
 
-test('PINGs in the middle of a message do not buy time', async (t) => {
+test('PINGs in the middle of a message do not extend the deadline', async (t) => {
   const { master, clock } = await clockedMaster(t);
   const peer = await connectRaw(t, master.requestPort);
   const ping = hex('0407 0450494e47 0000');
@@ -166,7 +166,7 @@ test('stops reading from a peer that floods PING without reading PONG', async (t
   await until('its end', () => master.transport.refusals()['stalled-reader'] === 1);
 });
 
-test('unfinished messages of a stranger are bounded in all its connections together', async (t) => {
+test('unfinished messages of a stranger are limited over all its connections', async (t) => {
   const { master } = await clockedMaster(t, { maxHeldBytesPerAddress: 300_000 });
   const holders = await Promise.all([1, 2, 3, 4].map(() => connectRaw(t, master.requestPort)));
   for (const peer of holders) {
@@ -176,7 +176,7 @@ test('unfinished messages of a stranger are bounded in all its connections toget
   await ask(t, master);
 });
 
-test('unfinished messages are bounded in all; the heaviest stranger goes', async (t) => {
+test('unfinished messages are limited in total, and the stranger that holds most is disconnected', async (t) => {
   const { master } = await clockedMaster(t, { maxHeldBytes: 300_000 });
   const light = await connectRaw(t, master.requestPort);
   light.write(GREETING, READY_REQ, hex('0100'), longHeader(2, 1000n), new Uint8Array(500));
@@ -194,7 +194,7 @@ test('unfinished messages are bounded in all; the heaviest stranger goes', async
   t.deepEqual(master.transport.refusals(), { 'held-bytes': 1 });
 });
 
-test('topics count as held, so that many connections cannot hoard them', async (t) => {
+test('topics count as held memory, so that many connections cannot accumulate them', async (t) => {
   const { master } = await clockedMaster(t, { maxHeldBytesPerAddress: 50_000 });
   const greedy = await connectRaw(t, master.publishPort);
   const topics = Array.from({ length: 500 }, (_, index) =>
@@ -221,7 +221,7 @@ test('the oldest of too many new connections from an address is closed', async (
   t.deepEqual(master.transport.refusals(), { 'too-many-from-address': 1 });
 });
 
-test('when the master is full a stranger makes room', async (t) => {
+test('if the master is full, a stranger is disconnected', async (t) => {
   const { master } = await clockedMaster(t, { maxConnections: 2 });
   const oldest = await connectRaw(t, master.requestPort);
   await connectRaw(t, master.publishPort);
@@ -338,7 +338,7 @@ for (const [title, keepAliveIdleMs, isProbed] of [
 
 // REQ sockets with identities, which minions have had since 2026 [WIRE 23.5].
 
-test('sockets of one identity, as long as it may be, are answered each', async (t) => {
+test('each socket of the same identity gets its answers, even with the longest identity', async (t) => {
   const waiting: Array<() => void> = [];
   const master = await startMaster(t, {}, async (body) => {
     await new Promise<void>((resolve) => {

@@ -6,7 +6,7 @@ import { connectRaw, HOST, openRaw, startMaster } from '../helpers/zeromq-master
 import { GREETING, HELLO, hex, READY_REQ, READY_SUB } from '../helpers/zmtp-bytes.ts';
 
 for (const taken of ['requestPort', 'publishPort'] as const) {
-  test(`a taken ${taken} is named, and the other port is given back`, async (t) => {
+  test(`the error for an occupied ${taken} names it, and the other port is released`, async (t) => {
     const holder = await startMaster(t);
     const other = await freePort();
     const port = holder.requestPort;
@@ -25,13 +25,13 @@ for (const taken of ['requestPort', 'publishPort'] as const) {
   });
 }
 
-test('a listener listens once', async (t) => {
+test('a listener can listen only once', async (t) => {
   const { transport } = await startMaster(t);
   const again = transport.listen(async (body) => body);
   await t.throwsAsync(again, { instanceOf: TransportError, code: 'ERR_CLOSED' });
 });
 
-test('a hundred times listen and close leave no handle', async (t) => {
+test('listening and closing a hundred times leaves no handle open', async (t) => {
   const handles = () => process.getActiveResourcesInfo().filter((name) => name.startsWith('TCP'));
   for (let round = 0; round < 100; round += 1) {
     const listener = createZeromqListener({ host: HOST, requestPort: 0, publishPort: 0 });
@@ -47,7 +47,7 @@ test('a hundred times listen and close leave no handle', async (t) => {
   await until('the handles to go', () => handles().length === 0);
 });
 
-test('closing lets a request that is being answered finish', async (t) => {
+test('closing waits for requests in progress', async (t) => {
   let answer = (_body: Uint8Array): void => {};
   const master = await startMaster(
     t,
@@ -68,7 +68,7 @@ test('closing lets a request that is being answered finish', async (t) => {
   await closed;
 });
 
-test('closing does not wait longer than told for an answer that never comes', async (t) => {
+test('closing does not wait longer than the given time for a missing answer', async (t) => {
   const master = await startMaster(t, {}, () => new Promise(() => {}));
   const peer = await connectRaw(t, master.requestPort);
   peer.write(GREETING, READY_REQ, HELLO);
@@ -77,7 +77,7 @@ test('closing does not wait longer than told for an answer that never comes', as
   await t.notThrowsAsync(peer.closed('after the grace'));
 });
 
-test('publications that wait are written out before closing', async (t) => {
+test('pending publications are written before closing', async (t) => {
   const master = await startMaster(t);
   const peer = await connectRaw(t, master.publishPort);
   peer.write(GREETING, READY_SUB, hex('000101'));

@@ -7,7 +7,7 @@ import { until, within } from '../helpers/deadline.ts';
 import { connectRaw, HOST, type Master, startMaster } from '../helpers/zeromq-master.ts';
 import { GREETING, HELLO, hex, READY_REQ, READY_SUB } from '../helpers/zmtp-bytes.ts';
 
-test('a REQ client gets one answer to each request, in turn', async (t) => {
+test('a REQ client gets one answer to each request, in order', async (t) => {
   const master = await startMaster(t, {}, async (request) => Buffer.from(`<${text(request)}>`));
   const client = request(t, master.requestPort);
   for (let index = 0; index < 3000; index += 1) {
@@ -16,7 +16,7 @@ test('a REQ client gets one answer to each request, in turn', async (t) => {
   }
 });
 
-test('20 REQ clients at once are served side by side', async (t) => {
+test('20 REQ clients are served concurrently', async (t) => {
   const master = await startMaster(t);
   const clients = Array.from({ length: 20 }, () => request(t, master.requestPort));
   const ask = async (client: Request, name: number) => {
@@ -42,7 +42,7 @@ test('a REQ client gets large answers one after the other', async (t) => {
   await within('100 large answers', ask(), 30_000);
 });
 
-test('80,000 requests pipelined by DEALERs are answered in order, none lost', async (t) => {
+test('80,000 requests pipelined by DEALERs are answered in order, without loss', async (t) => {
   const master = await startMaster(t);
   const pipeline = async (name: number) => {
     const client = dealer(t, master.requestPort);
@@ -64,7 +64,7 @@ test('80,000 requests pipelined by DEALERs are answered in order, none lost', as
   t.deepEqual(master.transport.refusals(), {});
 });
 
-test('answers leave in the order of the requests, whichever is ready first', async (t) => {
+test('answers are sent in the order of the requests, whichever is ready first', async (t) => {
   const ready: Array<() => void> = [];
   const master = await startMaster(t, {}, async (body) => {
     await new Promise<void>((resolve) => {
@@ -79,14 +79,14 @@ test('answers leave in the order of the requests, whichever is ready first', asy
   for (const name of ['a', 'b', 'c']) t.is(text((await client.receive())[1]), name);
 });
 
-test('the frames before the empty one come back with the answer', async (t) => {
+test('the frames before the empty frame are returned with the answer', async (t) => {
   const master = await startMaster(t);
   const client = dealer(t, master.requestPort);
   await client.send(['one', 'two', '', 'body']);
   t.deepEqual((await client.receive()).map(text), ['one', 'two', '', 'body']);
 });
 
-test('no more requests of one connection are under way than allowed', async (t) => {
+test('the number of requests of one connection in progress is limited', async (t) => {
   let underWay = 0;
   let most = 0;
   const master = await startMaster(t, { limits: { maxRequestsInFlight: 8 } }, async (body) => {
@@ -102,7 +102,7 @@ test('no more requests of one connection are under way than allowed', async (t) 
   t.is(most, 8);
 });
 
-test('all connections together have no more requests worked on than allowed', async (t) => {
+test('the number of requests of all connections in progress is limited', async (t) => {
   let underWay = 0;
   let most = 0;
   const master = await startMaster(t, { limits: { maxActiveRequests: 3 } }, async (body) => {
@@ -120,7 +120,7 @@ test('all connections together have no more requests worked on than allowed', as
   t.is(most, 3);
 });
 
-test('a request that ends its turn keeps nobody waiting, and is answered later', async (t) => {
+test('a request that gives up its turn does not block others, and is answered later', async (t) => {
   const slow: Array<() => void> = [];
   const master = await startMaster(
     t,
@@ -144,7 +144,7 @@ test('a request that ends its turn keeps nobody waiting, and is answered later',
   t.deepEqual((await Promise.all(patient)).map(text), ['slow', 'slow', 'slow']);
 });
 
-test('a turn passes over a connection that went while it waited, and is not lost', async (t) => {
+test('a turn is not lost if the waiting connection was closed', async (t) => {
   const held: Array<() => void> = [];
   const master = await startMaster(t, { limits: { maxActiveRequests: 1 } }, async (body) => {
     if (text(body) === 'held') {
@@ -165,7 +165,7 @@ test('a turn passes over a connection that went while it waited, and is not lost
   t.deepEqual([await first, await last].map(text), ['held', 'last']);
 });
 
-test('requests under way are bounded in bytes too', async (t) => {
+test('the total size of requests in progress is limited', async (t) => {
   let underWay = 0;
   let most = 0;
   const master = await startMaster(t, { limits: { maxMessageBytes: 1000 } }, async (body) => {
@@ -181,14 +181,14 @@ test('requests under way are bounded in bytes too', async (t) => {
   t.is(most, 4);
 });
 
-test('5 MB go there and back whole', async (t) => {
+test('a message of 5 MB is complete in both directions', async (t) => {
   const master = await startMaster(t);
   const minion = dial(t, master.requestPort);
   const body = Buffer.alloc(5_000_000, 'saltbridge ');
   t.true(body.equals(await minion.request(body, 10_000)));
 });
 
-test('a request over the limit ends its connection; the next is served', async (t) => {
+test('a request over the limit ends its connection, and the next connection is served', async (t) => {
   const master = await startMaster(t, { limits: { maxMessageBytes: 1000 } });
   const greedy = dealer(t, master.requestPort);
   await greedy.send(['', new Uint8Array(1001)]);
@@ -196,7 +196,7 @@ test('a request over the limit ends its connection; the next is served', async (
   t.is((await dial(t, master.requestPort).request(new Uint8Array(1000), 5000)).length, 1000);
 });
 
-test('a request without an answer ends its connection and no other', async (t) => {
+test('a request without an answer ends only its own connection', async (t) => {
   const clock = { now: 1_700_000_000_000 };
   const asked: string[] = [];
   const options = { now: () => clock.now, sweepIntervalMs: 5 };
@@ -229,7 +229,7 @@ test('a request without an answer times out, and the next one is answered', asyn
   t.is(text(await minion.request(Buffer.from('heard'), 10_000)), 'heard');
 });
 
-test('requests made at the same time are sent one after the other', async (t) => {
+test('concurrent requests are sent one after the other', async (t) => {
   const master = await startMaster(t);
   const minion = dial(t, master.requestPort);
   const names = Array.from({ length: 50 }, (_, index) => `${index}`);
@@ -237,7 +237,7 @@ test('requests made at the same time are sent one after the other', async (t) =>
   t.deepEqual(answers.map(text), names);
 });
 
-test('a minion finds the master again after a restart', async (t) => {
+test('a minion reconnects to the master after a restart', async (t) => {
   // Connections of other programs use ports of 127.0.0.1 and may take this port in between.
   const host = '127.0.0.2';
   const first = createZeromqListener({ host, requestPort: 0, publishPort: 0 });
@@ -256,7 +256,7 @@ test('a minion finds the master again after a restart', async (t) => {
   t.is(answer, 'second');
 });
 
-test('closing ends the requests that wait, and later ones', async (t) => {
+test('closing ends pending requests, and later ones', async (t) => {
   const master = await startMaster(t, {}, () => new Promise(() => {}));
   const minion = dial(t, master.requestPort);
   const waiting = minion.request(new Uint8Array(1), 60_000);
@@ -269,7 +269,7 @@ test('closing ends the requests that wait, and later ones', async (t) => {
   await t.throwsAsync(late, { instanceOf: TransportError, code: 'ERR_CLOSED' });
 });
 
-test('an invalid address cannot be dialled', async (t) => {
+test('connecting to an invalid address fails', async (t) => {
   const minion = dialZeromq({ host: 'a b', requestPort: 1 });
   t.teardown(() => minion.close());
   const asked = minion.request(new Uint8Array(1), 1000);
@@ -300,7 +300,7 @@ function text(bytes: Uint8Array | undefined): string {
   return Buffer.from(bytes ?? []).toString();
 }
 
-test('20,000 publications reach a SUB in order, none lost', async (t) => {
+test('20,000 publications reach a SUB in order, without loss', async (t) => {
   const master = await startMaster(t);
   const subscriber = await subscribe(t, master, ['']);
   for (let index = 0; index < 20_000; index += 1) {
@@ -317,7 +317,7 @@ test('20,000 publications reach a SUB in order, none lost', async (t) => {
   t.deepEqual(master.transport.refusals(), {});
 });
 
-test('an XSUB subscribes as well', async (t) => {
+test('an XSUB can subscribe', async (t) => {
   const master = await startMaster(t);
   const socket = new XSubscriber({ linger: 0, receiveTimeout: 10_000 });
   t.teardown(() => socket.close());
@@ -339,7 +339,7 @@ test('without filtering a subscription matches the beginning of the envelope', a
   t.deepEqual(await frames(subscriber), ['abc']);
 });
 
-test('a topic that was cancelled is no longer sent', async (t) => {
+test('a publication is no longer sent after its topic was cancelled', async (t) => {
   const master = await startMaster(t);
   const subscriber = await subscribe(t, master, ['a', 'b']);
   subscriber.unsubscribe('a');
@@ -348,7 +348,7 @@ test('a topic that was cancelled is no longer sent', async (t) => {
   t.is(master.transport.publish(everybody('a')).queued, 0);
 });
 
-test('with filtering each minion gets its own topic, and broadcasts', async (t) => {
+test('with filtering each minion gets its own topic and broadcasts', async (t) => {
   const master = await startMaster(t, { filtering: true });
   const one = await subscribe(t, master, ['broadcast', sha1('one')]);
   const two = await subscribe(t, master, ['broadcast', sha1('two')]);
@@ -362,7 +362,7 @@ test('with filtering each minion gets its own topic, and broadcasts', async (t) 
   t.deepEqual(await frames(two), ['broadcast', 'all']);
 });
 
-test('a filtering master reaches a minion that does not filter, once', async (t) => {
+test('a filtering master sends once to a minion that does not filter', async (t) => {
   const master = await startMaster(t, { filtering: true });
   const minion = await subscribe(t, master, ['']);
   t.is(master.transport.publish(to('job', ['one', 'two', 'three'])).queued, 1);
@@ -371,7 +371,7 @@ test('a filtering master reaches a minion that does not filter, once', async (t)
   t.deepEqual(await frames(minion), ['broadcast', 'all']);
 });
 
-test('one connection with the topics of several minions gets them all', async (t) => {
+test('one connection with the topics of several minions gets all their publications', async (t) => {
   const master = await startMaster(t, { filtering: true });
   const proxy = await subscribe(t, master, [sha1('one'), sha1('two')]);
   t.is(master.transport.publish(to('job', ['one', 'two'])).queued, 1);
@@ -379,14 +379,14 @@ test('one connection with the topics of several minions gets them all', async (t
   t.deepEqual(await frames(proxy), [sha1('two'), 'job']);
 });
 
-test('with order_masters syndics hear of what goes to single minions', async (t) => {
+test('with order_masters syndics receive publications for single minions', async (t) => {
   const master = await startMaster(t, { filtering: true, orderMasters: true });
   const syndic = await subscribe(t, master, ['broadcast', 'syndic']);
   master.transport.publish(to('job', ['one']));
   t.deepEqual(await frames(syndic), ['syndic', 'job']);
 });
 
-test('a publication to 20,000 ids reaches the few that are here', async (t) => {
+test('a publication to 20,000 ids reaches the few connected minions', async (t) => {
   const master = await startMaster(t, { filtering: true });
   const minion = await subscribe(t, master, [sha1('minion-19999')]);
   const ids = Array.from({ length: 20_000 }, (_, index) => `minion-${index}`);
@@ -407,7 +407,7 @@ test('a subscriber that arrives while publications are held gets them first, in 
   for (const expected of ['1', '2', 'not held', '3']) t.deepEqual(await frames(here), [expected]);
 });
 
-test('with filtering a newcomer gets what is held of all its topics in order', async (t) => {
+test('with filtering a new subscriber gets held publications of all its topics in order', async (t) => {
   const master = await startMaster(t, { filtering: true });
   const hold = { replayMs: 60_000 };
   master.transport.publish({ ...to('own', ['one']), ...hold });
@@ -420,7 +420,7 @@ test('with filtering a newcomer gets what is held of all its topics in order', a
   t.deepEqual(await frames(one), [sha1('one'), 'new']);
 });
 
-test('held publications have the same bounds as the queue of one subscriber', async (t) => {
+test('held publications have the same limits as the queue of one subscriber', async (t) => {
   const master = await startMaster(t, { maxQueuedMessages: 2, maxQueuedBytes: 1000 });
   const hold = { minionIds: null, replayMs: 60_000 };
   for (const text of ['1', '2', '3']) {
@@ -435,7 +435,7 @@ test('held publications have the same bounds as the queue of one subscriber', as
   t.deepEqual(await frames(second), ['4']);
 });
 
-test('a publication is held no longer than it says', async (t) => {
+test('a publication is held only for its hold time', async (t) => {
   const master = await startMaster(t);
   master.transport.publish({ envelope: Buffer.from('old'), minionIds: null, replayMs: 1 });
   const published = performance.now();
@@ -445,7 +445,7 @@ test('a publication is held no longer than it says', async (t) => {
   t.deepEqual(await frames(later), ['new']);
 });
 
-test('a large publication arrives whole', async (t) => {
+test('a large publication arrives complete', async (t) => {
   const master = await startMaster(t);
   const subscriber = await subscribe(t, master, ['']);
   const envelope = Buffer.alloc(9_000_000, 'envelope ');
@@ -453,7 +453,7 @@ test('a large publication arrives whole', async (t) => {
   t.true(envelope.equals((await subscriber.receive())[0] ?? new Uint8Array(0)));
 });
 
-test('a subscriber over its limits is skipped, and delays no other', async (t) => {
+test('a subscriber over its limits is skipped, and does not delay others', async (t) => {
   const master = await startMaster(t, { maxQueuedBytes: 1_000_000 });
   const stuck = await connectRaw(t, master.publishPort);
   stuck.write(GREETING, READY_SUB, hex('000101'));
@@ -470,7 +470,7 @@ test('a subscriber over its limits is skipped, and delays no other', async (t) =
   for (const { queuedBytes } of master.transport.subscribers()) t.true(queuedBytes <= 1_000_000);
 });
 
-test('more messages than pub_hwm do not wait for one subscriber', async (t) => {
+test('no more than pub_hwm messages wait for one subscriber', async (t) => {
   const master = await startMaster(t, { maxQueuedMessages: 10 });
   await subscribe(t, master, ['']);
   const outcomes = Array.from({ length: 30 }, () => master.transport.publish(everybody('x')));
@@ -478,7 +478,7 @@ test('more messages than pub_hwm do not wait for one subscriber', async (t) => {
   t.is(outcomes.filter((outcome) => outcome.skipped === 1).length, 20);
 });
 
-test('a minion dials, hears publications without their topics, and follows a restart', async (t) => {
+test('a minion receives publications without their topics, and reconnects after a restart', async (t) => {
   const first = await startMaster(t, { filtering: true, publishPort: await freePort() });
   const heard: string[] = [];
   const minion = dialZeromq({ host: HOST, requestPort: first.requestPort, reconnectMs: 20 });
@@ -497,7 +497,7 @@ test('a minion dials, hears publications without their topics, and follows a res
   t.deepEqual(heard, ['before', 'broadcast, plain']);
 });
 
-test('disconnecting a minion ends the subscriber with its topic and no other', async (t) => {
+test('disconnecting a minion ends only the subscriber with its topic', async (t) => {
   const master = await startMaster(t, { filtering: true });
   const socket = await connectRaw(t, master.publishPort);
   socket.write(GREETING, READY_SUB, hex('0029 01'), Buffer.from(sha1('gone')));

@@ -65,7 +65,7 @@ const STRANGERS: ReadonlyArray<readonly [string, 'request' | 'publish', Uint8Arr
 ];
 
 for (const [title, port, pieces, reason] of STRANGERS) {
-  test(`${title} at the ${port} port is closed and counted, and the next is served`, async (t) => {
+  test(`${title} at the ${port} port is closed and counted, and the next client is served`, async (t) => {
     const master = await startMaster(t);
     const stranger = await connectRaw(t, portOf(master, port));
     stranger.write(...pieces);
@@ -75,7 +75,7 @@ for (const [title, port, pieces, reason] of STRANGERS) {
   });
 }
 
-test('a thousand topics are taken, one more is not', async (t) => {
+test('a thousand topics are accepted, and one more is refused', async (t) => {
   const master = await startMaster(t);
   const greedy = await connectRaw(t, master.publishPort);
   greedy.write(GREETING, READY_SUB, ...topics(0, 1000), ...topics(0, 1000));
@@ -95,7 +95,7 @@ test('PING is answered by PONG with its context', async (t) => {
   t.deepEqual(master.transport.refusals(), {});
 });
 
-test('one byte at a time is a request like any other', async (t) => {
+test('a request sent one byte at a time is answered', async (t) => {
   const master = await startMaster(t);
   const slow = await connectRaw(t, master.requestPort);
   for (const byte of Buffer.concat([GREETING, READY_REQ, HELLO])) {
@@ -122,7 +122,7 @@ test('stops reading from a peer that does not read its answers', async (t) => {
   t.true(asked <= 2 * 64 + 2, `${asked} requests`);
 });
 
-test('900 silent connections leave others served', async (t) => {
+test('with 900 silent connections, others are served', async (t) => {
   const master = await startMaster(t);
   const silent = Array.from({ length: 900 }, () => connectRaw(t, master.requestPort));
   await Promise.all(silent);
@@ -130,7 +130,7 @@ test('900 silent connections leave others served', async (t) => {
   t.deepEqual(master.transport.refusals(), {});
 });
 
-test('2,000 connections of every kind leave no memory behind', async (t) => {
+test('2,000 connections of every kind leave no memory allocated', async (t) => {
   t.timeout(60_000 * effort);
   // The master runs in a process of its own, because the other test files share the memory of this
   // one.

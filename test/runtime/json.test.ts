@@ -1,4 +1,4 @@
-/** JSON with integers beyond 2^53, read in steps that are counted. */
+/** JSON with integers beyond 2^53, parsed in counted steps. */
 import assert from 'node:assert/strict';
 import test from 'ava';
 import fc from 'fast-check';
@@ -20,7 +20,9 @@ import {
 import { maxReadingStep } from '#runtime/step-scheduler.ts';
 import { tries } from '../helpers/effort.ts';
 
-/** Reads a text in slices, made long enough by blanks. What `JSON.parse` reads must be the same. */
+/**
+ * Parses a text in slices. Blanks make it long enough. The result of `JSON.parse` must be the same.
+ */
 function readJson(text: string, options: JsonOptions = {}): JsonOf<never> {
   const steps = readJsonInSteps(`${text}${' '.repeat(20_000)}`, options);
   for (;;) {
@@ -31,7 +33,10 @@ function readJson(text: string, options: JsonOptions = {}): JsonOf<never> {
   }
 }
 
-/** Reads all of a text. @returns each step that it took */
+/**
+ * Parses a text completely.
+ * @returns the steps
+ */
 function stepsOf(text: string): ReadingStep[] {
   const steps: ReadingStep[] = [];
   try {
@@ -247,7 +252,7 @@ test('JSON that is written in steps is what the engine writes, no step beyond it
   );
 });
 
-/** Decodes parts of bytes. */
+/** Decodes bytes that arrive in parts. */
 function decoded(chunks: readonly Buffer[]): { text: string | undefined; steps: ReadingStep[] } {
   const all = textInSteps(chunks);
   const steps: ReadingStep[] = [];

@@ -171,9 +171,9 @@ function namesOf(items: Iterable<Value>): string[] {
   return Array.from(items, ({ name }) => name).sort();
 }
 
-// What waits for slow readers, without any socket: how much a kernel buffers does not matter.
+// Data that waits for slow readers. No sockets are used, because their buffers vary.
 
-/** A reader that takes nothing before it is told to, and then everything. */
+/** A reader that accepts nothing until the test allows it, and then everything. */
 class Reader extends Writable {
   #text = '';
   #waiting: (() => void) | undefined;
@@ -222,7 +222,8 @@ test('one largest message and so much more may wait for a reader, who is ended b
   t.false(queue.push(bytes('d', 1)));
   reader.read();
   await finished(reader);
-  // What had begun comes whole: in a protocol with frames nothing else could follow.
+  // A message that was begun is written completely, because in a framed protocol nothing else could
+  // follow it.
   t.is(reader.text, `${'a'.repeat(5000)}missed`);
   t.deepEqual([queue.waitingBytes, pool.heldBytes], [0, 0]);
 });
@@ -355,9 +356,12 @@ test('work that fails makes room again', async (t) => {
   t.is(await inFlight.run('a', 'x', async () => 1), 1);
 });
 
-/** One at once, then one each 20 ms; its clock stands still. */
+/**
+ * Returns a throttle that lets one pass at once, and then one every 20 ms. Its clock does not
+ * advance.
+ */
 function throttle(t: ExecutionContext, maxWaiting: number): Throttle {
-  // Nobody lives for a delay alone, nor does the process of a test.
+  // The delay must not keep the process of the test alive.
   const alive = setInterval(() => {}, 1000);
   t.teardown(() => clearInterval(alive));
   return new Throttle(

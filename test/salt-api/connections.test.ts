@@ -58,7 +58,7 @@ async function clientOf(socket: Socket, event: 'connect' | 'secureConnect'): Pro
 
 const head = 'POST /run HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n';
 
-test('an address has so many connections, of which those go first that do nothing', async (t) => {
+test('connections of an address are limited, and idle ones are closed first', async (t) => {
   const { port, run, login } = await startApi(t, {
     minions: ['web1'],
     options: { connectionsPerAddress: 3, connections: 5 },
@@ -78,7 +78,7 @@ test('an address has so many connections, of which those go first that do nothin
   t.false(stream.isClosed());
 });
 
-test('all addresses have so many connections, and a newcomer finds room among idle ones', async (t) => {
+test('all connections are limited, and a new one replaces an idle one', async (t) => {
   const { port, run, login } = await startApi(t, {
     minions: ['web1'],
     options: { connectionsPerAddress: 3, connections: 3 },
@@ -107,7 +107,7 @@ test('a new connection is closed if all allowed connections are busy', async (t)
   t.pass();
 });
 
-test('an address holds so many bytes of unfinished bodies, and is told to come again', async (t) => {
+test('unfinished bodies of an address are limited, and the response asks for a retry', async (t) => {
   const { port, run, login } = await startApi(t, {
     minions: ['web1'],
     options: { ...oneMebibyte, bodyBytesPerAddress: 1_500_000, bodyBytes: 4_000_000 },
@@ -137,7 +137,7 @@ test('an address holds so many bytes of unfinished bodies, and is told to come a
   t.is((await run(token, { ...ping, arg: [' '.repeat(900_000)] })).status, 200);
 });
 
-test('bodies in tiny parts count for what they cost', async (t) => {
+test('bodies in tiny parts count with their real cost', async (t) => {
   const { port, run, login } = await startApi(t, {
     minions: ['web1'],
     options: { ...oneMebibyte, bodyBytesPerAddress: 1_500_000, bodyBytes: 4_000_000 },
@@ -149,7 +149,7 @@ test('bodies in tiny parts count for what they cost', async (t) => {
   t.is((await run(token, ping)).status, 200);
 });
 
-test('beyond what all addresses hold of bodies the one that holds most is ended', async (t) => {
+test('over the limit of all addresses, the request with the largest body is ended', async (t) => {
   const { port, run, login } = await startApi(t, {
     minions: ['web1'],
     options: {
@@ -171,7 +171,7 @@ test('beyond what all addresses hold of bodies the one that holds most is ended'
   t.is((await run(token, ping)).status, 200);
 });
 
-test('memory held for bodies is free after their answers', async (t) => {
+test('memory for bodies is released after the responses', async (t) => {
   const { run, login } = await startApi(t, {
     minions: ['web1'],
     options: { ...oneMebibyte, bodyBytesPerAddress: 1_500_000, bodyBytes: 1_500_000 },
@@ -182,7 +182,7 @@ test('memory held for bodies is free after their answers', async (t) => {
   }
 });
 
-test('an answer that nobody reads ends its connection', async (t) => {
+test('a connection is ended if its client does not read a response', async (t) => {
   let isEnded = false;
   const { port } = await startApi(t, {
     minions: [],
@@ -214,7 +214,7 @@ test('an answer that nobody reads ends its connection', async (t) => {
 /** Time in milliseconds that is shorter than the time limit of silent connections. */
 const beforeTimeouts = 10_000;
 
-test('TLS handshakes of one address are put off, and refused where too many wait', async (t) => {
+test('TLS handshakes of one address are delayed, and refused if too many wait', async (t) => {
   const fixture = (name: string): string =>
     fileURLToPath(new URL(`../../test/fixtures/tls/${name}`, import.meta.url));
   const tls = { certificate: fixture('master.pem'), key: fixture('master.key') };
@@ -241,7 +241,7 @@ test('TLS handshakes of one address are put off, and refused where too many wait
   t.true(refused <= 25, String(refused));
 });
 
-test('half of the files that a process may have open are never for HTTP', (t) => {
+test('half of the file descriptors of a process are reserved from HTTP', (t) => {
   t.deepEqual(connectionsOf({}, 1024), { connections: 512, connectionsPerAddress: 256 });
   t.deepEqual(connectionsOf({}, 200_000), { connections: 10_000, connectionsPerAddress: 5000 });
   const asked = { connections: 5000, connectionsPerAddress: 10 };
@@ -249,7 +249,7 @@ test('half of the files that a process may have open are never for HTTP', (t) =>
   t.deepEqual(connectionsOf(asked, 200_000), asked);
 });
 
-test('idle connections to HTTP, however many, leave the minions their ports', async (t) => {
+test('any number of idle HTTP connections leaves the minion ports usable', async (t) => {
   const script = fileURLToPath(new URL('../helpers/few-descriptors.ts', import.meta.url));
   const child = spawn('/bin/sh', [
     '-c',

@@ -8,7 +8,7 @@ import { openEvents as open } from '../helpers/event-reader.ts';
 import { json, mayRead, password, startApi } from '../helpers/salt-api.ts';
 import { clientFrame, framesOf, upgrade } from '../helpers/websocket-reader.ts';
 
-test('a stream begins at once, and has every event as one line of JSON', async (t) => {
+test('a stream begins at once, and contains every event as one line of JSON', async (t) => {
   const { port, login, master } = await startApi(t, { minions: [] });
   const token = await login();
   const reader = await open(t, port, {
@@ -31,7 +31,7 @@ test('a stream begins at once, and has every event as one line of JSON', async (
   t.is(empty, '');
 });
 
-test('a tag that breaks lines makes no line of its own', async (t) => {
+test('a tag with line breaks does not start a new line', async (t) => {
   const { port, login, master } = await startApi(t, { minions: [] });
   const reader = await open(t, port, json(await login()));
   await master.events.fire('a\ndata: {}\n\nb', {});
@@ -39,7 +39,7 @@ test('a tag that breaks lines makes no line of its own', async (t) => {
   t.is(reader.text.match(/^data:/gm)?.length, 1);
 });
 
-test('tokens are heard where browsers can put them, and nothing else is', async (t) => {
+test('tokens are accepted only where browsers can send them', async (t) => {
   const { port, login, ask } = await startApi(t, { minions: [] });
   const session = await login();
   const credentials = { username: 'admin', password, eauth: 'sharedsecret' };
@@ -65,7 +65,7 @@ test('tokens are heard where browsers can put them, and nothing else is', async 
   t.is((await ask({ path: `/stats?token=${session}` })).status, 401);
 });
 
-test('a limited user sees the jobs that it began, and what a rule lets it read', async (t) => {
+test('a limited user sees its own jobs, and events that a rule lets it read', async (t) => {
   const { port, login, run, master } = await startApi(t, {
     config: mayRead('limited', 'deploy/*'),
   });
@@ -92,7 +92,7 @@ test('a limited user sees the jobs that it began, and what a rule lets it read',
   );
 });
 
-test('a stream may ask for some tags alone', async (t) => {
+test('a stream can select tags', async (t) => {
   const { port, login, master } = await startApi(t, { minions: [] });
   const reader = await open(t, port, json(await login()), '?match=my/*');
   await master.events.fire('other', {});
@@ -101,7 +101,7 @@ test('a stream may ask for some tags alone', async (t) => {
   t.deepEqual(reader.tags, ['my/one']);
 });
 
-test('log-out, revocation and the end of the server end streams', async (t) => {
+test('log-out, revocation and server shutdown end streams', async (t) => {
   const { port, login, ask, master, api } = await startApi(t, { minions: [] });
   const first = await login();
   const loggedOut = await open(t, port, json(first));
@@ -124,7 +124,7 @@ test('a stream ends when its token expires', async (t) => {
   t.true(reader.response.complete);
 });
 
-test('a log-in has 64 streams, and a place is free when one ends', async (t) => {
+test('a log-in has at most 64 streams, and a closed one can be replaced', async (t) => {
   const { port, login } = await startApi(t, { minions: [], options: { streams: 65 } });
   const token = await login();
   const readers = await Promise.all(Array.from({ length: 64 }, () => open(t, port, json(token))));
@@ -140,7 +140,7 @@ test('a log-in has 64 streams, and a place is free when one ends', async (t) => 
   t.pass();
 });
 
-test('WebSocket is silent until its client is ready, then has every event', async (t) => {
+test('WebSocket sends nothing until its client is ready, then every event', async (t) => {
   const { port, login, master } = await startApi(t, { minions: [] });
   const token = await login();
   const client = await upgrade(t, port, `/ws/${token}`);
@@ -173,7 +173,7 @@ test('a WebSocket client that floods the server with messages is disconnected', 
   t.true(received.split('server received message').length < 1000);
 });
 
-test('a WebSocket client is not read any further while it does not read', async (t) => {
+test('the server stops reading from a WebSocket client that does not read', async (t) => {
   const { api, login, master } = await startApi(t, { minions: [] });
   const token = await login();
   let take: (() => void) | undefined;
@@ -203,7 +203,7 @@ test('a WebSocket client is not read any further while it does not read', async 
   t.regex(written, /server received message$/);
 });
 
-test('a WebSocket that is refused is closed, whatever its client does', async (t) => {
+test('a refused WebSocket is closed, whatever its client does', async (t) => {
   const { port } = await startApi(t, { minions: [] });
   const socket = connect({ port, host: '127.0.0.1', allowHalfOpen: true });
   t.teardown(() => socket.destroy());
@@ -220,7 +220,7 @@ test('a WebSocket that is refused is closed, whatever its client does', async (t
   t.pass();
 });
 
-test('WebSocket needs a session, and a cookie serves no page of another site', async (t) => {
+test('WebSocket requires a session, and a cookie is refused for pages of other sites', async (t) => {
   const { port, login } = await startApi(t, { minions: [] });
   const token = await login();
   const refused: [path: string, header: string][] = [

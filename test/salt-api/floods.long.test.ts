@@ -8,7 +8,7 @@ import { json, startApi } from '../helpers/salt-api.ts';
 
 const ping = { client: 'local', tgt: 'web1', fun: 'test.ping' };
 
-test('a thousand log-ins at once are looked at a few at a time, and hold nobody up', async (t) => {
+test('a thousand concurrent log-ins are processed a few at a time, and do not delay others', async (t) => {
   const { ask, login, run, master } = await startApi(t, { minions: ['web1'] });
   const token = await login();
   // A wrong password takes a quarter of a second.
@@ -23,7 +23,7 @@ test('a thousand log-ins at once are looked at a few at a time, and hold nobody 
   t.is((await run(await login('limited'), ping)).status, 200);
 });
 
-test('three hundred readers that never read cost nobody anything', async (t) => {
+test('three hundred readers that never read do not affect others', async (t) => {
   const { master, login, run, port } = await startApi(t, {
     minions: ['web1'],
     options: { streamsPerToken: 300 },

@@ -1,4 +1,4 @@
-/** Salt's services as extensions: each can be left out, and then nothing of it is there. */
+/** Salt's services as extensions: each can be left out, and then nothing of it exists. */
 
 import { execFile } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
@@ -20,13 +20,13 @@ interface Seen {
   readonly methods: readonly string[];
 }
 
-/** What a master without the service has; without a name, a whole master. */
+/** Starts a master without a service, or a complete one, and returns what it has. */
 async function startWithout(service = ''): Promise<Seen> {
   const { stdout } = await promisify(execFile)(process.execPath, [program, service]);
   return JSON.parse(stdout);
 }
 
-/** What a service alone has, beside the folder of its code. */
+/** Names that only this service has, besides the folder of its code. */
 type Parts = { readonly [Kind in Exclude<keyof Seen, 'loaded'>]?: RegExp };
 
 const services: Readonly<
@@ -34,9 +34,9 @@ const services: Readonly<
     (typeof saltServiceNames)[number],
     Parts & {
       readonly folder: string;
-      /** Some of its options, with values. */
+      /** Some of its options with values. */
       readonly set?: PlainOptions;
-      /** Their names in files. */
+      /** Names of these options in configuration files. */
       readonly warned?: readonly string[];
     }
   >
@@ -138,7 +138,7 @@ for (const name of saltServiceNames) {
   });
 }
 
-/** What the log says of options whose extension is left out. */
+/** Returns the log's warnings about options of a service that is left out. */
 function warningsOf(options: CreateMasterOptions): readonly object[] {
   const lines: string[] = [];
   const logger = pino({}, { write: (line: string) => lines.push(line) });

@@ -1,6 +1,7 @@
 /**
- * Starts a master without one of Salt's services, and prints as JSON what of the service is there:
- * the loaded files, request types, runners, wheel functions, options, and methods of the local socket.
+ * A program that starts a master without one of Salt's services. It prints as JSON what exists of
+ * the service: loaded files, request types, runners, wheel functions, options, and methods of the
+ * local socket.
  */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { registerHooks } from 'node:module';
@@ -52,7 +53,7 @@ const options = wheel.includes('config.values')
 const socketPath = master.config.socket;
 const methods: string[] = [];
 for (const name of coreMethods().keys()) {
-  // A parameter that no method has: nothing is called.
+  // No method has this parameter, so no method is executed.
   const answer = await call(name, { none: true });
   if (!answer.includes('ERR_RPC_UNKNOWN_METHOD')) methods.push(name);
 }

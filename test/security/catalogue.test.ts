@@ -27,7 +27,7 @@ test('the catalogue has every row once', (t) => {
   for (const id of ids.filter((it) => it.startsWith('H-'))) t.regex(id, /^H-\d{2,3}[a-z]?$/);
 });
 
-test('every test that the catalogue names is there', (t) => {
+test('every test named in the catalogue exists', (t) => {
   for (const { id, tests } of catalogue) {
     for (const reference of tests) {
       const [file = '', ...title] = reference.split(': ');
@@ -78,7 +78,7 @@ const nothingToTakeOut: Readonly<Record<string, string>> = {
   'G-17': 'whether a kill hits the moment between two writes is chance',
 };
 
-test('every mutation still finds its place, and changes something', (t) => {
+test('every mutation applies to the source and changes it', (t) => {
   t.true(mutations.length > 30);
   for (const mutation of mutations) {
     for (const { file } of mutation.hunks) {
@@ -88,7 +88,7 @@ test('every mutation still finds its place, and changes something', (t) => {
   }
 });
 
-test('every mutation is of rows of the catalogue, and expects tests that are there', (t) => {
+test('every mutation names rows of the catalogue and existing tests', (t) => {
   const ids = new Set(catalogue.map(({ id }) => id));
   for (const { name, rows, test: file, red } of mutations) {
     for (const row of rows) t.true(ids.has(row), `${name}: ${row}`);
@@ -97,7 +97,7 @@ test('every mutation is of rows of the catalogue, and expects tests that are the
   }
 });
 
-test('every row with tests has a mutation, or nothing that could be taken out', (t) => {
+test('every row with tests has a mutation, or a reason why there is none', (t) => {
   const mutated = new Set(mutations.flatMap(({ rows }) => rows));
   const without = catalogue.filter(({ id, tests }) => tests.length > 0 && !mutated.has(id));
   t.deepEqual(
@@ -112,7 +112,7 @@ function isWritten(source: string, title: string): boolean {
   return titles.some((written = '') => written === title || isTitle(written, title));
 }
 
-test('a title with placeholders is that of each test that it makes', (t) => {
+test('a title with placeholders matches each test that it generates', (t) => {
   const written = `over \${wire}, a (b) is c`;
   t.true(isTitle(written, 'over tcp, a (b) is c'));
   t.false(isTitle(written, 'over tcp, a (b) is cd'));

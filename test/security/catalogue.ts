@@ -116,8 +116,7 @@ const tenants = inFile('master/config/options.test.ts');
 const identityInTheDispatcher =
   'master/requests/replay.test.ts: no variant of somebody else is heard, and each is counted by its reason';
 const shelf = inFile('master/pillar/cache.test.ts');
-const redaction =
-  'security/secrets.test.ts: no secret reaches the log at level trace, whatever was asked';
+const redaction = 'security/secrets.test.ts: no secret is logged at level trace, for any request';
 const ownFiles =
   'security/secrets.test.ts: files of a master are readable by its own user only, except for public keys';
 const directoryUsers = inFile('master/eauth/ldap.test.ts');
@@ -135,7 +134,7 @@ export const catalogue: readonly Threat[] = [
     threat: 'a MAC is compared in a time that tells, or after decryption',
     tests: [
       'minion-protocol/envelope.test.ts: every changed bit and every cut of a blob is noticed by its HMAC',
-      'minion-protocol/envelope.test.ts: bad padding shows only to somebody who could sign it',
+      'minion-protocol/envelope.test.ts: bad padding is detectable only for holders of the signing key',
     ],
     sentence: 'MACs, tokens and digests are compared by `timingSafeEqual`',
   },
@@ -144,19 +143,19 @@ export const catalogue: readonly Threat[] = [
     threat: 'a pillar is fetched by somebody else',
     tests: [
       'master/requests/vectors.test.ts: a pillar is encrypted to the accepted key, whatever key is in the request',
-      data("a pillar is the asker's own, whatever it says of itself"),
+      data('a minion gets only its own pillar, whatever id and grains it claims'),
     ],
   },
   {
     id: 'C-03',
     threat: 'an id is a path',
-    tests: [strangers('what names any id leaves nothing behind')],
+    tests: [strangers('requests with arbitrary ids leave no data behind')],
   },
   {
     id: 'C-04',
     threat: 'keys that are no protection: small, another exponent, no RSA',
     tests: [
-      strangers('keys that are weak, or none, are kept nowhere'),
+      strangers('weak and missing keys are not stored'),
       `minion-protocol/envelope.test.ts: a public key with \${what} is refused`,
     ],
   },
@@ -165,7 +164,7 @@ export const catalogue: readonly Threat[] = [
     threat: 'a request chooses a source of pillar',
     tests: [
       'master/requests/vectors.test.ts: a pillar is made from the verified id, the grains and the environments',
-      data("a pillar is the asker's own, whatever it says of itself"),
+      data('a minion gets only its own pillar, whatever id and grains it claims'),
     ],
   },
   {
@@ -186,7 +185,7 @@ export const catalogue: readonly Threat[] = [
   {
     id: 'C-08',
     threat: 'a mine is written by another',
-    tests: [data('a mine is written by its owner, and says nothing of foreign pillars')],
+    tests: [data('only its owner writes a mine, and a mine reveals no foreign pillar')],
   },
   {
     id: 'C-09',
@@ -200,8 +199,8 @@ export const catalogue: readonly Threat[] = [
     id: 'C-10',
     threat: 'TLS peers are not verified on outgoing connections',
     tests: [
-      outgoing('no password goes to a directory whose certificate does not hold'),
-      outgoing('no password goes to a Keystone whose certificate does not hold'),
+      outgoing('no password is sent to a directory with an invalid certificate'),
+      outgoing('no password is sent to a Keystone with an invalid certificate'),
       'master/config/salt-shop.test.ts: a receiver has what its kind has, and a server of NATS a name',
       'master/eauth/logins.test.ts: symmetric algorithms, none, and keys over plain http are refused as options',
     ],
@@ -220,7 +219,7 @@ export const catalogue: readonly Threat[] = [
   {
     id: 'C-13',
     threat: 'jobs in the clear',
-    tests: [strangers('a listener without a key reads nothing of a job')],
+    tests: [strangers('a listener without a key cannot read any part of a job')],
   },
   {
     id: 'C-14',
@@ -235,7 +234,7 @@ export const catalogue: readonly Threat[] = [
     id: 'C-15',
     threat: 'a deleted minion goes on, or leaves something to the next of its name',
     tests: [
-      identity('a deleted key ends at once, and leaves nothing to who comes after'),
+      identity('deleting a key takes effect at once, and its successor inherits nothing'),
       'master/keys/revocation.test.ts: a later owner of the id gets a key of its own',
       'minion-protocol/zeromq-deadlines.test.ts: disconnecting a minion ends its request connections',
     ],
@@ -258,9 +257,9 @@ export const catalogue: readonly Threat[] = [
     id: 'C-18',
     threat: 'the shared key passes for the master',
     tests: [
-      strangers('a listener without a key reads nothing of a job'),
-      'minion-protocol/envelope.test.ts: a minion that requires signatures refuses what has none, or another master made',
-      identity('nobody speaks as another minion'),
+      strangers('a listener without a key cannot read any part of a job'),
+      'minion-protocol/envelope.test.ts: a minion that requires signatures refuses unsigned publications and those of other masters',
+      identity('a minion cannot act as another minion'),
     ],
   },
   {
@@ -270,13 +269,13 @@ export const catalogue: readonly Threat[] = [
       signIns(
         'ids of a crafted form are refused with a correct key too, signed from protocol 2 on',
       ),
-      strangers('what names any id leaves nothing behind'),
+      strangers('requests with arbitrary ids leave no data behind'),
     ],
   },
   {
     id: 'C-20',
     threat: 'a crafted sign-in ends its handler',
-    tests: [strangers('each malformed sign-in costs one request and no more')],
+    tests: [strangers('a malformed sign-in fails only its own request')],
   },
   {
     id: 'C-21',
@@ -295,7 +294,7 @@ export const catalogue: readonly Threat[] = [
     id: 'C-23',
     threat: 'internal functions in the clear',
     tests: [
-      strangers('nothing but a sign-in and a ping is done in the clear'),
+      strangers('only sign-ins and pings are processed without encryption'),
       'master/requests/events.test.ts: names of prototypes and of internal methods are unknown commands',
     ],
   },
@@ -349,14 +348,14 @@ export const catalogue: readonly Threat[] = [
     id: 'C-31',
     threat: 'pillars that are not signed',
     tests: [
-      data("a pillar is the asker's own, whatever it says of itself"),
-      `minion-protocol/envelope.test.ts: the pillar reply "\${vector.name}" is made with the same fields and sizes`,
+      data('a minion gets only its own pillar, whatever id and grains it claims'),
+      `minion-protocol/envelope.test.ts: the pillar reply "\${vector.name}" is built with the same fields and sizes`,
     ],
   },
   {
     id: 'C-32',
     threat: 'answers to sign-ins that are not signed',
-    tests: [strangers('a wrong key for a known id costs its owner nothing')],
+    tests: [strangers('a wrong key for a known id does not affect the owner of the id')],
   },
   {
     id: 'C-33',
@@ -389,7 +388,7 @@ export const catalogue: readonly Threat[] = [
     id: 'C-36',
     threat: 'malformed requests silence the master',
     tests: [
-      strangers('each malformed sign-in costs one request and no more'),
+      strangers('a malformed sign-in fails only its own request'),
       'master/hostile.long.test.ts: requests mutated outside or inside get answers that Salt could give, are counted, and leave no memory behind',
     ],
   },
@@ -410,13 +409,13 @@ export const catalogue: readonly Threat[] = [
   {
     id: 'C-39',
     threat: 'the id of a relay is a path',
-    tests: [reports('nothing is started on others, on the master, or for a relay')],
+    tests: [reports('a minion cannot start anything on others, on the master, or for a relay')],
   },
   {
     id: 'C-40',
     threat: 'files outside of the roots',
     tests: [
-      data('no file is read but those below the roots'),
+      data('only files below the file roots can be read'),
       'master/fileserver/gitfs.test.ts: names that are no paths, links that lead out, submodules and .git are not served',
       'master/fileserver/gitfs.test.ts: ext, file and local paths are refused where protocols do not name them',
       'master/fileserver/gitfs.test.ts: hooks in the repository that is fetched into never run',
@@ -432,13 +431,13 @@ export const catalogue: readonly Threat[] = [
   {
     id: 'C-42',
     threat: 'functions without proof of identity',
-    tests: [identityInTheDispatcher, identity('nobody speaks as another minion')],
+    tests: [identityInTheDispatcher, identity('a minion cannot act as another minion')],
   },
   {
     id: 'C-43',
     threat: 'requests are replayed',
     tests: [
-      identity('a signal that is replayed is fired once, a stale one never'),
+      identity('a replayed signal is fired once, and a stale signal is not fired'),
       'master/requests/replay.test.ts: an event from before the start is not fired again by the next master',
     ],
   },
@@ -454,14 +453,14 @@ export const catalogue: readonly Threat[] = [
     id: 'C-45',
     threat: 'a certificate without its key',
     tests: [
-      `minion-protocol/stream-transports.test.ts: \${stream}: without a certificate nobody passes where one is required`,
+      `minion-protocol/stream-transports.test.ts: \${stream}: clients without a certificate are refused if one is required`,
     ],
   },
   {
     id: 'C-46',
     threat: 'an event is taken for a job',
     tests: [
-      reports('nothing is started on others, on the master, or for a relay'),
+      reports('a minion cannot start anything on others, on the master, or for a relay'),
       reactions('a signal that no rule permits leads to nothing'),
       reactions('without a rule of its own a reaction is denied, and that is told once a burst'),
       reactions('a runner runs by the right of its reaction alone'),
@@ -469,29 +468,29 @@ export const catalogue: readonly Threat[] = [
         'an event that no rule permits is denied, and a file that the policy refuses is not rendered',
       ),
       reactor('a grant to one file does not extend to another'),
-      reports('no tag of others is fired in any shape'),
+      reports('a minion cannot fire a tag of others in any request form'),
     ],
   },
   {
     id: 'C-47',
     threat: 'pillar on demand',
-    tests: [data("a pillar is the asker's own, whatever it says of itself")],
+    tests: [data('a minion gets only its own pillar, whatever id and grains it claims')],
   },
   {
     id: 'C-48',
     threat: 'cached data under a name that is a path',
-    tests: [strangers('what names any id leaves nothing behind')],
+    tests: [strangers('requests with arbitrary ids leave no data behind')],
   },
   {
     id: 'C-49',
     threat: 'any event on the bus',
-    tests: [reports('no tag of others is fired in any shape')],
+    tests: [reports('a minion cannot fire a tag of others in any request form')],
   },
   {
     id: 'C-50',
     threat: 'environments that are paths',
     tests: [
-      data('no file is read but those below the roots'),
+      data('only files below the file roots can be read'),
       'master/fileserver/gitfs.test.ts: names that are no paths, links that lead out, submodules and .git are not served',
       'master/fileserver/gitfs.test.ts: ext, file and local paths are refused where protocols do not name them',
       'master/fileserver/gitfs.test.ts: hooks in the repository that is fetched into never run',
@@ -500,19 +499,19 @@ export const catalogue: readonly Threat[] = [
   {
     id: 'C-51',
     threat: 'a pillar request writes into the key store',
-    tests: [stolen('one writes only under its own id, and fires only what it may')],
+    tests: [stolen('an attacker writes only under its own id, and fires only permitted events')],
   },
   {
     id: 'C-52',
     threat: 'a job id is opened as a path',
-    tests: [reports('a return is taken from whom the job was for, once, as it was asked')],
+    tests: [reports('a return is accepted once, and only from a minion that the job targets')],
   },
   {
     id: 'C-53',
     threat: 'an older version leaves out newer checks',
     tests: [
       'master/requests/replay.test.ts: a minion that proved protocol 3 is not heard below it, also after a restart',
-      'security/secrets.test.ts: these requests stay forgeable for an id that has not proved protocol 3, and the doctor names it',
+      'security/secrets.test.ts: these requests can be forged until an id has proved protocol 3, and the doctor names it',
     ],
   },
   {
@@ -530,9 +529,9 @@ export const catalogue: readonly Threat[] = [
     id: 'N-01',
     threat: 'bytes that are not the protocol',
     tests: [
-      strangers('who speaks another protocol is closed at once, on either port'),
-      'minion-protocol/frames.test.ts: 20,000 damaged streams end in events or one breach, within the limits',
-      `minion-protocol/stream-transports.test.ts: \${stream}: what is not the protocol is closed and counted`,
+      strangers('both ports close a connection with another protocol at once'),
+      'minion-protocol/frames.test.ts: 20,000 damaged streams end in events or one violation, within the limits',
+      `minion-protocol/stream-transports.test.ts: \${stream}: a connection with another protocol is closed and counted`,
     ],
   },
   {
@@ -540,27 +539,27 @@ export const catalogue: readonly Threat[] = [
     threat: 'half-open and slow connections',
     tests: [
       'minion-protocol/zeromq-deadlines.test.ts: a message must be complete 30 seconds after its first byte',
-      `minion-protocol/stream-transports.test.ts: \${stream}: half a request is closed after 30 seconds`,
-      'minion-protocol/zeromq-strangers.long.test.ts: 900 silent connections leave others served',
+      `minion-protocol/stream-transports.test.ts: \${stream}: a connection with an unfinished request is closed after 30 seconds`,
+      'minion-protocol/zeromq-strangers.long.test.ts: with 900 silent connections, others are served',
     ],
   },
   {
     id: 'N-03',
     threat: 'lengths that promise gigabytes',
     tests: [
-      'minion-protocol/zeromq-requests.test.ts: a request over the limit ends its connection; the next is served',
+      'minion-protocol/zeromq-requests.test.ts: a request over the limit ends its connection, and the next connection is served',
       `minion-protocol/stream-transports.test.ts: \${stream}: a request over the limit is refused by its head`,
-      limits('a declared length costs no memory'),
+      limits('a declared length allocates no memory'),
     ],
   },
   {
     id: 'N-04',
     threat: 'MessagePack bombs',
     tests: [
-      limits('a million levels are refused without exhausting the stack'),
-      limits('elements are counted over lists and maps together'),
+      limits('a million levels are refused without a stack overflow'),
+      limits('the limit of elements covers all lists and maps together'),
       limits('bytes after the value are refused'),
-      envelope('an envelope with a key twice or a key that is not text is refused'),
+      envelope('an envelope with a duplicate key or a key that is not text is refused'),
     ],
   },
   {
@@ -577,13 +576,13 @@ export const catalogue: readonly Threat[] = [
     threat: 'the list of waiting keys is filled',
     tests: [
       signIns('pending keys are bounded, in all and for each address'),
-      strangers('keys that are weak, or none, are kept nowhere'),
+      strangers('weak and missing keys are not stored'),
     ],
   },
   {
     id: 'N-07',
     threat: 'harm to a named victim',
-    tests: [strangers('a wrong key for a known id costs its owner nothing')],
+    tests: [strangers('a wrong key for a known id does not affect the owner of the id')],
   },
   {
     id: 'N-08',
@@ -596,42 +595,42 @@ export const catalogue: readonly Threat[] = [
   {
     id: 'N-09',
     threat: 'state for whoever is named',
-    tests: [strangers('what names any id leaves nothing behind')],
+    tests: [strangers('requests with arbitrary ids leave no data behind')],
   },
   {
     id: 'N-10',
     threat: 'the master signs what somebody else wrote',
     tests: [
-      strangers('the master signs nothing that a stranger chose but 32 hex digits'),
-      handshake('nothing but a nonce of the grammar is ever signed'),
+      strangers('the only input of a stranger that the master signs is 32 hex digits'),
+      handshake('the master signs only nonces that match the grammar'),
     ],
   },
   {
     id: 'N-11',
     threat: 'lower versions and odd algorithms',
-    tests: [strangers('unknown versions and algorithms are given no key')],
+    tests: [strangers('unknown versions and algorithms get no key')],
   },
   {
     id: 'N-12',
     threat: 'replays and skewed clocks',
     tests: [
-      identity('a signal that is replayed is fired once, a stale one never'),
+      identity('a replayed signal is fired once, and a stale signal is not fired'),
       'master/requests/replay.test.ts: a request whose time stamp is off or odd is refused',
     ],
   },
   {
     id: 'N-13',
     threat: 'listening without a key',
-    tests: [strangers('a listener without a key reads nothing of a job')],
+    tests: [strangers('a listener without a key cannot read any part of a job')],
     sentence: 'sizes and times are visible',
   },
   {
     id: 'N-14',
     threat: 'subscribers that flood or do not read',
     tests: [
-      'minion-protocol/zeromq-strangers.long.test.ts: a thousand topics are taken, one more is not',
-      'minion-protocol/zeromq-requests.test.ts: a subscriber over its limits is skipped, and delays no other',
-      `minion-protocol/stream-transports.test.ts: \${stream}: a subscriber that reads nothing is skipped, and delays nobody`,
+      'minion-protocol/zeromq-strangers.long.test.ts: a thousand topics are accepted, and one more is refused',
+      'minion-protocol/zeromq-requests.test.ts: a subscriber over its limits is skipped, and does not delay others',
+      `minion-protocol/stream-transports.test.ts: \${stream}: a subscriber that reads nothing is skipped, and does not delay others`,
     ],
   },
   {
@@ -646,26 +645,26 @@ export const catalogue: readonly Threat[] = [
   {
     id: 'N-16',
     threat: 'answers tell whether a token decrypts',
-    tests: [handshake('whether a token decrypts does not show in the form of the answer')],
+    tests: [handshake('the form of the reply does not reveal whether a token decrypts')],
   },
   {
     id: 'N-17',
     threat: 'answers change places',
     tests: [
-      'minion-protocol/zeromq-requests.test.ts: answers leave in the order of the requests, whichever is ready first',
-      'minion-protocol/envelope.test.ts: an answer to another request is refused',
+      'minion-protocol/zeromq-requests.test.ts: answers are sent in the order of the requests, whichever is ready first',
+      'minion-protocol/envelope.test.ts: a reply to another request is refused',
     ],
   },
   {
     id: 'M-01',
     threat: 'speaking as another minion',
-    tests: [identity('nobody speaks as another minion'), identityInTheDispatcher],
+    tests: [identity('a minion cannot act as another minion'), identityInTheDispatcher],
   },
   {
     id: 'M-02',
     threat: 'replays and games with time',
     tests: [
-      identity('a signal that is replayed is fired once, a stale one never'),
+      identity('a replayed signal is fired once, and a stale signal is not fired'),
       'master/requests/replay.test.ts: a nonce is 32 hex digits; anything else is refused in encrypted requests',
     ],
   },
@@ -673,7 +672,7 @@ export const catalogue: readonly Threat[] = [
     id: 'M-03',
     threat: 'returns for others, for nothing, or twice',
     tests: [
-      reports('a return is taken from whom the job was for, once, as it was asked'),
+      reports('a return is accepted once, and only from a minion that the job targets'),
       returns('fields of a return reach the event, but never in place of who and what it was'),
     ],
   },
@@ -681,7 +680,7 @@ export const catalogue: readonly Threat[] = [
     id: 'M-04',
     threat: 'odd job ids, and self-made jobs in bulk',
     tests: [
-      reports('a return is taken from whom the job was for, once, as it was asked'),
+      reports('a return is accepted once, and only from a minion that the job targets'),
       returns('self-made jobs are bounded by the hour'),
     ],
   },
@@ -689,7 +688,7 @@ export const catalogue: readonly Threat[] = [
     id: 'M-05',
     threat: 'forged events in every shape',
     tests: [
-      reports('no tag of others is fired in any shape'),
+      reports('a minion cannot fire a tag of others in any request form'),
       events(`no grant fires a tag of the master's from a \${name} event`),
       events('the master says who an event is from'),
       `master/decisions/learn.test.ts: \${JSON.stringify(tag)} is not to be had by learning`,
@@ -700,7 +699,7 @@ export const catalogue: readonly Threat[] = [
     id: 'M-06',
     threat: 'jobs on others',
     tests: [
-      reports('nothing is started on others, on the master, or for a relay'),
+      reports('a minion cannot start anything on others, on the master, or for a relay'),
       peers('a rule for some minions does not let a job reach others'),
       'acl/rules.test.ts: publish functions are never published, whatever the rules say',
     ],
@@ -708,18 +707,18 @@ export const catalogue: readonly Threat[] = [
   {
     id: 'M-07',
     threat: 'functions of the master, and its insides',
-    tests: [reports('nothing is started on others, on the master, or for a relay')],
+    tests: [reports('a minion cannot start anything on others, on the master, or for a relay')],
   },
   {
     id: 'M-08',
     threat: 'requests of relays',
-    tests: [reports('nothing is started on others, on the master, or for a relay')],
+    tests: [reports('a minion cannot start anything on others, on the master, or for a relay')],
     sentence: 'no relay is served',
   },
   {
     id: 'M-09',
     threat: 'a pillar of others',
-    tests: [data("a pillar is the asker's own, whatever it says of itself")],
+    tests: [data('a minion gets only its own pillar, whatever id and grains it claims')],
   },
   {
     id: 'M-10',
@@ -733,7 +732,7 @@ export const catalogue: readonly Threat[] = [
     id: 'M-11',
     threat: 'mines of others',
     tests: [
-      data('a mine is written by its owner, and says nothing of foreign pillars'),
+      data('only its owner writes a mine, and a mine reveals no foreign pillar'),
       'master/mine/mine.test.ts: no pattern finds out what is in the pillar of another',
       'master/mine/mine.test.ts: a mine never grows beyond its bound, whatever is written at the same time',
     ],
@@ -743,14 +742,14 @@ export const catalogue: readonly Threat[] = [
     threat: 'expressions that explode',
     tests: [
       'master/mine/mine.test.ts: expressions that may not end are not run for minions',
-      'minion-protocol/targeting/target.test.ts: a pattern that would make a backtracking matcher explode is answered',
+      'minion-protocol/targeting/target.test.ts: a pattern that would make a backtracking matcher explode gets an answer',
     ],
   },
   {
     id: 'M-13',
     threat: 'files outside of the roots, and absurd numbers',
     tests: [
-      data('no file is read but those below the roots'),
+      data('only files below the file roots can be read'),
       'master/requests/files.test.ts: offsets that are none get no content',
       'master/requests/files.test.ts: a level of compression that gzip does not have is none',
     ],
@@ -778,15 +777,15 @@ export const catalogue: readonly Threat[] = [
     id: 'M-16',
     threat: 'garbage under a good MAC',
     tests: [
-      identity('garbage inside the encryption costs one request each'),
-      'minion-protocol/envelope.test.ts: limits hold inside the encryption',
+      identity('invalid bytes inside the encryption fail only their own request'),
+      'minion-protocol/envelope.test.ts: limits apply inside the encryption',
     ],
   },
   {
     id: 'M-17',
     threat: 'going on after the key was deleted',
     tests: [
-      identity('a deleted key ends at once, and leaves nothing to who comes after'),
+      identity('deleting a key takes effect at once, and its successor inherits nothing'),
       'master/pillar/master.test.ts: deleting a key removes the pillar of its minion',
     ],
   },
@@ -800,7 +799,7 @@ export const catalogue: readonly Threat[] = [
     id: 'M-19',
     threat: 'lines of the log, and what a terminal obeys',
     tests: [
-      'security/secrets.test.ts: no id, tag, job id or command writes a line of the log',
+      'security/secrets.test.ts: an id, tag, job id or command cannot write a line into the log',
       'cli/output.test.ts: control characters cannot reach the terminal',
       'cli/salt.test.ts: text from minions cannot control the terminal',
     ],
@@ -823,23 +822,23 @@ export const catalogue: readonly Threat[] = [
     threat: 'a closed list of requests and fields',
     tests: [
       'master/requests/events.test.ts: names of prototypes and of internal methods are unknown commands',
-      'minion-protocol/payload.test.ts: a reason names the field and not what was in it',
+      'minion-protocol/payload.test.ts: an error names the field, but not its content',
     ],
   },
   {
     id: 'G-03',
     threat: 'what is received is no path, pattern, tag or name',
     tests: [
-      data('no file is read but those below the roots'),
-      strangers('what names any id leaves nothing behind'),
+      data('only files below the file roots can be read'),
+      strangers('requests with arbitrary ids leave no data behind'),
     ],
   },
   {
     id: 'G-04',
     threat: 'grammars',
     tests: [
-      envelope('a nonce is 32 lower-case hex digits and nothing else'),
-      strangers('what names any id leaves nothing behind'),
+      envelope('a nonce consists of exactly 32 lower-case hex digits'),
+      strangers('requests with arbitrary ids leave no data behind'),
     ],
   },
   {
@@ -855,7 +854,7 @@ export const catalogue: readonly Threat[] = [
     threat: 'one bad request costs one request',
     tests: [
       'master/requests/events.test.ts: a request whose handler fails is answered with an empty text, and the next one is served',
-      strangers('each malformed sign-in costs one request and no more'),
+      strangers('a malformed sign-in fails only its own request'),
     ],
   },
   {
@@ -866,10 +865,10 @@ export const catalogue: readonly Threat[] = [
       'master/pillar/cache.test.ts: while a file for the reactor loops to its limit other events are planned',
       'master/rendering/renderer.test.ts: a rendering that takes more memory than it may ends alone',
       shelf('records of ids without a key are gone after the start, and bounds hold'),
-      'minion-protocol/zeromq-deadlines.test.ts: unfinished messages of a stranger are bounded in all its connections together',
+      'minion-protocol/zeromq-deadlines.test.ts: unfinished messages of a stranger are limited over all its connections',
       'runtime/limits.test.ts: an owner has so many under way and no more; others are not held up',
       'runtime/limits.test.ts: requests over the rate wait, up to a number, and the rest are refused at once',
-      'minion-protocol/zeromq-requests.test.ts: all connections together have no more requests worked on than allowed',
+      'minion-protocol/zeromq-requests.test.ts: the number of requests of all connections in progress is limited',
       logins('a source can have so many log-ins under way, and others log in meanwhile'),
     ],
   },
@@ -880,14 +879,14 @@ export const catalogue: readonly Threat[] = [
       eventText(`an event cannot leave its place: \${place}`),
       eventText('functions, and what keys are told by, are no text of an event'),
       'master/pillar/provided.test.ts: a grain that looks like a template is text, in templates and in names of files',
-      'minion-protocol/targeting/target.test.ts: nested repetition without lookaround costs no more than the text is long',
+      'minion-protocol/targeting/target.test.ts: nested repetition without lookaround takes linear time',
       'template/render.test.ts: nothing of JavaScript can be reached',
     ],
   },
   {
     id: 'G-09',
     threat: 'names that objects inherit',
-    tests: [limits('names of the object prototype are ordinary keys')],
+    tests: [limits('names of properties of Object.prototype are ordinary keys')],
   },
   {
     id: 'G-10',
@@ -910,8 +909,10 @@ export const catalogue: readonly Threat[] = [
     threat: 'no secret is told',
     tests: [
       redaction,
-      confidential('auth.mk_token makes a token for the credentials, auth.del_token ends one'),
-      confidential('key.gen makes a pair that nobody keeps, key.gen_accept one that is accepted'),
+      confidential('auth.mk_token creates a token for credentials, and auth.del_token revokes it'),
+      confidential(
+        'key.gen creates a pair without storing it, and key.gen_accept accepts the created key',
+      ),
       shelf('neither the files of the store nor a backup hold a word of a pillar'),
       shelf('a record opens under no other seal key, and under no other id'),
     ],
@@ -939,7 +940,7 @@ export const catalogue: readonly Threat[] = [
     threat: 'clocks that jump',
     tests: [
       'master/requests/replay.test.ts: a mark lasts as long as its time stamp is good, not longer',
-      'minion-protocol/payload.test.ts: no jid is given twice, however the clock goes',
+      'minion-protocol/payload.test.ts: a jid is never issued twice, even if the clock goes backwards',
       logins('turning the clock back revives no token'),
       logins('a clock that goes past the end of a token ends it'),
     ],
@@ -958,7 +959,7 @@ export const catalogue: readonly Threat[] = [
       logins('a malformed token is unknown'),
       users('each call looks at the token'),
       sessions('no, malformed and unknown tokens are refused alike, wherever they stand'),
-      streams('tokens are heard where browsers can put them, and nothing else is'),
+      streams('tokens are accepted only where browsers can send them'),
     ],
   },
   {
@@ -1059,7 +1060,7 @@ export const catalogue: readonly Threat[] = [
   {
     id: 'A-13',
     threat: 'reading what is others’',
-    tests: [streams('a limited user sees the jobs that it began, and what a rule lets it read')],
+    tests: [streams('a limited user sees its own jobs, and events that a rule lets it read')],
   },
   {
     id: 'A-14',
@@ -1074,7 +1075,7 @@ export const catalogue: readonly Threat[] = [
     tests: [
       bodies('only listed origins may read answers'),
       sessions('a cookie is a session, but not for a page of another site'),
-      streams('WebSocket needs a session, and a cookie serves no page of another site'),
+      streams('WebSocket requires a session, and a cookie is refused for pages of other sites'),
       door('on a loopback address, a name that is not this host is refused at every path'),
       door('names that are listed are heard, wherever it listens'),
       door('an address that authorized_ips does not list is answered nothing'),
@@ -1097,14 +1098,14 @@ export const catalogue: readonly Threat[] = [
     id: 'A-18',
     threat: 'streams and requests without end',
     tests: [
-      streams('a log-in has 64 streams, and a place is free when one ends'),
+      streams('a log-in has at most 64 streams, and a closed one can be replaced'),
       sendQueue(
         'one largest message and so much more may wait for a reader, who is ended beyond that',
       ),
       bodies('a body that never ends holds nobody up'),
       'salt-api/login.test.ts: streams of the status page count as streams',
-      'salt-api/floods.long.test.ts: a thousand log-ins at once are looked at a few at a time, and hold nobody up',
-      'salt-api/floods.long.test.ts: three hundred readers that never read cost nobody anything',
+      'salt-api/floods.long.test.ts: a thousand concurrent log-ins are processed a few at a time, and do not delay others',
+      'salt-api/floods.long.test.ts: three hundred readers that never read do not affect others',
       orchestrations('an orchestration has so many states, and there are so many at once'),
       orchestrations('an orchestration ends with its time'),
     ],
@@ -1190,7 +1191,7 @@ export const catalogue: readonly Threat[] = [
         'the same key is the same run; with other parameters or another target it is a conflict',
       ),
       commands('a secret is in the pillar of its minions while the run goes on, and nowhere else'),
-      'security/secrets.test.ts: a secret parameter is in the pillar of the minion that it is for, and nowhere else',
+      'security/secrets.test.ts: a secret parameter appears only in the pillar of its minion',
       parameters(`parameters are refused: \${title}`),
       parameters('texts that a command line would read otherwise reach the minion as they are'),
       `heat-bridge/catalog.test.ts: a catalog refuses \${title}`,
@@ -1621,20 +1622,16 @@ export const catalogue: readonly Threat[] = [
     threat: 'messages over WebSocket that are answered without end',
     tests: [
       streams('a WebSocket client that floods the server with messages is disconnected'),
-      streams('a WebSocket client is not read any further while it does not read'),
-      streams('a WebSocket that is refused is closed, whatever its client does'),
+      streams('the server stops reading from a WebSocket client that does not read'),
+      streams('a refused WebSocket is closed, whatever its client does'),
     ],
   },
   {
     id: 'H-08a',
     threat: 'one address that takes all connections of the HTTP API',
     tests: [
-      httpConnections(
-        'an address has so many connections, of which those go first that do nothing',
-      ),
-      httpConnections(
-        'all addresses have so many connections, and a newcomer finds room among idle ones',
-      ),
+      httpConnections('connections of an address are limited, and idle ones are closed first'),
+      httpConnections('all connections are limited, and a new one replaces an idle one'),
       httpConnections('a new connection is closed if all allowed connections are busy'),
     ],
   },
@@ -1642,8 +1639,8 @@ export const catalogue: readonly Threat[] = [
     id: 'H-08b',
     threat: 'connections to the HTTP API that shut minions out',
     tests: [
-      httpConnections('half of the files that a process may have open are never for HTTP'),
-      httpConnections('idle connections to HTTP, however many, leave the minions their ports'),
+      httpConnections('half of the file descriptors of a process are reserved from HTTP'),
+      httpConnections('any number of idle HTTP connections leaves the minion ports usable'),
     ],
   },
   {
@@ -1651,24 +1648,26 @@ export const catalogue: readonly Threat[] = [
     threat: 'unfinished bodies that hold memory',
     tests: [
       httpConnections(
-        'an address holds so many bytes of unfinished bodies, and is told to come again',
+        'unfinished bodies of an address are limited, and the response asks for a retry',
       ),
-      httpConnections('bodies in tiny parts count for what they cost'),
-      httpConnections('beyond what all addresses hold of bodies the one that holds most is ended'),
-      httpConnections('memory held for bodies is free after their answers'),
+      httpConnections('bodies in tiny parts count with their real cost'),
+      httpConnections(
+        'over the limit of all addresses, the request with the largest body is ended',
+      ),
+      httpConnections('memory for bodies is released after the responses'),
     ],
   },
   {
     id: 'H-08d',
     threat: 'TLS handshakes without end',
     tests: [
-      httpConnections('TLS handshakes of one address are put off, and refused where too many wait'),
+      httpConnections('TLS handshakes of one address are delayed, and refused if too many wait'),
     ],
   },
   {
     id: 'H-08e',
     threat: 'answers that nobody reads',
-    tests: [httpConnections('an answer that nobody reads ends its connection')],
+    tests: [httpConnections('a connection is ended if its client does not read a response')],
   },
   {
     id: 'H-11a',
@@ -1816,7 +1815,7 @@ export const catalogue: readonly Threat[] = [
     id: 'H-50a',
     threat: 'guest: what one stack writes is read, or written, by a guest of another',
     tests: [
-      guests('a guest reads and writes nothing of a stack that it has no role in'),
+      guests('a guest cannot read or write data of a stack in which it has no role'),
       guestData('a value is written once unless it is declared versioned, by its role alone'),
       guestData('stacks of one name and two owners keep apart, and a minion is in one of them'),
       guestData(
@@ -1830,7 +1829,7 @@ export const catalogue: readonly Threat[] = [
     id: 'H-50b',
     threat: 'guest: a secret value is read by somebody else',
     tests: [
-      guests('a secret value is given to nobody whose answer others can decrypt'),
+      guests('a secret value is not sent to a minion whose replies others can decrypt'),
       guestData('secret values are sealed in the store, and no value is in the audit log or shown'),
       coordinatorOptions('options of a coordinator that cannot be are refused, each with its key'),
     ],
@@ -1849,8 +1848,8 @@ export const catalogue: readonly Threat[] = [
     id: 'H-50d',
     threat: 'guest: one guest passes for another, or needs no rule',
     tests: [
-      guests('a guest that says it is another is heard as itself'),
-      guests('without a rule a guest is told nothing, not even whether there is a data space'),
+      guests('a guest that claims to be another guest is treated as itself'),
+      guests('without a rule, a guest learns nothing, not even whether a data space exists'),
       guestData('a token is good for its own machine, until that is retired'),
       guestData('nothing is read or written without a rule, and rules may name keys'),
       guestData('the pillar of a guest has what it may read and what is known when it starts'),
@@ -1935,20 +1934,20 @@ export const catalogue: readonly Threat[] = [
     threat:
       'guest: a PROXY header of somebody else is believed, or all behind a relay count as one',
     tests: [
-      relayPorts('a client that is not a listed relay is disconnected, with any header'),
-      relayPorts('a connection without a header, or with a wrong or long one, is closed'),
-      relayPorts('a header that does not come in time ends the connection'),
+      relayPorts('a client that is not a listed relay is disconnected, whatever header it sends'),
+      relayPorts('a connection with a missing, wrong or long header is closed'),
+      relayPorts('a connection is closed if its header does not arrive in time'),
       relayPorts(
-        'a header that a guest sends is none, behind that of its relay and on the other ports',
+        'a header from a guest is ignored, after the header of its relay and on other ports',
       ),
-      relayPorts('limits count for each address of record, and not for the relay'),
+      relayPorts('limits apply to each address in the header, not to the relay'),
       agentRelay(
         'a connection that a proxy passes on reaches the master with instance and project',
       ),
       agentRelay('an instance has so many connections, and who is nobody has none'),
-      proxyHeaders('a header of another form, or a longer one, is wrong as soon as that is seen'),
+      proxyHeaders('a header that is malformed or too long is refused at the first such byte'),
       proxyHeaders(
-        'values that are not ours are left out, and ours are there once and have their form',
+        'foreign values are skipped, and known values must be present once and well formed',
       ),
     ],
   },
@@ -2377,17 +2376,17 @@ export const catalogue: readonly Threat[] = [
     id: 'H-147b',
     threat: 'one pattern costs more than its length: counted repeats, sets, searches in grains',
     tests: [
-      targetWork('a glob takes steps in proportion to its length and to the text'),
-      targetWork('a long glob with wildcards is refused before it is read'),
-      targetWork('a segment with wildcards counts each place where it is tried'),
-      targetWork('the sets of all globs together are bounded'),
+      targetWork('the steps of a glob are proportional to its length and to the text'),
+      targetWork('a long glob with wildcards is refused before it is parsed'),
+      targetWork('a segment with wildcards counts each position where it is tried'),
+      targetWork('the size of the sets of all globs together is limited'),
       targetWork('counted repeats multiply, and a large program is refused before it is compiled'),
-      targetWork('patterns that backtrack have the same bounds'),
-      targetWork('the programs of all terms together are bounded'),
-      targetWork('matching counts the branches of an expression, before it begins'),
-      targetWork('a search in grains is bounded for each minion'),
-      targetWork('an expression is not cut into more parts inside of a map either'),
-      targetWork('the words of a compound target are bounded'),
+      targetWork('backtracking patterns have the same limits'),
+      targetWork('the size of the programs of all terms together is limited'),
+      targetWork('the branches of an expression are counted before matching begins'),
+      targetWork('the search in grains is limited for each minion'),
+      targetWork('the limit on parts of an expression also holds inside maps'),
+      targetWork('the number of words of a compound target is limited'),
     ],
   },
   {

@@ -53,7 +53,7 @@ async function call(
   return JSON.stringify(await askAs(actor, site.door, { cmd: 'minion_runner', fun, arg }));
 }
 
-test('a guest reads and writes nothing of a stack that it has no role in', async (t) => {
+test('a guest cannot read or write data of a stack in which it has no role', async (t) => {
   const site = await start(t);
   const written = await call(victim, site, 'saltbridge_data.put', {
     key: 'db/password',
@@ -75,7 +75,7 @@ test('a guest reads and writes nothing of a stack that it has no role in', async
   t.deepEqual(changed, []);
 });
 
-test('a guest that says it is another is heard as itself', async (t) => {
+test('a guest that claims to be another guest is treated as itself', async (t) => {
   const site = await start(t);
   const lies = [{ minion: VICTIM }, { id: VICTIM }, { stack: 'of-the-victim' }];
   for (const lie of lies) {
@@ -86,7 +86,7 @@ test('a guest that says it is another is heard as itself', async (t) => {
   t.true(details.values.every(({ bytes }) => bytes === undefined));
 });
 
-test('without a rule a guest is told nothing, not even whether there is a data space', async (t) => {
+test('without a rule, a guest learns nothing, not even whether a data space exists', async (t) => {
   const site = await start(t, []);
   for (const actor of [hostile, victim]) {
     t.is(await call(actor, site, 'saltbridge_data.get', { key: 'db/port' }), '{}');
@@ -94,7 +94,7 @@ test('without a rule a guest is told nothing, not even whether there is a data s
   }
 });
 
-test('a secret value is given to nobody whose answer others can decrypt', async (t) => {
+test('a secret value is not sent to a minion whose replies others can decrypt', async (t) => {
   const site = await start(t, [guests], { [HOSTILE]: 2 });
   await site.bridge.data.add({
     name: 'own',

@@ -31,7 +31,7 @@ import {
 
 // These tests run serially, because each master has worker threads for RSA.
 for (const wire of WIRES) {
-  test.serial(`over ${wire}, nobody speaks as another minion`, async (t) => {
+  test.serial(`over ${wire}, a minion cannot act as another minion`, async (t) => {
     const site = await startSite(t, wire);
     const { door, operator } = site;
     const load = { cmd: '_minion_event', tag: 'minion_start', data: {} };
@@ -58,7 +58,7 @@ for (const wire of WIRES) {
   });
 
   test.serial(
-    `over ${wire}, a signal that is replayed is fired once, a stale one never`,
+    `over ${wire}, a replayed signal is fired once, and a stale signal is not fired`,
     async (t) => {
       const { door, operator } = await startSite(t, wire);
       const tag = `salt/beacon/${HOSTILE}/load`;
@@ -82,27 +82,30 @@ for (const wire of WIRES) {
     },
   );
 
-  test.serial(`over ${wire}, garbage inside the encryption costs one request each`, async (t) => {
-    const site = await startSite(t, wire);
-    const outer = recorded('minion_event', 'start event v3');
-    const bodies = ['', 'pickle::', 'no prefix', 'pickle::\xc1', 'pickle::\xdf\xff\xff\xff\xff'];
-    const events = await site.operator.eventsDuring(async () => {
-      for (const body of [...bodies, `pickle::${'\x91'.repeat(5000)}`]) {
-        const load = sealCrypticle(hostile.key, Buffer.from(body, 'latin1'));
-        const envelope = { ...Object(unpackWire(altered(outer, {}))), load };
-        await site.door.ask(packWire(envelope));
-      }
-      for (const value of [null, 7, 'text', [], [{}], { cmd: 7 }, { cmd: null }]) {
-        const load = sealValue(hostile.key, value);
-        await site.door.ask(packWire({ ...Object(unpackWire(altered(outer, {}))), load }));
-      }
-    });
-    t.deepEqual(events, []);
-    for (let turn = 0; turn < 4; turn += 1) await bothAreHeard(t, site);
-  });
+  test.serial(
+    `over ${wire}, invalid bytes inside the encryption fail only their own request`,
+    async (t) => {
+      const site = await startSite(t, wire);
+      const outer = recorded('minion_event', 'start event v3');
+      const bodies = ['', 'pickle::', 'no prefix', 'pickle::\xc1', 'pickle::\xdf\xff\xff\xff\xff'];
+      const events = await site.operator.eventsDuring(async () => {
+        for (const body of [...bodies, `pickle::${'\x91'.repeat(5000)}`]) {
+          const load = sealCrypticle(hostile.key, Buffer.from(body, 'latin1'));
+          const envelope = { ...Object(unpackWire(altered(outer, {}))), load };
+          await site.door.ask(packWire(envelope));
+        }
+        for (const value of [null, 7, 'text', [], [{}], { cmd: 7 }, { cmd: null }]) {
+          const load = sealValue(hostile.key, value);
+          await site.door.ask(packWire({ ...Object(unpackWire(altered(outer, {}))), load }));
+        }
+      });
+      t.deepEqual(events, []);
+      for (let turn = 0; turn < 4; turn += 1) await bothAreHeard(t, site);
+    },
+  );
 
   test.serial(
-    `over ${wire}, a deleted key ends at once, and leaves nothing to who comes after`,
+    `over ${wire}, deleting a key takes effect at once, and its successor inherits nothing`,
     async (t) => {
       const site = await startSite(t, wire, { config: { autoAccept: true } });
       await bothAreHeard(t, site);
@@ -188,7 +191,7 @@ async function pillarOf({ door }: Site, id: string, load: Load): Promise<WireMap
 // These tests run serially, because each master has worker threads for RSA.
 for (const wire of WIRES) {
   test.serial(
-    `over ${wire}, a pillar is the asker's own, whatever it says of itself`,
+    `over ${wire}, a minion gets only its own pillar, whatever id and grains it claims`,
     async (t) => {
       const site = await startSite(t, wire);
       const grains = { id: VICTIM, role: 'database', os: 'Debian' };
@@ -224,7 +227,7 @@ for (const wire of WIRES) {
   );
 
   test.serial(
-    `over ${wire}, a mine is written by its owner, and says nothing of foreign pillars`,
+    `over ${wire}, only its owner writes a mine, and a mine reveals no foreign pillar`,
     async (t) => {
       const site = await startSite(t, wire);
       await askAs(victim, site.door, { cmd: '_mine', data: { fun: 'kept' } });
@@ -255,7 +258,7 @@ for (const wire of WIRES) {
     },
   );
 
-  test.serial(`over ${wire}, no file is read but those below the roots`, async (t) => {
+  test.serial(`over ${wire}, only files below the file roots can be read`, async (t) => {
     const site = await startSite(t, wire);
     for (const asked of pathsOut) {
       for (const cmd of ['_serve_file', '_file_hash', '_file_hash_and_stat', '_file_find']) {
@@ -383,7 +386,7 @@ function shapes(tag: string): Load[] {
 // These tests run serially, because each master has worker threads for RSA.
 for (const wire of WIRES) {
   test.serial(
-    `over ${wire}, a return is taken from whom the job was for, once, as it was asked`,
+    `over ${wire}, a return is accepted once, and only from a minion that the job targets`,
     async (t) => {
       const site = await startSite(t, wire);
       const others = await publish(site, VICTIM);
@@ -415,30 +418,33 @@ for (const wire of WIRES) {
     },
   );
 
-  test.serial(`over ${wire}, no tag of others is fired in any shape`, async (t) => {
-    const site = await startSite(t, wire);
-    const changes = await site.changesBy(async () => {
-      for (const tag of foreignTags) {
-        for (const shape of shapes(tag)) {
-          await silently(t, site, { cmd: '_minion_event', ...shape });
+  test.serial(
+    `over ${wire}, a minion cannot fire a tag of others in any request form`,
+    async (t) => {
+      const site = await startSite(t, wire);
+      const changes = await site.changesBy(async () => {
+        for (const tag of foreignTags) {
+          for (const shape of shapes(tag)) {
+            await silently(t, site, { cmd: '_minion_event', ...shape });
+          }
         }
+      });
+      t.deepEqual(changes, []);
+      const tag = `salt/beacon/${HOSTILE}/load`;
+      for (const shape of shapes(tag)) {
+        const events = await site.operator.eventsDuring(() =>
+          askAs(hostile, site.door, { cmd: '_minion_event', ...shape }),
+        );
+        t.deepEqual(
+          events.map((event) => [event.tag, event.data.id]),
+          [[tag, HOSTILE]],
+        );
       }
-    });
-    t.deepEqual(changes, []);
-    const tag = `salt/beacon/${HOSTILE}/load`;
-    for (const shape of shapes(tag)) {
-      const events = await site.operator.eventsDuring(() =>
-        askAs(hostile, site.door, { cmd: '_minion_event', ...shape }),
-      );
-      t.deepEqual(
-        events.map((event) => [event.tag, event.data.id]),
-        [[tag, HOSTILE]],
-      );
-    }
-  });
+    },
+  );
 
   test.serial(
-    `over ${wire}, nothing is started on others, on the master, or for a relay`,
+    `over ${wire}, a minion cannot start anything on others, on the master, or for a relay`,
     async (t) => {
       const site = await startSite(t, wire);
       const load = { tgt: '*', fun: 'test.ping', arg: [], ret: '', jid: jidOfNobody, match: 'x' };

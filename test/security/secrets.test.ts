@@ -88,7 +88,7 @@ test('files of a master are readable by its own user only, except for public key
 /** Text that would end or begin a log line, or control a terminal, if it were logged unchanged. */
 const breaking = '\n{"level":50,"msg":"forged"}\r\n\u001b[2J\u0000\u2028';
 
-test('no id, tag, job id or command writes a line of the log', async (t) => {
+test('an id, tag, job id or command cannot write a line into the log', async (t) => {
   const lines: string[] = [];
   const destination = new Writable({
     write(chunk, _encoding, done) {
@@ -224,7 +224,7 @@ async function pillarOf(actor: typeof hostile, { door }: Site): Promise<string> 
   return JSON.stringify(openPillarOf(actor.id, await door.ask(asked), nonce));
 }
 
-test('a secret parameter is in the pillar of the minion that it is for, and nowhere else', async (t) => {
+test('a secret parameter appears only in the pillar of its minion', async (t) => {
   const site = await openSecretSite(t);
   const { operator, told, call, door } = site;
   const next = await listen(t, 'zeromq', site.publishPort);
@@ -325,7 +325,7 @@ function fixture(name: string): Buffer {
   return readFileSync(new URL(`../../test/fixtures/tls/${name}`, import.meta.url));
 }
 
-test('no password goes to a directory whose certificate does not hold', async (t) => {
+test('no password is sent to a directory with an invalid certificate', async (t) => {
   const { port, heard } = await startImpostor(t);
   const logIn = async (options: Partial<EauthOptions>): Promise<unknown> => {
     const config = resolveMasterConfig({
@@ -346,7 +346,7 @@ test('no password goes to a directory whose certificate does not hold', async (t
   t.regex(heard(), /planted-password/);
 });
 
-test('no password goes to a Keystone whose certificate does not hold', async (t) => {
+test('no password is sent to a Keystone with an invalid certificate', async (t) => {
   const { port, heard } = await startImpostor(t);
   const authUrl = `https://127.0.0.1:${port}/v3`;
   const keystone = createKeystoneBackend({ authUrl, domain: 'Default' });
@@ -426,7 +426,7 @@ async function liveAsVictim({ door, operator }: Site): Promise<string> {
   throw new Error('nothing was published');
 }
 
-test('with a stolen key one reads the own pillar, published files and what mines permit', async (t) => {
+test('with a stolen key an attacker reads the own pillar, published files and permitted mines', async (t) => {
   const site = await startSite(t, 'zeromq', { config });
   await liveAsVictim(site);
   const thief = await signInWithStolenKey(t, site);
@@ -448,7 +448,7 @@ test('with a stolen key one reads the own pillar, published files and what mines
   t.is(read.secret, undefined);
 });
 
-test('with a stolen key one writes only under its own id, and fires only what it may', async (t) => {
+test('with a stolen key an attacker writes only under its own id, and fires only permitted events', async (t) => {
   const site = await startSite(t, 'zeromq', { config });
   const jid = await liveAsVictim(site);
   const thief = await signInWithStolenKey(t, site);
@@ -487,7 +487,7 @@ test('with a stolen key one writes only under its own id, and fires only what it
   t.deepEqual(stillOpen.returns, []);
 });
 
-test('with a stolen key one reads every job, and cannot publish one', async (t) => {
+test('with a stolen key an attacker reads every job, but cannot publish one', async (t) => {
   const site = await startSite(t, 'tcp', { config });
   const next = await listen(t, 'tcp', site.publishPort);
   const thief = await signInWithStolenKey(t, site);
@@ -504,7 +504,7 @@ test('with a stolen key one reads every job, and cannot publish one', async (t) 
   t.is(asMap(job).fun, 'test.echo', 'the first that was published is the one of the operator');
 });
 
-test('these requests stay forgeable for an id that has not proved protocol 3, and the doctor names it', async (t) => {
+test('these requests can be forged until an id has proved protocol 3, and the doctor names it', async (t) => {
   const site = await startSite(t, 'zeromq', { config, pins: { [VICTIM]: 2 } });
   const jid = await liveInOldProtocol(site);
   const forgeable: string[] = [];
@@ -566,7 +566,7 @@ function asMap(value: WireValue): WireMap {
 
 const planted = 'planted-secret-7f3a';
 
-test('no secret reaches the log at level trace, whatever was asked', async (t) => {
+test('no secret is logged at level trace, for any request', async (t) => {
   const lines: string[] = [];
   const destination = new Writable({
     write(chunk, _encoding, done) {
@@ -616,7 +616,7 @@ test('no secret reaches the log at level trace, whatever was asked', async (t) =
   }
 });
 
-test('fields that hold secrets are redacted where somebody logs them all the same', (t) => {
+test('fields with secrets are redacted if code logs them nevertheless', (t) => {
   const lines: string[] = [];
   const destination = new Writable({
     write(chunk, _encoding, done) {
@@ -668,7 +668,7 @@ async function start(
   return [api, await api.login()];
 }
 
-test('auth.mk_token makes a token for the credentials, auth.del_token ends one', async (t) => {
+test('auth.mk_token creates a token for credentials, and auth.del_token revokes it', async (t) => {
   const [api, token] = await start(t, { minions: ['web1'] });
   let made: WireMap = {};
   const seen = await seenDuring(api, token, async () => {
@@ -689,7 +689,7 @@ test('auth.mk_token makes a token for the credentials, auth.del_token ends one',
   t.is((await api.ask(byToken)).status, 401);
 });
 
-test('auth.mk_token gives nothing to wrong credentials, nor where api_acl forbids it', async (t) => {
+test('auth.mk_token rejects wrong credentials, and addresses that api_acl forbids', async (t) => {
   const users = { admin: ['*'], limited: ['127.0.0.1'] };
   const [api, token] = await start(t, { config: { restCherrypy: { apiAcl: { users } } } });
   t.deepEqual(returned(await api.run(token, mkToken({ password: 'wrong' }))), {});
@@ -698,7 +698,7 @@ test('auth.mk_token gives nothing to wrong credentials, nor where api_acl forbid
   t.is((await api.run(await api.login('limited'), mkToken())).status, 401);
 });
 
-test('key.gen makes a pair that nobody keeps, key.gen_accept one that is accepted', async (t) => {
+test('key.gen creates a pair without storing it, and key.gen_accept accepts the created key', async (t) => {
   const [api, token] = await start(t);
   let made: WireMap = {};
   const seen = await seenDuring(api, token, async () => {
@@ -717,7 +717,7 @@ test('key.gen makes a pair that nobody keeps, key.gen_accept one that is accepte
   t.deepEqual({ ...wheelReturned(await api.run(token, accepting)) }, {});
 });
 
-test('doc.execution has what minions say of their functions', async (t) => {
+test('doc.execution returns the documentation that minions report', async (t) => {
   const docs = { 'test.ping': 'Is it there?', 'test.arg': 'Gives back.' };
   const [api, token] = await start(t, {
     minions: ['web1', 'db1'],

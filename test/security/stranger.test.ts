@@ -120,7 +120,7 @@ const foreignProtocols = [
 
 // These tests run serially, because each master has worker threads for RSA.
 for (const wire of WIRES) {
-  test.serial(`over ${wire}, what names any id leaves nothing behind`, async (t) => {
+  test.serial(`over ${wire}, requests with arbitrary ids leave no data behind`, async (t) => {
     const site = await startSite(t, wire);
     const changes = await site.changesBy(async () => {
       for (const id of craftedIds) {
@@ -136,45 +136,51 @@ for (const wire of WIRES) {
     await signInsAreTaken(t, site);
   });
 
-  test.serial(`over ${wire}, nothing but a sign-in and a ping is done in the clear`, async (t) => {
-    const site = await startSite(t, wire);
-    const asked = { tgt: '*', fun: 'test.ping', tag: 'forged', id: keys.minionId, key: 'x' };
-    const changes = await site.changesBy(async () => {
-      const events = await site.operator.eventsDuring(async () => {
-        for (const cmd of clearCommands) {
-          for (const version of [0, 2, 3] as const) {
-            const load = { cmd, ...asked, arg: [], nonce: freshNonce() };
-            const request = encodeRequest({ enc: 'clear', version, load });
-            t.false((await site.door.ask(request)).includes(SECRET), cmd);
+  test.serial(
+    `over ${wire}, only sign-ins and pings are processed without encryption`,
+    async (t) => {
+      const site = await startSite(t, wire);
+      const asked = { tgt: '*', fun: 'test.ping', tag: 'forged', id: keys.minionId, key: 'x' };
+      const changes = await site.changesBy(async () => {
+        const events = await site.operator.eventsDuring(async () => {
+          for (const cmd of clearCommands) {
+            for (const version of [0, 2, 3] as const) {
+              const load = { cmd, ...asked, arg: [], nonce: freshNonce() };
+              const request = encodeRequest({ enc: 'clear', version, load });
+              t.false((await site.door.ask(request)).includes(SECRET), cmd);
+            }
           }
-        }
+        });
+        t.deepEqual(events, []);
       });
-      t.deepEqual(events, []);
-    });
-    t.deepEqual(changes, []);
-    const counters = await site.operator.counters();
-    t.is(counters['unknown-clear-cmd'], clearCommands.length * 3);
-    const ping = { cmd: 'ping', echo: 'x' };
-    const reply = await site.door.ask(encodeRequest({ enc: 'clear', version: 0, load: ping }));
-    t.like(unpackWire(reply), ping);
-  });
+      t.deepEqual(changes, []);
+      const counters = await site.operator.counters();
+      t.is(counters['unknown-clear-cmd'], clearCommands.length * 3);
+      const ping = { cmd: 'ping', echo: 'x' };
+      const reply = await site.door.ask(encodeRequest({ enc: 'clear', version: 0, load: ping }));
+      t.like(unpackWire(reply), ping);
+    },
+  );
 
-  test.serial(`over ${wire}, a wrong key for a known id costs its owner nothing`, async (t) => {
-    const site = await startSite(t, wire);
-    const changes = await site.changesBy(async () => {
-      const nonce = freshNonce();
-      const forged = signIn({ id: VICTIM, pub: pem('minion2').publicPem, nonce });
-      const answer = signedAnswer(t, await site.door.ask(forged));
-      t.deepEqual({ ...answer }, { ret: false, nonce });
-    });
-    t.deepEqual(
-      changes.filter((name) => name !== 'pki'),
-      [`pki/minions_denied/${VICTIM}`],
-    );
-    await bothAreHeard(t, site);
-  });
+  test.serial(
+    `over ${wire}, a wrong key for a known id does not affect the owner of the id`,
+    async (t) => {
+      const site = await startSite(t, wire);
+      const changes = await site.changesBy(async () => {
+        const nonce = freshNonce();
+        const forged = signIn({ id: VICTIM, pub: pem('minion2').publicPem, nonce });
+        const answer = signedAnswer(t, await site.door.ask(forged));
+        t.deepEqual({ ...answer }, { ret: false, nonce });
+      });
+      t.deepEqual(
+        changes.filter((name) => name !== 'pki'),
+        [`pki/minions_denied/${VICTIM}`],
+      );
+      await bothAreHeard(t, site);
+    },
+  );
 
-  test.serial(`over ${wire}, keys that are weak, or none, are kept nowhere`, async (t) => {
+  test.serial(`over ${wire}, weak and missing keys are not stored`, async (t) => {
     const site = await startSite(t, wire);
     const changes = await site.changesBy(async () => {
       for (const pub of [...weakKeys(), 'no key', pem('minion2').publicPem.slice(0, 200)]) {
@@ -188,7 +194,7 @@ for (const wire of WIRES) {
   });
 
   test.serial(
-    `over ${wire}, the master signs nothing that a stranger chose but 32 hex digits`,
+    `over ${wire}, the only input of a stranger that the master signs is 32 hex digits`,
     async (t) => {
       const { door } = await startSite(t, wire);
       const publication = packWire({ enc: 'aes', load: 'forged' }).toString('latin1');
@@ -202,7 +208,7 @@ for (const wire of WIRES) {
     },
   );
 
-  test.serial(`over ${wire}, unknown versions and algorithms are given no key`, async (t) => {
+  test.serial(`over ${wire}, unknown versions and algorithms get no key`, async (t) => {
     const site = await startSite(t, wire);
     for (const version of [-1, 4, 99, 2.5, '3', null, [3], 2n ** 63n]) {
       noKeyIn(t, await site.door.ask(signIn({}, { version })));
@@ -214,7 +220,7 @@ for (const wire of WIRES) {
     await signInsAreTaken(t, site);
   });
 
-  test.serial(`over ${wire}, each malformed sign-in costs one request and no more`, async (t) => {
+  test.serial(`over ${wire}, a malformed sign-in fails only its own request`, async (t) => {
     const site = await startSite(t, wire);
     const odd: WireValue[] = [null, 7, true, [], {}, [[[[]]]], 'x'.repeat(20_000), -1];
     for (const field of ['cmd', 'id', 'pub', 'nonce', 'token', 'enc_algo', 'sig_algo']) {
@@ -226,7 +232,7 @@ for (const wire of WIRES) {
     for (let turn = 0; turn < 4; turn += 1) await bothAreHeard(t, site);
   });
 
-  test.serial(`over ${wire}, a listener without a key reads nothing of a job`, async (t) => {
+  test.serial(`over ${wire}, a listener without a key cannot read any part of a job`, async (t) => {
     const { operator, publishPort } = await startSite(t, wire);
     const next = await listen(t, wire, publishPort);
     await untilHeard(operator);
@@ -242,7 +248,7 @@ for (const wire of WIRES) {
   });
 
   test.serial(
-    `over ${wire}, who speaks another protocol is closed at once, on either port`,
+    `over ${wire}, both ports close a connection with another protocol at once`,
     async (t) => {
       const site = await startSite(t, wire);
       for (const port of [site.requestPort, site.publishPort]) {
@@ -258,7 +264,7 @@ for (const wire of WIRES) {
     },
   );
 
-  test.serial(`over ${wire}, a stolen token without the session opens nothing`, async (t) => {
+  test.serial(`over ${wire}, a stolen token is useless without the session key`, async (t) => {
     const site = await startSite(t, wire);
     const events = await site.operator.eventsDuring(async () => {
       for (const key of [hostile.key, victimsGuess]) {

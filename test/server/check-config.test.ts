@@ -1,4 +1,7 @@
-/** Wrong configurations: each mistake is told with its place, what was found and what is expected. */
+/**
+ * Tests of wrong configurations. Each mistake is reported with its location, the value that was
+ * found, and the expected value.
+ */
 
 import path from 'node:path';
 import test, { type ExecutionContext } from 'ava';
@@ -7,7 +10,7 @@ import { checkServerConfig } from '#server';
 import { temporaryDirectory } from '../helpers/temporary-directory.ts';
 import { configDirectory } from '../master/config/files.ts';
 
-/** The messages of a configuration, with its directory as `DIR`. */
+/** Returns the messages for a configuration. Its directory is replaced with `DIR`. */
 async function messagesOf(
   t: ExecutionContext,
   files: string | Readonly<Record<string, string>>,
@@ -197,7 +200,10 @@ interface SeveralMistakes {
   readonly messages: readonly string[];
 }
 
-/** Mistakes of several kinds at once, in one entry too: none of them hides another one. */
+/**
+ * Configurations with several mistakes of different kinds, also within one entry. No mistake may
+ * hide another one.
+ */
 const several: readonly SeveralMistakes[] = [
   {
     what: 'lists of directories',

@@ -1,4 +1,4 @@
-/** What `saltbridge master` runs, in one call of a program. */
+/** The function with which a program runs everything that `saltbridge master` runs. */
 
 import { mkdirSync, writeFileSync } from 'node:fs';
 import type { AddressInfo } from 'node:net';
@@ -144,7 +144,7 @@ test('a session of one member holds at the other, with its end, and when the fir
   t.is(await statusOf(0, first), 401);
   t.is(await statusOf(1, first), 401);
 
-  // The log-in of the status page.
+  // The form sends the log-in of the status page.
   const form = new URLSearchParams(credentials).toString();
   const headers = { 'content-type': 'application/x-www-form-urlencoded' };
   const entered = await ask(1, { method: 'POST', path: '/status/login', headers, body: form });
@@ -158,11 +158,11 @@ test('a session of one member holds at the other, with its end, and when the fir
   const third = await sessionAt(0);
   passed += 600_000;
   t.is(await statusOf(0, third), 200);
-  // Behind that in the log.
+  // The message comes after that one in the log.
   const fourth = await sessionAt(0);
   passed += 600_000;
   t.is(await statusOf(1, third), 200);
-  // A member that is drained begins nothing, by this way neither.
+  // A member that is being drained starts nothing, also through this interface.
   const { cluster } = a.master;
   await cluster.drain();
   const low = [{ client: 'runner', fun: 'jobs.list_jobs' }];

@@ -1,4 +1,4 @@
-/** The campaign `processes` in short, always with the same seed. */
+/** Runs the campaign `processes` for a short time, with a fixed seed. */
 import test from 'ava';
 import { runSharedProcesses } from '../campaigns/processes.ts';
 
@@ -21,7 +21,7 @@ test('acknowledged work survives any end of the holder, and nothing runs twice',
     (done, text) => t.log(`${done}: ${text}`),
   );
   t.log(figures);
-  // How long it takes is the machine's, which may have much else to do.
+  // The duration depends on the machine, which may be busy.
   t.deepEqual(
     problems.filter((it) => !it.startsWith('a call took')),
     [],

@@ -1,4 +1,4 @@
-/** When a process that holds the master counts as one that hangs. */
+/** Detects that the process that holds the master hangs. */
 import { once } from 'node:events';
 import { createServer, type Socket } from 'node:net';
 import path from 'node:path';
@@ -9,7 +9,7 @@ import { temporaryDirectory } from '../helpers/temporary-directory.ts';
 
 const own = JSON.stringify({ pid: 1, host: 'h', startedAt: 1 });
 
-/** Watches a holder that handles connections by `answer`. */
+/** Watches a holder that handles connections with `answer`. */
 async function watchHolder(
   t: ExecutionContext,
   takeoverAfterMs: number,
@@ -26,7 +26,10 @@ async function watchHolder(
   return new HolderWatch({ directory, takeoverAfterMs, onEnded: () => t.fail() });
 }
 
-/** Looks until `wanted` is seen. @returns everything that was seen before */
+/**
+ * Checks the holder until `wanted` is found.
+ * @returns all earlier results
+ */
 async function looksUntil(watch: HolderWatch, wanted: string): Promise<readonly string[]> {
   const looks: string[] = [];
   for (let seen = await watch.look(); seen !== wanted; seen = await watch.look()) {
@@ -55,7 +58,7 @@ test('a holder that is busy and answers late does not hang', async (t) => {
 
 test('a holder that answers nothing for takeover_after hangs', async (t) => {
   const watch = await watchHolder(t, 1000, () => {});
-  // Which process it is is not known here, so that it cannot be ended.
+  // The process id of the holder is not known here, so it cannot be ended.
   const before = await looksUntil(watch, 'hung');
   t.true(
     before.every((it) => it === 'silent'),

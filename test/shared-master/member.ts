@@ -1,6 +1,6 @@
 /**
- * A process that shares a master: `member.js <directory of its configuration>`. What it is told by
- * messages, it does; see {@link Member} of members.ts.
+ * A process that shares a master: `member.js <directory of its configuration>`. It executes the
+ * orders in messages of its parent; see {@link Member} in members.ts.
  */
 
 import { loadSaltConfig } from '#config';
@@ -24,7 +24,7 @@ function tell(told: Told): void {
   process.send?.(told);
 }
 
-/** A method by its path in the interface: `jobs.publish`. */
+/** Returns a method by its path in the interface, for example `jobs.publish`. */
 function methodOf(path: string): (...args: readonly unknown[]) => unknown {
   const names = path.split('.');
   const last = names.pop() ?? '';
@@ -35,7 +35,7 @@ function methodOf(path: string): (...args: readonly unknown[]) => unknown {
   return (...args) => method.apply(owner, args);
 }
 
-/** All items of a stream, each told as it comes too. */
+/** Returns all items of a stream. Each item is also reported when it arrives. */
 async function resultOf(wish: Extract<Wish, { readonly type: 'call' }>): Promise<unknown> {
   const { id, path, args, extension, isStream } = wish;
   const parameters = (args[0] ?? {}) as object;
@@ -56,7 +56,7 @@ async function resultOf(wish: Extract<Wish, { readonly type: 'call' }>): Promise
   return items;
 }
 
-/** One job after the other, evenly, each to the next minion; each acknowledged one is told. */
+/** Publishes jobs at a steady rate, each to the next minion. Reports each acknowledged job. */
 async function publishSteadily(perSecond: number, minions: readonly string[]): Promise<void> {
   const pending = new Set<Promise<void>>();
   const publish = async (minion: string): Promise<void> => {

@@ -1,4 +1,4 @@
-/** Processes that share a master, and simulated minions that outlive all of them. */
+/** Processes that share a master, and simulated minions that run longer than any of them. */
 import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
 import { createWriteStream } from 'node:fs';
@@ -12,14 +12,14 @@ import { importKey, makeKeyTexts, swarmId } from '../../bench/swarm/keys.ts';
 import type { Known } from '../../bench/swarm/minion.ts';
 import { until, within } from '../helpers/deadline.ts';
 
-/** What a process is told. */
+/** Message to a process. */
 export type Wish =
   | {
       readonly type: 'call';
       readonly id: number;
       readonly path: string;
       readonly args: readonly unknown[];
-      /** Whose method it is. Default: the master's. */
+      /** Extension to which the method belongs. Default: the master itself. */
       readonly extension?: string;
       readonly isStream?: true;
     }
@@ -27,7 +27,7 @@ export type Wish =
   | { readonly type: 'rest' }
   | { readonly type: 'close' };
 
-/** What a process tells; moments in milliseconds since 1970. */
+/** Message from a process. Times are in milliseconds since 1970. */
 export type Told =
   | { readonly type: 'started' | 'role'; readonly role: string }
   | { readonly type: 'item'; readonly id: number; readonly item: unknown }
@@ -57,7 +57,7 @@ const program = fileURLToPath(new URL('./member.ts', import.meta.url));
 const startMs = 60_000;
 const callMs = 90_000;
 
-/** A failure of a call, as the process told it. */
+/** Error of a call, as the process reported it. */
 export class MemberError extends Error {
   readonly code: string;
 
@@ -74,7 +74,10 @@ export class Member {
   #calls = 0;
   role = 'sibling';
 
-  /** @param log - gets what it logs */
+  /**
+   * Starts a process.
+   * @param log - file for its log
+   */
   constructor(directory: string, log: string) {
     this.#child = fork(program, [directory], { stdio: ['ignore', 'pipe', 'pipe', 'ipc'] });
     const file = createWriteStream(log, { flags: 'a' });
@@ -94,18 +97,21 @@ export class Member {
     return this.#child.exitCode !== null || this.#child.signalCode !== null;
   }
 
-  /** Calls the listener when the process has ended. */
+  /** Registers a listener for the end of the process. */
   onEnd(listener: () => void): void {
     this.#child.once('exit', listener);
   }
 
-  /** Calls the listener with all that is told; gives what ends that. */
+  /** Registers a listener for all messages of the process. Returns a function that removes it. */
   on(listener: (told: Told) => void): () => void {
     this.#listeners.add(listener);
     return () => this.#listeners.delete(listener);
   }
 
-  /** Resolves when it holds the master, or has joined. @throws MemberError */
+  /**
+   * Resolves when the process holds the master or has joined the holder.
+   * @throws MemberError
+   */
   async started(): Promise<void> {
     await this.#first((told) => {
       if (told.type === 'started') return told;
@@ -114,17 +120,26 @@ export class Member {
     }, startMs);
   }
 
-  /** The result, or the items of a stream. @throws MemberError */
+  /**
+   * Calls a method. Returns its result, or the items of a stream.
+   * @throws MemberError
+   */
   call(path: string, ...args: readonly unknown[]): Promise<unknown> {
     return this.#call({ path, args });
   }
 
-  /** A method of an extension. @throws MemberError */
+  /**
+   * Calls a method of an extension.
+   * @throws MemberError
+   */
   callExtension(extension: string, path: string, parameters: object): Promise<unknown> {
     return this.#call({ path, args: [parameters], extension });
   }
 
-  /** All items of a stream of an extension. @throws MemberError */
+  /**
+   * Returns all items of a stream of an extension.
+   * @throws MemberError
+   */
   streamExtension(extension: string, path: string, parameters: object): Promise<unknown> {
     return this.#call({ path, args: [parameters], extension, isStream: true });
   }
@@ -145,7 +160,7 @@ export class Member {
     this.#child.send(wish);
   }
 
-  /** SIGKILL; resolves when it has ended. */
+  /** Kills the process with SIGKILL. Resolves when it has ended. */
   async kill(): Promise<void> {
     if (this.hasEnded) return;
     const ended = once(this.#child, 'exit');
@@ -157,7 +172,7 @@ export class Member {
     this.#child.kill('SIGSTOP');
   }
 
-  /** After {@link stop}. */
+  /** Continues the process after {@link stop}. */
   goOn(): void {
     this.#child.kill('SIGCONT');
   }
@@ -190,28 +205,28 @@ export class Member {
   }
 }
 
-/** What is set in the configuration beside the ports and directories. */
+/** Configuration besides ports and directories. */
 export interface GroupOptions {
   readonly minions: number;
   readonly takeoverAfter?: number;
-  /** Of `saltbridge:`. */
+  /** Options in the section `saltbridge:`. */
   readonly own?: object;
   readonly jobMs?: (fun: string) => number;
-  /** Options at the top. */
+  /** Options at the top level. */
   readonly more?: object;
-  /** How many of the minions listen to jobs. Default: all. */
+  /** Number of minions that receive jobs. Default: all. */
   readonly listening?: number;
 }
 
-/** Processes of one state directory, and their minions. */
+/** Processes with the same state directory, and their minions. */
 export class Group {
   readonly members: Member[] = [];
   readonly minions: LastingMinion[] = [];
-  /** How often each job came to each minion, by `<jid> <id>`. */
+  /** Number of times that each job arrived at each minion, by `<jid> <id>`. */
   readonly arrivals: Map<string, number> = new Map();
-  /** Returns that were acknowledged to minions, `<jid> <id>`. */
+  /** Returns that were acknowledged to minions, as `<jid> <id>`. */
   readonly acknowledged: string[] = [];
-  /** Times that a real minion would have signed in again. */
+  /** Times at which a real minion would have had to sign in again. */
   readonly outdated: string[] = [];
   readonly directory: string;
   readonly #options: GroupOptions;
@@ -224,7 +239,7 @@ export class Group {
     this.#options = options;
   }
 
-  /** Writes the configuration and the keys of the minions; nothing is started. */
+  /** Writes the configuration and the keys of the minions. Starts nothing. */
   static async prepare(directory: string, options: GroupOptions): Promise<Group> {
     const group = new Group(directory, options);
     group.#requestPort = await freePort();
@@ -235,7 +250,7 @@ export class Group {
     return group;
   }
 
-  /** Of the minions, in turn. */
+  /** Keys of the minions, in order. */
   get keys(): Awaited<ReturnType<typeof makeKeyTexts>> {
     return this.#keys;
   }
@@ -260,7 +275,11 @@ export class Group {
     return this.members.filter((it) => it.role !== 'holder' && !it.hasEnded);
   }
 
-  /** @param changes - of the options at the top @param ownChanges - of those of `saltbridge:` */
+  /**
+   * Writes a further configuration.
+   * @param changes - changed options at the top level
+   * @param ownChanges - changed options of `saltbridge:`
+   */
   async configure(name: string, changes: object, ownChanges: object = {}): Promise<void> {
     const { takeoverAfter = 15, own = {}, more = {} } = this.#options;
     const config = {
@@ -288,7 +307,7 @@ export class Group {
     await writeFile(path.join(this.directory, name, 'master'), JSON.stringify(config));
   }
 
-  /** Another process; resolves when it holds the master or has joined. */
+  /** Starts another process. Resolves when it holds the master or has joined. */
   async addMember(config = 'config'): Promise<Member> {
     const log = path.join(this.directory, `member-${this.members.length}.log`);
     const member = new Member(path.join(this.directory, config), log);
@@ -297,7 +316,7 @@ export class Group {
     return member;
   }
 
-  /** Signs the minions in, which listen from then on. */
+  /** Signs the minions in. After that they receive jobs. */
   async addMinions(): Promise<void> {
     const imported = this.#keys.map(importKey);
     let known: Known | undefined;
@@ -325,14 +344,14 @@ export class Group {
     }
   }
 
-  /** Resolves with the process that holds the master, when one other than `former` does. */
+  /** Resolves with the process that holds the master, when it is not `former` any more. */
   async nextHolder(former: Member, ms: number): Promise<Member> {
     const isNext = (): boolean => this.holder !== undefined && this.holder !== former;
     await until('another process to hold the master', isNext, ms);
     return this.holder as Member;
   }
 
-  /** Ends all of it. */
+  /** Ends all processes and minions. */
   async end(): Promise<void> {
     for (const minion of this.minions) minion.stop();
     await Promise.all(this.members.map((it) => it.kill()));

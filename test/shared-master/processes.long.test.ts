@@ -1,4 +1,4 @@
-/** Several processes share a master: real processes, which are killed and stopped. */
+/** Several real processes share a master. They are killed and suspended. */
 import { readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import test, { type ExecutionContext } from 'ava';
@@ -62,7 +62,7 @@ test.serial(
     await group.configure('other', { worker_threads: 5, timeout: 7_777_777 });
     const error = await t.throwsAsync(group.addMember('other'), { code: 'ERR_OPTIONS_DIFFER' });
     t.regex(error?.message ?? '', /: (?:.*, )?timeout/);
-    // No process id has so many digits.
+    // No process id has this many digits.
     t.notRegex(error?.message ?? '', /7777777/);
   },
 );
@@ -178,7 +178,8 @@ test.serial(
     former.on((told) => {
       if (told.type === 'role') roles.push(told.role);
     });
-    // As if somebody had removed the lock: the kernel keeps nobody out any more.
+    // The lock file is replaced, as if someone had removed it, so the kernel no longer excludes
+    // other processes.
     const store = path.join(group.directory, 'state', 'store');
     for (const name of readdirSync(store)) {
       if (name.startsWith('holder')) rmSync(path.join(store, name));
@@ -190,7 +191,7 @@ test.serial(
     const refused = await t.throwsAsync<MemberError>(
       former.call('jobs.publish', { tgt: '*', fun: 'test.ping' }),
     );
-    // It learns that it was replaced before the call, or by it.
+    // The process notices that it was replaced before the call, or by the call.
     t.true(['ERR_NO_HOLDER', 'ERR_OUTCOME_UNKNOWN'].includes(refused?.code ?? ''));
     t.deepEqual(roles, ['sibling']);
     t.deepEqual(await next.call('jobs.list'), []);
@@ -205,7 +206,7 @@ test.serial(
     const former = holderOf(group);
     const [sibling] = group.siblings;
     if (sibling === undefined) throw new Error('no sibling');
-    // As a holder in another container is seen.
+    // A holder in another container looks like this.
     const file = path.join(group.directory, 'state', 'store', 'holder.json');
     const identity = JSON.parse(readFileSync(file, 'utf8'));
     writeFileSync(file, JSON.stringify({ ...identity, pidNamespace: 'pid:[1]' }));

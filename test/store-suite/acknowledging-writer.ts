@@ -1,4 +1,7 @@
-/** Writes without end to the store in the directory given, and tells its parent what is safe. */
+/**
+ * A program that writes to the store in the given directory until it is killed, and reports each
+ * durable write to its parent.
+ */
 import { openEmbeddedStore } from '#store';
 
 const store = await openEmbeddedStore({ directory: process.argv[2] ?? '' });

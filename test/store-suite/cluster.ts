@@ -1,4 +1,4 @@
-/** Members of a cluster in one process, over a log in memory. */
+/** Members of a cluster in one process, with a log in memory. */
 import path from 'node:path';
 import type { ExecutionContext } from 'ava';
 import { foundLog } from '#cluster/log/founding.ts';
@@ -10,7 +10,7 @@ import { packNumber } from '#store/row-layout.ts';
 import { MemoryLog } from '../helpers/memory-log.ts';
 import { temporaryDirectory } from '../helpers/temporary-directory.ts';
 
-/** What a member is opened with beyond its name. */
+/** Options of a member besides its name. */
 export type MemberOptions = Partial<LogStoreOptions>;
 
 /** A log and its members. */
@@ -26,7 +26,7 @@ export class TestCluster {
     this.directory = temporaryDirectory(t);
   }
 
-  /** What foundLog takes. */
+  /** Options of foundLog. */
   get given(): Pick<LogStoreOptions, 'log' | 'secret' | 'cluster'> {
     return { log: this.log.connect(), secret: this.secret, cluster: this.cluster };
   }
@@ -52,7 +52,7 @@ export class TestCluster {
   }
 }
 
-/** All entries of a store, as text. */
+/** Returns all entries of a store as text. */
 export async function contentOf(store: Store): Promise<string[]> {
   const found: string[] = [];
   for await (const entry of store.list([])) found.push(line(entry));
@@ -63,7 +63,7 @@ function line({ key, value, revision, expiresAt }: Entry): string {
   return `${key.join('/')}=${Buffer.from(value)} ${revision} ${expiresAt}`;
 }
 
-/** The rows of a closed member are no longer what the log makes. */
+/** Changes rows of a closed member, so that its store no longer matches the log. */
 export async function spoilStore(directory: string): Promise<void> {
   const tables = openLmdbTables(directory);
   await tables.transaction(() => tables.meta.put(encodeKey(['revision']), packNumber(77)));

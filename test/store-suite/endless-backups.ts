@@ -1,4 +1,7 @@
-/** Makes backups without end of the store in the first directory, into the second. */
+/**
+ * A program that creates backups of the store in the first directory until it is killed. They are
+ * written to the second directory.
+ */
 import path from 'node:path';
 import { openEmbeddedStore } from '#store';
 

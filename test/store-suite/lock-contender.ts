@@ -1,6 +1,6 @@
 /**
- * A process that competes for the directory in its first argument, as often as it is told to:
- * `take` tries once and keeps it, `churn` takes it and gives it back a number of times.
+ * A process that competes for the lock of the directory in its first argument. On `take` it tries
+ * once and keeps the lock. On `churn` it takes and releases the lock several times.
  */
 import { once } from 'node:events';
 import { rmSync, writeFileSync } from 'node:fs';
@@ -9,7 +9,10 @@ import { inspect } from 'node:util';
 import { isDirectoryLocked, lockDirectory } from '#store/directory.ts';
 
 const directory = process.argv[2] ?? '';
-/** Made exclusively while the directory is held: two holders at once would meet here. */
+/**
+ * File that is created exclusively while the lock is held. Its creation fails if two processes hold
+ * the lock at once.
+ */
 const evidence = path.join(path.dirname(directory), 'evidence');
 
 async function tryToTake(): Promise<string> {
@@ -38,7 +41,7 @@ async function churn(times: number): Promise<string> {
   return 'churned';
 }
 
-// The channel alone keeps nobody alive who waits for something else.
+// The channel to the parent must not keep the process alive.
 setInterval(() => {}, 60_000);
 process.send?.('ready');
 for (;;) {

@@ -1,6 +1,6 @@
 /**
- * A member of a cluster that writes without end. Its argument is a {@link MemberSetting} as JSON.
- * It tells its parent each write before and after, and on `report` what its store holds.
+ * A member of a cluster that writes until it is killed. Its argument is a {@link MemberSetting} as
+ * JSON. It reports the begin and the end of each write, and on `report` the content of its store.
  */
 import { createHash } from 'node:crypto';
 import { once } from 'node:events';
@@ -16,12 +16,12 @@ export interface MemberSetting {
   readonly servers: readonly string[];
   readonly cluster: string;
   readonly secret: string;
-  /** Of this start: values of it are those of no other. */
+  /** Number of this start. It is part of all values, so that no two starts write the same value. */
   readonly run: number;
   readonly clockMs: number;
 }
 
-/** What a member tells. */
+/** Message of a member. */
 export type MemberMessage =
   | { readonly type: 'open' }
   | { readonly type: 'try' | 'kept' | 'refused' | 'unknown'; readonly value: string }
@@ -88,7 +88,7 @@ async function writeLane(store: LogStore, lane: number): Promise<void> {
   }
 }
 
-/** Counts one up, if nobody else has meanwhile. */
+/** Increments a counter, unless another member has done so meanwhile. */
 async function count(store: LogStore): Promise<void> {
   while (isWriting) {
     const before = await store.get(['counter']);

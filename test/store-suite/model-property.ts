@@ -38,7 +38,7 @@ const move: fc.Arbitrary<Move> = fc.oneof(
   fc.record({ type: fc.constant('wait' as const), ms: fc.nat(20) }),
 );
 
-/** Drives an engine and {@link Model} with the same moves, and compares all they hold. */
+/** Executes the same operations with an engine and {@link Model}, and compares their content. */
 export async function agreesWithModel(t: ExecutionContext, openStore: OpenStore): Promise<void> {
   await fc.assert(
     fc.asyncProperty(fc.array(move, { maxLength: 12 }), key, async (moves, prefix) => {
@@ -123,5 +123,5 @@ function plain(entry: Entry): Entry {
   return { ...entry, value: Buffer.from(entry.value) };
 }
 
-/** How the suite gets an empty store with the given clock; it closes it itself. */
+/** Function that opens an empty store with the given clock. The suite closes the store. */
 export type OpenStore = (t: ExecutionContext, now: () => number) => Promise<Store>;

@@ -1,6 +1,9 @@
 import type { Entry, Key, Operation } from '#store';
 
-/** The plain store that engines are compared with: a list, searched from one end to the other. */
+/**
+ * A simple store with which engines are compared. It is a list that is searched from one end to the
+ * other.
+ */
 export class Model {
   #entries: Entry[] = [];
   readonly streams: Map<string, Uint8Array[]> = new Map();
@@ -16,7 +19,7 @@ export class Model {
       .sort((a, b) => compareKeys(a.key, b.key));
   }
 
-  /** The new revision, or `undefined` when a condition does not hold. */
+  /** Executes a write. Returns the new revision, or `undefined` if a condition is not met. */
   write(operations: readonly Operation[]): number | undefined {
     if (!operations.every((operation) => this.#holds(operation))) return undefined;
     this.#revision++;
@@ -54,7 +57,7 @@ export class Model {
   }
 }
 
-/** The order of keys as the documentation of Key words it. */
+/** Compares keys as the documentation of `Key` defines. */
 function compareKeys(a: Key, b: Key): number {
   for (const [index, segment] of a.entries()) {
     const other = b[index];

@@ -279,7 +279,7 @@ export function storeSuite(engine: string, openStore: OpenStore): void {
 
 interface Given {
   readonly store: Store;
-  /** What the store takes for the time. */
+  /** Clock of the store. */
   readonly clock: { now: number };
 }
 

@@ -54,7 +54,10 @@ async function put(store: EmbeddedStore, name: string): Promise<void> {
   await store.write([{ op: 'put', key: ['k', name], value: Buffer.from(name) }]);
 }
 
-/** A store with `old`, a backup of it, and `new` written afterwards; closed. */
+/**
+ * Creates a closed store with the entry `old`, a backup of it, and the entry `new`, which was
+ * written after the backup.
+ */
 async function makeBackup(t: ExecutionContext): Promise<Place & { readonly file: string }> {
   const place = makePlace(t);
   const store = await openIn(t, place.directory);

@@ -1,4 +1,4 @@
-/** One process has a store at a time, whatever separates it from the others but the kernel. */
+/** Only one process can open a store at a time, even if processes share nothing but the kernel. */
 import { type ChildProcess, execFileSync, fork, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdirSync, readdirSync, readFileSync, rmSync } from 'node:fs';
@@ -74,7 +74,7 @@ test('processes that take the directory and give it back never have it together'
     await Promise.all(answers),
     children.map(() => 'churned'),
   );
-  // What was left behind by those that were late does not pile up.
+  // Files of processes that came too late do not accumulate.
   await (await lockDirectory(directory)).release();
   t.is(readdirSync(directory).length, 1);
 });

@@ -238,7 +238,10 @@ test('expired entries are swept in bounded steps, and only they', async (t) => {
 
 const layoutKey = encodeKey(['layout']);
 
-/** A store with one entry whose layout is written as given; `undefined`: as layout 0 is, not. */
+/**
+ * Creates a store with one entry.
+ * @param layout version that is written; `undefined`: none, as in layout 0
+ */
 async function storeOfLayout(t: ExecutionContext, layout: number | undefined): Promise<string> {
   const directory = path.join(temporaryDirectory(t), 'store');
   const store = await openEmbeddedStore({ directory });
@@ -314,7 +317,7 @@ test('a store of a later layout is refused and left alone', async (t) => {
 
 const failed = new StoreError('ERR_STORE_UNAVAILABLE', 'a write failed');
 
-/** An engine that gives its transactions when it is told to, and counts them. */
+/** Returns an engine whose transactions complete when the test allows it, and which counts them. */
 function engine() {
   let given = 0;
   let open = (): void => {};

@@ -1,4 +1,4 @@
-/** The store over a log on real NATS servers. */
+/** The replicated store with a log on real NATS servers. */
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { nkeyAuthenticator, nkeys } from '@nats-io/transport-node';
@@ -20,7 +20,10 @@ import { directories } from '../helpers/vector-master.ts';
 import { contentOf } from '../store-suite/cluster.ts';
 
 const onServers = testWhere(hasNatsServer, 'nats-server of Debian', test.serial);
-/** Older servers lose what they acknowledged when all of them are killed at once. */
+/**
+ * Declares tests for recommended servers. Older ones lose acknowledged entries if all servers are
+ * killed at once.
+ */
 const onRecommendedServers = testWhere(
   isRecommendedNatsServer(),
   'nats-server 2.12 or later',
@@ -31,7 +34,10 @@ const refusedRights = { instanceOf: StoreError, code: 'ERR_CLUSTER_RIGHTS' } as 
 
 interface Setting {
   readonly servers: readonly NatsServer[];
-  /** Opens a member; `first` names the server that it connects to first. */
+  /**
+   * Opens a member.
+   * @param first index of the server to which it connects first
+   */
   open(member: string, first?: number): Promise<LogStore>;
 }
 
@@ -109,7 +115,7 @@ onServers('two members over a server that is killed and comes back', async (t) =
   t.deepEqual(await contentOf(a), await contentOf(b));
 });
 
-/** Writes until it is told to end; gives what was acknowledged, and the longest wait. */
+/** Writes until it is stopped. Returns the acknowledged writes and the longest wait. */
 function writeOn(stores: readonly LogStore[]) {
   let isOver = false;
   const acknowledged: string[] = [];
@@ -157,7 +163,7 @@ onRecommendedServers(
         60_000,
       );
       server.start();
-      // Of two servers that are away at once none of the three is a majority.
+      // If two of the three servers are down at once, there is no majority.
       await until('three copies', () => a.status.health.currentReplicas === 3, 60_000);
     }
     await Promise.all(servers.map((server) => server.kill()));
@@ -178,7 +184,9 @@ onRecommendedServers(
   },
 );
 
-/** The configuration of docs/cluster.md, for a cluster of this name and with users of these nkeys. */
+/**
+ * Returns the server configuration of docs/cluster.md for this cluster and users with these nkeys.
+ */
 function documentedAccounts(change: (text: string) => string): string {
   const text = readFileSync(new URL('../../docs/cluster.md', import.meta.url), 'utf8');
   const [, block = ''] = /^```conf\n(accounts \{.*?)^```/ms.exec(text) ?? [];
@@ -270,7 +278,8 @@ onServers('the rights that are documented suffice; fewer are refused, more are t
   await observer.flush();
   const again = await open('a', wide);
   t.teardown(() => again.close());
-  // What is tried has emptied nothing, nor would it where servers are lenient.
+  // The check of rights has deleted nothing, and would delete nothing on servers that permit
+  // everything.
   t.is(again.status.health.first, before);
   for await (const purge of purges) t.like(purge.json(), { filter: 'saltbridge_rights_check' });
   t.regex(

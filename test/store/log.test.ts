@@ -1,4 +1,4 @@
-/** The store's engine over a log: members that apply the same entries. */
+/** The replicated store: members apply the same entries of a log. */
 import path from 'node:path';
 import test, { type ExecutionContext } from 'ava';
 import { foundLog } from '#cluster/log/founding.ts';
@@ -11,7 +11,7 @@ import { openLmdbTables } from '#store/lmdb-tables.ts';
 import { until } from '../helpers/deadline.ts';
 import { contentOf, type MemberOptions, spoilStore, TestCluster } from '../store-suite/cluster.ts';
 
-/** Long enough for a busy machine. */
+/** Timeouts in milliseconds that suffice on a busy machine. */
 const soon = { writeTimeoutMs: 2000, memberTimeoutMs: 3000 };
 
 function put(name: string, value = name): Operation {
@@ -22,7 +22,7 @@ function refused(code: string): { readonly instanceOf: typeof StoreError; readon
   return { instanceOf: StoreError, code };
 }
 
-/** A cluster with its first three members, as many as are named. */
+/** Starts a cluster with its first members, one for each name. */
 async function start(t: ExecutionContext, names: string, options: MemberOptions = {}) {
   const cluster = new TestCluster(t);
   await cluster.found();
@@ -33,7 +33,7 @@ async function start(t: ExecutionContext, names: string, options: MemberOptions 
   return { cluster, a, b: b ?? a, c: c ?? a };
 }
 
-/** The hash of a closed member. */
+/** Returns the hash in the store of a closed member. */
 async function hashOf(cluster: TestCluster, member: string): Promise<unknown> {
   const tables = openLmdbTables(cluster.directoryOf(member), true);
   const { position, hash } = readViewState(tables) ?? {};
@@ -90,13 +90,13 @@ test('clocks that differ by a minute make no difference between members', async 
   await a.write([{ op: 'put', key, value: Buffer.from(''), expiresAt }]);
   clocks.a += 2000;
   await a.write([{ op: 'append', stream: 's', value: Buffer.from('1') }]);
-  // It has not expired by the time of the log.
+  // By the time in the log, the entry has not expired yet.
   await t.throwsAsync(
     a.write([{ op: 'put', key, value: Buffer.from(''), ifRevision: 0 }]),
     refused('ERR_REVISION'),
   );
   await b.write([{ op: 'append', stream: 's', value: Buffer.from('2') }]);
-  // Now it has: the log is at the time of b.
+  // Now it has expired, because b's entry has advanced the time in the log.
   await a.write([{ op: 'put', key, value: Buffer.from('again'), ifRevision: 0 }]);
   const times = (await a.stream('s').read()).map(({ appendedAt }) => appendedAt);
   t.deepEqual(times, [1_002_000, 1_060_000]);
@@ -202,14 +202,14 @@ test('nothing of a write can be read in the log, and nobody without the secret a
   const other = { secret: Buffer.alloc(32, 8) };
   await t.throwsAsync(cluster.open('b', other), refused('ERR_CLUSTER_SECRET'));
   await t.throwsAsync(cluster.open('b', { cluster: 'other' }), refused('ERR_CLUSTER_SECRET'));
-  // A member of another cluster, also where that had the same secret and name.
+  // Entries of another cluster's member are ignored, even if it has the same secret and name.
   const another = new TestCluster(t);
   await another.found();
   await (await another.open('b')).close();
   const directory = another.directoryOf('b');
   await t.throwsAsync(cluster.open('b', { directory }), refused('ERR_STORE_DIVERGED'));
   t.is(cluster.log.last, last);
-  // What a later version writes is left to that.
+  // Entries of a later version are left to members of that version.
   const again = await cluster.open('a');
   cluster.log.append('later', Buffer.alloc(90, 2));
   await t.throwsAsync(again.barrier(), refused('ERR_STORE_VERSION'));
@@ -268,7 +268,7 @@ test('messages from a replaced member have no effect', async (t) => {
   cluster.log.fault = () => undefined;
   await a.write([{ op: 'append', stream: 's', value: Buffer.from('1') }]);
   await a.close();
-  // As if it had been on its way until now.
+  // The entry arrives late, as if it had been delayed in the network.
   cluster.log.truncate(cluster.log.last - 1);
   const other = await cluster.open('a', { directory: cluster.directoryOf('elsewhere') });
   append('late', held[0] ?? Buffer.alloc(0));
@@ -351,7 +351,7 @@ test('a backup makes a new member, and the log forgets what two backups have', a
   }
   const { first, last } = cluster.log;
   t.true(first > 5);
-  // What a new member begins with is no backup that somebody keeps.
+  // The backup for a new member does not count as a backup.
   await a.handOver(`${backup}-joining`);
   t.deepEqual([cluster.log.first, cluster.log.last], [first, last]);
   await t.throwsAsync(cluster.open('c'), refused('ERR_CLUSTER_BEHIND'));
@@ -431,7 +431,7 @@ test('a backup is brought to a position or a time by what the log has after it',
   const backup = path.join(cluster.directory, 'backup');
   const { position: known } = await a.backup(backup);
   const { position: saved } = a.status;
-  // The entry behind it says that there is a backup.
+  // The next entry records that there is a backup.
   t.is(known, saved - 1);
   for (const name of ['2', '3', '4']) {
     now += 1000;

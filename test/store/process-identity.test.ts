@@ -1,4 +1,6 @@
-/** Which process holds a directory, and that no other one is ended in its place. */
+/**
+ * Identifies the process that holds a directory, so that no other process is ended in its place.
+ */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { readFileSync, statSync, writeFileSync } from 'node:fs';
@@ -23,7 +25,7 @@ function startTicksOf(pid: number): number {
   return Number(stat.slice(stat.lastIndexOf(')') + 2).split(' ')[19]);
 }
 
-/** A directory whose file names another process. */
+/** Creates a directory whose lock file names another process. */
 async function directoryOf(t: ExecutionContext, change: Partial<ProcessIdentity>): Promise<string> {
   const directory = temporaryDirectory(t);
   await recordOwnProcess(directory, generation);

@@ -1,4 +1,4 @@
-/** Cases of the differential campaign, and one answer that Salt 3006.23 and 3007.13 gave to each. */
+/** Cases of the differential campaign, with the result that Salt 3006.23 and 3007.13 both gave. */
 
 import { readFileSync } from 'node:fs';
 import test from 'ava';

@@ -9,8 +9,8 @@ import {
 import { tries } from '../helpers/effort.ts';
 
 /**
- * Texts as Python 3 prints them: `str(ip_address(text))`, or `str(ip_interface(text))` with a prefix;
- * `undefined` if Python raises ValueError.
+ * Texts and how Python 3 prints them: `str(ip_address(text))`, or `str(ip_interface(text))` with a
+ * prefix. `undefined` if Python raises ValueError.
  */
 const cases: ReadonlyArray<readonly [text: string, printed: string | undefined]> = [
   ['192.0.2.1', '192.0.2.1'],

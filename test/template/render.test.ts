@@ -160,7 +160,7 @@ test('blocks are trimmed as Salt’s options say', (t) => {
   t.is(render(source, { trimBlocks: true, lstripBlocks: true }), 'a\n  b\nc\n');
 });
 
-// Templates as the real jinja2 renders them, recorded and live [fixtures/template/record.py].
+// Templates and the output of the real jinja2, recorded and live [fixtures/template/record.py].
 
 interface Recording {
   readonly context: Readonly<Record<string, unknown>>;
@@ -192,7 +192,7 @@ testLive('fresh templates give the text or the kind of error that jinja2 gives',
   compare(t, { ...recording, cases: recording.cases.filter(([, want]) => isStable(want)) });
 });
 
-/** Addresses of objects differ from process to process. */
+/** Whether the result is the same in each process. Addresses of objects are not. */
 function isStable(want: string | { readonly error: string }): boolean {
   return typeof want !== 'string' || !want.includes(' at 0x');
 }
@@ -206,7 +206,7 @@ function compare(t: ExecutionContext, { context, files, cases }: Recording): voi
   t.deepEqual(different.slice(0, 5), []);
 }
 
-/** JSON cannot say 4.0, nor an int of this size. */
+/** Renders a recorded case. JSON cannot represent 4.0 or large ints, so these are marked. */
 function renderRecorded(
   template: string,
   context: Readonly<Record<string, unknown>>,
@@ -235,7 +235,7 @@ function hasJinja(): boolean {
   }
 }
 
-/** What never ends or grows without end; each by another way. */
+/** Templates that would run forever or grow without limit, each in another way. */
 const traps: readonly (readonly [string, string])[] = [
   [
     'a loop over a list that it appends to',
@@ -370,7 +370,7 @@ test('the time limit ends a rendering that counts no steps', (t) => {
   });
 });
 
-// YAML as Salt's loader reads it, recorded [fixtures/template/record_yaml.py].
+// YAML and how Salt's loader parses it, recorded [fixtures/template/record_yaml.py].
 
 const fixture = new URL('../../test/fixtures/template/yaml.json', import.meta.url);
 const cases: readonly (readonly [string, string | { readonly error: true }])[] = JSON.parse(
@@ -389,7 +389,7 @@ function read(text: string): string | { readonly error: true } {
 
 test('recorded texts give the data that Salt reads, or fail as they do there', (t) => {
   for (const [text, want] of cases) {
-    // Plain data knows neither sets nor tuples.
+    // Plain data has neither sets nor tuples.
     if (/!!(?:set|omap)/.test(text) || text.startsWith('[a, b]: c')) continue;
     t.deepEqual(read(text), want, JSON.stringify(text));
   }

@@ -1,4 +1,4 @@
-/** Filters of Salt, with the results that Salt 3007.13 gives. */
+/** Filters of Salt, with the results of Salt 3007.13. */
 
 import test from 'ava';
 import { parseYaml, renderJinja, TemplateError } from '#template';
@@ -79,7 +79,7 @@ for (const [template, message] of refused) {
   });
 }
 
-/** Documents that end without a line break, with the value that libyaml gives them. */
+/** Documents without a line break at the end, with the value that libyaml gives. */
 const unfinished: readonly (readonly [string, unknown])[] = [
   ['a: |\n  x', 'x'],
   ['a: >\n  x\n  y', 'x y'],

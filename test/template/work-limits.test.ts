@@ -1,4 +1,4 @@
-/** Filters whose cost is not in the number of statements. */
+/** Filters whose cost does not depend on the number of statements. */
 
 import test from 'ava';
 import { Parser } from 'yaml';

@@ -1,4 +1,4 @@
-/** Forms of YAML that libyaml and the `yaml` package read otherwise, as Salt 3007.13 reads them. */
+/** YAML that libyaml and the `yaml` package parse differently, with the results of Salt 3007.13. */
 
 import test from 'ava';
 import { parseYaml, renderJinja, TemplateError } from '#template';

@@ -1,4 +1,7 @@
-/** Callers of the masters: each begins at another one, and notes what it asked for and was told. */
+/**
+ * Callers of the masters. Each begins at a different master, and records its requests and their
+ * results.
+ */
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { connectMaster } from '#client';
@@ -14,7 +17,7 @@ import { handles } from './minions.ts';
 import { password, type Site, user } from './site.ts';
 
 export interface CallRates {
-  /** Of all callers together, a second. */
+  /** Number of jobs of all callers together, per second. */
   readonly jobs: number;
   readonly puts: number;
   readonly keys: number;
@@ -22,7 +25,7 @@ export interface CallRates {
   readonly runs: number;
 }
 
-/** What came of the calls until now. */
+/** Results of the calls so far. */
 interface CallFigures {
   jobs: number;
   unknownJobs: number;
@@ -33,7 +36,7 @@ interface CallFigures {
   puts: number;
 }
 
-/** Nothing was done: the caller may try again. */
+/** Codes of errors after which nothing was done, so that the caller may try again. */
 const refusals: ReadonlySet<string | undefined> = new Set([
   'ERR_CLUSTER_ALONE',
   'ERR_MASTER_DRAINING',
@@ -48,12 +51,12 @@ const revocationMs = 10_000;
 
 function outcomeOf(error: unknown): { readonly outcome: Outcome; readonly code: string } {
   const code = codeOf(error) ?? String(error);
-  // Not even sent: the socket is not there.
+  // The request was not sent, because the socket does not exist.
   const isUnsent = code === 'ERR_SOCKET' && Object(error).wasSent === false;
   return { outcome: refusals.has(code) || isUnsent ? 'refused' : 'unknown', code };
 }
 
-/** A token that may do everything. */
+/** Returns a token with all rights. */
 export async function loginAt(api: MasterApi): Promise<string> {
   return (await api.logins.login({ username: user, password, eauth: 'sharedsecret' })).token;
 }
@@ -68,7 +71,10 @@ export class Callers {
     runs: 0,
     puts: 0,
   };
-  /** Waits of writes that were kept (a job, or a row of the ledger), and until a revocation was heard of. */
+  /**
+   * Durations of stored writes (a job, or a row of the ledger), and times until a revocation was
+   * effective.
+   */
   readonly waits: {
     readonly kind: 'job' | 'put' | 'revocation';
     readonly by: string;
@@ -81,7 +87,10 @@ export class Callers {
   readonly #targets: readonly string[];
   readonly #running: Promise<void>[] = [];
   #isOver = false;
-  /** Keys are not deleted meanwhile: it has the publish key replaced, and all sign in again. */
+  /**
+   * Whether keys are not deleted for now. A deletion replaces the publish key, after which all
+   * minions sign in again.
+   */
   keepsKeys = false;
 
   constructor(site: Site, token: string, targets: readonly string[]) {
@@ -91,7 +100,7 @@ export class Callers {
     this.#history = new HistoryFile(site.histories, 'callers');
   }
 
-  /** The handles that minions signal; resolves when they are registered. */
+  /** Registers the handles that minions signal. Resolves when they are registered. */
   async addHandles(origin: string): Promise<void> {
     const { members } = this.#site;
     for (const [index, alias] of handles.entries()) {
@@ -118,18 +127,21 @@ export class Callers {
     }
   }
 
-  /** Nothing more is asked for. */
+  /** Stops making calls. */
   stop(): void {
     this.#isOver = true;
   }
 
-  /** Resolves when every call that was begun is over. */
+  /** Resolves when all calls that were begun have ended. */
   async end(): Promise<void> {
     this.stop();
     await Promise.all(this.#running);
   }
 
-  /** @param concurrency - how many may be under way: callers do not wait for each other */
+  /**
+   * Repeats a call.
+   * @param concurrency - maximum number of concurrent calls, which do not wait for each other
+   */
   #repeat(everyMs: number, call: (count: number) => Promise<void>, concurrency = 1): void {
     const repeat = async (): Promise<void> => {
       const pending = new Set<Promise<void>>();
@@ -182,7 +194,7 @@ export class Callers {
     }
   }
 
-  /** An unknown minion shows its key, which is accepted, and then deleted or rejected. */
+  /** Sends the key of an unknown minion, accepts it, and then deletes or rejects it. */
   async #changeKey(api: MasterApi, caller: number, count: number): Promise<void> {
     const id = `key-${caller}-${count}`;
     const [keyText] = this.#site.keys;
@@ -211,11 +223,11 @@ export class Callers {
       for (let tries = 0; tries < 8; tries += 1) {
         const changes = await moves[state](api.keys, id);
         if (changes.some((it) => it.id === id)) return true;
-        // The master that answers may not have heard of it yet.
+        // The master that answers may not have applied the change yet.
         await sleep(pauseMs);
       }
     } catch {
-      // It may have been done.
+      // The call may have taken effect.
     }
     return false;
   }
@@ -236,7 +248,10 @@ export class Callers {
     }
   }
 
-  /** Notes how long each master takes a token that was just revoked; what is away is not asked on. */
+  /**
+   * Records how long each master accepts a token that was just revoked. A master that is down is
+   * skipped.
+   */
   async #heardEverywhere(token: string): Promise<void> {
     const from = Date.now();
     const ask = async ({ api, name: by }: MemberProcess): Promise<void> => {
@@ -254,7 +269,10 @@ export class Callers {
     await Promise.all(this.#site.members.map(ask));
   }
 
-  /** One run of the bridge under one key, asked for at one master after the other until it is over. */
+  /**
+   * Runs a command of the bridge with one idempotency key. The run is requested at one master after
+   * the other until it has ended.
+   */
   async #run(caller: number, count: number): Promise<void> {
     const key = `run-${caller}-${count}`;
     const [minion = ''] = this.#targets.slice((caller * 11 + count) % this.#targets.length);
@@ -291,7 +309,10 @@ interface RunUpdate {
   readonly outcome?: { readonly status: string };
 }
 
-/** What one member says of the run of a key. @throws as the stream of the run */
+/**
+ * Returns the result of the run with this key at one member.
+ * @throws the errors of the run's stream
+ */
 export async function runOnce(
   { bridge }: Pick<MemberProcess, 'bridge'>,
   key: string,

@@ -1,14 +1,17 @@
-/** Judges a run by its histories and by what each master holds in the end; it knows nothing else. */
+/** Checks a run only by its histories and the final state of each master. */
 import type { Fact, FactOf } from './history.ts';
 import type { MemberView } from './view.ts';
 
-/** A time in which members were killed: records that they had not written yet are missing then. */
+/** Period in which members were killed. Records that they had not written yet are missing. */
 export interface Death {
   readonly from: number;
   readonly to: number;
 }
 
-/** How long before its death a member may not have written its audit log. */
+/**
+ * Maximum time before its death in which a member may not have written its audit log, in
+ * milliseconds.
+ */
 const auditMs = 2000;
 
 class Histories {
@@ -23,12 +26,15 @@ class Histories {
   }
 
   of<K extends Fact['fact']>(kind: K): readonly FactOf<K>[] {
-    // Sorted by their kind above.
+    // The histories are sorted by their kind above.
     return (this.#facts.get(kind) ?? []) as FactOf<K>[];
   }
 }
 
-/** @returns what is wrong; nothing if all is well */
+/**
+ * Checks a run.
+ * @returns the problems; empty if there are none
+ */
 export function check(
   facts: readonly Fact[],
   views: readonly MemberView[],
@@ -44,7 +50,7 @@ export function check(
   ];
 }
 
-/** Nothing ran twice on a minion. */
+/** Checks that no job ran twice on a minion. */
 export function checkRuns(facts: readonly Fact[]): string[] {
   const histories = new Histories(facts);
   const problems: string[] = [];
@@ -64,14 +70,14 @@ export function checkRuns(facts: readonly Fact[]): string[] {
   return problems;
 }
 
-/** No write took effect a second time, after a later one. */
+/** Checks that no write took effect a second time after a later write. */
 function checkRows(histories: Histories): string[] {
   return histories
     .of('reverted')
     .map(({ row, expected, found }) => `row ${row} is ${found}, and was ${expected}`);
 }
 
-/** Leases do not overlap in effect: each step was done once, under a token that only grows. */
+/** Checks that leases did not overlap: each step was done once, and tokens only increase. */
 function checkSteps(histories: Histories): string[] {
   const problems: string[] = [];
   const steps = [...histories.of('step')].sort((one, other) => one.number - other.number);
@@ -85,7 +91,10 @@ function checkSteps(histories: Histories): string[] {
   return problems;
 }
 
-/** Each signal was delivered, under one id, in the order in which its handle took them. */
+/**
+ * Checks that each signal was delivered under one id, in the order in which its handle accepted
+ * them.
+ */
 function checkSignals(histories: Histories, views: readonly MemberView[]): string[] {
   const problems: string[] = [];
   const arrivals = new Map<string, { first: number; last: number; ids: Set<string> }>();
@@ -124,7 +133,9 @@ function nameOf({ handle, minion, number }: FactOf<'signal'> | FactOf<'arrived'>
   return `${handle} ${minion} ${number}`;
 }
 
-/** Each job that was kept is in the audit log of a member, unless one died at that moment. */
+/**
+ * Checks that each stored job is in the audit log of a member, unless a member died at that time.
+ */
 function checkAudit(
   histories: Histories,
   views: readonly MemberView[],
@@ -142,7 +153,7 @@ function checkAudit(
     .map(({ jid }) => `no audit record of job ${jid}`);
 }
 
-/** All that was acknowledged is there, and nothing that was refused. */
+/** Checks that everything acknowledged exists, and nothing that was rejected. */
 function checkView(histories: Histories, view: MemberView): string[] {
   const problems: string[] = [];
   for (const { jid, outcome, code } of histories.of('job')) {
@@ -170,7 +181,7 @@ function checkView(histories: Histories, view: MemberView): string[] {
     const found = view.runs.get(key);
     if (found === undefined || !found.isRepeated) problems.push(`key ${key} of a run is not known`);
     else if (found.id !== id) problems.push(`key ${key} is of run ${found.id}, not of ${id}`);
-    // A member that has lost a run says so; another one goes on with it.
+    // A member that has lost a run reports this, and another member continues the run.
     else if (status !== 'interrupted' && found.status !== status)
       problems.push(`run ${key} is ${found.status}, not ${status}`);
   }

@@ -1,6 +1,6 @@
 /**
- * What stops members for good, and how operators go on after it: a store that was altered, and a log
- * that has lost its end. No member may go on as if nothing were.
+ * Failures that stop members permanently, and the recovery by operators: a store that was altered,
+ * and a log that has lost its end. No member may continue as if nothing had happened.
  */
 import { cpSync, readdirSync, rmSync } from 'node:fs';
 import path from 'node:path';
@@ -14,12 +14,15 @@ import { spoilStore } from '../../store-suite/cluster.ts';
 import type { MemberProcess } from './member-process.ts';
 import { type Site, whenServersAreReady } from './site.ts';
 
-/** One of them. */
+/** Kind of such a failure. */
 export type EndKind = 'store altered' | 'log without its end';
 
 const stopMs = 60_000;
 
-/** Resolves when the members have stopped because of what they hold. @returns those that have not */
+/**
+ * Waits until the members have stopped because their histories differ.
+ * @returns the members that have not stopped
+ */
 async function haveDiverged(members: readonly MemberProcess[]): Promise<string[]> {
   const going = (): readonly MemberProcess[] =>
     members.filter(({ end }) => end?.code !== 'ERR_STORE_DIVERGED');
@@ -27,7 +30,7 @@ async function haveDiverged(members: readonly MemberProcess[]): Promise<string[]
   return going().map(({ name, end }) => `${name} did not stop: ${end?.code ?? 'it goes on'}`);
 }
 
-/** The store of a member is altered while it is stopped: it stops again, and the others go on. */
+/** Alters the store of a stopped member. The member must stop again, and the others continue. */
 async function alterStore(site: Site): Promise<string[]> {
   const [by, member] = site.members.slice(-2);
   if (member === undefined || by === undefined) return ['no members'];
@@ -40,8 +43,8 @@ async function alterStore(site: Site): Promise<string[]> {
 }
 
 /**
- * The servers come back without what they had last, and the log is founded anew from the most
- * advanced member.
+ * Restores an older state of the servers, so that the log loses its end, and founds the log anew
+ * from the most advanced member.
  * @param underLoad - resolves when more has been written
  */
 async function loseTheEnd(site: Site, underLoad: () => Promise<void>): Promise<string[]> {
@@ -62,7 +65,7 @@ async function loseTheEnd(site: Site, underLoad: () => Promise<void>): Promise<s
   return [...problems, ...(await refound(site))];
 }
 
-/** The servers lose all that they have: their copies of the log are not the same any more. */
+/** Deletes all data of the servers, because their copies of the log differ. */
 export async function emptyServers(site: Site): Promise<void> {
   await Promise.all(site.servers.map((server) => server.stop()));
   for (const folder of readdirSync(site.serversDirectory)) {
@@ -72,9 +75,9 @@ export async function emptyServers(site: Site): Promise<void> {
 }
 
 /**
- * Founds the log anew from the most advanced member, of those that have not stopped by themselves if
- * there are any: they hold what most hold. The others follow, or join anew.
- * @param prepare - done while no master runs
+ * Founds the log anew from the most advanced member. Members that have not stopped by themselves
+ * are preferred, because they have the content of the majority. The others follow or join again.
+ * @param prepare - called while no master is running
  */
 export async function refound(
   site: Site,
@@ -96,13 +99,13 @@ export async function refound(
   return sorted.flatMap(({ name, end }) => (end === undefined ? [] : `${name}: ${end.message}`));
 }
 
-/** Each gives what is wrong; without that all members go on. */
+/** Functions for each kind. They return problems; without problems, all members continue. */
 export const ends: Readonly<Record<EndKind, typeof loseTheEnd>> = {
   'store altered': alterStore,
   'log without its end': loseTheEnd,
 };
 
-/** Members that do not run, the most advanced first. */
+/** Returns the members that are not running, the most advanced first. */
 async function byPosition(site: Site): Promise<MemberProcess[]> {
   const positions = new Map<MemberProcess, number>();
   for (const member of site.members) {
@@ -116,7 +119,10 @@ async function byPosition(site: Site): Promise<MemberProcess[]> {
   );
 }
 
-/** Where members stand, once all are at one position. @returns what differs */
+/**
+ * Waits until all members have applied the same position, and compares them.
+ * @returns the differences
+ */
 export async function agreement(members: readonly MemberProcess[]): Promise<string[]> {
   let told = '';
   const end = performance.now() + stopMs;

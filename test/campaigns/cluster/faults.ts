@@ -1,4 +1,4 @@
-/** What fails in the campaign: each fault is chosen by the seed, and ends with everything at work. */
+/** Faults of the campaign. The seed selects each fault. After it, everything works again. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { NatsServer } from '../../../bench/nats-cluster.ts';
 import type { SmallDisk } from '../../helpers/small-disk.ts';
@@ -10,11 +10,14 @@ import type { Site } from './site.ts';
 interface FaultSetting {
   readonly site: Site;
   readonly random: Random;
-  /** The disk of a member, where one may be mounted. */
+  /** The small disk of a member, if one can be mounted. */
   readonly disk: { readonly member: MemberProcess; readonly disk: SmallDisk } | undefined;
 }
 
-/** @returns what it was done to */
+/**
+ * Function that causes a fault.
+ * @returns description of what was affected
+ */
 type Fault = (setting: FaultSetting) => Promise<string>;
 
 function pick<T>(random: Random, items: readonly T[]): T {
@@ -23,13 +26,13 @@ function pick<T>(random: Random, items: readonly T[]): T {
   return item;
 }
 
-/** A server, by its number. */
+/** Selects a server. Returns it with its number. */
 function pickServer({ site, random }: FaultSetting): [NatsServer, number] {
   const server = pick(random, site.servers);
   return [server, site.servers.indexOf(server)];
 }
 
-/** Those of two servers that are not the same. */
+/** Returns the routes between two different servers. */
 function pickRoutes({ site, random }: FaultSetting): [readonly TcpProxy[], string] {
   const one = random.below(3);
   const other = (one + 1 + random.below(2)) % 3;
@@ -160,7 +163,7 @@ export const faults: Readonly<Record<string, Fault>> = {
   'clock step': async ({ site, random }) => {
     const member = pick(random, site.members);
     const stepMs = random.below(2) === 0 ? 60_000 : -60_000;
-    // A cluster whose clocks differ by more is told to its operator.
+    // If the clocks in a cluster differ by more than this, the operator gets a warning.
     const clockMs = member.clockMs === 0 ? stepMs : 0;
     member.setClock(clockMs);
     return `${member.name} at ${clockMs / 1000} s`;
@@ -174,18 +177,21 @@ export const faults: Readonly<Record<string, Fault>> = {
   },
 };
 
-/** Whether a fault is one of the NATS servers, or between them. */
+/** Whether a fault affects the NATS servers or the routes between them. */
 export function isOfServers(kind: string): boolean {
   return /server|route|leader/.test(kind);
 }
 
-/** Who does what one member does for all, as its log says. */
+/** Returns the member that performs the duties of the cluster, according to the logs. */
 export function holderOf({ members }: Site): MemberProcess | undefined {
   const held = members.filter((it) => it.heldSince !== undefined);
   return held.sort((one, other) => (other.heldSince ?? 0) - (one.heldSince ?? 0))[0];
 }
 
-/** Kinds in an order by the seed: each comes once before one comes again. */
+/**
+ * Yields the kinds of faults in an order that the seed determines. Each kind comes once before any
+ * is repeated.
+ */
 export function* kindsOf(
   random: Random,
   kinds: readonly string[] = Object.keys(faults),

@@ -1,13 +1,16 @@
-/** What callers, minions and members did and were told, as each noted it: one line of JSON a fact. */
+/**
+ * Histories of callers, minions and members. Each records its own actions and results as lines of
+ * JSON.
+ */
 import { closeSync, mkdirSync, openSync, readdirSync, readFileSync, writeSync } from 'node:fs';
 import path from 'node:path';
 
-/** `unknown`: it may have taken effect. */
+/** Result of a write. `unknown`: it may have taken effect. */
 export type Outcome = 'kept' | 'refused' | 'unknown';
 
-/** Moments are milliseconds since 1970, by the clock of the campaign. */
+/** A recorded fact. Times are in milliseconds since 1970, on the clock of the campaign. */
 export type Fact =
-  /** A caller published a job under an id that it had chosen. */
+  /** A caller published a job with a jid that it had chosen. */
   | {
       readonly fact: 'job';
       readonly jid: string;
@@ -18,9 +21,9 @@ export type Fact =
       readonly from: number;
       readonly to: number;
     }
-  /** A minion ran a job. Those of a run of the bridge have its key. */
+  /** A minion ran a job. A job that belongs to a run of the bridge has the run's key. */
   | { readonly fact: 'ran'; readonly jid: string; readonly minion: string; readonly key?: string }
-  /** Its return was acknowledged. */
+  /** The return of a minion was acknowledged. */
   | {
       readonly fact: 'returned';
       readonly jid: string;
@@ -36,16 +39,16 @@ export type Fact =
       readonly from: number;
       readonly to: number;
     }
-  /** The service that a handle leads to was told of a signal. */
+  /** The service of a handle received a signal. */
   | {
       readonly fact: 'arrived';
       readonly handle: string;
       readonly minion: string;
       readonly number: number;
-      /** Heat's id of the signal. */
+      /** Id of the signal in Heat. */
       readonly id: string;
     }
-  /** The key of an id is in this state from then on; `undefined`: nobody knows. */
+  /** The key of an id has this state from this time on; `undefined`: the state is unknown. */
   | {
       readonly fact: 'key';
       readonly id: string;
@@ -73,14 +76,14 @@ export type Fact =
       readonly from: number;
       readonly to: number;
     }
-  /** A row of the ledger is no longer what its only writer has written last. */
+  /** A row of the ledger no longer has the value that its only writer has written last. */
   | {
       readonly fact: 'reverted';
       readonly row: string;
       readonly expected: number;
       readonly found: number;
     }
-  /** A holder of the ledger's lease did a step. */
+  /** The process with the ledger's lease did a step. */
   | {
       readonly fact: 'step';
       readonly number: number;
@@ -91,7 +94,7 @@ export type Fact =
 /** Facts of one kind. */
 export type FactOf<K extends Fact['fact']> = Extract<Fact, { readonly fact: K }>;
 
-/** The file of one that notes what it does; each line is written before the next thing is done. */
+/** File with the facts of one participant. Each line is written before its next action. */
 export class HistoryFile {
   readonly #file: number;
 
@@ -113,11 +116,11 @@ export function historyFile(directory: string, name: string): string {
   return path.join(directory, `${name}.jsonl`);
 }
 
-/** All facts of a directory; those of one file stand in their order. */
+/** Returns all facts in a directory. The facts of one file are in their order. */
 export function readHistories(directory: string): Fact[] {
   return readdirSync(directory).flatMap((name) => {
     const lines = readFileSync(path.join(directory, name), 'utf8').split('\n');
-    // The last one of a process that was killed may be torn.
+    // The last line of a killed process may be incomplete.
     return lines.slice(0, -1).map((line): Fact => JSON.parse(line));
   });
 }

@@ -1,7 +1,7 @@
 /**
- * An extension of the masters of the campaign: writes whose effect can be counted. Rows that are
- * written once, rows that are written again and again, rows that expire, and steps under a lease whose
- * holder trusts the store alone: it does not look at its own clock.
+ * An extension of the campaign's masters with writes whose effects can be counted: rows that are
+ * written once, rows that are overwritten repeatedly, rows that expire, and steps under a lease.
+ * The holder of the lease relies only on the store and does not check its own clock.
  */
 import { randomUUID } from 'node:crypto';
 import { appendFileSync } from 'node:fs';
@@ -17,7 +17,7 @@ import {
 import { codeOf } from '#runtime';
 import type { Fact } from './history.ts';
 
-/** What a view of it holds. */
+/** State of the ledger on one master. */
 export interface LedgerView {
   readonly names: readonly string[];
   readonly steps: readonly LedgerStep[];
@@ -25,7 +25,7 @@ export interface LedgerView {
 
 interface LedgerStep {
   readonly number: number;
-  /** Fencing token that it was done under. */
+  /** Fencing token of the lease under which the step was done. */
   readonly token: number;
 }
 
@@ -34,7 +34,7 @@ const briefMs = 2000;
 const lookMs = 400;
 const lanes = 4;
 const lanePauseMs = 200;
-/** Some pauses between two steps are longer than the lease. */
+/** Longest pause between two steps in milliseconds. It exceeds the lifetime of the lease. */
 const longestPauseMs = 3000;
 const leaseKey = ['lease'];
 const counterKey = ['counter'];
@@ -44,7 +44,10 @@ export class Ledger implements MasterExtension {
   readonly name = 'ledger';
   readonly #historyFile: string;
 
-  /** @param historyFile - gets each step that was acknowledged */
+  /**
+   * Creates the ledger.
+   * @param historyFile - file for each acknowledged step
+   */
   constructor(historyFile: string) {
     this.#historyFile = historyFile;
   }
@@ -72,8 +75,8 @@ export class Ledger implements MasterExtension {
   }
 
   /**
-   * Writes one row over itself again and again: a write that took effect a second time would bring an
-   * old one back. Where it is not known whether one was kept, it goes on with another row.
+   * Overwrites one row repeatedly. A write that took effect twice would restore an old value. If
+   * the result of a write is unknown, continues with another row.
    */
   async #overwrite(area: SharedArea, closing: AbortSignal): Promise<void> {
     while (!closing.aborted) {
@@ -99,7 +102,7 @@ export class Ledger implements MasterExtension {
     appendFileSync(this.#historyFile, `${JSON.stringify(fact)}\n`);
   }
 
-  /** Takes the lease when it is free, and does some steps under it, until the master closes. */
+  /** Acquires the lease when it is free and does some steps under it, until the master closes. */
   async #step(area: SharedArea, now: () => number, closing: AbortSignal): Promise<void> {
     const member = area.cluster?.member ?? '';
     while (!closing.aborted) {
@@ -122,7 +125,7 @@ export class Ledger implements MasterExtension {
           this.#note({ fact: 'step', number, token, member });
         }
       } catch (error) {
-        // Somebody else has it, or the log does not answer.
+        // Another member has the lease, or the log does not answer.
         if (codeOf(error) === undefined) throw error;
       }
       await pauseFor(lookMs, closing);

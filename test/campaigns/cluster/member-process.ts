@@ -9,13 +9,13 @@ import { ChildControl } from '../../../bench/kill-child.ts';
 import { until } from '../../helpers/deadline.ts';
 import type { TcpProxy } from '../../helpers/tcp-proxy.ts';
 
-/** What a member is told. */
+/** Order to a member. */
 export interface MemberOrder {
-  /** How far its clock is ahead. */
+  /** Time by which its clock is ahead, in milliseconds. */
   readonly clockMs: number;
 }
 
-/** Why a member ended by itself. */
+/** Reason why a member ended by itself. */
 export interface MemberEnd {
   readonly code: string | undefined;
   readonly message: string;
@@ -26,27 +26,29 @@ const startMs = 90_000;
 
 export interface MemberPlace {
   readonly name: string;
-  /** Of its configuration. */
+  /** Directory of its configuration. */
   readonly directory: string;
-  /** Where minions find it. */
+  /** Address at which minions reach it. */
   readonly host: string;
-  /** Of its HTTP API. */
+  /** URL of its HTTP API. */
   readonly url: string;
   readonly socketPath: string;
-  /** Its lines to the NATS servers, in their order. */
+  /** Proxies between the member and the NATS servers, in the order of the servers. */
   readonly proxies: readonly TcpProxy[];
   readonly historyFile: string;
 }
 
-/** A master in a process of its own. */
+/** A master in a separate process. */
 export class MemberProcess extends ChildControl {
   readonly place: MemberPlace;
   readonly api: MasterApi;
   readonly bridge: ExtensionClient;
   readonly ledger: ExtensionClient;
-  /** When it last began to do what one member does for all; milliseconds since 1970. */
+  /**
+   * Time at which it last began to perform the duties of the cluster, in milliseconds since 1970.
+   */
   heldSince: number | undefined;
-  /** Why it ended by itself. */
+  /** Reason why it ended by itself. */
   end: MemberEnd | undefined;
   #clockMs = 0;
   #hasStarted = false;
@@ -68,7 +70,7 @@ export class MemberProcess extends ChildControl {
     return this.#clockMs;
   }
 
-  /** Starts it; resolves at once. */
+  /** Starts the process without waiting. */
   start(): void {
     const { directory, historyFile } = this.place;
     this.end = undefined;
@@ -92,7 +94,10 @@ export class MemberProcess extends ChildControl {
     });
   }
 
-  /** Resolves when it serves minions, or has ended by itself: then {@link end} says why. */
+  /**
+   * Resolves when the member serves minions or has ended by itself. In the second case {@link end}
+   * has the reason.
+   */
   async ready(): Promise<void> {
     await until(
       `${this.name} to start`,

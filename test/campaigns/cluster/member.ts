@@ -1,7 +1,7 @@
 /**
- * A master of the campaign `cluster`: `member.js DIRECTORY HISTORY`. It is what `saltbridge master`
- * runs, with the ledger, and a clock that its parent sets by messages. Its log goes to stderr. Ends
- * with 3 when its store and the log do not have the same history.
+ * A master of the campaign `cluster`: `member.js DIRECTORY HISTORY`. It runs the same code as
+ * `saltbridge master`, with the ledger, and with a clock that its parent sets. Its log goes to
+ * standard error. The exit code is 3 if the store and the log have different histories.
  */
 
 import { loadSaltConfig } from '#config';

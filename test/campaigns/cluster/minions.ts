@@ -1,4 +1,6 @@
-/** Simulated minions of the campaign: some have one master, some are connected to two or three. */
+/**
+ * Simulated minions of the campaign. Some have one master, others are connected to two or three.
+ */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { isWireMap, type WireMap } from '#minion-protocol';
 import { LastingMinion } from '../../../bench/crash/lasting-minion.ts';
@@ -8,13 +10,13 @@ import type { Site } from './site.ts';
 
 export const handles: readonly string[] = Array.from({ length: 12 }, (_, index) => `h${index}`);
 
-/** As long as Salt's minions wait for an answer, about. */
+/** Time that Salt's minions wait for a reply, approximately, in milliseconds. */
 const answerMs = 10_000;
 
-/** What masters ask of jobs that take long: it is no job, and is not kept. */
+/** Function with which masters ask about jobs that take long. It is not stored as a job. */
 const question = 'saltutil.find_job';
 
-/** One minion, and its connections. */
+/** One minion with its connections. */
 interface HotMinion {
   readonly id: string;
   readonly connections: readonly LastingMinion[];
@@ -27,16 +29,19 @@ export interface SignalRate {
 export class SimulatedMinions {
   readonly #history: HistoryFile;
   readonly #minions: readonly HotMinion[];
-  /** When each connection last had a return acknowledged, by its master; milliseconds since 1970. */
+  /**
+   * Time at which each connection last had a return acknowledged, by master, in milliseconds since
+   * 1970.
+   */
   readonly answeredAt: Map<string, number> = new Map();
-  /** Sign-ins after the first, each with its reason. */
+  /** Sign-ins after the first one, with their reasons. */
   readonly signIns: { readonly why: string; readonly at: number }[] = [];
   returns = 0;
   signals = 0;
   #isEmitting = true;
   #emitting: Promise<unknown> = Promise.resolve();
 
-  /** Signs them in, and has them listen. */
+  /** Signs the minions in and subscribes them. */
   static async start(site: Site, count: number): Promise<SimulatedMinions> {
     const minions = new SimulatedMinions(site, count);
     for (const { connections } of minions.#minions) {
@@ -62,7 +67,10 @@ export class SimulatedMinions {
     return this.#minions.map(({ id }) => id);
   }
 
-  /** Each signals one handle after the other, one signal at a time, until {@link stopSignals}. */
+  /**
+   * Sends signals until {@link stopSignals}. Each minion uses one handle after the other, and sends
+   * one signal at a time.
+   */
   signal({ signalsPerSecond }: SignalRate): void {
     const pauseMs = (1000 * this.#minions.length) / signalsPerSecond;
     this.#emitting = Promise.all(
@@ -82,7 +90,7 @@ export class SimulatedMinions {
     );
   }
 
-  /** Resolves when each signal that was begun is answered. */
+  /** Resolves when all signals that were begun are answered. */
   async stopSignals(): Promise<void> {
     this.#isEmitting = false;
     await this.#emitting;
@@ -114,7 +122,8 @@ export class SimulatedMinions {
           host,
           answerMs,
           signsInAgain: true,
-          // As Salt's: a job that came by another master is not run again.
+          // Like Salt's minion, it does not run a job again that it has received from another
+          // master.
           isNew: (jid) => {
             const isNew = !seen.has(jid);
             seen.add(jid);
@@ -147,12 +156,15 @@ export class SimulatedMinions {
   }
 }
 
-/** Of six minions three have one master, two have two, and one has three. */
+/**
+ * Returns the masters of a minion. Of six minions, three have one master, two have two, and one has
+ * three.
+ */
 function mastersOf(index: number): number {
   return [1, 1, 1, 2, 2, 3][index % 6] ?? 1;
 }
 
-/** What a run of the bridge was called with. */
+/** Returns the key with which a run of the bridge was called. */
 function keyOf({ arg }: WireMap): string | undefined {
   const keywords = Array.isArray(arg) ? arg.at(-1) : undefined;
   return isWireMap(keywords) && typeof keywords.key === 'string' ? keywords.key : undefined;

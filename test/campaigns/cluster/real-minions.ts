@@ -1,4 +1,4 @@
-/** Real minions of the campaign, each with three masters: a job every two seconds. */
+/** Real minions of the campaign. Each has three masters and gets a job every two seconds. */
 import { existsSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -17,10 +17,10 @@ export class RealMinions {
   readonly #nextJid = createJidSource(Date.now, 'real');
   #running: Promise<unknown> = Promise.resolve();
   #isOver = false;
-  /** Jobs that they have run. */
+  /** Number of jobs that they have run. */
   runs = 0;
 
-  /** Starts them; resolves when their keys are accepted. */
+  /** Starts the minions. Resolves when their keys are accepted. */
   static async start(site: Site, programs: readonly string[]): Promise<RealMinions> {
     const { requestPort, publishPort, members } = site;
     const masters = members.slice(0, 3).map(({ place }) => place.host);
@@ -55,7 +55,7 @@ export class RealMinions {
     );
   }
 
-  /** Resolves when no job is asked for any more; notes what they have run. */
+  /** Stops publishing jobs and records which jobs were run. */
   async end(): Promise<void> {
     this.#isOver = true;
     await this.#running;
@@ -72,7 +72,7 @@ export class RealMinions {
     await Promise.all(this.#minions.map((minion) => minion.dispose()));
   }
 
-  /** A job that leaves its id behind. */
+  /** Publishes a job that writes its jid to a file. */
   async #publish(api: MasterApi, minion: RealMinion): Promise<void> {
     const jid = this.#nextJid();
     const from = Date.now();

@@ -1,4 +1,4 @@
-/** Three NATS servers and five masters on one machine, with lines between them that can fail. */
+/** Three NATS servers and five masters on one machine, with connections that can fail. */
 
 import { mkdirSync, renameSync, writeFileSync } from 'node:fs';
 import { mkdir } from 'node:fs/promises';
@@ -27,7 +27,7 @@ export const password = 'of-the-campaign';
 const clusterName = 'campaign';
 const memberNames = ['a', 'b', 'c', 'd', 'e'] as const;
 
-/** The run of the bridge: its minion is told the key that it was called with. */
+/** Catalog with the command of the run. Its minion receives the key with which it was called. */
 const catalog = `
 site.once:
   description: Runs once for each key.
@@ -38,11 +38,11 @@ site.once:
 
 export interface SiteOptions {
   readonly directory: string;
-  /** Minions whose keys are accepted from the beginning. */
+  /** Number of minions whose keys are accepted from the beginning. */
   readonly minions: number;
-  /** The service that handles lead to. */
+  /** URL of the service to which handles belong. */
   readonly origin: string;
-  /** State directories that are elsewhere than below the directory, by the member's name. */
+  /** State directories that are not below the directory of the site, by member name. */
   readonly stateDirs?: Readonly<Record<string, string>>;
 }
 
@@ -54,7 +54,7 @@ export class Site {
   readonly serversDirectory: string;
   servers: readonly NatsServer[] = [];
   members: readonly MemberProcess[] = [];
-  /** Of the routes between two servers, by their numbers: `0 1`. */
+  /** Proxies of the routes between two servers, by their numbers, for example `0 1`. */
   readonly #routes = new Map<string, TcpProxy[]>();
   readonly #formerStates = new Map<MemberProcess, string[]>();
   readonly #options: SiteOptions;
@@ -71,7 +71,7 @@ export class Site {
     this.serversDirectory = path.join(options.directory, 'servers');
   }
 
-  /** Starts servers and masters; resolves when all of them are there. */
+  /** Starts servers and masters. Resolves when all of them are ready. */
   static async start(options: SiteOptions): Promise<Site> {
     const ports = [await freePort(), await freePort()] as const;
     const site = new Site(options, ports, await makeKeyTexts(4));
@@ -92,12 +92,12 @@ export class Site {
     return this.members.map(({ place }) => place.url);
   }
 
-  /** The lines between two servers: each may have made one to the other. */
+  /** Returns the routes between two servers. Each of the two may have opened one. */
   routesOf(one: number, other: number): readonly TcpProxy[] {
     return this.#routes.get(pairName(one, other)) ?? [];
   }
 
-  /** The number of the server that leads the log. */
+  /** Returns the number of the server that is the leader of the log. */
   async leader(): Promise<number> {
     const connection = await connect({ servers: this.servers.map(({ url }) => url) });
     try {
@@ -119,12 +119,15 @@ export class Site {
     return (await loadMasterConfig(place.directory)).config;
   }
 
-  /** The state directory of a member, and those that it had before. */
+  /** Returns the current and the former state directories of a member. */
   async stateDirsOf(member: MemberProcess): Promise<readonly string[]> {
     return [(await this.configOf(member)).stateDir, ...(this.#formerStates.get(member) ?? [])];
   }
 
-  /** A member that has left its store joins anew, by a ticket of another one, and starts. */
+  /**
+   * Makes a member that has left its store join again, with a ticket of another member, and starts
+   * it.
+   */
   async rejoin(member: MemberProcess, by: MemberProcess): Promise<void> {
     const config = await this.configOf(member);
     const former = `${config.stateDir}.diverged-${Date.now()}`;
@@ -205,7 +208,8 @@ export class Site {
         cluster: {
           name: clusterName,
           member: name,
-          // Two members may hold what one copy of the log has alone, where the servers' copies differ.
+          // If the servers' copies differ, two members may contain entries that only one copy of
+          // the log has.
           acknowledge: keepsCopiesEqual() ? 'second' : 'majority',
           nats: [...lines.slice(first), ...lines.slice(0, first)],
         },
@@ -230,7 +234,9 @@ export class Site {
   }
 }
 
-/** Does it again until the servers have found each other: before that they have no room for the log. */
+/**
+ * Repeats work until the servers have found each other. Before that, they cannot create the log.
+ */
 export async function whenServersAreReady(work: () => Promise<unknown>): Promise<void> {
   const end = performance.now() + startMs;
   for (;;) {

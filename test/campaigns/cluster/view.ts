@@ -1,4 +1,4 @@
-/** What one master holds in the end, as its public interface tells it. */
+/** The final state of one master, as its public interface reports it. */
 
 import type { HandleInfo, OutboxEntry } from '#heat-bridge';
 import { type JobReport, type KeyState, readAuditLog } from '#master';
@@ -7,7 +7,7 @@ import type { FactOf } from './history.ts';
 import type { LedgerView } from './ledger.ts';
 import type { MemberProcess } from './member-process.ts';
 
-/** What a master says of a key of idempotency. */
+/** State of a run with an idempotency key on a master. */
 interface KnownRun {
   readonly id: string;
   readonly status: string;
@@ -18,28 +18,31 @@ export interface MemberView {
   readonly member: string;
   readonly jobs: ReadonlyMap<string, JobReport>;
   readonly keys: ReadonlyMap<string, KeyState>;
-  /** Of the tokens of the histories. */
+  /** The tokens of the histories that are still valid. */
   readonly validTokens: ReadonlySet<string>;
   readonly handles: ReadonlySet<string>;
-  /** Signals that wait, and those that were given up. */
+  /** Signals that wait, and signals that have failed. */
   readonly undelivered: readonly OutboxEntry[];
   readonly runs: ReadonlyMap<string, KnownRun | undefined>;
   readonly ledger: LedgerView;
-  /** Job ids that its own audit log has. */
+  /** Jids in the member's own audit log. */
   readonly auditedJobs: ReadonlySet<string>;
 }
 
 const listLimit = 100_000;
 const concurrency = 16;
 
-/** What was asked for, to be looked up. */
+/** Objects of the histories that must be looked up. */
 export interface Wanted {
   readonly jids: readonly string[];
   readonly tokens: readonly string[];
   readonly runs: readonly FactOf<'run'>[];
 }
 
-/** @param stateDirs - all that it had, of which each has a part of its audit log */
+/**
+ * Reads the state of a master.
+ * @param stateDirs - its current and former directories, each of which has a part of its audit log
+ */
 export async function viewOf(
   member: MemberProcess,
   stateDirs: readonly string[],

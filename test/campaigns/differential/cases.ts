@@ -1,4 +1,4 @@
-/** Cases of the differential campaign, each from the seed and its number. */
+/** Generates the cases of the differential campaign from the seed and the number of the case. */
 
 import { Random } from '../random.ts';
 import { type PillarQuestion, pillarTree } from './pillars.ts';
@@ -6,14 +6,14 @@ import { type TargetQuestion, target, targetMinions, targetNodegroups } from './
 import { template, templateFiles, templateGrains } from './templates.ts';
 import { yamlDocument } from './yaml-documents.ts';
 
-/** A case without what all cases of its kind share. */
+/** The part of a case that differs between cases of the same kind. */
 export type Question =
   | { readonly kind: 'yaml'; readonly text: string }
   | { readonly kind: 'template'; readonly text: string }
   | ({ readonly kind: 'pillar' } & PillarQuestion)
   | ({ readonly kind: 'target' } & TargetQuestion);
 
-/** What all cases share: files that templates import, grains, minions and nodegroups. */
+/** Data that all cases share: files that templates import, grains, minions and nodegroups. */
 export const surroundings = {
   files: templateFiles,
   grains: templateGrains,
@@ -21,7 +21,7 @@ export const surroundings = {
   nodegroups: targetNodegroups,
 } as const;
 
-/** Makes one case. A pillar takes Salt some 50 ms, all else 1 ms. */
+/** Generates one case. Salt needs about 50 ms for a pillar, and 1 ms for other cases. */
 export function makeCase(seed: number, number: number): Question {
   const random = new Random(seed, number);
   const kind = random.below(20);

@@ -1,4 +1,4 @@
-/** This master's answers to the cases of the differential campaign. */
+/** Computes this master's answers to the cases of the differential campaign. */
 
 import { mkdirSync, rmSync } from 'node:fs';
 import path from 'node:path';
@@ -16,14 +16,17 @@ import { layOut } from '../../helpers/file-tree.ts';
 import { toWireValue } from '../../helpers/vectors.ts';
 import { type Question, surroundings } from './cases.ts';
 
-/** What a case gives: a value in canonical form, or the code of an error. */
+/** Answer to a case: a value in canonical form, or the code of an error. */
 export interface Answer {
   readonly value?: string;
   readonly error?: string;
   readonly message?: string;
 }
 
-/** Returns one text for each value, which tells types apart and ignores the order of keys. */
+/**
+ * Returns a text that is equal for equal values. It distinguishes types and ignores the order of
+ * keys.
+ */
 function canonical(value: unknown): string {
   if (value === null) return 'null';
   if (typeof value === 'boolean' || typeof value === 'bigint') return String(value);
@@ -58,7 +61,7 @@ function float(value: number): string {
   return `float:${bytes.toString('hex')}`;
 }
 
-/** Writes a text as Python's json.dumps does: with ASCII alone. */
+/** Writes a text like Python's json.dumps, with ASCII characters only. */
 function jsonText(text: string): string {
   const escaped = JSON.stringify(text).replaceAll(
     /[\u007f-\uffff]/g,
@@ -67,7 +70,7 @@ function jsonText(text: string): string {
   return escaped.replaceAll('\\u007f', '\u007f');
 }
 
-/** Answers cases; its files lie below a directory. */
+/** Answers cases. Its files are below a directory. */
 export class Ours {
   readonly #directory: string;
   readonly #slowPatterns = new SlowPatternRunner();
@@ -171,7 +174,7 @@ function mapOf(value: unknown): WireMap {
   return map;
 }
 
-/** Options of Salt's file under the names of this program. */
+/** Converts Salt's names of options to the names in this program. */
 function optionsOf(options: Readonly<Record<string, unknown>>): Record<string, unknown> {
   return Object.fromEntries(
     Object.entries(options).map(([name, value]) => [

@@ -1,11 +1,14 @@
-/** Pillar trees at random: environments, tops with targets of all kinds, includes and merging. */
+/**
+ * Generates random pillar trees: environments, top files with targets of all types, includes and
+ * merging.
+ */
 
 import type { Random } from '../random.ts';
 import { target } from './targets.ts';
 import { template } from './templates.ts';
 import { yamlDocument } from './yaml-documents.ts';
 
-/** A tree and the options that it is compiled with. */
+/** A pillar tree with the options for compiling it. */
 export interface PillarQuestion {
   readonly files: Readonly<Record<string, string>>;
   readonly roots: readonly string[];
@@ -16,7 +19,7 @@ export interface PillarQuestion {
 
 const names = ['a', 'b', 'c.d', 'e'] as const;
 
-/** Generates one tree. */
+/** Generates one pillar tree. */
 export function pillarTree(random: Random): PillarQuestion {
   const roots = random.below(4) === 0 ? ['base', 'dev'] : ['base'];
   const files: Record<string, string> = {};

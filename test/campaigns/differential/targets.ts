@@ -1,14 +1,16 @@
-/** Targets of all kinds at random, over a few minions. */
+/** Generates random targets of all types for a few minions. */
 
 import type { Random } from '../random.ts';
 
-/** A target. */
+/** A target with its type. */
 export interface TargetQuestion {
   readonly tgt: string;
   readonly tgtType: string;
 }
 
-/** Facts of the minions; `null`: accepted, and of which nothing is known. */
+/**
+ * Grains and pillar of the minions. `null`: the minion is accepted, and nothing is known about it.
+ */
 export const targetMinions: Readonly<Record<string, unknown>> = {
   web1: {
     grains: {
@@ -37,7 +39,7 @@ export const targetMinions: Readonly<Record<string, unknown>> = {
   new1: null,
 };
 
-/** Nodegroups of the master; some refer to others. */
+/** Nodegroups of the master. Some refer to others. */
 export const targetNodegroups: Readonly<Record<string, string | readonly string[]>> = {
   front: 'web*',
   both: 'N@front or db*',

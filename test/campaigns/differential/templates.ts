@@ -1,4 +1,7 @@
-/** Jinja templates at random, with the filters, tests and statements that site files use. */
+/**
+ * Generates random Jinja templates with the filters, tests and statements that are common in files
+ * of sites.
+ */
 
 import type { Random } from '../random.ts';
 
@@ -14,7 +17,7 @@ export const templateFiles: Readonly<Record<string, string>> = {
   'data.json': '{"a": 1, "b": [1.0, "é"]}\n',
 };
 
-/** Grains of the minion that templates are rendered for. */
+/** Grains of the minion for which templates are rendered. */
 export const templateGrains: Readonly<Record<string, unknown>> = {
   id: 'web1.example.org',
   os: 'Debian',

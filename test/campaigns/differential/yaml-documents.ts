@@ -1,4 +1,7 @@
-/** YAML documents at random: most of them are well formed, and many have what readers disagree on. */
+/**
+ * Generates random YAML documents. Most are well-formed, and many contain syntax that parsers
+ * interpret differently.
+ */
 
 import type { Random } from '../random.ts';
 
@@ -191,7 +194,7 @@ function scalar(random: Random): string {
   return random.below(4) === 0 ? random.of(quoted) : random.of(plain);
 }
 
-/** A node that stands on lines of its own, indented. */
+/** Generates a node on lines of its own, indented. */
 function node(random: Random, depth: number, indent: number): string {
   const kind = random.below(depth > 3 ? 2 : 8);
   const pad = ' '.repeat(indent);
@@ -219,7 +222,7 @@ function listEntry(random: Random, depth: number, indent: number): string {
   return `${pad}-${value(random, depth, indent, ' ')}`;
 }
 
-/** What follows a key or a dash. */
+/** Generates the text after a key or a dash. */
 function value(random: Random, depth: number, indent: number, separator: string): string {
   const space = separator.endsWith(':') ? '' : separator.replace(':', '') || ' ';
   const property =

@@ -21,7 +21,7 @@ const certificate = fileURLToPath(
   new URL('../../../test/fixtures/tls/master.pem', import.meta.url),
 );
 
-/** An enrolled machine. */
+/** Enrolled machine. */
 export interface GuestMachine {
   readonly id: string;
   readonly token: string;

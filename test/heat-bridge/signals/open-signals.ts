@@ -15,7 +15,7 @@ import { createMemoryStore } from '#store';
 
 type HeldKey = NonNullable<ReturnType<KeyLifecycle['keyOf']>>;
 
-/** An event that was fired. */
+/** Event that was fired. */
 interface Fired {
   readonly tag: string;
   readonly data: WireMap;

@@ -1,4 +1,4 @@
-/** Events whose data a minion could not read, and events without data. */
+/** Tests of events whose data a minion could not parse, and of events without data. */
 import test from 'ava';
 import { EventBus } from '#master/events/event-bus.ts';
 import { openTestSignals, type TestOptions } from './open-signals.ts';

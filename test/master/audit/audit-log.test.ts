@@ -1,4 +1,6 @@
-/** The audit log holds what was appended, and shows what was done to it [THREATS B-07]. */
+/**
+ * The audit log contains every appended record, and verification detects changes [THREATS B-07].
+ */
 
 import { fork } from 'node:child_process';
 import { once } from 'node:events';
@@ -137,13 +139,13 @@ test('a record that was written again with a hash of its own breaks the chain', 
 });
 
 interface MemberLogs {
-  /** With a log of each member, by its name. */
+  /** Directory with the log of each member, by name. */
   readonly directory: string;
   readonly a: TestLog;
   readonly b: TestLog;
 }
 
-/** Three records of a, of which b has noted the last. */
+/** Creates three records of member a. Member b has recorded the last one. */
 async function notedLogs(t: ExecutionContext): Promise<MemberLogs> {
   const directory = temporaryDirectory(t);
   const store = createMemoryStore();
@@ -253,7 +255,7 @@ test('digests tell the same arguments from others, and give none of them away', 
   t.not(await audit.digest(['hunter2']), await other.digest(['hunter2']));
   const odd = [new Uint8Array(3), 1n, new Map([['a', 1]]), undefined];
   t.regex(await audit.digest(odd), /^[0-9a-f]{32}$/);
-  // Long ones are worked through in steps.
+  // Long logs are verified in steps.
   const long = (end: unknown): unknown[] => [Array(5000).fill({ a: ['x', ...odd] }), end];
   t.is(await audit.digest(long('a')), await audit.digest(long('a')));
   t.not(await audit.digest(long('a')), await audit.digest(long('b')));
@@ -312,7 +314,7 @@ onSmallDisk('a full disk loses nothing that fits in memory, and says when', asyn
   );
 });
 
-// However many a minion is refused, the log grows by so much.
+// The log grows by a fixed amount, however often the minion is refused.
 
 const denied = { effect: 'deny', rule: 'default-deny', reason: '' } as const;
 const allowed = { effect: 'allow', rule: 'deploys', reason: '' } as const;
@@ -367,7 +369,7 @@ test('a flood of minions is bounded as well', (t) => {
   t.is(entries.length, 201);
 });
 
-// What a running master writes into its audit log.
+// Records that a running master writes to its audit log.
 
 interface Audited extends VectorMaster {
   records(filter?: AuditFilter): Promise<AuditRecord[]>;

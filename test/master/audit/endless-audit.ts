@@ -1,4 +1,7 @@
-/** Appends to the audit log in the directory given without end, and tells what is on disk. */
+/**
+ * A program that appends records to the audit log in the given directory until it is killed, and
+ * prints what is on the disk.
+ */
 import { setImmediate } from 'node:timers/promises';
 import { createLogger } from '#master';
 import { AuditLog } from '#master/audit/audit-log.ts';

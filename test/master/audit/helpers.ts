@@ -7,12 +7,12 @@ import { AuditLog, type AuditLogOptions } from '#master/audit/audit-log.ts';
 import { createMemoryStore, type Store } from '#store';
 import { temporaryDirectory } from '../../helpers/temporary-directory.ts';
 
-/** A log that a test opens and closes as it likes. */
+/** A log that a test opens and closes. */
 export interface TestLog {
   readonly directory: string;
   readonly store: Store;
   open(options?: Partial<AuditLogOptions>): Promise<AuditLog>;
-  /** With what the store knows of its end. */
+  /** Verifies the log with the end that the store contains. */
   verify(): Promise<AuditReport>;
   files(): Promise<string[]>;
   lines(): Promise<string[]>;

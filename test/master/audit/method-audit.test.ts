@@ -1,4 +1,4 @@
-/** What the method table says of the audit log is what calls write. */
+/** Calls write exactly the audit records that the method table declares. */
 
 import path from 'node:path';
 import test, { type ExecutionContext } from 'ava';
@@ -17,7 +17,7 @@ import { auditRecords } from '../../helpers/audit-records.ts';
 import { password, type RunningApi, startApi } from '../../helpers/salt-api.ts';
 import { directories } from '../../helpers/vector-master.ts';
 
-/** Parameters for each method; rows that are not here fail the test. */
+/** Returns parameters for each method. A method that is missing here fails the test. */
 function parametersOf(token: string, other: string, target: string): Record<string, object> {
   const pattern = { match: 'nobody*' };
   const job = { tgt: 'web1', fun: 'test.ping' };
@@ -82,7 +82,7 @@ function parametersOf(token: string, other: string, target: string): Record<stri
   };
 }
 
-/** Calls one and reads its first items, whatever comes of it. */
+/** Calls a method and reads its first items, whether or not the call succeeds. */
 async function drive(
   { directory }: Pick<RunningApi, 'directory'>,
   name: string,
@@ -95,12 +95,12 @@ async function drive(
     return;
   }
   const items = await openMethodStream(connection, name, parameters).catch(() => undefined);
-  // These end with the master alone.
+  // These streams end only with the master.
   if (isLive || name === 'logins.follow') await items?.return();
   else await readAll(items ?? []);
 }
 
-/** To its end, or to the master's refusal. */
+/** Reads a stream until it ends or the master rejects the call. */
 async function readAll(items: Iterable<unknown> | AsyncIterable<unknown>): Promise<void> {
   try {
     for await (const _ of items);
@@ -109,7 +109,7 @@ async function readAll(items: Iterable<unknown> | AsyncIterable<unknown>): Promi
   }
 }
 
-/** Actions of other records that a call entails. */
+/** Actions of further records that a call causes. */
 const entailed: Readonly<Record<string, readonly string[]>> = {
   'keys.create': ['key.accepted'],
   'logins.revoke': ['token.end'],
@@ -142,7 +142,7 @@ test('each method writes the record that its row declares, and reading methods w
     const own = actions.filter((action) => entailed[name]?.includes(action) !== true);
     const expected = row.audit === undefined ? [] : [row.audit.action];
     t.deepEqual([...new Set(own)], expected, name);
-    // A batch first publishes a ping, which is recorded as well.
+    // A batch first publishes a ping, which has its own record.
     if (name !== 'jobs.batch') t.is(own.length, expected.length, `${name}: once`);
   }
 });
@@ -160,7 +160,7 @@ test('a call in the process is recorded once, by whom it names', async (t) => {
   );
 });
 
-/** Parameters for the methods of the bridge whose records are written from their rows. */
+/** Parameters for the methods of the bridge whose rows declare their records. */
 const bridgeCalls: Readonly<Record<string, object>> = {
   'data.add': { registration: { name: 'shop', roles: {} } },
   'data.remove': { name: 'shop' },
@@ -172,7 +172,7 @@ const bridgeCalls: Readonly<Record<string, object>> = {
   'stacks.remove': { name: 'demo' },
 };
 
-/** The methods of the bridge that write elsewhere, and what. */
+/** Methods of the bridge whose records are written by other code, with the actions. */
 const writtenInside: Readonly<Record<string, string>> = {
   run: 'job.publish',
   runPlan: 'plan.run',

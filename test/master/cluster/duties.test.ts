@@ -1,4 +1,4 @@
-/** What one member of a cluster does for all. */
+/** Duties that one member of a cluster performs for all members. */
 import test, { type ExecutionContext } from 'ava';
 import { Duties } from '#cluster/duties.ts';
 import type { LogStore } from '#cluster/log/log-store.ts';
@@ -126,7 +126,7 @@ test('the schedule runs at the member that has the duties, which begins what the
   await until('a to run it', () => runs.length > 0);
   for (let turn = 0; turn < 5; turn += 1) await new Promise((resolve) => setImmediate(resolve));
   t.deepEqual(runs, ['a']);
-  // The former one is gone, and had not begun what b skipped.
+  // The former member has stopped, and had not started the work that b left to it.
   b.isHeld = true;
   begin();
   await until('b to run it', () => runs.length > 1);

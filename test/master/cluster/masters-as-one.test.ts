@@ -1,4 +1,4 @@
-/** Masters of a cluster serve the same minions, over a log in memory. */
+/** Masters of a cluster serve the same minions, with a log in memory. */
 import { existsSync, mkdtempSync, readdirSync, readFileSync, renameSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
@@ -33,7 +33,7 @@ test.after.always(async () => {
   rmSync(directory, { recursive: true, force: true });
 });
 
-/** A minion whose key is accepted, now or before. */
+/** Connects a minion whose key is or becomes accepted. */
 async function join(t: ExecutionContext, to: ClusterMaster, id: string): Promise<Minion> {
   let isConnected = false;
   const asked = to.connect(t, id).finally(() => {
@@ -187,7 +187,7 @@ test.serial('a minion that one accepts is served by the other, in the same sessi
   const pending = async (): Promise<number> =>
     (await b.master.keys.list({ state: 'pending' })).length;
   while ((await pending()) === 0) await new Promise((resolve) => setImmediate(resolve));
-  // Its key is known at both, and the other one accepts it.
+  // Both members have the pending key, and the other one accepts it.
   t.deepEqual(
     (await b.master.keys.accept({ match: 'web1' })).map(({ id, to }) => ({ id, to })),
     [{ id: 'web1', to: 'accepted' }],
@@ -248,12 +248,12 @@ test.serial(
 test.serial('a return is told that comes before the job is acknowledged', async (t) => {
   const minion = await join(t, b, 'web7');
   const ask = { tgt: 'web7', fun: 'test.ping' };
-  // What the first job of a process needs besides.
+  // The first job of a process needs these requests in addition.
   for await (const _ of a.master.jobs.run(ask));
   t.teardown(() => {
     masters.log.isQuiet = false;
   });
-  // Nobody confirms what it has applied.
+  // No other member confirms what it has applied.
   masters.log.isQuiet = true;
   const jid = '20260301100000000007';
   const updates = a.master.jobs.run({ ...ask, jid });
@@ -296,7 +296,7 @@ test.serial('a request that comes again at another member has no second effect',
   seen.length = 0;
   a.sent.length = 0;
   await (await a.connect(t, 'web1')).stop();
-  // The second one is behind what a tells of requests that it has answered.
+  // The second member has not yet applied which requests a has answered.
   for (const tag of ['salt/minion/after', 'salt/minion/later']) {
     await a.master.events.fire(tag, {});
     await until('b to tell what a fired', () => seen.some((it) => it.tag === tag));
@@ -369,7 +369,7 @@ test.serial(
     if (request === undefined) return t.fail();
     await b.ask(request);
     await a.master.close();
-    // For a while it serves from what it last knew.
+    // For some time, the member continues with its last known state.
     t.is((await b.master.logins.identify(token)).user, 'ann');
     const isStale = async (): Promise<boolean> =>
       (await b.master.cluster.status())?.isStale === true;

@@ -1,4 +1,4 @@
-/** What begins and ends a membership, and what a member's files are not to be used for. */
+/** The beginning and end of a membership, and rejected uses of a member's files. */
 import {
   appendFileSync,
   chownSync,
@@ -89,7 +89,7 @@ test('the state and the keys of a master become those of a cluster, and of a mas
     ['web1'],
   );
   await member.keys.create({ id: 'web2' });
-  // What all members share stays where it is.
+  // Shared data is not moved.
   t.is((await bridge.handles.show('one')).minions[0], 'web1');
   await handle('two');
   await member.audit.flush();
@@ -109,7 +109,7 @@ test('the state and the keys of a master become those of a cluster, and of a mas
   );
   await after.close();
   t.deepEqual((await verifyAuditLog(own)).problems, []);
-  // A cluster can begin with it once more.
+  // A cluster can be founded with this store again.
   await initCluster(config, { connect: new ClusterMasters(root).connect });
 });
 
@@ -160,14 +160,14 @@ test('a cluster becomes what it was at a position, from a backup and the log', a
   t.teardown(() => again.master.close());
   t.deepEqual(await idsOf(again.master), ['web1', 'web2']);
   t.false(existsSync(path.join(a.config.pkiDir, 'minions', 'web3')));
-  // What another member has is not what the cluster has now.
+  // The store of another member is not used, because it may be out of date.
   const error = await t.throwsAsync(masters.start(b.config), { instanceOf: StoreError });
   t.true(['ERR_CLUSTER_BEHIND', 'ERR_STORE_DIVERGED'].includes(error?.code ?? ''), error?.code);
   const c = await masters.join('c', again);
   t.teardown(() => c.master.close());
   t.deepEqual(await idsOf(c.master), ['web1', 'web2']);
 
-  // All machines are lost: what is left is the backup, the secret and the configuration.
+  // All machines are lost. The backup, the secret and the configuration remain.
   const elsewhere = new ClusterMasters(path.join(root, 'elsewhere'));
   const config = elsewhere.configOf('z');
   mkdirSync(config.stateDir, { recursive: true, mode: 0o700 });
@@ -196,7 +196,7 @@ test('a master with a store of its own, or a secret of a cluster, does not join'
     code: 'ERR_CLUSTER_FOUNDED',
   });
   t.regex(error.message, /is the store of a standalone master/);
-  // The ticket is as good as before.
+  // The ticket is still valid.
   await joinCluster(masters.configOf('c'), ticket, { connect: masters.connect });
 });
 
@@ -215,7 +215,7 @@ test("a member's keys take the place of another master's, which are moved aside"
   t.teardown(() => b.master.close());
   t.is(readFileSync(stray, 'utf8'), readFileSync(path.join(a.config.pkiDir, 'master.pub'), 'utf8'));
   t.true(existsSync(path.join(config.pkiDir, 'minions', 'web1')));
-  // What others decide while it is stopped is there when it leaves.
+  // Decisions of other members while this one was stopped are included when it leaves.
   const c = await masters.join('c', a);
   t.teardown(() => c.master.close());
   await b.master.close();
@@ -224,10 +224,10 @@ test("a member's keys take the place of another master's, which are moved aside"
   t.deepEqual(readdirSync(path.join(config.pkiDir, 'minions')).sort(), ['web1', 'web2']);
 });
 
-/** An account of a service, where root copies for it. */
+/** Id of a service account, for which root copies files. */
 const service = process.getuid?.() === 0 ? 65_534 : (process.getuid?.() ?? 0);
 
-/** Whether all below a directory is the service's. */
+/** Whether everything below a directory belongs to the service account. */
 function isOfService(directory: string): boolean {
   return readdirSync(directory, { recursive: true, withFileTypes: true }).every(
     (it) => lstatSync(path.join(it.parentPath, it.name)).uid === service,
@@ -297,7 +297,7 @@ test('a master is copied into a cluster whose first member it is, and out of it 
     );
     await master.keys.create({ id: 'web2' });
     await bridge.handles.add({ alias: 'two', minions: ['web2'], signal: hook });
-    // Also beside a member that runs.
+    // This also works while another member is running.
     const target = path.join(root, 'running');
     await exportStore(a, target);
     t.true((await readBackup(path.join(target, 'store.mdb'))) > 0);
@@ -379,7 +379,7 @@ test('an export that is not whole, or does not fit, is refused and leaves nothin
   writeFileSync(key, known);
   await importStore(config, exported, { connect });
   await readStore(storeDirectory(config.stateDir), async (member) => {
-    // What the bridge keeps is of all members.
+    // The bridge's data is shared by all members.
     t.truthy(await member.get(shared));
     t.truthy(await member.get(['members', 'a', ...ofOne]));
     t.is(await member.get(ofOne), undefined);

@@ -1,4 +1,4 @@
-/** What members of a cluster share, where two of them write at once. */
+/** Keys that members of a cluster share, when two members change them at once. */
 import { chmodSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import test, { type ExecutionContext } from 'ava';
@@ -160,7 +160,7 @@ test('a return that two members take at once is kept once, and known to both', a
   const taken = await Promise.all(caches.map((cache) => cache.addReturn(jid, result)));
   t.deepEqual([...taken].sort(), [false, true]);
   const known = caches.map((cache) => cache.remembered(jid)?.hasAnswered('web1', undefined));
-  // The one that keeps it tells it itself.
+  // The member that stores the key reports it itself.
   t.deepEqual(
     known,
     taken.map((isFirst) => !isFirst),

@@ -3,7 +3,11 @@ import path from 'node:path';
 import type { ExecutionContext } from 'ava';
 import { temporaryDirectory } from '../../helpers/temporary-directory.ts';
 
-/** Writes files, given by relative path, into a directory of the test's own, and gives its path. */
+/**
+ * Writes files into a temporary directory of the test.
+ * @param files - content by relative path
+ * @returns the path of the directory
+ */
 export function configDirectory(t: ExecutionContext, files: Record<string, string>): string {
   const directory = temporaryDirectory(t);
   for (const [name, content] of Object.entries(files)) {

@@ -1,4 +1,4 @@
-/** What a reload changes: who uses an option of it goes by the new value, none is read once for all. */
+/** Tests of reloads: every reloadable option takes effect wherever the master uses it. */
 
 import test, { type ExecutionContext } from 'ava';
 import {
@@ -62,20 +62,23 @@ test('a configuration that is refused changes nothing, and nobody is told of it'
   t.deepEqual(order, ['in force', 'still 9', 'told 9']);
 });
 
-// Each option in a running master.
+// Tests of each option in a running master.
 
 type Name = (typeof reloadableOptions)[number] | (typeof reloadableLimits)[number];
 
 interface Effect {
   readonly start?: VectorMasterOptions;
   readonly change: Partial<MasterOptions>;
-  /** What a master does by the option. */
+  /** Returns an observation of the master that depends on the option. */
   readonly observe: (master: VectorMaster) => Promise<unknown>;
   readonly before: unknown;
   readonly after: unknown;
 }
 
-/** How a job that nobody answers stands so many seconds after it was published. */
+/**
+ * Returns a function that publishes a job which no minion answers, and returns the job's state a
+ * number of seconds later.
+ */
 const stateAfter =
   (seconds: number) =>
   async ({ master, clock }: VectorMaster): Promise<unknown> => {
@@ -84,7 +87,7 @@ const stateAfter =
     return (await master.jobs.show(jid)).deliveries[0]?.state;
   };
 
-/** Whether a job is kept for two hours. */
+/** Whether a job is still stored after two hours. */
 async function isKept({ master, clock }: VectorMaster): Promise<unknown> {
   const { jid } = await master.jobs.publish({ tgt: keys.minionId, fun: 'test.ping' });
   clock.now += 7_200_001;
@@ -122,7 +125,7 @@ const signIn = cases(vectorFile('auth'), 'cases').find(
   ({ name }) => text(name) === 'v0 accepted, first contact (no token)',
 );
 
-/** What `_master_opts` tells a minion. */
+/** Returns the nodegroups that a minion receives with `_master_opts`. */
 async function nodegroupsOfMinion({ ask }: VectorMaster): Promise<unknown> {
   const nonce = freshNonce();
   const reply = openReply(masterOpts, await ask(altered(masterOpts, { load: { nonce } })), nonce);
@@ -136,7 +139,7 @@ const counted = (name: string, times: number, request: () => Uint8Array): Effect
   };
 };
 
-/** An effect, or the file of the test that shows one. */
+/** Effects by option. A text is the file of the test that shows the effect. */
 const effects: Readonly<Record<Name, Effect | string>> = {
   autoAccept: 'reload',
   openMode: 'reload',

@@ -422,7 +422,7 @@ test('a socket directory much longer than the cache moves into it', (t) => {
   t.is(resolveMasterConfig({ socket: '/run/x.sock' }).socket, '/run/x.sock');
 });
 
-/** Another value of the same kind. */
+/** Returns another value of the same type. */
 function other(value: unknown): unknown {
   if (typeof value === 'boolean') return !value;
   if (typeof value === 'number') return value + 1;
@@ -486,7 +486,7 @@ test('docs/configuration.md lists what a running master takes over', async (t) =
   const listed = rows.filter(([, , reload]) => reload !== '').map(([, name]) => name);
   const before = resolveMasterConfig();
   const { applied } = await new LiveConfig(before).replace(allOther(before));
-  // The options of the policy are compared as a whole.
+  // The options of the policy are compared as one value.
   const withoutPolicy = listed.filter((name) => !name?.startsWith('saltbridge:acl:'));
   t.deepEqual(withoutPolicy.sort(), [...applied].sort());
 });
@@ -512,10 +512,10 @@ test('nobody changes what is in force but by replacing it', (t) => {
   t.throws(() => Object.assign(fixed.limits, { requestBytes: 1 }), { instanceOf: TypeError });
 });
 
-// Every option of Salt's master is served, or there is advice what to do instead.
+// Tests that every option of Salt's master is supported, or has advice about an alternative.
 
 interface SaltOption {
-  /** As Python names it; absent where Salt states none. */
+  /** Names of Python types. Absent if Salt does not declare types. */
   readonly type?: readonly string[];
   readonly default?: unknown;
 }
@@ -535,16 +535,19 @@ const usual = new Map(
   [...notServed, ...notYet, ...notNeeded].flatMap(({ options }) => Object.entries(options)),
 );
 
-/** Where our default is another one; docs/compatibility/configuration.md says why. */
+/**
+ * Options whose default differs from that of Salt. docs/compatibility/configuration.md has the
+ * reasons.
+ */
 const ourDefaults = new Map<string, unknown>([
   ['allow_minion_key_revoke', false],
   ['netapi_enable_clients', null],
   ['request_server_ttl', 300],
-  // Off is written as `false` or not at all.
+  // A file turns this option off with `false`, or by omitting the option.
   ['ssl', false],
 ]);
 
-/** Values of each of Python's types. */
+/** Values of each Python type. */
 const examples: Readonly<Record<string, unknown>> = {
   bool: true,
   float: 1.5,
@@ -580,8 +583,8 @@ test('options are of the type that Salt gives them', (t) => {
     const row = served.get(name);
     if (row === undefined || closed.test(name)) continue;
     const taken = type.filter((one) => parseValue(row.schema, examples[one]) !== undefined);
-    // Nothing is commented out in a file, and is no value; no file can hold a tuple; Salt's list of
-    // nodegroups is one of maps.
+    // Leave out null (the option is not set), tuples (files cannot contain them), and lists (Salt's
+    // list of nodegroups consists of maps).
     const expected = type.filter((one) => !['NoneType', 'list', 'tuple'].includes(one));
     t.deepEqual(taken, expected, name);
   }

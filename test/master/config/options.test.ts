@@ -74,7 +74,7 @@ test('a value that another option does not let have its effect is a warning', as
   const rule = 'subject: {minion: web*}, action: file-send, resource: {path: logs/*}';
   const acl = `saltbridge: {acl: {rules: {logs: {${rule}}}}}\n`;
   t.deepEqual(await warningsOf(acl), ['bounded 0']);
-  // So is a job cache that is off in a cluster.
+  // A job cache that is turned off also causes a warning in a cluster.
   const cluster = 'saltbridge: {cluster: {name: c, nats: [nats://127.0.0.1:1]}}\n';
   t.deepEqual(await warningsOf(`job_cache: false\n${cluster}`), ['bounded 1']);
   t.deepEqual(await warningsOf(`job_cache: true\n${cluster}`), []);
@@ -100,7 +100,7 @@ for (const [what, options] of Object.entries({
   });
 }
 
-// `rest_cherrypy:`, `saltbridge: api:`, and what SaltGUI reads of a configuration.
+// Tests of `rest_cherrypy:` and `saltbridge: api:`, and of the options that SaltGUI reads.
 
 test("Salt's section is the API's, with Salt's names", async (t) => {
   const master = `
@@ -214,7 +214,7 @@ signing_key_pass: planted
   t.false(JSON.stringify(values).includes('planted'));
 });
 
-// The options `transport`, `transport_opts` and `ssl`.
+// Tests of the options `transport`, `transport_opts` and `ssl`.
 
 async function load(t: ExecutionContext, master: string): Promise<MasterConfig> {
   const { config, warnings } = await loadMasterConfig(configDirectory(t, { master }));
@@ -376,7 +376,7 @@ test('a value that is no service, no life and no list of users is refused', (t) 
   }
 });
 
-// `ext_pillar` as files and programs have it: what is asked, and what is refused.
+// Tests of `ext_pillar` from files and programs: permitted requests, and errors.
 
 const written = `ext_pillar:
   - minion_files: /srv/a
@@ -434,7 +434,7 @@ test('options of extensions that are left out are shown to nobody', (t) => {
   t.false('file_roots' in saltValues(config, ['files']));
 });
 
-/** [salt/pillar/ of 3007, by the names that ext_pillar calls them by] */
+/** Names of the modules of `ext_pillar` in Salt [salt/pillar/ of 3007]. */
 const saltsOwn =
   'cmd_json cmd_yaml cmd_yamlex cobbler confidant consul csv digicert django_orm ec2_pillar etcd ' +
   'extra_minion_data_in_pillar file_tree foreman gpg hg hiera http_json http_yaml libvirt ' +
@@ -500,9 +500,12 @@ test('a program is refused a module that is not served', (t) => {
   t.throws(() => resolveMasterConfig(options), { code: 'ERR_OPTION_TYPE' });
 });
 
-// Tenants in the configuration, and what two of them must not share.
+// Tests of tenants in the configuration, and of resources that two tenants must not share.
 
-/** A main file that names `red` and `blue`, and theirs; `%` stands for the whole directory. */
+/**
+ * Writes a main file that lists the tenants `red` and `blue`, and the files of both. `%` in them is
+ * replaced with the directory.
+ */
 function layOut(t: ExecutionContext, red: string, blue: string, main = ''): string {
   const directory = temporaryDirectory(t);
   const write = (name: string, text: string): void => {
@@ -515,7 +518,7 @@ function layOut(t: ExecutionContext, red: string, blue: string, main = ''): stri
   return directory;
 }
 
-/** Lines of options, of which the later ones go before. */
+/** Returns lines of options. Options in `given` replace those in `usual`. */
 function replacing(usual: string, given: string): string {
   const lines = `${usual}${given}`.split('\n').filter((line) => line !== '');
   const options = new Map(lines.map((line) => [line.split(':')[0], line]));
@@ -638,7 +641,7 @@ test('names of tenants are words, and each has a directory', async (t) => {
   }
 });
 
-// `saltbridge: reactions:` as files and programs have it.
+// Tests of `saltbridge: reactions:` from files and programs.
 
 const signals = `
   acl:
@@ -720,7 +723,7 @@ async function refusal(t: ExecutionContext, from: string, to: string): Promise<C
   const directory = configDirectory(t, { master: written });
   const error = await t.throwsAsync(loadMasterConfig(directory), { instanceOf: ConfigError });
   t.is(error?.code, 'ERR_OPTION_TYPE');
-  // The line has the field that the message names, or the nearest one above it.
+  // The line contains the field that the message names, or the nearest field above it.
   const [key = ''] = written.split('\n')[(error?.line ?? 0) - 1]?.trim().split(':') ?? [];
   const [field = ''] = error?.problem.split(':') ?? [];
   t.true(field.split('.').includes(key), error?.message);

@@ -1,4 +1,4 @@
-/** Options as a program passes them to `createMaster`. */
+/** Tests of options in the form in which a program passes them to `createMaster`. */
 
 import test from 'ava';
 import { pino } from 'pino';
@@ -6,7 +6,7 @@ import { ConfigError, resolveMasterConfig } from '#config';
 import { type CreateMasterOptions, createMaster } from '#server';
 import { temporaryDirectory } from '../../helpers/temporary-directory.ts';
 
-/** The error of options that are refused before anything is opened. */
+/** Returns the error for options that are rejected before anything is opened. */
 function refusalOf(options: object): { readonly code: string; readonly key: string } | undefined {
   try {
     createMaster(options as CreateMasterOptions); // wrong on purpose

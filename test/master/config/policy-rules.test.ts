@@ -1,4 +1,4 @@
-/** `saltbridge: acl: rules:` as files have it. */
+/** Tests of `saltbridge: acl: rules:` from files. */
 
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
@@ -90,7 +90,8 @@ test('without options nothing is permitted but reading the mine and pillar of an
   );
 });
 
-// What is warned of, because Salt takes the beginning of a text where this master wants all of it.
+// Tests of warnings about expressions that this master matches against a whole text, but Salt only
+// against its beginning.
 
 const origin = { file: 'master', line: 1, key: 'peer' };
 
@@ -276,9 +277,9 @@ test('a misspelt section of the acl is refused with its line', async (t) => {
   t.is(error?.line, 3);
 });
 
-// A site's rights of users load with warnings only, each at its place.
+// Tests that the user rights of a site are loaded, with a warning at the location of each problem.
 
-/** In the manner of public configurations, some 200 lines. */
+/** Returns a configuration of about 200 lines, similar to public ones. */
 function siteConfig(): string {
   const teams = Array.from({ length: 10 }, (_, index) => `team${index}`);
   const users = teams.flatMap((team) => [
@@ -356,9 +357,9 @@ test('an expression that Salt reads as a beginning is told at its user', async (
   );
 });
 
-// A whole configuration in the manner of public ones: it loads, and means what it says.
+// Tests that a complete configuration, similar to public ones, is loaded with its meaning in Salt.
 
-// The fixtures are not compiled: they lie beside the sources.
+// The fixtures are not compiled, so read them from the source directory.
 const site = fileURLToPath(new URL('../../../test/fixtures/site-config/', import.meta.url));
 
 test("a real site's 200 lines load with warnings only, each at its line", async (t) => {
@@ -370,7 +371,7 @@ test("a real site's 200 lines load with warnings only, each at its line", async 
     [],
   );
   for (const { key, line, message } of warnings) {
-    // The key of a warning is the way to its place, and begins with the option.
+    // The key of a warning is the path to its location, and begins with the option.
     const option = key.split(':')[0] ?? '';
     const above = lines.slice(0, line).findLast((text) => /^[a-z]/.test(text));
     t.is(above?.split(':')[0], option, message);
@@ -390,11 +391,12 @@ test('expressions wider than they seem are reported with their line', async (t) 
   t.deepEqual(
     new Set(told),
     new Set([
-      // Lookaround is not taken; it forbids all.
+      // An expression with lookaround is not supported, so the entry forbids everything.
       'users:',
-      // Every runner, every wheel function.
+      // All runners and all wheel functions.
       ...['steve:', 'platform%:', 'saltadmins%:'],
-      // The beginning of functions in Salt, the whole of them here.
+      // In Salt, the expression matches the beginning of function names. On this master, it must
+      // match the whole name.
       ...['deploy-search:', 'dba%:', 'webops%:'],
     ]),
   );

@@ -1,4 +1,6 @@
-/** Options of sites of Salt as files say them: repositories, the schedule, exported events. */
+/**
+ * Tests of options of Salt sites from files: git repositories, the schedule, and exported events.
+ */
 import { mkdtempSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';

@@ -21,11 +21,11 @@ export interface JournalOptions {
   readonly policy?: Policy;
   readonly options?: Pick<AclOptions, 'learnActions' | 'mode'>;
   readonly keepsValues?: boolean;
-  /** Of a journal before. */
+  /** Store of an earlier journal. */
   readonly store?: Store;
 }
 
-/** A gate whose decisions are recorded. */
+/** Opens a policy gate whose decisions are recorded. */
 export async function openJournal(
   t: ExecutionContext,
   given: JournalOptions = {},

@@ -1,4 +1,4 @@
-/** What is learned permits what was asked for, and nothing else. */
+/** A learned policy permits the requests that were recorded, and no others. */
 
 import { setImmediate } from 'node:timers/promises';
 import test, { type ExecutionContext } from 'ava';
@@ -29,7 +29,7 @@ import { altered, freshNonce, openReply, recorded } from '../../helpers/vector-r
 import { keys } from '../../helpers/vectors.ts';
 import { type JournalOptions, openJournal, signal } from './helpers.ts';
 
-/** What was asked, as the file that is learned from it, and that file as a policy. */
+/** Records requests, and returns the file that is learned from them and its policy. */
 async function learnFrom(
   t: ExecutionContext,
   questions: readonly MinionQuestion[],
@@ -100,7 +100,10 @@ test('learned rules permit the observed requests, and no other minion, tag or sh
   );
 });
 
-/** A list of none fits wherever a list of some does, and whole numbers are numbers. */
+/**
+ * Whether data fits one of the recorded shapes. An empty list fits any list, and whole numbers are
+ * numbers.
+ */
 function isSeen(shapes: readonly (string | undefined)[], data: WireValue): boolean {
   const shape = shapeOf(data);
   return shapes.includes(shape) || /\[|integer/.test(shape ?? '');
@@ -116,7 +119,7 @@ test('learned rules pass the check of a policy', async (t) => {
     }),
     {
       ...tries(40),
-      // What chance seldom brings: tags that no rule may name.
+      // Cases that random data rarely contains: tags that no rule may name.
       examples: [
         [[{ id: 'web1', tag: 'salt/auth', data: null }]],
         [[{ id: 'web1', tag: 'bad\ntag: x', data: null }]],
@@ -178,7 +181,7 @@ for (const [action, resource] of [
 ] as const satisfies readonly (readonly [RuleAction, object])[]) {
   test(`a refused ${action} is learned`, async (t) => {
     const ask = (id: string): MinionQuestion =>
-      // Each resource is of its action.
+      // Each resource belongs to its action.
       ({ subject: { kind: 'minion', id }, action, resource }) as MinionQuestion;
     const { policy } = await learnFrom(t, [ask('web1')]);
     t.is(effectOf(ask('web1'), policy), 'allow');
@@ -199,7 +202,7 @@ test('a learned rule names the owner of the mine, not all minions', async (t) =>
   );
 });
 
-// A master that learns permits what a rule could permit, and nothing else.
+// In learning mode, a master permits only what a rule could permit.
 
 const startEvent = recorded('minion_event', 'start event v3');
 const id = keys.minionId;
@@ -253,7 +256,7 @@ test('requests that give power over others are recorded, and permitted only if t
   t.is((await careful.master.acl.learn()).rules[0]?.rule.action, 'key');
   const bold = await start(t, { mode: 'learn', learnActions: ['key'] });
   const minion = bold.dial(id);
-  // The connection ends with the key, so that no answer comes.
+  // The connection ends with the key, so there is no reply.
   const unanswered = t.throwsAsync(minion.request(request(), 45_000), { code: 'ERR_CLOSED' });
   const isGone = async (): Promise<boolean> => (await bold.master.keys.list()).length === 0;
   while (!(await isGone())) await setImmediate();
@@ -286,7 +289,7 @@ test('learned rules in force permit the same without learning', async (t) => {
   t.false(await isFired(master, 'my/other'));
 });
 
-// Decisions are counted in memory and survive a restart, within bounds.
+// Decisions are counted in memory, within limits, and the counts survive a restart.
 
 const rule = { subject: { minion: '*' }, action: 'signal', resource: { tag: 'ok/*' } } as const;
 
@@ -375,7 +378,7 @@ test('data that are too many, too large or no JSON are said to be missing', asyn
   for (const { texts, isWhole } of recorder.list()) t.false(isWhole, texts[0]);
 });
 
-// Another policy over what was decided.
+// Past decisions are evaluated with another policy.
 
 function signalGrant(tag: string, schema?: unknown): Parameters<typeof allow<'signal'>>[1] {
   const resource = schema === undefined ? { tag } : { tag, schema };

@@ -1,4 +1,6 @@
-/** Faults planted one by one in what a master left behind: each is found, and nothing else. */
+/**
+ * Faults are added one by one to the files of a master. The doctor finds each, and nothing else.
+ */
 import { createPrivateKey, X509Certificate } from 'node:crypto';
 import { once } from 'node:events';
 import {
@@ -46,7 +48,7 @@ test.before(async () => {
 });
 test.after.always(() => rmSync(template, { recursive: true, force: true }));
 
-/** The codes that are found, each once. */
+/** Returns the codes that the doctor finds, each once. */
 async function found(site: Site, world: Partial<SystemInfo> = {}): Promise<string[]> {
   const { directory, openApi } = site;
   const report = await runDoctor({ directory, openApi, world: { diskOf: roomy, ...world } });
@@ -55,7 +57,7 @@ async function found(site: Site, world: Partial<SystemInfo> = {}): Promise<strin
 
 const planted = new Set<string>();
 
-/** A test that plants one fault. `plant` may give another world. */
+/** Declares a test that adds one fault. `plant` may return other information about the system. */
 function fault(
   code: string,
   what: string,
@@ -69,7 +71,7 @@ function fault(
   });
 }
 
-/** A fault that is a file, or the mode of one. */
+/** Declares a test for a fault in a file or its mode. */
 function fileFault(code: string, what: string, plant: (site: Site) => void): void {
   fault(code, what, async (site) => {
     plant(site);
@@ -338,7 +340,7 @@ test('certificates in the files of a cluster are looked at, and who may read its
   const secret = path.join(site.root, 'nats.nk');
   writeFileSync(secret, 'x', { mode: 0o640 });
   const files = { tls_ca: tlsFile('master.pem'), tls_cert: secret, nkey_file: secret };
-  // Nobody listens there.
+  // No process listens there.
   const cluster = { name: 'c', nats: ['nats://127.0.0.1:1'], member: 'a', ...files };
   site.set({ saltbridge: { cluster } });
   t.deepEqual(await found(site), ['cluster-certificate', 'secret-readable']);
@@ -463,7 +465,7 @@ test('a running master is asked for its limits, its ports and its pins', async (
   const site = await copyOf(t, template);
   const master = await start(t, site);
   const { pid, requestPort } = await master.status();
-  // The port is the master's own, so it is in use, and nothing is wrong with that.
+  // The port is in use by the master itself, which is not a fault.
   site.set({ ret_port: requestPort });
   const proc = path.join(site.root, 'proc');
   mkdirSync(path.join(proc, String(pid)), { recursive: true });

@@ -1,4 +1,4 @@
-/** What a master leaves behind that has run, with a minion that signed in; and copies of it. */
+/** The files of a master that has run with one minion, and copies of them. */
 import { cpSync, lstatSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
@@ -11,15 +11,15 @@ import { createMinion, dialZeromq } from '#minion-protocol';
 import { createMaster } from '#server';
 import { layMasterKey, minionKeys } from '../../helpers/rsa-keys.ts';
 
-/** A directory tree of a master's own. */
+/** Directory tree of one master. */
 export interface Site {
   readonly root: string;
-  /** For `-c`. */
+  /** Directory for the option `-c`. */
   readonly directory: string;
   readonly config: MasterConfig;
-  /** Sets options in the main file, besides those that are there. */
+  /** Sets further options in the main file. */
   set(options: Readonly<Record<string, unknown>>): void;
-  /** The master that uses this tree, if one runs. */
+  /** Connects to the master that uses this tree, if one is running. */
   readonly openApi: () => Promise<MasterApi>;
 }
 
@@ -29,7 +29,7 @@ async function siteIn(root: string): Promise<Site> {
   const directory = path.join(root, 'etc/salt');
   mkdirSync(directory, { recursive: true });
   const set = (options: object): void => {
-    // JSON is YAML.
+    // JSON is valid YAML.
     const text = JSON.stringify({ root_dir: root, ...base, ...options });
     writeFileSync(path.join(directory, 'master'), text);
   };
@@ -44,7 +44,7 @@ async function siteIn(root: string): Promise<Site> {
   };
 }
 
-/** Runs a master once, with one minion, in a new directory. */
+/** Runs a master once with one minion, in a new directory. */
 export async function runOnce(): Promise<string> {
   const root = mkdtempSync(path.join(tmpdir(), 'saltbridge-test-'));
   const { config } = await siteIn(root);
@@ -65,7 +65,7 @@ export async function runOnce(): Promise<string> {
   return root;
 }
 
-/** A copy for one test. */
+/** Copies the tree for one test. */
 export async function copyOf(t: ExecutionContext, template: string): Promise<Site> {
   const root = mkdtempSync(path.join(tmpdir(), 'saltbridge-test-'));
   t.teardown(() => rmSync(root, { recursive: true, force: true }));
@@ -78,7 +78,7 @@ export async function copyOf(t: ExecutionContext, template: string): Promise<Sit
   return siteIn(root);
 }
 
-/** Starts the master of a site; it is closed at the end of the test. */
+/** Starts the master of a site. It is closed at the end of the test. */
 export async function start(t: ExecutionContext, { config }: Site): Promise<Master> {
   const master = createMaster({ config });
   await master.start();

@@ -1,4 +1,4 @@
-/** Log-ins with a store in memory, clocks that a test turns, and delays that are only noted. */
+/** Log-ins with a store in memory, clocks that the test sets, and delays that are only recorded. */
 import type { ExecutionContext } from 'ava';
 import { LiveConfig, type MasterOptions, resolveMasterConfig } from '#config';
 import { AuditBursts, createSilentLogger } from '#master';
@@ -10,18 +10,18 @@ import { Logins, type LoginsOptions } from '#master/users/logins.ts';
 import { TokenTable } from '#master/users/tokens.ts';
 import { createMemoryStore, type Store } from '#store';
 
-/** Milliseconds since 1970. */
+/** Time at the start, in milliseconds since 1970. */
 export const startAt = 1_700_000_000_000;
 
 export interface Bench {
   readonly logins: Logins;
   readonly store: Store;
   readonly clock: { now: number; monotonic: number };
-  /** Milliseconds that were waited. */
+  /** Recorded delays in milliseconds. */
   readonly delays: number[];
-  /** Other log-ins over the same store, as after a restart. */
+  /** Creates log-ins with the same store, as after a restart. */
   restart(): Promise<Logins>;
-  /** Lets time pass on both clocks. */
+  /** Advances both clocks. */
   pass(milliseconds: number): void;
 }
 
@@ -66,7 +66,10 @@ export async function openBench(t: ExecutionContext, options: BenchOptions = {})
   };
 }
 
-/** A back end with one password for everybody, and an opinion of them that a test changes. */
+/**
+ * Returns a back end with one password for all users. The test can change whether it still accepts
+ * them.
+ */
 export function passwordBackend(
   password: string,
   standing: { current: Standing | Error } = { current: { state: 'valid', groups: ['staff'] } },

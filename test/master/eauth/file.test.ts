@@ -1,4 +1,4 @@
-/** Users of files. Those of Apache's forms were made by openssl and htpasswd, not by us. */
+/** Users in files. The password hashes in Apache's formats were created by openssl and htpasswd. */
 import { createHook } from 'node:async_hooks';
 import { writeFileSync } from 'node:fs';
 import path from 'node:path';
@@ -81,7 +81,7 @@ const kept: readonly (readonly [name: string, line: string, password: string])[]
     'secret',
   ],
   ['SHA-1', '{SHA}5en6G6MezRroT3XKqkdPOmY/BfQ=', 'secret'],
-  // htpasswd -nbB -C 5
+  // Created by: htpasswd -nbB -C 5
   ['bcrypt', '$2y$05$ymlPRu4I7XHspFYwYV1QAOohA.n2T4H9/MAv7mrYZrIax/gTFrd3K', 'secret'],
   ['bcrypt, not ASCII', '$2y$06$mzjKY8DcKWR5H.QDHEB3J.nt5UDtFMQtEiWOGHNUHZmaY4gUAwXS6', 'pässwörd'],
   ['plain text', 'secret', 'secret'],
@@ -115,7 +115,7 @@ test('bcrypt at too high a cost and DES are not read: nobody is let in by them, 
 });
 
 test('htdigest files have a realm', async (t) => {
-  // printf 'fred:Realm:secret' | md5sum
+  // Created by: printf 'fred:Realm:secret' | md5sum
   const line = 'fred:Realm:890e38dac0eeba199ddb7a7c6400062b\nfred:Other:abc\n';
   const { isLetIn } = users(t, line, {
     '^filetype': 'htdigest',
@@ -158,11 +158,11 @@ test('back ends with a mistake in their options are left out', (t) => {
   t.deepEqual(names({ file: { '^filename': '/u' }, pam: null }), ['file', 'pam']);
 });
 
-// Serial: it counts what happens in the whole process.
+// This test is serial, because it counts asynchronous operations of the whole process.
 test.serial('an unknown user takes as long as the one whose password takes longest', async (t) => {
   const slow = '$6$rounds=200000$abcdefgh$x';
   const { isLetIn } = users(t, `gene:{SHA}x\nfred:${slow}\n`, { '^filetype': 'htpasswd' });
-  // A long comparison gives way to others after so many rounds.
+  // A long comparison lets other work run after this number of rounds.
   const countTurns = async (user: string): Promise<number> => {
     let turns = 0;
     const hook = createHook({

@@ -1,4 +1,4 @@
-/** Log-ins by a real OpenLDAP server, over its socket; skipped where slapd is not installed. */
+/** Log-ins with a real OpenLDAP server. Skipped if slapd is not installed. */
 import test from 'ava';
 import fc from 'fast-check';
 import { type EauthOptions, readBackend, resolveMasterConfig } from '#config';
@@ -124,7 +124,7 @@ withSlapd('without an account that searches, the name is part of the one that bi
   t.deepEqual(await ask('gina', 'ginas password'), { user: 'gina', groups: ['staff'] });
   t.is(await ask('gina', 'x'), undefined);
   t.is(await ask(`gina,ou=People,${baseDn}`, 'ginas password'), undefined);
-  // It cannot tell later whether she may still log in.
+  // The back end cannot find out later whether she may still log in.
   t.is(backend.standingOf, undefined);
 });
 
@@ -168,7 +168,7 @@ withSlapd(
     const backend = backendOf(slapd);
     const change = `dn: uid=fred,ou=People,${baseDn}\nchangetype: modify\n`;
     slapd.modify(`${change}add: objectClass\nobjectClass: extensibleObject\n`);
-    // 512: an ordinary account; 2 on top of it: disabled.
+    // 512 is an ordinary account, and 2 is added for a disabled one.
     for (const [attribute, open, locked] of [
       ['userAccountControl', '512', '514'],
       ['nsAccountLock', 'false', 'TRUE'],

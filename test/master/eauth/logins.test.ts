@@ -244,7 +244,7 @@ test('addresses without end hold no slots of those that somebody has logged in f
   const isOver = ended.then(() => true);
   await t.throwsAsync(logins.login({ ...good, source: 'another stranger' }), limited);
   await t.notThrowsAsync(logins.login(home));
-  // As many at a time as the back end is asked about.
+  // This is the maximum number of concurrent calls of the back end.
   while (!(await Promise.race([isOver, nextTurn()]))) for (const go of waiting.splice(0)) go();
   await t.notThrowsAsync(logins.login({ ...good, source: 'another stranger' }));
 });
@@ -451,24 +451,28 @@ test('keep_acl_in_token keeps with a token what was granted then', async (t) => 
   t.deepEqual((await logins.identify((await logins.login(good)).token)).rights, ['test.*']);
 });
 
-// Tokens of an identity provider, whose keys come over HTTP; the tokens are made by jose.
+// Tokens of an identity provider, which are created by jose. The provider serves its keys over
+// HTTP.
 
 const issuer = 'https://idp.example';
 const audience = 'saltbridge';
-/** Seconds. */
+/** Current time, in seconds since 1970. */
 const now = 1_700_000_000;
 
 interface Provider {
   readonly backend: LoginBackend;
-  /** What stands under `external_auth: jwt:`. */
+  /** Options in `external_auth: jwt:`. */
   readonly options: Readonly<Record<string, string>>;
-  /** A good token of fred's, but for what is said. */
+  /** Returns a valid token of fred, with changed claims. */
   token(claims?: JWTPayload, algorithm?: string): Promise<string>;
   readonly publicPem: string;
   close(): void;
 }
 
-/** @param pair - which pair it signs with */
+/**
+ * Starts a provider.
+ * @param pair - index of the key pair with which it signs
+ */
 async function startProvider(t: ExecutionContext, pair = 0, kid = 'k1'): Promise<Provider> {
   const { privatePem, publicPem } = rsaPair(pair);
   const privateKey = createPrivateKey(privatePem);
@@ -593,9 +597,9 @@ test('groups that the provider names give the rights of groups', async (t) => {
   await t.throwsAsync(jobsOf({ groups: ['ops2'] }), { code: 'ERR_DENIED' });
 });
 
-// Log-ins by a real Keystone. `KEYSTONE_ENV` is the path of a JSON file with `keystone` (its address,
-// ending in /v3) and `users: {admin: {password}}`, the administrator of the domain Default; without
-// it these tests are skipped.
+// Log-ins with a real Keystone. `KEYSTONE_ENV` is the path of a JSON file with `keystone` (its
+// address, ending in /v3) and `users: {admin: {password}}`, the administrator of the domain
+// Default; without it these tests are skipped.
 
 const file = process.env.KEYSTONE_ENV;
 const withKeystone = testWhere(file !== undefined, 'KEYSTONE_ENV');
@@ -603,11 +607,11 @@ const signal = (): AbortSignal => AbortSignal.timeout(30_000);
 
 interface Administrator {
   readonly authUrl: string;
-  /** Asks Keystone's own interface. */
+  /** Calls Keystone's API. */
   ask(method: string, path: string, body?: object): Promise<Record<string, { id: string }>>;
 }
 
-/** A user of one group, deleted at the end of the test. */
+/** A user in one group. It is deleted at the end of the test. */
 interface NewUser extends Administrator {
   readonly name: string;
   readonly id: string;

@@ -1,6 +1,6 @@
 /**
- * Accounts of this machine, through the real pamtester; skipped where it is not installed. With
- * `SALTBRIDGE_TEST_PAM=user:password` that account logs in.
+ * Accounts of this machine, through the real pamtester. Skipped if it is not installed. With
+ * `SALTBRIDGE_TEST_PAM=user:password`, this account logs in.
  */
 import { existsSync } from 'node:fs';
 import test from 'ava';

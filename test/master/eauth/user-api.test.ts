@@ -1,4 +1,4 @@
-/** What users may do who logged in: over a running master, its store and its bus. */
+/** The interface of users who have logged in, with a running master, its store and its bus. */
 
 import test, { type ExecutionContext } from 'ava';
 import { allow, deny } from '#acl';
@@ -33,7 +33,7 @@ const minions: readonly StoredKey[] = ['web1', 'web2', 'db1'].map((id) => ({
 }));
 
 interface Running extends VectorMaster {
-  /** Logs in. */
+  /** Logs in and returns the user's interface. */
   as(user: string): Promise<UserApi>;
   reload(config: Partial<MasterOptions>): Promise<unknown>;
 }
@@ -62,7 +62,7 @@ async function start(
   };
 }
 
-/** The publication of the job that `work` publishes. */
+/** Returns the publication of the job that `work` publishes. */
 async function published(
   running: Running,
   work: () => Promise<unknown>,
@@ -112,7 +112,7 @@ test('a target means the minions that the rules name, and nobody else', async (t
   const { jobs } = await running.as('fred');
   const both = ['web1', 'web2'];
   type Asked = readonly [tgt: string | string[], tgtType: string];
-  // A name beyond the rights and a name without a key are reported alike.
+  // A name outside of the rights and a name without a key are reported in the same way.
   const targets: [...Asked, minions: string[], missing: string[], isNarrowed: true | undefined][] =
     [
       ['*', 'glob', both, [], true],
@@ -123,7 +123,7 @@ test('a target means the minions that the rules name, and nobody else', async (t
       ['web* or L@gone,db1', 'compound', both, ['gone', 'db1'], true],
       ['web1 or web2', 'compound', both, [], undefined],
       ['not web1', 'compound', ['web2'], [], true],
-      // The rights cover all that these targets can match.
+      // The rights cover every minion that these targets can match.
       ['web*', 'glob', both, [], undefined],
       ['web*', 'compound', both, [], undefined],
       ['web1', 'glob', ['web1'], [], undefined],
@@ -163,7 +163,7 @@ test('the event of a job reports that rights narrowed its target', async (t) => 
   t.like(await newJob('ann'), { narrowed: undefined });
 });
 
-/** What a caller is told. */
+/** Returns the value or the error that a caller receives. */
 async function answerTo(work: () => Promise<unknown>): Promise<unknown> {
   try {
     return await work();
@@ -242,7 +242,7 @@ test('pillar is asked for by equality, where a rule shows it', async (t) => {
   for (const tgt of ['I@key:f*', 'J@key:f.*', 'I@key:back', 'db1']) {
     await t.throwsAsync(ask(tgt), denied, tgt);
   }
-  // The rule of external_auth names db1 as well, and shows no pillar.
+  // The rule of external_auth also names db1, and reveals no pillar.
   t.deepEqual((await ask('I@key:front', 'test.echo')).minions, ['web1']);
   t.deepEqual((await ask('*', 'test.echo')).minions, ['db1', 'web1', 'web2']);
 });
@@ -396,7 +396,7 @@ test('a restricted user can choose and follow only job ids of their own', async 
   };
   t.like(await first(fred, jid), { type: 'published', jid, minions: ['web1'] });
   t.like(await first(root, jid), { jid });
-  // Of what is somebody else's, also whether it is there is not told.
+  // The error does not reveal whether another user's object exists.
   for (const hidden of [other.jid, `${digits}_c0123456789${ofJane.ownJobs}`, digits]) {
     await t.throwsAsync(first(fred, hidden), denied);
   }
@@ -624,7 +624,7 @@ test('the audit log names who logged in, what they did and by which rule, and wh
   t.false(JSON.stringify(records).includes('passw0rd'));
 });
 
-// Events as users have them: which they read, which they may fire.
+// Events of users: which they may read, and which they may fire.
 
 interface UserEventsMaster extends VectorMaster {
   as(user: string): Promise<UserApi>;
@@ -664,7 +664,7 @@ test('a user who may publish everything reads all jobs, and others only their ow
   );
   const { jid } = await ann.jobs.publish(ping);
   await master.events.fire('secret/thing', {});
-  // What was told before is read before: each reader has a job of its own as its last.
+  // Events are read in order. The last event of each reader is about its own job.
   const lasts = [(await admin.jobs.publish(ping)).jid];
   lasts.push((await fred.jobs.publish(ping)).jid, (await ann.jobs.publish(ping)).jid);
   const read = await Promise.all(

@@ -1,4 +1,4 @@
-/** Events that go to webhooks and files of a running master. */
+/** Events that a running master sends to webhooks and files. */
 
 import { once } from 'node:events';
 import { readFileSync, writeFileSync } from 'node:fs';
@@ -21,7 +21,7 @@ interface Sent {
   readonly data: Readonly<Record<string, unknown>>;
 }
 
-/** A webhook that answers with `status`, and keeps what it has taken. */
+/** Starts a webhook that answers with `status` and stores what it receives. */
 async function webhook(t: ExecutionContext) {
   const taken: Sent[] = [];
   const state = { status: 200, requests: 0, hangs: false, url: '' };
@@ -215,7 +215,7 @@ test('firing waits for no receiver', async (t) => {
   await until('the exporter', () => state.requests >= 1);
   const before = exporter.waitingBytes;
   for (let i = 0; i < 1000; i++) bus.fire(`mine/${i}`, { i });
-  // Each takes more than ten bytes.
+  // Each event needs more than ten bytes.
   await until('the exporter', () => exporter.waitingBytes > before + 10_000);
   t.is(state.requests, 1, 'all of them are kept while it has not answered');
 });

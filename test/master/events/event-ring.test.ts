@@ -1,4 +1,4 @@
-/** Ids of events hold at every member of a cluster. */
+/** Event ids are valid on every member of a cluster. */
 import test from 'ava';
 import { createSilentLogger, type MasterEvent } from '#master';
 import { EventBus } from '#master/events/event-bus.ts';
@@ -6,11 +6,11 @@ import { EventRing } from '#master/events/event-ring.ts';
 import { createBusApi } from '#master/events/events-api.ts';
 import { createMemoryStore, type Store } from '#store';
 
-/** A member whose events come to the others when the test says so. */
+/** A member whose events are delivered to the others when the test says so. */
 class Member {
   readonly bus: EventBus;
   readonly ring: EventRing;
-  /** What it has told. */
+  /** Events that it has emitted. */
   readonly told: MasterEvent[] = [];
 
   private constructor(ring: EventRing) {
@@ -25,19 +25,22 @@ class Member {
     return new Member(await EventRing.open({ store, size, member, now: Date.now, log }));
   }
 
-  /** @returns its id here */
+  /**
+   * Fires an event.
+   * @returns its id on this member
+   */
   fire(tag: string): string {
     this.bus.fire(tag, {});
     return this.told.at(-1)?.id ?? '';
   }
 
-  /** Hears what another one has told, as the number says. */
+  /** Delivers an event of another member, by its number. */
   hear(from: Member, number: number): void {
     const { tag, data, id } = from.told[number - 1] as MasterEvent;
     this.bus.repeat(tag, data, id);
   }
 
-  /** The tags that a reader gets who comes back with an id. */
+  /** Returns the tags that a reader receives after this id. */
   async tagsAfter(after: string): Promise<readonly string[]> {
     const end = new AbortController();
     const events = createBusApi(this.bus, this.ring).batches({ after }, end.signal);
@@ -59,7 +62,7 @@ test('an id holds at a member that heard the same in another order', async (t) =
   a.hear(b, 1);
   const atA = a.fire('a2');
   a.hear(b, 2);
-  // At b: b1 b2 a1 a2; who has read a1 b1 a2 at a, misses b2 alone.
+  // The order on b is b1 b2 a1 a2. A reader that has read a1 b1 a2 on a has only missed b2.
   b.hear(a, 1);
   b.hear(a, 2);
   t.deepEqual(await b.tagsAfter(atA), ['b2']);
@@ -98,7 +101,7 @@ test('an id holds after both have been started again', async (t) => {
   t.deepEqual(await b.tagsAfter(read), ['a2']);
   b.fire('b2');
   for (const number of [1, 2]) a.hear(b, number);
-  // The end of the reader above was an event of b.
+  // The last event that this reader has read was an event of b.
   t.deepEqual(await a.tagsAfter(next), ['end', 'b2']);
 });
 

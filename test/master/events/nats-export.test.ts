@@ -1,4 +1,7 @@
-/** Events that go to a real nats-server: by JetStream and core NATS, over TLS, as an account. */
+/**
+ * Events that are sent to a real nats-server: by JetStream and core NATS, over TLS, and as an
+ * account.
+ */
 
 import { writeFileSync } from 'node:fs';
 import path from 'node:path';
@@ -21,7 +24,7 @@ function exportTo(host: string, more: Partial<NatsExport> = {}): NatsExport {
   return { name: 'bus', subject: 'salt.event', timeout: 2, ...servers, ...more };
 }
 
-/** Sends by a receiver of its own. */
+/** Sends an event with a new exporter. */
 async function sendOne(options: NatsExport, tag = 'mine/1', data: object = {}): Promise<void> {
   const receiver = await natsReceiver(options);
   const { signal } = new AbortController();
@@ -36,7 +39,7 @@ async function ask(client: NatsConnection, subject: string, body: object): Promi
   return (await client.request(subject, JSON.stringify(body))).json();
 }
 
-/** What the stream has stored, with subjects. */
+/** Returns the messages in the stream with their subjects. */
 async function stored(client: NatsConnection): Promise<(readonly [string, unknown])[]> {
   const info = await ask(client, '$JS.API.STREAM.INFO.salt', {});
   const { messages } = Object(Object(info).state);
@@ -54,7 +57,7 @@ function createStream(client: NatsConnection, limits: object = {}): Promise<unkn
   return ask(client, '$JS.API.STREAM.CREATE.salt', stream);
 }
 
-/** The next message of a subject, as text. */
+/** Returns the next message of a subject as text. */
 async function nextMessage(
   client: NatsConnection,
   subject: string,
@@ -78,7 +81,7 @@ natsTest(
       onDropped: () => {},
     });
     t.teardown(() => exporter.close());
-    // Without a stream nobody acknowledges.
+    // Without a stream, there are no acknowledgements.
     bus.fire('mine/web1.example.org', { i: 1 });
     bus.fire('other', {});
     while (exporter.waitingBytes === 0) await sleep(10);

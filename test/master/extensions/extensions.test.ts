@@ -1,4 +1,4 @@
-/** What an extension has of its master, and what it is kept from. */
+/** The interface of an extension to its master, and the limits of it. */
 
 import test from 'ava';
 import Type from 'typebox';
@@ -34,7 +34,7 @@ const signalRule = {
   recordData: false,
 } as const;
 
-/** An extension, and its host once it was opened. */
+/** Returns an extension, and its host after it was opened. */
 function extension(
   parts: Partial<OpenExtension> = {},
   name = 'probe',

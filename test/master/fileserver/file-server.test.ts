@@ -1,4 +1,4 @@
-/** Several backends as one, and files from memory. */
+/** The file server: several backends combined, and files in memory. */
 
 import {
   existsSync,
@@ -91,7 +91,10 @@ test('lists of several backends are joined once for each state of theirs', async
   t.is(await server.lists(null), noFiles);
 });
 
-/** Serves the same lists in every environment, as a fallback branch of git does. */
+/**
+ * Returns a backend that serves the same lists in every environment, like a fallback branch of
+ * gitfs.
+ */
 function fallback(...files: readonly string[]): FileServerBackend {
   const lists: FileLists = { files, dirs: [], emptyDirs: [], links: new Map() };
   return {
@@ -143,7 +146,7 @@ test('a list is packed once for all who ask with the same prefix', (t) => {
   t.deepEqual(unpackWire(packed.pack(lists, 'files', 'zzz')), []);
 });
 
-// What minions push, and where it may not go.
+// Files that minions push, and paths that are rejected.
 
 interface Pushed {
   readonly cachedir: string;
@@ -361,7 +364,7 @@ test('doubled slashes and dots are taken out', (t) => {
   t.is(relativePath('./a//b/./c/'), 'a/b/c');
 });
 
-// What is served from directories, and what is not.
+// Files that are served from directories, and files that are not.
 
 const defaults: Omit<RootsOptions, 'fileRoots'> = {
   fileIgnoreGlob: [],
@@ -376,7 +379,7 @@ interface Served {
   readonly backend: FileServerBackend;
 }
 
-/** Serves `srv` of a tree as `base`. */
+/** Serves the directory `srv` of a tree as the environment `base`. */
 async function serve(
   t: ExecutionContext,
   tree: FileTree,
@@ -413,7 +416,7 @@ async function content(backend: FileServerBackend, file: string, env = 'base') {
   return found && Buffer.from(await found.read(0, 1000)).toString();
 }
 
-/** Waits until these are the files of `base`. */
+/** Waits until the environment `base` has exactly these files. */
 async function listed(backend: FileServerBackend, files: readonly string[]): Promise<void> {
   const look = async (): Promise<void> => {
     while (String((await backend.lists('base')).files) !== String(files)) {

@@ -1,4 +1,4 @@
-/** Files of real repositories, fetched by the real program git. */
+/** Files of real git repositories, which the real program git fetches. */
 import { execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import {
@@ -46,7 +46,7 @@ interface Served {
   close(): Promise<void>;
 }
 
-/** Serves repositories without a master around; nothing is fetched but by `update`. */
+/** Serves repositories without a master. Only `update` fetches. */
 async function serve(
   t: ExecutionContext,
   options: Partial<MasterOptions>,
@@ -179,7 +179,9 @@ test('a git that is killed in the middle of a file fails the update, and the nex
   t.is((await served.text('a'))?.length, 800_000);
 });
 
-/** A program in place of git: what it does for some of its words, and for all others. */
+/**
+ * Creates a program in place of git, with its behaviour for some subcommands and for all others.
+ */
 function fakeGit(
   t: ExecutionContext,
   cases: Readonly<Record<string, string>>,
@@ -226,7 +228,7 @@ test('a remote in which nothing has changed is fetched and not read', async (t) 
       t,
       {
         '*for-each-ref*': refs(commit),
-        // An empty tree, whatever is asked for.
+        // The program returns an empty tree for every request.
         '*--batch': `echo read >> ${runs}; while read -r _; do printf '%040d tree 0\\n\\n' 0; done`,
       },
       'exit 0',
@@ -360,7 +362,7 @@ test('a repository over its limits is an error that names it, and the last state
   t.is(await served.text('a'), 'one');
   t.deepEqual(await served.files(), ['a', 'b']);
   await served.close();
-  // Few objects that are many files.
+  // A small number of git objects represents many files.
   let tree = repo.git('rev-parse', 'HEAD~1^{tree}');
   for (let level = 0; level < 8; level++) {
     tree = repo.tree(Array.from({ length: 9 }, (_, i) => ['40000', `d${i}`, tree] as const));
@@ -447,7 +449,7 @@ withSshd(
     const port = await freePort();
     const know = (host: string): void =>
       writeFileSync(at('known'), `[127.0.0.1]:${port} ${readFileSync(at(`${host}.pub`), 'utf8')}`);
-    // Of root it is required.
+    // This is required if the process runs as root.
     if (process.getuid?.() === 0) mkdirSync('/run/sshd', { recursive: true });
     const listen = async (host: string): Promise<() => Promise<void>> => {
       const options = [
@@ -534,7 +536,7 @@ test('git daemon: root, mountpoint, whitelist, fallback and mapped environments'
   t.deepEqual(await served.files('prod'), ['mnt/other/b', 'mnt/salt/a']);
 });
 
-// 2,000 files in 50 branches by `npm run campaign -- gitfs`.
+// `npm run campaign -- gitfs` uses 2,000 files in 50 branches.
 const [fileCount, branchCount] = effort === 1 ? [60, 10] : [2000, 50];
 
 test(`${fileCount} files in ${branchCount} branches are fetched, and after a push only what it changed`, async (t) => {

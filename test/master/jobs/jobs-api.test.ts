@@ -1,4 +1,4 @@
-/** The interface to jobs, with minions that reach the master through libzmq. */
+/** The interface to jobs, with minions that are connected through libzmq. */
 
 import test from 'ava';
 import fc from 'fast-check';
@@ -212,14 +212,14 @@ test('the ledger says of each minion what became of the job, and why', async (t)
   t.deepEqual(later, { minion: 'm3', state: 'silent', reason: 'key-not-accepted' });
 });
 
-// Batches over jobs that a test made up: who is sent to when.
+// Batches with simulated jobs: which minions get the job when.
 
 interface FakeMinions {
   readonly ids: readonly string[];
   readonly retcodes?: Readonly<Record<string, number>>;
-  /** Answer the ping, and then nothing. */
+  /** Minions that answer the ping, and then nothing. */
   readonly mute?: readonly string[];
-  /** Do not even answer the ping. */
+  /** Minions that do not answer the ping. */
   readonly down?: readonly string[];
 }
 
@@ -228,7 +228,7 @@ interface Ran {
   most: number;
 }
 
-/** Each job answers in a later turn, as over a wire. */
+/** Runs simulated jobs. Returns arrive in a later turn of the event loop, as over a network. */
 function fakeRun({ ids, retcodes = {}, mute = [], down = [] }: FakeMinions, ran: Ran) {
   let active = 0;
   return async function* run(request: RunRequest): AsyncGenerator<JobUpdate, void, void> {
@@ -308,7 +308,7 @@ test('a place stays empty for the time that was asked for', async (t) => {
   const sentWhenWaiting: string[][][] = [];
   const start: StartTimer = (milliseconds, onEnd) => {
     waits.push(milliseconds);
-    // All that can happen without the timer happens first.
+    // Everything that does not depend on the timer happens first.
     const turn = setTimeout(() => {
       sentWhenWaiting.push([...ran.sent]);
       onEnd();
@@ -352,14 +352,14 @@ test('a size that is none is refused before anything is sent', async (t) => {
   }
 });
 
-// The question whether silent minions still run a job.
+// The job that asks silent minions whether they still run the job.
 
 const never = new AbortController().signal;
 
 interface Round {
-  /** Resolves once the question was put. */
+  /** Resolves when this job was published. */
   readonly published: Promise<void>;
-  /** The minions' answers, as the master tells them. */
+  /** Delivers the return of a minion. */
   answer(minion: string, value: WireValue): void;
   readonly listeners: number;
   readonly dispatcher: Parameters<typeof findRunning>[0];

@@ -1,4 +1,4 @@
-/** Names in a target that are not addressed: each caller of a job finds them in its result. */
+/** Targeted names without an accepted key appear in the result for each kind of caller. */
 
 import path from 'node:path';
 import test, { type ExecutionContext } from 'ava';
@@ -42,7 +42,7 @@ interface Options {
   readonly config?: Partial<MasterOptions>;
 }
 
-/** Steps of an orchestration: result, changes and comment as Salt 3007.13 gave them. */
+/** Steps of an orchestration with the result, changes and comment of Salt 3007.13. */
 const steps: readonly {
   readonly id: string;
   readonly call: string;
@@ -132,7 +132,7 @@ const steps: readonly {
   },
 ];
 
-/** Results of the states of an orchestration, by id. */
+/** Returns the results of an orchestration's states, by id. */
 function statesOf(value: WireValue): Record<string, WireMap> {
   const data = isWireMap(value) && isWireMap(value.data) ? value.data.north_master : undefined;
   return Object.fromEntries(

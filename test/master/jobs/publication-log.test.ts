@@ -1,4 +1,4 @@
-/** Which jobs of a former process were never sent, and what becomes of those. */
+/** Jobs of a former process that were never sent, and how they are handled. */
 import { readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import test, { type ExecutionContext } from 'ava';
@@ -18,7 +18,7 @@ function open(directory: string, store: Store): Promise<PublicationLog> {
   return PublicationLog.open({ store, directory, keepMs: 60_000, now: Date.now });
 }
 
-/** Makes the file one of another process. */
+/** Changes the file, so that it looks like one of another process. */
 function rewrite(directory: string, change: object, number?: number): void {
   const file = path.join(directory, 'publications');
   const [line = '', before = ''] = readFileSync(file, 'utf8').split('\n');
@@ -28,7 +28,7 @@ function rewrite(directory: string, change: object, number?: number): void {
   writeFileSync(file, `${JSON.stringify(changed)}\n${after}`);
 }
 
-/** No process has this id and this start. */
+/** Process identity that no process has. */
 const ended = { startTicks: 1 };
 
 test('a job that an ended process had not begun to send was never sent', async (t) => {
@@ -44,7 +44,7 @@ test('a job that an ended process had not begun to send was never sent', async (
     [false, false, true],
   );
   t.false(next.wasNeverSent(next.next()));
-  // What is known of it stays.
+  // The record about it is kept.
   rewrite(directory, ended);
   const later = await open(directory, store);
   t.deepEqual(

@@ -1,4 +1,7 @@
-/** Whose return is taken: asked of the sender, for this function, once [THREATS M-03, M-04]. */
+/**
+ * A return is accepted only from a minion that was asked, for its function, and once [THREATS M-03,
+ * M-04].
+ */
 
 import test, { type ExecutionContext } from 'ava';
 import type { JobReturn } from '#master';
@@ -57,7 +60,7 @@ import {
 const pingReturn = recorded('return', 'simple v3');
 const selfMade = recorded('return', 'standalone job, jid req v3');
 
-/** Two accepted minions, and a job that was published to one of them. */
+/** Starts a master with two accepted minions and a job for one of them. */
 async function startWithJob(
   t: ExecutionContext,
   minion: string,
@@ -218,7 +221,7 @@ test('self-made jobs are bounded by the hour', async (t) => {
   const begun = performance.now();
   let kept = 0;
   while (kept < 700 && (await ask()) === null) kept += 1;
-  // One more may come every six seconds.
+  // One more return is allowed every six seconds.
   const most = 601 + (performance.now() - begun) / 6000;
   t.true(kept >= 600 && kept <= most, `${kept} were kept`);
   t.is((await master.counters())['return-self-made-jobs-per-hour'], 1);
@@ -257,7 +260,8 @@ test('a return of protocol 2 counts for the id whose key the master knows, not f
   t.deepEqual(reply, Buffer.from('a8626164206c6f6164', 'hex'));
 });
 
-// Recorded returns: the same answers and events as Salt's master; what is kept comes back.
+// Recorded returns: replies and events are the same as Salt's, and stored values are returned
+// unchanged.
 
 const vectors = cases(vectorFile('return'), 'cases');
 const published = vectors.filter((vector) => loadOf(vector).jid !== 'req');
@@ -366,15 +370,15 @@ function recordedEvents(vector: JsonObject): unknown[] {
   }));
 }
 
-// Jobs with the targets of recorded publications: the load that leaves is the recorded one, and
-// goes to the recorded topics. What the recorded master was asked besides is left out.
+// Jobs with recorded targets: the load and the topics of the publication must be the recorded ones.
+// Other requests to the recorded master are left out.
 
 const accepted = [
   { directory: 'minions', id: keys.minionId, publicPem: pem('minion').publicPem },
   { directory: 'minions', id: 'web1', publicPem: pem('minion2').publicPem },
 ] as const;
 
-/** The fields of a publication that a target decides. */
+/** Fields of a publication that depend on the target. */
 const targetFields = ['tgt', 'tgt_type', 'delimiter'];
 
 const publishVectors = cases(vectorFile('publish'), 'cases').filter(
@@ -395,7 +399,7 @@ for (const vector of publishVectors) {
       fun: text(recorded.fun),
     });
     await job[Symbol.asyncIterator]().next();
-    // Salt publishes also where nobody matches; a master that knows so has nothing to send.
+    // Salt publishes the job even if no minion matches. Here nothing is sent then.
     if (recorded.tgt === 'none*') {
       t.deepEqual(sent, []);
       return;
@@ -407,7 +411,7 @@ for (const vector of publishVectors) {
   });
 }
 
-/** A transport to nobody that keeps what it was given. */
+/** Returns a transport without subscribers that records what is published. */
 function recording(sent: OutgoingPublication[]): MasterTransport {
   const { master } = createMemoryTransport();
   return {
@@ -430,7 +434,7 @@ function targetOf(publication: OutgoingPublication | undefined): WireMap {
   return pick(load);
 }
 
-/** A list given as text is published as a list. */
+/** Returns the expected target. A list that is given as text is published as a list. */
 function expectedTarget(recorded: JsonObject): WireMap {
   const load = toWireValue(recorded);
   if (!isWireMap(load)) throw new TypeError('no load');
@@ -564,7 +568,7 @@ test('why nothing came: the first reason that is certain', (t) => {
   t.is(reason(facts(), 1), 'queue-full');
 });
 
-// Arguments as they are given, and as they are published.
+// Arguments as callers give them, and as they are published.
 
 const fun = 'test.arg';
 

@@ -1,4 +1,7 @@
-/** Pends and accepts keys without end in the PKI directory given, and tells what is accepted. */
+/**
+ * A program that adds and accepts keys in the given PKI directory until it is killed, and prints
+ * which keys are accepted.
+ */
 import { KeyStore } from '#master/auth/key-store.ts';
 import { openPkiFiles } from '#master/auth/pki-directory.ts';
 import { keyText } from './key-text.ts';

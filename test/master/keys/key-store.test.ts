@@ -67,7 +67,7 @@ function record(store: KeyStore): KeyChange[] {
   return changes;
 }
 
-/** Names of the directories that hold a file of this id. */
+/** Returns the names of the directories that contain a file of this id. */
 function places(directory: string, id: string): string[] {
   return readdirSync(directory)
     .filter((name) => existsSync(path.join(directory, name, id)))
@@ -433,12 +433,12 @@ test('a killed process leaves whole keys, and only those accepted that it accept
   t.false(readdirSync(directory).some((name) => name.endsWith('.tmp')));
 });
 
-// How often deleted keys have the shared key replaced.
+// The rate at which the deletion of keys replaces the shared key.
 
 interface Setting {
   readonly revocation: Revocation;
   readonly clock: { now: number };
-  /** How often the key was replaced, once every timer that is due has run. */
+  /** Returns how often the shared key was replaced, after all timers that are due have fired. */
   rotations(): Promise<number>;
 }
 
@@ -465,7 +465,7 @@ async function start(t: ExecutionContext): Promise<Setting> {
   });
   t.teardown(() => revocation.close());
   const rotations = async (): Promise<number> => {
-    // Timers fire in the order of their time: one that was due before this has fired.
+    // Timers fire in the order of their times, so one that was due earlier has already fired.
     await nextTimer(5);
     for (let turn = 0; turn < 10; turn += 1) await nextTurn();
     return rotated;
@@ -522,7 +522,7 @@ test('a key that is not encrypted opens with a passphrase too', async (t) => {
   t.true(again.privateKey.equals(made.privateKey));
 });
 
-// The shared key and its serials: none is given twice, wherever the process is killed.
+// The shared key and its serials: no serial is used twice, wherever the process is killed.
 
 const seal = createSeal(new Uint8Array(randomBytes(32)));
 
@@ -536,7 +536,7 @@ function open(store: Store, serialBlock = 3): Promise<PublishKey> {
   });
 }
 
-/** The same store, for a process that is killed at its `count`th write: before it, or after it. */
+/** Returns a store whose process is killed before or after its write number `count`. */
 function killedAt(store: Store, count: number, isAfter: boolean): Store {
   let writes = 0;
   const write: Store['write'] = async (operations) => {
@@ -692,10 +692,13 @@ test('the seal key is made once, for this user alone', async (t) => {
   t.regex(await readFile(file, 'utf8'), /^[A-Za-z0-9+/]{43}=\n$/);
 });
 
-/** Files of ours that this one loads, itself among them. */
+/** Root of the repository. */
 const root = fileURLToPath(new URL('../../../', import.meta.url));
 
-/** The files that a file imports, and those that they import. Types are erased and do not count. */
+/**
+ * Returns the files that a file imports, directly and indirectly. Type imports are ignored, because
+ * they are erased.
+ */
 function loadedBy(file: string, loaded: Set<string> = new Set()): Set<string> {
   if (loaded.has(file)) return loaded;
   loaded.add(file);

@@ -1,4 +1,7 @@
-/** What a deleted key could do ends with it; the shared key is replaced, at most once a minute. */
+/**
+ * Everything that a deleted key allowed ends with it. The shared key is replaced, at most once a
+ * minute.
+ */
 
 import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
@@ -129,7 +132,8 @@ test('a pending key that is deleted costs no rotation', async (t) => {
   });
   const record = await master.store.get(['secrets', 'publish-key']);
   await master.master.keys.delete({ match: 'm*' });
-  // By the end of a sign-in, the deletion of an accepted key would have retired the shared one.
+  // If the key had still been accepted, its deletion during the sign-in would have replaced the
+  // shared key.
   await sharedKey(t, master);
   t.deepEqual(await master.store.get(['secrets', 'publish-key']), record);
 });
@@ -139,7 +143,7 @@ async function nextRotation({ master }: VectorMaster): Promise<unknown> {
   return events[Symbol.asyncIterator]().next();
 }
 
-/** The shared key that the vectors' minion is given when it signs in. */
+/** Returns the shared key that the vectors' minion receives when it signs in. */
 function sharedKey(t: ExecutionContext, master: VectorMaster): Promise<string> {
   return keyGiven(t, master, 'aes');
 }
@@ -157,11 +161,11 @@ async function keyGiven(t: ExecutionContext, { ask }: VectorMaster, name: string
   );
 }
 
-// Keys that changed while no master ran: what the old ones could do ends at the next start.
+// Keys that changed while no master was running. What the old keys allowed ends at the next start.
 
 const publishKey = ['secrets', 'publish-key'];
 
-/** A master that knows the minion's version and session, stopped. */
+/** Returns a stopped master that has stored the minion's protocol version and session. */
 async function runOnce(t: ExecutionContext): Promise<VectorMaster> {
   const first = await startVectorMaster(t);
   await isHeard(t, first);
@@ -240,7 +244,7 @@ test('a denied key that takes the place of the accepted one ends its session', a
   t.is(await refusedAs(master, altered(startEvent, {})), 'no-session');
 });
 
-// The master's own keys: their passphrases, and what vouches for them.
+// The master's own keys: passphrases and signatures.
 
 test('key_pass is for master.pem, signing_key_pass for the key that signs it', async (t) => {
   const directory = temporaryDirectory(t);
@@ -268,7 +272,9 @@ const recordedSignedReply = cases(vectorFile('auth'), 'cases').find(
 const recordedSignature = text(object(recordedSignedReply?.reply_inner_decoded).pub_sig);
 const signaturesAreUsed = { masterSignPubkey: true, masterUsePubkeySignature: true };
 
-/** What a master finds at its start: its own pair, and what else is written into `pki_dir`. */
+/**
+ * Writes the files that a master finds at its start: its own key pair and other files in `pki_dir`.
+ */
 async function layOut(
   t: ExecutionContext,
   files: Readonly<Record<string, string>>,
@@ -320,7 +326,10 @@ for (const [what, files] of [
   });
 }
 
-/** As Salt's own `salt-key --gen-signature` signs a file that ends with a line feed. */
+/**
+ * Returns the signature of Salt's own `salt-key --gen-signature`, which includes the line feed at
+ * the end of the file.
+ */
 function signedRaw(): string {
   const key = parsePrivateKey(pem('master_sign').privatePem);
   const raw = Buffer.from(`${pem('master').publicPem.trim()}\n`);

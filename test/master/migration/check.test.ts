@@ -1,4 +1,4 @@
-/** What the report says of configurations made up for it. */
+/** The migration report on configurations that were written for these tests. */
 
 import {
   mkdirSync,
@@ -27,7 +27,10 @@ import { policyOf } from '../../helpers/policies.ts';
 import { rsaPair } from '../../helpers/rsa-keys.ts';
 import { configDirectory } from '../config/files.ts';
 
-/** A site below one directory, with `etc/master` as given; `ROOT` stands for the directory. */
+/**
+ * Creates a site below one directory, with `etc/master` as given. `ROOT` is replaced by the
+ * directory.
+ */
 function site(t: ExecutionContext, files: Readonly<Record<string, string>>): string {
   const root = configDirectory(t, { 'etc/.keep': '', ...files });
   const main = path.join(root, 'etc/master');
@@ -42,13 +45,13 @@ async function check(root: string): Promise<MigrationReport> {
   return checkMigration(path.join(root, 'etc'));
 }
 
-/** `[outcome, line, meaning]` of what is said of a name. */
+/** Returns `[outcome, line, meaning]` of the finding about a name. */
 function said({ findings }: MigrationReport, name: string): readonly [string, string] | undefined {
   const finding = findings.find((it) => it.name === name);
   return finding && [finding.outcome, `${path.basename(finding.file)}:${finding.line}`];
 }
 
-/** Every file and directory below one, with what would change. */
+/** Returns all files and directories below a directory with their properties, to detect changes. */
 function snapshot(directory: string): string[] {
   return readdirSync(directory, { recursive: true, withFileTypes: true })
     .map((entry) => path.join(entry.parentPath, entry.name))
@@ -284,9 +287,9 @@ test('nothing of the site is written, made or touched', async (t) => {
   t.deepEqual(snapshot(root), before);
 });
 
-// The rules that files of the reactor need, from what stands in them.
+// The rules that reactor files need, derived from their content.
 
-/** The report on a reactor with one file. */
+/** Returns the report on a reactor with one file. */
 async function checkFile(
   t: ExecutionContext,
   sls: string,
@@ -299,7 +302,10 @@ async function checkFile(
   return (await checkMigration(etc)).reactions;
 }
 
-/** `action functions within`, and why others are not derived. */
+/**
+ * Returns the planned rules as `action functions within`, and the reasons for others that cannot be
+ * derived.
+ */
 async function plannedFor(
   t: ExecutionContext,
   sls: string,
@@ -425,7 +431,7 @@ test('a reactor file that is not there is told, and so is what is not derivable'
   t.regex(option?.meaning ?? '', /Without a rule it may do nothing/);
 });
 
-// The least policy: what the listeners of a site hear, minions may emit, and nothing else.
+// The smallest policy: minions may emit the events for which a site has listeners, and no others.
 
 function listening(...patterns: readonly string[]): Listening[] {
   return patterns.map((pattern) => ({ pattern, listener: 'reactor', file: 'master', line: 1 }));
@@ -439,7 +445,7 @@ function tagsOf({ rules }: SignalPlan): string[] {
   return rules.map(({ tag }) => tag);
 }
 
-/** The plan that `migrate check` makes of one main file. */
+/** Returns the signals that `migrate check` plans for one main file. */
 async function planOfFile(t: ExecutionContext, yaml: string, files = {}): Promise<SignalPlan> {
   const directory = configDirectory(t, { master: `root_dir: ROOT\n${yaml}`, ...files });
   return (await checkMigration(directory)).signals;

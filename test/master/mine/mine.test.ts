@@ -1,4 +1,4 @@
-/** The mine's requests as minions send them. */
+/** Requests of minions to the mine. */
 
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
@@ -123,9 +123,9 @@ for (const [what, load] of Object.entries({
   });
 }
 
-// Who may read what in the mine [THREATS M-11].
+// The minions that may read each part of the mine [THREATS M-11].
 
-/** `db3` is one of whom nothing is known. */
+/** Known grains and pillar. Nothing is known about `db3`. */
 const facts = new Map<string, { grains: WireMap; pillar: WireMap }>([
   ['web1', { grains: { role: 'web', ipv4: ['10.0.0.1'] }, pillar: { tier: 'front', key: 'abc' } }],
   ['web2', { grains: { role: 'web', ipv4: ['10.0.0.2'] }, pillar: { tier: 'front', key: 'abd' } }],
@@ -251,7 +251,7 @@ for (const [allow, type, readers] of [
   ['web1,db3', 'list', ['db3', 'web1']],
   ['I@tier:front', 'compound', ['web1', 'web2']],
   ['tier:back', 'pillar', ['db1']],
-  // Any minion can claim the grain.
+  // Any minion can claim this grain.
   ['role:web', 'grain', []],
   ['G@role:web', 'compound', []],
   ['not G@role:web', 'compound', []],

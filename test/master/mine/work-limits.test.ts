@@ -1,4 +1,4 @@
-/** Work that one minion can cause with the mine, and that reaches no other. */
+/** Limits for the work that one minion can cause with the mine. Other minions are not affected. */
 
 import test from 'ava';
 import { resolveMasterConfig } from '#config';

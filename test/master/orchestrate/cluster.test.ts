@@ -1,4 +1,4 @@
-/** Orchestrations in a cluster: another member goes on with those of one that is gone. */
+/** Orchestrations in a cluster: another member resumes those of a member that has stopped. */
 
 import { rmSync } from 'node:fs';
 import path from 'node:path';
@@ -43,7 +43,7 @@ site/heard/*:
 
 interface Stage {
   readonly masters: { readonly a: ClusterMaster; readonly b: ClusterMaster };
-  /** What the minion, which is connected to b, was asked to say; `held` is answered by the test. */
+  /** Texts that the minion of b was asked to say. The test answers `held`. */
   readonly asked: string[];
   readonly answer: () => void;
 }
@@ -60,10 +60,10 @@ async function start(t: ExecutionContext): Promise<Stage> {
   });
   const a = await cluster.first('a');
   const b = await cluster.join('b', a);
-  // Keeps what b writes once a is gone.
+  // This member stores what b writes after a has stopped.
   const c = await cluster.join('c', a);
   t.teardown(async () => {
-    // One that is alone would wait for others to keep that it has the lease.
+    // With only one member, b would wait for another one to acknowledge that it has the lease.
     await c.master.cluster.drain();
     for (const { master } of [b, c]) await master.close();
     rmSync(directory, { recursive: true, force: true });
@@ -83,7 +83,7 @@ async function start(t: ExecutionContext): Promise<Stage> {
   return { masters: { a, b }, asked, answer };
 }
 
-/** What is kept of an orchestration once it is over. */
+/** Returns what is stored about an orchestration after its end. */
 async function keptOf({ master }: ClusterMaster, jid: string): Promise<WireMap> {
   let kept: WireMap | undefined;
   await eventually('the end', async () => {
@@ -109,7 +109,7 @@ test('an orchestration goes on at another member when its own leaves, and does n
   const { masters, asked, answer } = await start(t);
   const { a, b } = masters;
   const told: MasterEvent[] = [];
-  // Later than all that were given out, and of nobody.
+  // This jid is later than all others, and belongs to no job.
   const own = `${BigInt((await a.master.jobs.publish({ tgt: 'nobody', fun: 'test.ping' })).jid) + 1n}`;
   const end = new AbortController();
   const match = `salt/run/${own}/*`;
@@ -163,7 +163,7 @@ test('an awaited result arrives, whichever member is gone by then', async (t) =>
   const before = await readers();
   const { jid } = await a.master.runners.start(call);
   await eventually('the state to wait', async () => (await readers()) > before);
-  // While nobody waits for it.
+  // No caller waits for the orchestration at this time.
   await a.master.events.fire('site/heard/one', { id: 'one' });
   await a.master.close();
   await b.master.events.fire('site/heard/two', { id: 'two' });
@@ -171,7 +171,7 @@ test('an awaited result arrives, whichever member is gone by then', async (t) =>
   t.deepEqual(resultsOf(kept), { 'site/heard/*': true });
 });
 
-/** What a member has of orchestrations. */
+/** Returns the journal of orchestrations on a member. */
 function journalOf(
   store: LogStore,
   member: string,
@@ -256,7 +256,7 @@ test('SLS that are others at the next member end it there', async (t) => {
   t.is(await journal.begin('2', { ...call, kwarg: { pillar: { large } } }), undefined);
   const steps = await journal.begin('1', call);
   const step = steps?.next('one');
-  // Not all that a state has changed can be written down.
+  // Not every change of a state can be stored.
   const { outcome } = settled;
   await step?.settle({ ...settled, outcome: { ...outcome, changes: { ret: large } } });
   const again = await journal.begin('1', call);

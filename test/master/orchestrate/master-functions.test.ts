@@ -1,4 +1,4 @@
-/** Functions of the master in orchestrations: templates, `module.run` and `fail_function`. */
+/** Functions of the master in orchestrations: in templates, `module.run` and `fail_function`. */
 
 import test, { type ExecutionContext } from 'ava';
 import { isWireMap, type WireMap } from '#minion-protocol';
@@ -6,7 +6,7 @@ import { layOut } from '../../helpers/file-tree.ts';
 import { startFleet } from '../../helpers/fleet.ts';
 import { temporaryDirectory } from '../../helpers/temporary-directory.ts';
 
-/** Runs an SLS with two minions; its states by id, or the errors. */
+/** Runs an SLS with two minions. Returns its states by id, or the errors. */
 async function orchestrate(t: ExecutionContext, sls: string): Promise<Record<string, WireMap>> {
   const directory = temporaryDirectory(t);
   layOut(directory, { 'o.sls': sls, 'data.txt': 'text' });
@@ -99,7 +99,7 @@ other: {module.run: [{pkg.install: [{name: vim}]}]}
   t.is(other?.result, false);
   t.regex(
     String(other?.comment),
-    /pkg\.install is not served on the master: it changes the machine/,
+    /pkg\.install is not served on the master: it changes a machine/,
   );
 });
 

@@ -1,4 +1,4 @@
-/** Orchestrations in a running master: their bounds, whose they are, and how they end. */
+/** Orchestrations in a running master: limits, owners, and how they end. */
 
 import path from 'node:path';
 import test, { type ExecutionContext } from 'ava';
@@ -25,10 +25,10 @@ interface Stage {
   readonly orchestrate: (mods: WireValue, kwarg?: WireMap) => Promise<Ran>;
 }
 
-/** What came of an orchestration. */
+/** Result of an orchestration. */
 interface Ran {
   readonly success: boolean;
-  /** States by id; what is wrong, where it was not run; or why it failed altogether. */
+  /** Results of states by id, errors in the SLS files, or the reason of a failure. */
   readonly states: Readonly<Record<string, WireMap>>;
   readonly value: WireValue;
 }
@@ -132,7 +132,7 @@ map:
   const given = { word, number: 7, kind: 'web' };
   const kwargs = { given, own: { a: [1, 'b c'] }, number: 7 };
   t.like(states.map, { changes: { return: { args: [], kwargs } } });
-  // As in Salt, the operator's own words are part of the file.
+  // As in Salt, text of the operator is part of the file.
   t.deepEqual(await run(), {});
 });
 
@@ -343,9 +343,9 @@ after: test.nop
   t.regex(String(states.module?.comment), /'file\.managed' is not available/);
 });
 
-// What Salt made of the same orchestrations; see test/fixtures/orchestrate/README.md.
+// Results of Salt for the same orchestrations; see test/fixtures/orchestrate/README.md.
 
-/** What a case returns, and the arguments that are told while it runs. */
+/** Runs a case. Returns its result, and the arguments that are published meanwhile. */
 async function play(
   master: Master,
   it: RecordedCase,

@@ -1,4 +1,4 @@
-/** Orchestrations as Salt ran them, and a master with minions that answer as recorded. */
+/** Recorded orchestrations of Salt, and a master whose minions answer as recorded. */
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import type { ExecutionContext } from 'ava';
@@ -8,7 +8,7 @@ import { type FileTree, layOut } from '../../helpers/file-tree.ts';
 import { startFleet } from '../../helpers/fleet.ts';
 import { temporaryDirectory } from '../../helpers/temporary-directory.ts';
 
-/** One orchestration; see test/fixtures/orchestrate/README.md. */
+/** A recorded orchestration; see test/fixtures/orchestrate/README.md. */
 export interface RecordedCase {
   readonly name: string;
   readonly call: { readonly fun: string; readonly args: readonly string[] };
@@ -34,7 +34,7 @@ export const recorded: {
   readonly answers: readonly RecordedAnswer[];
 } = JSON.parse(readFileSync(fixture, 'utf8'));
 
-/** Each has an environment of its own, so that one master serves them all. */
+/** Returns the environment of a case. Each case has its own, so that one master can serve all. */
 function environmentOf({ name }: RecordedCase): string {
   return `env-${name.replace(/\W/g, '-')}-vne`;
 }
@@ -48,7 +48,7 @@ function inEnvironment(files: FileTree, environment: string): FileTree {
   );
 }
 
-/** A master with the files of all cases, and the minions `m1` and `m2`. */
+/** Starts a master with the files of all cases, and the minions `m1` and `m2`. */
 export async function startRecorded(t: ExecutionContext): Promise<Master> {
   const directory = temporaryDirectory(t);
   const fileRoots: Record<string, string[]> = { base: [] };
@@ -72,7 +72,7 @@ export async function startRecorded(t: ExecutionContext): Promise<Master> {
   return master;
 }
 
-/** Functions that answer to the same arguments as Salt's minions did. */
+/** Returns functions that give the recorded returns for the recorded arguments. */
 function answering(): Record<string, MinionFunction> {
   const functions: Record<string, MinionFunction> = {};
   for (const fun of new Set(recorded.answers.map((answer) => answer.fun))) {
@@ -90,7 +90,7 @@ function answering(): Record<string, MinionFunction> {
   return functions;
 }
 
-/** Whatever the order of keywords. */
+/** Converts a value to text. The order of keys does not matter. */
 function asText(value: unknown): string {
   return JSON.stringify(inBase(sorted(value)));
 }
@@ -105,7 +105,7 @@ function sorted(value: unknown): unknown {
   );
 }
 
-/** The call as Salt's command line makes it. */
+/** Returns the call that Salt's command line makes. */
 export function callOf(it: RecordedCase): FunctionCall {
   const { arg, kwarg } = parseArguments(it.call.args);
   const environment = environmentOf(it);
@@ -118,7 +118,7 @@ function inBase(value: unknown): unknown {
   return JSON.parse(JSON.stringify(value).replaceAll(/env-[\w-]+?-vne/g, 'base'));
 }
 
-/** Without what is another one each time, and what each says in words of its own. */
+/** Removes values that differ in each run, and texts in which the implementations differ. */
 export function comparable(value: unknown): unknown {
   return inBase(withoutTimes(value));
 }
@@ -137,7 +137,7 @@ function withoutTimes(value: unknown): unknown {
   );
 }
 
-/** What Salt says of its own inside, and what is said of the same here. */
+/** Texts of Salt about its internals, with our texts. */
 const otherWords: ReadonlyMap<string, string> = new Map([
   ["KeyError: 'nope.nothing'", "'nope.nothing' is not available."],
   ['The following keyword arguments are not valid: nonsense=1', 'unknown argument nonsense'],
@@ -152,7 +152,7 @@ function comparableText(text: string): string {
     .replaceAll(/(on minions: |ran on |Updating |made to )(m2, m1)/g, '$1m1, m2');
 }
 
-/** Of what is told, without what only Salt's own client needs. */
+/** Removes members of the published arguments that only Salt's own client needs. */
 export function comparableTold({ _stamp, ...data }: WireMap): unknown {
   const { args } = data;
   if (!isWireMap(args)) return comparable(data);

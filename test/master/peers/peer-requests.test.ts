@@ -1,4 +1,4 @@
-/** What minions may have done by others and by the master [THREATS M-06]. */
+/** Functions that minions may request on other minions and on the master [THREATS M-06]. */
 import test from 'ava';
 import type { MasterOptions } from '#config';
 import { isWireMap, type WireMap, type WireValue } from '#minion-protocol';
@@ -44,7 +44,7 @@ async function publish(master: VectorMaster, load: Load = {}): Promise<WireMap> 
   return isWireMap(reply) ? { ...reply } : { reply };
 }
 
-/** The publications that leave while `work` is under way. */
+/** Returns the publications that are sent while `work` runs. */
 async function published(
   master: VectorMaster,
   work: () => Promise<unknown>,
@@ -81,7 +81,7 @@ test('a permitted job goes to the minions that the target means, by name', async
   t.deepEqual(job?.arg, [1, null, { __kwarg__: true, a: 'x y' }]);
 });
 
-/** What is read of arguments on the main thread meanwhile. */
+/** Returns the steps of parsing on the main thread while `work` runs. */
 async function readDuring(work: () => Promise<unknown>): Promise<readonly ReadingStep[]> {
   const steps: ReadingStep[] = [];
   const note = (step: unknown): unknown => steps.push(step as ReadingStep); // as it is published
@@ -91,7 +91,7 @@ async function readDuring(work: () => Promise<unknown>): Promise<readonly Readin
   return steps;
 }
 
-/** Twenty thousand keys: comparing each with all others takes seconds. */
+/** A map of twenty thousand keys. Comparing each pair of keys would take seconds. */
 const manyKeys = `{${Array.from({ length: 20_000 }, (_, index) => `k${index}: 1`).join(', ')}}`;
 
 test.serial('arguments of a function that a minion may not call are not read', async (t) => {

@@ -1,4 +1,4 @@
-/** How much is kept of pillars that were made. */
+/** The pillar cache and its limits. */
 
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
@@ -21,7 +21,8 @@ import { noSources, type OpenedPillar, openTree } from '../../helpers/pillar.ts'
 import { temporaryDirectory } from '../../helpers/temporary-directory.ts';
 import { planFiles } from '../reactor/plan-files.ts';
 
-// Pillars after a restart: what is given again, what is made again, and what a thief finds.
+// Pillars after a restart: which are reused and which are compiled again, and that a stolen store
+// reveals none.
 
 const seal = createSeal(new Uint8Array(32).fill(7));
 const prefix = ['pillar-cache'];
@@ -67,7 +68,7 @@ test('after a restart the first pillar of unchanged files renders nothing', asyn
   t.is(again.parsed, 0);
 });
 
-/** What can change while no master runs, and what the pillar is then. */
+/** Changes while no master is running, and the resulting pillar. */
 const changes: readonly (readonly [
   string,
   (
@@ -183,7 +184,7 @@ test('records of ids without a key are gone after the start, and bounds hold', a
   t.deepEqual(await keysIn(store), []);
 });
 
-/** Writes are done in the order of their calls. */
+/** Waits until earlier writes are done. Writes are executed in the order of their calls. */
 async function written(store: Store): Promise<void> {
   await store.write([{ op: 'delete', key: ['nothing'] }]);
 }
@@ -212,7 +213,7 @@ function key(id: string, pillarenv?: string): PillarKey {
   return { id, saltenv: undefined, pillarenv, lower: '', rules: '' };
 }
 
-/** What is made of nothing stays good. */
+/** Caches a pillar. It has no dependencies, so it stays valid. */
 function keep(cache: PillarCache, its: PillarKey, text: string): Promise<void> {
   const pillar = { text };
   return cache.keep(its, { pillar, proven: pillar }, new Reads(noSources).madeFrom);
@@ -268,11 +269,11 @@ test('a pillar of more values than a peer may send is given again whole', async 
   t.deepEqual(found && traverseFacts(found.pillar, ['list', '299999']), 299_999);
 });
 
-// A file that loops to its limit: whoever else asks meanwhile is answered.
+// A file loops until its limit. Other requests are answered meanwhile.
 
 const loops = '{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}';
 
-/** What is answered before something is done. */
+/** Returns the results that arrive before some work is done. */
 async function answeredDuring(
   work: Promise<unknown>,
   ask: () => Promise<unknown>,
@@ -285,7 +286,7 @@ async function answeredDuring(
   let count = 0;
   for (; !isDone; count += 1) {
     await ask();
-    // Lets messages of other threads in.
+    // This lets messages of other threads arrive.
     await new Promise(setImmediate);
   }
   return count;

@@ -1,4 +1,4 @@
-/** Pillar of real repositories. */
+/** Pillar in real git repositories. */
 import path from 'node:path';
 import test, { type ExecutionContext } from 'ava';
 import { resolveMasterConfig } from '#config';

@@ -1,4 +1,7 @@
-/** Pillar of files in a running master: what minions get, what is kept, and what rights follow. */
+/**
+ * Pillar of files in a running master: what minions receive, what is stored, and which rights
+ * depend on it.
+ */
 
 import { once } from 'node:events';
 import { createServer, type ServerResponse } from 'node:http';
@@ -18,7 +21,7 @@ import { temporaryDirectory } from '../../helpers/temporary-directory.ts';
 import { startVectorMaster, type VectorMaster } from '../../helpers/vector-master.ts';
 import { pem } from '../../helpers/vectors.ts';
 
-/** A master with these files, and its minion with these grains. */
+/** Starts a master with these files, and its minion with these grains. */
 async function start(
   t: ExecutionContext,
   tree: FileTree,
@@ -102,7 +105,8 @@ test('deleting a key removes the pillar of its minion', async (t) => {
   const running = await start(t, tree);
   const stored = async (): Promise<string[]> => {
     const ids: string[] = [];
-    // Writes are done in the order of their calls, and nobody waits for those of pillars.
+    // Writes are executed in the order of their calls. Replies do not wait for the writes of
+    // pillars.
     await running.store.write([{ op: 'delete', key: ['nothing'] }]);
     for await (const { key } of running.store.list(['pillar-cache'])) ids.push(key.at(-1) ?? '');
     return ids;
@@ -163,7 +167,10 @@ interface Started {
   readonly directory: string;
 }
 
-/** A master with `pillar/` as its files and `ext/` for its minions, both below a root of files. */
+/**
+ * Starts a master that serves `pillar/` as files and `ext/` as external pillar. Both are below a
+ * file root.
+ */
 async function startWithExtPillar(
   t: ExecutionContext,
   tree: FileTree,
@@ -215,7 +222,7 @@ test('with ext_pillar_first the files lie over them and see them, as do targets'
     core: 1,
   };
   t.deepEqual(await pillarOf(master), first);
-  // What was kept is not taken for what another external pillar leads to.
+  // The cached pillar is not used with other external pillar.
   layOut(directory, { 'ext/web1.json': '{"tier": "front"}' });
   t.deepEqual(await pillarOf(master), {
     x: { from: 'files', files: 1 },
@@ -280,7 +287,7 @@ test('while a large file of one minion is read, others get theirs', async (t) =>
   let answered = 0;
   for (; !isDone; answered += 1) {
     t.like(await pillarOf(master), { tier: 'core' });
-    // Lets messages of other threads in.
+    // This lets messages of other threads arrive.
     await new Promise(setImmediate);
   }
   t.true(answered >= 10, `${answered} answered`);
@@ -338,7 +345,7 @@ test('pillar_opts puts options and paths into the pillar, and no secret or right
   t.false(Object.hasOwn(Object(await pillarOf(without.master)), 'master'));
 });
 
-// Pillar from elsewhere: what lies over what, what fails, and what may be asked.
+// External pillar: the order of merging, failures, and which sources may be queried.
 
 const nobodyElse = { saltenv: undefined, pillarenv: undefined };
 
@@ -363,7 +370,7 @@ test('sources lie over the files, the later ones over the earlier', async (t) =>
   const { pillar, proven } = await over([first, none, second]);
   t.deepEqual(JSON.parse(JSON.stringify(pillar)), { a: { x: 1, y: 2 }, b: 1, c: 2 });
   t.is(proven, pillar);
-  // Nothing that a minion says of itself.
+  // The query contains nothing that the minion reports about itself.
   t.deepEqual(asked, [{ id: 'web1', ...nobodyElse }]);
 });
 
@@ -417,7 +424,7 @@ test('no id reaches a file outside the directory', async (t) => {
   }
 });
 
-/** A service, and what it was asked. */
+/** Starts a service. Returns its requests. */
 async function serve(t: ExecutionContext, answer: (response: ServerResponse) => void) {
   const asked: string[] = [];
   const server = createServer((request, response) => {

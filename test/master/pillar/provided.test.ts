@@ -1,4 +1,4 @@
-/** What a pillar is made from, how long it is good for, and what minions cannot do with it. */
+/** The dependencies of a pillar, how long it is valid, and what minions cannot do with it. */
 
 import { mkdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
@@ -44,7 +44,7 @@ test('floats without a fraction are floats to the minion, from YAML, JSON and te
     ...{ a: new Float(1), b: { x: [new Float(2), 3] }, c: new Float(2), d: 1 },
     ...{ e: new Float(1), f: [new Float(100), 5, 1.5], g: { h: new Float(-4) }, i: '1.0' },
   };
-  // The second one is kept from the first.
+  // The second pillar is returned from the cache of the first.
   for (let times = 0; times < 2; times += 1) {
     const answer = packWire((await ask(pillar)).pillar);
     const read = unpackWire(answer, { ...loadLimits, keepsFloats: true });
@@ -374,7 +374,7 @@ test('templates can ask whether a target means the minion, and a pillar remember
   t.is(pillar.made, 2);
 });
 
-// What Salt made of the same files; see test/fixtures/pillar/README.md.
+// Results of Salt for the same files; see test/fixtures/pillar/README.md.
 
 interface Recorded {
   readonly name: string;
@@ -389,7 +389,7 @@ interface Recorded {
   readonly pillar: Encoded;
 }
 
-/** JSON cannot tell a float, nor have keys that are no text. */
+/** JSON form of values. JSON has no floats without a fraction, and no keys other than text. */
 type Encoded =
   | null
   | boolean
@@ -454,7 +454,9 @@ test('the recorded trees are enough', (t) => {
   t.true(lines.filter((count) => count > 80).length >= 10);
 });
 
-/** Maps as sorted pairs, so that the order of keys does not count. */
+/**
+ * Form of values for comparison. Maps are sorted pairs, so that the order of keys does not matter.
+ */
 type Canonical = null | boolean | number | string | readonly Canonical[] | { pairs: Canonical[][] };
 
 function fromSalt(value: Encoded): Canonical {
@@ -473,7 +475,7 @@ function fromWire(value: WireValue): Canonical {
   return sorted(entries.map(([key, inner]) => [fromWire(key), fromWire(inner)]));
 }
 
-/** A float without a fraction is another value than the integer. */
+/** Marks a float without a fraction, so that it differs from an integer. */
 function floatOf(value: number): Canonical {
   return Number.isInteger(value) ? `float ${value}` : value;
 }
@@ -488,7 +490,7 @@ function sorted(pairs: Canonical[][]): Canonical {
   return { pairs: byText.map(([, pair]) => pair) };
 }
 
-/** Of errors that tell what is wrong, Salt's own words: what follows is of its YAML, and paths. */
+/** Shortens error texts to Salt's own words. The rest is from its YAML parser or contains paths. */
 function shortened(value: Canonical): Canonical {
   if (typeof value === 'string')
     return value.replace(/(render error:\n(?:Jinja [^;:]*)?).*$/s, '$1');
@@ -497,7 +499,7 @@ function shortened(value: Canonical): Canonical {
   return value.map(shortened);
 }
 
-// Where a value comes from, whatever the size of a tree.
+// Origins of values, for trees of any size.
 
 const request = { id: 'web1', grains: { id: 'web1' }, saltenv: undefined, pillarenv: undefined };
 

@@ -1,4 +1,4 @@
-/** Recorded announcements at a master with the recorded keys. */
+/** Recorded announcements, at a master with the recorded keys. */
 
 import test, { type ExecutionContext } from 'ava';
 import { connectMaster } from '#client';
@@ -152,7 +152,7 @@ function frameOf(name: string): Buffer {
   return base64(tcpVector(name).frame_b64);
 }
 
-/** What a real minion said. */
+/** Returns the load of a real minion's announcement. */
 function announcedLoad() {
   const frame = unpackWire(frameOf(recorded));
   const body = isWireMap(frame) ? frame.body : undefined;
@@ -167,9 +167,9 @@ function sealed(value: Parameters<typeof sealValue>[1]) {
   return { enc: 'aes', load: sealValue(aesKey, value), version: 3 };
 }
 
-// Who is there, and how that is known.
+// Which minions are present, and how the master knows.
 
-/** A transport with these subscribers. */
+/** Returns a transport with these subscribers. */
 function transport(name: string, subscribers: readonly Partial<SubscriberInfo>[]): MasterTransport {
   const { master } = createMemoryTransport();
   const complete = {
@@ -279,7 +279,7 @@ test('minions over WebSocket, and of 3007 and later over TCP, do not come back b
   t.deepEqual(needingOwnRestart(minions, factsFor), ['new', 'newer', 'web']);
 });
 
-// After a restart of the master: minions that are on their way back.
+// After a restart of the master, some minions have not reconnected yet.
 
 const from = { address: '192.0.2.1', transport: 'zeromq' };
 

@@ -1,4 +1,4 @@
-/** Whether minions can be reached, over real sockets: connections alone prove nothing. */
+/** Reachability of minions over real sockets. A connection alone does not prove it. */
 
 import { connect, createServer } from 'node:net';
 import test, { type ExecutionContext } from 'ava';
@@ -21,9 +21,12 @@ interface Stage {
 interface Site {
   readonly requestPort: number;
   readonly store: Store;
-  /** Starts a master; another one continues with the state of the one before it. */
+  /** Starts a master. A second call continues with the state of the first master. */
   start(): Promise<Stage>;
-  /** Starts a minion. @param port - default: that of the master */
+  /**
+   * Starts a minion.
+   * @param port - default: the port of the master
+   */
   join(id: string, more?: { port?: number; ping?: MinionFunction }): Promise<Minion>;
 }
 
@@ -99,7 +102,7 @@ test('a dead minion behind a shared address is not taken for a living one', asyn
   await site.join('web1');
   const dead = await site.join('web2');
   await dead.stop();
-  // Both were heard from one address, where one connection is left.
+  // Both minions had this address, and one of its connections is left.
   t.deepEqual(await idsPresent(stage), ['web1', 'web2']);
   await eventually('the end of a connection', async () => {
     const listed = await stage.master.minions();
@@ -113,7 +116,7 @@ test('a dead minion behind a shared address is not taken for a living one', asyn
 test('a minion is reachable whose requests come from another address than its subscription', async (t) => {
   const site = await openSite(t);
   const stage = await site.start();
-  // As `source_address` does it.
+  // The option `source_address` has this effect.
   const { requestPort } = site;
   const proxy = createServer((client) => {
     const upstream = connect({ host: '127.0.0.1', port: requestPort, localAddress: '127.0.0.2' });
@@ -151,7 +154,7 @@ test('questions about many minions are one publication', async (t) => {
     ...Array.from({ length: 6 }, () => true),
   ]);
   t.deepEqual(asked.toSorted(), ids);
-  // An answer is good for some seconds.
+  // An answer is cached for some seconds.
   t.true(await host.isReachable('web1'));
   t.is(asked.length, 3);
   t.deepEqual(await master.jobs.list(), []);

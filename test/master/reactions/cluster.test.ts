@@ -1,4 +1,4 @@
-/** Members of a cluster have one queue of reactions. */
+/** Members of a cluster share one queue of reactions. */
 import test, { type ExecutionContext } from 'ava';
 import type { LogStore } from '#cluster/log/log-store.ts';
 import { createSilentLogger } from '#master';
@@ -33,7 +33,7 @@ function openQueue(
   });
 }
 
-/** What reads it. */
+/** Returns the part of a store that the queue uses. */
 function storeOf(store: LogStore): Pick<LogStore, 'get' | 'list' | 'onChange'> {
   return {
     get: (key) => store.get(key),
@@ -89,7 +89,7 @@ test('one other member takes over the work of a lost member, which can then end 
   t.deepEqual([b.abandoned(true), a.abandoned(true)], [[], []]);
   gone.add('a');
   t.deepEqual([b.abandoned(true), b.abandoned(false)], [['1'], []]);
-  // Two processes of b, as at a restart that the first one does not notice.
+  // Two processes of member b run, as at a restart that the first one does not notice.
   const again = await openQueue(t, stores[1], 'b');
   const taken = await Promise.all([b.take('1'), again.take('1')]);
   t.is(taken.filter((it) => it !== undefined).length, 1);
@@ -144,7 +144,7 @@ test('a run that was kept although its write failed is taken by the process that
   t.like(await queue.end('1', 'succeeded'), { outcome: 'succeeded' });
 });
 
-/** Executes the runs of one member: each lasts until the test ends it. */
+/** Executes the runs of one member. Each run lasts until the test ends it. */
 function workerOf(t: ExecutionContext, queue: ReactionQueue, running: Map<string, () => void>) {
   const closing = new AbortController();
   t.teardown(() => closing.abort());

@@ -1,4 +1,4 @@
-/** The example from the field, on libzmq and by the command, with a master that is killed in it. */
+/** The documented example, with libzmq and the command. The master is killed while it runs. */
 import test, { type ExecutionContext } from 'ava';
 import { connectMaster } from '#client';
 import type { MasterApi, ReactionRun } from '#master';

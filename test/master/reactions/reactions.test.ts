@@ -1,4 +1,4 @@
-/** What follows from events: what is taken from them, how often, and what a reaction may do. */
+/** Reactions to events: the values they use, their rate, and their rights. */
 
 import path from 'node:path';
 import test, { type ExecutionContext } from 'ava';
@@ -174,7 +174,7 @@ test('the sender of an event may be whom a job is for', async (t) => {
 });
 
 test('in its window of time, an event of the same values counts once', async (t) => {
-  // Those that do not count use up nothing of the rate.
+  // Events that match no reaction do not use up its rate.
   const once = { ...puppet, throttleSeconds: 60, throttleKey: ['data.env'], rate: '3/hour' };
   const stage = await startStage(t, { reactions: [once] });
   const { calls } = await startWeb(t, stage);
@@ -311,20 +311,22 @@ test('a reload puts other reactions in force, all or none', async (t) => {
   await t.throwsAsync(stage.master.reactions.show('other'), { code: 'ERR_REACTION_UNKNOWN' });
 });
 
-// What a crash leaves: a run that was acknowledged is done, and under one jid alone.
+// State after a crash: an acknowledged run is executed, and under only one jid.
 
 const startEvent = recorded('minion_event', 'start event v3');
 
-/** An event that needs no rule: after it, the minion's version is known, and nothing of it is kept. */
+/**
+ * An event that needs no rule. After it, the minion's protocol version is stored and nothing else.
+ */
 const own = 'minion_ping';
 
 interface Disk {
   readonly store: Store;
-  /** Writes that still succeed. */
+  /** Number of writes that still succeed. */
   left: number;
 }
 
-/** A store that keeps nothing any more after some writes, as if the process had ended there. */
+/** Returns a store that rejects all writes after some, as if the process had ended. */
 function fragileStore(memory: Store): Disk {
   const disk: Disk = {
     left: Number.POSITIVE_INFINITY,
@@ -332,7 +334,7 @@ function fragileStore(memory: Store): Disk {
       get(target, name) {
         if (name === 'write') {
           return async (operations: Parameters<Store['write']>[0]) => {
-            // The audit log is written from time to time, whatever else happens.
+            // The audit log is written periodically, independently of the test.
             const isAudit = operations.every((it) => 'key' in it && it.key[0] === 'audit');
             if (!isAudit) disk.left -= 1;
             if (!isAudit && disk.left < 0) throw new StoreError('ERR_STORE_CLOSED', 'gone');
@@ -347,7 +349,7 @@ function fragileStore(memory: Store): Disk {
   return disk;
 }
 
-/** Sends a request; whether it was acknowledged. */
+/** Sends a request. Returns whether it was acknowledged. */
 async function isAcknowledged(stage: Stage, request: Uint8Array, nonce: string): Promise<boolean> {
   try {
     return openReply(startEvent, await stage.ask(request), nonce) === null;
@@ -362,7 +364,7 @@ async function sent({ master }: Stage): Promise<void> {
   }
 }
 
-/** A master that ends with a run in the queue: its store and its directory. */
+/** Returns the store and directory of a master that has stopped with a run in the queue. */
 async function leaveWaiting(t: ExecutionContext): Promise<Pick<Stage, 'store' | 'directory'>> {
   const memory = createMemoryStore({ now: () => RECORDED_AT });
   const disk = fragileStore(memory);
@@ -394,7 +396,7 @@ for (let writes = 0; writes <= 5; writes += 1) {
     disk.left = writes;
     const wasAcknowledged = await isAcknowledged(first, request, nonce);
     t.is(wasAcknowledged, writes > 0);
-    // The run, the job and a serial are kept: then the job leaves, and is not to be cut off.
+    // The run, the job and a serial are stored. Then the job is sent, which must not be prevented.
     if (writes >= 3) await until('the job to run', () => jids.length > 0);
     await first.master.close();
 
@@ -596,7 +598,7 @@ const leaf = fc.oneof(
   fc.record({ enum: fc.array(plain, { minLength: 1, maxLength: 2 }) }),
 );
 
-/** Mostly a step on the way, sometimes one that is broken. */
+/** Generates a step of a path. Most are valid, some are not. */
 function step(inner: fc.Arbitrary<unknown>): fc.Arbitrary<unknown> {
   return fc.record({
     type: fc.oneof({ weight: 4, arbitrary: fc.constant('object') }, types),

@@ -1,4 +1,7 @@
-/** A master with reactions, the minion of the vectors that emits, and a web tier that works. */
+/**
+ * Starts a master with reactions, the vectors' minion that emits events, and a web tier that
+ * executes them.
+ */
 
 import type { ExecutionContext } from 'ava';
 import { allow, type PolicyRule } from '#acl';
@@ -20,7 +23,7 @@ const startEvent = recorded('minion_event', 'start event v3');
 
 export const tag = 'infra/puppet/requested';
 
-/** What Jenkins may say with it. */
+/** Schema of the data that Jenkins may send. */
 export const schema: WireMap = {
   type: 'object',
   required: ['env'],
@@ -28,13 +31,13 @@ export const schema: WireMap = {
   additionalProperties: true,
 };
 
-/** The reaction of the example. */
+/** The reaction of the documented example. */
 export const puppet: Reaction = reaction('puppet', {
   on: tag,
   do: { run: { fun: 'test.kwarg', target: 'web*', kwargs: { env: { from: 'data.env' } } } },
 });
 
-/** What the reaction of the example may. */
+/** The rule for the reaction of the example. */
 export const grant: PolicyRule = allow('puppet runs', {
   subject: { service: 'reaction:puppet' },
   action: 'publish',
@@ -46,9 +49,9 @@ export function acl(...rules: readonly PolicyRule[]): MasterOptions['acl'] {
 }
 
 export interface Stage extends VectorMaster {
-  /** Emits an event as the vectors' minion, by a request of its own. */
+  /** Emits an event as the vectors' minion, in a new request. */
   emit(data: unknown, asked?: string): Promise<void>;
-  /** The runs, when so many are over. */
+  /** Returns the runs when `count` of them have ended. */
   ended(count: number): Promise<readonly ReactionRun[]>;
 }
 
@@ -63,7 +66,7 @@ export async function startStage(
       otherKey('web1'),
     ],
     ...options,
-    // Recorded requests and those of the embedded minion are of different times.
+    // Recorded requests and those of the embedded minion have different times.
     config: { requestServerTtl: 0, acl: acl(grant), reactions: [puppet], ...config },
   });
   return {
@@ -77,7 +80,7 @@ export async function startStage(
   };
 }
 
-/** Calls of `test.kwarg` on a minion of the web tier. */
+/** Starts the web tier. Returns the calls of `test.kwarg` on its minion. */
 export async function startWeb(
   t: ExecutionContext,
   { dial }: Pick<VectorMaster, 'dial'>,
@@ -101,7 +104,7 @@ export async function startWeb(
   return { minion, calls };
 }
 
-/** The runs of reactions, when so many are over. */
+/** Returns the runs of reactions when `count` of them have ended. */
 export async function endedRuns(
   master: Pick<MasterApi, 'reactions'>,
   count: number,

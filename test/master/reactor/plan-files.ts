@@ -1,4 +1,4 @@
-/** Files for the reactor, and what they plan for an event. */
+/** Plans the calls of reactor files for an event. */
 import type { ExecutionContext } from 'ava';
 import type { ReactionEvent } from '#master';
 import { createMemoryFiles } from '#master';
@@ -11,20 +11,20 @@ import { Renderer } from '#salt/render/renderer.ts';
 import { type FileTree, layOut } from '../../helpers/file-tree.ts';
 import { temporaryDirectory } from '../../helpers/temporary-directory.ts';
 
-/** Where the files lie, and the plan of one of them. */
+/** Directory of the files, and a function that plans one of them. */
 export interface PlannedFiles {
   readonly directory: string;
   readonly plan: (reference: string, event: ReactionEvent) => Promise<Plan>;
 }
 
-/** What the file server has. */
+/** Content of the file server. */
 const served = {
   'reactor/served.sls':
     "{% from 'reactor/tgt.jinja' import tgt %}\nping:\n  local.test.ping: [{tgt: {{ tgt }}}]\n",
   'reactor/tgt.jinja': "{% set tgt = 'web1' %}\n",
 };
 
-/** As in the recorded cases, the file server has the same files. */
+/** Returns the file server's content. As in the recorded cases, it has the same files. */
 function imports(tree: FileTree): Record<string, string> {
   return Object.fromEntries(
     Object.entries(tree).filter((entry): entry is [string, string] => typeof entry[1] === 'string'),

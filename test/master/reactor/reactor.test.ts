@@ -17,7 +17,7 @@ import { type Stage, schema, startStage, startWeb, tag } from '../reactions/stag
 import { planFiles } from './plan-files.ts';
 
 interface ReactorStage extends Stage {
-  /** What the reaction of a file is called. */
+  /** Returns the name of the reaction for a file. */
   readonly nameOf: (file: string) => string;
 }
 
@@ -226,7 +226,7 @@ test('under the policy that the migration check derives, the reactor of a site d
   const { config } = await loadMasterConfig(etc);
   const { fileRoots, reactor: entries } = config;
   const rules = config.acl.rules.map(({ origin: _origin, ...rule }) => rule);
-  // What the stage's minion emits fits the schema of the stage alone.
+  // The minion's data matches only this schema.
   const acl = { signals: [{ name: 'jenkins', tag, minions: '*', schema }], rules };
   const stage = await startStage(t, { fileRoots, reactor: entries, reactions: [], acl });
   const { calls } = await startWeb(t, stage);
@@ -236,7 +236,7 @@ test('under the policy that the migration check derives, the reactor of a site d
   t.like(calls, [{ env: 'test' }]);
 });
 
-// What events say is a value in the files of the reactor, whatever it looks like.
+// Texts of events are values in reactor files, whatever they look like.
 
 const eventTag = 'infra/deploy';
 
@@ -329,7 +329,7 @@ async function staysInPlace(t: ExecutionContext, place: string): Promise<void> {
   const { directory, plan } = await planFiles(t, { 'react.sls': file });
   const check = async (v: string): Promise<void> => {
     const { calls } = await plan(path.join(directory, 'react.sls'), eventOf({ v }));
-    // None at all is right too, for instance where a text begins with a dash.
+    // The result may also be empty, for instance if a text begins with a dash.
     for (const call of calls) {
       t.like(call, { fun: 'test.arg', target: { tgt: 'web1' }, arg: [] });
       t.deepEqual(Object.keys(call.kwarg), ['values', 'after'], JSON.stringify(v));
@@ -464,7 +464,7 @@ test('text of an event becomes no keyword and no option of a program', async (t)
   );
 });
 
-// Which files the reactor reads, and what becomes of those that it cannot use.
+// The files that the reactor reads, and files that it cannot use.
 
 const event: ReactionEvent = {
   tag: 'salt/auth',
@@ -552,7 +552,7 @@ test('calls that a reaction ran on the master trigger no other reaction', async 
   t.is((await plan(place, told('reaction:/srv/a.sls', 'web1'))).calls.length, 1);
 });
 
-// What Salt made of the same files; see test/fixtures/reactor/README.md.
+// Results of Salt for the same files; see test/fixtures/reactor/README.md.
 
 interface RecordedCall {
   readonly kind: 'run' | 'runner' | 'wheel';
@@ -604,7 +604,9 @@ test('the recorded files are enough', (t) => {
   t.true(recorded.cases.filter(({ fails }) => fails).length >= 15);
 });
 
-/** A target as one list, and every argument that has a name by it, without defaults. */
+/**
+ * Returns a call in comparable form: the target as a list, and arguments by name, without defaults.
+ */
 function ofOurs(call: PlannedCall): unknown {
   if (call.kind !== 'run') return { kind: call.kind, fun: call.fun, kwarg: named(call) };
   const { tgt, tgtType = 'glob' } = call.target;

@@ -1,4 +1,7 @@
-/** Functions that templates of pillar call, with the values that Salt 3007.13 gives, and refusals by name. */
+/**
+ * Functions in templates of pillar, with the values of Salt 3007.13, and functions that are
+ * refused.
+ */
 
 import { writeFileSync } from 'node:fs';
 import path from 'node:path';
@@ -22,7 +25,7 @@ const tree: FileTree = {
 
 interface Started {
   readonly master: Master;
-  /** The value of an expression in the pillar of m1, or the first error. */
+  /** Returns the value of an expression in the pillar of m1, or the first error. */
   readonly evaluate: (expression: string) => Promise<unknown>;
 }
 
@@ -47,7 +50,7 @@ async function start(t: ExecutionContext, config: Partial<MasterOptions> = {}): 
   return { master, evaluate };
 }
 
-/** As Salt 3007.13 renders them in pillar. */
+/** Expressions with the values that Salt 3007.13 renders in pillar. */
 const asInSalt: readonly (readonly [expression: string, value: unknown])[] = [
   ["salt['match.filter_by']({'x*': 1, 'm*': 2}, minion_id=grains['id'])", 2],
   ["salt['match.filter_by']({'x*': 1}, minion_id='y', default='x*')", 1],
@@ -105,7 +108,7 @@ test('functions give templates of pillar what they give under Salt', async (t) =
   }
 });
 
-/** Decided differences, see docs/compatibility/templates.md. */
+/** Intentional differences; see docs/compatibility/templates.md. */
 const otherThanInSalt: readonly (readonly [expression: string, value: unknown])[] = [
   ["salt['match.glob']('m*')", true],
   ["salt['match.filter_by']({'m*': 1, 'default': 2})", 1],

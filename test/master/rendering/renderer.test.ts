@@ -1,4 +1,7 @@
-/** Rendering on the main thread and beside it: the same comes of it, and nobody else waits. */
+/**
+ * Rendering on the main thread and on a worker thread: results are equal, and other work is not
+ * delayed.
+ */
 import type { ExecutionContext } from 'ava';
 import test from 'ava';
 import {
@@ -95,7 +98,7 @@ function makeImports(): Imports {
   };
 }
 
-/** Too long for the main thread. */
+/** Returns a template that is too long for the main thread. */
 function long(template: string): string {
   return `${template}{# ${'x'.repeat(20_000)} #}`;
 }

@@ -1,4 +1,4 @@
-/** Recorded sign-ins: the same answers, key states and events as Salt's master. */
+/** Recorded sign-ins: replies, key states and events are the same as Salt's. */
 import { readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import test, { type ExecutionContext } from 'ava';
@@ -47,7 +47,7 @@ const directoriesOfKeys: readonly KeyDirectory[] = [
 
 for (const vectors of groups()) {
   const names = vectors.map((vector) => text(vector.name)).join('; ');
-  // One after the other, because each master here has worker threads for RSA.
+  // These tests run serially, because each master has worker threads for RSA.
   test.serial(`answers recorded sign-ins as Salt: ${names}`, async (t) => {
     const [first = {}] = vectors;
     const master = await startVectorMaster(t, setting(first));
@@ -56,7 +56,7 @@ for (const vectors of groups()) {
   });
 }
 
-/** Cases that leave the keys as they were share a master; the others have one each. */
+/** Groups cases. Cases that do not change keys share a master; each other case has its own. */
 function groups(): JsonObject[][] {
   const found = new Map<string, JsonObject[]>();
   for (const vector of cases(vectorFile('auth'), 'cases')) {
@@ -80,26 +80,26 @@ async function replay(
   t.deepEqual(events.map(toComparable), recordedEvents(vector), text(vector.name));
 }
 
-/** The master that a case was recorded from. */
+/** Returns the options of the recorded master. */
 function setting(vector: JsonObject): VectorMasterOptions {
   const options = object(vector.master_opts);
   return {
     keys: [...storedBefore(vector), ...others(vector).map(otherKey)],
     config: {
       autoAccept: options.auto_accept === true,
-      // A key that is replaced has the publish key replaced as well, a little later, unlike in Salt.
+      // Unlike in Salt, replacing a key also replaces the publish key, a little later.
       rotateAesKey: false,
       openMode: options.open_mode === true,
       confirmOpenMode: options.open_mode === true,
       masterSignPubkey: options.master_sign_pubkey === true,
       maxMinions: limitOf(vector),
-      // Connected minions stamp their requests by the system's clock.
+      // Connected minions use the system's clock.
       ...(limitOf(vector) > 0 ? { requestServerTtl: 0 } : {}),
     },
   };
 }
 
-/** Minions that must be connected before `max_minions` is reached. */
+/** Returns the minions that must be connected to reach `max_minions`. */
 function others(vector: JsonObject): string[] {
   const limit = limitOf(vector);
   return limit === 0 ? [] : Array.from({ length: limit + 1 }, (_, index) => `other${index}`);
@@ -146,7 +146,8 @@ function directoriesWith(directory: string): string[] {
 }
 
 function recordedEvents(vector: JsonObject): { tag: string; data: string }[] {
-  // Salt tells of a sign-in with an unknown signature algorithm before it finds that it cannot sign.
+  // Salt fires the event about a sign-in with an unknown signature algorithm before it fails to
+  // sign.
   if (text(vector.name) === 'v3 unsupported sig_algo') return [];
   return cases(vector, 'events').map(({ tag, data }) => ({
     tag: text(tag),
@@ -165,14 +166,17 @@ function toComparable({ tag, data }: { tag: string; data: WireMap }): {
 function compareReplies(t: ExecutionContext, vector: JsonObject, reply: Buffer): void {
   const decoded = toWireValue(object(vector.request_decoded).load);
   const request = isWireMap(decoded) ? decoded : {};
-  // An id that had no accepted key, or another one, is given a session key of its own.
+  // An id whose key was not accepted before gets a new session key.
   const hide = changesKeys(vector) ? hideSession : (value: WireValue): WireValue => value;
   const ours = hide(openReply(t, unpackWire(reply), request));
   const theirs = hide(openReply(t, unpackWire(base64(vector.reply_b64)), request));
   t.is(canonicalWire(ours), canonicalWire(theirs), text(vector.name));
 }
 
-/** The reply with everything random replaced by what is in it, signatures by whether they are right. */
+/**
+ * Returns the reply with random parts replaced by their decrypted content, and signatures by
+ * whether they are valid.
+ */
 function openReply(t: ExecutionContext, reply: WireValue, request: WireMap): WireValue {
   if (!isWireMap(reply)) return reply;
   const signed = wireBytes(reply.load);

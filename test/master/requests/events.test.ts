@@ -1,4 +1,7 @@
-/** What a minion may fire: nothing but its own life signs, whatever the shape [THREATS M-05, M-15]. */
+/**
+ * Events that a minion may fire: only its own start and beacon events, in any form of the request
+ * [THREATS M-05, M-15].
+ */
 
 import test, { type ExecutionContext } from 'ava';
 import type { MasterOptions } from '#config';
@@ -23,7 +26,7 @@ async function fire(t: ExecutionContext, master: VectorMaster, load: Load): Prom
   });
 }
 
-/** The three ways to ask for a tag. */
+/** The three forms of a request that name a tag. */
 const shapes: readonly (readonly [name: string, load: (tag: string) => Load])[] = [
   ['single', (tag) => ({ tag, data: {} })],
   ['batch', (tag) => ({ tag: undefined, data: undefined, events: [{ tag, data: {} }] })],
@@ -199,7 +202,7 @@ test('a request that is not permitted writes nothing', async (t) => {
   });
   const master = await startVectorMaster(t, { store });
   const events = Array.from({ length: 100 }, (_, index) => ({ tag: `flood/${index}`, data: {} }));
-  // The first request of a minion is: it proves a protocol version.
+  // The first request is written to the store, because it proves a protocol version.
   await isHeard(t, master);
   t.true(written.length > 0);
   const before = written.length;
@@ -224,7 +227,7 @@ test('no more requests of a minion wait than a number, over however many connect
     }
   });
   const answered = (await Promise.all(asked)).filter(Boolean).length;
-  // 128 wait, one needs not, and 200 a second get a place that has become free.
+  // 128 requests wait, one need not wait, and 200 per second get a free slot.
   const most = 130 + (lastRefusal - begun) / 5;
   t.true(answered >= 129 && answered <= most, `${answered} were answered`);
   t.is((await master.counters())['too-many-waiting'], 400 - answered);
@@ -258,7 +261,7 @@ function total(counters: Readonly<Record<string, number>>): number {
   return Object.values(counters).reduce((sum, count) => sum + count, 0);
 }
 
-// Signals that the operator permits, on the wire: their tag, their data, their rate [THREATS M-05].
+// Signals that the operator permits: their tag, data and rate [THREATS M-05].
 
 async function startWithAcl(t: ExecutionContext, acl: MasterOptions['acl']): Promise<VectorMaster> {
   return startVectorMaster(t, {
@@ -267,7 +270,7 @@ async function startWithAcl(t: ExecutionContext, acl: MasterOptions['acl']): Pro
   });
 }
 
-/** The tags that are fired when a minion asks for one. */
+/** Returns the tags that are fired when a minion requests one. */
 async function fireSignal(
   t: ExecutionContext,
   master: VectorMaster,
@@ -360,8 +363,8 @@ test('a refused signal is told once a burst, by an event that no minion can forg
   );
 });
 
-// What minions of 3008 manage besides themselves: registered, meant by targets, returned for.
-// Simulated from what Salt's source says: no recording exists.
+// Resources that minions of 3008 manage: registration, targets and returns. They are simulated
+// according to Salt's source, because there are no recordings.
 
 const anyRequest = recorded('minion_event', 'start event v3');
 const pingReturn = recorded('return', 'simple v3');
@@ -534,7 +537,8 @@ test('resources survive a restart, and end with the key', async (t) => {
   t.is(await meant(), 0);
 });
 
-// What can be asked at all: a closed table, in the clear only two names [THREATS G-02, C-23].
+// The functions that can be requested: a closed table, and only two without encryption [THREATS
+// G-02, C-23].
 
 const pillarRequest = recorded('pillar', 'v3 OAEP-SHA1 PKCS1v15-SHA1');
 
@@ -625,13 +629,13 @@ async function published(
   throw new Error('nothing was published');
 }
 
-// The way of facts: from a recorded pillar request to the minions that a target means.
+// From a recorded pillar request to the minions that a target matches.
 
 const request = recorded('pillar', 'v3 OAEP-SHA1 PKCS1v15-SHA1');
 const pillar = async (): Promise<{ role: string }> => ({ role: 'web' });
 const refreshed = `minion/refresh/${keys.minionId}`;
 
-/** The recorded request with these grains. */
+/** Returns the recorded request with these grains. */
 function withGrains(grains: Record<string, string>): Buffer {
   return altered(request, { load: { grains, nonce: freshNonce() } });
 }

@@ -1,4 +1,7 @@
-/** What many who ask at once cost; alone in its file, because it counts for the whole process. */
+/**
+ * The cost of many concurrent requests. This test has its own file, because it counts operations of
+ * the whole process.
+ */
 import { createHook } from 'node:async_hooks';
 import path from 'node:path';
 import test from 'ava';
@@ -11,7 +14,7 @@ const listed = recorded('aes_functions', '_file_list v3');
 const hashed = recorded('aes_functions', '_file_hash v3');
 const count = 500;
 
-/** Requests to the file system that `work` makes, of whatever kind. */
+/** Returns the number of file system requests that `work` makes. */
 async function fileSystemRequests(work: () => Promise<unknown>): Promise<number> {
   let requests = 0;
   const hook = createHook({

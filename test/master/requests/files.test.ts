@@ -1,4 +1,4 @@
-/** Requests for files that are not as Salt's minions make them, and many of them. */
+/** File requests that Salt's minions would not send, and large numbers of requests. */
 
 import { mkdirSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
@@ -42,7 +42,7 @@ import {
 const served = recorded('aes_functions', '_serve_file v3');
 const missing = { data: '', dest: '' };
 
-/** A master with a canary beside its root. */
+/** Starts a master with a secret file beside its root. */
 async function start(
   t: ExecutionContext,
   options: VectorMasterOptions = {},
@@ -145,7 +145,7 @@ test('requests for files over file_bytes_per_second are delayed and all answered
   );
   for (const reply of replies) t.deepEqual(reply, { data: 'small', dest: 'sub/small' });
   const counters = await master.counters();
-  // 800,000 bytes at once are 48 requests of 16 KiB; the rate of other requests is not theirs.
+  // 800,000 bytes count as 48 requests of 16 KiB. The rate limit of other requests is separate.
   t.true((counters['file-delayed'] ?? 0) >= 1);
   t.true((counters['file-delayed'] ?? 0) <= 12);
 });
@@ -232,9 +232,9 @@ test('minions are told the options for states that the master was given', async 
   ]);
 });
 
-// The start of real minions of every release. Recorded are the order of the requests, the names
-// of their fields and the shape of the answers; the bytes are made here, with keys of our own, from
-// the recorded form. So this proves order and shape, not the codec: other tests have its bytes.
+// The start of real minions of every release. The recordings contain the order of requests, the
+// names of their fields and the structure of the replies. The bytes are created here with new keys.
+// Other tests check recorded bytes.
 
 const minionId = 'minion1';
 const { privatePem, publicPem } = pem('minion2');
@@ -256,7 +256,7 @@ for (const release of Object.keys(recordings)) {
   });
 }
 
-/** A minion that says what was recorded, with keys and job ids of this test. */
+/** A minion that sends the recorded requests, with keys and job ids of this test. */
 class RecordedMinion {
   readonly #t: ExecutionContext;
   readonly #master: VectorMaster;
@@ -270,7 +270,7 @@ class RecordedMinion {
     this.#master = master;
   }
 
-  /** Has the master publish what was recorded; the minion is the only one there. */
+  /** Makes the master publish the recorded job. No other minion is connected. */
   async publish(step: JsonObject): Promise<void> {
     const load = map(toWireValue(step.load));
     const updates = this.#master.master.jobs.run({ tgt: minionId, fun: String(load.fun) });
@@ -342,7 +342,7 @@ class RecordedMinion {
     this.#t.deepEqual(pillar, Object.create(null));
   }
 
-  /** Files were recorded with content, which a master without files answers in its own way. */
+  /** Compares a reply. Recorded file contents are ignored, because this master has no files. */
   #compare(value: WireValue, { cmd }: WireMap, reply: JsonObject): void {
     const recorded = toWireValue(reply.value);
     if (cmd === '_file_hash' || cmd === '_file_hash_and_stat') return;
@@ -351,7 +351,7 @@ class RecordedMinion {
   }
 }
 
-/** The types in a value, and the names in a map. */
+/** Returns the types in a value, and the names in a map. */
 function shapeOf(value: WireValue): string {
   if (isWireMap(value)) return `{${Object.keys(value).sort().join()}}`;
   if (Array.isArray(value)) return 'list';

@@ -1,4 +1,4 @@
-/** A request that comes twice has one effect, and the same answer [THREATS C-43, M-02]. */
+/** A repeated request has only one effect and gets the same reply [THREATS C-43, M-02]. */
 
 import test, { type ExecutionContext } from 'ava';
 import fc from 'fast-check';
@@ -237,7 +237,7 @@ function request(nonce: string, more: Partial<VerifiedRequest> = {}): VerifiedRe
   };
 }
 
-/** A guard with a clock in seconds, and a handler that counts its runs. */
+/** Returns a guard whose clock is in seconds, and a handler that counts its calls. */
 function guardAt(clock: { seconds: number }, reply: Reply = usual) {
   const guard = new ReplayCache({ ttlSeconds, now: () => clock.seconds * 1000 });
   let runs = 0;
@@ -316,7 +316,7 @@ test('a forgotten nonce is accepted as a new request', async (t) => {
   t.is(runs(), 2);
 });
 
-/** Eight bytes that are another number's only by chance. */
+/** Returns eight bytes that are different for different numbers, except by chance. */
 function digestOf(value: number): Buffer {
   const digest = Buffer.alloc(8, 0xff);
   digest.writeUInt32BE(value);
@@ -385,14 +385,15 @@ test('entries added after the end of a queue take no memory', (t) => {
   t.false(queue.has(digestOf(2)));
 });
 
-// Nobody speaks as another minion: identity is the key's that opened the envelope [THREATS M-01].
+// A minion cannot act as another one: its identity is that of the key that decrypted the request
+// [THREATS M-01].
 
 const startEventV2 = recorded('minion_event', 'start event v2');
 const victim = 'victim';
 const victimSession: CrypticleKey = parseKeyString(keys.ephemeral);
 const otherToken = minionToken(parsePrivateKey(pem('other_minion').privatePem));
 
-/** Both minions are accepted and have a session. */
+/** Starts a master. Both minions are accepted and have a session. */
 async function startWithVictim(t: ExecutionContext): Promise<VectorMaster> {
   return await startVectorMaster(t, {
     keys: [
@@ -524,11 +525,11 @@ test('an event of protocol 2 without a token is refused as older masters refuse 
   t.is((await master.counters()).unproven, before + 1);
 });
 
-// Which requests others wait for: a transport lets only so many of them be worked on at a time.
+// Requests for which other requests wait: a transport limits how many are processed at a time.
 
 const peer = { address: '127.0.0.1', transport: 'memory', publishPort: 4505, identify: () => {} };
 
-/** Asks a master as a transport does, and tells whether the turn was ended before the answer. */
+/** Sends a request like a transport. Returns whether the slot was released before the reply. */
 async function startAsker(
   t: ExecutionContext,
   parts: { readonly config?: Partial<MasterOptions>; readonly pillar?: PillarProvider } = {},
@@ -590,12 +591,12 @@ test('others do not wait for a request over its rate', async (t) => {
   t.deepEqual(both.map(({ asked }) => asked.hasEnded).sort(), [false, true]);
 });
 
-// A return that cannot be kept: minions take any answer for an acknowledgement.
+// Returns that cannot be stored: minions treat any reply as an acknowledgement.
 
 const [vector] = cases(vectorFile('return'), 'cases').filter(
   (it) => it.version === 3 && loadOf(it).jid !== 'req',
 );
-/** A store that keeps nothing new while `isFull`. */
+/** Returns a store that rejects new data while `isFull`. */
 function fillableStore(): { readonly store: Store; isFull: boolean } {
   const memory = createMemoryStore({ now: () => RECORDED_AT });
   const disk = {
@@ -643,7 +644,7 @@ test('a return that cannot be kept has no answer and no event; sent again, it is
       });
     },
   });
-  // The first request proves the version, which is kept as well.
+  // The first request proves the protocol version, which is stored as well.
   t.is(openReply(startEvent, await master.ask(base64(startEvent.request_b64))), null);
   const request = base64(vector.request_b64);
   disk.isFull = true;

@@ -1,4 +1,4 @@
-/** Sign-ins of strangers: bounded, without state, and never at the cost of who is known. */
+/** Sign-ins of strangers: limited, without stored state, and without affecting known minions. */
 
 import { mkdirSync, readdirSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
@@ -27,13 +27,16 @@ import { base64, cases, keys, pem, text, vectorFile } from '../../helpers/vector
 const accepted = recorded('auth', 'v3 OAEP-SHA1 PKCS1v15-SHA1 accepted, first contact (no token)');
 const recordedSignIn: WireMap = map(unpackWire(base64(accepted.request_b64)));
 
-/** The recorded sign-in with other fields. */
+/** Returns the recorded sign-in with changed fields. */
 function signIn(changes: Readonly<Record<string, WireValue>> = {}): Buffer {
   const load = { ...map(recordedSignIn.load ?? null), nonce: freshNonce(), ...changes };
   return packWire({ ...recordedSignIn, load });
 }
 
-/** How many sign-ins of one address may have been served, where five are each second. */
+/**
+ * Returns the maximum number of sign-ins of one address that may have been processed, at five per
+ * second.
+ */
 function mostSince(begun: number): number {
   return 20 + (performance.now() - begun) / 200;
 }
@@ -147,7 +150,7 @@ test('an unusable key is refused and not stored', async (t) => {
 test('unknown ids leave no trace: not in the store, not on disk', async (t) => {
   const master = await startVectorMaster(t);
   const vector = recorded('minion_event', 'start event v3');
-  // That the master started is audited, and in the store within a second.
+  // The start of the master is audited, and is in the store within a second.
   await master.master.audit.flush();
   const before = { files: inventory(master.directory), rows: await rows(master) };
   for (const id of [
@@ -227,13 +230,16 @@ function map(value: WireValue): WireMap {
   return value;
 }
 
-// `max_minions`, beyond what is recorded: who is let in all the same.
+// `max_minions`, beyond the recordings: which minions are still accepted.
 
 const refusedSignIn = cases(vectorFile('auth'), 'cases').find(
   ({ name }) => text(name) === 'v0 max_minions reached',
 );
 
-/** A master with the vectors' minion accepted, and two others, of which one is one too many. */
+/**
+ * Starts a master with the vectors' minion and two other accepted minions, which exceeds the limit
+ * by one.
+ */
 function startMaster(t: ExecutionContext, maxMinions: number): Promise<VectorMaster> {
   return startVectorMaster(t, {
     config: { maxMinions, requestServerTtl: 0 },
@@ -245,7 +251,7 @@ function startMaster(t: ExecutionContext, maxMinions: number): Promise<VectorMas
   });
 }
 
-/** A second later, because so long a count holds. */
+/** Whether the limit is reached, one second later, because the count is cached for a second. */
 async function isFull({ ask, clock }: VectorMaster): Promise<boolean> {
   clock.now += 1000;
   const reply = await ask(base64(refusedSignIn?.request_b64));
@@ -311,12 +317,12 @@ test('a second of sign-ins costs one count', (t) => {
   t.is(counts, 2);
 });
 
-// Which ids minions may be new under, and what is told of those that are easily taken for others.
+// Ids that new minions may have, and warnings about ids that are easily confused.
 
 const { publicPem, privatePem } = pem('minion');
 const privateKey = parsePrivateKey(privatePem);
 
-/** What a minion of this id is told. */
+/** Returns the reply to a sign-in with this id. */
 async function signInAs({ dial }: VectorMaster, id: string): Promise<string> {
   const token = generateKeyString();
   const handshake = createMinionHandshake({ id, version: 3, privateKey, publicPem, token });
@@ -407,7 +413,7 @@ test('a file that somebody puts among the accepted keys is an accepted id', asyn
   t.is(await signInAs(next, 'old *'), 'accepted');
 });
 
-// Requests of too low a version: which minion, in the log, and no flood of lines.
+// Requests of a version that is too low: the log names the minion, with few messages.
 
 test('the log names the minion whose version is too low, once a minute', async (t) => {
   const lines: Record<string, unknown>[] = [];

@@ -1,4 +1,4 @@
-/** Returns that minions sign (`minion_sign_messages`), in the forms of all releases. */
+/** Signed returns (`minion_sign_messages`), in the forms of all releases. */
 import test, { type ExecutionContext } from 'ava';
 import type { MasterOptions } from '#config';
 import {
@@ -18,7 +18,7 @@ const { minionId } = keys;
 const ofVersion3 = recorded('return', 'standalone job, jid req v3');
 const ofVersion0 = recorded('return', 'standalone job, jid req v0');
 
-/** Values that are packed otherwise where they travel. */
+/** Values whose packed form differs between signing and sending. */
 const values: WireMap = {
   long: 'x'.repeat(40),
   longer: 'é'.repeat(300),
@@ -40,7 +40,7 @@ async function start(t: ExecutionContext, config: Partial<MasterOptions> = {}) {
 }
 
 interface Form {
-  /** What is not signed, of what is sent. */
+  /** Fields that are sent but not signed. */
   readonly without: readonly string[];
   readonly pack?: (value: WireValue) => Uint8Array;
   readonly algorithm?: SigningAlgorithm;
@@ -50,7 +50,9 @@ interface Form {
 const former: Form = { without: ['ts', '_stamp', 'nonce', 'tok'] };
 const recent: Form = { without: ['nonce', 'tok'] };
 
-/** The fields of a signed return; the signature is over what {@link altered} sends. */
+/**
+ * Returns the fields of a signed return. The signature is over the load that {@link altered} sends.
+ */
 function signed(load: WireMap, { without, pack, algorithm, key }: Form): WireMap {
   const names = Object.keys(load).filter((name) => !without.includes(name));
   const part = Object.fromEntries(names.map((name) => [name, load[name] ?? null]));
@@ -63,7 +65,7 @@ function load(vector: typeof ofVersion3, more: WireMap = {}): WireMap {
   return { ...loadOf(vector), _stamp: '2026-01-01T00:00:00.000001', ...more, nonce: freshNonce() };
 }
 
-/** Whether it came through: a refused one is answered `false`. */
+/** Whether the return was accepted. The reply to a rejected one is `false`. */
 async function isTaken(
   master: VectorMaster,
   vector: typeof ofVersion3,

@@ -1,4 +1,4 @@
-/** Recorded broken requests: the same words as Salt's master, each counted. */
+/** Recorded invalid requests: replies are the same as Salt's, and each is counted. */
 
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
@@ -45,21 +45,25 @@ import {
   vectorFile,
 } from '../../helpers/vectors.ts';
 
-/** The time stamps in these requests are those of the day of recording. */
+/** Time of the recording, in milliseconds since 1970. The requests contain it. */
 const recordedAt = 1_795_236_606_000;
 
 const vectors = cases(vectorFile('errors'), 'cases');
 
-/** Cases that Salt answers otherwise, with our answer and why it differs. */
+/** Cases that Salt answers differently, with our reply. */
 const different = new Map<unknown, Buffer>([
-  // `boom` and `weird` were made for the recording; the clear functions are `_auth` and `ping`.
+  // `boom` and `weird` are functions of the recording. The unencrypted functions are `_auth` and
+  // `ping`.
   ['handler raises', packWire({})],
   ['handler gives unknown reply kind', packWire({})],
-  // An empty map has no nonce, and version 2 cannot do without [THREATS M-16].
+  // An empty map has no nonce, which version 2 requires [THREATS M-16].
   ['prefix missing in crypticle gives empty map', packWire('bad load')],
 ]);
 
-/** Their function, made for the recording, gave back the load: an unknown one gives an empty map. */
+/**
+ * Cases with a function of the recording that returned the load. Here it is unknown and returns an
+ * empty map.
+ */
 const served: ReadonlySet<unknown> = new Set(['aes v2 no tok is fine', 'aes v2 tok but no id']);
 
 test('answers recorded broken requests with the words of Salt', async (t) => {
@@ -102,11 +106,11 @@ function total(counters: Readonly<Record<string, number>>): number {
   return Object.values(counters).reduce((sum, count) => sum + count, 0);
 }
 
-// Recorded requests for the other functions, answered by a master without files and peers.
+// Recorded requests for the other functions, to a master without files and peers.
 
 const noFile = { data: '', dest: '' };
 
-/** What a master answers that has no files, in place of what was recorded. */
+/** Replies of a master without files, in place of the recorded ones. */
 const withoutContent = new Map<string, Json>([
   ['_file_hash v0', ''],
   ['_file_hash v2', ''],
@@ -126,7 +130,7 @@ const withoutContent = new Map<string, Json>([
   ['_dir_list v3', []],
   ['_file_list_emptydirs v3', []],
   ['_symlink_list v3', {}],
-  // Recorded with file_recv switched on.
+  // `file_recv` was enabled in the recording.
   ['_file_recv v3', false],
 ]);
 
@@ -156,9 +160,12 @@ test('a reply is bound to its request, and made with a new IV each time', async 
   });
 });
 
-// Recorded events of minions: answered as Salt's master answers; fired where a rule permits.
+// Recorded events of minions: replies are the same as Salt's, and events are fired if a rule
+// permits them.
 
-/** Tags that a minion may fire without a rule of the operator's; Salt lets through the others too. */
+/**
+ * Matches tags that a minion may fire without a rule of the operator. Salt permits all others too.
+ */
 const permitted = /^(salt\/minion\/vecminion\/start|minion_start|salt\/beacon\/vecminion\/.+)$/;
 
 const minionEventVectors = cases(vectorFile('minion_event'), 'cases');
@@ -196,7 +203,7 @@ function recordedEvents(vector: JsonObject): unknown[] {
     .map(({ tag, data }) => [text(tag), canonicalWire(toWireValue(data))]);
 }
 
-/** The tags that a request asks for, prefixed ones too. */
+/** Returns the tags that a request names, including those with a prefix. */
 function askedTags(vector: JsonObject): string[] {
   const load = vector.request_load;
   if (typeof load !== 'object' || load === null || Array.isArray(load)) return [];
@@ -205,8 +212,8 @@ function askedTags(vector: JsonObject): string[] {
   return load.pretag === null ? tags : tags.flatMap((tag) => [tag, `${load.pretag}/${tag}`]);
 }
 
-// Recorded pillar requests: answered under a new key, signed and bound to the request. What the
-// requests leave behind, and the event `minion/refresh/<id>`, is in targeting/facts-from-minions.
+// Recorded pillar requests: the reply is encrypted with a new key, signed and bound to the request.
+// Stored data and the event `minion/refresh/<id>` are tested in targeting/facts-from-minions.
 
 const pillarVectors = cases(vectorFile('pillar'), 'cases');
 
@@ -328,7 +335,7 @@ function pillarOf(vector: JsonObject): WireMap {
     versionOf(vector) < 2 ? vector.reply_private : object(vector.reply_private_data_decoded).pillar,
   );
   if (!(content instanceof Map)) throw new TypeError('the recorded pillar is no map');
-  // Its one key that is not text cannot be asked of a provider.
+  // A provider cannot be asked for the only key that is not text.
   return Object.fromEntries([...content].filter(([key]) => typeof key === 'string'));
 }
 
@@ -345,7 +352,7 @@ function openPillar(vector: JsonObject, reply: Uint8Array, owner = 'minion'): Wi
   });
 }
 
-// Recorded requests for files, answered from the files that they were recorded with.
+// Recorded requests for files, answered with the recorded files.
 
 const fileVectors = vectorFile('aes_functions');
 const files = cases(fileVectors, 'cases').filter(({ name }) =>
@@ -365,7 +372,7 @@ async function startWithFiles(t: ExecutionContext): Promise<VectorMaster> {
   return startVectorMaster(t, { config: { fileRoots: { base: [root] }, fileRecv: true } });
 }
 
-/** What differs from machine to machine, or from one gzip to another, is taken out. */
+/** Removes parts that depend on the machine or on the version of gzip. */
 function comparable(value: WireValue): WireValue {
   if (Array.isArray(value))
     return value.length === 10 ? comparableStat(value) : value.map(comparable);
@@ -374,7 +381,7 @@ function comparable(value: WireValue): WireValue {
   const plain = gzip === undefined ? data : gunzipSync(wireBytes(data) ?? '');
   const whole: WireMap = { ...rest, ...(plain === undefined ? {} : { data: plain }) };
   if (gzip !== undefined) whole.gzip = gzip;
-  // Where a file lies on the master is not told; only that it is there.
+  // The path of a file on the master is not revealed, only that the file exists.
   if (typeof whole.path === 'string') whole.path = whole.path !== '';
   if (whole.stat !== undefined) whole.stat = comparable(whole.stat);
   return whole;

@@ -1,4 +1,4 @@
-/** Who the user of a job is that was started over the local socket. */
+/** The user of a job that was started through the local socket. */
 import { createHash } from 'node:crypto';
 import { chownSync, linkSync, readdirSync, symlinkSync, writeFileSync } from 'node:fs';
 import { request as httpRequest } from 'node:http';
@@ -18,7 +18,7 @@ async function start(t: ExecutionContext): Promise<string> {
   return directories(directory).socket ?? '';
 }
 
-/** The user that `jobs.publish` stores, of a call as connectMaster makes it. */
+/** Returns the user that `jobs.publish` stores for a call of connectMaster. */
 async function userOf(socketPath: string, user?: string): Promise<string> {
   const { jobs } = connectMaster({ socketPath });
   const asked = { tgt: '*', fun: 'test.ping', ...(user === undefined ? {} : { user }) };
@@ -26,7 +26,7 @@ async function userOf(socketPath: string, user?: string): Promise<string> {
   return (await jobs.show(jid)).user;
 }
 
-/** The same of a call that refers to a proof, or to none. */
+/** Returns this user for a call with or without a reference to a proof. */
 async function userOfCall(socketPath: string, headers: Record<string, string>): Promise<string> {
   const body = JSON.stringify({ tgt: '*', fun: 'test.ping' });
   const text = await new Promise<string>((resolve, reject) => {

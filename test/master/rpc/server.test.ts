@@ -1,4 +1,7 @@
-/** The local socket: who may reach it, what it refuses, and that it says nothing it should not. */
+/**
+ * The local socket: which accounts may use it, which calls it rejects, and that errors reveal
+ * nothing.
+ */
 
 import {
   existsSync,
@@ -130,7 +133,7 @@ test('a caller that ends its stream ends what was followed for it', async (t) =>
   stream.end(parameters);
   await within('the job', opened);
   stream.destroy();
-  // Closing waits for every call: it would take an hour if this one were still followed.
+  // Closing waits for every call. It would take an hour if this call were still followed.
   await within('the end of the job', master.close());
   t.pass();
 });
@@ -152,7 +155,7 @@ test('callers that never finish their request do not hold a master that closes',
 async function leaveStaleSocket(socketPath: string): Promise<void> {
   mkdirSync(path.dirname(socketPath), { recursive: true });
   const server = createServer();
-  // Closing removes the name that was bound; under another one the file stays, as after a crash.
+  // Closing removes the bound name. Under another name, the file remains, as after a crash.
   const moved = `${socketPath}.old`;
   await new Promise<void>((resolve) => server.listen(moved, resolve));
   renameSync(moved, socketPath);
@@ -234,7 +237,7 @@ test('the socket of a master that runs is not taken over', async (t) => {
   t.is((await connectMaster({ socketPath }).status()).id, 'socket-test');
 });
 
-// Values over the local socket: what goes in comes out.
+// Values are not changed by the transfer over the local socket.
 
 const names = fc.oneof(
   fc.string(),

@@ -1,4 +1,4 @@
-/** The runner `http.query`, with a real service. */
+/** The runner `http.query` with a real service. */
 
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
@@ -11,7 +11,10 @@ import { startVectorMaster } from '../../helpers/vector-master.ts';
 
 type Answer = (request: IncomingMessage, response: ServerResponse) => void;
 
-/** A service on the loopback interface. @returns its port, and what it was sent */
+/**
+ * Starts a service on the loopback interface.
+ * @returns its port and its requests
+ */
 async function serve(
   t: ExecutionContext,
   answer: Answer,
@@ -95,7 +98,7 @@ test('listed hosts are asked as by Salt, within bounds, and no others', async (t
     status: 404,
     body: 'no such page',
   });
-  // Not followed.
+  // The redirection is not followed.
   t.like(await query(`${origin}/moved`), { status: 302, error: 'HTTP 302' });
   t.like(await query(`${origin}/large`), { error: 'the response exceeds 1000 bytes' });
   t.like(await query(`${origin}/hang`, { status: true }), {
@@ -106,7 +109,7 @@ test('listed hosts are asked as by Salt, within bounds, and no others', async (t
   heard.length = 0;
   const refused: readonly (readonly [string, WireMap, RegExp])[] = [
     ['http://127.0.0.1:1/', {}, /127\.0\.0\.1:1 is not listed under saltbridge: http_query: hosts/],
-    // The list names no address of it, and this one is not public.
+    // The list does not contain the host's address, and the address is not public.
     [`${named}/`, {}, /localhost resolves to .*, which its endpoint does not permit/],
     [`http://u:secret-1@127.0.0.1:${port}/`, {}, /use username and password/],
     ['file:///etc/passwd', {}, /must be an http/],

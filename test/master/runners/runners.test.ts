@@ -256,7 +256,7 @@ test('every function is one of Salt, and documented', async (t) => {
   t.deepEqual(Object.keys(await master.runners.docs('event.send')), ['event.send']);
 });
 
-// The `fileserver` and `saltutil` runners: what is served, as the master itself is told.
+// The `fileserver` and `saltutil` runners, which show what is served.
 
 async function runFileserver(master: Master, fun: string, kwarg: WireMap = {}): Promise<WireValue> {
   const { return: value, success } = await master.runners.run({ fun, kwarg });
@@ -268,7 +268,7 @@ interface Served {
   readonly root: string;
 }
 
-/** `roots` with `base` and `dev`, and `memory` with one file in `base`. */
+/** Serves `roots` with `base` and `dev`, and `memory` with one file in `base`. */
 async function serve(t: ExecutionContext): Promise<Served> {
   const root = temporaryDirectory(t);
   layOut(root, {
@@ -385,7 +385,7 @@ test('modules for a master are not copied, and the runner names them', async (t)
   }
 });
 
-// The wheel reads file roots, and nothing beside them.
+// The wheel functions read files only below the file roots.
 
 async function runFileRoots(master: Master, fun: string, kwarg: WireMap = {}): Promise<WireValue> {
   const { return: value, success } = await master.wheel.run({ fun: `file_roots.${fun}`, kwarg });
@@ -397,7 +397,10 @@ interface ServedRoots {
   readonly below: (place: string) => string;
 }
 
-/** Two roots in `base`, and `all`, below which everything lies, the master's own too. */
+/**
+ * Serves two roots in `base`, and `all`, whose root contains everything, including the master's own
+ * files.
+ */
 async function serveRoots(t: ExecutionContext): Promise<ServedRoots> {
   const directory = temporaryDirectory(t);
   const below = (place: string): string => path.join(directory, place);
@@ -480,7 +483,7 @@ test('environments are listed as trees, without what is hidden', async (t) => {
   t.false(JSON.stringify(roots).includes('own'));
 });
 
-// Keys through the wheel, under Salt's names.
+// Keys through wheel functions, with Salt's names.
 
 const { publicPem } = pem('minion');
 const keys: readonly StoredKey[] = (

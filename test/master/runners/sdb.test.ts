@@ -74,7 +74,7 @@ vaulted: {driver: vault}
   t.is(await get('sdb://site/none:such'), null);
   t.is(await get('sdb://tokens/big'), 9007199254740991);
   t.is(await get('sdb://tokens/list:name'), 'x');
-  // What is no address, or of no profile, is itself.
+  // A text that is not an address of a known profile is returned unchanged.
   for (const text of ['plain', 'sdb://site', 'sdb://site/', 'sdb://nobody/x', 'sdb://__proto__/x'])
     t.is(await get(text), text);
   t.is(await run(master, 'sdb.set', 'sdb://nobody/x', 'y'), false);

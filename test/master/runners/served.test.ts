@@ -1,4 +1,4 @@
-/** Runners that ask minions or keep something, and what is said of those that are not served. */
+/** Runners that call minions or store data, and messages about runners that are not served. */
 import { existsSync, readFileSync, symlinkSync } from 'node:fs';
 import path from 'node:path';
 import test from 'ava';
@@ -143,7 +143,7 @@ test('queues hold each item once, in order, and are processed by an event', asyn
   t.regex(String(await run(master, 'queue.pop', 'q', 0)), /quantity/);
 });
 
-/** A store in memory that counts the entries that are read of its lists. */
+/** Returns a store in memory that counts the entries that are read from its lists. */
 function countingStore(): { readonly store: Store; readonly read: () => number } {
   const store = createMemoryStore();
   const list = store.list.bind(store);

@@ -1,4 +1,4 @@
-/** The schedule of a running master, and when its entries are due. */
+/** The schedule of a running master, and the times at which its entries are due. */
 
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -15,7 +15,7 @@ import { until } from '../../helpers/deadline.ts';
 import { startFleet } from '../../helpers/fleet.ts';
 import { temporaryDirectory } from '../../helpers/temporary-directory.ts';
 
-/** A moment of local time, as the schedule reads it. */
+/** Parses a local time, like the schedule. */
 function local(text: string): number {
   return new Date(text).getTime();
 }
@@ -90,7 +90,7 @@ for (const [entry, now, expected] of [
   });
 }
 
-/** A schedule without a master around it. Each run of a runner calls `onRun` and ends with it. */
+/** Opens a schedule without a master. Each run of a runner calls `onRun` and ends with it. */
 function openSchedule(
   t: ExecutionContext,
   schedule: WireMap,
@@ -124,7 +124,7 @@ function openSchedule(
   return { schedule: opened, end };
 }
 
-/** Entries that were due last in 1970. */
+/** Returns a store with entries that were last due in 1970. */
 async function dueStore(...names: readonly string[]): Promise<Store> {
   const store = createMemoryStore();
   const value = Buffer.from('0');
@@ -155,7 +155,7 @@ test('work that ends while the next begins is not counted as running', async (t)
     { work: entry },
     {
       store,
-      // Each look at the clock finds the next run due.
+      // Each time the clock is read, the next run is due.
       now: () => (clock += 10_000),
       onRun: () => {
         begun += 1;
@@ -245,7 +245,7 @@ test('runners run by the clock, once at a time, and what a restart passed over r
     (job) => Object(job).Function === 'runner.test.arg',
   );
   const quick = fired(first.events, 'quick');
-  // A job is kept before its event is fired.
+  // A job is stored before its event is fired.
   const most = quick + 1;
   t.true(kept.length > 0 && kept.length <= most, `${kept.length} of ${most}, and none of unkept`);
   await first.master.close();

@@ -20,7 +20,7 @@ import { temporaryDirectory } from '../../helpers/temporary-directory.ts';
 
 const unknown: MinionFacts = { grains: undefined, pillar: undefined };
 
-/** web1 and web2 are known; nothing is of new1. */
+/** Grains of web1 and web2. Nothing is known about new1. */
 const grainsOf: Readonly<Record<string, WireMap>> = {
   web1: { os: 'Debian', roles: ['web', 'db'], name: 'aab' },
   web2: { os: 'RedHat', roles: ['web'], name: 'abb' },
@@ -36,7 +36,7 @@ function resolver(options: Partial<TargetResolverOptions> = {}): TargetResolver 
     },
     isDataCached: true,
     nodegroups: {},
-    // On a busy machine the thread itself takes its time; what that is does not matter here.
+    // The time limit is long, because the thread may be slow on a busy machine.
     slowPatterns: new SlowPatternRunner({ budgetMs: 30_000 }),
     ...options,
   });
@@ -220,7 +220,7 @@ test('ten thousand minions are asked for the one grain each, once', async (t) =>
   t.true(asked.every((key) => key === 'os'));
 });
 
-/** Reads a target over web1 alone, and counts whose facts are looked up. */
+/** Resolves a target among web1 only, and counts which minions' data is read. */
 async function withinWeb1(
   request: { readonly tgt: string; readonly tgtType?: string },
   showsPillar = false,

@@ -1,4 +1,4 @@
-/** Targets of hostile callers over a fleet: bounded as a whole, and evaluated in slices. */
+/** Targets of hostile callers with many minions: the total work is limited, and done in slices. */
 
 import test from 'ava';
 import { everyone, TargetResolver } from '#master/jobs/targets.ts';
@@ -9,7 +9,7 @@ const ids = Array.from({ length: 15_000 }, (_, at) => `web${at}.example.com`);
 const known = new Set(ids);
 const grains: WireMap = { os: 'Ubuntu', roles: ['web', 'db'], nested: { a: 1 } };
 
-/** Grains that one search takes long to go through. */
+/** Grains for which one search takes a long time. */
 const deep: WireMap = { a: Array(200).fill({ b: { c: { d: 'e' } } }), b: grains };
 
 function fleet(own: WireMap = grains): TargetResolver {
@@ -22,7 +22,7 @@ function fleet(own: WireMap = grains): TargetResolver {
   });
 }
 
-/** Steps of the slices that gave way meanwhile. */
+/** Returns the steps of each slice, after which other work could run. */
 async function slicesOf(work: () => Promise<unknown>): Promise<number[]> {
   const slices: number[] = [];
   const note = (steps: unknown): unknown => slices.push(Number(steps));

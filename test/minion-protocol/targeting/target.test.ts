@@ -52,7 +52,7 @@ const broken = [
 ];
 
 for (const tgt of broken) {
-  test(`the broken expression ${JSON.stringify(tgt.slice(0, 20))} means nobody and says why`, (t) => {
+  test(`the broken expression ${JSON.stringify(tgt.slice(0, 20))} matches no minion and gives a reason`, (t) => {
     const compiled = compileTarget({ tgtType: 'compound', tgt });
     t.is(compiled.test(candidate('web1', {})), 'no');
     t.false(compiled.isPossible(candidate('web1')));
@@ -60,12 +60,12 @@ for (const tgt of broken) {
   });
 }
 
-test('a term and not after it are joined by and', (t) => {
+test('a term followed by not is joined with and', (t) => {
   t.is(compound('web* not web2', candidate('web1', {})), 'yes');
   t.is(compound('web* not web2', candidate('web2', {})), 'no');
 });
 
-test('a letter takes a delimiter of its own', (t) => {
+test('a letter may have its own delimiter', (t) => {
   const who = candidate('web1', { nested: { a: { b: 'x' } } });
   t.is(compound('G|@nested|a|b|x', who), 'yes');
   t.is(compound('G@@nested@a@b@x', who), 'yes');
@@ -74,12 +74,12 @@ test('a letter takes a delimiter of its own', (t) => {
   t.is(compound('G:nested|a|b|x', who), 'no');
 });
 
-test('a publication of another delimiter does not reach inside compounds', (t) => {
+test('a different delimiter of a publication does not apply inside compounds', (t) => {
   const compiled = compileTarget({ tgtType: 'compound', tgt: 'G@os:x', delimiter: '|' });
   t.is(compiled.test(candidate('web1', { os: 'x' })), 'yes');
 });
 
-test('a condition on facts is unknown without them, and decided where it cannot matter', (t) => {
+test('a condition on unknown facts is undecided, unless its value cannot affect the result', (t) => {
   const who = candidate('web1');
   t.is(compound('G@os:x', who), 'unknown');
   t.is(compound('not G@os:x', who), 'unknown');
@@ -87,20 +87,20 @@ test('a condition on facts is unknown without them, and decided where it cannot 
   t.is(compound('G@os:x and db1', who), 'no');
 });
 
-test('not takes away those of whom nothing is known, as in Salt', (t) => {
+test('not excludes minions without known facts, as in Salt', (t) => {
   const isPossible = (tgt: string): boolean =>
     compileTarget({ tgtType: 'compound', tgt }).isPossible(candidate('web1'));
   t.true(isPossible('G@os:x'));
   t.false(isPossible('* and not G@os:x'));
 });
 
-test('the ids of lists are told, but not those that are taken away', (t) => {
+test('the ids of lists are returned, except excluded ones', (t) => {
   const ids = (tgt: string): readonly string[] =>
     compileTarget({ tgtType: 'compound', tgt }).terms.flatMap((term) => term.ids);
   t.deepEqual(ids('L@web1,,nope or not L@gone'), ['web1', 'nope']);
 });
 
-test('an address target reads networks as Python does', (t) => {
+test('an address target parses networks as Python does', (t) => {
   const who = candidate('web1', {
     ipv4: ['10.1.2.3', 'nonsense'],
     ipv6: ['fd00::5', '::ffff:1.2.3.4'],
@@ -122,7 +122,7 @@ test('an address target reads networks as Python does', (t) => {
   for (const tgt of [...none, ...none6]) t.is(verdict(tgt), 'no', tgt);
 });
 
-test('an address that is none means nobody, also of those whose facts are not known', (t) => {
+test('an invalid address matches no minion, even if its facts are unknown', (t) => {
   t.is(compileTarget({ tgtType: 'ipcidr', tgt: '10.1.2' }).test(candidate('web1')), 'no');
   t.is(compileTarget({ tgtType: 'ipcidr', tgt: '10.1.2.3' }).test(candidate('web1')), 'unknown');
 });
@@ -137,7 +137,7 @@ const groups = {
   twice: ['N@outer', 'or', 'db*'],
 };
 
-test('a nodegroup becomes the words that Salt makes of it', (t) => {
+test('a nodegroup is expanded to the words that Salt makes of it', (t) => {
   t.deepEqual(expandNodegroup('words', groups), ['web1', 'or', 'web2']);
   t.deepEqual(expandNodegroup('ids', groups), ['L@web1,web2']);
   t.deepEqual(expandNodegroup('text', groups), ['L@web1,web2']);
@@ -145,21 +145,21 @@ test('a nodegroup becomes the words that Salt makes of it', (t) => {
   t.deepEqual(expandNodegroup('typed', groups), ['L@web1,web2']);
 });
 
-test('a nodegroup inside of another is put in parentheses', (t) => {
+test('a nodegroup inside another one is put in parentheses', (t) => {
   const inner = ['(', 'web1', 'or', 'web2', ')', 'and', 'not', '(', 'L@web1,web2', ')'];
   t.deepEqual(expandNodegroup('outer', groups), inner);
   t.deepEqual(expandNodegroup('twice', groups), ['(', ...inner, ')', 'or', 'db*']);
   t.is(compound(expandCompound(['*', 'and', 'not', 'N@words'], groups), candidate('web2')), 'no');
 });
 
-test('a nodegroup that contains itself is refused, and the way is named', (t) => {
+test('a nodegroup that contains itself is refused, and the error names the cycle', (t) => {
   const nodegroups = { a: 'N@b', b: ['N@c'], c: 'web1 or N@a', d: 'N@a' };
   t.throws(() => expandNodegroup('a', nodegroups), { message: /a > b > c > a/ });
   t.deepEqual(findNodegroupLoop(nodegroups), ['a', 'b', 'c', 'a']);
   t.is(findNodegroupLoop(groups), undefined);
 });
 
-test('nodegroups that multiply are stopped', (t) => {
+test('nodegroups that multiply are refused', (t) => {
   const nodegroups: Record<string, string> = { g0: 'web1 or web2' };
   for (let level = 1; level < 40; level += 1)
     nodegroups[`g${level}`] = `N@g${level - 1} or N@g${level - 1}`;
@@ -167,12 +167,12 @@ test('nodegroups that multiply are stopped', (t) => {
   t.throws(() => expandNodegroup('g39', nodegroups), { instanceOf: SyntaxError });
 });
 
-test('a nodegroup that nobody defined is refused, also with a name that objects inherit', (t) => {
+test('an undefined nodegroup is refused, including names from Object.prototype', (t) => {
   t.throws(() => expandNodegroup('nope', groups), { instanceOf: SyntaxError });
   t.throws(() => expandNodegroup('constructor', groups), { instanceOf: SyntaxError });
 });
 
-test('T@ means minions by the resources that they manage, and gives no right', (t) => {
+test('T@ matches minions by the resources that they manage, and grants no right', (t) => {
   const resources = new Map([['switch', new Set(['sw1', 'a:b'])]]);
   const who = { ...candidate('web1'), resources };
   t.is(compound('T@switch', who), 'yes');
@@ -245,7 +245,7 @@ function enclosed(expression: Tree, least: number): string[] {
 
 const nothing = { grains: undefined, pillar: undefined };
 
-test('a compound expression means what its tree means, as text and as a list', (t) => {
+test('a compound expression has the result of its tree, as text and as a list', (t) => {
   fc.assert(
     fc.property(tree, (expression) => {
       const list = words(expression);
@@ -263,7 +263,7 @@ test('a compound expression means what its tree means, as text and as a list', (
   );
 });
 
-test('any words are an expression or are broken, and never more than that', (t) => {
+test('any list of words is either an expression or a syntax error', (t) => {
   const word = fc.constantFrom('a', 'not', 'and', 'or', '(', ')', 'G@', 'L@a', 'S@x', 'R@a', '@');
   fc.assert(
     fc.property(fc.array(word, { maxLength: 8 }), (tgt) => {
@@ -275,7 +275,7 @@ test('any words are an expression or are broken, and never more than that', (t) 
   );
 });
 
-test('an expression of as many words as fit into a target is read', (t) => {
+test('an expression with the maximum number of words is parsed', (t) => {
   const compiled = compileTarget({ tgtType: 'compound', tgt: `${'a or '.repeat(12_000)}b` });
   t.is(compiled.test({ id: 'b', facts: nothing }), 'yes');
 });
@@ -310,7 +310,7 @@ function toWire(value: Plain): WireValue {
   return Object.fromEntries(Object.entries(value).map(([key, item]) => [key, toWire(item)]));
 }
 
-test('a compiled grain target says what the plain matcher says', (t) => {
+test('a compiled grain target agrees with the reference matcher', (t) => {
   fc.assert(
     fc.property(
       plainMap,
@@ -329,18 +329,18 @@ test('a compiled grain target says what the plain matcher says', (t) => {
   );
 });
 
-test('an expression that is as deep as hostile grains ends', (t) => {
+test('matching an expression as deep as hostile grains terminates', (t) => {
   let grains: WireMap = { a: 'x' };
   for (let depth = 0; depth < 60; depth += 1) grains = { a: grains };
   t.false(isMeant('grain', `${'a:'.repeat(60)}y`, grains));
   t.false(isMeant('grain', `${'*:'.repeat(60)}y`, grains));
 });
 
-test('more parts than anybody names are refused', (t) => {
+test('an excessive number of parts is refused', (t) => {
   t.throws(() => isMeant('grain', 'a:'.repeat(100), {}), { instanceOf: SyntaxError });
 });
 
-test('values are compared as Python writes them', (t) => {
+test("values are compared in Python's text form", (t) => {
   const written: readonly (readonly [WireValue, string])[] = [
     [true, 'True'],
     [null, 'None'],
@@ -356,34 +356,34 @@ test('values are compared as Python writes them', (t) => {
     t.true(isMeant('pillar_exact', `v:${text}`, { v: value }), text);
 });
 
-test('a key that is a number is found by its text', (t) => {
+test('a numeric key is found by its text', (t) => {
   t.true(isMeant('pillar', 'ports:80:web', { ports: new Map([[80, 'web']]) }));
   t.true(isMeant('pillar', '80:web', new Map([[80, 'web']])));
 });
 
-test('a list is stepped into by number, from the end too', (t) => {
+test('an element of a list is found by its index, also from the end', (t) => {
   t.true(isMeant('grain', 'disks:1:name:sdb', { disks: [{ name: 'sda' }, { name: 'sdb' }] }));
   t.true(isMeant('grain', 'disks:-1:name:sdb', { disks: [{ name: 'sda' }, { name: 'sdb' }] }));
 });
 
-test('names that objects inherit are no grains', (t) => {
+test('names from Object.prototype are not grains', (t) => {
   t.false(isMeant('grain', 'constructor:*', {}));
   t.false(isMeant('grain', 'os:constructor', { os: { name: 'Debian' } }));
 });
 
-test('a regular expression over values is lowered as a whole, as Salt does', (t) => {
+test('a regular expression over values is converted to lower case as a whole, as in Salt', (t) => {
   t.true(isMeant('grain_pcre', 'os:DEB', { os: 'Debian' }));
   t.true(isMeant('grain_pcre', 'os:\\S', { os: ' x' }));
 });
 
-test('an empty map is nothing, but in a list it is a map', (t) => {
+test('an empty map has no values, but in a list it counts as a map', (t) => {
   t.false(isMeant('grain', 'a:*', { a: {} }));
   t.false(isMeant('grain', 'a:*:*', { a: {} }));
   t.true(isMeant('grain', 'a:*', { a: [{}] }));
   t.true(isMeant('grain', 'a:*:*', { a: [{}] }));
 });
 
-test('an expression with a delimiter in it is read where one of the ways to cut it can be', (t) => {
+test('an expression that contains the delimiter is tried with each possible split', (t) => {
   t.true(isMeant('grain_pcre', 'url:(http|https://x)', { url: 'https://x' }));
   t.throws(() => isMeant('grain_pcre', 'url:(http', {}), { instanceOf: SyntaxError });
 });
@@ -464,7 +464,7 @@ const backtracking: readonly (readonly [pattern: string, text: string, isMatch: 
 ];
 
 for (const [pattern, text, isMatch] of backtracking) {
-  test(`${JSON.stringify(pattern)} backtracks, and on ${JSON.stringify(text)} gives ${isMatch}`, (t) => {
+  test(`${JSON.stringify(pattern)} is matched by backtracking, and ${JSON.stringify(text)} gives ${isMatch}`, (t) => {
     t.is(compilePattern(pattern).kind, 'backtracking');
     t.is(matches(pattern, text), isMatch);
   });
@@ -498,12 +498,12 @@ const unreadable = [
 ];
 
 for (const pattern of unreadable) {
-  test(`${JSON.stringify(pattern)} is refused as an expression`, (t) => {
+  test(`${JSON.stringify(pattern)} is not accepted as an expression`, (t) => {
     t.throws(() => compilePattern(pattern), { instanceOf: SyntaxError });
   });
 }
 
-test('nested repetition without lookaround costs no more than the text is long', (t) => {
+test('nested repetition without lookaround takes linear time', (t) => {
   t.false(matches('(a+)+$', `${'a'.repeat(20_000)}!`));
 });
 
@@ -528,7 +528,7 @@ for (const [pattern, text, isFound] of cases) {
   });
 }
 
-test('an expression that cannot be read is refused', (t) => {
+test('an invalid expression is refused', (t) => {
   for (const pattern of ['(', '[a', '(?<=a']) {
     t.throws(() => compileSearchPattern(pattern), { instanceOf: SyntaxError });
   }
@@ -552,7 +552,7 @@ function publicationTo({ tgtType, tgt }: TargetExpression): PublicationLoad {
 }
 
 for (const { title, target, minionSide } of targetCases) {
-  test(`the minions of the vectors run what is published to ${title}`, (t) => {
+  test(`the minions of the vectors run a publication for ${title}`, (t) => {
     const load = publicationTo(expanded(target));
     const verdicts = vectorMinions.map((minion) => {
       return [minion.id, isMinionTargeted(candidateOf(minion), load)] as const;
@@ -562,7 +562,7 @@ for (const { title, target, minionSide } of targetCases) {
 }
 
 for (const { title, target, minions } of targetCases) {
-  test(`the minions that may be meant by ${title} are those of a real master`, (t) => {
+  test(`the candidates for ${title} are those of a real master`, (t) => {
     const compiled = compileTarget(target);
     const unknown = { id: unknownMinion, facts: { grains: undefined, pillar: undefined } };
     const candidates = [...vectorMinions.map(candidateOf), unknown];
@@ -571,7 +571,7 @@ for (const { title, target, minions } of targetCases) {
   });
 }
 
-test('a target that the embedded minion cannot read or bound matches no minion', (t) => {
+test('a target that the embedded minion cannot parse or bound matches no minion', (t) => {
   const [minion] = vectorMinions;
   if (minion === undefined) return t.fail();
   const isMeant = (tgtType: string, tgt: string, delimiter = ':'): boolean => {
@@ -624,7 +624,7 @@ for (const [pattern, text, wanted] of globCases) {
   });
 }
 
-test('stars and question marks match what the plain definition says', (t) => {
+test('stars and question marks agree with the reference definition', (t) => {
   const characters = fc.constantFrom('a', 'b', '*', '?', '.');
   const pattern = fc.string({ unit: characters, maxLength: 8 });
   const text = fc.string({ unit: fc.constantFrom('a', 'b', '.'), maxLength: 10 });
@@ -636,7 +636,7 @@ test('stars and question marks match what the plain definition says', (t) => {
   );
 });
 
-test('a pattern that would make a backtracking matcher explode is answered', (t) => {
+test('a pattern that would make a backtracking matcher explode gets an answer', (t) => {
   t.false(compileGlob(`${'*a'.repeat(40)}b`)('a'.repeat(500)));
 });
 

@@ -22,7 +22,7 @@ function stepsOf(work: (budget: WorkBudget) => unknown): number {
   return budget.steps;
 }
 
-test('a glob takes steps in proportion to its length and to the text', (t) => {
+test('the steps of a glob are proportional to its length and to the text', (t) => {
   for (const [unit, text] of [
     ['[', '['],
     ['*a', 'a'],
@@ -35,14 +35,14 @@ test('a glob takes steps in proportion to its length and to the text', (t) => {
   }
 });
 
-test('a long glob with wildcards is refused before it is read', (t) => {
+test('a long glob with wildcards is refused before it is parsed', (t) => {
   const budget = new WorkBudget(minionWork);
   t.throws(() => compileGlob('['.repeat(200_000), budget), { ...limit, message: /^a glob takes/ });
   t.true(budget.steps <= 200_001);
   t.notThrows(() => compileGlob('a'.repeat(200_000), new WorkBudget(minionWork)));
 });
 
-test('a segment with wildcards counts each place where it is tried', (t) => {
+test('a segment with wildcards counts each position where it is tried', (t) => {
   const glob = `*${'?'.repeat(200)}b*`;
   const text = 'a'.repeat(1_000_000);
   t.throws(() => compileGlob(glob, new WorkBudget(minionWork))(text), {
@@ -53,7 +53,7 @@ test('a segment with wildcards counts each place where it is tried', (t) => {
   t.false(compileGlob('*b*', new WorkBudget(minionWork))(text));
 });
 
-test('the sets of all globs together are bounded', (t) => {
+test('the size of the sets of all globs together is limited', (t) => {
   const budget = new WorkBudget(minionWork);
   const set = `[${'ab'.repeat(5000)}]`;
   const error = t.throws(() => {
@@ -87,19 +87,19 @@ test('counted repeats multiply, and a large program is refused before it is comp
   }
 });
 
-test('patterns that backtrack have the same bounds', (t) => {
+test('backtracking patterns have the same limits', (t) => {
   const pattern = `(?=a)${'x{1000}'.repeat(3)}`;
   t.throws(() => compilePattern(pattern, new WorkBudget(userWork)), limit);
 });
 
-test('the programs of all terms together are bounded', (t) => {
+test('the size of the programs of all terms together is limited', (t) => {
   const budget = new WorkBudget(minionWork);
   const tgt = Array(90).fill('E@x{1000}').join(' or ');
   const message = /^programs of regular expressions takes more than \d+ bytes/;
   t.throws(() => compile({ tgtType: 'compound', tgt }, budget), { ...limit, message });
 });
 
-test('matching counts the branches of an expression, before it begins', (t) => {
+test('the branches of an expression are counted before matching begins', (t) => {
   const budget = new WorkBudget(minionWork);
   const test = compileLinearPattern(`${'x*'.repeat(100)}y`, budget);
   const before = budget.steps;
@@ -126,7 +126,7 @@ function evaluate(target: TargetExpression, grains: WireMap): WorkBudget {
   return budget;
 }
 
-test('a search in grains is bounded for each minion', (t) => {
+test('the search in grains is limited for each minion', (t) => {
   const grains = { a: [tree(12), tree(12)] };
   for (const tgt of [`${'a:'.repeat(99)}z`, `a:${'*:a:'.repeat(20)}z`]) {
     t.throws(() => evaluate({ tgtType: 'grain', tgt }, grains), {
@@ -136,18 +136,18 @@ test('a search in grains is bounded for each minion', (t) => {
   }
 });
 
-test('a search in a thousand grains of a minion is no more than it takes to look at them', (t) => {
+test('searching a thousand grains of a minion takes a limited number of steps', (t) => {
   const own = Object.fromEntries(Array.from({ length: 1000 }, (_, at) => [`g${at}`, { b: 'c' }]));
   const tgt = `*:${'b:'.repeat(95)}z`;
   t.true(evaluate({ tgtType: 'grain', tgt }, own).steps < 3_000_000);
 });
 
-test('an expression is not cut into more parts inside of a map either', (t) => {
+test('the limit on parts of an expression also holds inside maps', (t) => {
   const target = { tgtType: 'grain', tgt: `a|${':'.repeat(10_000)}`, delimiter: '|' } as const;
   t.throws(() => evaluate(target, { a: { b: 'c' } }), { ...limit, message: /more than 100 parts/ });
 });
 
-test('the words of a compound target are bounded', (t) => {
+test('the number of words of a compound target is limited', (t) => {
   const tgt = Array(10_002).fill('a').join(' or ');
   const message = /^a compound target takes more than 20000 words/;
   t.throws(() => evaluate({ tgtType: 'compound', tgt }, {}), { ...limit, message });
