@@ -65,6 +65,9 @@ export interface DeploymentsModule
   dismiss(minion: string, owner?: string): Promise<void>;
 }
 
+/** Right to register a stack, as rules of the action `command` name it. */
+export const stackRight = 'bridge.stack.add';
+
 /** Name of the service that owns registrations of the local socket. */
 const defaultService = 'deployments';
 
@@ -106,13 +109,11 @@ export async function openDeployments(
       meter.countRead(result.kind);
       return redactSecrets(result, secretsOfSource(source));
     },
-    minionOf: async (server, metadata) =>
-      minionOfServer(
-        stack,
-        server,
-        metadata,
-        enrolments?.liveOfInstance(server.source.serverId) ?? [],
-      ),
+    minionOf: async (server, metadata) => {
+      const enrolled = enrolments?.liveOfInstance(server.source.serverId) ?? [];
+      const minion = minionOfServer(stack, server, metadata, enrolled);
+      return minion !== undefined && mayReferTo(host, stack, minion) ? minion : undefined;
+    },
     isPresent: (minion) => host.isReachable(minion),
     registerHandles: (minion, handles) =>
       registerHandles({ stack, minion, handles, signals, stacks: registry.all, log }),
@@ -249,6 +250,22 @@ function createStacksApi(
       return registry.infoOf(stack);
     },
   };
+}
+
+/**
+ * Whether the owner of a stack may refer to a minion. Minions that the registration lists were
+ * authorised with it. Others come from enrolments, and are authorised here.
+ */
+function mayReferTo(
+  host: Pick<ExtensionHost, 'decide'>,
+  { owner, subject, registration }: RegisteredStack,
+  minion: string,
+): boolean {
+  // An operator registers stacks without an owner.
+  if (owner === undefined || minionsOfRegistration(registration).includes(minion)) return true;
+  const call = { fun: stackRight, args: [], kwargs: new Map<string, string>() };
+  const resource = { call, minions: [minion] };
+  return host.decide({ subject, action: 'command', resource }).effect === 'allow';
 }
 
 /** Replaces secrets in the reason of a failure, because a service may echo the request. */
