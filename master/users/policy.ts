@@ -1,8 +1,10 @@
 import { createPolicy, type Policy, type PolicyEnvironment } from '#acl';
 import { type LiveConfig, type MasterConfig, policySyntax, rulesOf } from '#config';
 import { type MinionFacts, type Nodegroups, pythonStr, traverseFacts } from '#minion-protocol';
+import { createBoundedMap } from '#runtime';
 import { Float } from '#template/python/values.ts';
 import type { TargetResolver } from '../jobs/index.ts';
+import { userLimits } from './limits.ts';
 
 export interface LivePolicyOptions {
   readonly config: LiveConfig;
@@ -11,17 +13,14 @@ export interface LivePolicyOptions {
   readonly now: () => number;
 }
 
-/** Maximum number of cached policies for tokens that store rights. */
-const maxOfTokens = 100;
-
 /** Policy of a running master. It is compiled at the start and at each reload. */
 export class LivePolicy {
   readonly #options: Omit<LivePolicyOptions, 'config'>;
   #policy: Policy;
   #config: MasterConfig;
   #projectOf: (id: string) => string | undefined = () => undefined;
-  /** Policies of tokens that store their rights, by these rights. */
-  readonly #ofTokens = new Map<string, Policy>();
+  /** Policies for tokens that store their rights, by these rights. */
+  readonly #ofTokens = createBoundedMap<string, Policy>(userLimits.policiesOfTokens);
 
   /**
    * Compiles the policy.
@@ -74,7 +73,6 @@ export class LivePolicy {
     if (known !== undefined) return known;
     const externalAuth = { ...this.#config.externalAuth, [eauth]: { '*': rights } };
     const policy = this.#compile({ ...this.#config, externalAuth });
-    if (this.#ofTokens.size >= maxOfTokens) this.#ofTokens.clear();
     this.#ofTokens.set(key, policy);
     return policy;
   }
