@@ -1107,6 +1107,8 @@ export const catalogue: readonly Threat[] = [
       'salt-api/floods.long.test.ts: a thousand concurrent log-ins are processed a few at a time, and do not delay others',
       'salt-api/floods.long.test.ts: three hundred readers that never read do not affect others',
       orchestrations('an orchestration has so many states, and there are so many at once'),
+      orchestrations('requisites that form an endless cycle end the orchestration with an error'),
+      orchestrations('each state of a cycle through prereq has a result'),
       orchestrations('an orchestration ends with its time'),
     ],
   },
