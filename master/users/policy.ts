@@ -18,6 +18,7 @@ export class LivePolicy {
   readonly #options: Omit<LivePolicyOptions, 'config'>;
   #policy: Policy;
   #config: MasterConfig;
+  #projectOf: (id: string) => string | undefined = () => undefined;
   /** Policies for tokens that store their rights, by these rights. */
   readonly #ofTokens = createBoundedMap<string, Policy>(userLimits.policiesOfTokens);
 
@@ -37,7 +38,12 @@ export class LivePolicy {
     return this.#policy;
   }
 
-  /** Current facts that rules use besides the question itself. */
+  /** Sets the function that returns the project of a guest. Default: no minion is a guest. */
+  set projectOf(find: (id: string) => string | undefined) {
+    this.#projectOf = find;
+  }
+
+  /** Current facts that rules use in addition to the question. */
   get world(): PolicyEnvironment {
     return this.#world(this.#config.nodegroups);
   }
@@ -81,6 +87,7 @@ export class LivePolicy {
       ...policySyntax,
       target: (tgt, tgtType) => targets.compileRight({ tgt, tgtType }, nodegroups),
       pillarOf: (id, path) => pillarText(factsOf(id), path),
+      projectOf: (id) => this.#projectOf(id),
       now,
     };
   }

@@ -2285,6 +2285,7 @@ export const catalogue: readonly Threat[] = [
       clusterMasters(
         'a master that was cut off for long refuses minions and tokens until it is back',
       ),
+      clusterMasters('a master that receives no entries of the log becomes stale'),
     ],
   },
   {

@@ -64,6 +64,7 @@ test('execution plans of one caller that wait for a guest keep no other caller f
       signature: undefined,
       messageId: 'plan',
       caller: { kind: 'service', name: owner },
+      mayCall: () => true,
       owner,
       project: 'default',
     });
@@ -114,6 +115,7 @@ test('a stamp that one member of a cluster took is not taken again by another', 
       signature: undefined,
       messageId,
       caller: { kind: 'service', name: 'owner' },
+      mayCall: () => true,
       owner: 'owner',
       project: 'default',
     });
