@@ -514,7 +514,7 @@ function digestOf({ config }: Running): Promise<ContentDigest> {
 for (const state of states) {
   const { commit, directory, layout, events: oldEvents } = state;
 
-  test(`a state directory of commit ${commit} is served as it was left`, async (t) => {
+  test(`a state directory of commit ${commit} is served unchanged`, async (t) => {
     const root = copyFixture(t, state);
     const running = await serve(t, root, state);
     const kept = path.join(root, 'state', 'store-layout-1.mdb');
@@ -542,7 +542,7 @@ for (const state of states) {
     await auditGoesOn(t, running);
   });
 
-  test(`a backup of commit ${commit} is put back and served; minions sign in once more`, async (t) => {
+  test(`a backup of commit ${commit} is restored and served, and minions sign in again`, async (t) => {
     const root = copyFixture(t, state);
     const file = path.join(directory, 'backup.mdb');
     await readBackup(file);
@@ -569,7 +569,7 @@ for (const state of states) {
     await auditGoesOn(t, running);
   });
 
-  test(`a backup of commit ${commit} becomes a cluster, which another master joins`, async (t) => {
+  test(`a backup of commit ${commit} becomes a cluster that another master joins`, async (t) => {
     const root = copyFixture(t, state);
     rmSync(path.join(root, 'state', 'store'), { recursive: true });
     await restoreMasterStore(configOf(root, ''), path.join(directory, 'backup.mdb'));

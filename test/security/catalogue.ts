@@ -178,7 +178,7 @@ export const catalogue: readonly Threat[] = [
   {
     id: 'C-07',
     threat: 'unsafe temporary files; YAML that builds objects',
-    tests: ['master/jobs/returns.test.ts: aliases that multiply are text', ownFiles],
+    tests: ['master/jobs/returns.test.ts: multiplying aliases are text', ownFiles],
     sentence: 'There is no client for SSH',
   },
   {
@@ -211,7 +211,7 @@ export const catalogue: readonly Threat[] = [
     tests: [
       redaction,
       users('passwords and tokens do not appear in the log'),
-      'master/fileserver/gitfs.test.ts: no error and no answer shows the password in an address',
+      'master/fileserver/gitfs.test.ts: no error or reply shows the password in an address',
     ],
   },
   { id: 'C-12', threat: 'secrets in files that others may read', tests: [ownFiles] },
@@ -234,7 +234,7 @@ export const catalogue: readonly Threat[] = [
     threat: 'a deleted minion goes on, or leaves something to the next of its name',
     tests: [
       identity('deleting a key takes effect at once, and its successor inherits nothing'),
-      'master/keys/revocation.test.ts: a later owner of the id gets a key of its own',
+      'master/keys/revocation.test.ts: a later owner of the id gets its own key',
       'minion-protocol/zeromq-deadlines.test.ts: disconnecting a minion ends its request connections',
     ],
   },
@@ -302,7 +302,7 @@ export const catalogue: readonly Threat[] = [
     threat: 'functions of the wheel leave their directories',
     tests: [
       `master/runners/runners.test.ts: \${what} finds and reads nothing`,
-      'master/keys/key-store.test.ts: an invalid id touches no file',
+      'master/keys/key-store.test.ts: an invalid id accesses no file',
     ],
   },
   {
@@ -338,7 +338,7 @@ export const catalogue: readonly Threat[] = [
     tests: [
       'template/render.test.ts: values from outside are never read as templates',
       'template/render.test.ts: nothing of JavaScript can be reached',
-      orchestrations('words of whoever may not do everything are values, however a file has them'),
+      orchestrations('text of a restricted user is a value, however a file uses it'),
     ],
   },
   { id: 'C-29', threat: 'data in a shell command', tests: [], sentence: 'starts no shell' },
@@ -360,7 +360,7 @@ export const catalogue: readonly Threat[] = [
     id: 'C-33',
     threat: 'publications and replies are replayed',
     tests: [
-      'master/keys/key-store.test.ts: serials rise over any number of kills at any write, and the key stays',
+      'master/keys/key-store.test.ts: serials increase over any kills at any write, and the key stays',
       'master/requests/vectors.test.ts: a reply is bound to its request, and made with a new IV each time',
     ],
   },
@@ -368,8 +368,8 @@ export const catalogue: readonly Threat[] = [
     id: 'C-34',
     threat: 'a target that means nobody counts as permitted',
     tests: [
-      peers('a rule for some minions does not let a job reach others'),
-      peers('a rule that goes by grains reaches nobody by them alone'),
+      peers('a rule for some minions does not permit jobs for others'),
+      peers('a rule with grains alone reaches no minion'),
       users('no target reveals data or existence of minions that the user may not reach'),
     ],
   },
@@ -388,7 +388,7 @@ export const catalogue: readonly Threat[] = [
     threat: 'malformed requests silence the master',
     tests: [
       strangers('a malformed sign-in fails only its own request'),
-      'master/hostile.long.test.ts: requests mutated outside or inside get answers that Salt could give, are counted, and leave no memory behind',
+      'master/hostile.long.test.ts: mutated requests, outside or inside the encryption, get possible answers, are counted, and leave no memory behind',
     ],
   },
   {
@@ -415,9 +415,9 @@ export const catalogue: readonly Threat[] = [
     threat: 'files outside of the roots',
     tests: [
       data('only files below the file roots can be read'),
-      'master/fileserver/gitfs.test.ts: names that are no paths, links that lead out, submodules and .git are not served',
-      'master/fileserver/gitfs.test.ts: ext, file and local paths are refused where protocols do not name them',
-      'master/fileserver/gitfs.test.ts: hooks in the repository that is fetched into never run',
+      'master/fileserver/gitfs.test.ts: invalid paths, links out of the root, submodules and .git are not served',
+      'master/fileserver/gitfs.test.ts: ext, file and local paths are refused unless protocols names them',
+      'master/fileserver/gitfs.test.ts: hooks in the fetched repository never run',
     ],
   },
   {
@@ -490,9 +490,9 @@ export const catalogue: readonly Threat[] = [
     threat: 'environments that are paths',
     tests: [
       data('only files below the file roots can be read'),
-      'master/fileserver/gitfs.test.ts: names that are no paths, links that lead out, submodules and .git are not served',
-      'master/fileserver/gitfs.test.ts: ext, file and local paths are refused where protocols do not name them',
-      'master/fileserver/gitfs.test.ts: hooks in the repository that is fetched into never run',
+      'master/fileserver/gitfs.test.ts: invalid paths, links out of the root, submodules and .git are not served',
+      'master/fileserver/gitfs.test.ts: ext, file and local paths are refused unless protocols names them',
+      'master/fileserver/gitfs.test.ts: hooks in the fetched repository never run',
     ],
   },
   {
@@ -516,7 +516,7 @@ export const catalogue: readonly Threat[] = [
   {
     id: 'C-54',
     threat: 'YAML that runs code',
-    tests: ['master/jobs/returns.test.ts: arguments are read as Salt reads them'],
+    tests: ['master/jobs/returns.test.ts: arguments are parsed as by Salt'],
   },
   {
     id: 'C-55',
@@ -588,7 +588,7 @@ export const catalogue: readonly Threat[] = [
     threat: 'a waiting key is replaced',
     tests: [
       signIns('a pending key keeps its place; another one is denied and counted'),
-      'master/keys/key-store.test.ts: a key is accepted by its fingerprint, and not by that of another',
+      'master/keys/key-store.test.ts: a key is accepted by its own fingerprint only',
     ],
   },
   {
@@ -672,7 +672,7 @@ export const catalogue: readonly Threat[] = [
     threat: 'returns for others, for nothing, or twice',
     tests: [
       reports('a return is accepted once, and only from a minion that the job targets'),
-      returns('fields of a return reach the event, but never in place of who and what it was'),
+      returns('fields of a return reach the event, but cannot replace sender and job'),
     ],
   },
   {
@@ -680,7 +680,7 @@ export const catalogue: readonly Threat[] = [
     threat: 'odd job ids, and self-made jobs in bulk',
     tests: [
       reports('a return is accepted once, and only from a minion that the job targets'),
-      returns('self-made jobs are bounded by the hour'),
+      returns('self-made jobs are limited per hour'),
     ],
   },
   {
@@ -699,7 +699,7 @@ export const catalogue: readonly Threat[] = [
     threat: 'jobs on others',
     tests: [
       reports('a minion cannot start anything on others, on the master, or for a relay'),
-      peers('a rule for some minions does not let a job reach others'),
+      peers('a rule for some minions does not permit jobs for others'),
       'acl/rules.test.ts: publish functions are never published, whatever the rules say',
     ],
   },
@@ -732,15 +732,15 @@ export const catalogue: readonly Threat[] = [
     threat: 'mines of others',
     tests: [
       data('only its owner writes a mine, and a mine reveals no foreign pillar'),
-      'master/mine/mine.test.ts: no pattern finds out what is in the pillar of another',
-      'master/mine/mine.test.ts: a mine never grows beyond its bound, whatever is written at the same time',
+      'master/mine/mine.test.ts: no pattern reveals the pillar of another minion',
+      'master/mine/mine.test.ts: a mine never exceeds its limit, for any concurrent writes',
     ],
   },
   {
     id: 'M-12',
     threat: 'expressions that explode',
     tests: [
-      'master/mine/mine.test.ts: expressions that may not end are not run for minions',
+      'master/mine/mine.test.ts: expressions that may not terminate are not run for minions',
       'minion-protocol/targeting/target.test.ts: a pattern that would make a backtracking matcher explode gets an answer',
     ],
   },
@@ -768,7 +768,7 @@ export const catalogue: readonly Threat[] = [
     tests: [
       events('events beyond the burst are dropped, counted, and nobody else is affected'),
       events('an event that is too large is trimmed, counted and listed'),
-      returns('a return that is too large is counted, and the job says so in its place'),
+      returns('an oversized return is counted, and the job contains a note in its place'),
       'master/requests/vectors.test.ts: grains that are too large are named in the pillar, and no provider sees them',
     ],
   },
@@ -845,7 +845,7 @@ export const catalogue: readonly Threat[] = [
     threat: 'denied unless permitted',
     tests: [
       'master/config/policy-rules.test.ts: without options only the mine and pillar environments may be read',
-      peers('a minion publishes nothing while peer is not set'),
+      peers('a minion cannot publish if peer is not set'),
     ],
   },
   {
@@ -860,10 +860,10 @@ export const catalogue: readonly Threat[] = [
     id: 'G-07',
     threat: 'everything has a bound and an owner',
     tests: [
-      'master/pillar/cache.test.ts: while a pillar loops to its limit others get theirs',
-      'master/pillar/cache.test.ts: while a file for the reactor loops to its limit other events are planned',
+      'master/pillar/cache.test.ts: while a pillar loops to its limit, others get theirs',
+      'master/pillar/cache.test.ts: while a file of the reactor loops to its limit, other events are processed',
       'master/rendering/renderer.test.ts: a rendering that takes more memory than it may ends alone',
-      shelf('records of ids without a key are gone after the start, and bounds hold'),
+      shelf('records of ids without a key are removed at the start, and limits hold'),
       'minion-protocol/zeromq-deadlines.test.ts: unfinished messages of a stranger are limited over all its connections',
       'runtime/limits.test.ts: an owner has so many under way and no more; others are not held up',
       'runtime/limits.test.ts: requests over the rate wait, up to a number, and the rest are refused at once',
@@ -877,7 +877,7 @@ export const catalogue: readonly Threat[] = [
     tests: [
       eventText(`an event cannot leave its place: \${place}`),
       eventText('functions, and what keys are told by, are no text of an event'),
-      'master/pillar/provided.test.ts: a grain that looks like a template is text, in templates and in names of files',
+      'master/pillar/provided.test.ts: a grain that looks like a template stays text, in templates and in names of files',
       'minion-protocol/targeting/target.test.ts: nested repetition without lookaround takes linear time',
       'template/render.test.ts: nothing of JavaScript can be reached',
     ],
@@ -892,14 +892,14 @@ export const catalogue: readonly Threat[] = [
     threat: 'files of the state directory',
     tests: [
       ownFiles,
-      'master/life-times.long.test.ts: folders that everybody may write to are refused',
+      'master/life-times.long.test.ts: folders that all users may write are refused',
     ],
   },
   {
     id: 'G-11',
     threat: 'a passphrase for the key',
     tests: [
-      'master/keys/key-store.test.ts: a new key is encrypted with the passphrase, and opens with no other',
+      'master/keys/key-store.test.ts: a new key is encrypted with the passphrase, and cannot be opened with another',
       logins('the store has the digest of a token, not the token or the password'),
     ],
   },
@@ -912,8 +912,8 @@ export const catalogue: readonly Threat[] = [
       confidential(
         'key.gen creates a pair without storing it, and key.gen_accept accepts the created key',
       ),
-      shelf('neither the files of the store nor a backup hold a word of a pillar'),
-      shelf('a record opens under no other seal key, and under no other id'),
+      shelf('neither the files of the store nor a backup contain text of a pillar'),
+      shelf('a record opens only with its seal key and under its id'),
     ],
     sentence: 'core dumps',
   },
@@ -948,7 +948,7 @@ export const catalogue: readonly Threat[] = [
     id: 'G-17',
     threat: 'killed at any moment',
     tests: [
-      'master/keys/key-store.test.ts: a killed process leaves whole keys, and only those accepted that it accepted',
+      'master/keys/key-store.test.ts: a killed process leaves only complete keys, and accepted ones only if it accepted them',
     ],
   },
   {
@@ -1017,7 +1017,7 @@ export const catalogue: readonly Threat[] = [
     tests: [
       users('a user with full rights keeps the target and fields of a request, and others do not'),
       users('runners and wheel functions have their own rights'),
-      orchestrations("nobody tells anything under a stranger's orchestration"),
+      orchestrations("no other caller can report under a stranger's orchestration"),
     ],
   },
   {
@@ -1105,8 +1105,8 @@ export const catalogue: readonly Threat[] = [
       'salt-api/login.test.ts: streams of the status page count toward the limit of streams',
       'salt-api/floods.long.test.ts: a thousand concurrent log-ins are processed a few at a time, and do not delay others',
       'salt-api/floods.long.test.ts: three hundred readers that never read do not affect others',
-      orchestrations('an orchestration has so many states, and there are so many at once'),
-      orchestrations('an orchestration ends with its time'),
+      orchestrations('the states of an orchestration and concurrent orchestrations are limited'),
+      orchestrations('an orchestration ends at its deadline'),
     ],
   },
   {
@@ -1295,7 +1295,7 @@ export const catalogue: readonly Threat[] = [
       users('a target means only the minions that the rules name'),
       users('the cost of a target does not depend on minions that the user may not reach'),
       'salt-api/login.test.ts: a target is reduced to the granted minions, and excludes forbidden ones',
-      peers('a rule for some minions does not let a job reach others'),
+      peers('a rule for some minions does not permit jobs for others'),
     ],
   },
   {
@@ -1323,8 +1323,8 @@ export const catalogue: readonly Threat[] = [
     id: 'H-01d',
     threat: 'targets of the mine tell of its owners',
     tests: [
-      'master/mine/mine.test.ts: a mine is not asked by pillar unless a rule shows it',
-      'master/mine/mine.test.ts: a mine that may not be read is not looked up',
+      'master/mine/mine.test.ts: a mine cannot be read by pillar unless a rule shows it',
+      'master/mine/mine.test.ts: a mine without read permission is not read from the store',
     ],
   },
   {
@@ -1352,7 +1352,7 @@ export const catalogue: readonly Threat[] = [
     id: 'H-06',
     threat: 'keywords hide from rules what a minion takes as arguments',
     tests: [
-      'master/jobs/returns.test.ts: a keyword given twice is published once, with the value that is judged',
+      'master/jobs/returns.test.ts: a duplicate keyword is published once, with the value that was checked',
       `master/jobs/returns.test.ts: \${what} is refused, also among several functions`,
       users('arguments are checked as the minion receives them'),
       `salt-api/clients.test.ts: \${client} refuses the keywords that Salt reserves`,
@@ -1362,8 +1362,8 @@ export const catalogue: readonly Threat[] = [
     id: 'H-02a',
     threat: 'a minion holds the master by arguments of a function that it may not call',
     tests: [
-      peers('arguments of a function that a minion may not call are not read'),
-      peers('long arguments of a permitted function are read in a thread'),
+      peers('arguments of a forbidden function are not parsed'),
+      peers('long arguments of a permitted function are parsed in a thread'),
     ],
   },
   {
@@ -1746,7 +1746,7 @@ export const catalogue: readonly Threat[] = [
     tests: [
       settledJobs('a job that the next holder knows is not published again'),
       publicationLog('each publication is noted before it is sent'),
-      publicationLog('nothing is known of a process that may go on, nor of one of another kernel'),
+      publicationLog('jobs of a process that may be running, or of another kernel, are undecided'),
       sharedProcesses(
         'when the holder is killed another process takes over, and what was acknowledged is there',
       ),
@@ -2239,15 +2239,15 @@ export const catalogue: readonly Threat[] = [
     threat: 'cluster: an orchestration is done twice, or by two members',
     tests: [
       clusterOrchestrations(
-        'an orchestration goes on at another member when its own leaves, and does nothing twice',
+        'an orchestration continues at another member when its own leaves, and repeats no step',
       ),
       clusterOrchestrations(
         'a step without a job ends as interrupted after its member is gone, and the rest continues',
       ),
       clusterOrchestrations(
-        'a member that has lost an orchestration to another begins no more steps',
+        'a member that has lost an orchestration to another begins no further steps',
       ),
-      clusterOrchestrations('SLS that are others at the next member end it there'),
+      clusterOrchestrations('an orchestration ends if the SLS differ at the next member'),
     ],
   },
   {
@@ -2383,7 +2383,7 @@ export const catalogue: readonly Threat[] = [
     tests: [
       fleetWork('a stored target has a budget of its own'),
       mineWork('a value with a costly allow_tgt is not stored, and others of the request are'),
-      mineWork('a costly allow_tgt that is in the store withholds its own value alone'),
+      mineWork('a stored value with a costly allow_tgt is withheld, but no other value'),
     ],
   },
   {
@@ -2427,7 +2427,7 @@ export const catalogue: readonly Threat[] = [
       groups('SLS refuses inputs and names from Heat that Salt would interpret'),
       executionPlans('a parameter that Salt would interpret is refused'),
       plans('no command receives a return that Salt would interpret'),
-      peers('a minion passes nothing on that Salt would interpret'),
+      peers('a minion cannot pass on text that Salt would interpret'),
     ],
   },
   {
