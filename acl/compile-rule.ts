@@ -2,6 +2,7 @@ import { TokenBuckets } from '#runtime';
 import { compileDataSchema } from './data-schema.ts';
 import { PolicyError } from './errors.ts';
 import { indexKeyOf, type RuleIndexKey } from './index-keys.ts';
+import { policyLimits } from './limits.ts';
 import { parseRule, ruleFormProblems } from './parse-rule.ts';
 import {
   grainsGiveNoRight,
@@ -335,10 +336,15 @@ export function compileRule(
     subject: compileSubject(rule, world),
     resource: compileResource(rule, world),
     expiresAt: rule.expires === undefined ? Infinity : parseTime(rule.expires, rule.name),
-    meter: rule.rate === undefined ? undefined : new TokenBuckets(parseRate(rule.rate, rule.name)),
+    meter: rule.rate === undefined ? undefined : ruleMeter(rule.rate, rule.name),
     showsPillar: showsPillar(rule),
     reason: `${describeSubject(rule.subject)} ${verbs[rule.effect]} ${describeResource(rule)}`,
   };
+}
+
+/** Returns the rate limit of a rule. */
+function ruleMeter(rate: string, name: string): TokenBuckets {
+  return new TokenBuckets(policyLimits.ruleRate, undefined, parseRate(rate, name));
 }
 
 /**

@@ -55,7 +55,7 @@ export function hasRules(
 
 /**
  * Whether a rule may allow this subject to run a named command, at least with certain parameters or
- * on certain minions, and no rule denies the command entirely.
+ * on certain minions. False if a rule denies the command entirely.
  */
 export function mayCallCommand(subject: Subject, command: string, policy: Policy): boolean {
   const request: Request = { subject, action: 'command', text: command };

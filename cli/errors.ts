@@ -148,6 +148,7 @@ const byCode: ReadonlyMap<string, number> = new Map([
   ['ERR_JOB_LIMIT', exitCodes.tryAgain],
   ['ERR_JOB_UNKNOWN', exitCodes.failure],
   ['ERR_MASTER_NOT_READY', exitCodes.unavailable],
+  ['ERR_LIMIT', exitCodes.tryAgain],
   ['ERR_MASTER_STOPPED', exitCodes.unavailable],
   ['ERR_NODEGROUP_LOOP', exitCodes.noReturn],
   ['ERR_NODEGROUP_UNKNOWN', exitCodes.usage],

@@ -9,13 +9,15 @@ import {
 import { request as requestHttps, Agent as SecureAgent } from 'node:https';
 import { type CallerProof, createCallerProof } from '#master';
 
-/** A master on this host. */
+/** Address of a master on this host. */
 export interface LocalMaster {
   /** Path of the master's local socket (`saltbridge.sock` in `sock_dir`). */
   readonly socketPath: string;
 }
 
-/** A master with an HTTP API (`rest_cherrypy:` or `saltbridge: api:`). */
+/**
+ * Address and credentials of a master with an HTTP API (`rest_cherrypy:` or `saltbridge: api:`).
+ */
 export interface RemoteMaster {
   /**
    * Address of the API, for example `https://master:8000`, with `root_prefix` if there is one.

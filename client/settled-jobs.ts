@@ -23,6 +23,7 @@ import {
   streamOver,
   subscribeOver,
 } from './fail-over.ts';
+import { clientLimits } from './limits.ts';
 import type { MethodCaller, NamedMethod } from './rpc-client.ts';
 
 /** Returns a method of the RPC table with its name. */
@@ -113,17 +114,10 @@ interface KeptJob {
   readonly notSent: readonly string[];
 }
 
-/**
- * Maximum number of concurrent publications of this process. If the master stops, each of them must
- * be looked up. Further publications wait in this process, so it is certain that they were not
- * sent.
- */
-const maxPublishing = 32;
-
 export class SettledJobs {
   readonly #source: MasterSource;
   readonly #nextJid: () => string;
-  readonly #publishing = new Semaphore(maxPublishing);
+  readonly #publishing = new Semaphore(clientLimits.publications);
   #waiting = 0;
 
   /**

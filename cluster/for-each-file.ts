@@ -1,6 +1,5 @@
 import { Semaphore } from '#runtime';
-
-const filesAtATime = 16;
+import { clusterLimits } from './limits.ts';
 
 /**
  * Processes many files, several at a time. Resolves when all have finished.
@@ -10,7 +9,7 @@ export async function forEachFile<T>(
   files: Iterable<T>,
   work: (file: T) => Promise<void>,
 ): Promise<void> {
-  const limit = new Semaphore(filesAtATime);
+  const limit = new Semaphore(clusterLimits.filesAtOnce);
   const ends = await Promise.allSettled(Array.from(files, (file) => limit.run(() => work(file))));
   const failed = ends.find((it) => it.status === 'rejected');
   if (failed !== undefined) throw failed.reason;

@@ -323,6 +323,12 @@ export const limitOptions = {
     'Maximum number of pending keys. 0: no limit.',
     { reload: 'the next new key' },
   ),
+  keyBits: option(
+    'key_bits',
+    integer(2048, 8192),
+    4096,
+    'Size of a key that a caller may request, in bits. Generating 8,192 bits takes many seconds.',
+  ),
   pendingKeysPerAddress: option(
     'pending_keys_per_address',
     integer(0, many),

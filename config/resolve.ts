@@ -154,7 +154,7 @@ function optionOf(key: string): string {
 
 const ports = ['publish_port', 'ret_port', 'transport_opts'];
 
-/** Options whose mistakes may cause contradictions of an option. */
+/** For each option, the other options whose mistakes may make it appear contradictory. */
 const goesBy: ReadonlyMap<string, readonly string[]> = new Map([
   ...ports.map((port): [string, readonly string[]] => [port, ports]),
   ['open_mode', ['saltbridge:confirm_open_mode']],

@@ -15,6 +15,7 @@ const statusOfMasterError: ReadonlyMap<string, number> = new Map([
   ['ERR_HTTP_BUSY', 503],
   ['ERR_JOB_LIMIT', 503],
   ['ERR_JOB_UNKNOWN', 404],
+  ['ERR_LIMIT', 429],
   ['ERR_MASTER_STOPPED', 503],
   ['ERR_NODEGROUP_LOOP', 400],
   ['ERR_NODEGROUP_UNKNOWN', 400],

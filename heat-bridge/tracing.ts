@@ -3,6 +3,7 @@
 import type { Context, Span, Tracer } from '@opentelemetry/api';
 import { createBoundedMap, loadOptionalPackage } from '#runtime';
 import type { CommandRun } from './commands/command-run.ts';
+import { bridgeLimits } from './limits.ts';
 import type { OutboxRecord } from './signals/outbox-records.ts';
 
 type Api = typeof import('@opentelemetry/api');
@@ -13,9 +14,7 @@ type Api = typeof import('@opentelemetry/api');
  */
 const registry = Symbol.for('opentelemetry.js.api.1');
 
-/** Maximum number of jobs, and of signals, whose trace contexts are cached. */
-const maxKnown = 10_000;
-/** Maximum number of minions of a run that get a span of their own. */
+/** Maximum number of minions of one run with their own span. */
 const maxReturns = 1_000;
 
 /**
@@ -27,9 +26,9 @@ export class Traces {
   readonly #api: Api;
   readonly #tracer: Tracer;
   readonly #jobs = createBoundedMap<string, { context: Context; minions: ReadonlySet<string> }>(
-    maxKnown,
+    bridgeLimits.tracedJobs,
   );
-  readonly #signals = createBoundedMap<string, Context>(maxKnown);
+  readonly #signals = createBoundedMap<string, Context>(bridgeLimits.tracedJobs);
 
   private constructor(api: Api) {
     this.#api = api;

@@ -107,6 +107,7 @@ export {
   type KeySurvey,
   keyErrors,
   keyMarks,
+  keyOwner,
   keyPlaces,
   makeSealKey,
   type OfflineKeys,

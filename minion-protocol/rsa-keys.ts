@@ -8,7 +8,9 @@ import {
   createPrivateKey,
   createPublicKey,
   generateKeyPair as generatePair,
+  generateKeyPairSync as generatePairSync,
   type KeyObject,
+  type RSAKeyPairOptions,
 } from 'node:crypto';
 import { promisify } from 'node:util';
 import { ProtocolError } from './errors.ts';
@@ -132,10 +134,24 @@ export interface KeyPairText {
  * @throws RangeError unless `bits` is between 2048 and 8192
  */
 export async function generateKeyPair(bits: number, passphrase?: string): Promise<KeyPairText> {
+  const pair = await generatePairAsync('rsa', pairOptions(bits, passphrase));
+  return { privatePem: pair.privateKey, publicPem: pair.publicKey };
+}
+
+/**
+ * Generates a key pair like {@link generateKeyPair}, in the calling thread.
+ * @throws RangeError unless `bits` is between 2048 and 8192
+ */
+export function generateKeyPairSync(bits: number): KeyPairText {
+  const pair = generatePairSync('rsa', pairOptions(bits));
+  return { privatePem: pair.privateKey, publicPem: pair.publicKey };
+}
+
+function pairOptions(bits: number, passphrase?: string): RSAKeyPairOptions<'pem', 'pem'> {
   if (!(bits >= minBits && bits <= maxBits)) {
     throw new RangeError(`keysize ${bits} is out of range: use ${minBits} to ${maxBits}`);
   }
-  const pair = await generatePairAsync('rsa', {
+  return {
     modulusLength: bits,
     publicExponent: Number(minExponent),
     publicKeyEncoding: { type: 'spki', format: 'pem' },
@@ -143,6 +159,5 @@ export async function generateKeyPair(bits: number, passphrase?: string): Promis
       passphrase === undefined
         ? { type: 'pkcs1', format: 'pem' }
         : { type: 'pkcs8', format: 'pem', cipher: 'aes-256-cbc', passphrase },
-  });
-  return { privatePem: pair.privateKey, publicPem: pair.publicKey };
+  };
 }

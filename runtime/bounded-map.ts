@@ -1,12 +1,29 @@
 import { LRUCache } from 'lru-cache';
+import type { Limit } from './limits.ts';
+
+/** Options of {@link createBoundedMap}. */
+export interface BoundedMapOptions<Key, Value> {
+  /** Maximum total size, if it differs from that of the row. */
+  readonly total?: number;
+  /** Returns the size of an entry. Default: 1, so that the total is a number of entries. */
+  readonly sizeOf?: (value: Value, key: Key) => number;
+  /** Called with a value that was evicted or replaced. */
+  readonly dispose?: (value: Value) => void;
+}
 
 /**
- * Creates a map of at most `maxEntries` entries that evicts the least recently used entry. It uses
- * memory only for its present entries, whereas the option `max` of `LRUCache` allocates memory for
- * all entries in advance.
+ * Creates a map that evicts the least recently used entries beyond its size. Its memory grows with
+ * the entries, whereas the option `max` of `LRUCache` reserves all of it at once. The entries have
+ * no owners: a map of entries that others cause is a `FairTable`.
  */
 export function createBoundedMap<Key extends {}, Value extends {}>(
-  maxEntries: number,
+  limit: Limit,
+  options: BoundedMapOptions<Key, Value> = {},
 ): LRUCache<Key, Value> {
-  return new LRUCache({ maxSize: maxEntries, sizeCalculation: () => 1 });
+  const { total = limit.total ?? 0, sizeOf = () => 1, dispose } = options;
+  return new LRUCache({
+    maxSize: total,
+    sizeCalculation: sizeOf,
+    ...(dispose === undefined ? {} : { dispose }),
+  });
 }

@@ -1,3 +1,5 @@
+import type { Limit, LimitValues } from './limits.ts';
+
 /**
  * A bounded queue of items, read with `for await`. If its capacity is exceeded, it ends with an
  * error instead of growing.
@@ -13,10 +15,16 @@ export class BoundedQueue<T> implements AsyncIterableIterator<T> {
   /**
    * @param overflow creates the error that the reader gets if the queue was full
    * @param onEnd called once, when the queue accepts no more items
+   * @param values amounts, if they differ from those of the row
    */
-  constructor(capacity: number, overflow: () => Error, onEnd: () => void = () => {}) {
+  constructor(
+    limit: Limit,
+    overflow: () => Error,
+    onEnd: () => void = () => {},
+    values: LimitValues = limit,
+  ) {
     this.#onEnd = onEnd;
-    this.#capacity = capacity;
+    this.#capacity = values.perOwner ?? Infinity;
     this.#overflow = overflow;
   }
 

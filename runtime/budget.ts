@@ -1,4 +1,6 @@
-/** Limits of a {@link Budget}, in the unit of its resource: bytes, connections, slots. */
+import type { Limit, LimitValues } from './limits.ts';
+
+/** Amounts of a {@link Budget}, in any unit: bytes, connections, slots. */
 export interface BudgetLimits {
   /** Maximum amount that all owners may hold together. */
   readonly total: number;
@@ -7,20 +9,25 @@ export interface BudgetLimits {
 }
 
 /**
- * Limits how much of a resource each owner (an address, a caller) and all owners together may hold.
+ * Counts the amounts of a limited resource (bytes, connections) that owners hold. Nothing waits.
  */
 export class Budget {
-  readonly #limits: BudgetLimits;
+  readonly #perOwner: number;
+  readonly #total: number;
+  readonly #reserved: number;
   readonly #held = new Map<string, number>();
-  #total = 0;
+  #taken = 0;
 
-  constructor(limits: BudgetLimits) {
-    this.#limits = limits;
+  /** @param values amounts, if they differ from those of the row */
+  constructor(limit: Limit, values: LimitValues = limit) {
+    this.#perOwner = values.perOwner ?? Infinity;
+    this.#total = values.total ?? Infinity;
+    this.#reserved = values.reserved ?? 0;
   }
 
   /** Amount that all owners hold. */
   get total(): number {
-    return this.#total;
+    return this.#taken;
   }
 
   /** Returns the amount that one owner holds. */
@@ -30,10 +37,11 @@ export class Budget {
 
   /** Takes `amount` if both limits permit it. Otherwise takes nothing and returns `false`. */
   tryTake(owner: string, amount = 1): boolean {
-    const held = this.heldBy(owner) + amount;
-    if (held > this.#limits.perOwner || this.#total + amount > this.#limits.total) return false;
-    this.#held.set(owner, held);
-    this.#total += amount;
+    const held = this.heldBy(owner);
+    const available = this.#total - this.#taken - (held === 0 ? 0 : this.#reserved);
+    if (held + amount > this.#perOwner || amount > available) return false;
+    this.#held.set(owner, held + amount);
+    this.#taken += amount;
     return true;
   }
 
@@ -41,7 +49,7 @@ export class Budget {
   release(owner: string, amount = 1): void {
     const held = this.heldBy(owner);
     const released = Math.min(held, amount);
-    this.#total -= released;
+    this.#taken -= released;
     if (held === released) this.#held.delete(owner);
     else this.#held.set(owner, held - released);
   }

@@ -4,9 +4,10 @@
  * with long integers, directories, and file system errors. It imports no other room.
  */
 
+export { addressOwner } from './address-owner.ts';
 export { addressSet } from './address-set.ts';
 export { type AllowedEndpoint, originOf, parseAllowedEndpoints } from './allowed-endpoints.ts';
-export { createBoundedMap } from './bounded-map.ts';
+export { type BoundedMapOptions, createBoundedMap } from './bounded-map.ts';
 export { BoundedQueue } from './bounded-queue.ts';
 export { Budget, type BudgetLimits } from './budget.ts';
 export { Closers } from './closers.ts';
@@ -14,6 +15,9 @@ export { compileSchema, type SchemaCheck } from './compile-schema.ts';
 export { createDnsResolver } from './dns-resolver.ts';
 export { type ErrorEntry, SaltbridgeError } from './errors.ts';
 export { escapeMarkup } from './escape-markup.ts';
+export { FairQueue } from './fair-queue.ts';
+export { type FairSlot, FairSlots } from './fair-slots.ts';
+export { FairTable, type FairTableOptions } from './fair-table.ts';
 export { FileReloader } from './file-reloader.ts';
 export {
   type ConfiguredEndpoint,
@@ -43,6 +47,16 @@ export {
   type KeystoneCredentials,
   readToken,
 } from './keystone.ts';
+export {
+  defineLimits,
+  type Limit,
+  LimitExceeded,
+  type LimitOwner,
+  type LimitRow,
+  type LimitTable,
+  type LimitValues,
+  type Rate,
+} from './limits.ts';
 export { mapMaybePromise } from './map-maybe-promise.ts';
 export { MultiMap } from './multi-map.ts';
 export { nearestName } from './nearest-name.ts';
@@ -50,7 +64,7 @@ export { nkeySeedOf } from './nkey-seed.ts';
 export { loadOptionalPackage, requireOptionalPackage } from './optional-package.ts';
 export { readTextIfPresent, writeFileAtomically } from './private-file.ts';
 export { listenPrivately } from './private-socket.ts';
-export { type Rate, Throttle, TokenBuckets } from './rate-limits.ts';
+export { Throttle, TokenBuckets } from './rate-limits.ts';
 export { RecentAnswers } from './recent-answers.ts';
 export { RepeatedWarnings } from './repeated-warnings.ts';
 export { type RouteOperation, routeSchema } from './route-schema.ts';
@@ -61,7 +75,7 @@ export {
   unknownName,
   type ValuePath,
 } from './schema-mistakes.ts';
-export { KeyedMutex, KeyedSemaphore, Semaphore } from './semaphores.ts';
+export { KeyedMutex, KeyedSemaphore, Mutex, Semaphore } from './semaphores.ts';
 export { SendPool, SendQueue } from './send-pool.ts';
 export { type ReadingStep, readingSteps, StepScheduler } from './step-scheduler.ts';
 export {

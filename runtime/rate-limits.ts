@@ -1,17 +1,13 @@
+import type { Limit, Rate } from './limits.ts';
 import { delay } from './time-limit.ts';
-
-/** Rate limit: an average per second, and the maximum burst. */
-export interface Rate {
-  /** Average number per second. 0 means unlimited. */
-  readonly perSecond: number;
-  readonly burst: number;
-}
 
 /**
  * Amount of tokens that counts as one. It is slightly less than 1, because the sum of three thirds
  * is not exactly 1.
  */
 const oneToken = 1 - 1e-9;
+
+const unlimited: Rate = { perSecond: 0, burst: 0 };
 
 interface Bucket {
   tokens: number;
@@ -28,11 +24,14 @@ export class TokenBuckets {
   readonly #now: () => number;
   readonly #buckets = new Map<string, Bucket>();
 
-  /** @param now returns the time of a monotonic clock, in milliseconds */
-  constructor(rate: Rate, now: () => number = () => performance.now(), maxOwners = 100_000) {
-    this.#rate = rate;
+  /**
+   * @param now returns the milliseconds of a monotonic clock
+   * @param rate rate, if it differs from that of the row
+   */
+  constructor(limit: Limit, now: () => number = () => performance.now(), rate?: Rate) {
+    this.#rate = rate ?? limit.rate ?? unlimited;
     this.#now = now;
-    this.#maxOwners = maxOwners;
+    this.#maxOwners = limit.total ?? 100_000;
   }
 
   /** Changes the rate. Each owner retains its remaining tokens, up to the new burst. */
@@ -109,9 +108,9 @@ export class Throttle {
   readonly #waiting = new Map<string, number>();
   #total = 0;
 
-  constructor(buckets: TokenBuckets, maxWaiting: number) {
+  constructor(limit: Limit, buckets: TokenBuckets) {
     this.#buckets = buckets;
-    this.#maxWaiting = maxWaiting;
+    this.#maxWaiting = limit.perOwner ?? Infinity;
   }
 
   /** Number of waiting requests of all owners. */

@@ -1,13 +1,14 @@
 import { createBoundedMap } from './bounded-map.ts';
+import type { Limit } from './limits.ts';
 
 /** Options of {@link RecentAnswers}. */
 
 export interface RecentAnswersOptions {
   /** Time for which an answer is valid, in milliseconds. It starts when the answer is requested. */
   readonly maxAgeMs: number;
-  /** Maximum number of cached answers. The oldest is evicted first. */
-  readonly maxAnswers: number;
-  /** Returns the time of a monotonic clock, in milliseconds. */
+  /** Maximum number of cached answers. The least recently used is evicted first. */
+  readonly limit: Limit;
+  /** Returns the milliseconds of a monotonic clock. */
   readonly monotonic: () => number;
 }
 
@@ -23,7 +24,7 @@ export class RecentAnswers<T> {
 
   constructor(options: RecentAnswersOptions) {
     this.#options = options;
-    this.#held = createBoundedMap<string, Held<T>>(options.maxAnswers);
+    this.#held = createBoundedMap<string, Held<T>>(options.limit);
   }
 
   /** Adds an answer that the caller already has. */

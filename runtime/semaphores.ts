@@ -1,8 +1,13 @@
-/**
- * Limits the number of concurrent tasks. Further tasks wait and start in the order of the calls.
- */
-export class Semaphore {
-  readonly #waiting: (() => void)[] = [];
+import type { Limit } from './limits.ts';
+import { LinkedList, type ListNode } from './linked-list.ts';
+
+interface Turn extends ListNode<Turn> {
+  readonly begin: () => void;
+}
+
+/** Limits the number of concurrent tasks. Others wait in the order of their calls. */
+class Permits {
+  readonly #waiting = new LinkedList<Turn>();
   readonly #permits: number;
   #free: number;
 
@@ -19,14 +24,41 @@ export class Semaphore {
   /** Runs `work` when a permit is free. */
   async run<T>(work: () => Promise<T>): Promise<T> {
     if (this.#free > 0) this.#free -= 1;
-    else await new Promise<void>((resolve) => this.#waiting.push(resolve));
+    else await this.#turn();
     try {
       return await work();
     } finally {
-      const next = this.#waiting.shift();
+      const next = this.#waiting.first;
       if (next === undefined) this.#free += 1;
-      else next();
+      else {
+        this.#waiting.remove(next);
+        next.begin();
+      }
     }
+  }
+
+  #turn(): Promise<void> {
+    return new Promise((begin) => {
+      this.#waiting.append({ begin, previous: undefined, next: undefined });
+    });
+  }
+}
+
+/** Runs one task at a time, in the order of the calls. */
+export class Mutex extends Permits {
+  constructor() {
+    super(1);
+  }
+}
+
+/**
+ * Limits the number of concurrent tasks of the master itself, in the order of the calls. Tasks of
+ * others need `FairSlots`.
+ */
+export class Semaphore extends Permits {
+  /** @param permits number of concurrent tasks, if it differs from that of the row */
+  constructor(limit: Limit, permits: number = limit.total ?? Infinity) {
+    super(permits);
   }
 }
 
@@ -36,15 +68,16 @@ export class Semaphore {
  */
 export class KeyedSemaphore {
   readonly #permits: number;
-  readonly #semaphores = new Map<string, Semaphore>();
+  readonly #semaphores = new Map<string, Permits>();
 
-  constructor(permits: number) {
+  /** @param permits number of concurrent tasks of a key, if it differs from that of the row */
+  constructor(limit: Limit, permits: number = limit.perOwner ?? Infinity) {
     this.#permits = permits;
   }
 
   /** Runs `work` when a permit is free for this key. */
   async run<T>(key: string, work: () => Promise<T>): Promise<T> {
-    const semaphore = this.#semaphores.get(key) ?? new Semaphore(this.#permits);
+    const semaphore = this.#semaphores.get(key) ?? new Permits(this.#permits);
     this.#semaphores.set(key, semaphore);
     try {
       return await semaphore.run(work);

@@ -1,4 +1,5 @@
 import type { Writable } from 'node:stream';
+import type { Limit } from './limits.ts';
 
 /** Limits of a {@link SendPool}. */
 export interface SendLimits {
@@ -8,14 +9,11 @@ export interface SendLimits {
    */
   readonly messageBytes: number;
   /**
-   * Maximum number of bytes waiting for all readers. A buffer that waits for several readers is
-   * counted once.
+   * Maximum number of bytes waiting for all readers, if it differs from that of the row. A buffer
+   * that waits for several readers counts once.
    */
-  readonly totalBytes: number;
-  /**
-   * Maximum number of bytes that may wait for one reader in addition to {@link messageBytes}.
-   * Default: 1 MiB.
-   */
+  readonly totalBytes?: number;
+  /** Maximum number of bytes waiting for one reader besides its largest message. Default: 1 MiB. */
   readonly extraBytes?: number;
 }
 
@@ -42,8 +40,8 @@ export class SendPool {
   readonly #holders = new Map<Uint8Array, number>();
   #heldBytes = 0;
 
-  constructor(limits: SendLimits) {
-    this.#limits = { extraBytes: 1_048_576, ...limits };
+  constructor(limit: Limit, limits: SendLimits) {
+    this.#limits = { extraBytes: 1_048_576, totalBytes: limit.total ?? Infinity, ...limits };
   }
 
   /** Total size of the waiting chunks in bytes. A chunk in several queues is counted once. */

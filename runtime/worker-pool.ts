@@ -1,5 +1,7 @@
 import { availableParallelism } from 'node:os';
 import { Worker } from 'node:worker_threads';
+import { type FairSlot, FairSlots } from './fair-slots.ts';
+import type { Limit, LimitValues } from './limits.ts';
 
 /**
  * Options of a worker pool. A worker script posts `'ready'` when it can receive messages. Then it
@@ -9,12 +11,13 @@ export interface WorkerPoolOptions {
   /** URL of the worker script. */
   readonly script: URL;
   /**
-   * Maximum number of threads. A new thread is started when all others are busy. Default: the
-   * number of processors minus one, but at least 1 and at most 2.
+   * Maximum number of threads, besides those that the limit reserves for owners without a task. A
+   * thread starts when the others are busy. Default: one less than the number of processors, but 1
+   * or 2.
    */
   readonly threads?: number;
-  /** Maximum number of waiting tasks. Further tasks are rejected. Default: 4096. */
-  readonly maxWaiting?: number;
+  /** Maximum number of waiting tasks, if it differs from that of the limit. */
+  readonly waiting?: LimitValues['waiting'];
   /** Timeout of a task, in milliseconds, after which its thread is terminated. Default: 30,000. */
   readonly deadlineMs?: number;
   /**
@@ -47,6 +50,8 @@ export class WorkerPoolError extends Error {
 
 interface WaitingTask<Task, Result> {
   readonly task: Task;
+  /** Thread of the task, or its place among the waiting ones. */
+  slot: FairSlot | undefined;
   readonly resolve: (result: Result) => void;
   readonly reject: (error: WorkerPoolError) => void;
 }
@@ -64,65 +69,76 @@ interface PoolThread<Task, Result> {
 }
 
 /**
- * A pool of worker threads for work that would block the main thread. Each thread performs one task
- * at a time.
+ * A pool of threads for work that would block the main thread. Each thread performs one task at a
+ * time. Owners take turns.
  */
 export class WorkerPool<Task, Result> {
   readonly #members = new Set<PoolThread<Task, Result>>();
-  readonly #queue: WaitingTask<Task, Result>[] = [];
+  readonly #queue = new Set<WaitingTask<Task, Result>>();
+  readonly #slots: FairSlots;
   readonly #script: URL;
-  readonly #threads: number;
-  readonly #maxWaiting: number;
   readonly #deadlineMs: number;
   readonly #idleMs: number | undefined;
   readonly #memoryMb: number;
   #isClosed = false;
 
-  constructor(options: WorkerPoolOptions) {
+  constructor(limit: Limit, options: WorkerPoolOptions) {
     this.#script = options.script;
-    this.#threads = options.threads ?? Math.max(1, Math.min(2, availableParallelism() - 1));
-    this.#maxWaiting = options.maxWaiting ?? 4096;
+    const { perOwner, reserved = 0 } = limit;
+    const { waiting = limit.waiting } = options;
+    const threads = options.threads ?? Math.max(1, Math.min(2, availableParallelism() - 1));
+    this.#slots = new FairSlots(limit, {
+      perOwner,
+      total: threads + reserved,
+      reserved,
+      waiting,
+    });
     this.#deadlineMs = options.deadlineMs ?? 30_000;
     this.#idleMs = options.idleMs;
     this.#memoryMb = options.memoryMb ?? 512;
   }
 
   /**
-   * Runs a task in a thread of the pool.
+   * Runs a task in a thread.
+   * @param owner owner of the task for the limit of the pool
    * @throws WorkerPoolError
    */
-  run(task: Task): Promise<Result> {
+  run(task: Task, owner: string): Promise<Result> {
     if (this.#isClosed) return Promise.reject(closed());
-    if (this.#queue.length >= this.#maxWaiting) {
-      const message = `${this.#queue.length} tasks, the maximum, are already waiting`;
-      return Promise.reject(new WorkerPoolError('busy', message));
-    }
     return new Promise((resolve, reject) => {
-      this.#queue.push({ task, resolve, reject });
-      this.#dispatch();
+      const waiting: WaitingTask<Task, Result> = { task, slot: undefined, resolve, reject };
+      let isQueued = false;
+      try {
+        waiting.slot = this.#slots.enter(owner, () => isQueued && this.#begin(waiting));
+      } catch (cause) {
+        const message = 'too many tasks are already waiting';
+        reject(new WorkerPoolError('busy', message, { cause }));
+        return;
+      }
+      isQueued = waiting.slot.isWaiting;
+      if (isQueued) this.#queue.add(waiting);
+      else this.#begin(waiting);
     });
   }
 
   /** Rejects waiting tasks and ends the threads. May be called more than once. */
   async close(): Promise<void> {
     this.#isClosed = true;
-    for (const { reject } of this.#queue.splice(0)) reject(closed());
+    for (const { reject } of this.#queue) reject(closed());
+    this.#queue.clear();
     await Promise.all([...this.#members].map((member) => this.#end(member, closed())));
   }
 
-  #dispatch(): void {
-    while (!this.#isClosed) {
-      const [next] = this.#queue;
-      const member = next && this.#idle();
-      if (next === undefined || member === undefined) return;
-      this.#queue.shift();
-      this.#assign(member, next);
-    }
+  /** Gives a task that has a slot to a thread. There are never more slots in use than threads. */
+  #begin(waiting: WaitingTask<Task, Result>): void {
+    if (this.#isClosed) return;
+    this.#queue.delete(waiting);
+    this.#assign(this.#idle(), waiting);
   }
 
-  #idle(): PoolThread<Task, Result> | undefined {
+  #idle(): PoolThread<Task, Result> {
     for (const member of this.#members) if (member.waiting === undefined) return member;
-    return this.#members.size < this.#threads ? this.#start() : undefined;
+    return this.#start();
   }
 
   #start(): PoolThread<Task, Result> {
@@ -136,9 +152,8 @@ export class WorkerPool<Task, Result> {
     };
     worker.unref();
     worker.on('message', (message: 'ready' | Result) => {
-      if (message === 'ready') this.#begin(member);
+      if (message === 'ready') this.#watchReady(member);
       else this.#release(member)?.resolve(message);
-      this.#dispatch();
     });
     worker.on('error', (cause: Error) => {
       const error = new WorkerPoolError('crashed', 'the thread of the task ended unexpectedly', {
@@ -164,7 +179,7 @@ export class WorkerPool<Task, Result> {
     }
   }
 
-  #begin(member: PoolThread<Task, Result>): void {
+  #watchReady(member: PoolThread<Task, Result>): void {
     member.isReady = true;
     if (member.waiting !== undefined) this.#watch(member);
   }
@@ -184,13 +199,13 @@ export class WorkerPool<Task, Result> {
     if (this.#idleMs !== undefined && this.#members.has(member)) {
       member.timer = setTimeout(() => this.#replace(member, closed()), this.#idleMs).unref();
     }
+    waiting?.slot?.leave();
     return waiting;
   }
 
   #replace(member: PoolThread<Task, Result>, error: WorkerPoolError): void {
     // The pool does not wait until the thread has ended.
     this.#end(member, error).catch(() => {});
-    this.#dispatch();
   }
 
   async #end(member: PoolThread<Task, Result>, error: WorkerPoolError): Promise<void> {

@@ -4,14 +4,12 @@ import { type StepScheduler, WorkerPool, WorkerPoolError, writeJsonInSteps } fro
 import { SaltApiError } from './errors.ts';
 import type { Format } from './formats.ts';
 import { saltJson } from './json-text.ts';
+import { apiLimits } from './limits.ts';
 
 /** Time limit for encoding one response in a worker thread, in milliseconds. */
 const deadlineMs = 30_000;
 
-/** Maximum number of responses that wait for a worker thread. */
-const maxWaiting = 64;
-
-/** Encodes JSON in steps on this thread, and YAML in a worker thread. */
+/** Writes JSON in steps, and YAML in a thread. */
 export class AnswerWriter {
   readonly #scheduler: Pick<StepScheduler, 'run'>;
   readonly #pool: WorkerPool<readonly Uint8Array[], Uint8Array>;
@@ -19,19 +17,20 @@ export class AnswerWriter {
   constructor(scheduler: Pick<StepScheduler, 'run'>) {
     this.#scheduler = scheduler;
     const script = new URL('./yaml-worker.ts', import.meta.url);
-    this.#pool = new WorkerPool({ script, deadlineMs, maxWaiting });
+    this.#pool = new WorkerPool(apiLimits.yamlThreads, { script, deadlineMs });
   }
 
   /**
-   * Encodes a value in the requested format.
+   * Writes a value in the requested format.
+   * @param owner owner of the response for the limit of threads
    * @throws SaltApiError ERR_HTTP_BUSY, ERR_HTTP_FORMAT
    */
-  async write({ type }: Format, value: WireValue): Promise<readonly Uint8Array[]> {
+  async write(owner: string, { type }: Format, value: WireValue): Promise<readonly Uint8Array[]> {
     const json: Uint8Array[] = [];
     await this.#scheduler.run(
       writeJsonInSteps(value, saltJson, (piece) => json.push(Buffer.from(piece))),
     );
-    return type === 'application/json' ? json : [await this.#yaml(json)];
+    return type === 'application/json' ? json : [await this.#yaml(owner, json)];
   }
 
   /** Ends the worker threads. */
@@ -39,9 +38,9 @@ export class AnswerWriter {
     return this.#pool.close();
   }
 
-  async #yaml(json: readonly Uint8Array[]): Promise<Uint8Array> {
+  async #yaml(owner: string, json: readonly Uint8Array[]): Promise<Uint8Array> {
     try {
-      return await this.#pool.run(json);
+      return await this.#pool.run(json, owner);
     } catch (cause) {
       if (!(cause instanceof WorkerPoolError)) throw cause;
       if (cause.reason === 'busy' || cause.reason === 'closed') {

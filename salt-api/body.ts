@@ -42,12 +42,18 @@ export class BodyReader {
 
   /**
    * Parses a body.
-   * @param isCommand whether `arg` and `kwarg` of a form are the arguments of a function
+   * @param owner owner of the body for the limit of threads
+   * @param isCommand whether `arg` and `kwarg` of a form are arguments of a function
    * @throws SaltApiError ERR_HTTP_FORMAT, ERR_HTTP_BODY, ERR_HTTP_BUSY
    */
-  async read(contentType: string | undefined, bytes: BodyBytes, isCommand: boolean): Promise<Body> {
+  async read(
+    owner: string,
+    contentType: string | undefined,
+    bytes: BodyBytes,
+    isCommand: boolean,
+  ): Promise<Body> {
     if (bytes.length === 0) return { value: undefined, text: '' };
-    const read = this.#readerFor(contentType, isCommand);
+    const read = this.#readerFor(owner, contentType, isCommand);
     const text = await this.#decode(bytes);
     return { value: await read(text), text };
   }
@@ -62,10 +68,13 @@ export class BodyReader {
 
   /**
    * Parses arguments as typed on a command line.
+   * @param owner owner of the texts for the limit of threads
    * @throws SaltApiError ERR_HTTP_BODY, ERR_HTTP_BUSY
    */
-  readWords(words: readonly string[]): Promise<FunctionArguments> {
-    return this.#asCallers('arguments of a command line', () => this.#arguments.readWords(words));
+  readWords(owner: string, words: readonly string[]): Promise<FunctionArguments> {
+    return this.#asCallers('arguments of a command line', () =>
+      this.#arguments.readWords(owner, words),
+    );
   }
 
   /** Runs a generator step by step, so that other requests are served between its steps. */
@@ -85,6 +94,7 @@ export class BodyReader {
   }
 
   #readerFor(
+    owner: string,
     contentType: string | undefined,
     isCommand: boolean,
   ): (text: string) => Promise<WireValue> {
@@ -95,10 +105,10 @@ export class BodyReader {
       case 'text/plain':
         return (text) => this.#jsonOrText(text);
       case 'application/x-www-form-urlencoded':
-        return (text) => this.#form(text, isCommand);
+        return (text) => this.#form(owner, text, isCommand);
       case 'application/x-yaml':
       case 'text/yaml':
-        return (text) => this.#yaml(text);
+        return (text) => this.#yaml(owner, text);
       default:
         throw new SaltApiError(
           'ERR_HTTP_FORMAT',
@@ -131,24 +141,24 @@ export class BodyReader {
     return this.#scheduler.run(readJsonInSteps(text, limits));
   }
 
-  #form(text: string, isCommand: boolean): Promise<WireMap> {
+  #form(owner: string, text: string, isCommand: boolean): Promise<WireMap> {
     return this.#asCallers('form', async () => {
       const form: WireMap = Object.create(null);
       for (const [name, value = ''] of Object.entries(parseForm(text, this.#maxValues))) {
-        form[name] = isCommand && typedFields.has(name) ? await this.#typed(value) : value;
+        form[name] = isCommand && typedFields.has(name) ? await this.#typed(owner, value) : value;
       }
       return form;
     });
   }
 
-  /** Parses the arguments in a form field like those on a command line. */
-  async #typed(words: string | string[]): Promise<WireValue> {
-    const values = await this.#arguments.readValues([words].flat());
+  /** Parses the arguments of a form like the command line. */
+  async #typed(owner: string, words: string | string[]): Promise<WireValue> {
+    const values = await this.#arguments.readValues(owner, [words].flat());
     return Array.isArray(words) ? [...values] : (values[0] ?? null);
   }
 
-  #yaml(text: string): Promise<WireValue> {
-    return this.#asCallers('plain YAML', () => this.#arguments.readYaml(text));
+  #yaml(owner: string, text: string): Promise<WireValue> {
+    return this.#asCallers('plain YAML', () => this.#arguments.readYaml(owner, text));
   }
 
   /**

@@ -4,10 +4,11 @@
  */
 
 import type { WireMap, WireValue } from '#minion-protocol';
-import type { ApiContext, Caller } from './context.ts';
+import type { BodyReader } from './body.ts';
+import { type ApiContext, type Caller, userOwner } from './context.ts';
 import { SaltApiError } from './errors.ts';
 import { runRunner, runWheel, startRunner, startWheel } from './function-clients.ts';
-import type { Lowstate } from './lowstate.ts';
+import type { Lowstate, WordReader } from './lowstate.ts';
 import { runBatch, runLocal, runSubset, startLocal } from './minion-clients.ts';
 
 type RunClient = (
@@ -25,25 +26,25 @@ const asList =
 const clients: ReadonlyMap<string, RunClient> = new Map<string, RunClient>([
   [
     'local',
-    asList(({ user }, low, { bodies }, signal, warnings) =>
-      runLocal({ user, bodies, warnings }, low, signal),
+    asList((caller, low, context, signal, warnings) =>
+      runLocal(localClientDeps(caller, context, warnings), low, signal),
     ),
   ],
   [
     'local_async',
-    asList(({ user }, low, { bodies }, _signal, warnings) =>
-      startLocal({ user, bodies, warnings }, low),
+    asList((caller, low, context, _signal, warnings) =>
+      startLocal(localClientDeps(caller, context, warnings), low),
     ),
   ],
   [
     'local_batch',
-    ({ user }, low, { bodies }, signal, warnings) =>
-      runBatch({ user, bodies, warnings }, low, signal),
+    (caller, low, context, signal, warnings) =>
+      runBatch(localClientDeps(caller, context, warnings), low, signal),
   ],
   [
     'local_subset',
-    asList(({ user }, low, { bodies }, signal, warnings) =>
-      runSubset({ user, bodies, warnings }, low, signal),
+    asList((caller, low, context, signal, warnings) =>
+      runSubset(localClientDeps(caller, context, warnings), low, signal),
     ),
   ],
   ['runner', asList((caller, low, context) => runRunner(functionClientDeps(caller, context), low))],
@@ -98,8 +99,23 @@ export class LowstateAnswer {
 }
 
 function functionClientDeps(
-  { user, name }: Caller,
+  caller: Caller,
   { options, nextJid, bodies }: ApiContext,
 ): Parameters<typeof runRunner>[0] {
-  return { user, name, timeout: options.runnerTimeoutSeconds, nextJid, bodies };
+  const { user, name } = caller;
+  const timeout = options.runnerTimeoutSeconds;
+  return { user, name, timeout, nextJid, readWords: wordReaderOf(caller, bodies) };
+}
+
+/** Returns the dependencies of the clients of minions. */
+export function localClientDeps(
+  caller: Caller,
+  { bodies }: ApiContext,
+  warnings: Set<string>,
+): Parameters<typeof runLocal>[0] {
+  return { user: caller.user, readWords: wordReaderOf(caller, bodies), warnings };
+}
+
+function wordReaderOf(caller: Caller, bodies: BodyReader): WordReader {
+  return (words) => bodies.readWords(userOwner(caller), words);
 }

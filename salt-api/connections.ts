@@ -9,6 +9,7 @@ import { type Duplex, type Readable, Transform } from 'node:stream';
 import { ConnectionGuard, type GuardedConnection, peerAddress } from '#minion-protocol';
 import { TokenBuckets } from '#runtime';
 import { SaltApiError } from './errors.ts';
+import { apiLimits } from './limits.ts';
 
 /** Limits of {@link HttpConnections}. */
 export interface HttpConnectionLimits {
@@ -84,8 +85,12 @@ export class HttpConnections {
       perSecond: perSecond * share,
       burst: Math.max(1, perSecond * share * handshakeBurst),
     });
-    this.#handshakes = new TokenBuckets(rate(1));
-    this.#allHandshakes = new TokenBuckets(rate(handshakeShare));
+    this.#handshakes = new TokenBuckets(apiLimits.handshakes, undefined, rate(1));
+    this.#allHandshakes = new TokenBuckets(
+      apiLimits.allHandshakes,
+      undefined,
+      rate(handshakeShare),
+    );
     this.#sweeper = setInterval(() => this.#guard.sweep(), sweepMs).unref();
   }
 

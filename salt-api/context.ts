@@ -5,7 +5,14 @@ import type { Logger } from 'pino';
 import type { MasterConfig } from '#config';
 import type { CallGate, InProcessApi, MasterApi, UserApi } from '#master';
 import type { WireValue } from '#minion-protocol';
-import { type Budget, isSmallJson, linkSignals, longestTimerMs, type SendPool } from '#runtime';
+import {
+  addressOwner,
+  type Budget,
+  isSmallJson,
+  linkSignals,
+  longestTimerMs,
+  type SendPool,
+} from '#runtime';
 import type { AnswerWriter } from './answer-writer.ts';
 import type { Body, BodyBytes, BodyReader } from './body.ts';
 import type { HttpConnections } from './connections.ts';
@@ -125,16 +132,28 @@ export async function resolveCaller({ master }: ApiContext, token: string): Prom
   return { token, expiresAt, name, user: master.asUser(token) };
 }
 
+/** Returns the owner of a request's work for limits: its user, or its address without one. */
+function ownerOf({ ip }: FastifyRequest, caller: Caller | undefined): string {
+  return caller === undefined ? addressOwner(ip) : userOwner(caller);
+}
+
+/** Returns the owner of a user's work for limits. No address has this form. */
+export function userOwner({ name }: Pick<Caller, 'name'>): string {
+  return `user ${name}`;
+}
+
 /**
  * Returns the parsed body of a request.
+ * @param caller user who sent it. Default: its address is the owner of the work
  * @throws SaltApiError ERR_HTTP_FORMAT, ERR_HTTP_BODY, ERR_HTTP_BUSY
  */
 export function bodyOf(
   { bodies }: ApiContext,
   request: FastifyRequest,
-  isCommand = false,
+  { isCommand = false, caller }: { readonly isCommand?: boolean; readonly caller?: Caller } = {},
 ): Promise<Body> {
-  return bodies.read(request.headers['content-type'], bytesOf(request), isCommand);
+  const owner = ownerOf(request, caller);
+  return bodies.read(owner, request.headers['content-type'], bytesOf(request), isCommand);
 }
 
 /** Returns the body of a request as received. */
@@ -151,22 +170,23 @@ export function sendAnswer(
   request: FastifyRequest,
   reply: FastifyReply,
   value: WireValue,
+  caller?: Caller,
 ): FastifyReply | Promise<FastifyReply> {
   const format = formatFor(request.headers.accept);
   reply.type(format.type);
   return isSmallJson(value)
     ? reply.send(format.write(value))
-    : answerInSteps(answers, format, reply, value);
+    : answerInSteps(answers, { format, owner: ownerOf(request, caller) }, reply, value);
 }
 
 /** Encodes the response without blocking the event loop. */
 async function answerInSteps(
   answers: AnswerWriter,
-  format: Format,
+  { format, owner }: { readonly format: Format; readonly owner: string },
   reply: FastifyReply,
   value: WireValue,
 ): Promise<FastifyReply> {
-  const chunks = await answers.write(format, value);
+  const chunks = await answers.write(owner, format, value);
   const length = chunks.reduce((sum, { byteLength }) => sum + byteLength, 0);
   return reply.header('content-length', length).send(Readable.from(chunks));
 }

@@ -19,6 +19,7 @@ const statuses: ReadonlyMap<string, number> = new Map([
   ['ERR_JOB_LIMIT', 503],
   ['ERR_KEY_ID', 400],
   ['ERR_KEY_STATE', 409],
+  ['ERR_LIMIT', 429],
   ['ERR_MASTER_DRAINING', 503],
   ['ERR_MASTER_STOPPED', 503],
   ['ERR_NODEGROUP_LOOP', 400],

@@ -7,6 +7,7 @@ import { encodeWebsocketFrame, OPCODE_TEXT } from '#minion-protocol';
 import { Budget, type SendQueue } from '#runtime';
 import { SaltApiError } from './errors.ts';
 import { jsonText } from './json-text.ts';
+import { apiLimits } from './limits.ts';
 
 /**
  * Interval of keep-alive messages, in milliseconds. They keep proxies from closing a connection
@@ -219,7 +220,7 @@ export class StreamLimiter {
   readonly #places: Budget;
 
   constructor(total: number, perToken: number) {
-    this.#places = new Budget({ total, perOwner: perToken });
+    this.#places = new Budget(apiLimits.streams, { total, perOwner: perToken });
   }
 
   /** Number of open streams. */

@@ -2,11 +2,14 @@
  * Implements `/ws?format_events`, which sends the current state of jobs and minions instead of
  * events [salt/netapi/rest_cherrypy/event_processor.py].
  */
-import { LRUCache } from 'lru-cache';
+
+import type { LRUCache } from 'lru-cache';
 import type { MasterEvent } from '#master';
 import { isWireMap, type WireMap, type WireValue } from '#minion-protocol';
+import { createBoundedMap } from '#runtime';
 import { encodeTextFrame } from './event-stream.ts';
 import { jsonText } from './json-text.ts';
+import { apiLimits } from './limits.ts';
 
 /**
  * Maximum number of jobs, and of minions, whose state is kept for one reader. The oldest are
@@ -135,9 +138,9 @@ interface Entry {
  */
 function createEntries(maxEntries: number, maxBytes: number): LRUCache<string, Entry> {
   const minBytes = Math.ceil(maxBytes / maxEntries);
-  return new LRUCache({
-    maxSize: maxBytes,
-    sizeCalculation: ({ bytes }) => Math.max(bytes, minBytes),
+  return createBoundedMap<string, Entry>(apiLimits.formattedJobs, {
+    total: maxBytes,
+    sizeOf: ({ bytes }) => Math.max(bytes, minBytes),
   });
 }
 

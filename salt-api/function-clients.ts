@@ -3,10 +3,16 @@
 import { type FunctionCall, MasterError, type UserApi } from '#master';
 import { formatEventStamp, type WireMap, type WireValue } from '#minion-protocol';
 import { longestTimerMs } from '#runtime';
-import type { BodyReader } from './body.ts';
 import { masterForm } from './command-fields.ts';
 import { SaltApiError } from './errors.ts';
-import { argumentsOf, credentialFields, type Lowstate, omitFields, secondsOf } from './lowstate.ts';
+import {
+  argumentsOf,
+  credentialFields,
+  type Lowstate,
+  omitFields,
+  secondsOf,
+  type WordReader,
+} from './lowstate.ts';
 
 interface FunctionClientDeps {
   readonly user: UserApi;
@@ -14,8 +20,9 @@ interface FunctionClientDeps {
   readonly name: string;
   /** Time limit for a runner, in seconds (`rest_timeout`). */
   readonly timeout: number;
-  readonly bodies: Pick<BodyReader, 'readWords'>;
-  /** Returns a jid for a call that could not be started, so that the response has Salt's form. */
+  /** Parses arguments of the caller. */
+  readonly readWords: WordReader;
+  /** Creates a jid for a call that was not started. */
   readonly nextJid: () => string;
 }
 
@@ -26,10 +33,10 @@ const ownFields = ['client', 'fun', 'arg', 'kwarg', 'full_return', ...credential
  * instead.
  */
 export async function runRunner(
-  { user, name, timeout, bodies }: FunctionClientDeps,
+  { user, name, timeout, readWords }: FunctionClientDeps,
   low: Lowstate,
 ): Promise<WireValue> {
-  const call = await toCall(low, bodies);
+  const call = await toCall(low, readWords);
   try {
     const result = await withTimeout(secondsOf(low, 'timeout') ?? timeout, user.runners.run(call));
     if (low.full_return !== true) return result.return;
@@ -49,16 +56,16 @@ export async function runRunner(
 
 /** Starts a runner and returns `{tag, jid}` of the call. */
 export async function startRunner(
-  { user, bodies }: FunctionClientDeps,
+  { user, readWords }: FunctionClientDeps,
   low: Lowstate,
 ): Promise<WireMap> {
-  const { tag, jid } = await user.runners.start(await toCall(low, bodies));
+  const { tag, jid } = await user.runners.start(await toCall(low, readWords));
   return { tag, jid };
 }
 
 /** Runs a wheel function and returns the data of its event, also if the function failed. */
 export async function runWheel(parts: FunctionClientDeps, low: Lowstate): Promise<WireMap> {
-  const call = await toCall(low, parts.bodies);
+  const call = await toCall(low, parts.readWords);
   try {
     const { jid, return: value, success } = await parts.user.wheel.run(call);
     return wheelEvent(parts, call, { jid, return: value, success });
@@ -71,10 +78,10 @@ export async function runWheel(parts: FunctionClientDeps, low: Lowstate): Promis
 
 /** Starts a wheel function and returns `{tag, jid}` of the call. */
 export async function startWheel(
-  { user, bodies }: FunctionClientDeps,
+  { user, readWords }: FunctionClientDeps,
   low: Lowstate,
 ): Promise<WireMap> {
-  const { tag, jid } = await user.wheel.start(await toCall(low, bodies));
+  const { tag, jid } = await user.wheel.start(await toCall(low, readWords));
   return { tag, jid };
 }
 
@@ -82,13 +89,10 @@ export async function startWheel(
  * Reads the call in a command. Its keyword arguments may be in `kwarg`, in further fields of the
  * command, or in `arg` as `name=value`.
  */
-async function toCall(
-  given: Lowstate,
-  bodies: FunctionClientDeps['bodies'],
-): Promise<FunctionCall> {
+async function toCall(given: Lowstate, readWords: WordReader): Promise<FunctionCall> {
   const low = masterForm(given);
   const { timeout: _, ...more } = omitFields(low, ownFields);
-  return { fun: low.fun, ...(await argumentsOf(low, bodies, more)), dropUnknown: true };
+  return { fun: low.fun, ...(await argumentsOf(low, readWords, more)), dropUnknown: true };
 }
 
 function wheelEvent(

@@ -1,8 +1,7 @@
 /** Reads the commands in a request body, which is a list of maps or a single map. */
 
-import { separateKeywords } from '#master';
+import { type FunctionArguments, separateKeywords } from '#master';
 import { isKeywordText, isWireMap, type WireMap, type WireValue } from '#minion-protocol';
-import type { BodyReader } from './body.ts';
 import { SaltApiError } from './errors.ts';
 
 /** A command as received, not yet validated. */
@@ -41,6 +40,9 @@ export function lowstatesOf(value: WireValue | undefined): Lowstate[] {
   return value;
 }
 
+/** Parses arguments as typed on a command line: see `BodyReader.readWords`. */
+export type WordReader = (words: readonly string[]) => Promise<FunctionArguments>;
+
 /**
  * Returns the positional and keyword arguments of a command. A positional text such as `name=value`
  * is a keyword argument, as for minions and runners. It is converted here, because rights can refer
@@ -50,7 +52,7 @@ export function lowstatesOf(value: WireValue | undefined): Lowstate[] {
  */
 export async function argumentsOf(
   { arg, kwarg }: Lowstate,
-  bodies: Pick<BodyReader, 'readWords'>,
+  readWords: WordReader,
   more: WireMap = {},
 ): Promise<LowstateArguments> {
   if (kwarg !== undefined && kwarg !== null && !isWireMap(kwarg)) {
@@ -63,7 +65,7 @@ export async function argumentsOf(
     else positional.push(value);
   }
   const keywords: WireMap = Object.create(null);
-  const read = words.length === 0 ? {} : (await bodies.readWords(words)).kwarg;
+  const read = words.length === 0 ? {} : (await readWords(words)).kwarg;
   return separateKeywords(positional, Object.assign(keywords, read, kwarg, more));
 }
 

@@ -9,15 +9,15 @@ import {
   type UserApi,
 } from '#master';
 import { isWireMap, type WireMap, type WireValue } from '#minion-protocol';
-import type { BodyReader } from './body.ts';
 import { batchForm, type LocalForm, localForm, subsetForm } from './command-fields.ts';
 import { SaltApiError } from './errors.ts';
-import { argumentsOf, type Lowstate, secondsOf } from './lowstate.ts';
+import { argumentsOf, type Lowstate, secondsOf, type WordReader } from './lowstate.ts';
 
 export interface LocalClientDeps {
   readonly user: UserApi;
-  readonly bodies: Pick<BodyReader, 'readWords'>;
-  /** Texts for the member `warnings` of the response. The clients add to this set. */
+  /** Parses arguments of the caller. */
+  readonly readWords: WordReader;
+  /** Texts for the member `warnings` of the response. */
   readonly warnings: Set<string>;
 }
 
@@ -35,24 +35,24 @@ const usualSubset = 3;
  * `false`.
  */
 export async function runLocal(
-  { user, bodies, warnings }: LocalClientDeps,
+  { user, readWords, warnings }: LocalClientDeps,
   low: Lowstate,
   signal: AbortSignal,
 ): Promise<WireValue> {
-  const request = await toRequest(localForm(low), bodies);
+  const request = await toRequest(localForm(low), readWords);
   const updates = noteNarrowing(user.jobs.run(request, signal), warnings);
   return collect(updates, low.full_return === true);
 }
 
 /** Runs a command on a few of the minions that have the function. */
 export async function runSubset(
-  { user, bodies, warnings }: LocalClientDeps,
+  { user, readWords, warnings }: LocalClientDeps,
   low: Lowstate,
   signal: AbortSignal,
 ): Promise<WireValue> {
   const form = subsetForm(low);
   const subset = countOf(form.subset ?? form.sub) ?? usualSubset;
-  const request = { ...(await toRequest(form, bodies)), subset };
+  const request = { ...(await toRequest(form, readWords)), subset };
   const updates = noteNarrowing(user.jobs.run(request, signal), warnings);
   return collect(updates, low.full_return === true);
 }
@@ -62,10 +62,10 @@ export async function runSubset(
  * empty.
  */
 export async function startLocal(
-  { user, bodies, warnings }: LocalClientDeps,
+  { user, readWords, warnings }: LocalClientDeps,
   low: Lowstate,
 ): Promise<WireMap> {
-  const request = await toRequest(localForm(low), bodies);
+  const request = await toRequest(localForm(low), readWords);
   const { jid, minions, missing, isNarrowed, problem } = await user.jobs.publish(request);
   if (problem !== undefined) throw brokenTarget(problem);
   if (isNarrowed === true) warnings.add(narrowedTarget);
@@ -78,14 +78,14 @@ export async function startLocal(
  * returned.
  */
 export async function runBatch(
-  { user, bodies, warnings }: LocalClientDeps,
+  { user, readWords, warnings }: LocalClientDeps,
   low: Lowstate,
   signal: AbortSignal,
 ): Promise<WireMap[]> {
   const form = batchForm(low);
   const waitSeconds = secondsOf(low, 'batch_wait');
   const request = {
-    ...(await toRequest(form, bodies)),
+    ...(await toRequest(form, readWords)),
     size: form.batch,
     failHard: form.failhard === true,
     ...(waitSeconds === undefined ? {} : { waitSeconds }),
@@ -133,18 +133,15 @@ function describeReturn(result: JobReturn, isFull: boolean): WireValue {
   return { ret: value, retcode, jid, ...(out === undefined ? {} : { out }) };
 }
 
-/** Converts a command to a request for a job. Fields that are not needed are ignored. */
-async function toRequest(
-  low: Lowstate & LocalForm,
-  bodies: LocalClientDeps['bodies'],
-): Promise<RunRequest> {
+/** Converts a command to a request. Ignores all other fields of the command. */
+async function toRequest(low: Lowstate & LocalForm, readWords: WordReader): Promise<RunRequest> {
   const { tgt, ret, jid, delimiter } = low;
   const tgtType = low.tgt_type ?? (typeof tgt === 'string' ? undefined : 'list');
   const timeoutSeconds = secondsOf(low, 'timeout');
   const gatherJobTimeoutSeconds = secondsOf(low, 'gather_job_timeout');
   return {
     tgt,
-    ...(await functionsOf(low, bodies)),
+    ...(await functionsOf(low, readWords)),
     ...(tgtType === undefined ? {} : { tgtType }),
     ...(timeoutSeconds === undefined ? {} : { timeoutSeconds }),
     ...(gatherJobTimeoutSeconds === undefined ? {} : { gatherJobTimeoutSeconds }),
@@ -161,21 +158,19 @@ async function toRequest(
  */
 async function functionsOf(
   low: Lowstate & LocalForm,
-  bodies: LocalClientDeps['bodies'],
+  readWords: WordReader,
 ): Promise<Pick<RunRequest, 'fun' | 'arg' | 'kwarg'>> {
   const { fun, arg } = low;
-  if (typeof fun === 'string') return { fun, ...(await argumentsOf(low, bodies)) };
+  if (typeof fun === 'string') return { fun, ...(await argumentsOf(low, readWords)) };
   const ofEach: WireValue[] = [];
-  for (const value of Array.isArray(arg) ? arg : []) ofEach.push(await asArguments(value, bodies));
+  for (const value of Array.isArray(arg) ? arg : [])
+    ofEach.push(await asArguments(value, readWords));
   return { fun, arg: ofEach };
 }
 
-/** Returns the arguments of one of several functions. Its keyword arguments are the last value. */
-async function asArguments(
-  value: WireValue,
-  bodies: LocalClientDeps['bodies'],
-): Promise<WireValue> {
-  return joinKeywords(await argumentsOf({ arg: value }, bodies));
+/** Returns the arguments of one of several functions. Keyword arguments are its last value. */
+async function asArguments(value: WireValue, readWords: WordReader): Promise<WireValue> {
+  return joinKeywords(await argumentsOf({ arg: value }, readWords));
 }
 
 function isGiven(text: string | null | undefined): text is string {

@@ -20,6 +20,7 @@ import { descriptorLimit } from './descriptor-limit.ts';
 import { SaltApiError } from './errors.ts';
 import { EventEncoder, FlushTimer, StreamLimiter } from './event-stream.ts';
 import { createHostGuard, isLoopback } from './host-guard.ts';
+import { apiLimits } from './limits.ts';
 import {
   type CompleteOptions,
   completeOptions,
@@ -27,7 +28,7 @@ import {
   saltApiOptions,
 } from './options.ts';
 import { createServer } from './server.ts';
-import { MemorySessions, maxSessions, type Sessions } from './sessions.ts';
+import { MemorySessions, type Sessions } from './sessions.ts';
 import { SharedSessions } from './shared-sessions.ts';
 import { acceptWebsocket } from './websocket.ts';
 
@@ -60,12 +61,7 @@ export interface SaltApi {
 /** Interval between two writes to an event stream, in milliseconds. */
 const flushIntervalMs = 25;
 
-/**
- * Maximum number of bytes in bodies whose senders are not identified: per address, and in total.
- */
-const openBodyBytes = { perOwner: 8_388_608, total: 67_108_864 };
-
-/** Maximum time for requests in progress to finish when the API closes, in milliseconds. */
+/** Time for requests in progress to finish on close, in milliseconds. */
 const graceMs = 5000;
 
 /**
@@ -95,9 +91,9 @@ export async function createSaltApi(
     connections: new HttpConnections(connectionLimits(complete)),
     bodies,
     answers: new AnswerWriter(bodies),
-    anonymousBodyBudget: new Budget(openBodyBytes),
+    anonymousBodyBudget: new Budget(apiLimits.openBodies),
     streams: new StreamLimiter(complete.streams, complete.streamsPerToken),
-    sendPool: new SendPool({
+    sendPool: new SendPool(apiLimits.streamBytes, {
       messageBytes: complete.maxEventSize,
       totalBytes: complete.streamBytes,
     }),
@@ -155,7 +151,7 @@ async function openSessions({
     return new MemorySessions({ idleMs, now: monotonic });
   }
   const { shared, now } = extensionHost;
-  return SharedSessions.open({ shared, now, monotonic, idleMs, capacity: maxSessions });
+  return SharedSessions.open({ shared, now, monotonic, idleMs });
 }
 
 function connectionLimits(options: CompleteOptions): HttpConnectionLimits {

@@ -4,7 +4,8 @@
  */
 
 import { createHash, randomBytes } from 'node:crypto';
-import { createBoundedMap } from '#runtime';
+import { FairTable } from '#runtime';
+import { apiLimits } from './limits.ts';
 
 /** A user's session. */
 export interface Session {
@@ -12,16 +13,29 @@ export interface Session {
   readonly token: string;
 }
 
+/** User of a session. */
+export interface SessionOwner {
+  readonly user: string;
+  readonly eauth: string;
+}
+
+/** Returns the owner of a session for limits. Equal names of different backends are different. */
+export function ownerNameOf({ eauth, user }: SessionOwner): string {
+  return `${eauth} ${user}`;
+}
+
 /** Open sessions. */
 export interface Sessions {
   /**
    * Opens a session.
    * @param token Salt's token
-   * @returns the token of the session, which cannot be read again later
-   * @throws StoreError if the session must be stored and the write fails
+   * @param owner user of the token
+   * @returns the token of the session, which cannot be read again
+   * @throws StoreError if it should be stored and cannot be; LimitExceeded if there are too many,
+   * each of another user
    */
-  open(token: string): Promise<string>;
-  /** Returns the session of a token, or `undefined`. The token may be any text. */
+  open(token: string, owner: SessionOwner): Promise<string>;
+  /** Returns the session of a token. Accepts any text. */
   find(secret: string): Session | undefined;
   /**
    * Returns the session of a token. If it is unknown, waits briefly, because another member may
@@ -38,9 +52,6 @@ export interface Sessions {
   /** Stops the service. No other method may be called afterwards. */
   stop(): Promise<void>;
 }
-
-/** Maximum number of sessions. If there are more, the least recently used one is evicted. */
-export const maxSessions = 50_000;
 
 /** Returns a new session token. */
 export function createSessionToken(): string {
@@ -87,16 +98,16 @@ export interface MemorySessionsOptions {
  */
 export class MemorySessions implements Sessions {
   readonly #options: MemorySessionsOptions;
-  readonly #held = createBoundedMap<string, StoredSession>(maxSessions);
+  readonly #held = new FairTable<StoredSession>(apiLimits.sessions);
 
   constructor(options: MemorySessionsOptions) {
     this.#options = options;
   }
 
-  async open(token: string): Promise<string> {
+  async open(token: string, owner: SessionOwner): Promise<string> {
     const secret = createSessionToken();
     const usedAt = this.#options.now();
-    this.#held.set(digestOf(secret), { session: { token }, usedAt });
+    this.#held.set(ownerNameOf(owner), digestOf(secret), { session: { token }, usedAt });
     return secret;
   }
 
@@ -104,10 +115,12 @@ export class MemorySessions implements Sessions {
     const known = lookUp(this.#held, secret);
     if (known === undefined) return undefined;
     const [hash, held] = known;
-    this.#held.delete(hash);
     const now = this.#options.now();
-    if (now - held.usedAt >= this.#options.idleMs) return undefined;
-    this.#held.set(hash, { ...held, usedAt: now });
+    if (now - held.usedAt >= this.#options.idleMs) {
+      this.#held.delete(hash);
+      return undefined;
+    }
+    held.usedAt = now;
     return held.session;
   }
 

@@ -7,18 +7,24 @@
 import { EventEmitter, once } from 'node:events';
 import Type from 'typebox';
 import type { ExtensionHost, SharedArea, StateChange, StateOperation } from '#master';
-import { defineRow } from '#store';
+import { FairTable, LimitExceeded } from '#runtime';
+import { defineRow, type RowOf } from '#store';
+import { apiLimits } from './limits.ts';
 import {
   createSessionToken,
   digestOf,
   hasTokenForm,
   lookUp,
+  ownerNameOf,
   type Session,
+  type SessionOwner,
   type Sessions,
 } from './sessions.ts';
 
 interface HeldSession {
-  /** The master's token, sealed as in the row. */
+  /** Owner for the limit. */
+  readonly owner: string;
+  /** The master's token as stored in the row. */
   readonly sealed: Uint8Array;
   /** The session. Set when it is first used on this member. */
   session: Session | undefined;
@@ -40,8 +46,8 @@ export interface SharedSessionsOptions extends Pick<ExtensionHost, 'now'> {
   readonly monotonic: () => number;
   /** Time without use on any member after which a session expires, in milliseconds. */
   readonly idleMs: number;
-  /** Maximum number of sessions. */
-  readonly capacity: number;
+  /** Maximum number of sessions. Default: that of the limit. */
+  readonly capacity?: number;
 }
 
 const prefix = 'sessions';
@@ -52,6 +58,8 @@ const sessionRow = defineRow({
   schema: Type.Object({
     /** The master's token of the session. */
     token: Type.String(),
+    /** Owner of the session for limits. */
+    owner: Type.Optional(Type.String()),
   }),
   unversioned: (bytes) => ({ token: Buffer.from(bytes).toString() }),
 });
@@ -83,9 +91,9 @@ const maxExpecting = 256;
 export class SharedSessions implements Sessions {
   readonly #options: SharedSessionsOptions;
   readonly #writeIntervalMs: number;
-  /** Sessions by digest. The most recently used one is last. */
-  readonly #held = new Map<string, HeldSession>();
-  /** Digests of sessions that were used on this member after their rows were last written. */
+  /** Sessions by digest. Only {@link open} evicts, so that all members hold the same ones. */
+  readonly #held = new FairTable<HeldSession>(apiLimits.sessions, {}, {});
+  /** Sessions that were used here since their rows were written. */
   readonly #unwritten = new Set<string>();
   readonly #timer: NodeJS.Timeout;
   /** Emits the digest of each session that is added. */
@@ -105,12 +113,13 @@ export class SharedSessions implements Sessions {
     return sessions;
   }
 
-  async open(token: string): Promise<string> {
+  async open(token: string, user: SessionOwner): Promise<string> {
     const { shared, now, idleMs } = this.#options;
     const secret = createSessionToken();
-    const value = shared.seal(sessionRow.encode({ token }));
+    const owner = ownerNameOf(user);
+    const value = shared.seal(sessionRow.encode({ token, owner }));
     const key = keyOf(digestOf(secret));
-    const surplus = this.#surplus();
+    const surplus = this.#surplusFor(owner);
     const removal = surplus.map((hash) => ({ op: 'delete', key: keyOf(hash) }) as const);
     // When this promise resolves, the change has already been applied to the copy in memory.
     await shared.write([{ op: 'put', key, value, expiresAt: now() + idleMs }, ...removal]);
@@ -124,14 +133,12 @@ export class SharedSessions implements Sessions {
     if (known === undefined) return undefined;
     const [hash, held] = known;
     if (this.#isOver(held)) return undefined;
-    const { now, monotonic, idleMs, shared } = this.#options;
-    this.#held.delete(hash);
+    const { now, monotonic, idleMs } = this.#options;
     held.endsAt = now() + idleMs;
     held.endsBy = monotonic() + idleMs;
-    this.#held.set(hash, held);
     this.#unwritten.add(hash);
     if (this.#isDue(held)) void this.#writeUse(hash, held);
-    held.session ??= sessionRow.decode({ key: keyOf(hash), value: shared.unseal(held.sealed) });
+    held.session ??= { token: this.#open(hash, held.sealed).token };
     return held.session;
   }
 
@@ -179,9 +186,10 @@ export class SharedSessions implements Sessions {
     const { now, monotonic, idleMs } = this.#options;
     const { value, revision, expiresAt = 0 } = change.entry;
     const left = Math.min(expiresAt - now(), idleMs);
-    const before = this.#held.get(hash);
-    this.#held.delete(hash);
-    this.#held.set(hash, {
+    const before = this.#held.peek(hash);
+    const owner = before?.owner ?? this.#ownerOf(hash, value);
+    this.#held.set(owner, hash, {
+      owner,
       sealed: before?.sealed ?? new Uint8Array(value),
       session: before?.session,
       revision,
@@ -199,14 +207,15 @@ export class SharedSessions implements Sessions {
    * keys.
    */
   #sort(): void {
-    const all = [...this.#held].sort(([, one], [, other]) => one.endsAt - other.endsAt);
-    this.#held.clear();
-    for (const [hash, held] of all) this.#held.set(hash, held);
+    const all = [...this.#held.entries()].sort(([, one], [, other]) => one.endsAt - other.endsAt);
+    for (const [hash, held] of all) this.#held.set(held.owner, hash, held);
   }
 
   /** Removes expired sessions. The store does not report a change when a row expires. */
   #tick(): void {
-    for (const [hash, held] of this.#held) if (this.#isOver(held)) this.#forget(hash);
+    for (const [hash, held] of [...this.#held.entries()]) {
+      if (this.#isOver(held)) this.#forget(hash);
+    }
     void this.#writeUses((held) => this.#isDue(held));
   }
 
@@ -215,15 +224,38 @@ export class SharedSessions implements Sessions {
     return now() >= endsAt || monotonic() >= endsBy;
   }
 
-  /** Returns the sessions to evict before a new one is opened. */
-  #surplus(): readonly string[] {
-    const count = Math.min(this.#held.size + 1 - this.#options.capacity, maxSurplus);
-    const surplus: string[] = [];
-    for (const hash of this.#held.keys()) {
-      if (surplus.length >= count) break;
-      surplus.push(hash);
+  #open(hash: string, sealed: Uint8Array): RowOf<typeof sessionRow> {
+    return sessionRow.decode({ key: keyOf(hash), value: this.#options.shared.unseal(sealed) });
+  }
+
+  /** Returns the owner of a row. Rows that cannot be read, and those of older versions, share one. */
+  #ownerOf(hash: string, sealed: Uint8Array): string {
+    try {
+      return this.#open(hash, sealed).owner ?? '';
+    } catch {
+      return '';
     }
-    return surplus;
+  }
+
+  /**
+   * Returns the sessions to evict before a new one is opened.
+   * @throws LimitExceeded if each of them belongs to another user
+   */
+  #surplusFor(owner: string): readonly string[] {
+    const { capacity = apiLimits.sessions.total ?? Infinity } = this.#options;
+    const count = Math.min(this.#held.size + 1 - capacity, maxSurplus);
+    const surplus: (readonly [hash: string, held: HeldSession])[] = [];
+    while (surplus.length < count) {
+      const hash = this.#held.victimOf(owner);
+      const held = hash === undefined ? undefined : this.#held.peek(hash);
+      if (hash === undefined || held === undefined) break;
+      this.#held.delete(hash);
+      surplus.push([hash, held]);
+    }
+    // They stay until the change is written.
+    for (const [hash, held] of surplus) this.#held.set(held.owner, hash, held);
+    if (count > 0 && surplus.length === 0) throw new LimitExceeded(apiLimits.sessions, capacity);
+    return surplus.map(([hash]) => hash);
   }
 
   /** Whether the last use of a session must be written now. */
@@ -233,7 +265,7 @@ export class SharedSessions implements Sessions {
 
   async #writeUses(isWanted: (held: HeldSession) => boolean): Promise<void> {
     const wanted = [...this.#unwritten].flatMap((hash) => {
-      const held = this.#held.get(hash);
+      const held = this.#held.peek(hash);
       return held !== undefined && isWanted(held) ? [{ hash, held }] : [];
     });
     for (let at = 0; at < wanted.length; at += writesAtOnce) {
@@ -245,8 +277,9 @@ export class SharedSessions implements Sessions {
   /** Writes the last use of a session for the other members. A failure is ignored. */
   async #writeUse(hash: string, held: HeldSession): Promise<void> {
     const { shared, now } = this.#options;
-    const { session, sealed, endsAt: expiresAt, revision: ifRevision } = held;
-    const value = session === undefined ? sealed : shared.seal(sessionRow.encode(session));
+    const { owner, session, sealed, endsAt: expiresAt, revision: ifRevision } = held;
+    const value =
+      session === undefined ? sealed : shared.seal(sessionRow.encode({ ...session, owner }));
     held.writtenAt = now();
     // The condition prevents this write from restoring a session that another member has ended.
     const put: StateOperation = { op: 'put', key: keyOf(hash), value, expiresAt, ifRevision };

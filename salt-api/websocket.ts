@@ -17,17 +17,13 @@ import { SaltApiError } from './errors.ts';
 import { eventsRequest, queryOf } from './event-request.ts';
 import { type EventFormat, writeEvents } from './event-stream.ts';
 import { FormattedEvents } from './formatted-events.ts';
+import { apiLimits } from './limits.ts';
 import { sessionTokenOf } from './session-token.ts';
 
 /** Maximum size of a message from a client, in bytes. Clients only send one short text. */
 const maxMessageBytes = 4096;
 
-/** Rate limit for messages and PINGs of one client. A client that sends more is disconnected. */
-const messageRate = { perSecond: 10, burst: 100 };
-
-/**
- * Maximum number of bytes that wait for a client. If there are more, its own messages are not read.
- */
+/** Bytes to buffer for a client before reading from it pauses. */
 const maxUnreadBytes = 65_536;
 
 /** Status code of a close frame for a policy violation [RFC 6455]. */
@@ -83,7 +79,7 @@ class WebsocketStream {
   readonly #socket: Duplex;
   readonly #request: { readonly headers: IncomingHttpHeaders; readonly query: URLSearchParams };
   readonly #decoder = new WebsocketDecoder(maxMessageBytes);
-  readonly #messages = new TokenBuckets(messageRate);
+  readonly #messages = new TokenBuckets(apiLimits.websocketMessages);
   readonly #queue: SendQueue;
   #isReady = false;
   #isOver = false;

@@ -44,7 +44,7 @@ export interface ServedFunctions {
 const pythonModules =
   '`[]` if the file roots contain no such modules; otherwise refused, with their names';
 const aboutMinion =
-  'in pillar it describes the minion that the pillar is compiled for; in Salt it describes the master unless minion_id is given';
+  'describes the minion of the pillar; in Salt, the master unless minion_id is given';
 const closedRunners = 'in pillar only for read-only runners; a failing runner fails the rendering';
 
 /**
@@ -53,12 +53,12 @@ const closedRunners = 'in pillar only for read-only runners; a failing runner fa
  */
 const differences: Readonly<Record<CompatibilityKind, Readonly<Record<string, string>>>> = {
   runner: {
-    'jobs.master': 'only the runners of this process',
+    'jobs.master': 'lists only runners of this process',
     'manage.versions': 'compares the versions of minions with the version of saltbridge',
-    'salt.cmd': 'only the functions that templates have; the only grain is id',
+    'salt.cmd': 'only functions of templates; the only grain is id',
     'saltutil.*': pythonModules,
     'state.event':
-      'count is required; the lines are returned at the end, after an hour at most; only for the local interface',
+      'count is required; returns all lines at the end, after an hour at most; only on the local interface',
     'state.soft_kill': 'fails if no orchestration runs with this jid',
   },
   wheel: {
@@ -71,7 +71,7 @@ const differences: Readonly<Record<CompatibilityKind, Readonly<Record<string, st
   function: {
     'cp.get_file_str': 'only files below salt://',
     'match.*': aboutMinion,
-    'mine.get': 'returns the contents of the mine; in Salt it is always empty on a master',
+    'mine.get': 'returns values of the mine; in Salt, always empty on a master',
     'pillar.file_exists': 'only in pillar; paths outside the roots are refused',
     'saltutil.cmd': 'only in orchestrations; without batch and ssh',
     'saltutil.runner': closedRunners,

@@ -81,12 +81,12 @@ const insteadOfRunners: Readonly<Record<string, string>> = {
   asam: 'call its API from your orchestrating service',
   bgp: "run the function on proxy minions: salt '*' bgp.neighbors",
   'cache.clear_git_lock': 'not needed: an interrupted fetch leaves no lock',
-  'cache.cloud': 'orchestrate machines by Heat: see docs/bridge.md',
-  cloud: 'orchestrate machines by Heat: see docs/bridge.md',
+  'cache.cloud': 'create machines with Heat, see docs/heat-plugin.md',
+  cloud: 'create machines with Heat, see docs/heat-plugin.md',
   ddns: 'run the function on a minion: salt ID ddns.add_host',
   digicert: 'call its API from your orchestrating service',
   drac: 'run the function on a minion: salt ID dracr.server_power',
-  error: 'it only fails; use test.arg to test a client',
+  error: 'it always fails; use test.arg to test a client',
   f5: 'run the function on a minion: salt ID bigip.list_pool',
   http: 'TLS uses the certificate authorities of Node.js, or ca_file in saltbridge: http_query: hosts',
   launchd: 'macOS services are not generated; see docs/running.md',
@@ -106,7 +106,7 @@ const insteadOfRunners: Readonly<Record<string, string>> = {
     'not needed: the cache follows its files; saltbridge pillar show compiles the pillar again',
   'pillar.show_pillar_cache': 'use saltbridge pillar show ID',
   pkg: "run the function on minions: salt '*' pkg.list_upgrades",
-  reactor: 'not needed: one master runs the reactors at a time; see docs/shared-master.md',
+  reactor: 'not needed: only one master runs the reactors at a time, see docs/shared-master.md',
   spacewalk: 'call its API from your orchestrating service',
   ssh: 'enrol the machine as a minion: saltbridge enroll, see docs/enrolment.md',
   'state.orchestrate_high': 'write the states to a file and use state.orchestrate',
@@ -127,7 +127,7 @@ const insteadOfRunners: Readonly<Record<string, string>> = {
 
 const insteadOfWheels: Readonly<Record<string, string>> = {
   config: 'edit the configuration files and send SIGHUP',
-  error: 'it only fails',
+  error: 'it always fails',
   key: 'use saltbridge salt-key',
   pillar_roots: 'edit the files of pillar_roots; saltbridge pillar show prints the result',
 };

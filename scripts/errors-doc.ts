@@ -11,6 +11,7 @@ import { authenticationErrors, authorizationErrors, keyErrors, masterErrors } fr
 import { protocolErrors } from '#minion-protocol/errors.ts';
 import { transportErrors } from '#minion-protocol/transport/transport.ts';
 import type { ErrorEntry } from '#runtime';
+import { limitErrors } from '#runtime/limits.ts';
 import { runtimeErrors } from '#runtime/optional-package.ts';
 import { workErrors } from '#runtime/work-budget.ts';
 import { saltApiErrors } from '#salt-api';
@@ -21,6 +22,7 @@ import { templateErrors } from '#template';
 /** Error tables of all rooms. */
 export const errorTables: readonly Readonly<Record<string, ErrorEntry>>[] = [
   runtimeErrors,
+  limitErrors,
   workErrors,
   protocolErrors,
   transportErrors,

@@ -3,6 +3,7 @@
 import { BoundedQueue } from '#runtime';
 import { StoreError } from './errors.ts';
 import { decodeKey, isBelow } from './key-bytes.ts';
+import { storeLimits } from './limits.ts';
 import { entryOf, unpackEntry } from './row-layout.ts';
 import type { Change } from './store.ts';
 
@@ -27,7 +28,7 @@ export class ChangeFeed {
    * far behind.
    */
   watch(prefix: Buffer, signal: AbortSignal): AsyncIterable<Change> {
-    const queue = new BoundedQueue<Change>(maxQueuedChanges, overrun, () => {
+    const queue = new BoundedQueue<Change>(storeLimits.queuedChanges, overrun, () => {
       this.#queues.delete(queue);
       this.#listeners.delete(entry);
       signal.removeEventListener('abort', abort);

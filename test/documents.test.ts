@@ -95,6 +95,12 @@ const rows = new Map(
   ),
 );
 
+test('docs/command-options.md has the options that the subcommands define', (t) => {
+  const check = [`${root}scripts/commands-doc.js`, '--check'];
+  const { status, stderr } = spawnSync(process.execPath, check, { encoding: 'utf8' });
+  t.is(status, 0, stderr);
+});
+
 test('no code is used by two rooms', (t) => {
   const codes = entries.map(([code]) => code);
   t.deepEqual([...new Set(codes)].sort(), codes.sort());

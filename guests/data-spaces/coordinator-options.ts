@@ -24,7 +24,7 @@ const Root = Type.String({
   description: 'a path such as /saltbridge/data',
 });
 const Seconds = Type.Number({ minimum: 0.1, maximum: 60 });
-/** Files in PEM. */
+/** Options with the paths of PEM files for TLS. */
 const tlsFiles = {
   ca_file: Type.Optional(File),
   cert_file: Type.Optional(File),

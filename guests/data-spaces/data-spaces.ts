@@ -14,6 +14,7 @@ import type { SharedArea, StateChange, StateOperation } from '#master';
 import { findInterpretedText } from '#minion-protocol';
 import { Budget, type BudgetLimits, compileSchema, KeyedMutex } from '#runtime';
 import { defineRow, fromJson, jsonField, Texts } from '#store';
+import { guestLimits } from '../limits.ts';
 import { EndedSpaces } from './ended-spaces.ts';
 import { findRoleProblems, roleFields, roleNameSchema, writtenKeys } from './roles.ts';
 
@@ -169,7 +170,7 @@ export class DataSpaces {
     this.#options = options;
     this.#names = names;
     this.#ended = new EndedSpaces(options);
-    this.#bytes = new Budget(options.bytes ?? registrationBytes);
+    this.#bytes = new Budget(guestLimits.spaceBytes, options.bytes ?? registrationBytes);
   }
 
   /** Opens the registry with the stored spaces. */

@@ -3,6 +3,7 @@
 import { BridgeError } from '#heat-bridge';
 import { findInterpretedText } from '#minion-protocol';
 import { Budget, KeyedMutex, sleepUntilAborted } from '#runtime';
+import { guestLimits } from '../limits.ts';
 import { type CoordinatedValue, type Coordinator, unavailableError } from './coordinator.ts';
 import type { DataSpace, DataSpaces, Membership } from './data-spaces.ts';
 import { readersByKey, splitKey, writtenKeys } from './roles.ts';
@@ -61,9 +62,6 @@ const awayRetryMs = 2_000;
  */
 const sharedSizesMs = 10_000;
 
-/** Maximum number of waiting reads: of one guest, and in total. */
-const waitingReads = { perOwner: 16, total: 10_000 };
-
 /** Sizes of the values of a space, in bytes, by key. */
 interface KnownSizes {
   readonly sizes: Map<string, number>;
@@ -74,7 +72,7 @@ interface KnownSizes {
 export class DataValues {
   readonly #options: DataValuesOptions;
   readonly #writes = new KeyedMutex();
-  readonly #waiting = new Budget(waitingReads);
+  readonly #waiting = new Budget(guestLimits.waitingReads);
   readonly #sizes = new Map<string, KnownSizes>();
 
   constructor(options: DataValuesOptions) {

@@ -1,6 +1,7 @@
 /** Storage of data space values in etcd. */
 
 import { RepeatedWarnings, retryDelayMs, Semaphore, sleepUntilAborted } from '#runtime';
+import { guestLimits } from '../limits.ts';
 import { ChangeListeners, type Coordinator, unavailableError } from './coordinator.ts';
 import { type EtcdAnswer, type EtcdGateway, isMap } from './etcd-gateway.ts';
 
@@ -17,11 +18,6 @@ export interface EtcdCoordinatorOptions {
  */
 const heartbeatMs = 10_000;
 const reconnectDelays = { initialDelayMs: 200, maxDelayMs: 10_000 };
-/**
- * Maximum number of concurrent requests. Further requests wait; their timeout starts when they are
- * sent.
- */
-const maxRequests = 64;
 /**
  * Target size of a page of values, in bytes. The number of values per page is adapted to the
  * previous page.
@@ -41,7 +37,7 @@ export function createEtcdCoordinator({
   const changes = new ChangeListeners();
   const warnings = new RepeatedWarnings(log);
   const closing = new AbortController();
-  const requests = new Semaphore(maxRequests);
+  const requests = new Semaphore(guestLimits.etcdRequests);
   let isConnected = false;
   const warn = (kind: 'call' | 'stream', err: unknown): void => {
     if (closing.signal.aborted) return;

@@ -9,11 +9,10 @@ import { BridgeError, describeRoute, type SignalsModule } from '#heat-bridge';
 import { AuthenticationError, AuthorizationError, type ExtensionHost } from '#master';
 import { isWireMap, type WireMap } from '#minion-protocol';
 import { readJsonInSteps, StepScheduler, TokenBuckets } from '#runtime';
+import { guestLimits } from '../limits.ts';
 import { textOf } from '../request-body.ts';
 import type { GuestIdentifier } from './guest-identifier.ts';
 
-/** Maximum rate of signals of one guest. */
-const rate = { perSecond: 1, burst: 60 };
 /**
  * Maximum size of a body, in bytes. It exceeds the maximum size of a signal, so that the error for
  * an oversized signal names that maximum.
@@ -43,7 +42,7 @@ export function addGuestSignalRoute(
   app: FastifyInstance,
   { host, guestOf, intake }: GuestSignalDeps,
 ): void {
-  const rates = new TokenBuckets(rate);
+  const rates = new TokenBuckets(guestLimits.signalRate);
   const scheduler = new StepScheduler();
   app.post<{ readonly Querystring: Readonly<Record<string, string>> }>(
     '/guest/signals',

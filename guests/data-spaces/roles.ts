@@ -19,7 +19,8 @@ const writeFields = {
   /** Name of the value in the role's own software. Default: the name of the value. */
   attribute: Type.Optional(Attribute),
   /**
-   * Whether the value is stored sealed, and returned over private transports only. Default: false.
+   * Whether the value is secret: sealed in the store, and returned only over transports that
+   * encrypt it for the guest. Default: false.
    */
   secret: Type.Optional(Type.Boolean()),
   /** Whether the value may be written more than once. Default: false. */

@@ -123,7 +123,7 @@ export class DeploymentRecords {
       .sort((a, b) => a.begunAt - b.begunAt);
   }
 
-  /** Returns the parts that are not in memory: the call and the result. */
+  /** Returns the parts of a record that are not in memory: the call and the result. */
   async storedPartsOf(record: DeploymentRecord): Promise<Pick<DeploymentRecord, 'body' | 'call'>> {
     const row = await this.#state.get(rowKey(record));
     return row === undefined ? {} : this.#unpack(row);

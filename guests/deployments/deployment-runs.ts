@@ -10,6 +10,7 @@ import {
 } from '#heat-bridge';
 import type { ExtensionHost } from '#master';
 import { Semaphore } from '#runtime';
+import { guestLimits } from '../limits.ts';
 import { type DeploymentResult, failedResult, resultOfRun } from '../run-result.ts';
 import type { DeploymentRecord, DeploymentRecords } from './deployment-records.ts';
 import type { DeploymentCall } from './resolved-call.ts';
@@ -41,7 +42,7 @@ export class DeploymentRuns {
 
   constructor(deps: DeploymentRunsDeps) {
     this.#deps = deps;
-    this.#running = new Semaphore(deps.maxRunning);
+    this.#running = new Semaphore(guestLimits.deployments, deps.maxRunning);
   }
 
   /**

@@ -55,7 +55,7 @@ export const StackDetailsSchema = Type.Object({
       minion: Type.Optional(Text),
       /** Time of the last read, in milliseconds since 1970. */
       readAt: Type.Optional(Type.Integer()),
-      /** Reason why it could not be read, or why its next deployment waits. */
+      /** Reason why the server's metadata could not be read, or why its next deployment waits. */
       problem: Type.Optional(Text),
       warnings: Type.Optional(Texts),
     }),

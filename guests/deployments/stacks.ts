@@ -93,7 +93,10 @@ const ServerSchema = Type.Object(
      * that the server's metadata names.
      */
     minion: Type.Optional(MinionId),
-    /** Its `os-collect-config`. Default: its metadata is read with the stack's `login`. */
+    /**
+     * Section `os-collect-config` of the server. Default: its metadata is read with the `login` of
+     * the stack.
+     */
     collect: Type.Optional(CollectConfigSchema),
   },
   strict,

@@ -10,15 +10,11 @@ import { describeRoute } from '#heat-bridge';
 import { type AuditBursts, AuthenticationError } from '#master';
 import { Budget, KeyedMutex, Semaphore, TokenBuckets } from '#runtime';
 import type { CloudReader } from '../cloud/cloud-reader.ts';
+import { guestLimits } from '../limits.ts';
 import { type IdentifiedInstance, unknownInstance } from './agent-credentials.ts';
 import { type IdentityRule, matchesRule } from './identity-rules.ts';
 import type { InstanceEnrolments } from './instance-enrolments.ts';
-import { instanceRate, minionIdOf } from './vendordata.ts';
-
-/** Maximum number of concurrent lookups in the cloud. */
-const lookUpsAtOnce = 16;
-/** Maximum number of pending requests: of one instance, and in total. */
-const maxRequests = { perOwner: 20, total: 1_000 };
+import { minionIdOf } from './vendordata.ts';
 
 export interface IdentityEnrolmentDeps {
   readonly rules: readonly IdentityRule[];
@@ -46,10 +42,10 @@ class IdentityRefusal extends Error {}
 /** Returns user-data to instances that match a rule. */
 export class IdentityEnrolment {
   readonly #deps: IdentityEnrolmentDeps;
-  readonly #rates = new TokenBuckets(instanceRate);
-  readonly #requests = new Budget(maxRequests);
+  readonly #rates = new TokenBuckets(guestLimits.identityRate);
+  readonly #requests = new Budget(guestLimits.identityRequests);
   readonly #byInstance = new KeyedMutex();
-  readonly #lookUps = new Semaphore(lookUpsAtOnce);
+  readonly #lookUps = new Semaphore(guestLimits.identityLookUps);
 
   constructor(deps: IdentityEnrolmentDeps) {
     this.#deps = deps;

@@ -10,6 +10,7 @@ import net, { type Socket } from 'node:net';
 import type { Logger } from 'pino';
 import { awaitProxyHeader, encodeProxyHeader } from '#minion-protocol';
 import { listenPrivately, RecentAnswers, RepeatedWarnings } from '#runtime';
+import { guestLimits } from '../limits.ts';
 import type { AgentInstance } from './agent-credentials.ts';
 import type { FindInstance, FindNetworks } from './metadata-agent.ts';
 import {
@@ -71,7 +72,6 @@ const keepAliveMs = 60_000;
  * until the cached lookup expires.
  */
 const foundForMs = 5000;
-const maxFound = 4096;
 /** Address of the proxy in the PROXY header, which the master ignores. */
 const nowhere = '0.0.0.0';
 
@@ -101,7 +101,7 @@ class ByteRelay implements Relay {
   /** Recent lookups of instances by address. */
   readonly #found = new RecentAnswers<AgentInstance | undefined>({
     maxAgeMs: foundForMs,
-    maxAnswers: maxFound,
+    limit: guestLimits.foundInstances,
     monotonic: () => performance.now(),
   });
 

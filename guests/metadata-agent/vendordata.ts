@@ -17,6 +17,7 @@ import {
   type HttpServerContext,
 } from '#master';
 import { compileSchema, TokenBuckets } from '#runtime';
+import { guestLimits } from '../limits.ts';
 import type { parseVendordata } from './agent-section.ts';
 import type { InstanceEnrolments, InstanceRequest } from './instance-enrolments.ts';
 
@@ -40,11 +41,6 @@ type VendordataRequest = Static<typeof RequestSchema>;
 
 /** Name under which rules of the action `command` grant vendordata. */
 const vendordataRight = 'bridge.vendordata';
-/**
- * Maximum request rate for one instance. A config drive causes six requests, and a guest may cause
- * more.
- */
-export const instanceRate = { perSecond: 0.5, burst: 20 };
 /** Maximum size of a request, in bytes. It contains the user-data: up to 64 KiB in base64. */
 const bodyLimit = 262_144;
 
@@ -121,7 +117,7 @@ export function addVendordataRoute(
   host: Pick<ExtensionHost, 'audit' | 'decide' | 'holdToken'>,
   vendordata: Vendordata,
 ): void {
-  const rates = new TokenBuckets(instanceRate);
+  const rates = new TokenBuckets(guestLimits.vendordataRate);
   app.post(
     '/vendordata',
     { bodyLimit, schema: operation },

@@ -14,6 +14,7 @@ import {
 } from '#heat-bridge';
 import type { ExtensionHost } from '#master';
 import { Budget, KeyedMutex } from '#runtime';
+import { guestLimits } from '../limits.ts';
 import {
   type ExecutionPlan,
   ExecutionPlanError,
@@ -81,7 +82,7 @@ export function openMurano(
   const options = readMuranoOptions(section, path.dirname(host.config.confFile));
   /** Serializes the execution plans of each guest, in the order of arrival. */
   const guests = new KeyedMutex();
-  const waiting = new Budget(waitingPlans);
+  const waiting = new Budget(guestLimits.waitingPlans);
   return {
     execute: async (guest, request) => {
       const read = readExecutionPlan(request.text, request.messageId);
@@ -114,12 +115,6 @@ export function openMurano(
     },
   };
 }
-
-/**
- * Maximum number of waiting and running execution plans: of one caller for one guest, and in
- * total.
- */
-const waitingPlans = { perOwner: 64, total: 10_000 };
 
 /**
  * Converts an error about the execution plan.

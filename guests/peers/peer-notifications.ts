@@ -9,9 +9,8 @@ import Type from 'typebox';
 import { BridgeError, describeRoute } from '#heat-bridge';
 import { AuthenticationError } from '#master';
 import { compileSchema, TokenBuckets, tryParseJson } from '#runtime';
+import { guestLimits } from '../limits.ts';
 
-/** Maximum rate of requests from all senders together, because they share one secret. */
-const rate = { perSecond: 20, burst: 200 };
 const bodyLimit = 1_048_576;
 /** Maximum number of notifications in one request. */
 const maxNotifications = 1000;
@@ -89,7 +88,7 @@ export function addNotificationRoute(
   secret: string,
   onChanged: (instances: readonly string[]) => void,
 ): void {
-  const rates = new TokenBuckets(rate);
+  const rates = new TokenBuckets(guestLimits.notificationRate);
   const expected = digestOf(secret);
   app.post('/notifications', { bodyLimit, schema: operation }, async (request) => {
     const [, credentials = ''] = /^Basic (\S+)$/i.exec(request.headers.authorization ?? '') ?? [];

@@ -66,7 +66,7 @@ export async function identifyCaller(
 }
 
 /**
- * Returns a function that tells whether the caller may run a command, at least with certain
+ * Returns a function that returns whether the caller may run a command, at least with certain
  * parameters on certain minions.
  * @throws AuthenticationError ERR_EAUTH_TOKEN
  */

@@ -9,6 +9,7 @@ import { Budget, KeyedMutex } from '#runtime';
 import type { RowCodec } from '#store';
 import { StoreError } from '#store';
 import { BridgeError } from '../errors.ts';
+import { bridgeLimits } from '../limits.ts';
 import { identifyCaller } from './callers.ts';
 import { ClusterRuns } from './cluster-runs.ts';
 import type { CommandCaller } from './command-request.ts';
@@ -73,7 +74,7 @@ export class StoredRuns<S extends Stored, C extends Carried, R extends AnyRun> {
     const { host, quotas, storedRow, shorten } = options;
     this.#options = options;
     this.#registry = new RunRegistry(quotas.ended);
-    this.places = new Budget(quotas.active);
+    this.places = new Budget(bridgeLimits.activeRuns, quotas.active);
     this.keys = new IdempotencyKeys(host.shared, storedRow, shorten);
   }
 

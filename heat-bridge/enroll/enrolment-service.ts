@@ -72,7 +72,7 @@ export class EnrolmentService {
     if (!admission.takesId(request.id))
       throw argumentError('id', 'a minion id that minion_ids permits');
     checkEnrolRequest(request, this.#parts.now());
-    const keys = request.by === 'keys' ? await keyPairs.take() : undefined;
+    const keys = request.by === 'keys' ? await keyPairs.take(request.project ?? '') : undefined;
     return admission.exclusive(request.id, () =>
       this.#parts.names.decide([request.id], (steps) =>
         this.#create(request, { writer, keys, steps }),

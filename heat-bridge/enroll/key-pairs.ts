@@ -1,36 +1,41 @@
 /** Generates key pairs, some of them in advance. */
 
-import { generateKeyPair, type KeyPairText } from '#minion-protocol';
+import type { KeyPairText } from '#minion-protocol';
 
 /** Generator of key pairs. Each pair is returned once and then discarded. */
 export class KeyPairs {
   readonly #bits: number;
   readonly #prepared: number;
-  readonly #make: (bits: number) => Promise<KeyPairText>;
+  readonly #make: (bits: number, owner: string) => Promise<KeyPairText>;
   readonly #ready: KeyPairText[] = [];
   #making: Promise<void> | undefined;
   #isClosed = false;
 
   /**
    * Creates the generator.
-   * @param prepared - number of key pairs to generate in advance. With 0, a key pair is generated
-   * when it is needed.
+   * @param make - generates a pair for an owner
+   * @param prepared - number of pairs to generate in advance; 0 generates each on demand
    */
   constructor(
     { bits, prepared }: { readonly bits: number; readonly prepared: number },
-    make: (bits: number) => Promise<KeyPairText> = generateKeyPair,
+    make: (bits: number, owner: string) => Promise<KeyPairText>,
   ) {
     this.#bits = bits;
     this.#prepared = prepared;
     this.#make = make;
   }
 
-  async take(): Promise<KeyPairText> {
+  /**
+   * Returns a pair.
+   * @param owner - project that shares the generator with others
+   * @throws LimitExceeded
+   */
+  async take(owner: string): Promise<KeyPairText> {
     const ready = this.#ready.pop();
     this.prepare().catch(() => {
       // Ignore the error here: a later call that finds no prepared pair gets it.
     });
-    return ready ?? this.#make(this.#bits);
+    return ready ?? this.#make(this.#bits, `project ${owner}`);
   }
 
   /**
@@ -54,7 +59,7 @@ export class KeyPairs {
 
   async #fill(): Promise<void> {
     while (!this.#isClosed && this.#ready.length < this.#prepared) {
-      this.#ready.push(await this.#make(this.#bits));
+      this.#ready.push(await this.#make(this.#bits, 'bridge'));
     }
   }
 }

@@ -6,18 +6,14 @@
 import type { FastifyInstance, FastifySchema } from 'fastify';
 import Type from 'typebox';
 import { AuthenticationError } from '#master';
-import { compileSchema, TokenBuckets } from '#runtime';
+import { addressOwner, compileSchema, TokenBuckets } from '#runtime';
 import { BridgeError } from '../errors.ts';
 import { describeRoute, parseForm } from '../http/route-schema.ts';
+import { bridgeLimits } from '../limits.ts';
 import type { Enrolment } from './enrolment.ts';
 import { ClaimBody, FailureBody, type TicketClaimHandler } from './ticket-claims.ts';
 import type { MachineIdentity } from './tickets.ts';
 
-/**
- * Rate of rejected claims and reports from one address. Above this rate, requests from the address
- * are rejected without being read.
- */
-const refusedTicketRate = { perSecond: 1, burst: 60 };
 /** Maximum size of a request body, in bytes. */
 const machineBodyLimit = 8192;
 
@@ -42,7 +38,7 @@ interface ClaimAnswer {
 export class MachineRequests {
   readonly #claims: TicketClaimHandler;
   readonly #tokenOf: (enrolment: Enrolment) => string | undefined;
-  readonly #refused = new TokenBuckets(refusedTicketRate);
+  readonly #refused = new TokenBuckets(bridgeLimits.refusedTickets);
 
   constructor(claims: TicketClaimHandler, tokenOf: (enrolment: Enrolment) => string | undefined) {
     this.#claims = claims;
@@ -75,14 +71,14 @@ export class MachineRequests {
   }
 
   async #metered<T>({ address }: MachineOrigin, work: () => Promise<T>): Promise<T> {
-    if (this.#refused.take(address, 0) > 0) {
+    if (this.#refused.take(addressOwner(address), 0) > 0) {
       const text = 'too many rejected tickets from this address; try again later';
       throw new AuthenticationError('ERR_EAUTH_LIMIT', text);
     }
     try {
       return await work();
     } catch (error) {
-      if (error instanceof BridgeError) this.#refused.take(address);
+      if (error instanceof BridgeError) this.#refused.take(addressOwner(address));
       throw error;
     }
   }

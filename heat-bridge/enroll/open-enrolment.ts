@@ -2,7 +2,7 @@
 
 import { readFile } from 'node:fs/promises';
 import path from 'node:path';
-import { AuditBursts, type ExtensionHost } from '#master';
+import { AuditBursts, type ExtensionHost, masterServices } from '#master';
 import { makeDirectory } from '#runtime';
 import type { BridgeContribution } from '../bridge-extension.ts';
 import { BridgeError } from '../errors.ts';
@@ -80,7 +80,11 @@ export async function openEnrolment(
   const base = { book, admission, tell, now, names, options };
   const moves = new EnrolmentTransitions({ ...base, spent, onRetire });
   const parts = { ...base, moves };
-  const keyPairs = new KeyPairs({ bits: options.keyBits, prepared: options.preparedKeys });
+  const { generator } = host.use(masterServices.auth);
+  const keyPairs = new KeyPairs(
+    { bits: options.keyBits, prepared: options.preparedKeys },
+    (bits, owner) => generator.generate(owner, bits),
+  );
   let isServed = false;
   let tokenOf: (enrolment: Enrolment) => string | undefined = () => undefined;
   const api = new EnrolmentService({

@@ -2,15 +2,10 @@
 
 import type { FastifyInstance } from 'fastify';
 import { AuthenticationError, type OpenExtension } from '#master';
-import { TokenBuckets, writeJson } from '#runtime';
+import { addressOwner, TokenBuckets, writeJson } from '#runtime';
 import type { BridgeContribution } from '../bridge-extension.ts';
 import { sendBridgeError } from '../http-problems.ts';
-
-/**
- * Permitted rate of requests with rejected tokens from one address. Each token may cause a request
- * to Keystone [THREATS A-04].
- */
-const refusedTokenRate = { perSecond: 20, burst: 100 };
+import { bridgeLimits } from '../limits.ts';
 
 /**
  * Limits requests with rejected tokens (status 401). If an address exceeds the limit, all its
@@ -22,14 +17,14 @@ export function limitRefusedTokens(
   app: FastifyInstance,
   now: () => number = () => performance.now(),
 ): void {
-  const refused = new TokenBuckets(refusedTokenRate, now);
+  const refused = new TokenBuckets(bridgeLimits.refusedTokens, now);
   app.addHook('onRequest', async ({ ip }) => {
-    if (refused.take(ip, 0) === 0) return;
+    if (refused.take(addressOwner(ip), 0) === 0) return;
     const text = 'too many rejected tokens from this address; try again later';
     throw new AuthenticationError('ERR_EAUTH_LIMIT', text);
   });
   app.addHook('onResponse', async ({ ip }, { statusCode }) => {
-    if (statusCode === 401) refused.take(ip);
+    if (statusCode === 401) refused.take(addressOwner(ip));
   });
 }
 

@@ -13,8 +13,8 @@ export interface HttpCaller {
 }
 
 /**
- * Creates a function that returns the caller of a request. A caller with a Keystone token must have
- * at least one rule that permits a command, because every user of the cloud has such a token.
+ * Creates a function that returns the caller of a request. Every user of the cloud has a Keystone
+ * token. A caller with such a token must therefore have at least one rule that permits a command.
  * @throws AuthenticationError, BridgeError ERR_COMMAND_DENIED
  */
 export function createCallerResolver(

@@ -9,6 +9,7 @@ import {
   RecentAnswers,
   Semaphore,
 } from '#runtime';
+import { bridgeLimits } from '../limits.ts';
 import { parseKeystoneOptions } from './keystone-options.ts';
 import { TokenValidator } from './token-validator.ts';
 
@@ -32,11 +33,6 @@ export interface KeystoneTokensOptions {
  */
 const tokenCacheMs = 30_000;
 
-/** Maximum number of cached validations. */
-const maxCachedTokens = 10_000;
-
-/** Maximum number of concurrent validations. */
-const maxConcurrentValidations = 8;
 const maxQueuedValidations = 256;
 
 /**
@@ -60,7 +56,7 @@ export class KeystoneTokens {
   readonly #options: KeystoneTokensOptions;
   readonly #answers: RecentAnswers<IdentityToken | undefined>;
   readonly #watch: TokenWatch;
-  readonly #gate = new Semaphore(maxConcurrentValidations);
+  readonly #gate = new Semaphore(bridgeLimits.tokenValidations);
   #waiting = 0;
 
   constructor(options: KeystoneTokensOptions) {
@@ -68,7 +64,7 @@ export class KeystoneTokens {
     this.#options = options;
     this.#answers = new RecentAnswers({
       maxAgeMs: tokenCacheMs,
-      maxAnswers: maxCachedTokens,
+      limit: bridgeLimits.validatedTokens,
       monotonic,
     });
     this.#watch = new TokenWatch(async (token) => (await this.#find(token)) !== undefined);

@@ -16,8 +16,8 @@ interface PlanCall {
 
 /**
  * Returns the bounds for the target of a group that the caller gives. A group may have parts (first
- * and rest) with commands of their own. The target may match a minion if rules permit on it all
- * commands for the whole group, and all commands for at least one of the parts.
+ * and rest) with commands of their own. The target may match a minion only if rules permit two
+ * things on it: all commands for the whole group, and all commands for one of the parts.
  * @throws BridgeError ERR_COMMAND_PARAMETERS
  */
 export function targetBoundsOfGroup(

@@ -7,6 +7,7 @@ import {
   retryDelayMs,
   sleepUntilAborted,
 } from '#runtime';
+import { bridgeLimits } from '../limits.ts';
 import type { DeliveryOutcome } from '../openstack/service-answer.ts';
 import {
   type Destination,
@@ -92,7 +93,7 @@ export class DeliveryWorker implements PendingSignals {
 
   constructor(options: DeliveryWorkerOptions) {
     this.#options = options;
-    this.#endpoints = new KeyedSemaphore(options.pace.perEndpoint);
+    this.#endpoints = new KeyedSemaphore(bridgeLimits.deliveries, options.pace.perEndpoint);
   }
 
   /**

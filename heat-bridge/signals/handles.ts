@@ -8,6 +8,7 @@ import { Budget, type BudgetLimits, compileSchema, KeyedMutex, MultiMap, originO
 import { defineRow, fromJson, type RowOf, Texts } from '#store';
 import { BridgeError } from '../errors.ts';
 import { parseForm } from '../http/route-schema.ts';
+import { bridgeLimits } from '../limits.ts';
 import { SharedNames } from '../shared-names.ts';
 import {
   addressOf,
@@ -261,7 +262,7 @@ export class HandleRegistry {
   private constructor(options: HandleRegistryOptions, names: SharedNames) {
     this.#options = options;
     this.#names = names;
-    this.#bytes = new Budget(options.bytes);
+    this.#bytes = new Budget(bridgeLimits.handleBytes, options.bytes);
   }
 
   /** Opens the registry with the stored handles. */

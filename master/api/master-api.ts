@@ -173,7 +173,7 @@ export interface MasterStatus {
 /** Request to create a key pair for a minion. */
 interface NewKey {
   readonly id: string;
-  /** Key size in bits, 2048 to 8192. Default: 2048. */
+  /** Key size in bits, 2048 to `saltbridge: limits: key_bits`. Default: 2048. */
   readonly bits?: number;
   /** Whether to replace an existing key of the id. Default: false. */
   readonly force?: boolean;

@@ -14,6 +14,7 @@ import {
   parseArguments,
   toPlainValue,
 } from './arguments.ts';
+import { argumentLimits } from './limits.ts';
 import { parseYaml } from './yaml.ts';
 
 /** Text to parse as YAML, as plain values or as words of a command line. */
@@ -62,9 +63,6 @@ const maxInline = 1024;
 /** Time limit for parsing one text in a worker thread, in milliseconds. */
 const deadlineMs = 10_000;
 
-/** Maximum number of texts that wait for a worker thread. */
-const maxWaiting = 256;
-
 /**
  * Parses arguments and YAML from clients. Short texts are parsed immediately, longer texts in a
  * worker thread with a deadline. Methods reject with a SyntaxError for invalid text, and with a
@@ -80,31 +78,33 @@ export class ArgumentReader {
     this.#maxValues = maxValues;
     this.#scheduler = scheduler;
     const script = new URL('./text-worker.ts', import.meta.url);
-    this.#pool = new WorkerPool({ script, deadlineMs, maxWaiting });
+    this.#pool = new WorkerPool(argumentLimits.textThreads, { script, deadlineMs });
   }
 
   /**
-   * Parses arguments as typed on a command line.
-   * @param noParse names of keyword arguments whose value is not parsed
+   * Reads arguments as typed on a command line.
+   * @param owner owner of the texts for the limit of threads
+   * @param noParse names of keywords whose value stays text
    */
   async readWords(
+    owner: string,
     inputs: readonly string[],
     noParse: readonly string[] = [],
   ): Promise<FunctionArguments> {
-    const value = await this.#read({ kind: 'words', inputs, noParse });
+    const value = await this.#read(owner, { kind: 'words', inputs, noParse });
     const { arg, kwarg } = isWireMap(value) ? value : {};
     return { arg: Array.isArray(arg) ? arg : [], kwarg: isWireMap(kwarg) ? kwarg : {} };
   }
 
-  /** Parses one value from each text. `name=value` is not treated as a keyword argument. */
-  async readValues(inputs: readonly string[]): Promise<readonly WireValue[]> {
-    const values = await this.#read({ kind: 'values', inputs });
+  /** Reads one plain value from each text. None is treated as a keyword. */
+  async readValues(owner: string, inputs: readonly string[]): Promise<readonly WireValue[]> {
+    const values = await this.#read(owner, { kind: 'values', inputs });
     return Array.isArray(values) ? values : [];
   }
 
-  /** Parses one YAML document. It may use only features that JSON also has. */
-  readYaml(text: string): Promise<WireValue> {
-    return this.#read({ kind: 'yaml', text, maxValues: this.#maxValues });
+  /** Reads one YAML document that is limited to JSON's features. */
+  readYaml(owner: string, text: string): Promise<WireValue> {
+    return this.#read(owner, { kind: 'yaml', text, maxValues: this.#maxValues });
   }
 
   /** Ends the worker threads. */
@@ -112,15 +112,15 @@ export class ArgumentReader {
     return this.#pool.close();
   }
 
-  async #read(task: TextTask): Promise<WireValue> {
+  async #read(owner: string, task: TextTask): Promise<WireValue> {
     const characters = sizeOf(task);
-    if (characters > maxInline) return this.#readInThread(task);
+    if (characters > maxInline) return this.#readInThread(owner, task);
     readingSteps.publish({ characters, values: 0 });
     return readText(task);
   }
 
-  async #readInThread(task: TextTask): Promise<WireValue> {
-    const answer = await this.#pool.run(task);
+  async #readInThread(owner: string, task: TextTask): Promise<WireValue> {
+    const answer = await this.#pool.run(task, owner);
     if (!answer.ok) throw new SyntaxError(answer.problem);
     const limits = { maxValues: this.#maxValues, isStrict: false };
     return this.#scheduler.run(readJsonInSteps(answer.json, { ...markedJson, ...limits }));

@@ -1,6 +1,7 @@
 import type { Decision } from '#acl';
 import { TokenBuckets } from '#runtime';
 import type { AuditEntry, AuditTrail } from './audit-record.ts';
+import { auditLimits } from './limits.ts';
 
 export interface AuditBurstsOptions {
   readonly audit: AuditTrail;
@@ -15,9 +16,6 @@ interface Burst {
 const burstMs = 60_000;
 /** Maximum number of distinct entries that are recorded per minute. */
 const maxKinds = 200;
-/** Rate limits for new distinct entries, for each source and in total. */
-const ofOne = { perSecond: 0.1, burst: 20 };
-const ofAll = { perSecond: 1, burst: 200 };
 
 /**
  * Appends an entry to the audit log when it first occurs within a minute, and then only counts its
@@ -34,8 +32,8 @@ export class AuditBursts {
 
   constructor(options: AuditBurstsOptions) {
     this.#options = options;
-    this.#perSource = new TokenBuckets(ofOne, options.now);
-    this.#all = new TokenBuckets(ofAll, options.now);
+    this.#perSource = new TokenBuckets(auditLimits.repeatedRecords, options.now);
+    this.#all = new TokenBuckets(auditLimits.allRepeatedRecords, options.now);
     this.#begunAt = options.now();
   }
 

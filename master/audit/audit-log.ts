@@ -1,6 +1,6 @@
 import { createHmac } from 'node:crypto';
 import type { Logger } from 'pino';
-import { isSmallJson, type JsonForm, Semaphore, StepScheduler, writeJsonInSteps } from '#runtime';
+import { isSmallJson, type JsonForm, Mutex, StepScheduler, writeJsonInSteps } from '#runtime';
 import type { StoredHead } from '../api/index.ts';
 import type { AuditEntry, AuditTrail } from './audit-record.ts';
 import { AuditWriter, type AuditWriterOptions, type TimedEntry } from './audit-writer.ts';
@@ -42,7 +42,7 @@ export class AuditLog implements AuditTrail {
   #isFull = false;
   #isClosed = false;
   /** Serialises writes and synchronisations. */
-  readonly #turn = new Semaphore(1);
+  readonly #turn = new Mutex();
   #isWriting = false;
   #timer: NodeJS.Timeout | undefined;
 

@@ -72,8 +72,11 @@ function auditedMethod(
     const args = given.slice(0, row.arity);
     // The table entry belongs to this method, so the types of the arguments match.
     const parameters = row.toParameters(...(args as never));
-    const requester = given[row.arity] as AuditRequester | undefined;
-    return auditedCall(row, { parameters, by: requester ?? by }, audit, () => method(...args));
+    const requester = (given[row.arity] as AuditRequester | undefined) ?? by;
+    const missing = Array.from({ length: row.arity - args.length }, () => undefined);
+    return auditedCall(row, { parameters, by: requester }, audit, () =>
+      method(...args, ...missing, requester),
+    );
   };
 }
 

@@ -3,6 +3,7 @@ import type { MasterTransport } from '#minion-protocol';
 import type { ModuleDeps } from '../context/index.ts';
 import type { Events } from '../events/index.ts';
 import { openConfiguredAutoAccept } from './auto-accept.ts';
+import { KeyGenerator } from './key-generator.ts';
 import { createKeyLifecycle, Revocation, revokeLostKeys } from './key-lifecycle.ts';
 import { openConfiguredKeys } from './key-store.ts';
 import { createKeysApi, type OwnKey } from './keys-api.ts';
@@ -37,6 +38,7 @@ export async function createAuth(deps: AuthDeps) {
   const { bus } = events;
   const log = context.log.child({ component: 'keys' });
   const rsa = closers.add(new RsaPool(), (it) => it.close());
+  const generator = closers.add(new KeyGenerator(config.fixed.limits.keyBits), (it) => it.close());
   const replaced = (await sharedKeys?.writeOwnKeys(fixed, store)) ?? [];
   for (const one of replaced) {
     log.warn(
@@ -55,7 +57,7 @@ export async function createAuth(deps: AuthDeps) {
     store,
     seal,
     sign: (keyString) =>
-      rsa.run({ kind: 'sign-key-string', masterKey: masterKeys.privateKey, keyString }),
+      rsa.run({ kind: 'sign-key-string', masterKey: masterKeys.privateKey, keyString }, 'master'),
     serialBlock: fixed.publishSerialBlock,
     now,
     cluster,
@@ -105,7 +107,9 @@ export async function createAuth(deps: AuthDeps) {
       now,
       log: context.log.child({ component: 'requests' }),
     }),
-    tokens: new TokenCheck((pem, token) => rsa.run({ kind: 'check-token', pem, token })),
+    tokens: new TokenCheck((pem, token, owner) =>
+      rsa.run({ kind: 'check-token', pem, token }, owner),
+    ),
     lastHeard,
     revocation,
     /** Ids that were retired, and whose previous owners had jobs. */
@@ -122,7 +126,10 @@ export async function createAuth(deps: AuthDeps) {
       protocolOf: (id) => pins.of(id),
       unpin: (id) => pins.forget([id]),
       ownKeys: async () => ownKeys,
+      generator,
     }),
+    /** Generator of key pairs. */
+    generator,
     /** Public keys of the master. */
     ownKeys,
     /**

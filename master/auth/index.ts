@@ -1,5 +1,6 @@
 export { type Auth, createAuth } from './auth.ts';
 export { KeyError, keyErrors } from './key-errors.ts';
+export { keyOwner } from './key-generator.ts';
 export type { KeyLifecycle } from './key-lifecycle.ts';
 export { keyMarks } from './key-marks.ts';
 export type { KeyChange } from './key-moves.ts';
@@ -20,6 +21,7 @@ export {
   DropConnectionError,
   type Handler,
   type Reply,
+  requestOwner,
   send,
   sendLater,
   type VerifiedRequest,

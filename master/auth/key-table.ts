@@ -1,3 +1,4 @@
+import { addressOwner } from '#runtime';
 import type { KeyState } from '../api/index.ts';
 
 /** State of an id's own key. A denied key is stored in addition to it. */
@@ -64,7 +65,7 @@ export class KeyTable {
     if (this.#keys.get(id)?.state === 'pending') this.#pending--;
     if (record?.state === 'pending') this.#pending++;
     if (record?.state !== 'pending') this.#pendingAddresses.delete(id);
-    else if (address !== undefined) this.#pendingAddresses.set(id, address);
+    else if (address !== undefined) this.#pendingAddresses.set(id, addressOwner(address));
     this.#accepted = undefined;
     if (record === undefined) this.#conflicts.delete(id);
     if (record === undefined) this.#keys.delete(id);
@@ -87,13 +88,13 @@ export class KeyTable {
   }
 
   /**
-   * Returns the number of pending keys. If an address is given, only keys that this process
-   * received from it are counted.
+   * Returns the number of pending keys. With an address: those that came from its owner in this process.
    */
   countPending(address?: string): number {
     if (address === undefined) return this.#pending;
+    const owner = addressOwner(address);
     let count = 0;
-    for (const other of this.#pendingAddresses.values()) if (other === address) count++;
+    for (const other of this.#pendingAddresses.values()) if (other === owner) count++;
     return count;
   }
 

@@ -1,13 +1,8 @@
 import type { HashType } from '#config';
-import { cleanKeyText, generateKeyPair, keyFingerprint } from '#minion-protocol';
-import {
-  type KeyInfo,
-  type KeySelection,
-  type KeyState,
-  type KeysApi,
-  MasterError,
-} from '../api/index.ts';
+import { cleanKeyText, keyFingerprint } from '#minion-protocol';
+import type { KeyInfo, KeySelection, KeyState, KeysApi, WithRequester } from '../api/index.ts';
 import { KeyError } from './key-errors.ts';
+import { type KeyGenerator, keyOwner } from './key-generator.ts';
 import { keyMarks } from './key-marks.ts';
 import { isPublicKey, type KeyStore } from './key-store.ts';
 
@@ -25,11 +20,12 @@ export interface KeysApiDeps {
   readonly protocolOf: (id: string) => number;
   readonly unpin: (id: string) => Promise<void>;
   readonly ownKeys: () => Promise<readonly OwnKey[]>;
+  readonly generator: Pick<KeyGenerator, 'generateFor'>;
 }
 
 const states: readonly KeyState[] = ['accepted', 'denied', 'pending', 'rejected'];
 
-export function createKeysApi(parts: KeysApiDeps): KeysApi {
+export function createKeysApi(parts: KeysApiDeps): WithRequester<KeysApi> {
   const { keys, hashType } = parts;
   let marks:
     | { readonly ids: readonly string[]; readonly of: ReturnType<typeof keyMarks> }
@@ -86,12 +82,10 @@ export function createKeysApi(parts: KeysApiDeps): KeysApi {
       return changed.map((one) => ({ ...one, to: 'rejected' }));
     },
     delete: (selection) => change('delete', states, selection),
-    create: ({ id, bits = 2048, force = false }) =>
+    create: ({ id, bits = 2048, force = false }, by) =>
       keys.exclusive(id, async () => {
         if (!force && keys.isAccepted(id)) return null;
-        if (!(bits >= 2048 && bits <= 8192))
-          throw new MasterError('ERR_ARGS', 'bits must be from 2048 to 8192');
-        const pair = await generateKeyPair(bits);
+        const pair = await parts.generator.generateFor(keyOwner(by), bits);
         if (force && keys.get(id) !== undefined) await keys.delete(id);
         await keys.admit(id, cleanKeyText(pair.publicPem));
         return pair;

@@ -4,6 +4,7 @@ import { LiveConfig, type MasterConfig } from '#config';
 import { readTextIfPresent } from '#runtime';
 import { openEmbeddedStore } from '#store';
 import { type KeysApi, MasterError } from '../api/index.ts';
+import { KeyGenerator } from './key-generator.ts';
 import { openConfiguredKeys } from './key-store.ts';
 import { createKeysApi, type OwnKey } from './keys-api.ts';
 import { VersionPins } from './version-check.ts';
@@ -29,6 +30,7 @@ export async function openOfflineKeys(config: MasterConfig): Promise<OfflineKeys
     );
   }
   const keys = await openConfiguredKeys(new LiveConfig(config));
+  const generator = new KeyGenerator(config.limits.keyBits);
   return {
     keys: createKeysApi({
       keys,
@@ -36,8 +38,12 @@ export async function openOfflineKeys(config: MasterConfig): Promise<OfflineKeys
       protocolOf: () => 0,
       unpin: (id) => unpin(config, id),
       ownKeys: () => readOwnKeys(config),
+      generator,
     }),
-    close: () => keys.close(),
+    close: async () => {
+      await generator.close();
+      await keys.close();
+    },
   };
 }
 

@@ -6,6 +6,7 @@ import type {
   WireMap,
   WireValue,
 } from '#minion-protocol';
+import { addressOwner } from '#runtime';
 
 /**
  * Decrypted request that has passed all checks of the request channel. Handlers receive only such
@@ -86,7 +87,19 @@ export class DropConnectionError extends Error {
  */
 export type Handler = (request: VerifiedRequest) => Reply | Promise<Reply>;
 
-/** Returns an ordinary reply with this value. */
+/**
+ * Returns the owner of a request for limits. An unproven id may belong to another minion, which
+ * would be charged, so such a request counts for its address.
+ */
+export function requestOwner({
+  isProven,
+  minionId = '',
+  address,
+}: Pick<VerifiedRequest, 'isProven' | 'minionId' | 'address'>): string {
+  return isProven ? `id ${minionId}` : addressOwner(address);
+}
+
+/** Returns a reply of the usual kind. */
 export function send(value: WireValue): Reply {
   return { kind: 'send', value };
 }

@@ -1,6 +1,8 @@
 import { availableParallelism } from 'node:os';
 import { Worker } from 'node:worker_threads';
+import { FairQueue } from '#runtime';
 import { MasterError } from '../api/index.ts';
+import { authLimits } from './limits.ts';
 import type { RsaAnswer, RsaOrder, RsaResult, RsaTask } from './rsa-worker.ts';
 
 interface Waiting {
@@ -32,12 +34,7 @@ const maxTasksPerThread = 8;
  * threads are started only when all threads have this number.
  */
 const ahead = 2;
-/** Maximum number of waiting tasks of one master. */
-const maxWaiting = 4096;
-/**
- * Time after which idle threads are ended when the last master of the process has closed, in
- * milliseconds.
- */
+/** Time until the threads end after the last master has closed, in milliseconds. */
 const idleMs = 5000;
 
 /**
@@ -159,7 +156,7 @@ const threads = new RsaThreads();
  * thread. The queue is limited. When it is full, sign-ins are rejected immediately.
  */
 export class RsaPool {
-  readonly #queue: Waiting[] = [];
+  readonly #queue = new FairQueue<Waiting>(authLimits.rsaTasks);
   #isClosed = false;
 
   constructor() {
@@ -172,28 +169,37 @@ export class RsaPool {
   }
 
   /**
-   * Runs one task on a thread.
+   * Runs one task on a thread. Owners take turns.
+   * @param owner minion, or `addressOwner` of a peer that has not proven an id
    * @throws MasterError ERR_RSA_OVERLOAD if the queue is full, ERR_MASTER_STOPPED after close
    */
-  run<T extends RsaTask>(task: T): Promise<RsaResult<T>> {
+  run<T extends RsaTask>(task: T, owner: string): Promise<RsaResult<T>> {
     if (this.#isClosed) {
       return Promise.reject(new MasterError('ERR_MASTER_STOPPED', 'the master is closing'));
-    }
-    if (this.#queue.length >= maxWaiting) {
-      const message = `the queue of RSA operations is full (${this.#queue.length}); try again later`;
-      return Promise.reject(new MasterError('ERR_RSA_OVERLOAD', message));
     }
     return new Promise<RsaResult<T>>((resolve, reject) => {
       // The worker returns the result type that RsaResult defines for this kind of task.
       const settle = resolve as (result: unknown) => void;
-      this.#queue.push({ id: threads.nextId(), task, resolve: settle, reject });
+      try {
+        this.#queue.push(owner, { id: threads.nextId(), task, resolve: settle, reject });
+      } catch (cause) {
+        const message = `the queue of RSA operations is full (${this.#queue.length}); try again later`;
+        reject(new MasterError('ERR_RSA_OVERLOAD', message, { cause }));
+        return;
+      }
       threads.dispatch();
     });
   }
 
   /** Removes the first waiting tasks from the queue and returns them. */
   take(count: number): readonly Waiting[] {
-    return this.#queue.splice(0, count);
+    const taken: Waiting[] = [];
+    while (taken.length < count) {
+      const next = this.#queue.shift();
+      if (next === undefined) break;
+      taken.push(next);
+    }
+    return taken;
   }
 
   /** Rejects waiting tasks. Tasks that are already running may complete. */
@@ -201,6 +207,6 @@ export class RsaPool {
     this.#isClosed = true;
     threads.close(this);
     const error = new MasterError('ERR_MASTER_STOPPED', 'the master is closing');
-    for (const waiting of this.#queue.splice(0)) waiting.reject(error);
+    for (const waiting of this.take(this.#queue.length)) waiting.reject(error);
   }
 }

@@ -2,9 +2,9 @@
  * Worker thread of the RSA pool: receives tasks and returns their results. It imports only the RSA
  * part of `minion-protocol/`, because the first sign-in must wait until all imports are loaded.
  */
+
 import type { KeyObject } from 'node:crypto';
 import { parentPort } from 'node:worker_threads';
-import { LRUCache } from 'lru-cache';
 import {
   type AuthMaterial,
   type AuthReplyContext,
@@ -22,6 +22,8 @@ import {
   rsaSign,
   type SigningAlgorithm,
 } from '#minion-protocol/signing.ts';
+import { createBoundedMap } from '#runtime';
+import { authLimits } from './limits.ts';
 
 /** Task for a worker thread. Key objects are shared with the thread, not copied. */
 export type RsaTask =
@@ -131,7 +133,7 @@ class RsaWork {
  * parses ASN.1, so each key in use is imported only once.
  */
 class MinionKeyCache {
-  readonly #keys = new LRUCache<string, KeyObject>({ max: 2_048 });
+  readonly #keys = createBoundedMap<string, KeyObject>(authLimits.importedKeys);
 
   /** Returns the key with this text, or `undefined` if the text is not a valid RSA key. */
   get(pem: string): KeyObject | undefined {

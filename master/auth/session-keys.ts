@@ -15,7 +15,7 @@ import {
   parseKeyString,
   unpackLocal,
 } from '#minion-protocol';
-import { makeDirectory, readTextIfPresent, Semaphore, writeFileAtomically } from '#runtime';
+import { Mutex, makeDirectory, readTextIfPresent, writeFileAtomically } from '#runtime';
 import {
   Bytes,
   type Change,
@@ -424,9 +424,9 @@ export class PublishKey {
   #isRetired = false;
   #nextSerial: number;
   #reservedUpTo: number;
-  /** Serialises writes of the row, so that an old key never overwrites a new one. */
-  readonly #turn = new Semaphore(1);
-  /** Revision of the row in a cluster. 0 if the row does not exist. */
+  /** Serialises writes of the record, so that an old key never overwrites a new one. */
+  readonly #turn = new Mutex();
+  /** Revision of the record in a cluster. 0 if there is none. */
   #revision = 0;
 
   private constructor(options: PublishKeyOptions, current: CurrentPublishKey, serial: number) {

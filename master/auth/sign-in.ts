@@ -10,7 +10,7 @@ import {
   parseAuthRequest,
   type WireMap,
 } from '#minion-protocol';
-import type { TokenBuckets } from '#runtime';
+import { addressOwner, type TokenBuckets } from '#runtime';
 import type { PresentMinion } from '../api/index.ts';
 import type { MasterContext } from '../context/index.ts';
 import { type EventBus, tags } from '../events/index.ts';
@@ -96,7 +96,7 @@ export class SignIn {
     this.#options.meter.authentications.add('malformed');
     if ('reply' in parsed) return parsed.reply;
     if (!this.#mayFail(peer)) return packWire(badLoad);
-    return this.#refuse(parsed.refuse, false);
+    return this.#refuse(parsed.refuse, false, peer);
   }
 
   #shared(request: AuthRequest, peer: Peer): Promise<Uint8Array> {
@@ -136,30 +136,30 @@ export class SignIn {
         { minion: id, remote: peer.address },
         'the id is not permitted for new minions (minion_ids)',
       );
-      return this.#refuse(request, false);
+      return this.#refuse(request, false, peer);
     }
     if (this.#options.isFull(id)) {
       meter.authentications.add('full');
       this.#tell({ result: false, act: 'full' }, request);
-      return this.#refuse(request, 'full');
+      return this.#refuse(request, 'full', peer);
     }
-    if (!mayAccept && !(await this.#options.rsa.run({ kind: 'check-key', pem: request.pub }))) {
+    if (!mayAccept && !(await this.#isUsable(request.pub, peer))) {
       counters.count('auth-unusable-key');
       meter.authentications.add('unusable-key');
-      return this.#refuse(request, false);
+      return this.#refuse(request, false, peer);
     }
     const verdict = await this.#judge(request, peer, mayAccept);
     if (!(await this.#applyDecision(verdict, request, peer))) {
       counters.count('auth-pending-full');
       meter.authentications.add('pending-full');
-      return this.#refuse(request, true);
+      return this.#refuse(request, true, peer);
     }
     meter.authentications.add(verdict.outcome);
     this.#tell(verdict.event, request);
     log.debug({ minion: id, remote: peer.address, act: verdict.outcome }, 'sign-in');
     return verdict.outcome === 'accept'
       ? this.#accept(request, peer)
-      : this.#refuse(request, verdict.ret);
+      : this.#refuse(request, verdict.ret, peer);
   }
 
   async #judge(
@@ -220,41 +220,58 @@ export class SignIn {
     }
   }
 
-  async #accept(request: AuthRequest, { publishPort }: Peer): Promise<Uint8Array> {
+  #isUsable(pem: string, { address }: Peer): Promise<boolean> {
+    return this.#options.rsa.run({ kind: 'check-key', pem }, addressOwner(address));
+  }
+
+  async #accept(request: AuthRequest, { publishPort, address }: Peer): Promise<Uint8Array> {
     const { masterKeys, publishKey, sessions, rsa } = this.#options;
     const session = await sessions.obtain(request.id);
     const { key, signature } = publishKey.current;
-    const pubSig = await this.#signMasterKey(request);
-    return rsa.run({
-      kind: 'accept',
-      request,
-      material: {
-        masterPrivate: masterKeys.privateKey,
-        masterPublicPem: masterKeys.publicPem,
-        publishPort,
-        aes: key.text,
-        session: session.text,
-        x931Sig: signature,
-        ...(pubSig === undefined ? {} : { pubSig }),
+    const pubSig = await this.#signMasterKey(request, address);
+    return rsa.run(
+      {
+        kind: 'accept',
+        request,
+        material: {
+          masterPrivate: masterKeys.privateKey,
+          masterPublicPem: masterKeys.publicPem,
+          publishPort,
+          aes: key.text,
+          session: session.text,
+          x931Sig: signature,
+          ...(pubSig === undefined ? {} : { pubSig }),
+        },
       },
-    });
+      addressOwner(address),
+    );
   }
 
-  async #signMasterKey(request: AuthRequest): Promise<string | undefined> {
+  async #signMasterKey(request: AuthRequest, address: string): Promise<string | undefined> {
     const { masterKeySigner, masterKeys, rsa } = this.#options;
     if (masterKeySigner === undefined) return undefined;
     if (masterKeySigner.kind === 'signature') return masterKeySigner.signature;
-    return rsa.run({
-      kind: 'sign-master-pub',
-      signKey: masterKeySigner.keys.privateKey,
-      publicPem: masterKeys.publicPem,
-      algorithm: request.sigAlgo,
-    });
+    return rsa.run(
+      {
+        kind: 'sign-master-pub',
+        signKey: masterKeySigner.keys.privateKey,
+        publicPem: masterKeys.publicPem,
+        algorithm: request.sigAlgo,
+      },
+      addressOwner(address),
+    );
   }
 
-  #refuse(context: AuthReplyContext, ret: boolean | 'full'): Promise<Uint8Array> {
+  #refuse(
+    context: AuthReplyContext,
+    ret: boolean | 'full',
+    { address }: Peer,
+  ): Promise<Uint8Array> {
     const masterKey = this.#options.masterKeys.privateKey;
-    return this.#options.rsa.run({ kind: 'refuse', context, ret, masterKey });
+    return this.#options.rsa.run(
+      { kind: 'refuse', context, ret, masterKey },
+      addressOwner(address),
+    );
   }
 
   #tell(
@@ -270,7 +287,7 @@ export class SignIn {
    * time spent on RSA operations for such sign-ins.
    */
   #mayFail(peer: Peer): boolean {
-    return this.#options.rate.tryTake(peer.address);
+    return this.#options.rate.tryTake(addressOwner(peer.address));
   }
 
   /**
@@ -279,7 +296,7 @@ export class SignIn {
    * requests from other addresses do not affect the minion.
    */
   #mayRepeat(peer: Peer, id: string): boolean {
-    return this.#options.rate.tryTake(JSON.stringify([peer.address, id]));
+    return this.#options.rate.tryTake(JSON.stringify([addressOwner(peer.address), id]));
   }
 }
 

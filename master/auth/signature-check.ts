@@ -4,6 +4,14 @@ import { MasterError } from '../api/index.ts';
 import type { RequestCounters } from '../metrics/index.ts';
 import { DropConnectionError, type VerifiedRequest } from './request-checks.ts';
 
+/** Signed return of a minion, with its accepted key in PEM format. */
+export interface SignedReturn {
+  readonly minionId: string;
+  readonly pem: string;
+  readonly packed: Uint8Array;
+  readonly signature: Uint8Array;
+}
+
 export interface SignatureCheckOptions {
   /** `require_minion_sign_messages`: whether unsigned returns are rejected. */
   readonly isRequired: boolean;
@@ -15,7 +23,7 @@ export interface SignatureCheckOptions {
    * Verifies a signature in a worker thread.
    * @throws MasterError if the check is currently not possible
    */
-  readonly verify: (pem: string, packed: Uint8Array, signature: Uint8Array) => Promise<boolean>;
+  readonly verify: (signed: SignedReturn) => Promise<boolean>;
   readonly counters: RequestCounters;
   readonly log: Logger;
 }
@@ -51,7 +59,8 @@ export class SignatureCheck {
   ): Promise<boolean> {
     const { acceptedKey, mustVerify, counters, log } = this.#options;
     const pem = acceptedKey(minionId);
-    if (pem !== undefined && (await this.#verify(pem, packed, signature))) return true;
+    if (pem !== undefined && (await this.#verify({ minionId, pem, packed, signature })))
+      return true;
     counters.count('return-signature');
     log.debug({ minion: minionId, refused: mustVerify }, 'signature of a return is invalid');
     return !mustVerify;
@@ -62,9 +71,9 @@ export class SignatureCheck {
    * therefore sends the return again.
    * @throws DropConnectionError
    */
-  async #verify(pem: string, packed: Uint8Array, signature: Uint8Array): Promise<boolean> {
+  async #verify(signed: SignedReturn): Promise<boolean> {
     try {
-      return await this.#options.verify(pem, packed, signature);
+      return await this.#options.verify(signed);
     } catch (cause) {
       if (cause instanceof MasterError)
         throw new DropConnectionError('return-not-verified', { cause });

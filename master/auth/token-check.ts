@@ -1,8 +1,8 @@
 import { hash, timingSafeEqual } from 'node:crypto';
-import { createBoundedMap } from '#runtime';
+import { addressOwner, createBoundedMap } from '#runtime';
+import { authLimits } from './limits.ts';
 
-const maxTokens = 50_000;
-/** Buffer for the bytes of one token. A token is as long as its RSA key, at most 8,192 bits. */
+/** Buffer for one token as bytes. A token is as long as its key, which has at most 8,192 bits. */
 const tokenRoom = Buffer.allocUnsafeSlow(1024);
 
 /**
@@ -10,20 +10,17 @@ const tokenRoom = Buffer.allocUnsafeSlow(1024);
  * token. Valid tokens are cached, so that the RSA operation runs only once per key.
  */
 export class TokenCheck {
-  readonly #verify: (pem: string, token: Uint8Array) => Promise<boolean>;
-  /**
-   * Valid tokens, stored as Latin-1 strings, because byte arrays would take three times as much
-   * memory.
-   */
-  readonly #verified = createBoundedMap<string, string>(maxTokens);
+  readonly #verify: (pem: string, token: Uint8Array, owner: string) => Promise<boolean>;
+  /** Valid tokens as Latin-1 text, because byte arrays would take three times the memory. */
+  readonly #verified = createBoundedMap<string, string>(authLimits.verifiedTokens);
   /**
    * Checks in progress by key and token. Many requests of a minion may arrive before the first
    * check ends.
    */
   readonly #underWay = new Map<string, Promise<boolean>>();
 
-  /** @param verify performs the RSA check in a worker thread */
-  constructor(verify: (pem: string, token: Uint8Array) => Promise<boolean>) {
+  /** @param verify RSA check, off the main thread */
+  constructor(verify: (pem: string, token: Uint8Array, owner: string) => Promise<boolean>) {
     this.#verify = verify;
   }
 
@@ -38,19 +35,22 @@ export class TokenCheck {
   /**
    * Whether a token is valid.
    * @param pem accepted key of the minion
+   * @param address address of the sender, which has proven nothing yet
    */
-  async isGenuine(pem: string, token: Uint8Array): Promise<boolean> {
+  async isGenuine(pem: string, token: Uint8Array, address: string): Promise<boolean> {
     if (this.isRemembered(pem, token)) return true;
-    if (!(await this.#verifyOnce(pem, token))) return false;
+    if (!(await this.#verifyOnce(pem, token, address))) return false;
     this.#verified.set(pem, Buffer.from(token).toString('latin1'));
     return true;
   }
 
-  #verifyOnce(pem: string, token: Uint8Array): Promise<boolean> {
+  #verifyOnce(pem: string, token: Uint8Array, address: string): Promise<boolean> {
     const mark = `${pem} ${hash('sha256', token, 'base64')}`;
     const same = this.#underWay.get(mark);
     if (same !== undefined) return same;
-    const verifying = this.#verify(pem, token).finally(() => this.#underWay.delete(mark));
+    const verifying = this.#verify(pem, token, addressOwner(address)).finally(() =>
+      this.#underWay.delete(mark),
+    );
     this.#underWay.set(mark, verifying);
     return verifying;
   }

@@ -16,9 +16,7 @@ const pinRow = defineRow({
   name: 'pin',
   schema: Type.Object({
     version: Type.Number(),
-    /**
-     * Time at which the id first used the version, in milliseconds since 1970. `null` if unknown.
-     */
+    /** Time of the first use of the version, in milliseconds since 1970. `null` if unknown. */
     provenAt: Type.Union([Type.Number(), Type.Null()]),
   }),
   unversioned: ([version]) => ({ version }),

@@ -3,6 +3,7 @@ import { BoundedQueue } from '#runtime';
 import { MasterError, type MasterEvent } from '../api/index.ts';
 import type { EventFigures } from '../metrics/index.ts';
 import { type EventRing, MissedEvents } from './event-ring.ts';
+import { eventLimits } from './limits.ts';
 import { trimValues } from './trim-values.ts';
 
 /** Options of a subscription. */
@@ -123,11 +124,14 @@ export class EventBus {
 
   #listen(options: SubscribeOptions): BoundedQueue<MasterEvent> {
     const capacity = options.capacity ?? 10_000;
+    const { readerEvents } = eventLimits;
     const end = (): void => {
       options.signal?.removeEventListener('abort', close);
       this.#readers.delete(reader);
     };
-    const queue = new BoundedQueue<MasterEvent>(capacity, () => this.#drop(capacity), end);
+    const queue = new BoundedQueue<MasterEvent>(readerEvents, () => this.#drop(capacity), end, {
+      perOwner: capacity,
+    });
     const close = (): void => queue.close();
     const { accepts = () => true, isOwnOnly = false } = options;
     const reader: Reader = { accepts, isOwnOnly, queue };

@@ -17,6 +17,7 @@ import type { JobDispatcher } from './dispatcher.ts';
 import type { Job } from './job.ts';
 import { isFailureCode } from './job-return.ts';
 import type { JobRecord } from './job-row.ts';
+import { jobLimits } from './limits.ts';
 
 /**
  * Asks minions with `saltutil.find_job` whether they are running a job, and returns those that are.
@@ -154,13 +155,7 @@ function explainSilence(
   return silent(heardAt === undefined ? 'never-heard' : 'not-heard-since');
 }
 
-/**
- * Maximum number of pending events of a followed job. It is larger than any fleet, and each minion
- * returns once.
- */
-const maxWaitingNews = 1_000_000;
-
-/** Event that {@link followJob} processes. */
+/** Event of a followed job. */
 type JobNews =
   | { readonly type: 'return'; readonly result: JobReturn }
   /** No event has arrived for some time. */
@@ -204,7 +199,7 @@ interface FollowedJob {
 
 /** Creates the queue for the returns of a job, which may arrive before the job is followed. */
 export function createJobEventQueue(): BoundedQueue<JobNews> {
-  return new BoundedQueue(maxWaitingNews, tooManyNews);
+  return new BoundedQueue(jobLimits.jobNews, tooManyNews);
 }
 
 /**

@@ -1,8 +1,6 @@
 import { BoundedQueue } from '#runtime';
 import { type JobUpdate, MasterError } from '../api/index.ts';
-
-/** Maximum number of pending updates. It is larger than any fleet. */
-const maxWaitingUpdates = 1_000_000;
+import { jobLimits } from './limits.ts';
 
 /** Event of {@link ParallelJobs.next}. */
 export type JobsEvent =
@@ -14,7 +12,7 @@ export type JobsEvent =
 /** Follows several jobs concurrently, and merges their updates into one sequence. */
 export class ParallelJobs {
   readonly #run: (minions: readonly string[]) => AsyncIterable<JobUpdate>;
-  readonly #events = new BoundedQueue<JobsEvent>(maxWaitingUpdates, tooManyUpdates);
+  readonly #events = new BoundedQueue<JobsEvent>(jobLimits.parallelJobUpdates, tooManyUpdates);
   #running = 0;
 
   constructor(run: (minions: readonly string[]) => AsyncIterable<JobUpdate>) {

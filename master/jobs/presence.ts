@@ -21,7 +21,7 @@ export interface AnnouncementsOptions {
   readonly publishKey: { readonly current: { readonly key: CrypticleKey } };
   /** Returns the accepted key of an id in PEM format. */
   readonly acceptedKey: (id: string) => string | undefined;
-  readonly tokens: { isGenuine(pem: string, token: Uint8Array): Promise<boolean> };
+  readonly tokens: { isGenuine(pem: string, token: Uint8Array, address: string): Promise<boolean> };
   readonly counters: RequestCounters;
   readonly log: Logger;
 }
@@ -45,7 +45,7 @@ export class Announcements {
   /** Processes an announcement that a transport has received. Never rejects. */
   async hear(bytes: Uint8Array, peer: Peer): Promise<void> {
     try {
-      const minionId = await this.#verify(bytes);
+      const minionId = await this.#verify(bytes, peer);
       if (minionId === undefined) this.#options.counters.count('announcement-refused');
       else peer.identify(minionId);
     } catch (error) {
@@ -54,14 +54,14 @@ export class Announcements {
     }
   }
 
-  async #verify(bytes: Uint8Array): Promise<string | undefined> {
+  async #verify(bytes: Uint8Array, { address }: Peer): Promise<string | undefined> {
     const load = this.#open(bytes);
     if (!isWireMap(load) || typeof load.id !== 'string') return undefined;
     const { id } = load;
     const tok = wireBytes(load.tok);
     const accepted = this.#options.acceptedKey(id);
     if (accepted === undefined || tok === undefined) return undefined;
-    const isGenuine = await this.#options.tokens.isGenuine(accepted, tok);
+    const isGenuine = await this.#options.tokens.isGenuine(accepted, tok, address);
     // The key may have been deleted while the token was verified.
     return isGenuine && this.#options.acceptedKey(id) === accepted ? id : undefined;
   }

@@ -8,8 +8,9 @@ import {
   type SigningAlgorithm,
   sealValue,
 } from '#minion-protocol';
-import { Semaphore } from '#runtime';
+import { Mutex, Semaphore } from '#runtime';
 import type { Auth, PublishKey } from '../auth/index.ts';
+import { jobLimits } from './limits.ts';
 import type { PublicationId, PublicationLog } from './publication-log.ts';
 
 /** Recipients of a publication. */
@@ -46,21 +47,14 @@ export interface PublicationSlot {
 }
 
 /**
- * Maximum number of publications that are signed concurrently. Waiting for a worker thread takes
- * longer than the signature, so one signature at a time would limit the master to a few hundred
- * publications per second.
- */
-const signedAtOnce = 16;
-
-/**
  * Signs publications and sends them through the transports [WIRE 11]. Each publication is encrypted
  * only once for all minions. Publications are signed concurrently but sent in the order of their
  * serials, because a minion drops a publication with a lower serial than the last.
  */
 export class Publisher {
   readonly #options: PublisherOptions;
-  readonly #signatures = new Semaphore(signedAtOnce);
-  readonly #serials = new Semaphore(1);
+  readonly #signatures = new Semaphore(jobLimits.signedAtOnce);
+  readonly #serials = new Mutex();
   readonly #turns = new TurnQueue();
 
   constructor(options: PublisherOptions) {
@@ -116,7 +110,7 @@ export class Publisher {
     const signature =
       masterKey === undefined
         ? undefined
-        : await rsa.run({ kind: 'sign', masterKey, bytes, algorithm });
+        : await rsa.run({ kind: 'sign', masterKey, bytes, algorithm }, 'master');
     return { serial, envelope: publicationEnvelope(bytes, signature, algorithm) };
   }
 

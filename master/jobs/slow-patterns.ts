@@ -1,6 +1,7 @@
 import { compilePattern, type PatternCompiler } from '#minion-protocol';
 import { WorkerPool, WorkerPoolError } from '#runtime';
 import { badTarget } from '../arguments/index.ts';
+import { jobLimits } from './limits.ts';
 
 /** Regular expression, and the texts to match with it. */
 export interface SlowQuestion {
@@ -30,7 +31,7 @@ export class SlowPatternRunner {
   /** @param options `budgetMs`: time limit for one target, in milliseconds. Default: 250 */
   constructor(options: { readonly budgetMs?: number } = {}) {
     this.#budgetMs = options.budgetMs ?? slowBudgetMs;
-    this.#pool = new WorkerPool({
+    this.#pool = new WorkerPool(jobLimits.slowPatternThreads, {
       script: new URL('./slow-pattern-worker.ts', import.meta.url),
       threads: 1,
       deadlineMs: this.#budgetMs,
@@ -39,13 +40,13 @@ export class SlowPatternRunner {
   }
 
   /**
-   * Returns the results for each question: whether each of its texts matches, in the order of the
-   * texts.
-   * @throws MasterError ERR_BAD_TGT if matching takes too long
+   * Returns for each question whether its texts match, in their order.
+   * @param owner minion for which they are asked. Default: the unrestricted users
+   * @throws MasterError ERR_BAD_TGT if it takes too long
    */
-  async run(questions: readonly SlowQuestion[]): Promise<boolean[][]> {
+  async run(questions: readonly SlowQuestion[], owner = ''): Promise<boolean[][]> {
     try {
-      return await this.#pool.run(questions);
+      return await this.#pool.run(questions, owner);
     } catch (error) {
       if (!(error instanceof WorkerPoolError) || error.reason !== 'deadline') throw error;
       const reason = `a regular expression of the target exceeds ${this.#budgetMs} ms over all minions; simplify it`;
@@ -93,16 +94,17 @@ export class SlowPatterns {
   };
 
   /**
-   * Matches the collected texts.
+   * Tests the collected texts.
+   * @param owner minion for which they are tested. Default: the unrestricted users
    * @throws MasterError ERR_BAD_TGT if it takes too long
    */
-  async settle(runner: SlowPatternRunner): Promise<void> {
+  async settle(runner: SlowPatternRunner, owner?: string): Promise<void> {
     const questions = this.#patterns.map(({ source, flags, answers }) => ({
       source,
       flags,
       texts: [...answers.keys()],
     }));
-    const results = await runner.run(questions);
+    const results = await runner.run(questions, owner);
     for (const [index, { answers }] of this.#patterns.entries()) {
       const texts = questions[index]?.texts ?? [];
       for (const [at, text] of texts.entries()) answers.set(text, results[index]?.[at] === true);

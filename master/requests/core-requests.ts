@@ -12,15 +12,13 @@ import {
 } from '../jobs/index.ts';
 import type { RequestCounters } from '../metrics/index.ts';
 import type { PolicyGate, Users } from '../users/index.ts';
+import { requestLimits } from './limits.ts';
 import { masterOptsRequest } from './master-opts-request.ts';
 import { minionEventRequest } from './minion-event.ts';
 import type { RequestLimits } from './request-limits.ts';
 import { anyLoad, defineRequestType, type RequestType, type RequestTypes } from './request-type.ts';
 import { returnRequest } from './return-request.ts';
 import type { SignalIntake } from './signal-intake.ts';
-
-/** Maximum number of self-started jobs (`jid: req`) that a minion may report per hour. */
-const selfMadeJobsPerHour = 600;
 
 export interface CoreRequestDeps extends ModuleDeps {
   readonly auth: Auth;
@@ -51,10 +49,7 @@ export function coreRequests(deps: CoreRequestDeps): RequestTypes {
         bus,
         nextJid,
         now,
-        selfMadeLimit: new TokenBuckets({
-          perSecond: selfMadeJobsPerHour / 3600,
-          burst: selfMadeJobsPerHour,
-        }),
+        selfMadeLimit: new TokenBuckets(requestLimits.selfMadeJobs),
         meter,
         redactions: deps.redactions,
       }),
@@ -62,8 +57,8 @@ export function coreRequests(deps: CoreRequestDeps): RequestTypes {
         isRequired: requireMinionSignMessages,
         mustVerify: dropMessagesSignatureFail,
         acceptedKey: auth.keys.acceptedPem.bind(auth.keys),
-        verify: (pem, packed, signature) =>
-          auth.rsa.run({ kind: 'check-load', pem, packed, signature }),
+        verify: ({ minionId, ...signed }) =>
+          auth.rsa.run({ kind: 'check-load', ...signed }, minionId),
         counters,
         log: context.log.child({ component: 'requests' }),
       }),

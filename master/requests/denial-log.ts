@@ -1,15 +1,10 @@
 import type { Logger } from 'pino';
 import type { Decision } from '#acl';
-import { createBoundedMap, type Rate, TokenBuckets } from '#runtime';
+import { createBoundedMap, TokenBuckets } from '#runtime';
 import type { Denial } from '../api/index.ts';
+import { requestLimits } from './limits.ts';
 
 const burstMs = 60_000;
-const maxRemembered = 1_000;
-/**
- * Rate limit for new entries per minion. A minion that sends many different tags cannot fill the
- * log.
- */
-const notes: Rate = { perSecond: 1, burst: 20 };
 
 /**
  * Stores the latest events of minions that the policy rejected. For each minion and tag, one line
@@ -19,12 +14,12 @@ export class DenialLog {
   readonly #log: Logger;
   readonly #now: () => number;
   readonly #rate: TokenBuckets;
-  readonly #denials = createBoundedMap<string, Denial>(maxRemembered);
+  readonly #denials = createBoundedMap<string, Denial>(requestLimits.denials);
 
   constructor(log: Logger, now: () => number) {
     this.#log = log;
     this.#now = now;
-    this.#rate = new TokenBuckets(notes, now);
+    this.#rate = new TokenBuckets(requestLimits.denialLog, now);
   }
 
   /**

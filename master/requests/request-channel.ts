@@ -240,7 +240,7 @@ export class RequestChannel {
       sigAlgo,
     };
     if (!isProven || tokens.isRemembered(accepted, tok)) return request;
-    return this.#checkToken(accepted, tok).then(() => request);
+    return this.#checkToken(accepted, tok, request.address).then(() => request);
   }
 
   #check(envelope: RequestEnvelope, load: WireValue): CheckedRequest {
@@ -260,11 +260,9 @@ export class RequestChannel {
     return accepted;
   }
 
-  /**
-   * Checks a token. A request with an invalid token is rejected, even if its type needs no token.
-   */
-  async #checkToken(accepted: string, tok: Uint8Array): Promise<void> {
-    if (!(await this.#options.tokens.isGenuine(accepted, tok))) throw new Refusal('token');
+  /** Checks a token. Every token that is sent must be valid. */
+  async #checkToken(accepted: string, tok: Uint8Array, address: string): Promise<void> {
+    if (!(await this.#options.tokens.isGenuine(accepted, tok, address))) throw new Refusal('token');
   }
 
   #dispatch(request: VerifiedRequest, turn: RequestSlot): Reply | Promise<Reply> {

@@ -1,8 +1,14 @@
 import { type Rate, Throttle, TokenBuckets } from '#runtime';
-import { type Auth, DropConnectionError, type VerifiedRequest } from '../auth/index.ts';
+import {
+  type Auth,
+  DropConnectionError,
+  requestOwner,
+  type VerifiedRequest,
+} from '../auth/index.ts';
 import type { ModuleDeps } from '../context/index.ts';
 import type { RequestCounters } from '../metrics/index.ts';
 import { DenialLog } from './denial-log.ts';
+import { requestLimits } from './limits.ts';
 import { replayCheck } from './replay-cache.ts';
 
 /**
@@ -15,10 +21,6 @@ const leastBytes = 16 * 1024;
  * at once, and then none for some time.
  */
 const burstSeconds = 2;
-/**
- * Maximum number of waiting file requests per minion or address. Many minions may share an address.
- */
-const maxWaiting = 10_000;
 
 /**
  * Delays file requests that exceed `file_bytes_per_second`, before memory is allocated for their
@@ -31,8 +33,9 @@ export class FileMeter {
   /** @param bytesPerSecond rate limit in bytes per second. 0 disables it */
   constructor(bytesPerSecond: number, counters: RequestCounters) {
     const perSecond = bytesPerSecond;
-    const buckets = new TokenBuckets({ perSecond, burst: burstSeconds * bytesPerSecond });
-    this.#throttle = new Throttle(buckets, maxWaiting);
+    const rate = { perSecond, burst: burstSeconds * bytesPerSecond };
+    const buckets = new TokenBuckets(requestLimits.fileRate, undefined, rate);
+    this.#throttle = new Throttle(requestLimits.waitingFileRequests, buckets);
     this.#counters = counters;
   }
 
@@ -40,26 +43,14 @@ export class FileMeter {
    * Resolves when the minion's rate limit permits this many bytes.
    * @throws DropConnectionError
    */
-  async pass({ isProven, minionId = '', address }: VerifiedRequest, bytes: number): Promise<void> {
-    // An unproven id may be that of another minion, which must not be charged. So the address is
-    // charged.
-    const owner = isProven ? `id ${minionId}` : `address ${address}`;
+  async pass(request: VerifiedRequest, bytes: number): Promise<void> {
     const count = Math.max(bytes, leastBytes);
-    const isNext = await this.#throttle.pass(owner, count, () => {
+    const isNext = await this.#throttle.pass(requestOwner(request), count, () => {
       this.#counters.count('file-delayed');
     });
     if (!isNext) throw new DropConnectionError('too-many-waiting');
   }
 }
-
-/** Maximum number of signals of one minion that wait for its rate limit. */
-const maxWaitingSignals = 64;
-
-/**
- * Maximum number of requests of one minion that wait for its rate limit. It is twice the number of
- * concurrent requests of a connection.
- */
-const maxWaitingRequests = 128;
 
 export interface RequestLimitDeps extends ModuleDeps {
   readonly auth: Auth;
@@ -69,20 +60,24 @@ export function createRequestLimits({ config, context, auth }: RequestLimitDeps)
   const { now } = context;
   const rateOf = (perSecond: number): Rate => ({ perSecond, burst: config.current.limits.burst });
   const { requestsPerSecond, eventsPerSecond } = config.current.limits;
-  const requests = new TokenBuckets(rateOf(requestsPerSecond));
-  const events = new TokenBuckets(rateOf(eventsPerSecond));
+  const requests = new TokenBuckets(
+    requestLimits.requestRate,
+    undefined,
+    rateOf(requestsPerSecond),
+  );
+  const events = new TokenBuckets(requestLimits.eventRate, undefined, rateOf(eventsPerSecond));
   config.onChange(({ limits }) => {
     requests.setRate(rateOf(limits.requestsPerSecond));
     events.setRate(rateOf(limits.eventsPerSecond));
   });
   return {
     config,
-    /** Rate limit of each minion's requests. */
-    requests: new Throttle(requests, maxWaitingRequests),
-    /** Rate limit of each minion's events. */
+    /** Rate of a minion's requests. */
+    requests: new Throttle(requestLimits.waitingRequests, requests),
+    /** Rate of a minion's events. */
     events,
-    /** The same rate limit, for events that wait. */
-    delayedEvents: new Throttle(events, maxWaitingSignals),
+    /** Same rate, for events that wait. */
+    delayedEvents: new Throttle(requestLimits.waitingSignals, events),
     denials: new DenialLog(context.log.child({ component: 'requests' }), now),
     /** Whether a request was created before this master started, so that it may be a replay. */
     isFromBefore: replayCheck(auth.sessions, now()),

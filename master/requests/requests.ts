@@ -13,11 +13,13 @@ import {
   createFullnessCheck,
   DropConnectionError,
   type KeyAcceptanceHook,
+  requestOwner,
   SignIn,
 } from '../auth/index.ts';
 import type { Cluster, MasterContext, ModuleDeps } from '../context/index.ts';
 import type { Events } from '../events/index.ts';
 import { Announcements, type Jobs } from '../jobs/index.ts';
+import { requestLimits } from './limits.ts';
 import { ReplayCache, type ToldMark } from './replay-cache.ts';
 import { RequestChannel, type RequestTable } from './request-channel.ts';
 import type { RequestLimits } from './request-limits.ts';
@@ -82,12 +84,11 @@ export function createRequests(deps: RequestDeps): Requests {
     acceptedKey,
     repeats,
     rate: limits.requests,
-    sealPrivate: ({ version, nonce, encAlgo, sigAlgo }, minionPem, pillar) =>
-      rsa.run({
-        kind: 'private',
-        minionPem,
-        reply: { version, nonce, encAlgo, sigAlgo, pillar, masterKey: masterKeys.privateKey },
-      }),
+    sealPrivate: (request, minionPem, pillar) => {
+      const { version, nonce, encAlgo, sigAlgo } = request;
+      const reply = { version, nonce, encAlgo, sigAlgo, pillar, masterKey: masterKeys.privateKey };
+      return rsa.run({ kind: 'private', minionPem, reply }, requestOwner(request));
+    },
     ttlSeconds,
     envelopeLimits: { ...envelopeLimits, maxBytes: sizes.requestBytes },
     loadLimits: { ...loadLimits, maxBytes: sizes.requestBytes },
@@ -117,7 +118,10 @@ export interface SignInDeps extends ModuleDeps {
 export function createSignIn(deps: SignInDeps): SignIn {
   const { config, context, auth, events, jobs, advice } = deps;
   const { authsPerSecond } = config.current.limits;
-  const rate = new TokenBuckets({ perSecond: authsPerSecond, burst: authsPerSecond });
+  const rate = new TokenBuckets(requestLimits.signInRate, undefined, {
+    perSecond: authsPerSecond,
+    burst: authsPerSecond,
+  });
   config.onChange(({ limits }) => {
     rate.setRate({ perSecond: limits.authsPerSecond, burst: limits.authsPerSecond });
   });

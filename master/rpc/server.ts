@@ -15,14 +15,12 @@ import { listenPrivately, makeDirectory, SendPool, StepScheduler } from '#runtim
 import { MasterError } from '../api/index.ts';
 import { CallServer, type CallServerOptions } from './call-server.ts';
 import { accountOfCaller, callerHeader, removeCallerProofs } from './caller-proof.ts';
+import { rpcLimits } from './limits.ts';
 import { methodsWithUser } from './methods.ts';
 
 const maxBodyBytes = 64 * 1024 * 1024;
 
-/** Maximum number of bytes that wait for the readers of all streams together. */
-const maxStreamBytes = 256 * 1024 * 1024;
-
-/** Serves the interface of one master on its local socket. */
+/** Serves one master's interface on its local socket. */
 export class RpcServer {
   readonly #log: Logger;
   readonly #calls: CallServer;
@@ -36,7 +34,7 @@ export class RpcServer {
     maxEventBytes = 1_048_576,
   ) {
     this.#log = options.log;
-    const sendPool = new SendPool({ messageBytes: maxEventBytes, totalBytes: maxStreamBytes });
+    const sendPool = new SendPool(rpcLimits.streamBytes, { messageBytes: maxEventBytes });
     this.#calls = new CallServer({ ...options, steps: new StepScheduler(), sendPool });
     this.#server = createServer((request, response) => {
       this.#serve(request, response).catch((error: unknown) => {

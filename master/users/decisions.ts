@@ -7,7 +7,7 @@ import { createHash } from 'node:crypto';
 import type { Logger } from 'pino';
 import Type from 'typebox';
 import type { Decision } from '#acl';
-import { Semaphore, TokenBuckets } from '#runtime';
+import { Mutex, TokenBuckets } from '#runtime';
 import { defineRow, fromJson, jsonField, type Operation, type Store, Texts } from '#store';
 import type { RecordedDecision } from '../api/index.ts';
 import type { Seal } from '../auth/index.ts';
@@ -21,6 +21,7 @@ import {
   sampleOf,
   subjectOf,
 } from './decision-samples.ts';
+import { userLimits } from './limits.ts';
 
 export interface DecisionRecorderOptions {
   readonly store: Store;
@@ -77,11 +78,6 @@ const decisionRow = defineRow({
 const maxDecisions = 5_000;
 /** Maximum number of records of one minion, so that a minion cannot evict the records of others. */
 const maxOfMinion = 200;
-/**
- * Rate limit for new records per minion. A new record costs more than an increment of an existing
- * one.
- */
-const newOnes = { perSecond: 1, burst: maxOfMinion };
 const maxShapes = 8;
 const flushEveryMs = 30_000;
 const prefix = ['decisions'];
@@ -95,11 +91,11 @@ export class DecisionRecorder {
   readonly #gone = new Set<string>();
   #missed = 0;
   #timer: NodeJS.Timeout | undefined;
-  readonly #writing = new Semaphore(1);
+  readonly #writing = new Mutex();
 
   private constructor(options: DecisionRecorderOptions) {
     this.#options = options;
-    this.#rate = new TokenBuckets(newOnes, options.now);
+    this.#rate = new TokenBuckets(userLimits.newDecisions, options.now);
   }
 
   /** Creates the recorder, with the records in the store. */

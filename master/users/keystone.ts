@@ -13,6 +13,7 @@ import {
 } from '#runtime';
 import type { Authenticated, LoginBackend } from './backend.ts';
 import { AuthenticationError } from './errors.ts';
+import { userLimits } from './limits.ts';
 
 /** Keystone server and user domain. */
 export interface KeystoneSettings {
@@ -33,17 +34,11 @@ interface KeystoneToken {
 
 const GroupsBody = Type.Object({ groups: Type.Array(Type.Object({ name: Type.String() })) });
 
-/**
- * Maximum number of users whose Keystone token is held in memory. These tokens are not stored, so
- * they are lost when the process ends.
- */
-const maxTokens = 10_000;
-
-/** Timeout of one HTTP request, in milliseconds. A log-in has a shorter timeout of its own. */
+/** Timeout of one HTTP exchange, in milliseconds. A log-in has its own shorter timeout. */
 const timeoutMs = 60_000;
 
 export function createKeystoneBackend(settings: KeystoneSettings): LoginBackend {
-  const held = createBoundedMap<string, KeystoneToken>(maxTokens);
+  const held = createBoundedMap<string, KeystoneToken>(userLimits.keystoneTokens);
   const connect = createConnector(settings.authUrl);
   return {
     name: 'keystone',

@@ -1,20 +1,6 @@
-import { Budget, createBoundedMap, KeyedSemaphore } from '#runtime';
+import { addressOwner, Budget, FairSlots, FairTable } from '#runtime';
 import { AuthenticationError } from './errors.ts';
-
-/**
- * Maximum number of concurrent log-ins: per address, and in total. Known and unknown addresses have
- * separate totals.
- */
-const limits = { perOwner: 16, total: 256 };
-
-/**
- * Maximum number of concurrent requests to a backend. Known and unknown addresses have separate
- * limits.
- */
-const maxAtBackend = 8;
-
-/** Maximum number of known addresses. An address becomes known by a successful log-in. */
-const maxKnown = 10_000;
+import { userLimits } from './limits.ts';
 
 /** Place of a log-in that is in progress. */
 export interface LoginSlot {
@@ -28,15 +14,20 @@ export interface LoginSlot {
  * separate limits. Log-ins from unknown addresses cannot exhaust them.
  */
 export class LoginSlots {
-  readonly #known = createBoundedMap<string, true>(maxKnown);
-  readonly #budgets = { known: new Budget(limits), strangers: new Budget(limits) };
-  readonly #backends = new KeyedSemaphore(maxAtBackend);
+  /** Addresses with an earlier log-in. Each belongs to the user who logged in last. */
+  readonly #known = new FairTable<true>(userLimits.knownAddresses);
+  readonly #budgets = {
+    known: new Budget(userLimits.activeLogins),
+    strangers: new Budget(userLimits.activeLogins),
+  };
+  readonly #backends = new Map<string, FairSlots>();
 
   /**
    * Reserves a place for a log-in.
    * @throws AuthenticationError ERR_EAUTH_LIMIT
    */
-  enter(source: string): LoginSlot {
+  enter(address: string): LoginSlot {
+    const source = addressOwner(address);
     const kind = this.#known.has(source) ? 'known' : 'strangers';
     const budget = this.#budgets[kind];
     if (!budget.tryTake(source)) {
@@ -46,13 +37,20 @@ export class LoginSlots {
       );
     }
     return {
-      ask: (eauth, question) => this.#backends.run(`${kind} ${eauth}`, question),
+      ask: (eauth, question) => this.#slotsOf(`${kind} ${eauth}`).run(source, question),
       leave: () => budget.release(source),
     };
   }
 
+  /** Returns the slots of a backend for a kind of address. There are few backends. */
+  #slotsOf(key: string): FairSlots {
+    const known = this.#backends.get(key) ?? new FairSlots(userLimits.backendRequests);
+    this.#backends.set(key, known);
+    return known;
+  }
+
   /** Records a successful log-in from an address. */
-  succeeded(source: string): void {
-    this.#known.set(source, true);
+  succeeded(eauth: string, user: string, address: string): void {
+    this.#known.trySet(`${eauth} ${user}`, addressOwner(address), true);
   }
 }

@@ -81,7 +81,7 @@ export class Logins {
 
   constructor(options: LoginsOptions) {
     this.#options = options;
-    this.#failures = new FailedLogins({ now: options.monotonic });
+    this.#failures = new FailedLogins(options.monotonic);
     this.#standings = new UserStatusChecks(options.monotonic);
     const { api, restCherrypy } = options.config.fixed;
     this.#isLet = loginPlaces((api ?? restCherrypy)?.apiAcl);
@@ -123,7 +123,7 @@ export class Logins {
       const steps = Math.floor(took / failureStepMs) + 1;
       if (took <= longestMeasureMs) this.#failureSteps = Math.max(steps, this.#failureSteps);
       if (found !== undefined) {
-        this.#slots.succeeded(source);
+        this.#slots.succeeded(found.backend.name, found.identity.user, source);
         return await this.#createToken(found, request);
       }
       const least = Math.max(steps, this.#failureSteps);

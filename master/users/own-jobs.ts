@@ -1,14 +1,12 @@
 import { hash } from 'node:crypto';
 import type { UserSubject } from '#acl';
-import { createBoundedMap } from '#runtime';
+import { FairTable } from '#runtime';
+import { userLimits } from './limits.ts';
 
-/** Maximum number of recorded jobs of all users together. */
-const capacity = 10_000;
-
-/** Records which jobs and calls each user has started, by jid. The oldest records are evicted. */
+/** Jobs and calls that users started, by jid. The oldest of the user with most are evicted. */
 export class OwnJobs {
   readonly #nextJid: () => string;
-  readonly #owners = createBoundedMap<string, string>(capacity);
+  readonly #owners = new FairTable<string>(userLimits.ownJobs);
 
   constructor(nextJid: () => string) {
     this.#nextJid = nextJid;
@@ -20,12 +18,13 @@ export class OwnJobs {
    * @returns the id of the job
    */
   begin(subject: UserSubject, jid: string = this.#nextJid()): string {
-    this.#owners.set(jid, nameOf(subject));
+    const owner = nameOf(subject);
+    this.#owners.trySet(owner, jid, owner);
     return jid;
   }
 
   isOf(jid: string, subject: UserSubject): boolean {
-    return isOwnJid(jid, subject) || this.#owners.get(jid) === nameOf(subject);
+    return isOwnJid(jid, subject) || this.#owners.peek(jid) === nameOf(subject);
   }
 }
 

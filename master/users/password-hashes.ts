@@ -6,6 +6,7 @@
 import { createHash, createHmac, randomBytes, timingSafeEqual } from 'node:crypto';
 import { loadOptionalPackage, WorkerPool, WorkerPoolError } from '#runtime';
 import type { BcryptTask } from './bcrypt-worker.ts';
+import { userLimits } from './limits.ts';
 import { md5Crypt } from './md5-crypt.ts';
 import { shaCrypt } from './sha-crypt.ts';
 
@@ -32,11 +33,14 @@ function isBcrypt(kept: string): boolean {
  */
 async function fitsBcrypt(password: string, kept: string): Promise<boolean> {
   const script = new URL('./bcrypt-worker.ts', import.meta.url);
-  const pool = new WorkerPool<BcryptTask, boolean>({ script, threads: 1 });
+  const pool = new WorkerPool<BcryptTask, boolean>(userLimits.bcryptThreads, {
+    script,
+    threads: 1,
+  });
   try {
     return await loadOptionalPackage('bcryptjs', 'a bcrypt password', async () => {
       try {
-        return await pool.run({ password, kept });
+        return await pool.run({ password, kept }, 'log-in');
       } catch (error) {
         throw error instanceof WorkerPoolError ? (error.cause ?? error) : error;
       }

@@ -2,6 +2,7 @@
 
 import { createHash, randomBytes } from 'node:crypto';
 import Type from 'typebox';
+import { FairTable, type Limit, LimitExceeded } from '#runtime';
 import {
   defineRow,
   type Entry,
@@ -15,6 +16,7 @@ import {
   writeInParts,
 } from '#store';
 import type { Cluster } from '../context/index.ts';
+import { userLimits } from './limits.ts';
 
 /** Codec of the rows `tokens/<SHA-256>`. */
 const tokenRow = defineRow({
@@ -66,9 +68,6 @@ interface Held {
 const prefix: Key = ['tokens'];
 const form = /^[0-9a-f]{64}$/;
 
-/** Maximum number of valid tokens. If it is exceeded, the oldest token is evicted. */
-const maxTokens = 100_000;
-
 /**
  * Tokens of a master, in the store and in memory. A look-up reads only memory, and a revoked token
  * is invalid immediately. A token expires when either the system clock or the monotonic clock
@@ -78,9 +77,13 @@ export class TokenTable {
   readonly #store: Store;
   readonly #clocks: TokenClocks;
   readonly #isStale: () => boolean;
-  readonly #held = new Map<string, Held>();
+  /** Tokens by digest. Only {@link create} evicts, so that all members hold the same ones. */
+  readonly #held: FairTable<Held>;
+  readonly #limit: Limit;
 
-  private constructor(store: Store, clocks: TokenClocks, isStale: () => boolean) {
+  private constructor(store: Store, clocks: TokenClocks, isStale: () => boolean, limit: Limit) {
+    this.#limit = limit;
+    this.#held = new FairTable(limit, {}, {});
     this.#isStale = isStale;
     this.#store = store;
     this.#clocks = clocks;
@@ -94,8 +97,9 @@ export class TokenTable {
     store: Store,
     clocks: TokenClocks,
     cluster?: Pick<Cluster, 'follow' | 'isStale'>,
+    limit: Limit = userLimits.tokens,
   ): Promise<TokenTable> {
-    const table = new TokenTable(store, clocks, () => cluster?.isStale() === true);
+    const table = new TokenTable(store, clocks, () => cluster?.isStale() === true, limit);
     cluster?.follow(prefix, (change) => {
       if (change.type === 'delete') {
         table.#held.delete(change.key.at(-1) ?? '');
@@ -121,15 +125,16 @@ export class TokenTable {
   }
 
   /**
-   * Creates a token. It is durable when the promise resolves. The secret is returned only by this
-   * call.
+   * Creates a token, which is durable when this resolves. The secret is returned only here.
+   * @throws LimitExceeded if there are too many, each of another user
    */
   async create(record: TokenRecord): Promise<{ readonly secret: string; readonly hash: string }> {
     const secret = randomBytes(32).toString('hex');
     const token = { ...record, hash: digest(secret) };
+    const surplus = this.#surplusFor(token);
     await this.#put(token);
     this.#hold(token);
-    if (this.#held.size > maxTokens) await this.#forgetOldest();
+    await this.revoke(surplus);
     return { secret, hash: token.hash };
   }
 
@@ -145,23 +150,23 @@ export class TokenTable {
    */
   async dropExpired(secret: unknown): Promise<void> {
     if (typeof secret !== 'string' || !form.test(secret)) return;
-    const held = this.#held.get(digest(secret));
+    const held = this.#held.peek(digest(secret));
     if (held !== undefined && this.#isOver(held)) await this.revoke([held.token.hash]);
   }
 
   /** Returns the token with this digest if it is valid. */
   get(hash: string): KnownToken | undefined {
     if (this.#isStale()) return undefined;
-    const held = this.#held.get(hash);
+    const held = this.#held.peek(hash);
     return held === undefined || this.#isOver(held) ? undefined : held.token;
   }
 
   /** Stores the new groups of a token's user. */
   async setGroups(hash: string, groups: readonly string[]): Promise<void> {
-    const held = this.#held.get(hash);
+    const held = this.#held.peek(hash);
     if (held === undefined) return;
     const token = { ...held.token, groups: [...groups] };
-    this.#held.set(hash, { ...held, token });
+    this.#held.set(ownerOf(token), hash, { ...held, token });
     await this.#put(token);
   }
 
@@ -182,7 +187,8 @@ export class TokenTable {
    * @returns their digests
    */
   async sweep(): Promise<readonly string[]> {
-    const over = [...this.#held].filter(([, held]) => this.#isOver(held)).map(([hash]) => hash);
+    const held = [...this.#held.values()];
+    const over = held.filter((it) => this.#isOver(it)).map(({ token }) => token.hash);
     await this.revoke(over);
     return over;
   }
@@ -191,7 +197,7 @@ export class TokenTable {
     const { now, monotonic } = this.#clocks;
     // The remaining time is limited to the original lifetime, even if the system clock was changed.
     const left = Math.min(token.expire - now(), token.expire - token.start);
-    this.#held.set(token.hash, { token, endsAt: monotonic() + left });
+    this.#held.set(ownerOf(token), token.hash, { token, endsAt: monotonic() + left });
   }
 
   #isOver({ token, endsAt }: Held): boolean {
@@ -210,10 +216,19 @@ export class TokenTable {
     await writeInParts(this.#store, gone);
   }
 
-  async #forgetOldest(): Promise<void> {
-    const [oldest] = this.#held.keys();
-    if (oldest !== undefined) await this.revoke([oldest]);
+  /** Returns the tokens that a new one replaces. */
+  #surplusFor(token: KnownToken): readonly string[] {
+    const { total = Infinity } = this.#limit;
+    if (this.#held.size < total) return [];
+    const victim = this.#held.victimOf(ownerOf(token));
+    if (victim === undefined) throw new LimitExceeded(this.#limit, total);
+    return [victim];
   }
+}
+
+/** Returns the owner of a token for limits. Equal names from different backends are different. */
+function ownerOf({ eauth, user }: Pick<TokenRecord, 'eauth' | 'user'>): string {
+  return `${eauth} ${user}`;
 }
 
 function digest(secret: string): string {

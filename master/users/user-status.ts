@@ -1,5 +1,6 @@
 import { RecentAnswers } from '#runtime';
 import type { KnownUser, LoginBackend, Standing } from './backend.ts';
+import { userLimits } from './limits.ts';
 
 /**
  * Time for which a status is cached, in milliseconds. Together with the interval of
@@ -7,10 +8,7 @@ import type { KnownUser, LoginBackend, Standing } from './backend.ts';
  */
 const maxAgeMs = 30_000;
 
-/** Maximum number of users with a cached status. */
-const maxUsers = 10_000;
-
-/** Timeout of a request to a backend, in milliseconds. */
+/** Timeout of a backend, in milliseconds. */
 const standingTimeoutMs = 10_000;
 
 /**
@@ -22,7 +20,7 @@ export class UserStatusChecks {
 
   /** @param monotonic returns the time of a monotonic clock, in milliseconds */
   constructor(monotonic: () => number) {
-    this.#answers = new RecentAnswers({ maxAgeMs, maxAnswers: maxUsers, monotonic });
+    this.#answers = new RecentAnswers({ limit: userLimits.userStatus, maxAgeMs, monotonic });
   }
 
   /** Stores the status of a user who has just logged in. */

@@ -33,7 +33,7 @@ interface CutExpression {
   readonly first: string;
   /** The parts after the first one. */
   readonly parts: readonly string[];
-  /** For each of these parts, the text of the condition from there to the end. */
+  /** Text of the condition from each of these parts to the end. */
   readonly rests: readonly string[];
 }
 

@@ -1,3 +1,5 @@
+import type { Limit } from '#runtime';
+
 /** A connection with requests that wait for a slot. */
 export interface LimiterClient {
   /** Starts waiting requests while slots are free. */
@@ -15,7 +17,8 @@ export class ConcurrencyLimiter {
   #free: number;
   #isGiving = false;
 
-  constructor(maxConcurrent: number) {
+  /** @param maxConcurrent number of requests, if it differs from that of the limit */
+  constructor(limit: Limit, maxConcurrent: number = limit.total ?? Infinity) {
     this.#free = maxConcurrent;
   }
 

@@ -3,8 +3,8 @@
  * deadlines and memory per address. It also records which minion each connection belongs to. It
  * does no I/O and has no timer, so any listener can use it.
  */
-import { isIPv6, type Socket } from 'node:net';
-import { MultiMap } from '#runtime';
+import type { Socket } from 'node:net';
+import { addressOwner, MultiMap } from '#runtime';
 
 const BYTES_PER_EXTRA_SECOND = 64 * 1024;
 
@@ -133,7 +133,7 @@ export class GuardedConnection {
     this.#rules = rules;
     this.#owner = owner;
     this.address = address;
-    this.limitKey = limitKey(address);
+    this.limitKey = addressOwner(address);
     this.connectedAt = guard.now();
   }
 
@@ -303,7 +303,7 @@ export class ConnectionGuard {
       owner.onEnd();
       return undefined;
     }
-    if (!this.#hasRoomAt(limitKey(address))) {
+    if (!this.#hasRoomAt(addressOwner(address))) {
       owner.onEnd();
       return undefined;
     }
@@ -487,16 +487,4 @@ function heaviest(connections: Iterable<GuardedConnection>): GuardedConnection |
  */
 export function peerAddress(socket: Pick<Socket, 'remoteAddress'>): string | undefined {
   return socket.remoteAddress?.replace(/^::ffff:(?=\d+\.)/, '');
-}
-
-/**
- * Returns the key of the limits per address: an IPv4 address, or the 64-bit network that an IPv6
- * customer receives.
- */
-function limitKey(address: string): string {
-  if (!isIPv6(address)) return address;
-  const [head = ''] = address.split('::', 1);
-  const groups = head === '' ? [] : head.split(':');
-  while (groups.length < 4) groups.push('0');
-  return `${groups.slice(0, 4).join(':')}::/64`;
 }

@@ -13,6 +13,7 @@ import {
   type PortRules,
   peerAddress,
 } from './connection-guard.ts';
+import { transportLimits } from './limits.ts';
 import { type BoundServer, type ListenOptions, listenOn } from './listening.ts';
 import { RelayedConnections, type RelayPortsOptions } from './relayed-connections.ts';
 import type { RequestService } from './request-queue.ts';
@@ -274,7 +275,7 @@ class StreamListener implements MasterTransport {
       publishPort: knownPort,
       maxInFlight: limits.maxRequestsInFlight,
       maxBytesInFlight: limits.maxMessageBytes,
-      limiter: new ConcurrencyLimiter(limits.maxActiveRequests),
+      limiter: new ConcurrencyLimiter(transportLimits.activeRequests, limits.maxActiveRequests),
     };
     const answers = this.#design.requests(service, limits);
     const requests = await this.#bind(requestPort, answers, tls);

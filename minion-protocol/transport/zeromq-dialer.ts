@@ -5,6 +5,7 @@
 import { createRequire } from 'node:module';
 import type { Request, Subscriber } from 'zeromq';
 import { requireOptionalPackage, Semaphore } from '#runtime';
+import { transportLimits } from './limits.ts';
 import { formatHostPort, type MinionTransport, TransportError } from './transport.ts';
 
 const require = createRequire(import.meta.url);
@@ -26,13 +27,6 @@ export interface ZeromqDialerOptions {
   readonly maxMessageBytes?: number;
 }
 
-/**
- * Maximum number of REQ sockets of one minion, each with one request at a time. Real minions use
- * one for each job that returns. With a single socket, a minion could not return faster than the
- * master's disk writes.
- */
-const maxRequestSockets = 16;
-
 /** Creates the minion's end. It connects when it is first used and reconnects by itself. */
 export function dialZeromq(options: ZeromqDialerOptions): MinionTransport {
   return new ZeromqDialer(options);
@@ -43,7 +37,7 @@ class ZeromqDialer implements MinionTransport {
   /** Sockets without a pending request. */
   readonly #idle: Request[] = [];
   readonly #asking = new Set<Request>();
-  readonly #gate = new Semaphore(maxRequestSockets);
+  readonly #gate = new Semaphore(transportLimits.dialerSockets);
   readonly #underWay = new Set<Promise<unknown>>();
   #subscriber: Subscriber | undefined;
   #isClosed = false;

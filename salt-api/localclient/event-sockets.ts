@@ -18,6 +18,7 @@ import {
   unpackLocal,
 } from '#minion-protocol';
 import { listenPrivately, SendPool, type SendQueue } from '#runtime';
+import { apiLimits } from '../limits.ts';
 
 /**
  * Maximum number of connections to each socket. A `LocalClient` may keep its connection open as
@@ -29,7 +30,6 @@ const maxConnections = 512;
  * in bytes.
  */
 const extraBytes = 8 * 1024 * 1024;
-const totalBytes = 128 * 1024 * 1024;
 /**
  * Maximum size of an event that a client writes, in bytes. It exceeds `max_event_size`, because
  * clients only estimate the size when they check that limit.
@@ -68,7 +68,7 @@ export class EventSockets {
   constructor(options: EventSocketOptions) {
     this.#options = options;
     const messageBytes = options.maxEventBytes;
-    this.#pool = new SendPool({ messageBytes, extraBytes, totalBytes });
+    this.#pool = new SendPool(apiLimits.localEventBytes, { messageBytes, extraBytes });
     this.#readers = this.#serve((socket) => this.#addReader(socket));
     this.#writers = this.#serve((socket) => this.#addWriter(socket));
   }

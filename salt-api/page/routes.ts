@@ -3,7 +3,7 @@
 import { createHash, timingSafeEqual } from 'node:crypto';
 import type { FastifyInstance, FastifyReply, FastifyRequest, RouteHandlerMethod } from 'fastify';
 import { literalGlob } from '#acl';
-import { AuthenticationError } from '#master';
+import { AuthenticationError, type Login } from '#master';
 import { isWireMap, type WireMap } from '#minion-protocol';
 import { linkSignals } from '#runtime';
 import {
@@ -124,7 +124,7 @@ export function addStatusRoutes(app: FastifyInstance, context: ApiContext): Rout
         if (login === undefined) {
           return sendPage(reply, loginPage(base, options.eauths, 'The request failed.'), 401);
         }
-        const token = await sessions.open(login);
+        const token = await sessions.open(login.token, login);
         const cookie = sessionCookie(token, options.sessionIdleSeconds, isSecure(request));
         return reply.header('set-cookie', cookie).redirect(base, 303);
       },
@@ -187,7 +187,7 @@ async function requireForm(
 ): Promise<SessionCaller & { readonly fields: WireMap }> {
   requireOwnSite(request);
   const caller = await requireSession(context, request);
-  const { value } = await bodyOf(context, request);
+  const { value } = await bodyOf(context, request, { caller });
   const fields = isWireMap(value) ? value : {};
   const given = Buffer.from(typeof fields.form === 'string' ? fields.form : '');
   const expected = Buffer.from(formTokenOf(caller));
@@ -212,14 +212,13 @@ function formTokenOf({ sessionToken }: SessionCaller): string {
 
 /**
  * Logs a user in.
- * @returns Salt's token
+ * @returns the log-in, or `undefined` if it failed
  */
-async function tryLogin(context: ApiContext, request: FastifyRequest): Promise<string | undefined> {
+async function tryLogin(context: ApiContext, request: FastifyRequest): Promise<Login | undefined> {
   const { value } = await bodyOf(context, request);
   try {
     const fields = isWireMap(value) ? value : {};
-    const { token } = await context.master.logins.login(toLoginRequest(fields, request.ip));
-    return token;
+    return await context.master.logins.login(toLoginRequest(fields, request.ip));
   } catch (error) {
     if (error instanceof AuthenticationError) return undefined;
     throw error;

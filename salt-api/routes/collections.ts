@@ -2,7 +2,7 @@
 
 import type { FastifyInstance, FastifyReply, FastifyRequest, RouteHandlerMethod } from 'fastify';
 import { isWireMap, type WireMap, type WireValue } from '#minion-protocol';
-import { LowstateAnswer } from '../clients.ts';
+import { LowstateAnswer, localClientDeps } from '../clients.ts';
 import {
   type ApiContext,
   bodyOf,
@@ -32,12 +32,12 @@ export function addCollectionRoutes(app: FastifyInstance, context: ApiContext): 
       formatFor(request.headers.accept);
       const caller = await requireSession(context, request);
       const value = await handle(caller, request, reply);
-      return sendAnswer(context, request, reply.header('cache-control', 'private'), value);
+      return sendAnswer(context, request, reply.header('cache-control', 'private'), value, caller);
     };
-  const minions = withSession(async ({ user }, request, reply) => {
+  const minions = withSession(async (caller, request, reply) => {
     const low = { tgt: idOf(request, 'mid') ?? '*', fun: 'grains.items' };
     const warnings = new Set<string>();
-    const deps = { user, bodies: context.bodies, warnings };
+    const deps = localClientDeps(caller, context, warnings);
     const values = await runLocal(deps, low, requestEndSignal(context, reply));
     return { return: [values], ...(warnings.size === 0 ? {} : { warnings: [...warnings] }) };
   });
@@ -55,7 +55,7 @@ export function addCollectionRoutes(app: FastifyInstance, context: ApiContext): 
     return { return: (await user.wheel.run(call)).return };
   });
   const publish = withSession(async (caller, request, reply) => {
-    const lows = lowstatesOf((await bodyOf(context, request, true)).value);
+    const lows = lowstatesOf((await bodyOf(context, request, { isCommand: true, caller })).value);
     const end = requestEndSignal(context, reply);
     const answer = new LowstateAnswer();
     for (const low of lows) {

@@ -82,7 +82,7 @@ export function addLoginRoutes(app: FastifyInstance, context: ApiContext): void 
         handle: async (request, reply) => {
           formatFor(request.headers.accept);
           const login = await master.logins.login(await loginRequest(context, request));
-          const token = await sessions.open(login.token);
+          const token = await sessions.open(login.token, login);
           const cookie = sessionCookie(token, sessionIdleSeconds, isSecure(request));
           reply.header('x-auth-token', token).header('set-cookie', cookie);
           return sendAnswer(context, request, reply, { return: [describeLogin(login, token)] });

@@ -41,12 +41,12 @@ export function addRootRoutes(
       handle: async (request, reply) => {
         formatFor(request.headers.accept);
         const caller = await requireSession(context, request);
-        const lows = await commandsOf(context, request);
+        const lows = await commandsOf(context, request, caller);
         const end = requestEndSignal(context, reply);
         const answer = new LowstateAnswer();
         for (const low of lows) await answer.execute(context, caller, low, end);
         reply.header('cache-control', 'private');
-        return sendAnswer(context, request, reply, answer.body);
+        return sendAnswer(context, request, reply, answer.body, caller);
       },
     },
   });
@@ -67,8 +67,13 @@ export function addRootRoutes(
  * Returns the commands of a request. All of them are checked before the first one is executed.
  * @throws SaltApiError ERR_HTTP_BODY, ERR_HTTP_CLIENT
  */
-async function commandsOf(context: ApiContext, request: FastifyRequest): Promise<Lowstate[]> {
-  const lows = lowstatesOf((await bodyOf(context, request, true)).value);
+async function commandsOf(
+  context: ApiContext,
+  request: FastifyRequest,
+  caller?: Caller,
+): Promise<Lowstate[]> {
+  const by = caller === undefined ? {} : { caller };
+  const lows = lowstatesOf((await bodyOf(context, request, { isCommand: true, ...by })).value);
   for (const low of lows) checkClient(context, low);
   return lows;
 }

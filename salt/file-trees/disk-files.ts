@@ -4,9 +4,8 @@ import path from 'node:path';
 import type { HashType } from '#config';
 import type { FoundFile } from '#master';
 import { codeOf, createBoundedMap, hashFile, Semaphore } from '#runtime';
+import { saltLimits } from '../limits.ts';
 
-/** Maximum number of cached digests. Each takes about 200 bytes. */
-const maxKept = 50_000;
 /**
  * Minimum time since the last change of a file for its digest to be cached, in milliseconds. A file
  * that changed more recently may change again without a new time stamp.
@@ -29,7 +28,7 @@ export interface FileVersion {
  */
 export class HashCache {
   readonly #now: () => number;
-  readonly #kept = createBoundedMap<string, string>(maxKept);
+  readonly #kept = createBoundedMap<string, string>(saltLimits.fileDigests);
   readonly #underWay = new Map<string, Promise<string>>();
 
   /** @param now returns milliseconds since 1970, from the clock that stamps the files */
@@ -60,17 +59,11 @@ export class HashCache {
   }
 }
 
-/**
- * Maximum number of chunks read at a time. Limits the memory used when many minions send requests
- * at once.
- */
-const readsAtOnce = 16;
-
 /** Reads files on the disk by root and path. */
 export class DiskFiles {
   readonly #hidden: HiddenDirectories;
   readonly #hashes: HashCache = new HashCache();
-  readonly #reads = new Semaphore(readsAtOnce);
+  readonly #reads = new Semaphore(saltLimits.fileReads);
 
   constructor(hidden: HiddenDirectories) {
     this.#hidden = hidden;

@@ -3,7 +3,6 @@
  * salt/utils/gitfs.py].
  */
 
-import { LRUCache } from 'lru-cache';
 import type { GitfsRemote } from '#config';
 import {
   type FileLists,
@@ -13,7 +12,9 @@ import {
   noFiles,
 } from '#master';
 import { compileWholePattern } from '#minion-protocol';
+import { createBoundedMap } from '#runtime';
 import { compileGlob } from '#template/python/fnmatch.ts';
+import { saltLimits } from '../limits.ts';
 import type { GitMirror, GitRef, GitSnapshot } from './git-mirror.ts';
 import { isCommitId, treeOfRef } from './git-mirror.ts';
 import type { GitMirrors } from './git-mirrors.ts';
@@ -49,15 +50,9 @@ async function updateMirrors(mirrors: ReadonlySet<GitMirror>): Promise<void> {
   throw new MasterError('ERR_GIT', failures.map((it) => it.message).join('; '));
 }
 
-/**
- * Maximum number of cached lists per remote, the same as for file roots. Without a limit, minions
- * could fill the memory by requesting many branches.
- */
-const maxLists = 64;
-
 /** Serves the files below a directory of a git tree at a mount point. */
 export class TreeFiles {
-  readonly #lists = new LRUCache<string, FileLists>({ max: maxLists });
+  readonly #lists = createBoundedMap<string, FileLists>(saltLimits.gitLists);
   #snapshot: GitSnapshot | undefined;
   readonly #mirror: Pick<GitMirror, 'snapshot' | 'find'>;
 

@@ -2,7 +2,6 @@
  * Serves files of the master's directories, like Salt's `roots` backend [salt/fileserver/roots.py].
  */
 
-import { LRUCache } from 'lru-cache';
 import type { Logger } from 'pino';
 import { expandGlob } from '#config';
 import {
@@ -12,6 +11,8 @@ import {
   type FoundFile,
   noFiles,
 } from '#master';
+import { createBoundedMap } from '#runtime';
+import { saltLimits } from '../limits.ts';
 import { DiskFiles, HiddenDirectories } from './disk-files.ts';
 import { LiveLists } from './live-lists.ts';
 import { compileIgnore, type IgnoreRules } from './walk-roots.ts';
@@ -40,8 +41,6 @@ export interface RootsDeps {
   readonly logger?: Logger;
 }
 
-/** Maximum number of cached environments that only `__env__` serves. */
-const maxOtherEnvs = 64;
 const anyEnv = '__env__';
 
 /** Opens file roots and starts to walk them. The caller closes them. */
@@ -75,8 +74,7 @@ class Roots implements FileServerBackend {
   readonly #files: DiskFiles;
   readonly #lists = new Map<string, LiveLists>();
   /** Lists of environments that only `__env__` serves. */
-  readonly #otherLists = new LRUCache<string, LiveLists>({
-    max: maxOtherEnvs,
+  readonly #otherLists = createBoundedMap<string, LiveLists>(saltLimits.otherEnvironments, {
     dispose: (lists) => this.#closeLists(lists),
   });
   readonly #finding = new Map<string, Promise<FoundFile | undefined>>();

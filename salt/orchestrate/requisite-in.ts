@@ -60,8 +60,8 @@ interface Origin extends DeclaredState {
 }
 
 interface Addition {
-  readonly sls: string;
-  readonly saltenv: string;
+  sls: string;
+  saltenv: string;
   readonly includedFrom: readonly string[];
   readonly states: Map<string, PlainData[]>;
 }
@@ -82,8 +82,14 @@ class Turning {
         this.#require({ id, state: this.#plain(String(state), id, kind, origin) }, kind, origin);
       }
     } else if (isList(items)) {
+      let targets: readonly DeclaredState[] = [];
       for (const item of items) {
-        for (const target of this.#targets(item, kind, origin)) this.#add(key, target, origin);
+        const added = this.#targets(item, kind, origin);
+        // As in Salt, an item applies the ones before it again, unless it names an SLS.
+        targets =
+          isPillarMap(item) && firstOf(item)?.[0] === 'sls' ? added : [...targets, ...added];
+        if (added.length === 0) continue;
+        for (const target of targets) this.#add(key, target, origin);
       }
     }
   }
@@ -143,6 +149,12 @@ class Turning {
   /** Adds a requisite to the target's single list of this kind. */
   #require(target: DeclaredState, kind: string, origin: Origin): void {
     const said = this.#said(target, origin);
+    const addition = this.added.get(target.id);
+    // As in Salt, errors name the SLS of the last requisite.
+    if (addition !== undefined) {
+      addition.sls = origin.body.sls;
+      addition.saltenv = origin.body.saltenv;
+    }
     const item = mapOf(origin.state, origin.id);
     const at = said.findIndex((argument) => firstOf(argument)?.[0] === kind);
     const present = said[at];

@@ -5,7 +5,7 @@
 
 import { MasterError } from '#master';
 import type { PlainData } from '#template';
-import { isList } from '../render/pillar-data.ts';
+import { isList, isPillarMap } from '../render/pillar-data.ts';
 import { textOf } from '../render/pillar-wire.ts';
 import { firstOf, matchesGlob, splitFunction } from './high-data.ts';
 import { type Chunk, tagOf } from './low-chunk.ts';
@@ -48,16 +48,24 @@ export interface Requisite {
   readonly name: string;
 }
 
-/** Returns the requisites of one kind. A bare name is an id. */
+/**
+ * Returns the requisites of one kind. A bare name is an id. As in Salt, a text in place of a list means its
+ * characters, and a map its keys, so that such a requisite fails with the names that were not found.
+ */
 export function requisitesOf({ args, name }: Chunk, kind: RequisiteKind): readonly Requisite[] {
-  const said = args.get(kind);
-  if (said === undefined || said === null) return [];
-  return (isList(said) ? said : [said]).flatMap((item) => {
+  return itemsOf(args.get(kind)).flatMap((item) => {
     const [key = 'id', value = null] = typeof item === 'string' ? ['id', item] : readItem(item);
     if (value === null) return [];
     if (typeof value !== 'string') throw strangeRequisite(key, name);
     return [{ kind: splitFunction(key)[0], name: value }];
   });
+}
+
+function itemsOf(said: PlainData | undefined): readonly PlainData[] {
+  if (said === undefined || said === null) return [];
+  if (isList(said)) return said;
+  if (isPillarMap(said)) return [...said.keys()];
+  return typeof said === 'string' ? [...said] : [said];
 }
 
 function readItem(item: PlainData): readonly [string?, PlainData?] {

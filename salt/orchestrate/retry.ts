@@ -5,7 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { longestTimerMs } from '#runtime';
 import type { PlainData } from '#template';
 import { isPillarMap } from '../render/pillar-data.ts';
-import { textOf } from '../render/pillar-wire.ts';
+import { fromWire, textOf } from '../render/pillar-wire.ts';
 import type { Outcome } from './state-result.ts';
 
 /** Parsed `retry` option. */
@@ -38,7 +38,7 @@ export async function attempt(
   if (said === undefined) return { outcome, attempts: 1 };
   const retry = readRetry(said);
   if (test)
-    return { outcome: withComment(outcome, [outcome.comment, plan(retry)], '  '), attempts: 1 };
+    return { outcome: withComment(outcome, [commentOf(outcome), plan(retry)], '  '), attempts: 1 };
   const comments: string[] = [];
   while (outcome.result !== retry.until && comments.length + 1 < retry.attempts) {
     comments.push(reportOf(outcome, comments.length + 1));
@@ -46,7 +46,7 @@ export async function attempt(
     outcome = await run();
   }
   return {
-    outcome: withComment(outcome, [...comments, outcome.comment], '\n'),
+    outcome: withComment(outcome, [...comments, commentOf(outcome)], '\n'),
     attempts: comments.length + 1,
   };
 }
@@ -76,9 +76,13 @@ function withComment(outcome: Outcome, parts: readonly string[], between: string
   return { ...outcome, comment: parts.join(between) };
 }
 
-function reportOf({ result, comment }: Outcome, attempts: number): string {
-  const said = textOf(result);
-  return `Attempt ${attempts}: Returned a result of "${said}", with the following comment: "${comment}"`;
+function reportOf(outcome: Outcome, attempts: number): string {
+  const result = textOf(outcome.result);
+  return `Attempt ${attempts}: Returned a result of "${result}", with the following comment: "${commentOf(outcome)}"`;
+}
+
+function commentOf({ comment }: Outcome): string {
+  return textOf(fromWire(comment));
 }
 
 function plan({ until, attempts, interval, splay }: Retry): string {

@@ -3,6 +3,7 @@
  * [salt/state.py call_chunks, call_chunk].
  */
 
+import { MasterError } from '#master';
 import { textOf } from '../render/pillar-wire.ts';
 import { type Chunk, placeOf, tagOf } from './low-chunk.ts';
 import {
@@ -34,6 +35,23 @@ export interface ChunkRunOptions {
 /** Maximum number of times that a chunk is evaluated again after its dependencies have run. */
 const maxLooks = 20;
 
+/**
+ * Maximum length of a chain of requisites. Salt fails at the recursion limit of Python, which is the same
+ * number. A chain without a cycle has at most twice as many links as there are chunks.
+ */
+const maxDepth = 1000;
+
+/** Maximum number of evaluations, for each chunk of a run. Without a cycle, a chunk needs two or three. */
+const maxEvaluations = 1000;
+
+/** Position of an evaluation. */
+interface Path {
+  /** Number of evaluations of the same chunk before this one. */
+  readonly looks: number;
+  /** Number of evaluations that wait for this one. */
+  readonly depth: number;
+}
+
 /** One run of a list of chunks. */
 export class ChunkRun {
   readonly #options: ChunkRunOptions;
@@ -50,6 +68,7 @@ export class ChunkRun {
   /** Tags on the path to the current chunk. A repeated tag is a cycle. */
   #active = new Set<string>();
   #isStopped = false;
+  #evaluations = 0;
 
   constructor(chunks: readonly Chunk[], options: ChunkRunOptions) {
     this.#options = options;
@@ -66,8 +85,12 @@ export class ChunkRun {
       this.#options.signal.throwIfAborted();
       if (!this.#results.has(tagOf(chunk))) {
         if (this.#options.isKilled?.(textOf(chunk.id)) === true) break;
-        await this.#reach(chunk, 0);
+        await this.#reach(chunk, { looks: 0, depth: 0 });
         if (this.#failsHard(chunk)) break;
+        // Some cycles through `prereq` end without a result.
+        if (!this.#isStopped && !this.#results.has(tagOf(chunk))) {
+          this.#results.set(tagOf(chunk), this.#options.caller.number(circle(chunk)));
+        }
       }
       this.#active = new Set();
     }
@@ -77,12 +100,20 @@ export class ChunkRun {
   }
 
   /** Runs a chunk after the chunks on which it depends. */
-  async #reach(chunk: Chunk, looks: number): Promise<void> {
+  async #reach(chunk: Chunk, path: Path): Promise<void> {
     this.#options.signal.throwIfAborted();
+    this.#evaluations += 1;
+    const isEndless =
+      path.depth > Math.max(maxDepth, 2 * this.#chunks.length) ||
+      this.#evaluations > maxEvaluations * this.#chunks.length;
+    if (isEndless) {
+      const reason = `orchestration ended: the requisites of ${tagOf(chunk)} form a cycle; remove one of them`;
+      throw new MasterError('ERR_ORCHESTRATION', reason);
+    }
     if (requisitesOf(chunk, 'prerequired').length === 0) this.#active.add(tagOf(chunk));
     const dependencies = dependenciesOf(chunk, this.#chunks, this.#kindsOf(chunk));
     const standing = await this.#standing(dependencies);
-    if (dependencies === undefined || standing === 'unmet') await this.#reachOthers(chunk, looks);
+    if (dependencies === undefined || standing === 'unmet') await this.#reachOthers(chunk, path);
     else await this.#runBy(standing, chunk, dependencies);
   }
 
@@ -105,7 +136,7 @@ export class ChunkRun {
     await Promise.all(Array.from(results, (result) => result?.pending));
   }
 
-  async #reachOthers(chunk: Chunk, looks: number): Promise<void> {
+  async #reachOthers(chunk: Chunk, { looks, depth }: Path): Promise<void> {
     const { found, lost } = this.#lookFor(chunk);
     if (lost.size > 0) {
       this.#note(chunk, uncalled(chunk, { result: false, comment: lostText(lost) }, this.#now));
@@ -117,14 +148,17 @@ export class ChunkRun {
         await this.#meetAgain(chunk, other);
         return;
       }
-      await this.#reach(other, 0);
+      await this.#reach(other, { looks: 0, depth: depth + 1 });
       if (!this.#failsHard(other)) continue;
       this.#isStopped = true;
       return;
     }
     if (this.#trials.has(chunk)) await this.#try(chunk);
-    else if (looks + 1 >= maxLooks) this.#note(chunk, circle(chunk));
-    else await this.#reach(chunk, looks + 1);
+    else if (looks + 1 >= maxLooks) {
+      const result = circle(chunk);
+      this.#options.caller.numberAsNext(result);
+      this.#results.set(tagOf(chunk), result);
+    } else await this.#reach(chunk, { looks: looks + 1, depth: depth + 1 });
   }
 
   /** Resolves the requisites of a chunk, and marks the chunks that need a trial run. */

@@ -48,9 +48,14 @@ export class StateCaller {
 
   /** Assigns the next number to a result. */
   number(result: StateResult): StateResult {
-    result.facts = { ...result.facts, __run_num__: this.#runNumber };
+    this.numberAsNext(result);
     this.#runNumber += 1;
     return result;
+  }
+
+  /** Assigns the number of the result that follows, as Salt does for some cycles of requisites. */
+  numberAsNext(result: StateResult): void {
+    result.facts = { ...result.facts, __run_num__: this.#runNumber };
   }
 
   /** Calls a chunk. Failures are returned as results. */

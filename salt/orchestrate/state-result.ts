@@ -13,7 +13,8 @@ export interface Outcome {
   readonly result: boolean | null;
   /** Changes by name. Empty if nothing changed. */
   readonly changes: WireMap;
-  readonly comment: string;
+  /** Text, unless `test.show_notification` shows another value. */
+  readonly comment: WireValue;
   /** Additional members: `warnings`, `__jid__`. */
   readonly more?: WireMap;
 }

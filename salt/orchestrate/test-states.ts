@@ -2,7 +2,7 @@
 
 import type { WireMap } from '#minion-protocol';
 import { isList } from '../render/pillar-data.ts';
-import { textOf } from '../render/pillar-wire.ts';
+import { textOf, toWire } from '../render/pillar-wire.ts';
 import {
   isTrue,
   SlsError,
@@ -68,7 +68,7 @@ function told(result: boolean | null, comment: string): Outcome {
 function showNotification({ given }: StateCall): Outcome {
   const text = given.get('text');
   if (text === undefined || !isTrue(text)) throw new SlsError('Missing required argument text.');
-  return { result: true, changes: {}, comment: textOf(text) };
+  return { result: true, changes: {}, comment: toWire(text) };
 }
 
 function watchFired(call: StateCall): Outcome {

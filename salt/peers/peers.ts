@@ -47,6 +47,12 @@ const maxNames = 10_000;
 /** Parser of command-line style arguments. */
 type WordReader = Pick<ArgumentReader, 'readWords'>;
 
+/** Reader of the arguments that a minion sent. */
+interface MinionReader {
+  readonly reader: WordReader;
+  readonly minionId: string;
+}
+
 /** Returns the function names of a load, or `undefined` if they are invalid. */
 function functionsOf({ fun }: WireMap): readonly string[] | undefined {
   if (typeof fun !== 'string' || fun.length > maxNames) return undefined;
@@ -69,7 +75,7 @@ function bareCalls(funs: readonly string[]): readonly BoundFunction[] {
 async function readCalls(
   funs: readonly string[],
   load: WireMap,
-  reader: WordReader,
+  by: MinionReader,
 ): Promise<readonly BoundFunction[] | undefined> {
   const { arg } = load;
   if (!Array.isArray(arg)) return undefined;
@@ -80,7 +86,7 @@ async function readCalls(
   if (ofEach.length !== funs.length) return undefined;
   const calls: BoundFunction[] = [];
   for (const [index, inputs] of ofEach.entries()) {
-    const call = inputs && (await readCall(funs[index] ?? first, inputs, noParse, reader));
+    const call = inputs && (await readCall(funs[index] ?? first, inputs, noParse, by));
     if (call === undefined) return undefined;
     calls.push(call);
   }
@@ -104,12 +110,12 @@ async function readCall(
   fun: string,
   inputs: readonly WireValue[],
   noParse: readonly string[],
-  reader: WordReader,
+  by: MinionReader,
 ): Promise<BoundFunction | undefined> {
   try {
     const given = separateKeywords(inputs);
     const texts = given.arg.filter((input) => typeof input === 'string');
-    const typed = await tryToRead(reader, texts, noParse);
+    const typed = await tryToRead(by, texts, noParse);
     if (typed === undefined) return undefined;
     const values = typed.arg.values();
     const arg = given.arg
@@ -126,12 +132,12 @@ async function readCall(
 
 /** Parses arguments. Returns `undefined` if they are invalid or take too long to parse. */
 async function tryToRead(
-  reader: WordReader,
+  { reader, minionId }: MinionReader,
   texts: readonly string[],
   noParse: readonly string[],
 ): Promise<FunctionArguments | undefined> {
   try {
-    return await reader.readWords(texts, noParse);
+    return await reader.readWords(minionId, texts, noParse);
   } catch {
     return undefined;
   }
@@ -259,7 +265,9 @@ export class PeerPublisher {
     const funs = functionsOf(load);
     if (funs === undefined) return this.#refuse('peer-malformed');
     const isWorthReading = gate.mayPermit(subject, 'publish', funs);
-    const calls = isWorthReading ? await readCalls(funs, load, reader) : bareCalls(funs);
+    const calls = isWorthReading
+      ? await readCalls(funs, load, { reader, minionId })
+      : bareCalls(funs);
     const target = readTarget(load);
     if (calls === undefined || target === undefined) return this.#refuse('peer-malformed');
     const asked = { subject, action: 'publish', calls: calls.map(callOf) } as const;
@@ -371,7 +379,9 @@ export class PeerRunner {
     if (!gate.mayPermit(subject, 'runner')) return this.#refuse('peer-off');
     const funs = functionsOf(load) ?? [];
     const isWorthReading = gate.mayPermit(subject, 'runner', funs);
-    const calls = isWorthReading ? await readCalls(funs, load, reader) : bareCalls(funs);
+    const calls = isWorthReading
+      ? await readCalls(funs, load, { reader, minionId })
+      : bareCalls(funs);
     const [call, ...more] = calls ?? [];
     if (call === undefined || more.length > 0) return this.#refuse('peer-malformed');
     const resource = { call: callOf(call) };

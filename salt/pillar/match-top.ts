@@ -82,7 +82,7 @@ async function compile(
   if (meter.isSliceOver) await meter.giveWay();
   if (!slow.isNeeded) return compiled;
   for (const term of compiled.terms) term.test(candidate);
-  await slow.settle(slowPatterns);
+  await slow.settle(slowPatterns, candidate.id);
   return compiled;
 }
 

@@ -3,7 +3,7 @@
  * files, lists and grains from which the pillar was compiled.
  */
 
-import { LRUCache } from 'lru-cache';
+import type { LRUCache } from 'lru-cache';
 import Type from 'typebox';
 import type { Auth } from '#master';
 import {
@@ -14,7 +14,9 @@ import {
   unpackLocal,
   type WireMap,
 } from '#minion-protocol';
+import { createBoundedMap } from '#runtime';
 import { Bytes, defineRow, type Key, type Operation, type Store } from '#store';
+import { saltLimits } from '../limits.ts';
 import { GrainReads } from '../render/grains.ts';
 import type { PillarAnswer } from '../render/pillar-source.ts';
 import type { PillarSources } from '../render/pillar-sources.ts';
@@ -336,9 +338,9 @@ export class PillarCache {
   constructor({ sources, persistent, maxBytes = 256 * 1024 * 1024 }: PillarCacheOptions) {
     this.#sources = sources;
     this.#persistent = persistent;
-    this.#entries = new LRUCache({
-      maxSize: maxBytes,
-      sizeCalculation: (packed) => bytesPerMinion + packed.length,
+    this.#entries = createBoundedMap<string, Uint8Array>(saltLimits.pillarBytes, {
+      total: maxBytes,
+      sizeOf: (packed) => bytesPerMinion + packed.length,
     });
   }
 

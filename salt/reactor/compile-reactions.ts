@@ -14,6 +14,7 @@ import {
 import type { Jobs } from '#master';
 import { TokenBuckets } from '#runtime';
 import { compileGlob } from '#template/python/fnmatch.ts';
+import { saltLimits } from '../limits.ts';
 import { createPlanner, type Planner } from './reaction-planner.ts';
 
 /** A compiled reaction with its predicates and planner. */
@@ -62,7 +63,11 @@ export function compileReactions(
       isGuaranteedBy: (rule) =>
         guarantees === undefined || (rule !== undefined && guarantees.has(rule)),
       plan: 'sls' in action ? planSls(action.sls) : createPlanner(action),
-      meter: new TokenBuckets(parseRate(reaction.rate, reaction.name)),
+      meter: new TokenBuckets(
+        saltLimits.reactionRate,
+        undefined,
+        parseRate(reaction.rate, reaction.name),
+      ),
     };
   });
 }

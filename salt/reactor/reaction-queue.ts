@@ -181,7 +181,7 @@ export class ReactionQueue {
    */
   readonly #unconfirmed = new Set<string>();
   /**
-   * For each reaction, the processes that own its unfinished runs, by jid. The order is that of the
+   * Processes that own the unfinished runs of each reaction, by jid. The order is that of the
    * cluster's log.
    */
   readonly #order = new Map<string, Map<string, string>>();

@@ -7,6 +7,7 @@ import type { Logger } from 'pino';
 import { type Events, type MasterContext, tags } from '#master';
 import type { WireMap } from '#minion-protocol';
 import { TokenBuckets } from '#runtime';
+import { saltLimits } from '../limits.ts';
 
 export interface ReactionReportOptions {
   readonly bus: Events['bus'];
@@ -25,7 +26,7 @@ export class ReactionReports {
 
   constructor(options: ReactionReportOptions) {
     this.#options = options;
-    this.#bursts = new TokenBuckets({ perSecond: 1 / 60, burst: 1 }, options.now);
+    this.#bursts = new TokenBuckets(saltLimits.reactionReports, options.now);
   }
 
   /** Counts an event without logging or publishing anything. */

@@ -43,7 +43,7 @@ interface ReactionData {
  */
 export async function renderReaction(
   file: SourceFile,
-  event: Pick<ReactionEvent, 'tag' | 'body'>,
+  event: Pick<ReactionEvent, 'tag' | 'body' | 'sender'>,
   rules: ReactorRules,
   by: ReactorRendering,
 ): Promise<ReactionData> {
@@ -57,7 +57,7 @@ export async function renderReaction(
   const source = line.startsWith('#!') ? rendered.text.slice(line.length) : rendered.text;
   if (source.trim() === '') return { data: new Map(), text };
   const task = { kind: 'read', format, text: source, name: file.path } as const;
-  const data = await by.rendering.read(task);
+  const data = await by.rendering.read(task, event.sender);
   return { data: isEmpty(data) ? new Map() : data, text };
 }
 
@@ -73,7 +73,7 @@ interface Material {
  */
 function render(
   file: SourceFile,
-  { tag, body }: Pick<ReactionEvent, 'tag' | 'body'>,
+  { tag, body, sender }: Pick<ReactionEvent, 'tag' | 'body' | 'sender'>,
   { rules, by, secret }: Material,
 ): Promise<Rendered> {
   const { trimBlocks, lstripBlocks, limits } = rules;
@@ -90,6 +90,8 @@ function render(
       ...{ trimBlocks, lstripBlocks, limits },
     },
     importsOf(by),
+    undefined,
+    sender,
   );
 }
 

@@ -1,7 +1,8 @@
 /** Handles render tasks in a worker thread. */
 
-import { LRUCache } from 'lru-cache';
+import { createBoundedMap } from '#runtime';
 import { TemplateError } from '#template';
+import { saltLimits } from '../limits.ts';
 import {
   type RenderAnswer,
   type RenderOrder,
@@ -31,7 +32,9 @@ import {
  * Cache of the template files that render orders contain, so that each file is parsed only once.
  */
 export class ReceivedFiles {
-  readonly #kept = new LRUCache<string, SourceFile>({ maxSize: 16 * 1024 * 1024 });
+  readonly #kept = createBoundedMap<string, SourceFile>(saltLimits.receivedCharacters, {
+    sizeOf: ({ text }) => Math.max(1, text.length),
+  });
 
   /** @param whitespace the same in all orders, because it comes from the master's options */
   take(source: SourceText, whitespace: TemplateWhitespace): SourceFile {
@@ -39,7 +42,7 @@ export class ReceivedFiles {
     const known = this.#kept.get(mark);
     if (known !== undefined) return known;
     const file = toSourceFile(source, whitespace);
-    this.#kept.set(mark, file, { size: Math.max(1, source.text.length) });
+    this.#kept.set(mark, file);
     return file;
   }
 }

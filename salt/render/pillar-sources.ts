@@ -12,6 +12,7 @@ import {
 import type { Nodegroups, WireMap } from '#minion-protocol';
 import { createBoundedMap } from '#runtime';
 import type { TemplateLimits } from '#template';
+import { saltLimits } from '../limits.ts';
 import type { AskedFunctions } from './asked-functions.ts';
 import type { MergeOptions } from './merge-pillar.ts';
 import type { PillarMap } from './pillar-data.ts';
@@ -26,13 +27,11 @@ export interface PillarSourcesOptions extends TemplateWhitespace {
 
 /** Maximum size of a file of pillar, in bytes. */
 const maxFileBytes = 16 * 1024 * 1024;
-/** Maximum number of parsed files in the cache. */
-const maxKept = 5000;
 
 /** The files below `pillar_roots`. */
 export class PillarSources {
   readonly #options: PillarSourcesOptions;
-  readonly #kept = createBoundedMap<string, Promise<SourceFile>>(maxKept);
+  readonly #kept = createBoundedMap<string, Promise<SourceFile>>(saltLimits.pillarFiles);
   readonly #names = new WeakMap<FileLists, ReadonlySet<string>>();
   readonly #digests = new WeakMap<FileLists, string>();
   #parsed = 0;

@@ -2,10 +2,11 @@
  * Renders templates and parses data. Small inputs are processed at once, others on a worker thread.
  */
 
-import { LRUCache } from 'lru-cache';
+import type { LRUCache } from 'lru-cache';
 import { MasterError } from '#master';
 import { createBoundedMap, WorkerPool, WorkerPoolError } from '#runtime';
 import { type PlainData, TemplateError, type TemplateLimits } from '#template';
+import { saltLimits } from '../limits.ts';
 import {
   type RenderAnswer,
   type RenderOrder,
@@ -64,36 +65,42 @@ const inlineLimits: Omit<TemplateLimits, 'depth'> = {
 };
 /** Maximum size of a file or data text that the main thread processes, in characters. */
 const charactersAtOnce = 16 * 1024;
-/** Maximum number of remembered files that once exceeded the main thread's limits. */
-const maxLarge = 1000;
 /**
  * Maximum number of files that one file may include and import, and of questions that it may ask.
  */
 const maxImports = 500;
 
 export interface RendererOptions
-  extends Omit<ConstructorParameters<typeof WorkerPool>[0], 'script'> {
+  extends Omit<ConstructorParameters<typeof WorkerPool>[1], 'script'> {
   /** Maximum duration of a rendering on the main thread, in milliseconds. Default: 20. */
   readonly inlineMs?: number;
 }
 
-/**
- * Renders templates and parses data. The result does not depend on the thread that does the work.
- */
+/** Owner of renderings that belong to no minion. */
+const noMinion = '';
+
+/** Owner of a rendering, and the notes that it adds to. */
+interface RenderedFor {
+  readonly owner: string;
+  readonly notes?: Notes;
+}
+
+/** Renders templates and parses data; the result does not depend on the thread. */
 export class Renderer {
   readonly #threads: WorkerPool<RenderOrder, RenderAnswer>;
   readonly #inlineLimits: typeof inlineLimits;
-  readonly #large = createBoundedMap<string, true>(maxLarge);
+  readonly #large = createBoundedMap<string, true>(saltLimits.largeTemplates);
 
   constructor({ inlineMs = inlineLimits.milliseconds, ...threads }: RendererOptions = {}) {
     const script = new URL('./render-worker.ts', import.meta.url);
-    this.#threads = new WorkerPool({ ...threads, script });
+    this.#threads = new WorkerPool(saltLimits.renderThreads, { ...threads, script });
     this.#inlineLimits = { ...inlineLimits, milliseconds: inlineMs };
   }
 
   /**
    * Renders a template.
    * @param notes receives the dependencies, even if the rendering fails
+   * @param owner minion for which the file is rendered. Default: none
    * @throws TemplateError; MasterError ERR_PILLAR_FILE, ERR_RENDER_GIVEN_UP, ERR_MASTER_STOPPED
    */
   async render(
@@ -101,6 +108,7 @@ export class Renderer {
     task: RenderTask,
     imports: Imports,
     notes: Notes = makeNotes(),
+    owner: string = noMinion,
   ): Promise<Rendered> {
     if (!this.#isLarge(file)) {
       const small = { ...task, limits: within(task.limits, this.#inlineLimits) };
@@ -109,16 +117,17 @@ export class Renderer {
       );
       if (rendered !== undefined) return rendered;
     }
-    return this.#renderElsewhere(file, task, imports, notes);
+    return this.#renderElsewhere(file, task, imports, { notes, owner });
   }
 
   /**
    * Parses a text as data.
+   * @param owner minion for which the text is parsed. Default: none
    * @throws TemplateError; MasterError ERR_RENDER_GIVEN_UP, ERR_MASTER_STOPPED
    */
-  async read(task: ReadTask): Promise<PlainData> {
+  async read(task: ReadTask, owner: string = noMinion): Promise<PlainData> {
     if (task.text.length <= charactersAtOnce) return readData(task);
-    const outcome = await this.#ask({ kind: 'read', task });
+    const outcome = await this.#ask({ kind: 'read', task }, { owner });
     if (outcome.kind === 'data') return receiveData(outcome.data);
     throw problemOf(outcome);
   }
@@ -158,7 +167,7 @@ export class Renderer {
     file: SourceFile,
     task: RenderTask,
     imports: Imports,
-    notes: Notes,
+    by: RenderedFor,
   ): Promise<Rendered> {
     const sent = new Map<string, SourceText | undefined>();
     const read = async (path: string): Promise<void> => {
@@ -167,14 +176,14 @@ export class Renderer {
     };
     return withImports(file, { ...imports, read }, async () => {
       const order: RenderOrder = { kind: 'render', file: sourceOf(file), task, known: sent };
-      const outcome = await this.#ask(order, notes);
+      const outcome = await this.#ask(order, by);
       if (outcome.kind === 'rendered') return outcome.rendered;
       throw problemOf(outcome);
     });
   }
 
-  async #ask(order: RenderOrder, notes?: Notes): Promise<RenderOutcome> {
-    const answer = await this.#threads.run(order).catch(rethrowAsMasterError);
+  async #ask(order: RenderOrder, { notes, owner }: RenderedFor): Promise<RenderOutcome> {
+    const answer = await this.#threads.run(order, owner).catch(rethrowAsMasterError);
     if (notes !== undefined && answer.notes !== undefined) receiveNotes(notes, answer.notes);
     return answer.outcome;
   }
@@ -262,19 +271,23 @@ export class ParsedFileCache {
   /** @param maxCharacters maximum total length of the cached texts; default: 8 Mi */
   constructor(renderer: Pick<Renderer, 'read'>, maxCharacters: number = 8 * 1024 * 1024) {
     this.#renderer = renderer;
-    this.#kept = new LRUCache({ maxSize: maxCharacters });
+    this.#kept = createBoundedMap<string, Promise<PlainData>>(saltLimits.parsedCharacters, {
+      total: maxCharacters,
+      sizeOf: (_, mark) => mark.length,
+    });
   }
 
   /**
-   * Parses a text, or returns the cached data of an equal text.
+   * Parses a text, or returns the cached data.
+   * @param owner minion for which the text is parsed. Default: none
    * @throws TemplateError; MasterError ERR_RENDER_GIVEN_UP, ERR_MASTER_STOPPED
    */
-  read(task: ReadTask): Promise<PlainData> {
+  read(task: ReadTask, owner?: string): Promise<PlainData> {
     const mark = `${task.format}\0${task.name}\0${task.text}`;
     const known = this.#kept.get(mark);
     if (known !== undefined) return known;
-    const reading = this.#renderer.read(task);
-    this.#kept.set(mark, reading, { size: mark.length });
+    const reading = this.#renderer.read(task, owner);
+    this.#kept.set(mark, reading);
     reading.catch(() => this.#kept.delete(mark));
     return reading;
   }

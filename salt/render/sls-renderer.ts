@@ -125,7 +125,7 @@ export class SlsRenderer {
       answers.set(question.mark, await answerOf(question, functions));
     };
     const imports = { ...this.#reads.imports(as.saltenv), answer };
-    return rendering.render(file, task, imports, this.#reads);
+    return rendering.render(file, task, imports, this.#reads, id);
   }
 
   #askedFunctions(as: RenderedAs): AskedFunctions {
@@ -169,11 +169,13 @@ export class SlsRenderer {
   }
 
   async #read(text: string, name: string, { format }: RenderPipe): Promise<PlainData> {
-    const { data } = this.#setting;
-    if (format === 'yaml') return data.read({ kind: 'read', format, text, name });
+    const { data, id } = this.#setting;
+    if (format === 'yaml') return data.read({ kind: 'read', format, text, name }, id);
     const [line = ''] = text.split('\n', 1);
     const json = line.startsWith('#!') ? text.slice(line.length + 1) : text;
-    return json.trim() === '' ? new Map() : data.read({ kind: 'read', format, text: json, name });
+    return json.trim() === ''
+      ? new Map()
+      : data.read({ kind: 'read', format, text: json, name }, id);
   }
 }
 

@@ -2,11 +2,11 @@
  * Template functions of Salt that this master does not offer, with the reason or an alternative.
  */
 
-const onMinion = 'it changes the machine; use it in a state, which the minion renders';
+const onMinion = 'it changes a machine; call it in a state, which the minion renders';
 const files =
-  'files outside the roots are not readable; use slsutil.file_exists or cp.get_file_str with salt://, or pillar.file_exists';
+  'templates cannot read files outside the roots; use slsutil.file_exists or cp.get_file_str with salt://, or pillar.file_exists';
 const addresses =
-  'in Salt it reads the machine of the master; use network.ip_in_subnet with addresses from grains, or match.ipcidr';
+  'it would describe the host of the master; use network.ip_in_subnet with addresses from grains, or match.ipcidr';
 const secrets =
   'use sdb.get with a profile of the master, or minion_http in ext_pillar: see docs/pillar.md';
 
@@ -16,11 +16,11 @@ const reasons: Readonly<Record<string, string>> = {
   consul: secrets,
   'cp.get_file': 'it writes to the disk; use cp.get_file_str',
   'cp.get_url': 'it writes to the disk; use cp.get_file_str',
-  'defaults.get': 'it reads files beside Python modules; use import_yaml',
+  'defaults.get': 'it reads files of Python modules; use import_yaml',
   disk: onMinion,
   dnsutil: 'templates cannot resolve names; store the addresses in pillar or the mine',
   environ:
-    'the environment of the master may hold secrets; use sdb.get with a profile of the driver env',
+    'the environment of the master may contain secrets; use sdb.get with a profile of the driver env',
   etcd: secrets,
   file: files,
   git: 'use gitfs or ext_pillar: git, see docs/gitfs.md',
@@ -36,7 +36,7 @@ const reasons: Readonly<Record<string, string>> = {
   'random.rand_int': 'use the filter random',
   'random.seed': 'use the filter random_shuffle with seed',
   'random.shadow_hash':
-    'store the hash in pillar: a new salt at each rendering would change states each time',
+    'store the hash in pillar: with a new salt at each rendering, states would always change',
   'saltutil.cmd': 'pillar is compiled for each request of a minion; use it in an orchestration',
   'saltutil.wheel': 'pillar is compiled for each request of a minion; use it in an orchestration',
   saltutil: 'use the runner or the function on minions: salt ID saltutil.sync_all',

@@ -20,6 +20,7 @@ import {
 import { TemplateError } from '#template';
 import { type FunctionTable, masterFunction, refused } from '../functions/define-function.ts';
 import { anything, flag, ignored, map, optional, required, text } from '../functions/parameters.ts';
+import { saltLimits } from '../limits.ts';
 import { toWire } from '../render/pillar-wire.ts';
 import type { Renderer } from '../render/renderer.ts';
 
@@ -27,9 +28,6 @@ export interface HttpRunnerDeps {
   readonly config: LiveConfig;
   readonly reader: Pick<Renderer, 'read'>;
 }
-
-/** Maximum number of concurrent requests. */
-const atATime = 8;
 
 const hostsOption = 'saltbridge: http_query: hosts';
 
@@ -50,7 +48,7 @@ interface Wanted {
 export function httpRunner({ config: { fixed }, reader }: HttpRunnerDeps): FunctionTable {
   const { hosts, timeout, maxBytes } = fixed.httpQuery;
   const ask = openClient(fixed);
-  const limit = new Semaphore(atATime);
+  const limit = new Semaphore(saltLimits.httpQueries);
   return {
     'http.query': masterFunction({
       summary: `Sends a request to a host listed in ${hostsOption}.`,

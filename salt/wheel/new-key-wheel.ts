@@ -3,8 +3,8 @@
  * stored.
  */
 
-import type { InProcessApi, MasterApi } from '#master';
-import { generateKeyPair, type WireMap } from '#minion-protocol';
+import { type Auth, type InProcessApi, keyOwner, type MasterApi } from '#master';
+import type { WireMap } from '#minion-protocol';
 import { type FunctionTable, masterFunction } from '../functions/define-function.ts';
 import { count, flag, optional, required, text } from '../functions/parameters.ts';
 
@@ -12,18 +12,20 @@ type CreatedKey = NonNullable<Awaited<ReturnType<MasterApi['keys']['create']>>>;
 
 interface NewKeyWheelDeps {
   readonly keys: Pick<InProcessApi['keys'], 'create'>;
+  readonly generator: Pick<Auth['generator'], 'generateFor'>;
 }
 
 /** Minimum key size in bits. As in Salt, a smaller size in a request is raised to this minimum. */
 const leastBits = 2048;
 
-export function newKeyWheel({ keys }: NewKeyWheelDeps): FunctionTable {
+export function newKeyWheel({ keys, generator }: NewKeyWheelDeps): FunctionTable {
   return {
     'key.gen': masterFunction({
       summary: 'Creates a key pair that the master neither stores nor accepts.',
       parameters: { id_: optional(text), keysize: optional(count, leastBits) },
       isConfidential: true,
-      call: async ({ keysize }) => pairOf(await generateKeyPair(bitsOf(keysize))),
+      call: async ({ keysize }, { by }) =>
+        pairOf(await generator.generateFor(keyOwner(by), bitsOf(keysize))),
     }),
     'key.gen_accept': masterFunction({
       summary:
@@ -43,7 +45,7 @@ export function newKeyWheel({ keys }: NewKeyWheelDeps): FunctionTable {
 }
 
 function bitsOf(keysize: number): number {
-  return Math.min(Math.max(keysize, leastBits), 8192);
+  return Math.max(keysize, leastBits);
 }
 
 function pairOf({ privatePem, publicPem }: CreatedKey): WireMap {

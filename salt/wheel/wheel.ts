@@ -20,7 +20,7 @@ export function wheelTable({ config, auth, jobs, keys }: WheelDeps): FunctionTab
   const ownKeys = (): readonly Auth['ownKeys'][number][] => auth.ownKeys;
   return {
     ...keyWheel({ keys, ownKeys }),
-    ...newKeyWheel({ keys }),
+    ...newKeyWheel({ keys, generator: auth.generator }),
     ...(config.leftOut.includes('files') ? {} : fileRootsWheel({ config: config.fixed })),
     'config.values': masterFunction({
       summary: "Returns the master's options by Salt's names; secrets are left out.",

@@ -169,7 +169,7 @@ class Translator {
   #rest: string;
   #source = '';
   #flags: Flags;
-  /** For each open group, the flags to restore at its end. */
+  /** Flags to restore at the end of each open group. */
   readonly #outer: Flags[] = [];
   #ignoreCase = false;
   #needsBacktracking = false;

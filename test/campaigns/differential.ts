@@ -103,6 +103,7 @@ export async function runDifferential(
     }
   } finally {
     for (const reference of references) reference.close();
+    await ours.close();
     rmSync(directory, { recursive: true, force: true });
   }
   for (const [name, total] of [...counts].sort()) print(`${name.padEnd(48)} ${total}`);
@@ -116,8 +117,15 @@ function appendVector(file: string, it: Question, mine: Answer, answers: readonl
   appendFileSync(file, `${JSON.stringify({ ...it, value: first })}\n`);
 }
 
+/** Sorts the names of failed requisites, which Salt takes from a set. */
+function sorted(value: string | undefined): string | undefined {
+  return value?.replaceAll(/(?<=One or more requisite failed: )[^"\\]*/g, (names) =>
+    names.split(', ').sort().join(', '),
+  );
+}
+
 function judge(it: Question, mine: Answer, theirs: Answer): string {
-  if (mine.value !== undefined && mine.value === theirs.value) return 'same value';
+  if (mine.value !== undefined && sorted(mine.value) === sorted(theirs.value)) return 'same value';
   if (mine.error !== undefined && theirs.error !== undefined) return 'both fail';
   return explanationOf(it, mine, theirs) ?? 'differs';
 }

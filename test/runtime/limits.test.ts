@@ -25,6 +25,7 @@ import {
   TokenBuckets,
 } from '#runtime';
 import { InFlight } from '#salt/peers/in-flight.ts';
+import { testLimit } from '../helpers/limits.ts';
 
 test('connections of one IPv6 network of 64 bits share their limits, others do not', (t) => {
   const { connect } = guard({ maxNewConnectionsPerAddress: 2 });
@@ -207,7 +208,11 @@ function bytes(letter: string, length: number): Buffer {
 }
 
 test('one largest message and so much more may wait for a reader, who is ended beyond that', async (t) => {
-  const pool = new SendPool({ messageBytes: 5000, extraBytes: 1000, totalBytes: 1e6 });
+  const pool = new SendPool(testLimit({}), {
+    messageBytes: 5000,
+    extraBytes: 1000,
+    totalBytes: 1e6,
+  });
   const reader = new Reader();
   const queue = pool.open(reader, () => [Buffer.from('missed')]);
   t.true(queue.push(bytes('a', 5000)));
@@ -224,7 +229,7 @@ test('one largest message and so much more may wait for a reader, who is ended b
 });
 
 test('a message that is larger than the largest is taken while little waits', async (t) => {
-  const pool = new SendPool({ messageBytes: 10, extraBytes: 100, totalBytes: 1e6 });
+  const pool = new SendPool(testLimit({}), { messageBytes: 10, extraBytes: 100, totalBytes: 1e6 });
   const reader = new Reader();
   const queue = pool.open(reader);
   t.true(queue.push(bytes('a', 100)));
@@ -236,7 +241,7 @@ test('a message that is larger than the largest is taken while little waits', as
 });
 
 test('messages come whole and in their order, however large they are', async (t) => {
-  const pool = new SendPool({ messageBytes: 1e6, totalBytes: 1e7 });
+  const pool = new SendPool(testLimit({}), { messageBytes: 1e6, totalBytes: 1e7 });
   const reader = new Reader(true);
   const queue = pool.open(reader);
   const sizes = [1, 200_000, 65_536, 65_537, 3, ...Array.from({ length: 3000 }, () => 2)];
@@ -251,7 +256,7 @@ test('messages come whole and in their order, however large they are', async (t)
 });
 
 test('a message queued for many readers counts once', (t) => {
-  const pool = new SendPool({ messageBytes: 1000, totalBytes: 2000 });
+  const pool = new SendPool(testLimit({}), { messageBytes: 1000, totalBytes: 2000 });
   const queues = Array.from({ length: 100 }, () => pool.open(new Reader()));
   const shared = bytes('x', 1000);
   for (const queue of queues) t.true(queue.push(shared));
@@ -261,7 +266,7 @@ test('a message queued for many readers counts once', (t) => {
 });
 
 test('beyond what all readers may hold the slowest is ended, and the others go on', async (t) => {
-  const pool = new SendPool({ messageBytes: 4000, totalBytes: 5000 });
+  const pool = new SendPool(testLimit({}), { messageBytes: 4000, totalBytes: 5000 });
   const [slow, slower, quick] = [new Reader(), new Reader(), new Reader(true)];
   const slowQueue = pool.open(slow, () => [Buffer.from('missed')]);
   const slowerQueue = pool.open(slower, () => [Buffer.from('missed')]);
@@ -284,7 +289,7 @@ test('beyond what all readers may hold the slowest is ended, and the others go o
 });
 
 test('a connection that holds too much by one begun message is ended at once', (t) => {
-  const pool = new SendPool({ messageBytes: 4000, totalBytes: 5000 });
+  const pool = new SendPool(testLimit({}), { messageBytes: 4000, totalBytes: 5000 });
   const [first, second] = [new Reader(), new Reader()];
   const firstQueue = pool.open(first);
   t.true(firstQueue.push(bytes('a', 4000)));
@@ -295,7 +300,7 @@ test('a connection that holds too much by one begun message is ended at once', (
 });
 
 test('a reader that has gone holds nothing, and nobody waits for it', async (t) => {
-  const pool = new SendPool({ messageBytes: 1000, totalBytes: 5000 });
+  const pool = new SendPool(testLimit({}), { messageBytes: 1000, totalBytes: 5000 });
   const reader = new Reader();
   const queue = pool.open(reader);
   t.true(queue.push(bytes('a', 1000)));
@@ -359,7 +364,10 @@ function throttle(t: ExecutionContext, maxWaiting: number): Throttle {
   // The delay must not keep the process of the test alive.
   const alive = setInterval(() => {}, 1000);
   t.teardown(() => clearInterval(alive));
-  return new Throttle(new TokenBuckets({ perSecond: 50, burst: 1 }, () => 0), maxWaiting);
+  return new Throttle(
+    testLimit({ perOwner: maxWaiting }),
+    new TokenBuckets(testLimit({ rate: { perSecond: 50, burst: 1 } }), () => 0),
+  );
 }
 
 test('requests over the rate wait, up to a number, and the rest are refused at once', async (t) => {
@@ -417,7 +425,7 @@ test('a linked signal that was let go of hears nothing more', (t) => {
 });
 
 test('so many at a time, the others in the order in which they came', async (t) => {
-  const semaphore = new Semaphore(2);
+  const semaphore = new Semaphore(testLimit({ total: 2 }));
   const started: number[] = [];
   const finish: (() => void)[] = [];
   const works = [0, 1, 2, 3].map((index) =>
@@ -440,7 +448,7 @@ test('so many at a time, the others in the order in which they came', async (t) 
 });
 
 test('so many at a time for each key, and another key does not wait', async (t) => {
-  const semaphore = new KeyedSemaphore(1);
+  const semaphore = new KeyedSemaphore(testLimit({ perOwner: 1 }));
   const started: string[] = [];
   const finish: (() => void)[] = [];
   const works = ['a', 'a', 'b'].map((key, index) =>
@@ -461,7 +469,7 @@ test('so many at a time for each key, and another key does not wait', async (t) 
 });
 
 test('however many are done with their turns at once, each gets one, and none inside the other', (t) => {
-  const turns = new ConcurrencyLimiter(1);
+  const turns = new ConcurrencyLimiter(testLimit({ total: 1 }));
   const served: number[] = [];
   let depth = 0;
   let deepest = 0;
@@ -488,7 +496,7 @@ test('however many are done with their turns at once, each gets one, and none in
 });
 
 test('one that leaves gets no turn', (t) => {
-  const turns = new ConcurrencyLimiter(1);
+  const turns = new ConcurrencyLimiter(testLimit({ total: 1 }));
   let started = 0;
   const taker: LimiterClient = { startRequests: () => (started += 1) };
   turns.tryAcquire({ startRequests: () => {} });

@@ -8,6 +8,7 @@ import { type TestMember, twoMembers } from '../heat-bridge/cluster.ts';
 import { until } from '../helpers/deadline.ts';
 
 const token = 'a'.repeat(64);
+const owner = { eauth: 'pam', user: 'ops' };
 const idleMs = 1_000_000;
 /** Idle time of sessions in tests that wait for the timer, in milliseconds. */
 const shortIdleMs = 40;
@@ -93,7 +94,7 @@ class Cluster {
 test('a session of one member is valid at all, and the store contains no usable session', async (t) => {
   const cluster = await Cluster.start(t);
   const [a, b] = await cluster.both();
-  const secret = await a.open(token);
+  const secret = await a.open(token, owner);
   await cluster.applied();
   t.deepEqual(b.find(secret), { token });
   t.is(b.find(token), undefined);
@@ -111,7 +112,7 @@ test('a member waits briefly for a session that it has not received yet', async 
   const cluster = await Cluster.start(t);
   const late = cluster.delay(1);
   const [a, b] = await cluster.both();
-  const secret = await a.open(token);
+  const secret = await a.open(token, owner);
   await cluster.applied();
   t.is(b.find(secret), undefined);
   t.is(await b.expect(secret), undefined);
@@ -124,7 +125,7 @@ test('a member waits briefly for a session that it has not received yet', async 
 test('a session that is closed at one member is closed everywhere, even if it is in use', async (t) => {
   const cluster = await Cluster.start(t);
   const [a, b] = await cluster.both();
-  const secret = await a.open(token);
+  const secret = await a.open(token, owner);
   await cluster.applied();
   cluster.clock += idleMs / 2;
   const closed = b.close(secret);
@@ -141,7 +142,7 @@ test('a session that is closed at one member is closed everywhere, even if it is
 test('use at any member counts, and is written once per quarter of the idle time', async (t) => {
   const cluster = await Cluster.start(t);
   const [a, b] = await cluster.both();
-  const secret = await a.open(token);
+  const secret = await a.open(token, owner);
   await cluster.applied();
   cluster.writes.length = 0;
   for (let uses = 0; uses < 100; uses += 1) {
@@ -164,7 +165,7 @@ test('use at any member counts, and is written once per quarter of the idle time
 test('a session used at a member that stops remains valid at the others', async (t) => {
   const cluster = await Cluster.start(t);
   const [a, b] = await cluster.both();
-  const secret = await a.open(token);
+  const secret = await a.open(token, owner);
   cluster.clock += idleMs / 5;
   t.truthy(a.find(secret));
   await a.stop();
@@ -176,7 +177,7 @@ test('a session used at a member that stops remains valid at the others', async 
 test('a last use is written without a further use', async (t) => {
   const cluster = await Cluster.start(t);
   const a = await cluster.open(0, { idle: shortIdleMs });
-  const secret = await a.open(token);
+  const secret = await a.open(token, owner);
   cluster.clock += shortIdleMs / 8;
   t.truthy(a.find(secret));
   t.is(cluster.writes.length, 1);
@@ -194,12 +195,12 @@ test('the least recently used sessions over the limit end at all members', async
   const [a, b] = await cluster.both({ capacity: 3 });
   const secrets: string[] = [];
   for (const sessions of [a, b, a]) {
-    secrets.push(await sessions.open(token));
+    secrets.push(await sessions.open(token, owner));
     cluster.clock += 1;
   }
   await cluster.applied();
   t.truthy(b.find(secrets[0] ?? ''));
-  secrets.push(await b.open(token));
+  secrets.push(await b.open(token, owner));
   await cluster.applied();
   const known = (sessions: SharedSessions): boolean[] =>
     secrets.map((secret) => sessions.find(secret) !== undefined);
@@ -208,12 +209,24 @@ test('the least recently used sessions over the limit end at all members', async
   t.is((await cluster.rows()).length, 3);
 });
 
+test("a user's sessions do not end those of another user", async (t) => {
+  const cluster = await Cluster.start(t);
+  const [a, b] = await cluster.both({ capacity: 3 });
+  const kept = await a.open(token, owner);
+  await cluster.applied();
+  for (let n = 0; n < 5; n += 1) await b.open(token, { eauth: 'pam', user: 'other' });
+  await cluster.applied();
+  t.truthy(a.find(kept));
+  t.truthy(b.find(kept));
+  t.deepEqual([a.size, b.size], [3, 3]);
+});
+
 test('a member that cannot write refuses log-ins, and its sessions remain valid', async (t) => {
   const cluster = await Cluster.start(t);
   const [a, b] = await cluster.both();
-  const secret = await a.open(token);
+  const secret = await a.open(token, owner);
   cluster.isAlone = true;
-  await t.throwsAsync(a.open(token), { code: 'ERR_CLUSTER_ALONE' });
+  await t.throwsAsync(a.open(token, owner), { code: 'ERR_CLUSTER_ALONE' });
   t.is(a.size, 1);
   cluster.clock += idleMs / 2;
   t.truthy(a.find(secret));

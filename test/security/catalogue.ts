@@ -28,6 +28,7 @@ const mineWork = inFile('master/mine/work-limits.test.ts');
 const apiWork = inFile('salt-api/work-limits.test.ts');
 const templateWork = inFile('template/work-limits.test.ts');
 const callerWork = inFile('heat-bridge/work-limits.test.ts');
+const fairLimits = inFile('runtime/fair-limits.test.ts');
 const signIns = inFile('master/requests/sign-in.test.ts');
 const agentRelay = inFile('heat-bridge/guests/relay.test.ts');
 const relayPorts = inFile('minion-protocol/relay-ports.test.ts');
@@ -1106,6 +1107,8 @@ export const catalogue: readonly Threat[] = [
       'salt-api/floods.long.test.ts: a thousand concurrent log-ins are processed a few at a time, and do not delay others',
       'salt-api/floods.long.test.ts: three hundred readers that never read do not affect others',
       orchestrations('the states of an orchestration and concurrent orchestrations are limited'),
+      orchestrations('requisites that form an endless cycle end the orchestration with an error'),
+      orchestrations('each state of a cycle through prereq has a result'),
       orchestrations('an orchestration ends at its deadline'),
     ],
   },
@@ -2428,6 +2431,21 @@ export const catalogue: readonly Threat[] = [
       executionPlans('a parameter that Salt would interpret is refused'),
       plans('no command receives a return that Salt would interpret'),
       peers('a minion cannot pass on text that Salt would interpret'),
+    ],
+  },
+  {
+    id: 'H-472',
+    threat: 'one owner takes the share of others of a limited resource',
+    tests: [
+      fairLimits('waiting owners take turns'),
+      fairLimits('a reserved slot is for an owner that has none'),
+      fairLimits('half of the waiting places are for owners that have none'),
+      fairLimits('a table of single rows refuses another owner, but not a row that it replaces'),
+      fairLimits('the owner of an address is an IPv4 address or a network of 64 bits'),
+      'limits.test.ts: no limiter is outside of the registry',
+      'runtime/worker-pool.test.ts: a long text of one caller does not wait for those of another',
+      'runtime/worker-pool.test.ts: a rendering for one minion does not wait for those of another',
+      'master/keys/rsa-pool.test.ts: an address has its turn while another one has 300 operations waiting',
     ],
   },
   {

@@ -12,9 +12,10 @@ type Vector = Question & { readonly value: string };
 const fixture = new URL('../fixtures/differential.json', import.meta.url);
 const vectors: readonly Vector[] = JSON.parse(readFileSync(fixture, 'utf8'));
 
-for (const kind of ['yaml', 'template', 'target', 'pillar'] as const) {
+for (const kind of ['yaml', 'template', 'target', 'pillar', 'orchestration'] as const) {
   test(`random cases of the kind ${kind} give what Salt gives`, async (t) => {
     const ours = new Ours(temporaryDirectory(t));
+    t.teardown(() => ours.close());
     const cases = vectors.filter((vector) => vector.kind === kind);
     t.true(cases.length >= 10);
     for (const it of cases) {

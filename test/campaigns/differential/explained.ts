@@ -72,11 +72,54 @@ const explanations: readonly Explanation[] = [
         /\b(?:map|select|reject|batch|slice|items)\b/.test(it.text) &&
         it.text.includes('| wordcount')),
   },
+  // Salt ends with an exception of Python's, here with results or an error.
+  {
+    id: 'orchestration-exception',
+    covers: ({ kind }, _, { error = '' }) =>
+      kind === 'orchestration' &&
+      /^(?:(?:UnboundLocal|Attribute|Recursion|Key|Type|Value|Index|SaltInvocation)Error|TooExpensive)$/.test(
+        error,
+      ),
+  },
+  // Salt puts exceptions of a state's function into a result without the place of the state.
+  {
+    id: 'orchestration-exception',
+    covers: (_, __, { value }) => value?.includes('"name":"later"') === true,
+  },
+  // Salt does not look for the states of `onfail_all`; it waits for them until it gives up.
+  { id: 'onfail-all', covers: (it) => sitesOf(it).some((text) => text.includes('onfail_all:')) },
+  // `use` shares lists between states in Salt, which then appends to both.
+  {
+    id: 'use-shared-list',
+    covers: (it, mine, theirs) =>
+      sitesOf(it).some((text) => /\buse(?:_in)?:/.test(text)) &&
+      mine.value !== undefined &&
+      withoutRepetitions(mine.value) === withoutRepetitions(theirs.value ?? ''),
+  },
+  // A cycle through `prereq`. In Salt, some of its states have no result.
+  {
+    id: 'prereq-cycle',
+    covers: (it, mine, theirs) =>
+      sitesOf(it).some((text) => text.includes('prereq')) &&
+      [mine, theirs].some(({ value }) => value?.includes('Recursive requisite found')),
+  },
   { id: 'not-served', covers: (_, { error }) => error === 'ERR_TEMPLATE_UNSUPPORTED' },
 ];
 
+/** SLS files of an orchestration. */
+function sitesOf(it: Question): readonly string[] {
+  return it.kind === 'orchestration' ? Object.values(it.files) : [];
+}
+
 /** Ids of the explained differences. */
 export const explanationIds: readonly string[] = [...new Set(explanations.map(({ id }) => id))];
+
+/** Removes repeated lines of comments about requisites that were not found. */
+function withoutRepetitions(text: string): string {
+  return text.replaceAll(/(?: {23}\w+: [^\\]*\\n)+/g, (lines) =>
+    [...new Set(lines.split('\\n'))].join('\\n'),
+  );
+}
 
 function withoutAddresses({ value }: Answer): string | undefined {
   return value?.replaceAll(/<[^<>]* at 0x[0-9a-f]+>/g, '<object>');

@@ -3,12 +3,20 @@
 import { mkdirSync, rmSync } from 'node:fs';
 import path from 'node:path';
 import { resolveMasterConfig } from '#config';
-import { createSilentLogger, SlowPatternRunner } from '#master';
+import { createSilentLogger, type Master, SlowPatternRunner } from '#master';
 import { TargetResolver } from '#master/jobs/targets.ts';
-import { factsOf, isWireMap, type WireMap } from '#minion-protocol';
+import {
+  createMemoryTransport,
+  factsOf,
+  isWireMap,
+  type WireMap,
+  type WireValue,
+} from '#minion-protocol';
 import { isTargetType } from '#minion-protocol/targeting/target.ts';
 import type { PillarConfig } from '#salt/pillar/own-pillar.ts';
 import { openPillar } from '#salt/pillar/pillar.ts';
+import { createMaster } from '#server';
+import { createMemoryStore } from '#store';
 import { Dict, Float, renderJinja, TemplateError } from '#template';
 import { Bytes, Markup, PySet, Tuple } from '#template/python/values.ts';
 import { loadYaml } from '#template/yaml.ts';
@@ -75,6 +83,7 @@ export class Ours {
   readonly #directory: string;
   readonly #slowPatterns = new SlowPatternRunner();
   #trees = 0;
+  #master: Promise<Master> | undefined;
 
   constructor(directory: string) {
     this.#directory = directory;
@@ -111,6 +120,8 @@ export class Ours {
         return this.#pillar(it);
       case 'target':
         return this.#target(it);
+      case 'orchestration':
+        return this.#orchestration(it);
     }
   }
 
@@ -144,6 +155,46 @@ export class Ours {
     }
   }
 
+  async #orchestration(it: Extract<Question, { kind: 'orchestration' }>): Promise<string> {
+    this.#master ??= this.#startMaster();
+    const master = await this.#master;
+    const place = path.join(this.#directory, 'files', it.folder);
+    layOut(place, it.files);
+    const call = {
+      fun: 'state.orchestrate',
+      arg: [`${it.folder}.site`],
+      kwarg: it.test === null ? {} : { test: it.test },
+    };
+    const { return: value, success } = await master.runners.run(call);
+    rmSync(place, { recursive: true, force: true });
+    const data = isWireMap(value) ? value.data : undefined;
+    if (!isWireMap(data)) throw new Error(`${success} ${JSON.stringify(value)}`);
+    return canonical(withoutTimes(data.north_master));
+  }
+
+  async #startMaster(): Promise<Master> {
+    const config = resolveMasterConfig({
+      rootDir: path.join(this.#directory, 'master'),
+      id: 'north_master',
+      fileRoots: { base: [path.join(this.#directory, 'files')] },
+      fileserverListCacheTime: 0,
+    });
+    const store = createMemoryStore({ now: Date.now });
+    const master = createMaster({
+      config,
+      store,
+      transports: [createMemoryTransport().master],
+      logger: createSilentLogger(),
+    });
+    await master.start();
+    return master;
+  }
+
+  /** Stops the master that orchestrations use. */
+  async close(): Promise<void> {
+    await (await this.#master)?.close();
+  }
+
   async #target(it: Extract<Question, { kind: 'target' }>): Promise<string> {
     const ids = Object.keys(surroundings.minions).sort();
     const resolver = new TargetResolver({
@@ -166,6 +217,15 @@ export class Ours {
     });
     return canonical({ minions: new Set(minions), missing: new Set(missing) });
   }
+}
+
+/** Removes times from results of states. */
+function withoutTimes(value: WireValue | undefined): unknown {
+  if (!isWireMap(value)) return value;
+  const entries = Object.entries(value).filter(
+    ([key]) => !['start_time', 'duration'].includes(key),
+  );
+  return new Map(entries.map(([key, inner]) => [key, withoutTimes(inner)]));
 }
 
 function mapOf(value: unknown): WireMap {

@@ -21,6 +21,7 @@ logging.disable(logging.CRITICAL)
 
 import salt.cache
 import salt.config
+import salt.minion
 import salt.pillar
 import salt.utils.minions
 import salt.utils.templates
@@ -156,7 +157,36 @@ def answer_target(case):
     return canonical({"minions": set(found["minions"]), "missing": set(found["missing"])})
 
 
+master_minion = None
+
+
+def plain(value):
+    """Removes what differs from run to run."""
+    if isinstance(value, dict):
+        return {key: plain(inner) for key, inner in value.items() if key not in ("start_time", "duration")}
+    return value
+
+
+def answer_orchestration(case):
+    global master_minion
+    if master_minion is None:
+        # As the runner state.orchestrate makes it.
+        master_minion = salt.minion.MasterMinion(options(grains=shared["grains"], file_client="local"))
+    write_tree(os.path.join(FILES, case["folder"]), case["files"])
+    running = master_minion.functions["state.sls"](
+        case["folder"] + ".site",
+        case["test"],
+        None,
+        saltenv="base",
+        concurrent=True,
+        localconfig=None,
+    )
+    shutil.rmtree(os.path.join(FILES, case["folder"]), ignore_errors=True)
+    return canonical(plain(running))
+
+
 answers = {
+    "orchestration": answer_orchestration,
     "yaml": answer_yaml,
     "template": answer_template,
     "pillar": answer_pillar,

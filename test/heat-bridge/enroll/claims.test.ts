@@ -416,7 +416,7 @@ test('no pair is issued twice, prepared or not', async (t) => {
   const { make } = numbered();
   const pairs = new KeyPairs({ bits: 2048, prepared: 3 }, make);
   await pairs.prepare();
-  const taken = await Promise.all(Array.from({ length: 10 }, () => pairs.take()));
+  const taken = await Promise.all(Array.from({ length: 10 }, () => pairs.take('demo')));
   t.is(new Set(taken.map(({ publicPem }) => publicPem)).size, 10);
   await pairs.close();
 });
@@ -426,7 +426,7 @@ test('the configured number of pairs is prepared, and refilled', async (t) => {
   const pairs = new KeyPairs({ bits: 2048, prepared: 3 }, counter.make);
   await pairs.prepare();
   t.is(counter.made, 3);
-  await pairs.take();
+  await pairs.take('demo');
   await pairs.prepare();
   t.is(counter.made, 4);
   await pairs.close();

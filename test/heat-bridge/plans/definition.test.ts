@@ -409,7 +409,7 @@ const scheduleStories: fc.Arbitrary<ScheduleStory> = graphs.chain((needs) => {
 
 interface PlayedSchedule {
   /**
-   * For each step when it began: the steps that had succeeded, and the number of steps in progress.
+   * State when each step began: the steps that had succeeded, and the number of steps in progress.
    */
   readonly begun: Map<string, { readonly succeeded: ReadonlySet<string>; readonly busy: number }>;
   readonly ended: ReadonlyMap<string, StepEnd>;

@@ -340,7 +340,7 @@ test('certificates in the files of a cluster are checked, and the modes of its s
   const secret = path.join(site.root, 'nats.nk');
   writeFileSync(secret, 'x', { mode: 0o640 });
   const files = { tls_ca: tlsFile('master.pem'), tls_cert: secret, nkey_file: secret };
-  // Nobody listens there.
+  // No process listens there.
   const cluster = { name: 'c', nats: ['nats://127.0.0.1:1'], member: 'a', ...files };
   site.set({ saltbridge: { cluster } });
   t.deepEqual(await found(site), ['cluster-certificate', 'secret-readable']);

@@ -228,7 +228,7 @@ test('an unchanged remote is fetched and not read again', async (t) => {
       t,
       {
         '*for-each-ref*': refs(commit),
-        // It returns an empty tree for every request.
+        // The program returns an empty tree for every request.
         '*--batch': `echo read >> ${runs}; while read -r _; do printf '%040d tree 0\\n\\n' 0; done`,
       },
       'exit 0',

@@ -27,32 +27,44 @@ test('a master gets its turn while another one in the process has 300 pending op
   const [busy, quiet] = [pool(t), pool(t)];
   let done = 0;
   const flood = Array.from({ length: 300 }, async () => {
-    await busy.run(signing);
+    await busy.run(signing, 'master');
     done += 1;
   });
-  t.true(isSigned(await quiet.run(signing)));
+  t.true(isSigned(await quiet.run(signing, 'master')));
   t.true(done < 150, `${done}`);
   await Promise.all(flood);
 });
 
 test('a closed master gets no more results, and others continue', async (t) => {
   const [closing, other] = [pool(t), pool(t)];
-  const flood = Array.from({ length: 200 }, () => closing.run(signing));
+  const flood = Array.from({ length: 200 }, () => closing.run(signing, 'master'));
   const settled = Promise.allSettled(flood);
   closing.close();
-  await t.throwsAsync(closing.run(signing), { code: 'ERR_MASTER_STOPPED' });
+  await t.throwsAsync(closing.run(signing, 'master'), { code: 'ERR_MASTER_STOPPED' });
   t.true((await settled).some(({ status }) => status === 'rejected'));
   t.is(closing.waiting, 0);
-  t.true(isSigned(await other.run(signing)));
+  t.true(isSigned(await other.run(signing, 'master')));
 });
 
 test('a flood is refused at its limit, which other masters do not share', async (t) => {
   const [busy, quiet] = [pool(t), pool(t)];
-  const flood = Promise.allSettled(Array.from({ length: 5000 }, () => busy.run(signing)));
-  t.true(isSigned(await quiet.run(signing)));
+  const flood = Promise.allSettled(Array.from({ length: 5000 }, () => busy.run(signing, 'master')));
+  t.true(isSigned(await quiet.run(signing, 'master')));
   busy.close();
   const refused = (await flood).filter(
     (it) => it.status === 'rejected' && it.reason.code === 'ERR_RSA_OVERLOAD',
   );
   t.true(refused.length > 0 && refused.length < 1000, `${refused.length}`);
+});
+
+test('an address has its turn while another one has 300 operations waiting', async (t) => {
+  const one = pool(t);
+  let done = 0;
+  const flood = Array.from({ length: 300 }, async () => {
+    await one.run(signing, '10.0.0.1');
+    done += 1;
+  });
+  t.true(isSigned(await one.run(signing, '10.0.0.2')));
+  t.true(done < 150, `${done}`);
+  await Promise.all(flood);
 });

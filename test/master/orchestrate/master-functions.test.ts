@@ -99,7 +99,7 @@ other: {module.run: [{pkg.install: [{name: vim}]}]}
   t.is(other?.result, false);
   t.regex(
     String(other?.comment),
-    /pkg\.install is not served on the master: it changes the machine/,
+    /pkg\.install is not served on the master: it changes a machine/,
   );
 });
 

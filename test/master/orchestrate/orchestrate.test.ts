@@ -380,3 +380,40 @@ test('the recorded orchestrations cover all features', (t) => {
   t.true(recorded.cases.length >= 60);
   t.true(recorded.answers.length >= 20);
 });
+
+test('requisites that form an endless cycle end the orchestration with an error', async (t) => {
+  const { orchestrate } = await start(t, {
+    'srv/site.sls': `
+a:
+  test.nop:
+    - onfail_any: [b]
+b:
+  test.nop:
+    - prereq_in: [gone]
+    - require_any: [{test: a}]
+c:
+  test.nop:
+    - watch: [{test: b}]
+    - prereq_in: [{test: c}]
+`,
+  });
+  const { success, value } = await orchestrate('site');
+  t.false(success);
+  t.regex(JSON.stringify(value), /the requisites of test_\|-\w_\|-\w_\|-nop form a cycle/);
+});
+
+test('each state of a cycle through prereq has a result', async (t) => {
+  const { orchestrate } = await start(t, {
+    'srv/site.sls': `
+a:
+  test.fail_with_changes: []
+b:
+  test.nop:
+    - watch_in: {test: a}
+    - prereq: [{test: a}]
+`,
+  });
+  const { success, states } = await orchestrate('site');
+  t.false(success);
+  t.deepEqual(Object.keys(states).sort(), ['a', 'b']);
+});

@@ -214,7 +214,7 @@ test('a rendering that takes more memory than it may ends alone', async (t) => {
 });
 
 test('one more than may wait is given up, and a closed renderer does nothing more', async (t) => {
-  const renderer = makeRenderer(t, { threads: 1, maxWaiting: 1 });
+  const renderer = makeRenderer(t, { threads: 1, waiting: { perOwner: 1, total: 1 } });
   const render = (): Promise<unknown> =>
     renderer.render(sourceOf(long(endless)), pillarTask, makeImports());
   const first = render();

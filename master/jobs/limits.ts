@@ -1,0 +1,31 @@
+import { defineLimits } from '#runtime';
+
+/** Limits of jobs. */
+export const jobLimits = defineLimits('jobs', {
+  slowPatternThreads: {
+    unit: 'patterns with back references that run in a thread',
+    owner: 'user',
+    total: 1,
+    waiting: { perOwner: 256, total: 4096 },
+    effect: 'Further targets wait in turns. One runs for at most 250 ms.',
+    code: 'ERR_BAD_TGT',
+  },
+  jobNews: {
+    unit: 'returns and events that wait for the reader of one job',
+    owner: 'caller',
+    perOwner: 1_000_000,
+    effect: 'The reader gets an error.',
+  },
+  parallelJobUpdates: {
+    unit: 'updates that wait for the reader of a batch',
+    owner: 'caller',
+    perOwner: 1_000_000,
+    effect: 'The reader gets an error.',
+  },
+  signedAtOnce: {
+    unit: 'publications that are signed at a time',
+    owner: 'none',
+    total: 16,
+    effect: 'Further publications wait.',
+  },
+});

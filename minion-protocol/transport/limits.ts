@@ -1,0 +1,17 @@
+import { defineLimits } from '#runtime';
+
+/** Limits of the transports. */
+export const transportLimits = defineLimits('transport', {
+  dialerSockets: {
+    unit: 'ZeroMQ sockets of an embedded minion for requests',
+    owner: 'none',
+    total: 16,
+    effect: 'Further requests wait.',
+  },
+  activeRequests: {
+    unit: 'requests that a listener processes at a time',
+    owner: 'connection',
+    total: 256,
+    effect: 'Further requests stay in the sockets. Connections take turns.',
+  },
+});

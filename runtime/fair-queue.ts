@@ -1,0 +1,71 @@
+import { type Limit, LimitExceeded } from './limits.ts';
+import { LinkedList, type ListNode } from './linked-list.ts';
+
+interface Waiting<Item> extends ListNode<Waiting<Item>> {
+  readonly item: Item;
+}
+
+interface Owner<Item> extends ListNode<Owner<Item>> {
+  readonly name: string;
+  readonly items: LinkedList<Waiting<Item>>;
+  count: number;
+}
+
+/**
+ * A queue that takes one item of each owner in turn. It is bounded by the waiting places of its
+ * limit. Each operation takes constant time.
+ */
+export class FairQueue<Item> {
+  readonly #limit: Limit;
+  readonly #perOwner: number;
+  readonly #total: number;
+  readonly #owners = new Map<string, Owner<Item>>();
+  readonly #ring = new LinkedList<Owner<Item>>();
+  #length = 0;
+
+  constructor(limit: Limit) {
+    this.#limit = limit;
+    this.#perOwner = limit.waiting?.perOwner ?? Infinity;
+    this.#total = limit.waiting?.total ?? Infinity;
+  }
+
+  /** Number of waiting items. */
+  get length(): number {
+    return this.#length;
+  }
+
+  /**
+   * Adds an item. Half of the places are for owners without a waiting item.
+   * @throws LimitExceeded
+   */
+  push(name: string, item: Item): void {
+    let owner = this.#owners.get(name);
+    const { count = 0 } = owner ?? {};
+    if (count >= this.#perOwner) throw new LimitExceeded(this.#limit, this.#perOwner);
+    if (this.#length >= (count === 0 ? this.#total : this.#total / 2)) {
+      throw new LimitExceeded(this.#limit, this.#total);
+    }
+    if (owner === undefined) {
+      owner = { name, items: new LinkedList(), count: 0, previous: undefined, next: undefined };
+      this.#owners.set(name, owner);
+      this.#ring.append(owner);
+    }
+    owner.items.append({ item, previous: undefined, next: undefined });
+    owner.count += 1;
+    this.#length += 1;
+  }
+
+  /** Removes and returns the first item of the owner whose turn it is. */
+  shift(): Item | undefined {
+    const owner = this.#ring.first;
+    const first = owner?.items.first;
+    if (owner === undefined || first === undefined) return undefined;
+    owner.items.remove(first);
+    owner.count -= 1;
+    this.#length -= 1;
+    this.#ring.remove(owner);
+    if (owner.count > 0) this.#ring.append(owner);
+    else this.#owners.delete(owner.name);
+    return first.item;
+  }
+}

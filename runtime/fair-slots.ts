@@ -1,0 +1,222 @@
+import { type Limit, LimitExceeded, type LimitValues } from './limits.ts';
+import { LinkedList, type ListNode } from './linked-list.ts';
+
+/** Slot of a task, or its request that waits for one. */
+export interface FairSlot {
+  /** Whether the request waits for a slot. */
+  readonly isWaiting: boolean;
+  /** Releases the slot, or cancels the request. Further calls have no effect. */
+  leave(): void;
+}
+
+/** Owner that holds slots or waits for some. */
+interface Owner extends ListNode<Owner> {
+  readonly name: string;
+  held: number;
+  /** Number of waiting requests. */
+  waiting: number;
+  readonly requests: LinkedList<Request>;
+  /** Ring that contains the owner while it waits. */
+  ring: LinkedList<Owner> | undefined;
+}
+
+/**
+ * Slots that owners share. An owner alone may use all of them, except those that are reserved for
+ * owners without a slot. If several owners wait, those without a slot are served first, and owners
+ * take turns. Each operation takes constant time.
+ */
+export class FairSlots {
+  readonly #limit: Limit;
+  readonly #total: number;
+  readonly #perOwner: number;
+  readonly #reserved: number;
+  readonly #maxWaiting: { readonly perOwner: number; readonly total: number };
+  readonly #owners = new Map<string, Owner>();
+  /** Waiting owners without a slot, in the order of their turns. */
+  readonly #withoutSlot = new LinkedList<Owner>();
+  /** Waiting owners that hold slots and may have more, in the order of their turns. */
+  readonly #withSlots = new LinkedList<Owner>();
+  #held = 0;
+  #waiting = 0;
+
+  /** @param values amounts, if they differ from those of the row */
+  constructor(limit: Limit, values: LimitValues = limit) {
+    this.#limit = limit;
+    this.#total = values.total ?? Infinity;
+    this.#perOwner = values.perOwner ?? Infinity;
+    this.#reserved = values.reserved ?? 0;
+    this.#maxWaiting = values.waiting ?? { perOwner: 0, total: 0 };
+  }
+
+  /** Number of slots in use. */
+  get held(): number {
+    return this.#held;
+  }
+
+  /** Number of waiting requests of all owners. */
+  get waiting(): number {
+    return this.#waiting;
+  }
+
+  /** Number of owners that hold slots or wait. */
+  get owners(): number {
+    return this.#owners.size;
+  }
+
+  /** Returns the number of slots that an owner holds. */
+  heldBy(owner: string): number {
+    return this.#owners.get(owner)?.held ?? 0;
+  }
+
+  /**
+   * Requests a slot.
+   * @param onEntered called when the request has a slot; before this returns if one is free
+   * @throws LimitExceeded if no slot is free and no further request may wait
+   */
+  enter(name: string, onEntered?: () => void): FairSlot {
+    const owner = this.#owners.get(name) ?? createOwner(name);
+    const isFree = owner.waiting === 0 && this.#mayEnter(owner);
+    if (!isFree) this.#checkWaiting(owner);
+    this.#owners.set(name, owner);
+    const request = new Request(owner, onEntered, (it) => this.#leave(it));
+    if (isFree) this.#admit(request);
+    else this.#queue(request);
+    return request;
+  }
+
+  /**
+   * Runs `work` with a slot.
+   * @throws LimitExceeded if no slot is free and no further request may wait
+   */
+  async run<T>(owner: string, work: () => Promise<T>): Promise<T> {
+    let enter = (): void => {};
+    const slot = this.enter(owner, () => enter());
+    if (slot.isWaiting) {
+      await new Promise<void>((resolve) => {
+        enter = resolve;
+      });
+    }
+    try {
+      return await work();
+    } finally {
+      slot.leave();
+    }
+  }
+
+  #mayEnter({ held }: Owner): boolean {
+    const free = this.#total - this.#held - (held === 0 ? 0 : this.#reserved);
+    return free > 0 && held < this.#perOwner;
+  }
+
+  /** Half of the waiting places are for owners that have none. */
+  #checkWaiting({ waiting }: Owner): void {
+    const { perOwner, total } = this.#maxWaiting;
+    if (waiting >= perOwner) throw new LimitExceeded(this.#limit, perOwner);
+    if (this.#waiting >= (waiting === 0 ? total : total / 2)) {
+      throw new LimitExceeded(this.#limit, total);
+    }
+  }
+
+  #admit(request: Request): void {
+    request.state = 'entered';
+    request.owner.held += 1;
+    this.#held += 1;
+    request.onEntered?.();
+  }
+
+  #queue(request: Request): void {
+    const { owner } = request;
+    owner.requests.append(request);
+    owner.waiting += 1;
+    this.#waiting += 1;
+    this.#place(owner);
+  }
+
+  #unqueue(request: Request): void {
+    const { owner } = request;
+    owner.requests.remove(request);
+    owner.waiting -= 1;
+    this.#waiting -= 1;
+  }
+
+  #leave(request: Request): void {
+    const { owner, state } = request;
+    if (state === 'left') return;
+    request.state = 'left';
+    if (state === 'waiting') this.#unqueue(request);
+    else {
+      owner.held -= 1;
+      this.#held -= 1;
+    }
+    this.#place(owner);
+    if (owner.held === 0 && owner.waiting === 0) this.#owners.delete(owner.name);
+    this.#serve();
+  }
+
+  #serve(): void {
+    for (;;) {
+      const owner = this.#withoutSlot.first ?? this.#withSlots.first;
+      const request = owner?.requests.first;
+      if (owner === undefined || request === undefined || !this.#mayEnter(owner)) return;
+      this.#unqueue(request);
+      // It goes to the end of its ring: the others have their turns first.
+      owner.ring?.remove(owner);
+      owner.ring = undefined;
+      this.#admit(request);
+      this.#place(owner);
+    }
+  }
+
+  /** Puts an owner into the ring in which it waits. */
+  #place(owner: Owner): void {
+    const ring = this.#ringOf(owner);
+    if (ring === owner.ring) return;
+    owner.ring?.remove(owner);
+    owner.ring = ring;
+    ring?.append(owner);
+  }
+
+  #ringOf({ waiting, held }: Owner): LinkedList<Owner> | undefined {
+    if (waiting === 0 || held >= this.#perOwner) return undefined;
+    return held === 0 ? this.#withoutSlot : this.#withSlots;
+  }
+}
+
+class Request implements ListNode<Request>, FairSlot {
+  readonly owner: Owner;
+  readonly onEntered: (() => void) | undefined;
+  readonly #leave: (request: Request) => void;
+  previous: Request | undefined;
+  next: Request | undefined;
+  state: 'waiting' | 'entered' | 'left' = 'waiting';
+
+  constructor(
+    owner: Owner,
+    onEntered: (() => void) | undefined,
+    leave: (request: Request) => void,
+  ) {
+    this.owner = owner;
+    this.onEntered = onEntered;
+    this.#leave = leave;
+  }
+
+  get isWaiting(): boolean {
+    return this.state === 'waiting';
+  }
+
+  leave(): void {
+    this.#leave(this);
+  }
+}
+
+function createOwner(name: string): Owner {
+  return {
+    name,
+    held: 0,
+    waiting: 0,
+    requests: new LinkedList(),
+    ring: undefined,
+    previous: undefined,
+    next: undefined,
+  };
+}

@@ -1,0 +1,131 @@
+/**
+ * The registry of limits. Each limiter is constructed with a row of it, and `docs/limits.md` is
+ * generated from the rows. Each room has one table, `limits.ts`.
+ */
+
+import { type ErrorEntry, SaltbridgeError } from './errors.ts';
+
+export const limitErrors = {
+  ERR_LIMIT: {
+    meaning: 'The caller, or all callers together, already use as much as the limit allows.',
+    action: 'Retry later. The message names the limit, a row of limits.md.',
+    retry: true,
+  },
+} as const satisfies Readonly<Record<string, ErrorEntry>>;
+
+/**
+ * Owner that a limit counts for. `address` is an IPv4 address or an IPv6 network of 64 bits.
+ * `none`: the limit counts all uses together.
+ */
+export type LimitOwner =
+  | 'address'
+  | 'agent'
+  | 'caller'
+  | 'connection'
+  | 'endpoint'
+  | 'instance'
+  | 'minion'
+  | 'none'
+  | 'project'
+  | 'rule'
+  | 'stack'
+  | 'token'
+  | 'user';
+
+/** Rate limit: `perSecond` on average, `burst` at once. */
+export interface Rate {
+  /** Average number per second. 0 means unlimited. */
+  readonly perSecond: number;
+  readonly burst: number;
+}
+
+/** Amounts of a limit. An amount that is left out is unlimited. */
+export interface LimitValues {
+  /** Maximum amount of one owner. */
+  readonly perOwner?: number | undefined;
+  /** Maximum amount of all owners together. */
+  readonly total?: number | undefined;
+  /** Part of `total` that only an owner can take that holds nothing. Default: 0. */
+  readonly reserved?: number | undefined;
+  /** Maximum number of waiting uses. Default: none may wait. */
+  readonly waiting?: { readonly perOwner: number; readonly total: number } | undefined;
+  /** Average rate and burst of one owner. */
+  readonly rate?: Rate | undefined;
+}
+
+/** Row of a table of limits. */
+export interface LimitRow extends LimitValues {
+  /** Counted things, in the plural: `log-ins in progress`. */
+  readonly unit: string;
+  readonly owner: LimitOwner;
+  /** Option that changes the amounts, or `undefined` if they are constant. */
+  readonly option?: string;
+  /** Amounts in words, if they depend on the machine or on another limit. */
+  readonly amounts?: string;
+  /** Effect of exceeding the limit, as a sentence. */
+  readonly effect: string;
+  /** Code of the error that the caller gets, if any. */
+  readonly code?: string;
+}
+
+/** Registered limit. Only {@link defineLimits} creates one. */
+export class Limit implements LimitRow {
+  /** Room and key of the row: `master.activeLogins`. */
+  readonly name: string;
+  readonly unit: string;
+  readonly owner: LimitOwner;
+  readonly perOwner: number | undefined;
+  readonly total: number | undefined;
+  readonly reserved: number | undefined;
+  readonly waiting: LimitValues['waiting'];
+  readonly rate: Rate | undefined;
+  readonly effect: string;
+  /** The row as it was written. */
+  readonly row: LimitRow;
+  // Makes the type nominal: an object literal is not a registered limit.
+  readonly #isRegistered = true;
+
+  constructor(name: string, row: LimitRow) {
+    this.name = name;
+    this.row = row;
+    this.unit = row.unit;
+    this.owner = row.owner;
+    this.perOwner = row.perOwner;
+    this.total = row.total;
+    this.reserved = row.reserved;
+    this.waiting = row.waiting;
+    this.rate = row.rate;
+    this.effect = row.effect;
+  }
+
+  /** Whether `value` is a registered limit. */
+  static is(value: unknown): value is Limit {
+    return typeof value === 'object' && value !== null && #isRegistered in value;
+  }
+}
+
+/** Table of the limits of one room. */
+export type LimitTable<Name extends string = string> = Readonly<Record<Name, Limit>>;
+
+/** Creates the limits of a room. */
+export function defineLimits<const Name extends string>(
+  room: string,
+  rows: Readonly<Record<Name, LimitRow>>,
+): LimitTable<Name> {
+  const limits = Object.entries<LimitRow>(rows).map(
+    ([key, row]) => [key, new Limit(`${room}.${key}`, row)] as const,
+  );
+  // Object.fromEntries forgets the names of the keys.
+  return Object.fromEntries(limits) as LimitTable<Name>;
+}
+
+/** The error of a use that exceeds a limit. The message names the limit. */
+export class LimitExceeded extends SaltbridgeError<'ERR_LIMIT'> {
+  readonly limit: Limit;
+
+  /** @param amount maximum that was reached */
+  constructor(limit: Limit, amount: number) {
+    super('ERR_LIMIT', `${limit.name}: too many ${limit.unit} (maximum ${amount}); retry later`);
+    this.limit = limit;
+  }
+}

@@ -1,0 +1,38 @@
+/** Node of a {@link LinkedList}. A node is in at most one list. */
+export interface ListNode<Node> {
+  previous: Node | undefined;
+  next: Node | undefined;
+}
+
+/**
+ * A list whose nodes are its items. Adding, removing and taking the first node take constant time,
+ * whereas the first key of a large `Map` takes linear time after deletions.
+ */
+export class LinkedList<Node extends ListNode<Node>> {
+  #first: Node | undefined;
+  #last: Node | undefined;
+
+  get first(): Node | undefined {
+    return this.#first;
+  }
+
+  /** Adds a node that is in no list at the end. */
+  append(node: Node): void {
+    node.previous = this.#last;
+    node.next = undefined;
+    if (this.#last === undefined) this.#first = node;
+    else this.#last.next = node;
+    this.#last = node;
+  }
+
+  /** Removes a node of this list. */
+  remove(node: Node): void {
+    const { previous, next } = node;
+    if (previous === undefined) this.#first = next;
+    else previous.next = next;
+    if (next === undefined) this.#last = previous;
+    else next.previous = previous;
+    node.previous = undefined;
+    node.next = undefined;
+  }
+}

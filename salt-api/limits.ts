@@ -1,0 +1,77 @@
+import { defineLimits } from '#runtime';
+
+/** Limits of the HTTP API. */
+export const apiLimits = defineLimits('api', {
+  openBodies: {
+    unit: 'bytes of incomplete bodies before authentication',
+    owner: 'address',
+    perOwner: 8_388_608,
+    total: 67_108_864,
+    effect: 'The request is rejected.',
+    code: 'ERR_HTTP_BUSY',
+  },
+  streams: {
+    unit: 'open event streams',
+    owner: 'token',
+    amounts: '`streams_per_token`, and `streams` of all',
+    option: 'saltbridge:api:streams_per_token',
+    effect: 'The stream is rejected.',
+    code: 'ERR_HTTP_STREAMS',
+  },
+  streamBytes: {
+    unit: 'bytes that wait for readers',
+    owner: 'none',
+    amounts: '`stream_bytes`',
+    option: 'saltbridge:api:stream_bytes',
+    effect: 'The slowest readers are disconnected first.',
+  },
+  localEventBytes: {
+    unit: 'bytes that wait for readers of the local event socket',
+    owner: 'none',
+    total: 128 * 1024 * 1024,
+    effect: 'The slowest readers are disconnected first.',
+  },
+  websocketMessages: {
+    unit: 'messages of a client',
+    owner: 'connection',
+    rate: { perSecond: 10, burst: 100 },
+    effect: 'The connection ends.',
+  },
+  handshakes: {
+    unit: 'TLS handshakes',
+    owner: 'address',
+    amounts: '`handshakes_per_second`',
+    option: 'saltbridge:api:handshakes_per_second',
+    effect: 'Further handshakes wait.',
+  },
+  allHandshakes: {
+    unit: 'TLS handshakes of all addresses',
+    owner: 'none',
+    amounts: 'four times `handshakes_per_second`',
+    option: 'saltbridge:api:handshakes_per_second',
+    effect: 'Further handshakes wait.',
+  },
+  yamlThreads: {
+    unit: 'responses that are written as YAML in threads',
+    owner: 'caller',
+    amounts:
+      'threads: one less than the number of processors, but 1 or 2, and one for callers without a response',
+    reserved: 1,
+    waiting: { perOwner: 8, total: 64 },
+    effect: 'Further responses wait in turns, then are rejected.',
+    code: 'ERR_HTTP_BUSY',
+  },
+  sessions: {
+    unit: 'sessions',
+    owner: 'user',
+    total: 50_000,
+    effect: 'The least recently used session of the user with most sessions ends.',
+    code: 'ERR_LIMIT',
+  },
+  formattedJobs: {
+    unit: 'bytes of jobs that one stream of formatted events remembers',
+    owner: 'connection',
+    amounts: '`stream_bytes` divided among streams',
+    effect: 'The oldest are forgotten.',
+  },
+});

@@ -1,0 +1,88 @@
+import { defineLimits } from '#runtime';
+
+/** Limits of Salt’s services. */
+export const saltLimits = defineLimits('salt', {
+  renderThreads: {
+    unit: 'renderings in threads',
+    owner: 'minion',
+    amounts:
+      'threads: one less than the number of processors, but 1 or 2, and one for minions without a rendering',
+    reserved: 1,
+    waiting: { perOwner: 256, total: 4096 },
+    effect: 'Further renderings wait in turns, then are rejected.',
+    code: 'ERR_RENDER_GIVEN_UP',
+  },
+  largeTemplates: {
+    unit: 'templates that are rendered in threads at once',
+    owner: 'none',
+    total: 1_000,
+    effect: 'The least recently used entry is evicted.',
+  },
+  parsedCharacters: {
+    unit: 'characters of parsed texts',
+    owner: 'none',
+    total: 8 * 1024 * 1024,
+    effect: 'The least recently used entry is evicted.',
+  },
+  receivedCharacters: {
+    unit: 'characters of files that a rendering thread keeps',
+    owner: 'none',
+    total: 16 * 1024 * 1024,
+    effect: 'The least recently used entry is evicted.',
+  },
+  pillarFiles: {
+    unit: 'parsed pillar files',
+    owner: 'none',
+    total: 5_000,
+    effect: 'The least recently used entry is evicted.',
+  },
+  pillarBytes: {
+    unit: 'bytes of compiled pillars in memory',
+    owner: 'none',
+    total: 256 * 1024 * 1024,
+    effect: 'The least recently used entry is evicted. It is read from the store.',
+  },
+  fileDigests: {
+    unit: 'digests of files',
+    owner: 'none',
+    total: 50_000,
+    effect: 'The least recently used entry is evicted.',
+  },
+  fileReads: {
+    unit: 'chunks of files that are read at a time',
+    owner: 'none',
+    total: 16,
+    effect: 'Further reads wait.',
+  },
+  otherEnvironments: {
+    unit: 'lists of environments that only `__env__` serves',
+    owner: 'none',
+    total: 64,
+    effect: 'The least recently used entry is evicted.',
+  },
+  gitLists: {
+    unit: 'lists of branches for each remote',
+    owner: 'none',
+    total: 64,
+    effect: 'The least recently used entry is evicted.',
+  },
+  httpQueries: {
+    unit: 'requests of `http.query` at a time',
+    owner: 'none',
+    total: 8,
+    effect: 'Further requests wait.',
+  },
+  reactionRate: {
+    unit: 'runs of a reaction with `rate`',
+    owner: 'rule',
+    amounts: '`rate` of the reaction',
+    option: 'saltbridge:reactions',
+    effect: 'The reaction is not run.',
+  },
+  reactionReports: {
+    unit: 'reports of reactions that were not run, for each reason',
+    owner: 'rule',
+    rate: { perSecond: 1 / 60, burst: 1 },
+    effect: 'Further reports are counted.',
+  },
+});

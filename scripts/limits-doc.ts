@@ -1,0 +1,97 @@
+// Writes the tables of docs/limits.md from the tables of limits of the rooms. With --check it only
+// compares them.
+import { readFileSync, writeFileSync } from 'node:fs';
+import { policyLimits } from '#acl/limits.ts';
+import { clientLimits } from '#client/limits.ts';
+import { clusterLimits } from '#cluster/limits.ts';
+import { guestLimits } from '#guests/limits.ts';
+import { bridgeLimits } from '#heat-bridge/limits.ts';
+import { argumentLimits } from '#master/arguments/limits.ts';
+import { auditLimits } from '#master/audit/limits.ts';
+import { authLimits } from '#master/auth/limits.ts';
+import { eventLimits } from '#master/events/limits.ts';
+import { jobLimits } from '#master/jobs/limits.ts';
+import { requestLimits } from '#master/requests/limits.ts';
+import { rpcLimits } from '#master/rpc/limits.ts';
+import { userLimits } from '#master/users/limits.ts';
+import { transportLimits } from '#minion-protocol/transport/limits.ts';
+import type { Limit, LimitTable } from '#runtime';
+import { saltLimits } from '#salt/limits.ts';
+import { apiLimits } from '#salt-api/limits.ts';
+import { storeLimits } from '#store/limits.ts';
+
+/** The tables of limits of all rooms, by the file that defines them. */
+export const limitTables: Readonly<Record<string, LimitTable>> = {
+  'acl/limits.ts': policyLimits,
+  'client/limits.ts': clientLimits,
+  'cluster/limits.ts': clusterLimits,
+  'guests/limits.ts': guestLimits,
+  'heat-bridge/limits.ts': bridgeLimits,
+  'master/arguments/limits.ts': argumentLimits,
+  'master/audit/limits.ts': auditLimits,
+  'master/auth/limits.ts': authLimits,
+  'master/events/limits.ts': eventLimits,
+  'master/jobs/limits.ts': jobLimits,
+  'master/requests/limits.ts': requestLimits,
+  'master/rpc/limits.ts': rpcLimits,
+  'master/users/limits.ts': userLimits,
+  'minion-protocol/transport/limits.ts': transportLimits,
+  'salt-api/limits.ts': apiLimits,
+  'salt/limits.ts': saltLimits,
+  'store/limits.ts': storeLimits,
+};
+
+const file = new URL('../docs/limits.md', import.meta.url);
+const start = '<!-- limits -->\n';
+const head = ['limit', 'of', 'owner', 'amount', 'option', 'effect', 'code'];
+const counted = new Intl.NumberFormat('en');
+
+/** Returns the amounts of a limit in words. */
+function amountsOf({ row, perOwner, total, reserved, waiting, rate }: Limit): string {
+  const parts: string[] = [];
+  if (row.amounts !== undefined) parts.push(row.amounts);
+  if (perOwner !== undefined) parts.push(`${counted.format(perOwner)} of one owner`);
+  if (total !== undefined) parts.push(`${counted.format(total)} in all`);
+  if (reserved !== undefined && row.amounts === undefined) {
+    parts.push(`${counted.format(reserved)} reserved for owners that have none`);
+  }
+  if (waiting !== undefined) {
+    const { perOwner: own, total: all } = waiting;
+    parts.push(`${counted.format(own)} of one owner and ${counted.format(all)} in all may wait`);
+  }
+  if (rate !== undefined) {
+    const { perSecond, burst } = rate;
+    const often =
+      perSecond >= 0.5 ? `${counted.format(perSecond)}/s` : `${counted.format(perSecond * 3600)}/h`;
+    parts.push(`${often}, ${counted.format(burst)} at once`);
+  }
+  return parts.join('; ');
+}
+
+/** Returns the row of a limit in the table. */
+function rowOf(limit: Limit): readonly string[] {
+  const { name, unit, owner, effect, row } = limit;
+  const option = row.option === undefined ? '' : `\`${row.option}\``;
+  const code = row.code === undefined ? '' : `\`${row.code}\``;
+  return [`\`${name}\``, unit, owner, amountsOf(limit), option, effect, code];
+}
+
+/** Returns the page with its table as the tables of limits have it. */
+export function withLimits(page: string): string {
+  const line = (cells: readonly string[]): string => `| ${cells.join(' | ')} |\n`;
+  const limits = Object.values(limitTables).flatMap((table) => Object.values(table));
+  const rows = limits.map(rowOf).sort(([a = ''], [b = '']) => (a < b ? -1 : 1));
+  const table = [head, head.map(() => '---'), ...rows].map(line).join('');
+  const [text = ''] = page.split(start);
+  return `${text}${start}\n${table}`;
+}
+
+if (import.meta.main || process.argv[1]?.endsWith('docs.js')) {
+  const before = readFileSync(file, 'utf8');
+  const page = withLimits(before);
+  if (!process.argv.includes('--check')) writeFileSync(file, page);
+  else if (before !== page) {
+    process.stderr.write('docs/limits.md is out of date: run node scripts/limits-doc.ts\n');
+    process.exitCode = 1;
+  }
+}
