@@ -96,7 +96,7 @@ interface OldState {
   readonly layout: number;
   /** Arguments of its first job. */
   readonly args: readonly unknown[];
-  /** Its events after `firstEvent`. */
+  /** Events of the site after `firstEvent`. */
   readonly events: readonly (readonly [tag: string, data: object])[];
 }
 

@@ -46,7 +46,7 @@ async function eventsDuring(api: MasterApi, work: () => Promise<void>): Promise<
   return events;
 }
 
-test("a key of one tenant's minion is nobody's at the other", async (t) => {
+test("a key of one tenant's minion is unknown to the other", async (t) => {
   const { red, blue } = await startTenants(t);
   const before = await blue.master.keys.list();
   const own = new SpeakingMinion(t, 'web1', keyOf(red, 'web1'), await red.master.status());
@@ -59,7 +59,7 @@ test("a key of one tenant's minion is nobody's at the other", async (t) => {
   t.is((await red.master.keys.list()).length, minionIds.length);
 });
 
-test('a request under the keys of one tenant is no request to the other', async (t) => {
+test('a request with keys of one tenant is refused by the other', async (t) => {
   const { red, blue } = await startTenants(t);
   const speaker = await red.speak(t, 'web1');
   const other = await blue.speak(t, 'web1');
@@ -80,7 +80,7 @@ test('a request under the keys of one tenant is no request to the other', async 
   );
 });
 
-test('publications to one tenant cannot be opened by the minions of the other', async (t) => {
+test('minions of one tenant cannot decrypt publications to the other', async (t) => {
   const { red, blue } = await startTenants(t);
   const [own, other] = [await blue.speak(t, 'db1'), await red.speak(t, 'db1')];
   const { publishPort } = await blue.master.status();
@@ -96,7 +96,7 @@ test('publications to one tenant cannot be opened by the minions of the other', 
   }
 });
 
-test('jobs, returns and events of one tenant are told and kept there alone', async (t) => {
+test('jobs, returns and events of one tenant are visible only there', async (t) => {
   const { red, blue } = await startTenants(t);
   const seen = await eventsDuring(red.master, async () => {
     const events = await eventsDuring(blue.master, async () => {
@@ -127,7 +127,7 @@ test('jobs, returns and events of one tenant are told and kept there alone', asy
   );
 });
 
-test('pillar, files, the mine and peers end at the tenant', async (t) => {
+test('pillar, files, the mine and peers are separate for each tenant', async (t) => {
   const { red, blue } = await startTenants(t);
   for (const [tenant, other] of [
     [red, blue],
@@ -166,7 +166,7 @@ function asMap(value: WireValue): WireMap {
   return isWireMap(value) ? value : {};
 }
 
-test('policy, denials, presence and the local socket are those of one tenant', async (t) => {
+test('policy, denials, presence and the local socket belong to one tenant', async (t) => {
   const { red, blue } = await startTenants(t);
   const fire = (speaker: SpeakingMinion, tag: string): Promise<unknown> =>
     speaker.ask({ cmd: '_minion_event', tag, data: {} });
@@ -199,14 +199,14 @@ test('policy, denials, presence and the local socket are those of one tenant', a
   await within('the others to be gone', leaving());
 });
 
-test('closing one tenant leaves the other at work', async (t) => {
+test('closing one tenant leaves the other running', async (t) => {
   const { red, blue } = await startTenants(t);
   await red.master.close();
   t.deepEqual((await tellAll(blue.local)).returns, returnsOf(blue));
   await t.throwsAsync(red.local.status());
 });
 
-test("on the disk and in the log of one tenant is nothing of the other's", async (t) => {
+test('files and log of one tenant contain no data of the other', async (t) => {
   const { red, blue } = await startTenants(t);
   for (const { master } of [red, blue]) await tellAll(master);
   for (const [tenant, other] of [
@@ -223,7 +223,7 @@ test("on the disk and in the log of one tenant is nothing of the other's", async
   }
 });
 
-test('the audit log of one tenant says nothing of the other', async (t) => {
+test('the audit log of one tenant does not mention the other', async (t) => {
   const { red, blue } = await startTenants(t);
   // The jobs are published one after the other, so that their jids differ.
   const [here, there] = [await tellAll(red.master), await tellAll(blue.master)];

@@ -34,7 +34,7 @@ test('a log-in returns a token, a cookie and the rights', async (t) => {
   const { token, start, expire, ...rest } = loginOf(answer);
   t.regex(String(token), /^[0-9a-f]{64}$/);
   t.is(answer.headers['x-auth-token'], String(token));
-  // For a shared secret, nothing can tell whether a user may still log in.
+  // For a shared secret, no check can find out whether a user may still log in.
   t.is(Number(expire) - Number(start), 3600);
   t.deepEqual(rest, {
     user: 'admin',

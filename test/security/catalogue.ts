@@ -114,7 +114,7 @@ const orchestrations = inFile('master/orchestrate/orchestrate.test.ts');
 const tenants = inFile('master/config/options.test.ts');
 
 const identityInTheDispatcher =
-  'master/requests/replay.test.ts: no variant of somebody else is heard, and each is counted by its reason';
+  'master/requests/replay.test.ts: every forged variant of a request is refused, and counted by its reason';
 const shelf = inFile('master/pillar/cache.test.ts');
 const redaction = 'security/secrets.test.ts: no secret is logged at level trace, for any request';
 const ownFiles =
@@ -142,7 +142,7 @@ export const catalogue: readonly Threat[] = [
     id: 'C-02',
     threat: 'a pillar is fetched by somebody else',
     tests: [
-      'master/requests/vectors.test.ts: a pillar is encrypted to the accepted key, whatever key is in the request',
+      'master/requests/vectors.test.ts: a pillar is encrypted to the accepted key, not to one in the request',
       data('a minion gets only its own pillar, whatever id and grains it claims'),
     ],
   },
@@ -163,7 +163,7 @@ export const catalogue: readonly Threat[] = [
     id: 'C-05',
     threat: 'a request chooses a source of pillar',
     tests: [
-      'master/requests/vectors.test.ts: a pillar is made from the verified id, the grains and the environments',
+      'master/requests/vectors.test.ts: a pillar is compiled from the verified id, the grains and the environments',
       data('a minion gets only its own pillar, whatever id and grains it claims'),
     ],
   },
@@ -172,7 +172,7 @@ export const catalogue: readonly Threat[] = [
     threat: 'a forbidden function beside a permitted one',
     tests: [
       'acl/rules.test.ts: every function of a list must be permitted',
-      'acl/rules.test.ts: expressions mean whole functions, and each of several must be permitted',
+      'acl/rules.test.ts: expressions match whole functions, and each of several must be permitted',
       users('each of several functions must be permitted'),
     ],
   },
@@ -266,9 +266,7 @@ export const catalogue: readonly Threat[] = [
     id: 'C-19',
     threat: 'a crafted id passes for another',
     tests: [
-      signIns(
-        'ids of a crafted form are refused with a correct key too, signed from protocol 2 on',
-      ),
+      signIns('crafted ids are refused even with a correct key, signed from protocol 2 on'),
       strangers('requests with arbitrary ids leave no data behind'),
     ],
   },
@@ -320,7 +318,7 @@ export const catalogue: readonly Threat[] = [
     id: 'C-26',
     threat: 'wheel without rights',
     tests: [
-      'acl/rules.test.ts: runners and wheel functions need entries of their own',
+      'acl/rules.test.ts: runners and wheel functions require their own entries',
       users('runners and wheel functions have their own rights'),
     ],
   },
@@ -362,7 +360,7 @@ export const catalogue: readonly Threat[] = [
     threat: 'publications and replies are replayed',
     tests: [
       'master/keys/key-store.test.ts: serials increase over any kills at any write, and the key stays',
-      'master/requests/vectors.test.ts: a reply is bound to its request, and made with a new IV each time',
+      'master/requests/vectors.test.ts: a reply is bound to its request, and has a new IV each time',
     ],
   },
   {
@@ -425,7 +423,7 @@ export const catalogue: readonly Threat[] = [
     id: 'C-41',
     threat: 'part of a pillar',
     tests: [
-      'master/requests/vectors.test.ts: a pillar that cannot be made is an error in the reply, never part of a pillar',
+      'master/requests/vectors.test.ts: a failed pillar is an error in the reply, and never a partial pillar',
     ],
   },
   {
@@ -446,7 +444,7 @@ export const catalogue: readonly Threat[] = [
     threat: 'pushed files go anywhere',
     tests: [
       data("a pushed file stays in the sender's folder and is never read again"),
-      'master/requests/files.test.ts: nothing is taken from a minion while file_recv is off',
+      'master/requests/files.test.ts: the master accepts no files while file_recv is off',
     ],
   },
   {
@@ -461,12 +459,10 @@ export const catalogue: readonly Threat[] = [
     threat: 'an event is taken for a job',
     tests: [
       reports('a minion cannot start anything on others, on the master, or for a relay'),
-      reactions('a signal that no rule permits leads to nothing'),
-      reactions('without a rule of its own a reaction is denied, and that is told once a burst'),
-      reactions('a runner runs by the right of its reaction alone'),
-      reactor(
-        'an event that no rule permits is denied, and a file that the policy refuses is not rendered',
-      ),
+      reactions('a signal that no rule permits starts no job'),
+      reactions('without its own rule a reaction is denied, and that is reported once per burst'),
+      reactions('a runner runs only with the rights of its reaction'),
+      reactor('an event that no rule permits is denied, and a denied file is not rendered'),
       reactor('a grant to one file does not extend to another'),
       reports('a minion cannot fire a tag of others in any request form'),
     ],
@@ -510,7 +506,7 @@ export const catalogue: readonly Threat[] = [
     id: 'C-53',
     threat: 'an older version leaves out newer checks',
     tests: [
-      'master/requests/replay.test.ts: a minion that proved protocol 3 is not heard below it, also after a restart',
+      'master/requests/replay.test.ts: a minion that proved protocol 3 is refused below it, even after a restart',
       'security/secrets.test.ts: these requests can be forged until an id has proved protocol 3, and the doctor names it',
     ],
   },
@@ -522,7 +518,7 @@ export const catalogue: readonly Threat[] = [
   {
     id: 'C-55',
     threat: 'noise fills the log; outdated parsers',
-    tests: [events('a flood of tags that nobody permits is a few lines in the log')],
+    tests: [events('a flood of forbidden tags causes a few lines in the log')],
     sentence: 'docs/dependencies.md',
   },
   {
@@ -566,16 +562,14 @@ export const catalogue: readonly Threat[] = [
     id: 'N-05',
     threat: 'floods of sign-ins',
     tests: [
-      signIns(
-        'a flood from one address is refused without signatures, and nobody else waits for it',
-      ),
+      signIns('a flood from one address is refused without signatures, and does not delay others'),
     ],
   },
   {
     id: 'N-06',
     threat: 'the list of waiting keys is filled',
     tests: [
-      signIns('pending keys are bounded, in all and for each address'),
+      signIns('pending keys are limited, in total and for each address'),
       strangers('weak and missing keys are not stored'),
     ],
   },
@@ -588,7 +582,7 @@ export const catalogue: readonly Threat[] = [
     id: 'N-08',
     threat: 'a waiting key is replaced',
     tests: [
-      signIns('a pending key keeps its place; another one is denied and counted'),
+      signIns('a pending key stays, and another key is denied and counted'),
       'master/keys/key-store.test.ts: a key is accepted by its own fingerprint only',
     ],
   },
@@ -615,7 +609,7 @@ export const catalogue: readonly Threat[] = [
     threat: 'replays and skewed clocks',
     tests: [
       identity('a replayed signal is fired once, and a stale signal is not fired'),
-      'master/requests/replay.test.ts: a request whose time stamp is off or odd is refused',
+      'master/requests/replay.test.ts: a request with a wrong or malformed time stamp is refused',
     ],
   },
   {
@@ -637,8 +631,8 @@ export const catalogue: readonly Threat[] = [
     id: 'N-15',
     threat: 'listening as another minion',
     tests: [
-      `master/presence/presence.test.ts: an announcement \${title} is not believed, and its connection stays`,
-      'master/presence/presence.test.ts: an announcement of a key that is not accepted is not believed',
+      `master/presence/presence.test.ts: an announcement \${title} is refused, and its connection stays`,
+      'master/presence/presence.test.ts: an announcement with a key that is not accepted is refused',
     ],
     sentence: 'The announcement of a minion over TCP',
   },
@@ -689,8 +683,8 @@ export const catalogue: readonly Threat[] = [
     threat: 'forged events in every shape',
     tests: [
       reports('a minion cannot fire a tag of others in any request form'),
-      events(`no grant fires a tag of the master's from a \${name} event`),
-      events('the master says who an event is from'),
+      events(`no grant permits a tag of the master from a \${name} event`),
+      events('the master sets the sender of an event'),
       `master/decisions/learn.test.ts: \${JSON.stringify(tag)} cannot be permitted by learning`,
       'master/decisions/learn.test.ts: requests that no rule can permit are named, and not learned',
     ],
@@ -701,7 +695,7 @@ export const catalogue: readonly Threat[] = [
     tests: [
       reports('a minion cannot start anything on others, on the master, or for a relay'),
       peers('a rule for some minions does not permit jobs for others'),
-      'acl/rules.test.ts: publish functions are never published, whatever the rules say',
+      'acl/rules.test.ts: publish functions are never published, despite any rule',
     ],
   },
   {
@@ -750,8 +744,8 @@ export const catalogue: readonly Threat[] = [
     threat: 'files outside of the roots, and absurd numbers',
     tests: [
       data('only files below the file roots can be read'),
-      'master/requests/files.test.ts: offsets that are none get no content',
-      'master/requests/files.test.ts: a level of compression that gzip does not have is none',
+      'master/requests/files.test.ts: invalid offsets return no content',
+      'master/requests/files.test.ts: an invalid level of compression is ignored',
     ],
   },
   {
@@ -767,10 +761,10 @@ export const catalogue: readonly Threat[] = [
     id: 'M-15',
     threat: 'sizes and floods',
     tests: [
-      events('events beyond the burst are dropped, counted, and nobody else is affected'),
-      events('an event that is too large is trimmed, counted and listed'),
+      events('events beyond the burst are dropped and counted, and others are not affected'),
+      events('an oversized event is trimmed, counted and listed'),
       returns('an oversized return is counted, and the job contains a note in its place'),
-      'master/requests/vectors.test.ts: grains that are too large are named in the pillar, and no provider sees them',
+      'master/requests/vectors.test.ts: oversized grains are named in the pillar, and not passed to providers',
     ],
   },
   {
@@ -853,7 +847,7 @@ export const catalogue: readonly Threat[] = [
     id: 'G-06',
     threat: 'one bad request costs one request',
     tests: [
-      'master/requests/events.test.ts: a request whose handler fails is answered with an empty text, and the next one is served',
+      'master/requests/events.test.ts: a request whose handler fails gets an empty text, and the next one is served',
       strangers('a malformed sign-in fails only its own request'),
     ],
   },
@@ -863,7 +857,7 @@ export const catalogue: readonly Threat[] = [
     tests: [
       'master/pillar/cache.test.ts: while a pillar loops to its limit, others get theirs',
       'master/pillar/cache.test.ts: while a file of the reactor loops to its limit, other events are processed',
-      'master/rendering/renderer.test.ts: a rendering that takes more memory than it may ends alone',
+      'master/rendering/renderer.test.ts: only the rendering that uses too much memory fails',
       shelf('records of ids without a key are removed at the start, and limits hold'),
       'minion-protocol/zeromq-deadlines.test.ts: unfinished messages of a stranger are limited over all its connections',
       'runtime/limits.test.ts: an owner has so many under way and no more; others are not held up',
@@ -876,8 +870,8 @@ export const catalogue: readonly Threat[] = [
     id: 'G-08',
     threat: 'nothing is evaluated',
     tests: [
-      eventText(`an event cannot leave its place: \${place}`),
-      eventText('functions, and what keys are told by, are no text of an event'),
+      eventText(`an event cannot break out of its place: \${place}`),
+      eventText('text of an event is neither a function nor the selector of keys'),
       'master/pillar/provided.test.ts: a grain that looks like a template stays text, in templates and in names of files',
       'minion-protocol/targeting/target.test.ts: nested repetition without lookaround takes linear time',
       'template/render.test.ts: nothing of JavaScript can be reached',
@@ -922,8 +916,8 @@ export const catalogue: readonly Threat[] = [
     id: 'G-13',
     threat: 'the local door',
     tests: [
-      'master/rpc/server.test.ts: the socket is for the user of the master alone',
-      'master/rpc/server.test.ts: parameters that are too large are refused before they are read',
+      'master/rpc/server.test.ts: only the user of the master can use the socket',
+      'master/rpc/server.test.ts: oversized parameters are refused before they are parsed',
     ],
   },
   {
@@ -939,7 +933,7 @@ export const catalogue: readonly Threat[] = [
     id: 'G-16',
     threat: 'clocks that jump',
     tests: [
-      'master/requests/replay.test.ts: a mark lasts as long as its time stamp is good, not longer',
+      'master/requests/replay.test.ts: a mark lasts exactly as long as its time stamp is valid',
       'minion-protocol/payload.test.ts: a jid is never issued twice, even if the clock goes backwards',
       logins('a clock that is turned back does not revive a token'),
       logins('a clock that jumps past the expiry of a token ends it'),
@@ -1026,7 +1020,7 @@ export const catalogue: readonly Threat[] = [
     threat: 'a permitted function carries another',
     tests: [
       users('each of several functions must be permitted'),
-      'acl/rules.test.ts: a function that runs any other is permitted by its name, and by no pattern',
+      'acl/rules.test.ts: a function that can run any other is permitted only by its exact name',
     ],
   },
   {
@@ -1034,7 +1028,7 @@ export const catalogue: readonly Threat[] = [
     threat: 'patterns that mean more than was written',
     tests: [
       users('a user may publish only what external_auth grants'),
-      'acl/rules.test.ts: expressions mean ids and functions as a whole',
+      'acl/rules.test.ts: expressions match whole ids and functions',
     ],
   },
   {
@@ -1172,10 +1166,10 @@ export const catalogue: readonly Threat[] = [
     id: 'B-04',
     threat: 'signals that are changed or sent twice',
     tests: [
-      outbox('the same request again adds nothing, also in the next process'),
+      outbox('a repeated request adds nothing, even in the next process'),
       outbox('a minion that signals three times does so under one id'),
-      outbox('a handle has one signal in flight, and they arrive in order'),
-      'heat-bridge/signals/outbox.test.ts: no two of minion and member have one id',
+      outbox('a handle has one signal in flight, and signals arrive in order'),
+      'heat-bridge/signals/outbox.test.ts: different pairs of minion and member have different ids',
     ],
   },
   {
@@ -1225,7 +1219,7 @@ export const catalogue: readonly Threat[] = [
       outward(`a listed name that resolves to \${address} gets no request`),
       outward('the connection uses the address that was checked'),
       outward('a redirection is returned and not followed'),
-      'heat-bridge/signals/outbox.test.ts: a catalog leads nowhere that is not listed',
+      'heat-bridge/signals/outbox.test.ts: a catalog cannot refer to a host that is not listed',
       projects('the address of Keystone is requested only if its section lists it'),
     ],
   },
@@ -1233,7 +1227,7 @@ export const catalogue: readonly Threat[] = [
     id: 'B-09',
     threat: 'addresses and credentials that leak',
     tests: [
-      outbox('the token is in no answer, event, reason or row of the store'),
+      outbox('the token appears in no reply, event, reason or row of the store'),
       'heat-bridge/outgoing/exchange.test.ts: any input is parsed or refused, and errors repeat none of it',
       projects('expired and invalid tokens of the master are never sent to Keystone'),
     ],
@@ -1245,10 +1239,10 @@ export const catalogue: readonly Threat[] = [
     tests: [
       tenants(`two tenants with the same \${what} are refused with both names and files`),
       tenants('a folder shared through a link is found'),
-      'master/tenants.test.ts: a request under the keys of one tenant is no request to the other',
-      'master/tenants.test.ts: jobs, returns and events of one tenant are told and kept there alone',
-      "heat-bridge/signals/master.test.ts: another's handle is as unknown as none, and cannot be replaced",
-      'heat-bridge/signals/master.test.ts: no handle without a rule, for other minions than the rule names, or without a token',
+      'master/tenants.test.ts: a request with keys of one tenant is refused by the other',
+      'master/tenants.test.ts: jobs, returns and events of one tenant are visible only there',
+      'heat-bridge/signals/master.test.ts: the handle of another user looks unknown, and cannot be replaced',
+      'heat-bridge/signals/master.test.ts: a handle requires a rule for its minions and a token',
       commands('a caller cannot reach a run with the key of another caller'),
       'heat-bridge/http.test.ts: a run can be started now and read later, only by its caller',
       'heat-bridge/http.test.ts: a plan can be started now and read or cancelled later, only by its caller',
@@ -1258,7 +1252,7 @@ export const catalogue: readonly Threat[] = [
       projects(
         'an enrolment belongs to the project of the token, and other projects cannot see it',
       ),
-      'acl/decide.test.ts: a name of another domain is another one, for projects and for users',
+      'acl/decide.test.ts: the same name in another domain means another project or user',
     ],
     sentence: 'The bridge to orchestration services',
   },
@@ -1266,9 +1260,9 @@ export const catalogue: readonly Threat[] = [
     id: 'B-11',
     threat: 'floods of signals',
     tests: [
-      outbox('quotas of minion and stack leave room for the others'),
-      outbox('a service that never answers delays no other'),
-      'heat-bridge/signals/master.test.ts: more than may wait of one minion is left unanswered, so that it comes again',
+      outbox('quotas of minion and stack leave space for the others'),
+      outbox('a service that never responds does not delay others'),
+      'heat-bridge/signals/master.test.ts: signals of one minion over the limit get no reply, so that the minion repeats them',
     ],
     sentence: 'The bridge to orchestration services',
   },
@@ -1306,8 +1300,8 @@ export const catalogue: readonly Threat[] = [
     threat: 'pillar is read by targets, letter by letter',
     tests: [
       users('pillar is compared only by equality, and only if a rule shows it'),
-      targets('a target is evaluated over a reach, and of nobody else facts are looked up'),
-      targets('a reach may show pillar, which is compared by equality'),
+      targets('a target is evaluated over a reach, and facts of other minions are not read'),
+      targets('a reach may include pillar, which is compared by equality'),
     ],
   },
   {
@@ -1346,7 +1340,7 @@ export const catalogue: readonly Threat[] = [
     id: 'H-05',
     threat: 'a minion comes by a secret parameter by what it says of itself',
     tests: [
-      targets('secrets follow ids and values of pillar, which grains have no part in'),
+      targets('secrets depend on ids and pillar values that are independent of grains'),
       commands('a secret is sent to targets selected by id, not by grain'),
       plans('a secret of a step is not sent to targets selected by grains'),
     ],
@@ -1411,7 +1405,7 @@ export const catalogue: readonly Threat[] = [
     tests: [
       'heat-bridge/http.test.ts: the catalog shows a caller only permitted commands, without minions or rules',
       'heat-bridge/http.test.ts: a caller sees a plan only if a rule permits each of its commands',
-      'acl/decide.test.ts: a caller may call the commands that some rule permits and none denies outright',
+      'acl/decide.test.ts: a caller may call commands that some rule permits and none denies',
     ],
   },
   {
@@ -1425,9 +1419,7 @@ export const catalogue: readonly Threat[] = [
   {
     id: 'H-12r',
     threat: "a service's answer that takes long to read",
-    tests: [
-      'heat-bridge/signals/outbox.test.ts: an answer of tags that never end is read in no time',
-    ],
+    tests: ['heat-bridge/signals/outbox.test.ts: a response with endless tags is parsed quickly'],
   },
   {
     id: 'H-13h',
@@ -1436,13 +1428,13 @@ export const catalogue: readonly Threat[] = [
       owners(
         'two owners use the same alias for different minions, and each signal goes to its own',
       ),
-      owners('no owner takes an alias of a minion that another one has, or replaces it'),
-      owners('the signals of an earlier owner of an alias are not for the next one'),
-      owners('handles of one owner leave room for those of others'),
-      owners('signals for the handles of one owner leave room for those of others'),
-      owners('a handle for groups takes the signals of who is in one of them, and of nobody else'),
+      owners('an owner cannot take or replace an alias of a minion that another owner has'),
+      owners('signals of an earlier owner of an alias are not sent to the next one'),
+      owners('handles of one owner leave space for those of others'),
+      owners('signals for the handles of one owner leave space for those of others'),
+      owners('a handle for groups accepts only signals of members of these groups'),
       owners(
-        'a handle that lists the minion comes before those for its groups, of which the first has it',
+        'a handle that lists the minion precedes those for its groups, and the first group precedes others',
       ),
     ],
   },
@@ -1455,18 +1447,14 @@ export const catalogue: readonly Threat[] = [
     id: 'H-17b',
     threat: 'signals for aliases that nobody registers fill the outbox',
     tests: [
-      held('a minion has no more signals held than held_per_minion, and others have their own'),
-      held('signals without a handle leave most bytes of the outbox to those that have one'),
+      held('held signals of a minion are limited by held_per_minion, for each minion separately'),
+      held('signals without a handle leave most bytes of the outbox to those with one'),
     ],
   },
   {
     id: 'H-28a',
     threat: 'a minion returns in the name of another, as for a resource of that id',
-    tests: [
-      resources(
-        'a return for what the minion has not registered, or for another minion, is refused',
-      ),
-    ],
+    tests: [resources('a return for an unregistered resource, or for another minion, is refused')],
   },
   {
     id: 'H-27a',
@@ -1575,18 +1563,16 @@ export const catalogue: readonly Threat[] = [
     id: 'H-13',
     threat: 'names that look like ids',
     tests: [
-      "acl/decide.test.ts: a name that could be another's id gives no right, and takes one away",
+      "acl/decide.test.ts: a name that could be another project's id gives no right, but can deny one",
     ],
   },
   {
     id: 'H-14a',
     threat: 'ids that mean others, or look like them',
     tests: [
-      newIds('an id that means others as a target, or looks like another one, is refused'),
-      newIds(
-        'an id that was accepted before goes on working, and is marked; one that waited is not accepted',
-      ),
-      newIds('ids that differ in case only, and ids with one key, are taken and marked'),
+      newIds('an id that is a target for others, or resembles another one, is refused'),
+      newIds('an accepted id continues to work with a mark, and a pending one is not accepted'),
+      newIds('ids that differ only in case, and ids with the same key, are accepted and marked'),
     ],
   },
   {
@@ -1600,16 +1586,14 @@ export const catalogue: readonly Threat[] = [
   {
     id: 'H-14c',
     threat: 'pillar of another environment',
-    tests: [
-      'master/requests/vectors.test.ts: which environments of pillar minions may ask for can be ruled',
-    ],
+    tests: ['master/requests/vectors.test.ts: rules can limit the pillar environments of minions'],
   },
   {
     id: 'H-15',
     threat: 'an operation on a denied key that reaches the accepted one',
     tests: [
-      'master/runners/runners.test.ts: a map acts on the folder that it names, also where the id has a key in another',
-      'master/runners/runners.test.ts: a map deletes or rejects the one that it names of two keys of one id',
+      'master/runners/runners.test.ts: a map acts on the named folder, even if the id has a key in another',
+      'master/runners/runners.test.ts: a map deletes or rejects the named key if an id has two',
     ],
   },
   {
@@ -1717,11 +1701,13 @@ export const catalogue: readonly Threat[] = [
     id: 'H-28',
     threat: 'whoever knows the shared key of old protocols returns for another minion',
     tests: [
-      signedReturns('a return without a signature is refused where one is required'),
-      signedReturns('a wrong signature is refused where it has to verify, and none is not'),
+      signedReturns('a return without a signature is refused if one is required'),
+      signedReturns(
+        'a wrong signature is refused if verification is required, and a missing one is accepted',
+      ),
       signedReturns('the shared key of old protocols does not let a minion return for another'),
       signedReturns(
-        `a return signed as minions do \${name} is taken, and refused when it was changed`,
+        `a return signed like by minions \${name} is accepted, and refused if it was changed`,
       ),
     ],
   },
@@ -2018,10 +2004,10 @@ export const catalogue: readonly Threat[] = [
     id: 'H-33',
     threat: 'a runner reads, keeps or asks more than the configuration says',
     tests: [
-      sdb('profiles of the configuration lead to variables and to files, as in Salt'),
-      sdb('variables that are set are bounded'),
+      sdb('profiles of the configuration refer to variables and files, as in Salt'),
+      sdb('stored variables are limited'),
       reactor('an invalid reactor, one beyond the limit, and a request of a user are refused'),
-      httpQuery('listed hosts are asked as by Salt, within bounds, and no others'),
+      httpQuery('only listed hosts get requests, like in Salt, within limits'),
     ],
   },
   {
@@ -2129,12 +2115,14 @@ export const catalogue: readonly Threat[] = [
     threat: 'cluster: members decide differently about one session, one jid or one message',
     tests: [
       clusterKeys('a minion that signs in at two members at once has one session'),
-      clusterKeys('of two members that decide about a key at once, one is refused'),
-      clusterKeys('of two jobs with the same jid that two members store at once, one is stored'),
+      clusterKeys('two members decide about a key at once, and one of them is refused'),
+      clusterKeys('two members store jobs with the same jid at once, and one job is stored'),
       clusterKeys('a return that two members accept at once is stored once, and known to both'),
       clusterKeys('a repeated message is not processed again'),
       clusterMasters('a repeated request at another member has no second effect'),
-      clusterMasters('of two jobs with the same jid at two members, one is published'),
+      clusterMasters(
+        'two members publish jobs with the same jid at once, and one job is published',
+      ),
     ],
   },
   {
@@ -2154,7 +2142,7 @@ export const catalogue: readonly Threat[] = [
     tests: [
       clusterReactions('the effects of one event at two members are queued once'),
       clusterReactions(
-        'one other member takes over the work of a lost member, which can then end nothing',
+        'another member takes over the work of a lost member, which can then end nothing',
       ),
       clusterReactions('a process that has lost a run without notice has no effect'),
     ],
@@ -2166,9 +2154,11 @@ export const catalogue: readonly Threat[] = [
     tests: [
       clusterSignals('a delivery by a member that has lost the lease has no effect'),
       clusterSignals(
-        'a signal of the dead-letter list is tried again once, whichever member is asked',
+        'a signal in the dead-letter list is retried once, whichever member gets the request',
       ),
-      clusterSignals('one of two members that register handles of one alias at once is refused'),
+      clusterSignals(
+        'two members register handles of one alias at once, and one of them is refused',
+      ),
       'heat-bridge/enroll/repository.test.ts: one of two members that change the same enrolment at once is refused',
     ],
   },
@@ -2211,10 +2201,8 @@ export const catalogue: readonly Threat[] = [
     id: 'H-108',
     threat: 'cluster: more runs of a reaction at a time than it may have',
     tests: [
-      clusterReactions('so many runs of a reaction at a time as it may have, over all members'),
-      clusterReactions(
-        'the member that has a run repeats a failed write once the store accepts it',
-      ),
+      clusterReactions('the concurrent runs of a reaction are limited over all members'),
+      clusterReactions('the member with the run repeats a failed write once the store accepts it'),
     ],
   },
   {
@@ -2384,7 +2372,7 @@ export const catalogue: readonly Threat[] = [
     id: 'H-147c',
     threat: 'a minion stores an allow_tgt that holds whoever reads its mine',
     tests: [
-      fleetWork('a stored target has a budget of its own'),
+      fleetWork('a stored target has its own budget'),
       mineWork('a value with a costly allow_tgt is not stored, and others of the request are'),
       mineWork('a stored value with a costly allow_tgt is withheld, but no other value'),
     ],
@@ -2424,8 +2412,8 @@ export const catalogue: readonly Threat[] = [
       guestData('a value that Salt would interpret is refused with the reason'),
       guestData('an existing value that Salt would interpret is not sent to readers'),
       'heat-bridge/guests/peers.test.ts: a name that Salt would interpret is not sent to peers',
-      reactor('text of an event that Salt would interpret becomes no value'),
-      reactions('a value of an event that Salt would interpret leads to nothing'),
+      reactor('text of an event that Salt would interpret is refused as a value'),
+      reactions('a value of an event that Salt would interpret starts no job'),
       users('a limited user cannot send text that Salt would interpret'),
       groups('SLS refuses inputs and names from Heat that Salt would interpret'),
       executionPlans('a parameter that Salt would interpret is refused'),
@@ -2452,8 +2440,8 @@ export const catalogue: readonly Threat[] = [
     id: 'H-477',
     threat: 'a text of an event is a pattern, a compound target or a function in a reactor file',
     tests: [
-      reactor('text of an event is no pattern, whatever it consists of'),
-      reactor(`text of an event is no pattern and no function of a runner: \${call}`),
+      reactor('text of an event is never a pattern'),
+      reactor(`text of an event is neither a pattern nor a function of a runner: \${call}`),
     ],
   },
 ];

@@ -274,16 +274,21 @@ test.serial(
   },
 );
 
-test.serial('of two jobs with the same jid at two members, one is published', async (t) => {
-  await a.master.keys.create({ id: 'web9', force: true });
-  const request = { tgt: 'web9', fun: 'test.ping', jid: '20260301100000000001' };
-  const asked = await Promise.allSettled([a, b].map(({ master }) => master.jobs.publish(request)));
-  const refused = asked.flatMap((it) => (it.status === 'rejected' ? [it.reason] : []));
-  t.deepEqual(
-    refused.map(({ code }) => code),
-    ['ERR_ARGS'],
-  );
-});
+test.serial(
+  'two members publish jobs with the same jid at once, and one job is published',
+  async (t) => {
+    await a.master.keys.create({ id: 'web9', force: true });
+    const request = { tgt: 'web9', fun: 'test.ping', jid: '20260301100000000001' };
+    const asked = await Promise.allSettled(
+      [a, b].map(({ master }) => master.jobs.publish(request)),
+    );
+    const refused = asked.flatMap((it) => (it.status === 'rejected' ? [it.reason] : []));
+    t.deepEqual(
+      refused.map(({ code }) => code),
+      ['ERR_ARGS'],
+    );
+  },
+);
 
 test.serial('a repeated request at another member has no second effect', async (t) => {
   const end = new AbortController();

@@ -102,7 +102,7 @@ test('a session is removed in the same write as its accepted key', async (t) => 
   t.is(await revision, written);
 });
 
-test('of two members that decide about a key at once, one is refused', async (t) => {
+test('two members decide about a key at once, and one of them is refused', async (t) => {
   const [a, b] = await open(t, 'a', 'b');
   if (a === undefined || b === undefined) return t.fail();
   const { publicPem } = pem('minion');
@@ -136,7 +136,7 @@ function jobCacheOf(store: LogStore): JobCache {
   return new JobCache({ store, isOn: true, isShared: true, ...lives, now });
 }
 
-test('of two jobs with the same jid that two members store at once, one is stored', async (t) => {
+test('two members store jobs with the same jid at once, and one job is stored', async (t) => {
   const caches = (await open(t, 'a', 'b')).map(jobCacheOf);
   const kept = await Promise.allSettled(caches.map((cache) => cache.add(record)));
   t.deepEqual(kept.map(({ status }) => status).sort(), ['fulfilled', 'rejected']);
