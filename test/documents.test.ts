@@ -190,8 +190,8 @@ test('docs/scaling.md has the figures that `npm run bench -- sizing` prints', (t
       printSizing(words, (line) => lines.push(line)),
       0,
     );
-    const told = rows.flatMap(({ cells }) => cells[column] ?? []);
-    const figures = told.filter((cell) => /^[\d.]+( GB| s|\/s| MB\/s|)$/.test(cell));
+    const written = rows.flatMap(({ cells }) => cells[column] ?? []);
+    const figures = written.filter((cell) => /^[\d.]+( GB| s|\/s| MB\/s|)$/.test(cell));
     t.true(figures.length > 4);
     for (const figure of figures) {
       t.true(

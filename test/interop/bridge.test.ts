@@ -145,10 +145,10 @@ step('what is crafted to be more than text is refused before it is published', a
 
 step('a secret reaches the minion that it is for, and no job, event or other minion', async (t) => {
   const end = new AbortController();
-  const told: string[] = [];
+  const texts: string[] = [];
   const events = await master.api.events.subscribe({}, end.signal);
   const following = (async () => {
-    for await (const event of events) told.push(JSON.stringify(event));
+    for await (const event of events) texts.push(JSON.stringify(event));
   })();
   const [first, ...others] = fleet.minions;
   const target = first?.id ?? '';
@@ -161,8 +161,8 @@ step('a secret reaches the minion that it is for, and no job, event or other min
   await following;
   const kept = JSON.stringify(await master.api.jobs.show(run.id));
   const secret = JSON.stringify(password).slice(1, -1);
-  t.true(told.some((text) => text.includes('saltbridge_secrets')));
-  t.false(told.some((text) => text.includes(secret)));
+  t.true(texts.some((text) => text.includes('saltbridge_secrets')));
+  t.false(texts.some((text) => text.includes(secret)));
   t.false(kept.includes(secret));
   for (const { id } of others) {
     const pillar = await master.api.pillar.show({ minion: id });

@@ -111,22 +111,26 @@ step(
     }
     const [first] = Object.keys(own);
     layOut(path.join(home.directory, 'pillar'), { [first ?? '']: '{' });
-    const told = 'Failed to load ext_pillar minion_files. Please see master log for details.';
+    const errorText = 'Failed to load ext_pillar minion_files. Please see master log for details.';
     for (const [id, value] of await run('pillar.items')) {
-      const errors = first === `minions/${id}.json` ? { _errors: [told], text: 'ä' } : { own: id };
+      const errors =
+        first === `minions/${id}.json` ? { _errors: [errorText], text: 'ä' } : { own: id };
       t.like(value, errors, id);
     }
     layOut(path.join(home.directory, 'pillar'), own);
   },
 );
 
-step('a broken pillar is told as Salt tells it, and keeps states from running', async (t) => {
-  writeFileSync(path.join(home.directory, 'pillar/base/more.sls'), 'more: {{ nothing }}\n');
-  const told = "Rendering SLS 'more' failed. Please see master log for details.";
-  for (const [, value] of await run('pillar.items')) {
-    t.like(value, { _errors: [told], role: 'interop' });
-  }
-  for (const [id, value] of await run('state.apply', ['none'])) {
-    t.true(JSON.stringify(value).includes(told), id);
-  }
-});
+step(
+  "a broken pillar is reported with Salt's text, and prevents states from running",
+  async (t) => {
+    writeFileSync(path.join(home.directory, 'pillar/base/more.sls'), 'more: {{ nothing }}\n');
+    const errorText = "Rendering SLS 'more' failed. Please see master log for details.";
+    for (const [, value] of await run('pillar.items')) {
+      t.like(value, { _errors: [errorText], role: 'interop' });
+    }
+    for (const [id, value] of await run('state.apply', ['none'])) {
+      t.true(JSON.stringify(value).includes(errorText), id);
+    }
+  },
+);

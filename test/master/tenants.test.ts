@@ -16,13 +16,13 @@ import { keyOf, minionIds, startTenants, type TenantUnderTest } from '../helpers
 const badLoad = 'a8626164206c6f6164';
 
 /**
- * Runs `test.told` on all minions.
+ * Runs `test.reported` on all minions.
  * @returns the jid, and the returns by id
  */
 async function tellAll(api: MasterApi): Promise<{ jid: string; returns: object }> {
   const returns: Record<string, unknown> = {};
   let jid = '';
-  for (const update of await collect(api.jobs.run({ tgt: '*', fun: 'test.told' }))) {
+  for (const update of await collect(api.jobs.run({ tgt: '*', fun: 'test.reported' }))) {
     if (update.type === 'published') jid = update.jid;
     if (update.type === 'return') returns[update.minion] = update.return;
   }
@@ -92,7 +92,7 @@ test('minions of one tenant cannot decrypt publications to the other', async (t)
   await within('the stranger to listen', listening(), 20_000);
   for (const envelope of heard) {
     t.throws(() => other.session.openPublication(envelope), { code: 'ERR_BAD_SIGNATURE' });
-    t.like(own.session.openPublication(envelope), { fun: 'test.told' });
+    t.like(own.session.openPublication(envelope), { fun: 'test.reported' });
   }
 });
 
@@ -109,7 +109,7 @@ test('jobs, returns and events of one tenant are visible only there', async (t) 
       await t.throwsAsync(red.master.jobs.show(there.jid), { code: 'ERR_JOB_UNKNOWN' });
       // This is a return for the other tenant's job, by a minion whose id exists there.
       const speaker = await red.speak(t, 'web1');
-      await speaker.ask({ cmd: '_return', jid: there.jid, fun: 'test.told', return: 'forged' });
+      await speaker.ask({ cmd: '_return', jid: there.jid, fun: 'test.reported', return: 'forged' });
       const { returns } = await blue.master.jobs.show(there.jid);
       t.false(JSON.stringify(returns).includes('forged'));
       await speaker.ask({ cmd: '_minion_event', tag: 'red/done', data: { secret: red.secret } });
@@ -150,10 +150,10 @@ test('pillar, files, the mine and peers are separate for each tenant', async (t)
   }
   const speaker = await red.speak(t, 'web1');
   const load = { cmd: 'minion_publish', tgt: '*', tmo: 10, form: 'clean' };
-  const reply = await speaker.ask({ ...load, fun: 'test.told', arg: [], ret: '' });
+  const reply = await speaker.ask({ ...load, fun: 'test.reported', arg: [], ret: '' });
   t.deepEqual(asMap(reply), returnsOf(red));
-  t.deepEqual([...red.told].sort(), [...minionIds].sort());
-  t.deepEqual(blue.told, []);
+  t.deepEqual([...red.reported].sort(), [...minionIds].sort());
+  t.deepEqual(blue.reported, []);
 });
 
 async function fileOf(minion: SpeakingMinion, file: string): Promise<string> {

@@ -187,8 +187,8 @@ test('works of many steps take turns, one step for each turn of the event loop',
     if (!isOver) setImmediate(count);
   };
   setImmediate(count);
-  const told: unknown[] = [];
-  const listen = (step: unknown): unknown => told.push(step);
+  const steps: unknown[] = [];
+  const listen = (step: unknown): unknown => steps.push(step);
   readingSteps.subscribe(listen);
   const names = await Promise.all(['a', 'b'].map((name) => scheduler.run(work(name))));
   isOver = true;
@@ -196,7 +196,7 @@ test('works of many steps take turns, one step for each turn of the event loop',
   t.deepEqual(names, ['a', 'b']);
   t.is(order.join(''), 'aabbababab');
   t.true(turns >= 6);
-  t.is(told.filter((step) => Object(step).characters === 1).length, 10);
+  t.is(steps.filter((step) => Object(step).characters === 1).length, 10);
 });
 
 test('work that fails fails for whoever waits for it, and nobody else', async (t) => {

@@ -66,7 +66,7 @@ class Cluster {
       follow(prefix, (change) => void waiting.push(() => listener(change)));
     return {
       pass: () => {
-        for (const tell of waiting.splice(0)) tell();
+        for (const wake of waiting.splice(0)) wake();
       },
     };
   }

@@ -287,8 +287,8 @@ test('results of asynchronous jobs and runners arrive over WebSocket', async (t)
     .map((text): { tag: string; data: Fields } => JSON.parse(text.slice(6)));
   const returned = events.find(({ tag }) => tag === `salt/job/${job.jid}/ret/web1`)?.data;
   t.deepEqual([returned?.retcode, returned?.success, returned?.return], [0, true, true]);
-  const told = events.find(({ tag }) => tag === `salt/run/${runner.jid}/ret`)?.data;
-  t.like(told, { success: true, return: { Function: 'test.ping' } });
+  const runnerEvent = events.find(({ tag }) => tag === `salt/run/${runner.jid}/ret`)?.data;
+  t.like(runnerEvent, { success: true, return: { Function: 'test.ping' } });
 });
 
 test('a log-out without a body reports that the token is cleared', async (t) => {

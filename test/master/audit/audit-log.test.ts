@@ -298,8 +298,8 @@ onSmallDisk(
   async (t) => {
     const disk = mountSmallDisk(t, 1);
     const log = testLog(t, path.join(disk.directory, 'audit'));
-    const told: boolean[] = [];
-    const audit = await log.open({ onFull: (isFull) => told.push(isFull) });
+    const notified: boolean[] = [];
+    const audit = await log.open({ onFull: (isFull) => notified.push(isFull) });
     audit.append(entry('before'));
     await audit.flush();
     disk.fill();
@@ -308,7 +308,7 @@ onSmallDisk(
     disk.free();
     await until('room', () => !audit.isFull);
     await audit.close();
-    t.deepEqual(told, [true, false]);
+    t.deepEqual(notified, [true, false]);
     t.like(await log.verify(), { records: 201, problems: [] });
     t.deepEqual(
       (await readdir(log.directory)).filter((name) => !name.startsWith('audit-')),

@@ -353,9 +353,9 @@ test("options of log-ins are read under Salt's names", async (t) => {
 test('login methods without effect are reported with their line, and the master starts', async (t) => {
   const master = 'external_auth:\n  django: {}\n  auto: {fred: [.*]}\n  file: {fred: [.*]}\n';
   const { warnings } = await loadMasterConfig(configDirectory(t, { master }));
-  const told = warnings.filter(({ message }) => message.includes('no user can log in with it'));
+  const reported = warnings.filter(({ message }) => message.includes('no user can log in with it'));
   t.deepEqual(
-    told.map(({ line, key }) => [line, key]),
+    reported.map(({ line, key }) => [line, key]),
     [
       [2, 'external_auth:django'],
       [3, 'external_auth:auto'],

@@ -385,11 +385,11 @@ test('the 200 lines of a real site load with warnings only, each at its line', a
 test('expressions with a wider meaning than expected are reported with their line', async (t) => {
   const lines = readFileSync(path.join(site, 'master'), 'utf8').split('\n');
   const { warnings } = await loadMasterConfig(site);
-  const told = warnings
+  const reported = warnings
     .filter(({ kind }) => kind === 'rights')
     .map(({ line }) => lines[line - 1]?.trim() ?? '');
   t.deepEqual(
-    new Set(told),
+    new Set(reported),
     new Set([
       // An expression with lookaround is not supported, so the entry forbids everything.
       'users:',

@@ -38,28 +38,28 @@ const signalRule = {
 function extension(
   parts: Partial<OpenExtension> = {},
   name = 'probe',
-): { readonly one: MasterExtension; host(): ExtensionHost; readonly told: string[] } {
-  const told: string[] = [];
+): { readonly one: MasterExtension; host(): ExtensionHost; readonly calls: string[] } {
+  const calls: string[] = [];
   let opened: ExtensionHost | undefined;
   const one: MasterExtension = {
     name,
     open: async (host) => {
       opened = host;
-      told.push('open');
+      calls.push('open');
       return {
         ...parts,
         start: () => {
-          told.push('start');
+          calls.push('start');
         },
         close: async () => {
-          told.push(host.closing.aborted ? 'close' : 'close before the signal');
+          calls.push(host.closing.aborted ? 'close' : 'close before the signal');
         },
       };
     },
   };
   return {
     one,
-    told,
+    calls,
     host: () => {
       if (opened === undefined) throw new TypeError('not opened');
       return opened;
@@ -68,15 +68,15 @@ function extension(
 }
 
 test('an extension is opened, started and closed with its master', async (t) => {
-  const { one, told } = extension();
+  const { one, calls } = extension();
   const { master } = await startVectorMaster(t, { extensions: [one] });
-  t.deepEqual(told, ['open', 'start']);
+  t.deepEqual(calls, ['open', 'start']);
   await master.close();
-  t.deepEqual(told, ['open', 'start', 'close']);
+  t.deepEqual(calls, ['open', 'start', 'close']);
 });
 
 test('a failure to open an extension ends the start, and opened ones are closed', async (t) => {
-  const { one, told } = extension();
+  const { one, calls } = extension();
   const broken: MasterExtension = {
     name: 'broken',
     open: async () => {
@@ -84,7 +84,7 @@ test('a failure to open an extension ends the start, and opened ones are closed'
     },
   };
   await t.throwsAsync(startVectorMaster(t, { extensions: [one, broken] }), { code: 'ERR_ARGS' });
-  t.is(told.length, 2);
+  t.is(calls.length, 2);
 });
 
 for (const names of [['two words'], ['__proto__']]) {
@@ -185,9 +185,9 @@ test('a signal for an extension is accepted before its reply, and once', async (
   const request = altered(startEvent, { load: { tag, data: { n: 1 }, nonce } });
   t.is(openReply(startEvent, await ask(request), nonce), null);
   t.is(taken.length, 1);
-  const [{ tag: told, sender, data, rule, request: mark } = {}] = taken;
+  const [{ tag: firedTag, sender, data, rule, request: mark } = {}] = taken;
   t.deepEqual(
-    [told, sender, { ...(data as object) }, rule],
+    [firedTag, sender, { ...(data as object) }, rule],
     [tag, keys.minionId, { n: 1 }, 'ready'],
   );
   t.is(mark?.place, 0);

@@ -134,12 +134,12 @@ test('a batch runs on every minion that answers, one at a time', async (t) => {
 test('all slices of a batch are one job for all of their minions', async (t) => {
   const { master } = await startFleet(t, { ids: ['m1', 'm2', 'm3'] });
   const jids = new Set<string>();
-  const told: string[] = [];
+  const received: string[] = [];
   for await (const update of master.jobs.batch({ tgt: '*', fun: 'test.echo', arg: [1], size: 2 })) {
     if (update.type === 'published') jids.add(update.jid);
-    if (update.type === 'return') told.push(update.minion);
+    if (update.type === 'return') received.push(update.minion);
   }
-  t.deepEqual(told.sort(), ['m1', 'm2', 'm3']);
+  t.deepEqual(received.sort(), ['m1', 'm2', 'm3']);
   const [jid = '', ...others] = jids;
   t.deepEqual(others, []);
   const { tgt, deliveries, returns } = await master.jobs.show(jid);
@@ -205,8 +205,8 @@ test('the ledger contains the result for each minion, and the reason', async (t)
   t.is(typeof m3?.lastHeardAt, 'number');
   const report = await master.jobs.show(finished.jid);
   t.deepEqual(report.deliveries, finished.deliveries);
-  const nobody = { running: 0, waiting: 0, reconnecting: 0 };
-  t.deepEqual(report.counts, { ...nobody, answered: 1, failed: 1, silent: 2 });
+  const noMinions = { running: 0, waiting: 0, reconnecting: 0 };
+  t.deepEqual(report.counts, { ...noMinions, answered: 1, failed: 1, silent: 2 });
   await master.keys.delete({ match: 'm3' });
   const [, , later] = (await master.jobs.show(finished.jid)).deliveries;
   t.deepEqual(later, { minion: 'm3', state: 'silent', reason: 'key-not-accepted' });

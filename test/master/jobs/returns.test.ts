@@ -495,7 +495,7 @@ test('the latest job stays in memory, for any number of minions', async (t) => {
 
 const publishedAt = 1000;
 const record = { minions: ['m1'], missing: [], publishedAt };
-const nobody = { returns: [], running: new Set<string>(), isFollowed: false };
+const noReports = { returns: [], running: new Set<string>(), isFollowed: false };
 
 function facts(lastHeardAt?: number, isAccepted = true, isReconnecting = false): MinionFacts {
   return {
@@ -509,16 +509,16 @@ test('the retcode of a return decides success or failure', (t) => {
   const states = [0, false, { 'test.ping': 0 }, 1, true, { 'test.ping': 0, 'cmd.run': 2 }].map(
     (retcode) => {
       const returns = [{ minion: 'm1', retcode, receivedAt: 2000 }];
-      return describeDeliveries(record, { ...nobody, returns }, facts())[0]?.state;
+      return describeDeliveries(record, { ...noReports, returns }, facts())[0]?.state;
     },
   );
   t.deepEqual(states, ['answered', 'answered', 'answered', 'failed', 'failed', 'failed']);
 });
 
 test('a minion that reports the job is running, and a minion that has not reported is waiting', (t) => {
-  const running = { ...nobody, running: new Set(['m1']), isFollowed: true };
+  const running = { ...noReports, running: new Set(['m1']), isFollowed: true };
   t.deepEqual(describeDeliveries(record, running, facts()), [{ minion: 'm1', state: 'running' }]);
-  const followed = { ...nobody, isFollowed: true };
+  const followed = { ...noReports, isFollowed: true };
   t.deepEqual(describeDeliveries(record, followed, facts()), [{ minion: 'm1', state: 'waiting' }]);
 });
 
@@ -531,13 +531,13 @@ test('a return takes precedence over earlier reports', (t) => {
 
 test('a name without a key is not awaited', (t) => {
   const missing = { minions: [], missing: ['m9'], publishedAt };
-  const followed = { ...nobody, isFollowed: true };
+  const followed = { ...noReports, isFollowed: true };
   const [line] = describeDeliveries(missing, followed, facts(undefined, false));
   t.deepEqual(line, { minion: 'm9', state: 'silent', reason: 'key-not-accepted' });
 });
 
 test('a minion that did not return after a restart is reconnecting, unless its key is deleted', (t) => {
-  const state = (given: MinionFacts) => describeDeliveries(record, nobody, given)[0];
+  const state = (given: MinionFacts) => describeDeliveries(record, noReports, given)[0];
   const missed = facts(5000, true, true);
   t.deepEqual(state(missed), { minion: 'm1', state: 'reconnecting', lastHeardAt: 5000 });
   t.is(state(facts(5000, false, true))?.reason, 'key-not-accepted');
@@ -545,7 +545,7 @@ test('a minion that did not return after a restart is reconnecting, unless its k
 
 test('the reason for a missing return is the first certain one', (t) => {
   const reason = (given: MinionFacts, skipped = 0): unknown =>
-    describeDeliveries({ ...record, skipped }, nobody, given)[0]?.reason;
+    describeDeliveries({ ...record, skipped }, noReports, given)[0]?.reason;
   t.is(reason(facts(5000, false)), 'key-not-accepted');
   t.is(reason(facts(publishedAt), 3), 'no-return');
   t.is(reason(facts(publishedAt - 1), 3), 'queue-full');

@@ -308,12 +308,12 @@ test('a runner reports on whose behalf it runs', async (t) => {
   const events = await master.eventsDuring(() =>
     ask(master, { cmd: 'minion_runner', fun: 'manage.alived', arg: [], tgt: undefined }),
   );
-  const told = events.filter(({ tag }) => tag.startsWith('salt/run/'));
+  const reported = events.filter(({ tag }) => tag.startsWith('salt/run/'));
   t.deepEqual(
-    told.map(({ tag }) => tag.split('/').at(-1)),
+    reported.map(({ tag }) => tag.split('/').at(-1)),
     ['new', 'ret'],
   );
-  for (const { data } of told) t.like(data, { fun: 'runner.manage.alived', user: 'vecminion' });
+  for (const { data } of reported) t.like(data, { fun: 'runner.manage.alived', user: 'vecminion' });
 });
 
 function asMap(value: WireValue): WireMap {

@@ -116,15 +116,16 @@ test('presence_events report minions that arrive, are present, and leave', async
     return [value?.tag, data];
   };
   const peer = await announce(frameOf(recorded));
-  let told = await next();
-  while (JSON.stringify(told) === '["salt/presence/present",{"present":[]}]') told = await next();
-  t.deepEqual(told, ['salt/presence/change', { new: [keys.minionId], lost: [] }]);
+  let reported = await next();
+  while (JSON.stringify(reported) === '["salt/presence/present",{"present":[]}]')
+    reported = await next();
+  t.deepEqual(reported, ['salt/presence/change', { new: [keys.minionId], lost: [] }]);
   t.deepEqual(await next(), ['salt/presence/present', { present: [keys.minionId] }]);
   t.deepEqual(await next(), ['salt/presence/present', { present: [keys.minionId] }]);
   peer.socket.destroy();
-  do told = await next();
-  while (JSON.stringify(told).includes('present",{"present":["'));
-  t.deepEqual(told, ['salt/presence/change', { new: [], lost: [keys.minionId] }]);
+  do reported = await next();
+  while (JSON.stringify(reported).includes('present",{"present":["'));
+  t.deepEqual(reported, ['salt/presence/change', { new: [], lost: [keys.minionId] }]);
   t.deepEqual(await next(), ['salt/presence/present', { present: [] }]);
 });
 

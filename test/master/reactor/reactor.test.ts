@@ -540,16 +540,16 @@ test('caller is refused, and the rest of the file is executed', async (t) => {
 test('calls of a reaction on the master trigger no further reaction', async (t) => {
   const { directory, plan } = await planFiles(t, { 'a.sls': ping('a') });
   const tag = 'salt/run/20260102030405678901/ret';
-  const told = (user: string, sender?: string): ReactionEvent => ({
+  const eventBy = (user: string, sender?: string): ReactionEvent => ({
     ...event,
     tag,
     sender,
     body: { user },
   });
   const place = path.join(directory, 'a.sls');
-  t.is((await plan(place, told('reaction:/srv/a.sls'))).calls.length, 0);
-  t.is((await plan(place, told('root'))).calls.length, 1);
-  t.is((await plan(place, told('reaction:/srv/a.sls', 'web1'))).calls.length, 1);
+  t.is((await plan(place, eventBy('reaction:/srv/a.sls'))).calls.length, 0);
+  t.is((await plan(place, eventBy('root'))).calls.length, 1);
+  t.is((await plan(place, eventBy('reaction:/srv/a.sls', 'web1'))).calls.length, 1);
 });
 
 // Results of Salt for the same files; see test/fixtures/reactor/README.md.
