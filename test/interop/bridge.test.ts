@@ -84,7 +84,7 @@ test.after.always(async () => {
   home?.dispose();
 });
 
-step('crafted values reach the function as text, and nothing else', async (t) => {
+step('crafted values reach the function only as text', async (t) => {
   await fleet.enrol(master.api, new EventLog(await master.api.events.subscribe()));
   const texts = [
     'runas=root',
@@ -114,7 +114,7 @@ step('crafted values reach the function as text, and nothing else', async (t) =>
   }
 });
 
-step('what is crafted to be more than text is refused before it is published', async (t) => {
+step('crafted values that are not plain text are refused before publication', async (t) => {
   const before = (await master.api.jobs.list()).length;
   const refused: readonly (readonly [string, object, string])[] = [
     ['test.kwarg', { text: 'x' }, 'ERR_COMMAND_UNKNOWN'],
@@ -143,7 +143,7 @@ step('what is crafted to be more than text is refused before it is published', a
   t.is((await master.api.jobs.list()).length, before);
 });
 
-step('a secret reaches the minion that it is for, and no job, event or other minion', async (t) => {
+step('a secret reaches only its minion, and no job, event or other minion', async (t) => {
   const end = new AbortController();
   const texts: string[] = [];
   const events = await master.api.events.subscribe({}, end.signal);

@@ -924,7 +924,7 @@ export const catalogue: readonly Threat[] = [
     id: 'G-14',
     threat: 'rights of the process',
     tests: [
-      'documents.test.ts: the unit hears the notifications of a process of its own, and keeps no core dumps',
+      'documents.test.ts: the unit accepts notifications only of its own process, and stores no core dumps',
     ],
     sentence: 'The systemd unit',
   },
@@ -1203,7 +1203,7 @@ export const catalogue: readonly Threat[] = [
     tests: [
       audit('removed and exchanged records are detected at any position'),
       audit('a record written again with its own hash breaks the chain'),
-      'client/interface.test.ts: over HTTPS what is done is audited as done by whom the token belongs to',
+      'client/interface.test.ts: over HTTPS actions are audited with the owner of the token',
       audit(`an end that was \${what} while no master ran remains detectable`),
       users(
         'the audit log names the user of each log-in, its actions with their rules, and refusals',
@@ -1387,7 +1387,7 @@ export const catalogue: readonly Threat[] = [
     tests: [
       bodyLimits('a body has at most 100,000 values, or the number of the option, in any format'),
       'runtime/json.test.ts: values and levels are counted while a text is read',
-      'runtime/json.test.ts: no step works on more than its bound, whatever the text',
+      'runtime/json.test.ts: no step exceeds its limit, for any text',
     ],
   },
   {
@@ -1395,8 +1395,8 @@ export const catalogue: readonly Threat[] = [
     threat: 'a large command holds the event loop after it was read: by its digest, or its answer',
     tests: [
       bodyLimits('no step after a large command or in its response is long'),
-      'runtime/json.test.ts: JSON that is written in steps is what the engine writes, no step beyond its bound',
-      'runtime/json.test.ts: UTF-8 is decoded in steps, wherever its parts are cut',
+      "runtime/json.test.ts: JSON written in steps equals the engine's, and no step exceeds its limit",
+      'runtime/json.test.ts: UTF-8 is decoded in steps, wherever its parts are divided',
     ],
   },
   {
@@ -1725,7 +1725,7 @@ export const catalogue: readonly Threat[] = [
     id: 'H-41',
     threat: 'a process that hangs is to be ended, and another one has its id by now',
     tests: [
-      processIdentity('a process that only has the id of a former holder is not ended'),
+      processIdentity('a process that reuses the id of a former holder is not ended'),
       processIdentity('a holder of another PID namespace or another kernel is not ended'),
     ],
   },
@@ -1733,7 +1733,7 @@ export const catalogue: readonly Threat[] = [
     id: 'H-42',
     threat: 'a command runs twice because the process that published it ended',
     tests: [
-      settledJobs('a job that the next holder knows is not published again'),
+      settledJobs('a job that the next holder has stored is not published again'),
       publicationLog('each publication is noted before it is sent'),
       publicationLog('jobs of a process that may be running, or of another kernel, are undecided'),
       sharedProcesses(
@@ -2015,21 +2015,21 @@ export const catalogue: readonly Threat[] = [
     threat: "local client: a program of another account acts with the rights of the master's",
     tests: [
       localClients(
-        'a request with another key, or none, is refused, and nothing is published or told',
+        'a request with a wrong or missing key is refused, and publishes and emits nothing',
       ),
-      localClients('the key is good for its own account alone'),
+      localClients('the key is valid only for its own account'),
     ],
   },
   {
     id: 'H-70b',
     threat: "local client: salt-api sends the key along, and every user of it has root's rights",
-    tests: [localClients('a log-in counts alone, although the key is sent along')],
+    tests: [localClients('a log-in takes precedence over a key in the same request')],
   },
   {
     id: 'H-70c',
     threat: 'local client: another account reads the key or the events, or fires some',
     tests: [
-      localClients('key, configuration and sockets are for the account of the master alone'),
+      localClients('only the account of the master can use key, configuration and sockets'),
       localClients(
         'another account reads neither key nor events, and fires none, even inside the directory',
       ),
@@ -2040,38 +2040,38 @@ export const catalogue: readonly Threat[] = [
     threat: 'local client: what is no request or event, or is never read, costs others theirs',
     tests: [
       localClients('a malformed request of a client gets an error and has no other effect'),
-      localClients('a client that fires what is no event is disconnected, and others are served'),
-      localClients('a reader of events who does not read is disconnected, with a line in the log'),
+      localClients('a client that fires an invalid event is disconnected, and others are served'),
+      localClients('a reader that does not read events is disconnected, with a line in the log'),
     ],
   },
   {
     id: 'H-85a',
     threat: 'cluster: members that apply the same entries do not hold the same',
     tests: [
-      clusterLog('clocks that differ by a minute make no difference between members'),
+      clusterLog('clocks that differ by a minute have no effect on members'),
       clusterLog('neither of two members with different content continues'),
-      clusterLog('a member that does not hold what most hold stops, and they go on'),
+      clusterLog('a member that differs from the majority stops, and the others continue'),
     ],
   },
   {
     id: 'H-85b',
     threat: 'cluster: a write is acknowledged that only one machine has',
-    tests: [clusterLog('a write is acknowledged when a second member has applied it, not before')],
+    tests: [clusterLog('a write is acknowledged only when a second member has applied it')],
   },
   {
     id: 'H-85c',
     threat: 'cluster: a write takes effect twice',
     tests: [
-      clusterLog('an append whose outcome is unknown is made again, and takes effect once'),
-      clusterLog('an entry that the log has twice takes effect once'),
-      clusterLog('a former opening and its writes that come again have no effect'),
+      clusterLog('an append with an unknown outcome is repeated, and takes effect once'),
+      clusterLog('a duplicate entry in the log takes effect once'),
+      clusterLog('an earlier opening and its repeated writes have no effect'),
     ],
   },
   {
     id: 'H-85d',
     threat: 'cluster: a member that was replaced, or has lost a lease, writes on',
     tests: [
-      clusterLog('a token that another member has replaced fences a write'),
+      clusterLog('a token replaced by another member fences a write'),
       clusterLog('messages from a replaced member have no effect'),
     ],
   },
@@ -2079,17 +2079,15 @@ export const catalogue: readonly Threat[] = [
     id: 'H-85e',
     threat: 'cluster: who has the log alone reads, forges, takes out or replaces entries',
     tests: [
-      clusterLog(
-        'nothing of a write can be read in the log, and nobody without the secret adds to it',
-      ),
-      clusterLog('entries that were taken out or replaced stop the store'),
-      clusterLog('an entry that was replaced is noticed while the store is open'),
+      clusterLog('the log reveals nothing of a write, and only members with the secret add to it'),
+      clusterLog('removed or replaced entries stop the store'),
+      clusterLog('a replaced entry is noticed while the store is open'),
     ],
   },
   {
     id: 'H-85f',
     threat: 'cluster: a write is larger than an entry of the log may be',
-    tests: [clusterLog('a write that no entry has room for is refused before anything is written')],
+    tests: [clusterLog('a write too large for an entry is refused before any write')],
   },
   {
     id: 'H-86a',
@@ -2289,7 +2287,7 @@ export const catalogue: readonly Threat[] = [
       'cluster: a log is begun anew under members that write to it, or with what it never had',
     tests: [
       clusterOffline('a cluster is restored to a position from a backup and the log'),
-      clusterLog('a backup is brought to a position or a time by what the log has after it'),
+      clusterLog('a backup is advanced to a position or a time with later entries of the log'),
     ],
   },
   {
@@ -2297,7 +2295,7 @@ export const catalogue: readonly Threat[] = [
     threat:
       'cluster: the NATS user of a member may more than it needs, or its credentials are read',
     tests: [
-      'store/log-nats.long.test.ts: the rights that are documented suffice; fewer are refused, more are told',
+      'store/log-nats.long.test.ts: the documented rights suffice, fewer are refused, and more are reported',
       clusterKeys('a secret file readable by others is refused'),
     ],
   },
@@ -2305,13 +2303,13 @@ export const catalogue: readonly Threat[] = [
     id: 'H-86g',
     threat: 'cluster: a call that goes on to the next master is done twice, or waits for ever',
     tests: [
-      settledJobs('a job goes on at no master that does not keep it'),
-      settledJobs('a job that the next master learns of meanwhile is looked up once more'),
-      settledJobs('read-only calls are repeated, and calls that may have had an effect are not'),
-      failOver('a runner whose answer was lost is not called again'),
-      failOver('a member that is drained takes nothing new, and lets callers finish'),
-      failOver('a master that answers nothing any more is left, and the call goes on'),
-      failOver('no address may be one over which a token goes in the clear'),
+      settledJobs('a job is not continued at a master that does not store it'),
+      settledJobs('a job that the next master receives meanwhile is looked up once more'),
+      settledJobs('read-only calls are repeated, and calls with possible effects are not'),
+      failOver('a runner without an answer is not called again'),
+      failOver('a drained member accepts no new calls, and completes those in progress'),
+      failOver('the client leaves an unresponsive master, and the call continues'),
+      failOver('an address that would send a token in the clear is refused'),
     ],
   },
   {
@@ -2321,7 +2319,7 @@ export const catalogue: readonly Threat[] = [
       eventRing('an id is valid at a member that received the same events in a different order'),
       eventRing('events that the next member receives later are not emitted twice'),
       eventRing('readers are notified of events of another member that did not arrive'),
-      failOver('a stream of events goes on at the next master, and tells each once'),
+      failOver('a stream of events continues at the next master, and delivers each event once'),
     ],
   },
   {
