@@ -319,7 +319,7 @@ test('its bytes are bounded as well', async (t) => {
   t.true(bytes <= 65_536);
 });
 
-test('an id of nobody is followed by all there is; what is no id by what happens now', async (t) => {
+test('a reader with an unknown id gets all events, and with an invalid id only new ones', async (t) => {
   const kept = await open(first);
   await idsOf(kept, ['a', 'b']);
   t.deepEqual(await tagsAfter(kept, 'cccccccc-1'), [missed, 'a', 'b']);
@@ -327,7 +327,7 @@ test('an id of nobody is followed by all there is; what is no id by what happens
   t.deepEqual(await tagsAfter(kept, `${first}-99`), [missed]);
 });
 
-test('a store that keeps nothing takes no event from those who listen', async (t) => {
+test('without storage, subscribers still receive every event', async (t) => {
   const store = createMemoryStore();
   const failing: Store = {
     get: (key) => store.get(key),
@@ -346,7 +346,7 @@ test('a store that keeps nothing takes no event from those who listen', async (t
   t.deepEqual(await tagsAfter(kept, a), [missed]);
 });
 
-test('without a ring, events have no id, and who asks for the past is told that it is gone', async (t) => {
+test('without a ring, events have no id, and a request for past events reports that they are gone', async (t) => {
   const bus = new EventBus({ maxEventBytes: 0 });
   const events = await createBusApi(bus).subscribe({ after: `${first}-1` });
   bus.fire('now', {});

@@ -1094,7 +1094,7 @@ export const catalogue: readonly Threat[] = [
     tests: [
       streams('a log-in has at most 64 streams, and a closed one can be replaced'),
       sendQueue(
-        'one largest message and so much more may wait for a reader, who is ended beyond that',
+        'the queue of a reader is limited to the largest message and a margin, and a slower reader is ended',
       ),
       bodies('a body that never ends does not delay other requests'),
       'salt-api/login.test.ts: streams of the status page count toward the limit of streams',
@@ -1689,10 +1689,10 @@ export const catalogue: readonly Threat[] = [
     threat: 'large events that wait for many slow readers',
     tests: [
       sendQueue(
-        'one largest message and so much more may wait for a reader, who is ended beyond that',
+        'the queue of a reader is limited to the largest message and a margin, and a slower reader is ended',
       ),
       sendQueue('a message queued for many readers counts once'),
-      sendQueue('beyond what all readers may hold the slowest is ended, and the others go on'),
+      sendQueue('beyond the limit of all readers the slowest is ended, and the others continue'),
       sendQueue('a connection that holds too much by one begun message is ended at once'),
       largeEvents('events of 5 MB reach each reader, over every stream'),
     ],

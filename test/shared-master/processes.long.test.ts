@@ -128,7 +128,7 @@ test.serial(
 );
 
 test.serial(
-  'a run goes on when the holder is killed or leaves, and tells each return once',
+  'a run continues when the holder is killed or leaves, and reports each return once',
   async (t) => {
     const jobMs = (fun: string): number => (fun === 'test.sleep' ? 6000 : 0);
     const group = await start(t, 3, { minions: 2, jobMs });
@@ -233,7 +233,7 @@ test.serial(
 );
 
 test.serial(
-  'a run of the bridge goes on with the next holder, and publishes its job once',
+  'a run of the bridge continues at the next holder, and publishes its job once',
   async (t) => {
     const jobMs = (fun: string): number => (fun === 'site.held' ? 5000 : 0);
     const own = { bridge: { catalog: ['../commands.yaml'] } };
