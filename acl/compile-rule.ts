@@ -272,6 +272,8 @@ export interface Request {
   readonly call?: Call;
   /** Targeted minions, or the owner of the mine. `undefined` if they are not known. */
   readonly minions?: readonly string[] | undefined;
+  /** Project of the minions, if it is not that of their enrolment. */
+  readonly project?: string | undefined;
   readonly event?: EventResource;
 }
 
@@ -287,7 +289,11 @@ interface CompiledResource {
   readonly obstacle: (request: Request) => string | undefined;
   /** Minions that the rule is limited to. Default: all. */
   readonly among?: MinionLimit;
+  /** Whether a minion is a guest of the subject. Absent if the rule has `among`. */
+  readonly isOwnGuest?: (request: GuestRequest, id: string) => boolean;
 }
+
+type GuestRequest = Pick<Request, 'project' | 'subject'>;
 
 /** Limit of a rule to some minions. */
 interface MinionLimit extends Pick<MinionTest, 'isEntitled' | 'mayMean'> {
@@ -297,6 +303,24 @@ interface MinionLimit extends Pick<MinionTest, 'isEntitled' | 'mayMean'> {
   readonly within?: string;
   /** Whether part of the target selects by grains alone. Such a target grants nothing. */
   readonly restsOnGrains?: boolean;
+}
+
+/** Whether a rule without `within` is limited to the guests of this subject. */
+export function isForOwnGuests(
+  { resource: { among, isOwnGuest } }: CompiledRule,
+  subject: Subject,
+): boolean {
+  return among === undefined && isOwnGuest !== undefined && subject.kind === 'project';
+}
+
+/**
+ * Whether a subject may refer to a minion by a rule that allows: `within` names the minion, or the
+ * rule has no `within`. For a project, a rule without `within` applies to its own guests only.
+ */
+export function mayReferTo(rule: CompiledRule, request: GuestRequest, id: string): boolean {
+  const { among, isOwnGuest } = rule.resource;
+  if (among !== undefined) return among.isEntitled(id);
+  return !isForOwnGuests(rule, request.subject) || isOwnGuest?.(request, id) === true;
 }
 
 /** A rule in compiled form. */
@@ -530,13 +554,20 @@ function compilePublish(
 }
 
 function compileWithin(
-  { effect, resource }: PolicyRule & { readonly action: 'publish' | 'command' },
+  { effect, action, resource }: PolicyRule & { readonly action: 'publish' | 'command' },
   world: PolicyEnvironment,
   place: (field: string) => RuleField,
 ): CompiledResource {
   const { within, ...call } = resource;
   const compiled = compileCall(call, effect, world, place);
-  if (within === undefined) return compiled;
+  if (within === undefined) {
+    if (effect === 'deny' || action === 'publish') return compiled;
+    return {
+      ...compiled,
+      isOwnGuest: ({ subject, project }, id) =>
+        subject.kind === 'project' && (project ?? world.projectOf?.(id)) === subject.project.id,
+    };
+  }
   const test =
     effect === 'deny'
       ? orPatternError(place('within'), () => world.target(within, 'compound'))

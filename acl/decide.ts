@@ -1,4 +1,4 @@
-import { type CompiledRule, isSpecificTagGlob, type Request } from './compile-rule.ts';
+import { type CompiledRule, isSpecificTagGlob, mayReferTo, type Request } from './compile-rule.ts';
 import { mineGuards, publishGuards } from './guards.ts';
 import { lifecycleSignals, signalGuards } from './own-signals.ts';
 import { emptyPolicy, type Policy } from './policy.ts';
@@ -147,7 +147,7 @@ function rulesAllowingTogether(
   const rules = rulesOn(allow, request, now);
   const used = new Set<CompiledRule>();
   for (const id of minions) {
-    const rule = rules.find(({ resource: { among } }) => among?.isEntitled(id) !== false);
+    const rule = rules.find((it) => mayReferTo(it, request, id));
     if (rule === undefined) return [];
     used.add(rule);
   }
@@ -202,17 +202,19 @@ function obstacleTo(it: CompiledRule, request: Request, now: number): string | u
   return obstacleBesideMinions(it, request, now) ?? obstacleOfMinions(it, request);
 }
 
-function obstacleOfMinions(
-  { rule, resource: { among } }: CompiledRule,
-  { action, minions }: Request,
-): string | undefined {
-  if (among === undefined) return undefined;
-  if (rule.effect === 'deny') return minions?.some(among.mayMean) ? undefined : among.obstacle;
-  // If the owner is not known, the function may be requested: the values of some owner may be
-  // readable.
-  if (minions === undefined) return action === 'mine' ? undefined : among.obstacle;
-  return minions.every(among.isEntitled) ? undefined : among.obstacle;
+function obstacleOfMinions(it: CompiledRule, request: Request): string | undefined {
+  const { among } = it.resource;
+  const { action, minions } = request;
+  if (it.rule.effect === 'deny') {
+    return among === undefined || minions?.some(among.mayMean) ? undefined : among.obstacle;
+  }
+  if (minions?.every((id) => mayReferTo(it, request, id)) === true) return undefined;
+  if (minions !== undefined) return among?.obstacle ?? guestObstacle;
+  // A mine function may be requested if some owner's value may be read.
+  return action === 'mine' ? undefined : among?.obstacle;
 }
+
+const guestObstacle = 'without `within`, it applies to the guests of the project only';
 
 function obstacleBesideMinions(
   it: CompiledRule,
@@ -267,8 +269,8 @@ export function requestsOf(question: Exclude<Question, { action: 'return' }>): R
       }));
     }
     case 'command': {
-      const { call, minions } = question.resource;
-      return [{ subject, action, text: call.fun, call, minions }];
+      const { call, minions, project } = question.resource;
+      return [{ subject, action, text: call.fun, call, minions, project }];
     }
     case 'mine': {
       const { fun, owner } = question.resource;

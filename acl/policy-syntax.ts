@@ -57,6 +57,11 @@ export interface PolicyEnvironment extends PolicySyntax {
    * Returns the text or number at a path (`a:b`) in the pillar of a minion, otherwise `undefined`.
    */
   readonly pillarOf: (id: string, path: string) => string | undefined;
+  /**
+   * Returns the id of the project that a guest belongs to, or `undefined` for other minions.
+   * Default: no minion is a guest.
+   */
+  readonly projectOf?: (id: string) => string | undefined;
   /** Returns the current time in milliseconds since 1970. */
   readonly now: () => number;
 }

@@ -3,7 +3,7 @@
  * minions, so that a subject cannot learn facts about them.
  */
 
-import type { CompiledRule, Request } from './compile-rule.ts';
+import { type CompiledRule, isForOwnGuests, mayReferTo, type Request } from './compile-rule.ts';
 import { applyBuiltInLimits, rulesOn } from './decide.ts';
 import type { Policy } from './policy.ts';
 import type { Call, Subject } from './types.ts';
@@ -62,7 +62,7 @@ export function reachOf(question: ReachQuestion, policy: Policy): Reach {
     parts.some((part) => part.deny.some((rule) => rule.resource.among?.mayMean(id) ?? true));
   const isPermitted = (id: string, rules: 'allow' | 'showing'): boolean =>
     parts.length > 0 &&
-    parts.every((part) => part[rules].some((rule) => rule.resource.among?.isEntitled(id) ?? true));
+    parts.every((part) => part[rules].some((rule) => mayReferTo(rule, { subject }, id)));
   return {
     isEmpty:
       parts.length === 0 ||
@@ -73,12 +73,16 @@ export function reachOf(question: ReachQuestion, policy: Policy): Reach {
     covers: (target) =>
       !isBound &&
       parts.length > 0 &&
-      parts.every((part) => part.deny.length === 0 && part.allow.some((it) => isOn(it, target))),
+      parts.every(
+        (part) => part.deny.length === 0 && part.allow.some((it) => isOn(it, subject, target)),
+      ),
   };
 }
 
-function isOn({ resource: { among } }: CompiledRule, target: string): boolean {
-  return among === undefined || among.within === '*' || among.within === target;
+function isOn(rule: CompiledRule, subject: Subject, target: string): boolean {
+  const { among } = rule.resource;
+  if (among === undefined) return !isForOwnGuests(rule, subject);
+  return among.within === '*' || among.within === target;
 }
 
 function isOnEveryone({ resource }: CompiledRule): boolean {

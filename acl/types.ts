@@ -80,6 +80,8 @@ export interface Call {
 /** A named command to be run. Its name is the function of the call. */
 interface CommandResource {
   readonly call: Call;
+  /** Project of a machine that is not a guest yet. Default: the project of each minion's enrolment. */
+  readonly project?: string;
   /**
    * Ids of the targeted minions. If absent, they are not known, and rules with `within` grant
    * nothing.

@@ -28,6 +28,8 @@ export function isUnlimited(
   policy: Policy,
   action: UnlimitedAction = 'publish',
 ): boolean {
+  // Projects are limited to their own guests.
+  if (subject.kind === 'project' && action === 'command') return false;
   const now = policy.now();
   const own = policy.rules.filter(
     ({ rule, subject: it, expiresAt }) =>

@@ -138,7 +138,9 @@ export interface ClusterDeps {
   readonly onLost?: (error: StoreError) => void;
 }
 
-const staleAfterSeconds = 600;
+const defaultStaleAfterSeconds = 600;
+/** Maximum interval at which the end of the log is read, in milliseconds. */
+const maxCheckMs = 5_000;
 const lookMs = 500;
 
 /** Calls `look` at regular intervals until the signal is aborted. */
@@ -147,29 +149,7 @@ function repeat(look: () => void, closing: AbortSignal): void {
   closing.addEventListener('abort', () => clearInterval(timer), { once: true });
 }
 
-/**
- * Returns a function that reports whether this member has been cut off from the others for longer
- * than the limit, so that its store may be outdated.
- */
-function watchStaleness(
-  store: Pick<LogStore, 'status'>,
-  afterSeconds: number,
-  closing: AbortSignal,
-): () => boolean {
-  let lostAt: number | undefined;
-  const look = (): void => {
-    const { refusesWrites, isCutOff } = store.status;
-    if (refusesWrites || isCutOff) lostAt ??= performance.now();
-    else lostAt = undefined;
-  };
-  repeat(look, closing);
-  return () => {
-    if (afterSeconds === 0 || lostAt === undefined) return false;
-    return performance.now() - lostAt > afterSeconds * 1000;
-  };
-}
-
-/** Additional time after which a member without reports is treated as gone, in milliseconds. */
+/** Time in milliseconds after which a member that the store considers stopped counts as gone. */
 const goneAfterMs = 10_000;
 
 /**
@@ -203,6 +183,8 @@ export async function openCluster(deps: ClusterDeps): Promise<OpenCluster> {
   const { config, options, now, closing, onLost = () => {} } = deps;
   const { member, secretFile } = clusterPlaceOf(options, config.stateDir);
   const { name, acknowledge, whenAlone } = options;
+  const { staleAfterSeconds = defaultStaleAfterSeconds } = options;
+  const staleAfterMs = staleAfterSeconds === 0 ? Infinity : staleAfterSeconds * 1000;
   const secret = await readSecret(secretFile);
   const { openLogStore } = await loadLogEngine();
   const log = await (deps.connect ?? (() => openClusterLog(options)))();
@@ -220,12 +202,13 @@ export async function openCluster(deps: ClusterDeps): Promise<OpenCluster> {
       onFull: deps.onFull,
       acknowledge,
       whenAlone,
+      checkIntervalMs: Math.min(maxCheckMs, staleAfterMs / 4),
     });
   } catch (error) {
     await log.close();
     throw error;
   }
-  const isStale = watchStaleness(store, options.staleAfterSeconds ?? staleAfterSeconds, closing);
+  const isStale = (): boolean => store.uncertainMs > staleAfterMs;
   const calls = new CallGate();
   const versions = await MemberVersions.open(store, member, closing);
   const listeners = new Map<string, (value: WireMap, from: string) => void>();
@@ -241,7 +224,7 @@ export async function openCluster(deps: ClusterDeps): Promise<OpenCluster> {
     log,
     secret,
     status: () => {
-      const { isCutOff: _cutOff, health: _health, ...shown } = store.status;
+      const { health: _health, ...shown } = store.status;
       const members = shown.members.map((it) => ({ ...it, versions: versions.of(it.name) }));
       const names = members.filter((it) => it.isAlive).map((it) => it.name);
       const warnings = [...shown.warnings, ...versions.differences(names)];

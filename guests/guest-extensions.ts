@@ -15,6 +15,7 @@ export const guestExtensions: readonly BridgeExtension[] = [
     name: 'murano',
     sections: ['murano'],
     requires: ['commands'],
+    after: ['enrolment'],
     isConfigured: ({ murano }) => murano !== undefined,
     catalogKey: 'murano',
     load: async () => (await import('./murano/murano-extension.ts')).muranoExtension,

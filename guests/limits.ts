@@ -2,6 +2,18 @@ import { defineLimits } from '#runtime';
 
 /** Limits of services for guests. */
 export const guestLimits = defineLimits('guests', {
+  dataWrites: {
+    unit: 'records of values that a guest writes; the writes of one value in a minute count once',
+    owner: 'minion',
+    rate: { perSecond: 1, burst: 200 },
+    effect: 'Further ones are counted in a summary.',
+  },
+  allDataWrites: {
+    unit: 'such records of all guests',
+    owner: 'none',
+    rate: { perSecond: 100, burst: 20_000 },
+    effect: 'Further ones are counted in a summary.',
+  },
   vendordataRate: {
     unit: 'requests for vendordata',
     owner: 'instance',
@@ -29,6 +41,22 @@ export const guestLimits = defineLimits('guests', {
     owner: 'none',
     total: 16,
     effect: 'Further requests wait.',
+  },
+  agentRequests: {
+    unit: 'requests at a metadata agent in progress',
+    owner: 'instance',
+    perOwner: 32,
+    total: 1_024,
+    reserved: 256,
+    effect: 'Further requests are rejected (429), and their bodies are not read.',
+  },
+  agentLookUps: {
+    unit: 'questions of an agent to Neutron at a time',
+    owner: 'network',
+    total: 16,
+    reserved: 4,
+    waiting: { perOwner: 256, total: 4_096 },
+    effect: 'Further questions wait, and networks take turns.',
   },
   foundInstances: {
     unit: 'instances that an agent has looked up by address',
@@ -58,6 +86,29 @@ export const guestLimits = defineLimits('guests', {
     effect: 'Further signals are rejected.',
     code: 'ERR_EAUTH_LIMIT',
   },
+  writeRate: {
+    unit: 'writes of values',
+    owner: 'minion',
+    rate: { perSecond: 10, burst: 1_000 },
+    effect: 'Further writes are rejected.',
+    code: 'ERR_DATA_BUSY',
+  },
+  peerRate: {
+    unit: 'lists of peers',
+    owner: 'minion',
+    rate: { perSecond: 1, burst: 60 },
+    effect: 'Further requests are rejected.',
+    code: 'ERR_DATA_BUSY',
+  },
+  agentNonces: {
+    unit: 'requests of a metadata agent within two minutes',
+    owner: 'instance',
+    perOwner: 6_000,
+    total: 200_000,
+    reserved: 20_000,
+    effect: 'Further requests are rejected.',
+    code: 'ERR_EAUTH_LIMIT',
+  },
   waitingReads: {
     unit: 'reads that wait for a value',
     owner: 'minion',
@@ -79,11 +130,19 @@ export const guestLimits = defineLimits('guests', {
     total: 64,
     effect: 'Further requests wait.',
   },
+  stackReads: {
+    unit: 'requests for the metadata of stacks at a time, spaced by `polls_per_second`',
+    owner: 'project',
+    total: 1,
+    option: 'saltbridge:bridge:deployments:polls_per_second',
+    effect: 'Further requests wait, and owners of stacks take turns.',
+  },
   deployments: {
     unit: 'deployments that run at a time',
-    owner: 'none',
+    owner: 'project',
     total: 200,
     option: 'saltbridge:bridge:deployments:max_running',
-    effect: 'Further deployments wait.',
+    effect:
+      'Further deployments wait, and owners of stacks take turns. An eighth is reserved for owners without a running deployment.',
   },
 });

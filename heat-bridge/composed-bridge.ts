@@ -51,7 +51,10 @@ export class ComposedBridge implements CoreBridge<CommandTypes, PlanTypes> {
   readonly name = 'bridge';
   readonly namespace: string = namespace;
   readonly parts: readonly MasterExtension[];
-  readonly http: BridgePlugin = createBridgePlugin(() => this.#opened().contributions);
+  readonly http: BridgePlugin = createBridgePlugin(
+    () => this.#opened().contributions,
+    () => this.#opened().host.requireCurrent(),
+  );
   readonly #extensions: readonly BridgeExtension[];
   readonly #options: AnyBridgeOptions;
   #open: OpenBridge | undefined;

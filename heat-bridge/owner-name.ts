@@ -16,14 +16,19 @@ export function ownerNameOf(subject: Subject): string {
     case 'user':
       return `user:${subject.eauth ?? ''}:${subject.name}`;
     case 'project':
-      // All users of a project share the registrations of the project.
-      return `${ofProject}${subject.project.id}`;
+      // All users of a project share its registrations.
+      return ownerNameOfProject(subject.project.id);
     default:
       return `${subject.kind}:${subject.name}`;
   }
 }
 
-/** Returns the project id in an owner name, or `undefined` if the owner is not a project. */
+/** Returns the name of the owner for all users of a project. */
+export function ownerNameOfProject(project: string): string {
+  return `${ofProject}${project}`;
+}
+
+/** Returns the project id in the name of an owner, or `undefined` if the owner is no project. */
 export function projectOfOwner(owner: string): string | undefined {
   return owner.startsWith(ofProject) ? owner.slice(ofProject.length) : undefined;
 }

@@ -22,6 +22,7 @@ export {
   type FunctionResult,
   type InProcessApi,
   isRpcMethod,
+  isServingMember,
   type JobOrigin,
   type JobReceipt,
   type JobReport,

@@ -13,6 +13,7 @@ import {
   type StoreInspection,
 } from '#store';
 import { secretsPrefix } from './auth/index.ts';
+import { tokensPrefix } from './users/index.ts';
 
 /**
  * Opens a store that no process uses, runs the work and closes it.
@@ -54,12 +55,12 @@ export function backupOfflineStore(
 export const openRunsPrefix: Key = ['reactions', 'open'];
 
 /**
- * Key prefixes of rows that are deleted from a restored store. The first prefix has the publish key
- * and session keys. Minions have received higher serials since the backup, and revoked keys must
- * not become valid again. The second prefix has unfinished reaction runs, which have been completed
- * since the backup.
+ * Prefixes that a restored store omits. The first has the publish key and session keys: minions
+ * have higher serials by now, and revoked keys must not work again. The second has unfinished
+ * reaction runs, which have been completed since. The third has the tokens of users, some of which
+ * may have been revoked since.
  */
-export const notRestored: readonly Key[] = [secretsPrefix, openRunsPrefix];
+export const notRestored: readonly Key[] = [secretsPrefix, openRunsPrefix, tokensPrefix];
 
 /**
  * Restores the store of a stopped master from a backup, without the rows in {@link notRestored}.

@@ -89,11 +89,14 @@ const longestNewId = 128;
 /** Letters and digits of any script, except letters that are invisible. */
 const newIdForm = /^(?!\p{DI})[\p{L}\p{Nd}](?:(?!\p{DI})[\p{L}\p{Nd}._:@+-])*$/u;
 
+/** Ids that a compound target reads as an operator, or as a matcher such as `I@a:b`. */
+const compoundForm = /^(?:and|or|not)$|^[A-Z].?@/u;
+
 /**
- * Whether a new minion may use this id: 1 to 128 characters in NFC, which are letters and digits of
- * any script, `.`, `-`, `_`, `:`, `@` or `+`. The first is a letter or digit, and `..` is not
- * allowed. As a target, such an id matches only itself. It contains no invisible characters that
- * could mislead an administrator who accepts the key.
+ * Whether a new minion may use this id: 1 to 128 characters in NFKC, which are letters and digits
+ * of any script, `.`, `-`, `_`, `:`, `@` or `+`. The first is a letter or digit, and `..` is not
+ * allowed. As a target of any type, such an id matches only itself. It contains no invisible
+ * characters, and no variants of letters, that could mislead an administrator who accepts the key.
  */
 export function isNewMinionId(id: string): boolean {
   return (
@@ -101,7 +104,8 @@ export function isNewMinionId(id: string): boolean {
     [...id].length <= longestNewId &&
     newIdForm.test(id) &&
     !id.includes('..') &&
-    id === id.normalize('NFC')
+    !compoundForm.test(id) &&
+    id === id.normalize('NFKC')
   );
 }
 

@@ -54,10 +54,6 @@ export class FairTable<Value> {
     return this.#owners.get(owner)?.count ?? 0;
   }
 
-  has(key: string): boolean {
-    return this.#rows.has(key);
-  }
-
   /** Returns the value of a row, and makes it the newest of its owner. */
   get(key: string): Value | undefined {
     const row = this.#rows.get(key);
@@ -103,13 +99,6 @@ export class FairTable<Value> {
     if (row === undefined) return false;
     this.#remove(row);
     return true;
-  }
-
-  clear(): void {
-    this.#rows.clear();
-    this.#owners.clear();
-    this.#byCount.length = 0;
-    this.#most = 0;
   }
 
   keys(): MapIterator<string> {

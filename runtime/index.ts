@@ -57,6 +57,7 @@ export {
   type LimitValues,
   type Rate,
 } from './limits.ts';
+export { LinkedList, type ListNode } from './linked-list.ts';
 export { mapMaybePromise } from './map-maybe-promise.ts';
 export { MultiMap } from './multi-map.ts';
 export { nearestName } from './nearest-name.ts';

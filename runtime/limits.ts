@@ -25,6 +25,7 @@ export type LimitOwner =
   | 'endpoint'
   | 'instance'
   | 'minion'
+  | 'network'
   | 'none'
   | 'project'
   | 'rule'

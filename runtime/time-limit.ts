@@ -1,21 +1,21 @@
 import { setTimeout as sleep } from 'node:timers/promises';
+import { onAbort } from './on-abort.ts';
 
 /**
  * Returns the result of a promise, or `undefined` if the signal is aborted before the promise
  * settles.
  */
 export async function inTime<T>(coming: Promise<T>, end: AbortSignal): Promise<T | undefined> {
-  let onAbort = (): void => {};
+  let cancel = (): void => {};
   const ended = new Promise<undefined>((resolve) => {
-    onAbort = () => resolve(undefined);
-    if (end.aborted) onAbort();
-    else end.addEventListener('abort', onAbort);
+    if (end.aborted) resolve(undefined);
+    else cancel = onAbort(end, () => resolve(undefined));
   });
   try {
     return await Promise.race([coming, ended]);
   } finally {
-    // The listener is removed, because the signal may live as long as the process.
-    end.removeEventListener('abort', onAbort);
+    // The signal may live as long as the process.
+    cancel();
   }
 }
 
@@ -38,16 +38,16 @@ export interface LinkedSignal {
 export function linkSignals(...signals: readonly (AbortSignal | undefined)[]): LinkedSignal {
   const controller = new AbortController();
   const sources = signals.filter((signal) => signal !== undefined);
+  let cancels: readonly (() => void)[] = [];
   const unlink = (): void => {
-    for (const source of sources) source.removeEventListener('abort', onAbort);
+    for (const cancel of cancels) cancel();
   };
-  const onAbort = (event: Event): void => abort(event.target);
-  const abort = (source: unknown): void => {
+  const abort = (source: AbortSignal): void => {
     unlink();
-    controller.abort(source instanceof AbortSignal ? source.reason : undefined);
+    controller.abort(source.reason);
   };
   const aborted = sources.find((source) => source.aborted);
-  if (aborted === undefined) for (const it of sources) it.addEventListener('abort', onAbort);
+  if (aborted === undefined) cancels = sources.map((it) => onAbort(it, () => abort(it)));
   else abort(aborted);
   return { signal: controller.signal, unlink };
 }
@@ -129,10 +129,10 @@ export function sleepUntilAborted(
   return new Promise((resolve) => {
     const end = (): void => {
       clearTimeout(timer);
-      for (const signal of signals) signal.removeEventListener('abort', end);
+      for (const cancel of cancels) cancel();
       resolve();
     };
     const timer = setTimeout(end, Math.min(Math.max(0, milliseconds), longestTimerMs));
-    for (const signal of signals) signal.addEventListener('abort', end, { once: true });
+    const cancels = signals.map((signal) => onAbort(signal, end));
   });
 }

@@ -25,6 +25,8 @@ const statuses: ReadonlyMap<string, number> = new Map([
   ['ERR_NODEGROUP_LOOP', 400],
   // Salt's clients expect this status.
   ['ERR_NODEGROUP_UNKNOWN', 500],
+  ['ERR_NOT_SERVED', 500],
+  ['ERR_UNKNOWN_FUN', 500],
   ['ERR_SOCKET', 503],
   ['ERR_STORE_FULL', 503],
   ['ERR_STORE_UNAVAILABLE', 503],

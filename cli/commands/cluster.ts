@@ -104,7 +104,7 @@ export function defineCluster(command: Command, context: CommandContext): void {
   subcommand('status', 'show the cluster as the running master sees it').action(
     async (options: ClusterCommandOptions) => {
       const status = await (await context.openApi(options.configDir)).cluster.status();
-      if (status?.refusesWrites) context.setExitCode(exitCodes.failure);
+      if (status?.refusesWrites || status?.isStale) context.setExitCode(exitCodes.failure);
       const lines =
         status === null ? ['this master is not a member of a cluster'] : clusterLines(status);
       await report(context, options, status, lines);
@@ -160,6 +160,9 @@ export function clusterLines(status: ClusterStatus): string[] {
       const version = escapeName(versions.sort().join(''));
       return `member       ${escapeName(it.name)}: ${state}, position ${it.position}${skew}${version}`;
     }),
+    ...(status.isStale
+      ? ['stale        it may lack entries of the log: minions and tokens are rejected']
+      : []),
     ...(status.refusesWrites
       ? ['alone        too few members are alive: jobs, key changes and signals are rejected']
       : []),

@@ -13,6 +13,7 @@ import { Appender } from './appender.ts';
 import { LogCipher } from './cipher.ts';
 import { encodeTransaction, type Transaction } from './entry.ts';
 import { startingState } from './founding.ts';
+import { LogEndWatch } from './log-end.ts';
 import { type AcknowledgeRule, type MemberStatus, Members } from './members.ts';
 import { type MessageListener, Messages } from './messages.ts';
 import {
@@ -88,8 +89,6 @@ interface LogStoreStatus {
    */
   readonly repeatedEntries: number;
   readonly foreignEntries: number;
-  /** Whether the last check of the log failed, for example because no NATS server answered. */
-  readonly isCutOff: boolean;
   /** Last known state of the log. */
   readonly health: LogHealth;
   /** Warnings about the log's servers for the operator. */
@@ -164,7 +163,7 @@ export class LogStore extends TableStore {
   readonly #ending: AbortController;
   readonly #checker: NodeJS.Timeout;
   #health: LogHealth;
-  #isCutOff = false;
+  readonly #end = new LogEndWatch();
   #failure: StoreError | undefined;
   #entries: LogEntry[] = [];
   #isApplying = false;
@@ -226,6 +225,11 @@ export class LogStore extends TableStore {
     return this.#held.isFull;
   }
 
+  /** Time since this member had certainly applied the whole log, in milliseconds. */
+  get uncertainMs(): number {
+    return this.#end.uncertainMs;
+  }
+
   get status(): LogStoreStatus {
     const { log, position, hash } = this.#view.state;
     return {
@@ -238,7 +242,6 @@ export class LogStore extends TableStore {
       failingMs: this.#appender.failingMs,
       repeatedEntries: this.#view.repeated,
       foreignEntries: this.#view.foreign,
-      isCutOff: this.#isCutOff,
       health: this.#health,
       warnings: logWarnings(this.#health),
     };
@@ -252,8 +255,10 @@ export class LogStore extends TableStore {
     const { member } = this.#options;
     // If another process opens the log with the same name at this moment, this entry has no effect.
     for (let tries = 0; tries < maxOpenings; tries += 1) {
+      const at = performance.now();
       const { last } = await this.#options.log.health();
       await this.#applied(last);
+      this.#end.note(last, at, last);
       await this.#applied(await this.#appender.append({ kind: 'open' }));
       if (this.#view.state.members[member]?.session === this.#appender.session) return;
     }
@@ -463,6 +468,7 @@ export class LogStore extends TableStore {
     }
     if (this.#entries.length < maxEntriesAhead) this.#drained();
     const { position } = this.#view.state;
+    this.#end.applied(position);
     this.#members.applied();
     this.#passed = this.#passed.filter((waiting) => {
       if (waiting.position > position) return true;
@@ -486,9 +492,10 @@ export class LogStore extends TableStore {
   async #check(): Promise<void> {
     if (this.#failure !== undefined || this.#ending.signal.aborted) return;
     const { position, entry } = this.#view.state;
+    const at = performance.now();
     try {
       this.#health = await this.#options.log.health();
-      this.#isCutOff = false;
+      this.#noteEnd(at);
       const found = await this.#options.log.entry(position);
       if (found !== undefined && digestOf(found.bytes) !== entry) this.#failChanged(position);
       this.#suspicions = this.#health.last < position ? this.#suspicions + 1 : 0;
@@ -496,9 +503,18 @@ export class LogStore extends TableStore {
       // reliable.
       if (this.#suspicions >= 2) await this.#appender.append({ kind: 'barrier' });
     } catch {
-      // The next periodic check tries again.
-      this.#isCutOff = true;
+      // The next check retries.
     }
+  }
+
+  /**
+   * Notes the end of the log. A server may report an outdated end, so that of the other members
+   * counts too; without enough of them, the end is unknown.
+   */
+  #noteEnd(at: number): void {
+    if (this.#members.refusesWrites) return;
+    const position = Math.max(this.#health.last, this.#members.highest);
+    this.#end.note(position, at, this.#view.state.position);
   }
 
   #failChanged(position: number): void {

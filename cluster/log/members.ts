@@ -159,10 +159,12 @@ export class Members {
     return Math.min(this.#options.view.state.position, ...others);
   }
 
-  /**
-   * Stops observing, and reports that this member is closing. The other members then need not wait
-   * for a timeout.
-   */
+  /** Highest position that a member has reported. */
+  get highest(): number {
+    return Math.max(0, ...[...this.#heard.values()].map(({ position }) => position));
+  }
+
+  /** Stops and announces it, so that the other members do not wait for a timeout. */
   close(): void {
     clearInterval(this.#timer);
     this.report(true);

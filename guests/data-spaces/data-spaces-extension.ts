@@ -5,6 +5,7 @@ import {
   bridgeServices,
   createPresence,
   figureOf,
+  ownerNameOfProject,
   sectionProblems,
 } from '#heat-bridge';
 import { audited, type ExtensionHost, type MetricFamily } from '#master';
@@ -66,6 +67,7 @@ const openDataSpaces: BridgeExtensionModule['open'] = async (host, { sections, n
   const tokens = await GuestTokens.open({ state, findEnrolment });
   enrolment.giveTokens((it) => tokens.of(it));
   enrolment.api.onRetire((id) => spaces.dismiss(id));
+  enrolment.onRelease((id, project) => spaces.dismiss(id, ownerNameOfProject(project)));
   const peers = new PeerDirectory(enrolments);
   const requests = new GuestRequests({ host, values, peers, addresses: addressReader(host) });
   const poller = cloud && createPoller(host, cloud, peers);
@@ -107,6 +109,7 @@ const openDataSpaces: BridgeExtensionModule['open'] = async (host, { sections, n
     // Waiting reads end when the master closes.
     close: async () => {
       await polling;
+      requests.close();
       await coordinator.close();
     },
   };

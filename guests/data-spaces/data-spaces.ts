@@ -249,11 +249,14 @@ export class DataSpaces {
     });
   }
 
-  /** Removes a retired minion from its space. If no minion is left, removes the space. */
-  dismiss(minion: string): Promise<void> {
+  /**
+   * Removes a retired minion from its space. A space without minions is removed.
+   * @param owner - owner of the space; default: any
+   */
+  dismiss(minion: string, owner?: string): Promise<void> {
     return this.#decide(async (steps) => {
       const space = this.#members.get(minion)?.space;
-      if (space === undefined) return;
+      if (space === undefined || (owner !== undefined && space.owner !== owner)) return;
       const roles = Object.fromEntries(
         Object.entries(space.roles).map(([name, role]) => {
           return [name, { ...role, minions: role.minions.filter((id) => id !== minion) }];

@@ -5,9 +5,10 @@
 
 import Type from 'typebox';
 import { BridgeError, httpProblemOf, parseForm } from '#heat-bridge';
-import type { ExtensionHost, OpenExtension } from '#master';
+import { AuditBursts, type ExtensionHost, type OpenExtension } from '#master';
 import type { WireMap } from '#minion-protocol';
-import { compileSchema } from '#runtime';
+import { compileSchema, TokenBuckets } from '#runtime';
+import { guestLimits } from '../limits.ts';
 import type { AddressOf, PeerDirectory, PeerList } from '../peers/peers.ts';
 import type { DataReceipt, DataValue, DataValues, ReadRequest } from './data-values.ts';
 
@@ -33,12 +34,12 @@ const isGet = compileSchema(Type.Object({ key: Key, wait: Wait, after: After }, 
 const isPeers = compileSchema(Type.Object({ together: Type.Optional(Type.Boolean()) }, strict));
 const isPut = compileSchema(Type.Object({ key: Key, value: Type.String() }, strict));
 
-type HostOfGuests = Pick<ExtensionHost, 'audit' | 'decide' | 'logger'>;
+type HostOfGuests = Pick<ExtensionHost, 'audit' | 'decide' | 'logger' | 'now'>;
 
 export interface GuestRequestsDeps {
   readonly host: HostOfGuests;
-  readonly values: DataValues;
-  readonly peers: PeerDirectory;
+  readonly values: Pick<DataValues, 'read' | 'write'>;
+  readonly peers: Pick<PeerDirectory, 'of'>;
   /** Returns the addresses from which minions are connected now. */
   readonly addresses: () => Promise<AddressOf>;
 }
@@ -46,23 +47,30 @@ export interface GuestRequestsDeps {
 /** Handler of guests' requests, over either transport. */
 export class GuestRequests {
   readonly #host: HostOfGuests;
-  readonly #values: DataValues;
-  readonly #peers: PeerDirectory;
+  readonly #values: GuestRequestsDeps['values'];
+  readonly #peers: GuestRequestsDeps['peers'];
   readonly #addresses: GuestRequestsDeps['addresses'];
+  readonly #writes = new TokenBuckets(guestLimits.writeRate);
+  readonly #lists = new TokenBuckets(guestLimits.peerRate);
+  /** Counts repeated audit records, so that no guest causes unlimited ones. */
+  readonly #bursts: AuditBursts;
 
   constructor({ host, values, peers, addresses }: GuestRequestsDeps) {
     this.#host = host;
     this.#values = values;
     this.#peers = peers;
     this.#addresses = addresses;
+    const limits = { ofSource: guestLimits.dataWrites, all: guestLimits.allDataWrites };
+    this.#bursts = new AuditBursts({ audit: host.audit, now: host.now, limits });
   }
 
   /**
    * Returns the peers of a minion.
-   * @throws BridgeError ERR_DATA_FORM, ERR_ENROLL_UNKNOWN
+   * @throws BridgeError ERR_DATA_FORM, ERR_DATA_BUSY, ERR_ENROLL_UNKNOWN
    */
   async peers(minion: string, given: object = {}): Promise<PeerList> {
     const { together = false } = parseForm(isPeers, given, 'ERR_DATA_FORM', 'the request');
+    requireRate(this.#lists, minion);
     return this.#peers.of(minion, await this.#addresses(), together);
   }
 
@@ -81,22 +89,27 @@ export class GuestRequests {
   }
 
   /**
-   * Writes a value, with an audit record.
-   * @throws BridgeError as {@link DataValues.write}
+   * Writes a value. The first write of a value in a minute has an audit record, and so has the last,
+   * with the number of writes.
+   * @throws BridgeError ERR_DATA_BUSY, and as {@link DataValues.write}
    */
   async put(minion: string, given: object): Promise<DataReceipt> {
     const { key, value } = parseForm(isPut, given, 'ERR_DATA_FORM', 'the request');
+    requireRate(this.#writes, minion);
     const receipt = await this.#values.write(minion, key, value);
-    this.#host.audit.append({
-      who: { kind: 'minion', name: minion },
-      action: 'data.put',
-      what: `${key} ${receipt.version}`,
-      outcome: 'done',
-    });
+    const who = { kind: 'minion', name: minion } as const;
+    const what = `${key} ${receipt.version}`;
+    const entry = { who, action: 'data.put', what, outcome: 'done' } as const;
+    this.#bursts.note(entry, minion, `${minion} ${key}`);
     return receipt;
   }
 
-  /** Whether the policy permits a minion to call a runner with these keyword arguments. */
+  /** Appends the numbers of writes that have no record of their own. */
+  close(): void {
+    this.#bursts.flush();
+  }
+
+  /** Whether rules permit a minion to call a runner with these keyword arguments. */
   permits(minion: string, fun: string, kwargs: Readonly<Record<string, string>>): boolean {
     const call = { fun, args: [], kwargs: new Map(Object.entries(kwargs)) };
     const subject = { kind: 'minion', id: minion } as const;
@@ -135,6 +148,12 @@ export class GuestRequests {
       return { error: { code, message } };
     }
   }
+}
+
+/** @throws BridgeError ERR_DATA_BUSY */
+function requireRate(rates: TokenBuckets, minion: string): void {
+  if (rates.tryTake(minion)) return;
+  throw new BridgeError('ERR_DATA_BUSY', 'too many requests of this machine; retry later');
 }
 
 /** Converts peers to wire values. */

@@ -5,7 +5,7 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest, FastifySchema } from 'fastify';
 import type { TSchema } from 'typebox';
 import Type from 'typebox';
-import { describeRoute } from '#heat-bridge';
+import { BridgeError, describeRoute } from '#heat-bridge';
 import { AuthorizationError } from '#master';
 import { PeersSchema } from '../peers/peers.ts';
 import { textOf } from '../request-body.ts';
@@ -109,6 +109,10 @@ export function addGuestRoutes(
   );
   app.put<DataQuery>('/guest/data', { bodyLimit, schema: routes.put }, async (request) => {
     const { guest, key } = await permitted(request, guestRunners.put);
+    // JSON is parsed before it is here, so its text is not known.
+    if (/json/i.test(request.headers['content-type'] ?? '')) {
+      throw new BridgeError('ERR_DATA_VALUE', 'the body must be text/plain, not JSON');
+    }
     return requests.put(guest.minion, { key, value: textOf(request.body) });
   });
   app.get('/guest/saltbridge-data', { schema: routes.program }, async (request, reply) => {

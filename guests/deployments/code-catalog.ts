@@ -142,11 +142,17 @@ export class CodeCatalog {
   /**
    * Returns the call of the entry that permits the config and its inputs, or the reason if there
    * is none.
+   * @param mayCall - whether the owner of the deployment may call an entry. Others are not revealed
    */
-  resolve(deployment: Deployment & { readonly group: CodeGroup }): ResolvedCall {
+  resolve(
+    deployment: Deployment & { readonly group: CodeGroup },
+    mayCall: (entry: string) => boolean,
+  ): ResolvedCall {
     const { config, group, inputs } = deployment;
     const digest = codeDigest(config);
-    const entries = this.#entries.filter(({ definition }) => definition.group === group);
+    const entries = this.#entries.filter(
+      ({ definition }) => definition.group === group && mayCall(definition.name),
+    );
     const pinned = entries.find(({ definition }) => definition.sha256?.includes(digest));
     const entry = pinned ?? entries.find(({ definition }) => definition.sha256 === undefined);
     if (entry === undefined) return { ok: false, reason: refusalOf(group, digest, entries) };

@@ -9,6 +9,8 @@ import type { ResolvedCall } from './resolved-call.ts';
 export interface CallCatalogs {
   readonly commands: Catalog;
   readonly code: CodeCatalog;
+  /** Whether the owner of the deployment may call a command. Other commands are not revealed. */
+  readonly mayCall: (command: string) => boolean;
 }
 
 /**
@@ -23,24 +25,22 @@ export function resolveCall(deployment: Deployment, catalogs: CallCatalogs): Res
     case 'state-file-or-sls':
       return resolveState(deployment, catalogs);
     case 'code':
-      if (isCodeGroup(group)) return catalogs.code.resolve({ ...deployment, group });
+      if (isCodeGroup(group))
+        return catalogs.code.resolve({ ...deployment, group }, catalogs.mayCall);
   }
   const name = JSON.stringify(group.slice(0, 64));
   return refusal(`group ${name} is not supported; use ${deploymentGroups.join(', ')}`);
 }
 
-/**
- * Resolves a config of the group `saltbridge`. It names a command for all actions, or maps each
- * action to a command.
- */
-function resolveCommand(deployment: Deployment, { commands }: CallCatalogs): ResolvedCall {
+/** Resolves a config that names a command: one for all actions, or one per action in a map. */
+function resolveCommand(deployment: Deployment, { commands, mayCall }: CallCatalogs): ResolvedCall {
   const { config, action } = deployment;
   const named = typeof config === 'string' ? config : config[action];
   const name = typeof named === 'string' ? named.trim() : '';
   const command = commands.list().find(({ definition }) => definition.name === name);
-  if (command !== undefined) return callOf(command, deployment);
+  if (command !== undefined && mayCall(name)) return callOf(command, deployment);
   return refusal(
-    `group saltbridge: the catalog has no command that the config names for ${action}`,
+    `group saltbridge: the catalog has no command that the config names for ${action}, or no rule permits it`,
   );
 }
 
@@ -51,18 +51,23 @@ const stateFileName = /^[\w./-]*$/;
  * Resolves a config of the group `salt-state`. It is the name of a state file, which a command of
  * the catalog must apply, or inline SLS.
  */
-function resolveState(deployment: Deployment, { commands, code }: CallCatalogs): ResolvedCall {
+function resolveState(
+  deployment: Deployment,
+  { commands, code, mayCall }: CallCatalogs,
+): ResolvedCall {
   const { config, group } = deployment;
-  if (typeof config !== 'string') return code.resolve({ ...deployment, group: 'salt' });
+  if (typeof config !== 'string') return code.resolve({ ...deployment, group: 'salt' }, mayCall);
   const name = config.trim();
-  const found = commands.list().filter(({ definition }) => definition.state === name);
+  const found = commands
+    .list()
+    .filter(({ definition }) => definition.state === name && mayCall(definition.name));
   const [command, another] = found;
   if (command === undefined && !stateFileName.test(name)) {
-    return code.resolve({ ...deployment, group: 'salt' });
+    return code.resolve({ ...deployment, group: 'salt' }, mayCall);
   }
   if (command === undefined) {
     return refusal(
-      `group ${group}: no command of the catalog applies the state file that the config names`,
+      `group ${group}: no command of the catalog that a rule permits applies the state file that the config names`,
     );
   }
   if (another === undefined) return callOf(command, deployment);

@@ -7,9 +7,10 @@ import {
   type BridgeErrorCode,
   type CommandHandle,
   type CommandsService,
+  ownerNameOf,
 } from '#heat-bridge';
 import type { ExtensionHost } from '#master';
-import { Semaphore } from '#runtime';
+import { FairSlots } from '#runtime';
 import { guestLimits } from '../limits.ts';
 import { type DeploymentResult, failedResult, resultOfRun } from '../run-result.ts';
 import type { DeploymentRecord, DeploymentRecords } from './deployment-records.ts';
@@ -36,13 +37,19 @@ const retryable: ReadonlySet<BridgeErrorCode> = new Set([
   'ERR_COMMAND_TARGET',
 ]);
 
+/** Divisor of `max_running` for the slots of owners without a running deployment. */
+const reservedPart = 8;
+
 export class DeploymentRuns {
   readonly #deps: DeploymentRunsDeps;
-  readonly #running: Semaphore;
+  readonly #running: FairSlots;
 
   constructor(deps: DeploymentRunsDeps) {
     this.#deps = deps;
-    this.#running = new Semaphore(guestLimits.deployments, deps.maxRunning);
+    const total = deps.maxRunning;
+    const reserved = Math.floor(total / reservedPart);
+    const waiting = { perOwner: Infinity, total: Infinity };
+    this.#running = new FairSlots(guestLimits.deployments, { total, reserved, waiting });
   }
 
   /**
@@ -55,7 +62,7 @@ export class DeploymentRuns {
     subject: Subject,
     isResumed: boolean,
   ): Promise<DeploymentResult | undefined> {
-    return this.#running.run(() => this.#run(record, subject, isResumed));
+    return this.#running.run(ownerNameOf(subject), () => this.#run(record, subject, isResumed));
   }
 
   async #run(

@@ -1,6 +1,11 @@
 /** Extension of the bridge that runs software deployments. */
 
-import { type BridgeExtensionModule, bridgeServices, sectionProblems } from '#heat-bridge';
+import {
+  type BridgeExtensionModule,
+  bridgeServices,
+  ownerNameOfProject,
+  sectionProblems,
+} from '#heat-bridge';
 import { guestServices } from '../services.ts';
 import { codeEntries } from './code-catalog.ts';
 import { parseDeploymentsOptions } from './deployments-options.ts';
@@ -23,6 +28,7 @@ export const deploymentsExtension: BridgeExtensionModule = {
     });
     host.provide(guestServices.stacks, deployments.api);
     enrolment?.api.onRetire((id) => deployments.dismiss(id));
+    enrolment?.onRelease((id, project) => deployments.dismiss(id, ownerNameOfProject(project)));
     const { rpc, metrics, start, close } = deployments;
     return {
       rpc,

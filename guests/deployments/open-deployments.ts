@@ -1,11 +1,12 @@
 /** Opens software deployments from their parts, and reads their options. */
 
-import type { Subject } from '#acl';
+import { mayCallCommand, type Subject } from '#acl';
 import {
   type Ask,
   type CommandsService,
   type DeliveryOutcome,
   type EnrolmentModule,
+  ownerNameOf,
   type SignalsModule,
   secretsOf,
 } from '#heat-bridge';
@@ -57,9 +58,15 @@ export interface DeploymentsModule
   readonly api: StacksApi;
   /** Returns the API for another requester, whose rules apply to the stacks that it registers. */
   as(requester: AuditRequester, subject: Subject): StacksApi;
-  /** Removes a retired minion from all stacks. Resolves when the change is durable. */
-  dismiss(minion: string): Promise<void>;
+  /**
+   * Removes a retired minion from stacks. Resolves when the change is durable.
+   * @param owner - owner of the stacks; default: all stacks
+   */
+  dismiss(minion: string, owner?: string): Promise<void>;
 }
+
+/** Right to register a stack, as rules of the action `command` name it. */
+export const stackRight = 'bridge.stack.add';
 
 /** Name of the service that owns registrations of the local socket. */
 const defaultService = 'deployments';
@@ -102,18 +109,20 @@ export async function openDeployments(
       meter.countRead(result.kind);
       return redactSecrets(result, secretsOfSource(source));
     },
-    minionOf: async (server, metadata) =>
-      minionOfServer(
-        stack,
-        server,
-        metadata,
-        enrolments?.liveOfInstance(server.source.serverId) ?? [],
-      ),
+    minionOf: async (server, metadata) => {
+      const enrolled = enrolments?.liveOfInstance(server.source.serverId) ?? [];
+      const minion = minionOfServer(stack, server, metadata, enrolled);
+      return minion !== undefined && mayReferTo(host, stack, minion) ? minion : undefined;
+    },
     isPresent: (minion) => host.isReachable(minion),
     registerHandles: (minion, handles) =>
       registerHandles({ stack, minion, handles, signals, stacks: registry.all, log }),
     resolve: (deployment) =>
-      resolveCall(deployment, { commands: commands.catalog, code: codeCatalog }),
+      resolveCall(deployment, {
+        commands: commands.catalog,
+        code: codeCatalog,
+        mayCall: (command) => mayCallCommand(stack.subject, command, host.policy()),
+      }),
     run: (record, subject, isResumed) => runs.run(record, subject, isResumed),
     deliver: async (delivery) => {
       const signalHandle = createHandleSignaller(stack, signals);
@@ -125,7 +134,7 @@ export async function openDeployments(
         ...secretsOfLogin(delivery.login),
       ]);
     },
-    turn: () => pacer.turn(ended),
+    turn: () => pacer.turn(ownerNameOf(stack.subject), ended),
     onEnd: (record) => {
       meter.countEnd(record.end ?? 'failed');
       fireEnd(host, stack, record);
@@ -139,7 +148,7 @@ export async function openDeployments(
   });
   const followers = new StackFollowers(registry, (stack, ended) => {
     const find = async (): ReturnType<typeof findServers> => {
-      await pacer.turn(ended);
+      await pacer.turn(ownerNameOf(stack.subject), ended);
       return findServers(stack, { ask: askUntil(ended), logins });
     };
     const { intervalMs } = options;
@@ -178,7 +187,7 @@ export async function openDeployments(
         // nothing is counted twice.
         open: followers.isActive ? records.open : [],
       }),
-    dismiss: (minion) => registry.dismiss(minion),
+    dismiss: (minion, owner) => registry.dismiss(minion, owner),
     start: () => {
       codeRunner.goOn();
       if (state.cluster === undefined) followers.begin(closing);
@@ -241,6 +250,22 @@ function createStacksApi(
       return registry.infoOf(stack);
     },
   };
+}
+
+/**
+ * Whether the owner of a stack may refer to a minion. Minions that the registration lists were
+ * authorised with it. Others come from enrolments, and are authorised here.
+ */
+function mayReferTo(
+  host: Pick<ExtensionHost, 'decide'>,
+  { owner, subject, registration }: RegisteredStack,
+  minion: string,
+): boolean {
+  // An operator registers stacks without an owner.
+  if (owner === undefined || minionsOfRegistration(registration).includes(minion)) return true;
+  const call = { fun: stackRight, args: [], kwargs: new Map<string, string>() };
+  const resource = { call, minions: [minion] };
+  return host.decide({ subject, action: 'command', resource }).effect === 'allow';
 }
 
 /** Replaces secrets in the reason of a failure, because a service may echo the request. */

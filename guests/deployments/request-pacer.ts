@@ -1,18 +1,25 @@
-import { sleepUntilAborted } from '#runtime';
+import { FairSlots, inTime } from '#runtime';
+import { guestLimits } from '../limits.ts';
 
-/** Limits the rate of requests by spacing them evenly. */
+/** Limits the rate of requests by spacing them evenly. Owners of stacks take turns. */
 export class Pacer {
   readonly #gapMs: number;
-  #next = 0;
+  readonly #slots = new FairSlots(guestLimits.stackReads, {
+    total: 1,
+    // Each server of a stack waits for one turn at most.
+    waiting: { perOwner: Infinity, total: Infinity },
+  });
 
   constructor(perSecond: number) {
     this.#gapMs = 1000 / perSecond;
   }
 
-  async turn(closing: AbortSignal): Promise<void> {
-    const now = performance.now();
-    const at = Math.max(now, this.#next);
-    this.#next = at + this.#gapMs;
-    if (at > now) await sleepUntilAborted(at - now, closing);
+  /** Resolves when the owner may send its next request, or when the signal is aborted. */
+  async turn(owner: string, closing: AbortSignal): Promise<void> {
+    const { promise: entered, resolve } = Promise.withResolvers<true>();
+    const slot = this.#slots.enter(owner, () => resolve(true));
+    if ((await inTime(entered, closing)) === true) {
+      setTimeout(() => slot.leave(), this.#gapMs);
+    } else slot.leave();
   }
 }

@@ -3,7 +3,7 @@
 import type { FastifyInstance } from 'fastify';
 import { addRegistrationRoutes, BridgeError, resolveProject } from '#heat-bridge';
 import type { ExtensionHost, HttpServerContext } from '#master';
-import type { DeploymentsModule } from './open-deployments.ts';
+import { type DeploymentsModule, stackRight } from './open-deployments.ts';
 import { parseStackRegistration, StackRegistrationSchema, StackSchema } from './stacks.ts';
 import { minionsOfRegistration, StackDetailsSchema } from './stacks-api.ts';
 
@@ -20,7 +20,7 @@ export function addStackRoutes(
   addRegistrationRoutes(app, server, host, {
     collection: 'stacks',
     key: 'name',
-    right: 'bridge.stack.add',
+    right: stackRight,
     rule: 'own-stack',
     formError: 'ERR_STACK_FORM',
     bodyLimit: 4_194_304,

@@ -371,9 +371,13 @@ export class StackRegistry {
     });
   }
 
-  /** Removes a retired minion from all registrations. Resolves when the changes are durable. */
-  async dismiss(minion: string): Promise<void> {
-    for (const { id, registration } of this.all) {
+  /**
+   * Removes a retired minion from registrations.
+   * @param whose - owner of the registrations; default: all registrations
+   */
+  async dismiss(minion: string, whose?: string): Promise<void> {
+    for (const { id, owner, registration } of this.all) {
+      if (whose !== undefined && owner !== whose) continue;
       const { minions = [], servers = [], name } = registration;
       const isNamed = minions.includes(minion) || servers.some((it) => it.minion === minion);
       if (!isNamed) continue;

@@ -7,6 +7,8 @@
 import { createHash, createHmac, randomBytes, timingSafeEqual } from 'node:crypto';
 import { BridgeError } from '#heat-bridge';
 import { AuthenticationError } from '#master';
+import { Budget } from '#runtime';
+import { guestLimits } from '../limits.ts';
 import { checkSecret } from '../secret-file.ts';
 
 /** Instance that an agent identified. */
@@ -34,8 +36,6 @@ export const agentHeader = 'x-saltbridge-agent';
 
 /** Maximum clock difference, in milliseconds. Nonces are remembered for twice this time. */
 const maxAgeMs = 60_000;
-/** Maximum number of remembered nonces of all agents together. */
-const maxNonces = 200_000;
 const headerForm =
   /^1;([A-Za-z0-9._-]{1,64});(\d{1,15});([A-Za-z0-9_-]{22});([A-Za-z0-9-]{1,64});([A-Za-z0-9-]{1,64});([A-Za-z0-9_-]{43})$/;
 
@@ -64,18 +64,29 @@ function macOf(secret: string, fields: readonly string[], request: AgentRequest)
 export class AgentCredentials {
   readonly #secrets: ReadonlyMap<string, string>;
   readonly #now: () => number;
-  /** Nonces and the times until which they are remembered, the oldest first. */
-  readonly #nonces = new Map<string, number>();
+  /** Time of the opening. Nonces of earlier requests are unknown. */
+  readonly #openedAt: number;
+  /** Nonces, their instances, and the times until which they are remembered, the oldest first. */
+  readonly #nonces = new Map<string, { readonly owner: string; readonly until: number }>();
+  readonly #held = new Budget(guestLimits.agentNonces);
+  readonly #announce: (nonce: string, instance: string) => void;
 
   /**
    * Creates the verifier.
    * @param secrets - secrets by agent name
+   * @param announce - reports a used nonce to the other members of a cluster
    * @throws TypeError for a secret that is too short
    */
-  constructor(secrets: ReadonlyMap<string, string>, now: () => number) {
+  constructor(
+    secrets: ReadonlyMap<string, string>,
+    now: () => number,
+    announce: (nonce: string, instance: string) => void = () => {},
+  ) {
     for (const secret of secrets.values()) checkSecret(secret);
     this.#secrets = secrets;
     this.#now = now;
+    this.#openedAt = now();
+    this.#announce = announce;
   }
 
   /**
@@ -91,23 +102,34 @@ export class AgentCredentials {
     if (!timingSafeEqual(expected, Buffer.from(mac, 'base64url'))) throw refused();
     const now = this.#now();
     if (Math.abs(now - Number(time)) > maxAgeMs) throw refused();
-    this.#use(`${name} ${nonce}`, now);
+    // An earlier process may have accepted it.
+    if (Number(time) < this.#openedAt) throw refused();
+    const used = `${name} ${nonce}`;
+    this.#use(used, instance, now);
+    this.#announce(used, instance);
     return { instance, project, agent: name };
   }
 
-  #use(nonce: string, now: number): void {
-    for (const [known, until] of this.#nonces) {
+  /** Notes a nonce that another member of the cluster has accepted. */
+  note(nonce: string, owner: string): void {
+    if (this.#nonces.has(nonce) || !this.#held.tryTake(owner)) return;
+    this.#nonces.set(nonce, { owner, until: this.#now() + 2 * maxAgeMs });
+  }
+
+  #use(nonce: string, owner: string, now: number): void {
+    for (const [known, { owner: whose, until }] of this.#nonces) {
       if (until > now) break;
       this.#nonces.delete(known);
+      this.#held.release(whose);
     }
     if (this.#nonces.has(nonce)) throw refused();
-    if (this.#nonces.size >= maxNonces) {
+    if (!this.#held.tryTake(owner)) {
       throw new AuthenticationError(
         'ERR_EAUTH_LIMIT',
-        'too many requests of metadata agents; retry later',
+        'too many requests of this instance; retry later',
       );
     }
-    this.#nonces.set(nonce, now + 2 * maxAgeMs);
+    this.#nonces.set(nonce, { owner, until: now + 2 * maxAgeMs });
   }
 }
 

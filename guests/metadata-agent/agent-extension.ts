@@ -82,19 +82,31 @@ const openAgents: BridgeExtensionModule['open'] = async (host, { sections, names
   };
 };
 
+/** Kind of the messages between members of a cluster that have used nonces. */
+const nonceMessage = 'agent-nonce';
+
 /**
  * Reads the secrets of the agents.
  * @throws BridgeError ERR_BRIDGE_OPTIONS
  */
 async function openCredentials(
   files: ReadonlyMap<string, string>,
-  host: Pick<ExtensionHost, 'config' | 'now'>,
+  host: Pick<ExtensionHost, 'config' | 'now' | 'shared'>,
 ): Promise<AgentCredentials> {
   const secrets = new Map<string, string>();
   for (const [name, file] of files) {
     secrets.set(name, await readSecretFile(file, host, 'saltbridge:bridge:guests:agents'));
   }
-  return new AgentCredentials(secrets, host.now);
+  const { cluster } = host.shared;
+  const announce = (nonce: string, instance: string): void =>
+    cluster?.send(nonceMessage, { nonce, instance });
+  const credentials = new AgentCredentials(secrets, host.now, announce);
+  cluster?.onMessage(nonceMessage, ({ nonce, instance }) => {
+    if (typeof nonce === 'string' && typeof instance === 'string') {
+      credentials.note(nonce, instance);
+    }
+  });
+  return credentials;
 }
 
 const checkAgents: BridgeExtensionModule['check'] = ({ sections, names, problems }) => {

@@ -12,11 +12,14 @@ import {
   compileSchema,
   createDnsResolver,
   createHttpClient,
+  FairSlots,
   parseAllowedEndpoints,
+  RecentAnswers,
   readEndpoint,
   tryParseJson,
 } from '#runtime';
 import { CloudReader } from '../cloud/cloud-reader.ts';
+import { guestLimits } from '../limits.ts';
 import type { AgentInstance } from './agent-credentials.ts';
 import {
   type FindInstance,
@@ -276,6 +279,25 @@ function findInFile(file: string): FindInstance {
   };
 }
 
+/**
+ * Time for which a lookup is cached, in milliseconds, including negative results. An address may
+ * change its owner, but the cached owner is used for this time only.
+ */
+const foundForMs = 5_000;
+
+/** Creates caches, so that a guest's requests to any paths ask Neutron once. */
+function createLookUpCaches(): {
+  readonly found: RecentAnswers<AgentInstance | undefined>;
+  readonly networks: RecentAnswers<readonly string[]>;
+} {
+  const options = {
+    maxAgeMs: foundForMs,
+    limit: guestLimits.foundInstances,
+    monotonic: () => performance.now(),
+  };
+  return { found: new RecentAnswers(options), networks: new RecentAnswers(options) };
+}
+
 function findInNeutron(
   { keystone, ...service }: NonNullable<AgentFileOptions['neutron']>,
   closing: AbortSignal,
@@ -297,11 +319,20 @@ function findInNeutron(
     pageSize: 100,
     ask: (request) => ask(request, closing),
   });
-  const find: FindInstance = async (ids, address) => {
+  const slots = new FairSlots(guestLimits.agentLookUps);
+  const { found, networks } = createLookUpCaches();
+  const findPort = async (ids: readonly string[], address: string) => {
     const mac = macOfLinkLocal(address);
     const ports = await reader.portsAt(ids, mac === undefined ? { address } : { mac });
-    const found = only(ports.filter((it) => ids.includes(it.network)));
-    return found && toInstance(found.device, found.project);
+    const port = only(ports.filter((it) => ids.includes(it.network)));
+    return port && toInstance(port.device, port.project);
   };
-  return { find, networksOf: (router) => reader.networksOfRouter(router) };
+  return {
+    find: (ids, address) =>
+      found.of([address, ...ids].join(' '), () =>
+        slots.run(ids[0] ?? '', () => findPort(ids, address)),
+      ),
+    networksOf: (router) =>
+      networks.of(router, () => slots.run(router, () => reader.networksOfRouter(router))),
+  };
 }

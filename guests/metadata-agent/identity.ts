@@ -82,9 +82,8 @@ export class IdentityEnrolment {
     const known = { project: [project], agent: [agent] };
     const candidates = rules.filter((it) => matchesRule(it, known));
     if (candidates.length === 0) throw new IdentityRefusal('no rule matches the instance');
-    // Check this before the lookup in the cloud, because instances send this request each time they
-    // start.
-    if (await enrolments.isOver(instance))
+    // Check before the cloud is asked, because an instance asks each time it starts.
+    if (await enrolments.isOver(asking))
       throw new IdentityRefusal('the instance has already used its enrolment');
     const facts = await this.#lookUp(asking);
     const rule = candidates.find((it) => matchesRule(it, { ...known, ...facts }));

@@ -64,9 +64,9 @@ export class InstanceEnrolments {
     this.#deps = deps;
   }
 
-  /** Whether the instance has used its enrolment and gets no more user-data. */
-  async isOver(instance: string): Promise<boolean> {
-    const known = await this.#knownOf(instance);
+  /** Whether an instance cannot get user-data any more. */
+  async isOver(asked: Pick<InstanceRequest, 'instance' | 'project'>): Promise<boolean> {
+    const known = await this.#knownOf(asked);
     return known !== undefined && (known.enrolment === undefined || isUsed(known.enrolment));
   }
 
@@ -86,13 +86,16 @@ export class InstanceEnrolments {
     // When this write is applied, all earlier writes of other members are visible.
     if (state.cluster !== undefined)
       await state.write([{ op: 'put', key: askedKey, value: noValue }]);
-    const known = await this.#knownOf(instance);
+    const known = await this.#knownOf(request);
     const isAnother = known !== undefined && known.enrolment?.project !== project;
     if (isAnother) return { refusal: 'the enrolment has ended, or belongs to another project' };
     if (isUsed(known?.enrolment)) return { refusal: 'the instance has already used its enrolment' };
     const holder = enroll.enrolments.liveOf(id);
-    // A new enrolment would replace an unused one with the same minion id.
-    if (holder !== undefined && holder.instance !== instance) {
+    if (id === instance && holder?.state === 'open' && holder.project !== project) {
+      // The cloud confirms the instance, and another project only named it.
+      await enroll.api.retire({ number: holder.number });
+    } else if (holder !== undefined && holder.instance !== instance) {
+      // Otherwise, this enrolment would replace an unused one of the id.
       return { refusal: `the id ${id} is enrolled for another machine` };
     }
     try {
@@ -109,14 +112,19 @@ export class InstanceEnrolments {
     }
   }
 
-  async #knownOf(instance: string): Promise<KnownEnrolment | undefined> {
+  async #knownOf({
+    instance,
+    project,
+  }: Pick<InstanceRequest, 'instance' | 'project'>): Promise<KnownEnrolment | undefined> {
     const { enroll, state } = this.#deps;
     const row = await state.get([...prefix, instance]);
     if (row !== undefined) {
       return { enrolment: enroll.enrolments.get(instanceRow.decode(row).number) };
     }
-    // The instance may have been enrolled in another way.
-    const [other] = enroll.enrolments.liveOfInstance(instance);
+    // The instance was enrolled in another way. Any project may name it in an enrolment of its own.
+    const other = [...enroll.enrolments.liveOfInstance(instance)].find(
+      (it) => it.project === project,
+    );
     return other && { enrolment: { ...other, state: 'accepted' } };
   }
 }

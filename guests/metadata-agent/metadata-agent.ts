@@ -10,7 +10,8 @@ import http, { type IncomingMessage, type ServerResponse } from 'node:http';
 import https from 'node:https';
 import { isIP, type Server, type Socket } from 'node:net';
 import type { Logger } from 'pino';
-import { listenPrivately, RepeatedWarnings } from '#runtime';
+import { FairSlots, LimitExceeded, listenPrivately, RepeatedWarnings } from '#runtime';
+import { guestLimits } from '../limits.ts';
 import { checkSecret } from '../secret-file.ts';
 import { type AgentInstance, agentHeader, signAgentRequest } from './agent-credentials.ts';
 import {
@@ -87,7 +88,8 @@ const maxAnswerBytes = 33_554_432;
  * space.
  */
 const timeoutMs = 31_000;
-const maxConnections = 1_024;
+/** Maximum number of connections. Requests beyond the limits of an instance are closed at once. */
+const maxConnections = 4_096;
 
 /** Error for a request that is rejected with a status and an empty body. */
 class AgentRefusal extends Error {
@@ -109,14 +111,15 @@ export async function startMetadataAgent(options: MetadataAgentOptions): Promise
   if (nova.secret === '') throw new TypeError("Nova's secret is empty");
   checkSecret(master.secret);
   const warnings = new RepeatedWarnings(log, options.now);
-  /** Origins of connections that arrived without a proxy. */
+  const slots = new FairSlots(guestLimits.agentRequests);
+  /** Origins of connections from networks without a proxy. */
   const origins = new WeakMap<Socket, ConnectionOrigin>();
   const server = http.createServer(
     { requestTimeout: 10_000, headersTimeout: 10_000, maxHeaderSize: 16_384 },
     (request, response) => {
-      answer(request, response, { ...options, origin: origins.get(request.socket) }).catch(
+      answer(request, response, { ...options, slots, origin: origins.get(request.socket) }).catch(
         (error: unknown) => {
-          const status = error instanceof AgentRefusal ? error.status : 502;
+          const status = statusOfError(error);
           const reason = error instanceof Error ? error.message : 'unknown';
           warnings.warn(String(status), { status, reason }, 'metadata request rejected');
           if (response.headersSent) response.destroy();
@@ -152,14 +155,22 @@ export async function startMetadataAgent(options: MetadataAgentOptions): Promise
   return { close };
 }
 
+function statusOfError(error: unknown): number {
+  if (error instanceof LimitExceeded) return 429;
+  return error instanceof AgentRefusal ? error.status : 502;
+}
+
 async function answer(
   request: IncomingMessage,
   response: ServerResponse,
-  options: MetadataAgentOptions & { readonly origin: ConnectionOrigin | undefined },
+  options: MetadataAgentOptions & {
+    readonly slots: FairSlots;
+    readonly origin: ConnectionOrigin | undefined;
+  },
 ): Promise<void> {
   // Ignore headers about the origin if there is no proxy, because the guest sent them.
   const origin = options.origin ?? originOfRequest(request.rawHeaders);
-  const body = await readBody(request);
+  const target = targetOf(request.url ?? '/');
   const { address } = origin;
   const networks =
     'router' in origin ? ((await options.networksOf?.(origin.router)) ?? []) : origin.networks;
@@ -168,10 +179,55 @@ async function answer(
     const where = 'router' in origin ? `behind router ${origin.router}` : `in ${networks}`;
     throw new AgentRefusal(404, `no instance has the address ${address} ${where}`);
   }
-  const { method = 'GET', url = '/' } = request;
+  // The body is read only for a known instance, within its share of the requests.
+  await options.slots.run(instance.instance, async () => {
+    const body = await readBody(request);
+    await forwardFor(instance, {
+      response,
+      method: request.method ?? 'GET',
+      target,
+      body,
+      address,
+      options,
+    });
+  });
+}
+
+/** Path of a request, and whether the master or Nova serves it. */
+interface RequestTarget {
+  readonly path: string;
+  readonly isOwn: boolean;
+}
+
+/**
+ * Returns the target of a request.
+ * @throws AgentRefusal for an unknown path
+ */
+function targetOf(url: string): RequestTarget {
   if (!url.startsWith('/') || url.includes('/../')) throw new AgentRefusal(400, 'invalid path');
-  const own = url.startsWith(ownPrefix) ? url.slice(ownPrefix.length) : undefined;
-  if (own === undefined) {
+  if (!url.startsWith(ownPrefix)) return { path: url, isOwn: false };
+  const [name = '', ...query] = url.slice(ownPrefix.length).split('?');
+  if (!ownPaths.has(name)) throw new AgentRefusal(404, 'the bridge has no such path');
+  // The HTTP client escapes the query, so the signature has to cover the escaped form.
+  const { search } = new URL(`http://master/?${query.join('?')}`);
+  return { path: `/bridge/v1/guest/${name}${search}`, isOwn: true };
+}
+
+interface GuestRequest {
+  readonly response: ServerResponse;
+  readonly method: string;
+  readonly target: RequestTarget;
+  readonly body: Buffer;
+  readonly address: string;
+  readonly options: MetadataAgentOptions;
+}
+
+/** Forwards a request of an instance. */
+function forwardFor(
+  instance: AgentInstance,
+  { response, method, target: { path, isOwn }, body, address, options }: GuestRequest,
+): Promise<void> {
+  if (!isOwn) {
     const { nova } = options;
     const signature = createHmac('sha256', nova.secret).update(instance.instance).digest('hex');
     const headers = {
@@ -180,12 +236,9 @@ async function answer(
       'x-tenant-id': instance.project,
       'x-instance-id-signature': signature,
     };
-    return forward(response, { upstream: nova, method, path: url, headers, body });
+    return forward(response, { upstream: nova, method, path, headers, body });
   }
-  const [name = ''] = own.split('?');
-  if (!ownPaths.has(name)) throw new AgentRefusal(404, 'the bridge has no such path');
   const { master, now } = options;
-  const path = `/bridge/v1/guest/${own}`;
   const signed = signAgentRequest(master, instance, { method, path, body }, now());
   const headers = { [agentHeader]: signed, 'content-type': 'text/plain' };
   return forward(response, { upstream: master, method, path, headers, body });

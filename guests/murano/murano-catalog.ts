@@ -86,13 +86,19 @@ export class MuranoCatalog {
 
   /**
    * Returns the entry of a call.
+   * @param mayCall - whether the caller may call a command. Entries of other commands are not
+   * revealed
    * @throws ExecutionPlanError if the entry point is unknown, or its file does not match the
    * SHA-256
    */
-  find({ type, entryPoint, source }: ScriptCall): MuranoDefinition {
+  find(
+    { type, entryPoint, source }: ScriptCall,
+    mayCall: (command: string) => boolean,
+  ): MuranoDefinition {
     const entry = this.#entries.get(keyOf(type, entryPoint));
-    if (entry === undefined) {
-      throw new ExecutionPlanError(errorCodes.malformed, 'the catalog has no such entry point');
+    if (entry === undefined || !mayCall(entry.command)) {
+      const problem = 'the catalog has no such entry point, or no rule permits its command';
+      throw new ExecutionPlanError(errorCodes.malformed, problem);
     }
     if (entry.sha256 === undefined) return entry;
     const digest = createHash('sha256')

@@ -6,6 +6,7 @@ import { MuranoCatalog, muranoEntries } from './murano-catalog.ts';
 import { readMuranoOptions } from './murano-options.ts';
 import { addMuranoRoutes } from './murano-routes.ts';
 import { openMurano } from './open-murano.ts';
+import { forgetStamps } from './plan-stamps.ts';
 
 export const muranoExtension: BridgeExtensionModule = {
   entries: muranoEntries,
@@ -20,6 +21,8 @@ export const muranoExtension: BridgeExtensionModule = {
       catalog: new MuranoCatalog(entriesOf(muranoEntries), catalog),
       commands: runner,
     });
+    const enrolment = host.find(bridgeServices.enrolment);
+    enrolment?.api.onRetire((guest) => forgetStamps(host, guest));
     return {
       addRoutes: (app, server) => addMuranoRoutes(app, server, host, murano),
       close: async () => {},

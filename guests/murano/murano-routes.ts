@@ -65,6 +65,7 @@ export function addMuranoRoutes(
         signature: signature === undefined ? undefined : Buffer.from(signature, 'base64'),
         messageId,
         caller: { token: caller.token },
+        mayCall: (command) => caller.mayCall(command),
         owner: ownerNameOf(subject),
         project: resolveProject(subject, undefined) ?? defaultProject,
       });

@@ -30,7 +30,7 @@ import {
 } from './execution-result.ts';
 import type { MuranoCatalog, MuranoDefinition } from './murano-catalog.ts';
 import { type MuranoOptions, readMuranoOptions } from './murano-options.ts';
-import { lastStamp, storeStamp } from './plan-stamps.ts';
+import { isTooFarAhead, lastStamp, storeStamp } from './plan-stamps.ts';
 
 /** Execution plan for a minion. */
 interface ExecutionPlanRequest {
@@ -41,6 +41,8 @@ interface ExecutionPlanRequest {
   /** Id to use if the execution plan has none. */
   readonly messageId: string | undefined;
   readonly caller: NonNullable<CommandRequest['caller']>;
+  /** Whether the caller may call a command. */
+  readonly mayCall: (command: string) => boolean;
   /** Name of the caller. */
   readonly owner: string;
   /** Project of the caller. */
@@ -93,8 +95,8 @@ export function openMurano(
       try {
         requireSignature(guest, request, options);
         const plan = parseExecutionPlan(id, given);
-        const { caller, owner } = request;
-        // The key includes the caller, so that a caller without rights cannot delay other callers.
+        const { caller, mayCall, owner, project } = request;
+        // The key includes the caller, so that a caller without permissions cannot block others.
         const place = JSON.stringify([owner, guest]);
         if (!waiting.tryTake(place)) {
           const problem =
@@ -103,7 +105,7 @@ export function openMurano(
         }
         try {
           const body = await guests.run(guest, () =>
-            executePlan(guest, plan, { caller, host, catalog, commands }),
+            executePlan(guest, plan, { caller, mayCall, project, host, catalog, commands }),
           );
           return executionResult(id, body, host.now());
         } finally {
@@ -147,8 +149,8 @@ function requireSignature(
   if (!isValid) throw new ExecutionPlanError(errorCodes.malformed, 'missing or invalid signature');
 }
 
-interface ExecutionDeps extends Pick<ExecutionPlanRequest, 'caller'> {
-  readonly host: Pick<ExtensionHost, 'closing' | 'shared'>;
+interface ExecutionDeps extends Pick<ExecutionPlanRequest, 'caller' | 'mayCall' | 'project'> {
+  readonly host: Pick<ExtensionHost, 'closing' | 'now' | 'shared'>;
   readonly catalog: MuranoCatalog;
   readonly commands: Pick<CommandsService['runner'], 'run'>;
 }
@@ -160,15 +162,20 @@ interface ExecutionDeps extends Pick<ExecutionPlanRequest, 'caller'> {
 async function executePlan(
   guest: string,
   plan: ExecutionPlan,
-  { host, catalog, commands, caller }: ExecutionDeps,
+  { host, catalog, commands, caller, mayCall, project }: ExecutionDeps,
 ): Promise<unknown> {
   const { id, call } = plan;
   if (call === undefined) return null;
-  const entry = catalog.find(call);
+  const entry = catalog.find(call, mayCall);
   const { command } = entry;
   const params = parametersOf(plan, entry);
-  const last = await lastStamp(host, guest);
+  const whose = { guest, project };
+  const last = await lastStamp(host, whose);
   const requireLaterStamp = async (): Promise<void> => {
+    if (plan.stamp !== undefined && isTooFarAhead(plan.stamp, host.now())) {
+      const problem = 'the stamp is more than a day ahead of the clock of the master';
+      throw new ExecutionPlanError(errorCodes.malformed, problem);
+    }
     if (
       plan.stamp !== undefined &&
       last !== undefined &&
@@ -190,8 +197,8 @@ async function executePlan(
   // Check the stamp after the permissions, so that callers without permissions cannot learn it.
   const options = { permitted: requireLaterStamp, isCarried: true };
   const run = await commands.run(command, request, options);
-  // Store the stamp only now, so that callers without permissions cannot set it.
-  if (plan.stamp !== undefined) await storeStamp(host, guest, { stamp: plan.stamp, id });
+  // The stamp is stored only now, so that callers without permissions cannot set it.
+  if (plan.stamp !== undefined) await storeStamp(host, whose, { stamp: plan.stamp, id });
   const outcome = await run.outcome;
   if (outcome.status === 'interrupted' && host.closing.aborted) {
     // Leave the run to the next process or to another member of the cluster.

@@ -1,10 +1,10 @@
-/** Stamp of the latest execution plan of each guest. It never decreases. */
+/** Latest stamp of each guest and project. It never decreases while the guest exists. */
 
 import Type from 'typebox';
 import type { ExtensionHost } from '#master';
 import { defineRow, fromJson, type RowOf, StoreError } from '#store';
 
-/** Rows `murano/stamps/<guest>`. */
+/** Rows `murano/stamps/<guest>/<project>`. One project's stamps never refuse another's plans. */
 const stampRow = defineRow({
   name: 'stamp',
   schema: Type.Object({
@@ -17,15 +17,44 @@ const stampRow = defineRow({
 
 type StoredStamp = RowOf<typeof stampRow>;
 
-function stampKey(guest: string): readonly string[] {
-  return ['murano', 'stamps', guest];
+const prefix = ['murano', 'stamps'];
+
+/** Guest, and the project that sends its execution plans. */
+interface StampOwner {
+  readonly guest: string;
+  readonly project: string;
+}
+
+/** Stamps are counted in units of 0.1 milliseconds since 1970 [murano engine/system/agent.py]. */
+const unitsPerMs = 10;
+/** Maximum lead of a stamp over the clock, in milliseconds. */
+const maxAheadMs = 86_400_000;
+
+/**
+ * Whether a stamp is so far in the future that it would refuse the guest's later execution plans.
+ * @param now - milliseconds since 1970
+ */
+export function isTooFarAhead(stamp: number, now: number): boolean {
+  return stamp > (now + maxAheadMs) * unitsPerMs;
+}
+
+/** Deletes the stamps of a retired guest. */
+export async function forgetStamps(
+  { shared }: Pick<ExtensionHost, 'shared'>,
+  guest: string,
+): Promise<void> {
+  await shared.write([{ op: 'delete-prefix', prefix: [...prefix, guest] }]);
+}
+
+function stampKey({ guest, project }: StampOwner): readonly string[] {
+  return [...prefix, guest, project];
 }
 
 export async function lastStamp(
   { shared }: Pick<ExtensionHost, 'shared'>,
-  guest: string,
+  whose: StampOwner,
 ): Promise<(StoredStamp & { readonly revision: number }) | undefined> {
-  const row = await shared.get(stampKey(guest));
+  const row = await shared.get(stampKey(whose));
   if (row === undefined) return undefined;
   return { ...stampRow.decode(row), revision: row.revision };
 }
@@ -33,16 +62,16 @@ export async function lastStamp(
 /** Stores a stamp, unless a later one is stored. Resolves when it is durable. */
 export async function storeStamp(
   host: Pick<ExtensionHost, 'shared'>,
-  guest: string,
+  whose: StampOwner,
   stamp: StoredStamp,
 ): Promise<void> {
   const value = stampRow.encode(stamp);
   for (;;) {
-    const last = await lastStamp(host, guest);
+    const last = await lastStamp(host, whose);
     if (last !== undefined && last.stamp >= stamp.stamp) return;
     const ifRevision = last?.revision ?? 0;
     try {
-      await host.shared.write([{ op: 'put', key: stampKey(guest), value, ifRevision }]);
+      await host.shared.write([{ op: 'put', key: stampKey(whose), value, ifRevision }]);
       return;
     } catch (error) {
       // Another member of the cluster has stored a stamp for the guest meanwhile.

@@ -367,7 +367,7 @@ export class CommandRunner {
     const { call, minions, releases } = run;
     const { command, caller, key, options } = call;
     const { definition } = command;
-    const seat = this.#limits.enter(definition, minions);
+    const seat = this.#limits.enter(definition, minions, caller.name);
     try {
       const id = run.stored?.id ?? options?.jid ?? (await this.#options.host.freshJid());
       // Store the run before its job is published.

@@ -1,6 +1,8 @@
 /** Limits on concurrent runs of commands. Further runs are queued or rejected. */
 
+import { type FairSlot, FairSlots, LinkedList, type ListNode } from '#runtime';
 import { BridgeError } from '../errors.ts';
+import { bridgeLimits } from '../limits.ts';
 import type { CommandDefinition } from './command-definition.ts';
 
 /** Place of a run among the concurrent runs of its command. */
@@ -13,127 +15,227 @@ export interface RunSlot {
   leave(): void;
 }
 
-/** Counter and limit that apply to a run. */
-interface ConcurrencyCount {
+/** Run that waits or is active. */
+interface Run {
+  readonly owner: string;
+  /** Turn of the run. Those of one caller differ by one, so callers alternate. */
+  readonly turn: number;
+  /** Number of the run in the order of arrival, which decides between runs with equal turns. */
+  readonly number: number;
+  readonly seats: readonly Seat[];
+  /** Number of seats that the run waits for. */
+  missing: number;
+  state: 'waiting' | 'seated' | 'left';
+  total: FairSlot | undefined;
+  readonly onSeated: () => void;
+}
+
+/** One of the minions of a run. */
+interface Seat extends ListNode<Seat> {
+  readonly run: Run;
+  readonly line: Line;
+}
+
+/** Runs of one command on one minion. */
+interface Line {
   readonly key: string;
   readonly limit: number;
-  /** Whether the counter counts runs on one minion, not all runs of the command. */
-  readonly isOwn: boolean;
+  active: number;
+  /** Waiting runs by caller, in the order of arrival. */
+  readonly waiting: Map<string, LinkedList<Seat>>;
+  /** Seat that may be taken next. */
+  next: Seat | undefined;
 }
 
-interface QueuedRun {
-  readonly seats: readonly ConcurrencyCount[];
-  readonly enter: () => void;
+/** Runs of one command. */
+interface CommandRuns {
+  /** Number of runs that have not started. */
+  waiting: number;
+  /** Number of runs of each caller that have not started, and the turn of its last run. */
+  readonly owners: Map<string, { waiting: number; turn: number }>;
+  /** Turn of the run that was seated last. */
+  turn: number;
+  readonly slots: FairSlots;
 }
 
-/** Counts active runs by command and by minion, and queues further runs. */
+/** Factor of `queue` for callers without a waiting run, so that others cannot fill the queue. */
+const queueShare = 2;
+
+/**
+ * Counts runs by command and minion. Runs start in order for each minion, and callers take turns.
+ * An operation takes constant time for each minion of a run and each waiting caller.
+ */
 export class RunConcurrency {
-  readonly #counts = new Map<string, number>();
-  /** Waiting runs by command, in the order of arrival. */
-  readonly #queues = new Map<string, QueuedRun[]>();
+  readonly #lines = new Map<string, Line>();
+  readonly #commands = new Map<string, CommandRuns>();
+  #arrived = 0;
 
   /**
-   * Takes a place for a run, or queues the run.
+   * Takes a place for a run, or queues it.
+   * @param owner - name of the caller
    * @throws BridgeError ERR_COMMAND_BUSY if the queue is full
    */
-  enter({ name, concurrency = {} }: CommandDefinition, minions: readonly string[]): RunSlot {
+  enter(
+    { name, concurrency = {} }: CommandDefinition,
+    minions: readonly string[],
+    owner: string,
+  ): RunSlot {
     const { perTarget = Infinity, total = Infinity, queue = 0 } = concurrency;
-    const seats = [
-      { key: name, limit: total, isOwn: false },
-      ...minions.map((minion) => ({ key: `${name} ${minion}`, limit: perTarget, isOwn: true })),
-    ].filter(({ limit }) => limit !== Infinity);
-    const waiting = this.#queues.get(name) ?? [];
-    if (this.#isFree(seats, waiting)) {
-      this.#take(seats);
-      return {
-        entered: Promise.resolve(),
-        isQueued: false,
-        leave: callOnce(() => this.#leave(name, seats)),
-      };
+    const command = this.#commandOf(name, total);
+    const own = command.owners.get(owner) ?? { waiting: 0, turn: 0 };
+    const mayWait = command.waiting < queue * (own.waiting === 0 ? queueShare : 1);
+    const { promise: entered, resolve } = Promise.withResolvers<void>();
+    let isIn = false;
+    const endWaiting = (): void => {
+      command.waiting -= 1;
+      own.waiting -= 1;
+      if (own.waiting === 0) command.owners.delete(owner);
+    };
+    const start = (): void => {
+      isIn = true;
+      endWaiting();
+      resolve();
+    };
+    own.turn = Math.max(command.turn, own.turn) + 1;
+    own.waiting += 1;
+    command.owners.set(owner, own);
+    command.waiting += 1;
+    const seats: Seat[] = [];
+    const run: Run = {
+      owner,
+      turn: own.turn,
+      number: this.#nextNumber(),
+      seats,
+      missing: perTarget === Infinity ? 0 : minions.length,
+      state: 'waiting',
+      total: undefined,
+      onSeated: () => {
+        command.turn = Math.max(command.turn, run.turn);
+        run.total = command.slots.enter(owner, start);
+      },
+    };
+    if (perTarget !== Infinity) {
+      for (const minion of minions) {
+        const line = this.#lineOf(`${name} ${minion}`, perTarget);
+        seats.push({ run, line, previous: undefined, next: undefined });
+      }
     }
-    if (waiting.length >= queue) {
+    this.#join(run);
+    const leave = (): void => {
+      if (run.state === 'left') return;
+      if (!isIn) endWaiting();
+      this.#leave(run);
+      if (command.waiting === 0 && command.slots.owners === 0) this.#commands.delete(name);
+    };
+    const isQueued = !isIn;
+    if (isQueued && !mayWait) {
+      leave();
       throw new BridgeError('ERR_COMMAND_BUSY', `${name}: too many active runs; retry later`);
     }
-    return this.#queue(name, seats);
+    return { entered, isQueued, leave };
   }
 
-  #queue(name: string, seats: readonly ConcurrencyCount[]): RunSlot {
-    let enter = (): void => {};
-    const entered = new Promise<void>((resolve) => {
-      enter = resolve;
-    });
-    const waiting = { seats, enter };
-    this.#queues.set(name, [...(this.#queues.get(name) ?? []), waiting]);
-    const leave = callOnce(() => {
-      if (this.#unqueue(name, waiting)) this.#admit(name);
-      else this.#leave(name, seats);
-    });
-    return { entered, isQueued: true, leave };
+  #nextNumber(): number {
+    this.#arrived += 1;
+    return this.#arrived;
   }
 
-  /**
-   * Whether the limits permit the run to start, and no run earlier in the queue waits for one of
-   * its minions.
-   */
-  #isFree(seats: readonly ConcurrencyCount[], before: readonly QueuedRun[]): boolean {
-    const wanted = new Set(
-      before
-        .flatMap((it) => it.seats)
-        .filter((it) => it.isOwn)
-        .map(countKey),
-    );
-    return seats.every(
-      ({ key, limit }) => (this.#counts.get(key) ?? 0) < limit && !wanted.has(key),
-    );
+  #commandOf(name: string, total: number): CommandRuns {
+    const known = this.#commands.get(name);
+    if (known !== undefined) return known;
+    const waiting = { perOwner: Infinity, total: Infinity };
+    const slots = new FairSlots(bridgeLimits.commandRuns, { total, waiting });
+    const command = { waiting: 0, owners: new Map(), turn: 0, slots };
+    this.#commands.set(name, command);
+    return command;
   }
 
-  #take(seats: readonly ConcurrencyCount[]): void {
-    for (const { key } of seats) this.#counts.set(key, (this.#counts.get(key) ?? 0) + 1);
+  #lineOf(key: string, limit: number): Line {
+    const known = this.#lines.get(key);
+    if (known !== undefined) return known;
+    const line = { key, limit, active: 0, waiting: new Map(), next: undefined };
+    this.#lines.set(key, line);
+    return line;
   }
 
-  #leave(name: string, seats: readonly ConcurrencyCount[]): void {
-    for (const { key } of seats) {
-      const left = (this.#counts.get(key) ?? 1) - 1;
-      if (left > 0) this.#counts.set(key, left);
-      else this.#counts.delete(key);
+  #join(run: Run): void {
+    for (const seat of run.seats) {
+      const { waiting } = seat.line;
+      const own = waiting.get(run.owner) ?? new LinkedList<Seat>();
+      waiting.set(run.owner, own);
+      own.append(seat);
     }
-    this.#admit(name);
+    if (run.seats.length === 0) this.#seat(run);
+    else this.#serve(run.seats.map(({ line }) => line));
   }
 
-  /** Starts the queued runs that can start, in the order of their arrival. */
-  #admit(name: string): void {
-    const before: QueuedRun[] = [];
-    for (const waiting of this.#queues.get(name) ?? []) {
-      if (this.#isFree(waiting.seats, before)) {
-        this.#unqueue(name, waiting);
-        this.#take(waiting.seats);
-        waiting.enter();
-      } else before.push(waiting);
+  #leave(run: Run): void {
+    const wasSeated = run.state === 'seated';
+    run.state = 'left';
+    run.total?.leave();
+    for (const seat of run.seats) {
+      if (wasSeated) seat.line.active -= 1;
+      else removeSeat(seat);
+    }
+    this.#serve(run.seats.map(({ line }) => line));
+  }
+
+  /** Seats the runs that may be seated after these lines have changed. */
+  #serve(lines: readonly Line[]): void {
+    const changed = [...lines];
+    for (let line = changed.pop(); line !== undefined; line = changed.pop()) {
+      const run = this.#updateNext(line);
+      if (run === undefined || run.missing > 0 || run.state !== 'waiting') continue;
+      for (const seat of run.seats) {
+        removeSeat(seat);
+        seat.line.active += 1;
+        changed.push(seat.line);
+      }
+      this.#seat(run);
     }
   }
 
-  /**
-   * Removes a run from the queue.
-   * @returns whether the run was in the queue
-   */
-  #unqueue(name: string, waiting: QueuedRun): boolean {
-    const all = this.#queues.get(name) ?? [];
-    const others = all.filter((it) => it !== waiting);
-    if (others.length > 0) this.#queues.set(name, others);
-    else this.#queues.delete(name);
-    return others.length < all.length;
+  #seat(run: Run): void {
+    run.state = 'seated';
+    run.onSeated();
+  }
+
+  /** Finds the seat of a line that may be taken next. @returns its run, if it changed */
+  #updateNext(line: Line): Run | undefined {
+    const next = line.active < line.limit ? firstSeat(line) : undefined;
+    if (line.active === 0 && line.waiting.size === 0) this.#lines.delete(line.key);
+    if (next === line.next) return undefined;
+    if (line.next !== undefined) line.next.run.missing += 1;
+    line.next = next;
+    if (next === undefined) return undefined;
+    next.run.missing -= 1;
+    return next.run;
   }
 }
 
-function countKey({ key }: ConcurrencyCount): string {
-  return key;
+/** Removes a seat from the waiting ones of its line. */
+function removeSeat(seat: Seat): void {
+  const { run, line } = seat;
+  const own = line.waiting.get(run.owner);
+  own?.remove(seat);
+  if (own?.first === undefined) line.waiting.delete(run.owner);
+  if (line.next !== seat) return;
+  line.next = undefined;
+  run.missing += 1;
 }
 
-function callOnce(work: () => void): () => void {
-  let isDone = false;
-  return () => {
-    if (isDone) return;
-    isDone = true;
-    work();
-  };
+/** Returns the waiting seat whose turn is the earliest. */
+function firstSeat({ waiting }: Line): Seat | undefined {
+  let found: Seat | undefined;
+  for (const { first } of waiting.values()) {
+    if (first !== undefined && (found === undefined || isEarlier(first.run, found.run))) {
+      found = first;
+    }
+  }
+  return found;
+}
+
+/** Whether a run comes before another one, in the same way on every minion. */
+function isEarlier(one: Run, other: Run): boolean {
+  return one.turn === other.turn ? one.number < other.number : one.turn < other.turn;
 }

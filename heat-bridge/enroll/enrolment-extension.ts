@@ -1,5 +1,6 @@
 /** Extension of the bridge that provides enrolment. */
 
+import { masterServices } from '#master';
 import type { BridgeExtensionModule } from '../bridge-extension.ts';
 import { sectionProblems } from '../section-problems.ts';
 import { bridgeServices } from '../services.ts';
@@ -12,6 +13,7 @@ export const enrolmentExtension: BridgeExtensionModule = {
   open: async (host, { sections }) => {
     const enrolment = await openEnrolment(host, parseEnrollOptions(sections.enroll, host.config));
     host.provide(bridgeServices.enrolment, enrolment);
+    host.use(masterServices.users).policy.projectOf = enrolment.expectedProjectOf;
     return enrolment.contribution;
   },
 };

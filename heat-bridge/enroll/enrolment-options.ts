@@ -26,6 +26,8 @@ const EnrollSection = Type.Object(
     grain: Type.Optional(Type.Boolean()),
     /** Maximum number of open enrolments, whose tickets are unused. Default: 10000. */
     max_open: Type.Optional(Type.Integer({ minimum: 1 })),
+    /** Maximum number of open enrolments of one project. Default: 2000. */
+    max_open_per_project: Type.Optional(Type.Integer({ minimum: 1 })),
     /** Size of key pairs for machines, in bits. Default: 2048. */
     key_bits: Type.Optional(Type.Integer({ minimum: 2048, maximum: 8192 })),
     /** Number of key pairs that are generated in advance. Default: 0. */
@@ -61,6 +63,7 @@ export function parseEnrollOptions(
     protocol: protocols[given.protocol ?? 3] ?? 3,
     takesGrains: given.grain ?? false,
     maxOpen: given.max_open ?? 10_000,
+    maxOpenPerProject: given.max_open_per_project ?? 2_000,
     keyBits: given.key_bits ?? 2048,
     preparedKeys: given.prepared_keys ?? 0,
   };

@@ -2,8 +2,9 @@
 
 import { EventEmitter, on } from 'node:events';
 import type { SharedArea, StateChange, StateOperation } from '#master';
-import { MultiMap } from '#runtime';
+import { FairTable, MultiMap } from '#runtime';
 import { defineRow, fromJson } from '#store';
+import { bridgeLimits } from '../limits.ts';
 import { isLive } from '../live-enrolment.ts';
 import { type Enrolment, EnrolmentSchema } from './enrolment.ts';
 
@@ -50,12 +51,13 @@ export class EnrolmentRepository {
   readonly #byInstance = new MultiMap<string, Enrolment>();
   readonly #byProject = new MultiMap<string, Enrolment>();
   readonly #open = new Set<string>();
+  /** Number of open enrolments by project. */
+  readonly #openOf = new Map<string, number>();
   readonly #changes = new EventEmitter<Changes>().setMaxListeners(0);
-  /**
-   * Numbers of ended enrolments, each with the time at which it is removed from memory, the oldest
-   * first.
-   */
-  readonly #over = new Map<string, number>();
+  /** Ended enrolments by number, with the times at which they are forgotten. */
+  readonly #over = new FairTable<number>(bridgeLimits.endedEnrolments, {
+    onEvict: (number) => this.#drop(number),
+  });
   readonly #ending = new Set<string>();
   /** Revisions of the rows, by number. Used only in a cluster. */
   readonly #revisions = new Map<string, number>();
@@ -109,6 +111,11 @@ export class EnrolmentRepository {
   /** Number of enrolments whose ticket is unused. */
   get open(): number {
     return this.#open.size;
+  }
+
+  /** Returns the number of enrolments of a project that wait for their machine. */
+  openOf(project: string): number {
+    return this.#openOf.get(project) ?? 0;
   }
 
   /** Returns the number of enrolments in each state. */
@@ -218,13 +225,24 @@ export class EnrolmentRepository {
   /** Removes enrolments that ended a week ago from memory. In the store, their rows expire. */
   prune(): void {
     const now = this.#now();
-    for (const [number, until] of this.#over) {
+    for (const number of [...this.#over.keys()]) {
       const enrolment = this.#byNumber.get(number);
+      const until = this.#over.peek(number) ?? now;
       if (until <= now && enrolment !== undefined) this.#forget(enrolment);
     }
   }
 
-  /** Yields the current enrolment, and the enrolment after each change. */
+  /** Forgets an ended enrolment early, because its project has too many of them. */
+  #drop(number: string): void {
+    const enrolment = this.#byNumber.get(number);
+    if (enrolment === undefined || isLive(enrolment)) return;
+    this.#forget(enrolment);
+    if (this.#state.cluster?.isHeld === false) return;
+    // If this fails, the row expires in the store.
+    this.#state.write([{ op: 'delete', key: [prefix, number] }]).catch(() => {});
+  }
+
+  /** Yields the enrolment now and after each change. */
   async *follow(number: string, signal: AbortSignal): AsyncGenerator<Enrolment, void, void> {
     const changes = on(this.#changes, number, { signal });
     try {
@@ -241,7 +259,10 @@ export class EnrolmentRepository {
     const before = this.#byNumber.get(number);
     if (before !== undefined) this.#removeFromIndexes(before);
     this.#byNumber.set(number, enrolment);
-    if (state === 'open') this.#open.add(number);
+    if (state === 'open') {
+      this.#open.add(number);
+      this.#openOf.set(project, this.openOf(project) + 1);
+    }
     if (isLive(enrolment)) {
       this.#byProject.add(project, enrolment);
       if (instance !== undefined) this.#byInstance.add(instance, enrolment);
@@ -250,12 +271,16 @@ export class EnrolmentRepository {
       return;
     }
     if (this.#byId.get(id) === number) this.#byId.delete(id);
-    this.#over.set(number, this.#now() + keepMs);
+    this.#over.set(project, number, this.#now() + keepMs);
   }
 
   #removeFromIndexes(enrolment: Enrolment): void {
     const { number, project, instance } = enrolment;
-    this.#open.delete(number);
+    if (this.#open.delete(number)) {
+      const left = this.openOf(project) - 1;
+      if (left > 0) this.#openOf.set(project, left);
+      else this.#openOf.delete(project);
+    }
     this.#byProject.delete(project, enrolment);
     if (instance !== undefined) this.#byInstance.delete(instance, enrolment);
   }

@@ -5,7 +5,7 @@
 
 import type { FastifyInstance, FastifyRequest, FastifySchema } from 'fastify';
 import Type from 'typebox';
-import type { Subject } from '#acl';
+import { mayCallCommand, type Subject } from '#acl';
 import { AuthorizationError, actorOf, type ExtensionHost, type HttpServerContext } from '#master';
 import { compileSchema } from '#runtime';
 import { BridgeError } from '../errors.ts';
@@ -71,11 +71,15 @@ export function addServiceRoutes(
     holder.stop();
     return holder;
   };
-  /** Returns the enrolment in the path, but only to a caller with a valid token. */
+  /** Looks up the enrolment only for callers that may have the right. */
   const known = async (
     request: FastifyRequest<NumberParams>,
+    right: EnrolmentRight,
   ): Promise<{ readonly holder: TokenHolder; readonly enrolment: Enrolment }> => {
     const holder = await holderOf(request);
+    if (!mayCallCommand(holder.subject, right, holder.policy)) {
+      throw new AuthorizationError(`no rule permits ${right}`);
+    }
     const enrolment = await api.show(request.params.number);
     if (belongsToProject(holder.subject, enrolment)) return { holder, enrolment };
     // For an enrolment of another project, send the same error as for an unknown one.
@@ -106,7 +110,7 @@ export function addServiceRoutes(
     '/enrolments/:number',
     { schema: serviceRouteSchemas.show },
     async (request): Promise<Enrolment> => {
-      const { holder, enrolment } = await known(request);
+      const { holder, enrolment } = await known(request, 'bridge.enroll.create');
       requireEnrolmentRight(host, holder, 'bridge.enroll.create', enrolment);
       return enrolment;
     },
@@ -115,7 +119,7 @@ export function addServiceRoutes(
     '/enrolments/:number/retire',
     { schema: serviceRouteSchemas.retire },
     async (request): Promise<object> => {
-      const { holder, enrolment } = await known(request);
+      const { holder, enrolment } = await known(request, 'bridge.enroll.retire');
       requireEnrolmentRight(host, holder, 'bridge.enroll.retire', enrolment);
       await api.retire({ number: enrolment.number });
       return {};
@@ -155,6 +159,7 @@ function requireEnrolmentRight(
   const resource = {
     call: { fun: right, args: [], kwargs },
     minions: [id],
+    project,
   };
   const { effect, rule } = host.decide({ subject, action: 'command', resource }, policy);
   if (effect === 'deny') {

@@ -4,8 +4,9 @@ import { type KeyObject, randomBytes } from 'node:crypto';
 import { isIP } from 'node:net';
 import type { StateOperation } from '#master';
 import { isRelayedAddress, type KeyPairText } from '#minion-protocol';
-import { linkSignals } from '#runtime';
+import { LimitExceeded, linkSignals, TokenBuckets } from '#runtime';
 import { BridgeError } from '../errors.ts';
+import { bridgeLimits } from '../limits.ts';
 import { isLive } from '../live-enrolment.ts';
 import {
   type Enrolment,
@@ -51,10 +52,13 @@ type Machine =
   | { readonly number: string };
 
 const maxTicketLifetimeMs = 86_400_000;
+/** Divisor of `max_open` for the places of projects without an open enrolment. */
+const reservedPart = 10;
 
 /** Creates, follows and retires the enrolments of machines. */
 export class EnrolmentService {
   readonly #parts: EnrolmentServiceParts;
+  readonly #rates = new TokenBuckets(bridgeLimits.enrolmentRate);
 
   constructor(parts: EnrolmentServiceParts) {
     this.#parts = parts;
@@ -72,7 +76,10 @@ export class EnrolmentService {
     if (!admission.takesId(request.id))
       throw argumentError('id', 'a minion id that minion_ids permits');
     checkEnrolRequest(request, this.#parts.now());
-    const keys = request.by === 'keys' ? await keyPairs.take(request.project ?? '') : undefined;
+    if (!this.#rates.tryTake(request.project)) {
+      throw new BridgeError('ERR_ENROLL_FULL', 'too many new enrolments of the project');
+    }
+    const keys = request.by === 'keys' ? await keyPairs.take(request.project) : undefined;
     return admission.exclusive(request.id, () =>
       this.#parts.names.decide([request.id], (steps) =>
         this.#create(request, { writer, keys, steps }),
@@ -292,7 +299,7 @@ export class EnrolmentService {
    * @throws BridgeError ERR_ENROLL_TAKEN, ERR_ENROLL_FULL
    */
   #giveWay({ id, project }: EnrolRequest): Enrolment | undefined {
-    const { admission, book, options } = this.#parts;
+    const { admission, book } = this.#parts;
     const held = admission.keyOf(id);
     if (held !== undefined && held.state !== 'pending') {
       throw new BridgeError(
@@ -303,13 +310,23 @@ export class EnrolmentService {
     const live = book.liveOf(id);
     const isTaken = live !== undefined && (live.state !== 'open' || live.project !== project);
     if (isTaken) throw new BridgeError('ERR_ENROLL_TAKEN', 'the id already has an enrolment');
-    if (live === undefined && book.open >= options.maxOpen) {
-      throw new BridgeError(
-        'ERR_ENROLL_FULL',
-        `${book.open} enrolments are open, the limit of enroll: max_open`,
-      );
-    }
+    if (live === undefined) this.#requireOpenPlace(project);
     return live;
+  }
+
+  /**
+   * Checks that a project may open one more enrolment. A tenth of the places is for projects
+   * without an open enrolment.
+   * @throws BridgeError ERR_ENROLL_FULL
+   */
+  #requireOpenPlace(project: string): void {
+    const { book, options } = this.#parts;
+    const own = book.openOf(project);
+    const reserved = own === 0 ? 0 : Math.floor(options.maxOpen / reservedPart);
+    if (own < options.maxOpenPerProject && book.open < options.maxOpen - reserved) return;
+    const text = `${own} enrolments of the project and ${book.open} in total are open; the limits are enroll: max_open_per_project and max_open`;
+    const cause = new LimitExceeded(bridgeLimits.openEnrolments, options.maxOpen);
+    throw new BridgeError('ERR_ENROLL_FULL', text, { cause });
   }
 }
 

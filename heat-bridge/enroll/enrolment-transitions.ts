@@ -37,6 +37,8 @@ export interface TransitionParts extends EnrolmentParts {
    * Removes data that other parts of the bridge have about an id. Called before the key is removed.
    */
   readonly onRetire: (id: string) => Promise<void>;
+  /** Ends what a project registered for an id, whose ticket ended unused. */
+  readonly onRelease: (id: string, project: string) => Promise<void>;
 }
 
 /** Time in which a machine must sign in after its key was accepted, in milliseconds. */
@@ -244,10 +246,11 @@ export class EnrolmentTransitions {
     over: Enrolment,
     { keepsKey }: { readonly keepsKey: boolean },
   ): Promise<void> {
-    const { book, admission, onRetire } = this.#parts;
-    const { id } = live;
-    // No data depends on an unused ticket.
+    const { book, admission, onRetire, onRelease } = this.#parts;
+    const { id, number, project } = live;
     if (live.state !== 'open' || over.state === 'retired') await onRetire(id);
+    // The id may become a guest of another project, unless a newer ticket replaced this one.
+    else if (book.liveOf(id)?.number === number) await onRelease(id, project);
     if (keepsKey) await book.put(over);
     else await book.putEnd(over);
     await this.#spend(live);

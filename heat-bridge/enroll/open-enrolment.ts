@@ -16,7 +16,7 @@ import { EnrolmentRepository, type KnownEnrolments } from './enrolment-repositor
 import { addServiceRoutes } from './enrolment-routes.ts';
 import { enrollMethods } from './enrolment-rpc.ts';
 import { type EnrollApi, EnrolmentService, type RetireListener } from './enrolment-service.ts';
-import { EnrolmentTransitions } from './enrolment-transitions.ts';
+import { EnrolmentTransitions, type TransitionParts } from './enrolment-transitions.ts';
 import { KeyPairs } from './key-pairs.ts';
 import { addMachineRoutes, MachineRequests, machineRoutes } from './machine-requests.ts';
 import { TicketClaimHandler } from './ticket-claims.ts';
@@ -24,12 +24,16 @@ import { openTicketKey, ticketKeyOf } from './tickets.ts';
 import { UsedTickets } from './used-tickets.ts';
 import { UserDataWriter } from './user-data.ts';
 
+type ReleaseListener = TransitionParts['onRelease'];
+
 /** Interface of enrolment for other extensions of the bridge. */
 export interface EnrolmentModule {
   readonly api: EnrollApi;
   readonly enrolments: KnownEnrolments;
   /** Returns the project of the enrolment with which a minion's key was accepted. */
   readonly projectOf: (minion: string) => string | undefined;
+  /** Returns the project of the current enrolment of an id, which may still wait for its machine. */
+  readonly expectedProjectOf: (id: string) => string | undefined;
   /**
    * Returns an open enrolment of the method `claim` again, with the same ticket.
    * @throws BridgeError ERR_ENROLL_OFF
@@ -44,6 +48,11 @@ export interface EnrolmentModule {
   readonly machineRoutes: typeof machineRoutes;
   /** Sets the function that returns the guest token for the response to a claim. */
   giveTokens(tokenOf: (enrolment: Enrolment) => string | undefined): void;
+  /**
+   * Calls the listener with each id whose ticket ended unused, and the project of the ticket. What
+   * that project registered for the id ends, because another project may enrol the id next.
+   */
+  onRelease(listener: ReleaseListener): void;
   /** Whether machines can be enrolled by ticket. */
   readonly isByTicket: boolean;
   readonly contribution: BridgeContribution;
@@ -77,8 +86,12 @@ export async function openEnrolment(
   const onRetire = async (id: string): Promise<void> => {
     for (const listener of listeners) await listener(id);
   };
+  const releases = new Set<ReleaseListener>();
+  const onRelease: ReleaseListener = async (id, project) => {
+    for (const listener of releases) await listener(id, project);
+  };
   const base = { book, admission, tell, now, names, options };
-  const moves = new EnrolmentTransitions({ ...base, spent, onRetire });
+  const moves = new EnrolmentTransitions({ ...base, spent, onRetire, onRelease });
   const parts = { ...base, moves };
   const { generator } = host.use(masterServices.auth);
   const keyPairs = new KeyPairs(
@@ -128,7 +141,9 @@ export async function openEnrolment(
       const enrolment = book.liveOf(minion);
       return enrolment === undefined || enrolment.state === 'open' ? undefined : enrolment.project;
     },
+    expectedProjectOf: (id) => book.liveOf(id)?.project,
     reissue: (enrolment, request) => api.reissue(enrolment, request),
+    onRelease: (listener) => void releases.add(listener),
     giveTokens: (given) => {
       tokenOf = given;
     },

@@ -1,31 +1,63 @@
 /** HTTP routes below `/bridge/v1`: their common hooks and settings. */
 
-import type { FastifyInstance } from 'fastify';
-import { AuthenticationError, type OpenExtension } from '#master';
-import { addressOwner, TokenBuckets, writeJson } from '#runtime';
+import { hash } from 'node:crypto';
+import type { FastifyInstance, FastifyRequest } from 'fastify';
+import { AuthenticationError, type HttpServerContext, type OpenExtension } from '#master';
+import { addressOwner, FairTable, TokenBuckets, writeJson } from '#runtime';
 import type { BridgeContribution } from '../bridge-extension.ts';
 import { sendBridgeError } from '../http-problems.ts';
 import { bridgeLimits } from '../limits.ts';
 
+/** Functions of {@link limitRefusedTokens}. */
+interface RefusedTokenOptions {
+  readonly tokenOf: HttpServerContext['tokenOf'];
+  /** Monotonic clock, in milliseconds. */
+  readonly now?: () => number;
+}
+
+/** Routes of guests, whose tokens and signatures cause no question to Keystone. */
+const guestRoute = /\/guest\//;
+
 /**
- * Limits requests with rejected tokens (status 401). If an address exceeds the limit, all its
- * requests are rejected (status 429) without being read. Requests from other addresses are not
- * affected.
- * @param now - monotonic clock, in milliseconds
+ * Rejects requests (429) from an address that has sent too many rejected tokens (401), without
+ * reading them. Other addresses are unaffected, and so are tokens that were accepted from the
+ * address before, because a proxy may forward the tokens of many tenants. Requests of guests are
+ * neither counted nor rejected: the guests behind an agent share its address.
  */
 export function limitRefusedTokens(
   app: FastifyInstance,
-  now: () => number = () => performance.now(),
+  { tokenOf, now = () => performance.now() }: RefusedTokenOptions,
 ): void {
   const refused = new TokenBuckets(bridgeLimits.refusedTokens, now);
-  app.addHook('onRequest', async ({ ip }) => {
-    if (refused.take(addressOwner(ip), 0) === 0) return;
+  const accepted = new FairTable<true>(bridgeLimits.acceptedTokens);
+  const keyOf = (request: FastifyRequest): string => {
+    const owner = addressOwner(request.ip);
+    return `${owner} ${hash('sha256', tokenOf(request) ?? '')}`;
+  };
+  app.addHook('onRequest', async (request) => {
+    if (guestRoute.test(request.url) || refused.take(addressOwner(request.ip), 0) === 0) return;
+    if (accepted.get(keyOf(request)) !== undefined) return;
     const text = 'too many rejected tokens from this address; try again later';
     throw new AuthenticationError('ERR_EAUTH_LIMIT', text);
   });
-  app.addHook('onResponse', async ({ ip }, { statusCode }) => {
-    if (statusCode === 401) refused.take(addressOwner(ip));
+  app.addHook('onResponse', async (request, { statusCode }) => {
+    if (guestRoute.test(request.url)) return;
+    const owner = addressOwner(request.ip);
+    if (statusCode === 401) {
+      accepted.delete(keyOf(request));
+      refused.take(owner);
+    } else if (statusCode < 400 && tokenOf(request) !== undefined) {
+      accepted.set(owner, keyOf(request), true);
+    }
   });
+}
+
+/**
+ * Rejects every request to a stale member of a cluster. Guests, agents and machines with a ticket
+ * identify themselves without a token of the master, so this does not depend on tokens.
+ */
+export function refuseIfStale(app: FastifyInstance, requireCurrent: () => void): void {
+  app.addHook('onRequest', async () => requireCurrent());
 }
 
 /** Routes of a bridge, for an HTTP server such as that of `createSaltApi`. */
@@ -33,11 +65,12 @@ export type BridgePlugin = Required<NonNullable<OpenExtension['routes']>[number]
 
 /**
  * Creates the plugin.
- * @param contributions - returns the contributions of the open extensions; called when a server is
- * created
+ * @param contributions - called when a server is created
+ * @param requireCurrent - called before each request; throws at a stale member of a cluster
  */
 export function createBridgePlugin(
   contributions: () => readonly Pick<BridgeContribution, 'addRoutes' | 'rpc'>[],
+  requireCurrent: () => void,
 ): BridgePlugin {
   return {
     prefix: '/bridge/v1',
@@ -50,7 +83,8 @@ export function createBridgePlugin(
       // authenticated the caller.
       app.setValidatorCompiler(() => () => true);
       app.setSerializerCompiler(() => writeJson);
-      limitRefusedTokens(app);
+      refuseIfStale(app, requireCurrent);
+      limitRefusedTokens(app, server);
       app.setErrorHandler((error, { url }, reply) => sendBridgeError(error, reply, url));
       for (const { addRoutes } of contributions()) addRoutes?.(app, server);
     },

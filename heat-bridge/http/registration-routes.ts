@@ -3,9 +3,11 @@
  * registrations.
  */
 
+import { Readable } from 'node:stream';
+import { setImmediate as turn } from 'node:timers/promises';
 import type { FastifyInstance, FastifyRequest, FastifySchema } from 'fastify';
 import Type, { type TObject, type TSchema } from 'typebox';
-import type { Subject } from '#acl';
+import { mayCallCommand, type Subject } from '#acl';
 import {
   type AuditRequester,
   AuthorizationError,
@@ -13,6 +15,7 @@ import {
   type ExtensionHost,
   type HttpServerContext,
 } from '#master';
+import { writeJson } from '#runtime';
 import { BridgeError, type BridgeErrorCode } from '../errors.ts';
 import { ownerNameOf } from '../owner-name.ts';
 import type { RegistrationOwner, RegistrationsApi } from '../registrations.ts';
@@ -103,6 +106,10 @@ export function addRegistrationRoutes<Registration, Info, Details>(
   const add = async (request: FastifyRequest, given: object, replaces: boolean): Promise<Info> => {
     const { subject, policy, stop } = await tokenHolderOf(request, server, host);
     stop();
+    // A caller without the right causes no further work.
+    if (!mayCallCommand(subject, right, policy)) {
+      throw new AuthorizationError(`no rule permits ${right}`);
+    }
     const { registration, minions } = kind.read(given, subject);
     const resource = {
       call: { fun: right, args: [], kwargs: new Map<string, string>() },
@@ -126,9 +133,10 @@ export function addRegistrationRoutes<Registration, Info, Details>(
   app.put(one, { bodyLimit, schema: schemas.replace }, (request) =>
     add(request, { ...mapIn(request), [key]: nameIn(request, key) }, true),
   );
-  app.get(`/${collection}`, { schema: schemas.list }, async (request) => {
+  app.get(`/${collection}`, { schema: schemas.list }, async (request, reply) => {
     const { api, of } = await owned(request);
-    return api.list({ owner: of.owner });
+    const all = await api.list({ owner: of.owner });
+    return reply.type('application/json; charset=utf-8').send(Readable.from(jsonInSteps(all)));
   });
   app.get(one, { schema: schemas.show }, async (request) => {
     const { api, of } = await owned(request);
@@ -139,6 +147,16 @@ export function addRegistrationRoutes<Registration, Info, Details>(
     return api.remove(nameIn(request, key), of);
   });
   return owned;
+}
+
+/** Yields a list as JSON, one item in each turn of the event loop, because items may be large. */
+async function* jsonInSteps(items: readonly unknown[]): AsyncGenerator<string, void, void> {
+  yield '[';
+  for (const [index, item] of items.entries()) {
+    yield `${index === 0 ? '' : ','}${writeJson(item)}`;
+    await turn();
+  }
+  yield ']';
 }
 
 /** Returns the name of a registration in the path of a request. */

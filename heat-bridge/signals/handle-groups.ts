@@ -53,9 +53,8 @@ export function groupsOf({ globs, nodegroups, projects }: HandleGroups): HandleG
 }
 
 /**
- * Returns a function that tests whether a minion is in one of the groups. It looks up the current
- * members at each call. If the owner of the groups is a project, the groups contain no minion that
- * was enrolled for another project.
+ * Compiles a test whether a minion is in any of the groups. The test reads current memberships on
+ * each call. The groups of a project contain its own guests only.
  */
 export function compileGroups(
   { globs = [], nodegroups = [], projects = [], owner = '' }: HandleGroups & { owner?: string },
@@ -66,7 +65,7 @@ export function compileGroups(
   const own = projectOfOwner(owner);
   return (minion) => {
     const project = names.size === 0 && own === undefined ? undefined : projectOf(minion);
-    if (own !== undefined && project !== undefined && project !== own) return false;
+    if (own !== undefined && project !== own) return false;
     if (tests.some((test) => test(minion))) return true;
     if (project !== undefined && names.has(project)) return true;
     return nodegroups.some((name) => isInNodegroup(minion, name));

@@ -454,9 +454,15 @@ export class HandleRegistry {
     );
   }
 
-  /** Removes a retired minion from all handles. Resolves when the changes are durable. */
-  async dismiss(minion: string): Promise<void> {
-    const naming = [...this.#rows.values()].filter(({ plain }) => plain.minions.includes(minion));
+  /**
+   * Removes a retired minion from handles. Resolves when the change is durable.
+   * @param owner - owner of the handles; default: all handles
+   */
+  async dismiss(minion: string, owner?: string): Promise<void> {
+    const naming = [...this.#rows.values()].filter(
+      ({ plain }) =>
+        plain.minions.includes(minion) && (owner === undefined || plain.owner === owner),
+    );
     await Promise.all(
       naming.map(({ plain: { id, alias } }) =>
         this.#changes.run(alias, () =>

@@ -66,6 +66,8 @@ export interface SignalsModule
    * Resolves when the changes are durable.
    */
   dismiss(minion: string): Promise<void>;
+  /** Removes a minion from all handles of an owner. Resolves when the change is durable. */
+  release(minion: string, owner: string): Promise<void>;
 }
 
 /** Operations on the handles of a stack. */
@@ -220,6 +222,7 @@ export async function openSignals(
       return [...dead, ...records.flatMap((it) => (it ? outboxEntryOf(it, 'held') : []))];
     },
     metrics: () => outboxFamilies(outbox, reports.over, now()),
+    release: (minion, owner) => handles.dismiss(minion, owner),
     dismiss: async (minion) => {
       await handles.dismiss(minion);
       await held.dismiss(minion);

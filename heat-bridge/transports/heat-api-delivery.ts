@@ -1,5 +1,6 @@
 /** Delivers signals to heat-api with `POST`, and sets the status of deployments there. */
 
+import { hash } from 'node:crypto';
 import Type from 'typebox';
 import type { HttpResult } from '#runtime';
 import { compileSchema } from '#runtime';
@@ -27,8 +28,8 @@ export async function signalWithToken(
 export async function signalWithLogin(
   delivery: Delivery<Credentials & { readonly url: string }>,
 ): Promise<DeliveryOutcome> {
-  const { record, destination, tokens } = delivery;
-  const key = JSON.stringify([record.alias, destination.userId]);
+  const { destination, tokens } = delivery;
+  const key = credentialKey(destination);
   const known = tokens.get(key);
   if (known !== undefined) {
     const exchange = await postSignal(delivery, destination.url, known);
@@ -42,6 +43,11 @@ export async function signalWithLogin(
   const outcome = deliveryOutcomeOf(exchange, [200]);
   if (outcome.kind === 'delivered') rememberToken(tokens, key, login.token);
   return outcome;
+}
+
+/** Returns a cache key of the whole credential, so that a wrong password finds no token. */
+function credentialKey({ authUrl, userId, password, projectId }: Credentials): string {
+  return hash('sha256', JSON.stringify([authUrl, userId, password, projectId]));
 }
 
 const maxCachedTokens = 10_000;

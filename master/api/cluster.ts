@@ -33,8 +33,8 @@ export interface ClusterStatus {
   /** Whether jobs, key changes and signals are rejected with ERR_CLUSTER_ALONE. */
   readonly refusesWrites: boolean;
   /**
-   * Whether this member has been isolated for longer than `stale_after`. It then also rejects
-   * minions and tokens.
+   * Whether this member may lack entries of the log for longer than `stale_after`, so that it also
+   * rejects minions and tokens.
    */
   readonly isStale: boolean;
   /** Whether the member is draining for a restart (`drain`) and accepts no new jobs or calls. */
@@ -50,6 +50,15 @@ export interface ClusterStatus {
   readonly foreignEntries: number;
   /** Warnings about the log servers, for operators. */
   readonly warnings: readonly string[];
+}
+
+/** Whether a member of a cluster can serve all requests: it is current, and accepts writes. */
+export function isServingMember({
+  isStale,
+  refusesWrites,
+  isDraining,
+}: Pick<ClusterStatus, 'isDraining' | 'isStale' | 'refusesWrites'>): boolean {
+  return !isStale && !refusesWrites && !isDraining;
 }
 
 /** Single-use ticket with which one master joins the cluster. */

@@ -8,7 +8,7 @@ export type {
   StoredHead,
   WithRequester,
 } from './audit.ts';
-export type { ClusterApi, ClusterStatus } from './cluster.ts';
+export { type ClusterApi, type ClusterStatus, isServingMember } from './cluster.ts';
 export { MasterError, type MasterErrorCode, masterErrors } from './errors.ts';
 export type {
   Denial,

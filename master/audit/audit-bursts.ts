@@ -1,21 +1,26 @@
 import type { Decision } from '#acl';
-import { TokenBuckets } from '#runtime';
+import { type Limit, TokenBuckets } from '#runtime';
 import type { AuditEntry, AuditTrail } from './audit-record.ts';
 import { auditLimits } from './limits.ts';
 
 export interface AuditBurstsOptions {
   readonly audit: AuditTrail;
   readonly now: () => number;
+  /** Limits of a source, and of all sources. Default: those of decisions. */
+  readonly limits?: { readonly ofSource: Limit; readonly all: Limit };
 }
 
 interface Burst {
-  readonly entry: AuditEntry;
+  /** Latest entry. */
+  entry: AuditEntry;
   count: number;
 }
 
 const burstMs = 60_000;
-/** Maximum number of distinct entries that are recorded per minute. */
-const maxKinds = 200;
+const decisionLimits = {
+  ofSource: auditLimits.repeatedRecords,
+  all: auditLimits.allRepeatedRecords,
+};
 
 /**
  * Appends an entry to the audit log when it first occurs within a minute, and then only counts its
@@ -25,15 +30,19 @@ export class AuditBursts {
   readonly #options: AuditBurstsOptions;
   readonly #perSource: TokenBuckets;
   readonly #all: TokenBuckets;
+  /** Maximum number of distinct entries that are recorded per minute. */
+  readonly #maxKinds: number;
   readonly #bursts = new Map<string, Burst>();
   /** Number of entries that exceeded the limits, by outcome. */
   readonly #others = new Map<AuditEntry['outcome'], number>();
   #begunAt: number;
 
   constructor(options: AuditBurstsOptions) {
+    const { limits = decisionLimits, now } = options;
     this.#options = options;
-    this.#perSource = new TokenBuckets(auditLimits.repeatedRecords, options.now);
-    this.#all = new TokenBuckets(auditLimits.allRepeatedRecords, options.now);
+    this.#perSource = new TokenBuckets(limits.ofSource, now);
+    this.#all = new TokenBuckets(limits.all, now);
+    this.#maxKinds = limits.all.rate?.burst ?? 0;
     this.#begunAt = options.now();
   }
 
@@ -41,14 +50,15 @@ export class AuditBursts {
    * Records an entry.
    * @param source origin of the entry. Each source has its own limit, so that one source cannot
    * suppress the entries of others
+   * @param key identifies entries that count as one. Default: the entry
    * @returns `true` if the entry was appended, `false` if it was only counted
    */
-  note(entry: AuditEntry, source: string): boolean {
+  note(entry: AuditEntry, source: string, key = JSON.stringify(entry)): boolean {
     this.flushIfDue();
-    const key = JSON.stringify(entry);
     const known = this.#bursts.get(key);
     if (known !== undefined) {
       known.count += 1;
+      known.entry = entry;
       return false;
     }
     if (!this.#isTold(source)) {
@@ -95,6 +105,8 @@ export class AuditBursts {
   }
 
   #isTold(source: string): boolean {
-    return this.#bursts.size < maxKinds && this.#perSource.tryTake(source) && this.#all.tryTake('');
+    return (
+      this.#bursts.size < this.#maxKinds && this.#perSource.tryTake(source) && this.#all.tryTake('')
+    );
   }
 }

@@ -4,6 +4,7 @@ import { isSmallJson, type JsonForm, Mutex, StepScheduler, writeJsonInSteps } fr
 import type { StoredHead } from '../api/index.ts';
 import type { AuditEntry, AuditTrail } from './audit-record.ts';
 import { AuditWriter, type AuditWriterOptions, type TimedEntry } from './audit-writer.ts';
+import { auditLimits } from './limits.ts';
 
 export interface AuditLogOptions extends AuditWriterOptions {
   /** Key of the digests of arguments. */
@@ -17,8 +18,7 @@ export interface AuditLogOptions extends AuditWriterOptions {
   readonly log: Logger;
 }
 
-/** Maximum number of records that wait to be written. Further records are only counted. */
-const maxWaiting = 50_000;
+const { total: maxWaiting = 0 } = auditLimits.waitingRecords;
 /** Maximum number of records in one write. */
 const maxBatch = 1_000;
 /** Maximum delay between writing records and synchronising them to disk, in milliseconds. */

@@ -14,10 +14,7 @@ export interface Cluster {
   status(): ClusterStatus;
   /** Counts the calls of this member that clients wait for. */
   readonly calls: CallGate;
-  /**
-   * Whether this member has been isolated from the others for so long that its data may be
-   * outdated.
-   */
+  /** Whether this member may lack entries of the log for longer than `stale_after`. */
   isStale(): boolean;
   /**
    * Whether a member has left the cluster, or has been silent for so long that other members

@@ -5,7 +5,7 @@ import type { Auth } from '../auth/index.ts';
 import type { ModuleDeps } from '../context/index.ts';
 import type { Events } from '../events/index.ts';
 import type { Jobs } from '../jobs/index.ts';
-import type { Users } from '../users/index.ts';
+import { AuthenticationError, type Users } from '../users/index.ts';
 import type { ExtensionHost, MasterExtension } from './extension.ts';
 import { masterServices } from './master-services.ts';
 import type { Services } from './services.ts';
@@ -33,6 +33,11 @@ export function createHost(
 ): ExtensionHost {
   const { config, context, auth, audit, events, jobs, users, services, api } = deps;
   const { policy } = users;
+  const requireCurrent = (): void => {
+    if (context.cluster?.isStale() !== true) return;
+    const text = 'this member of the cluster may lack revocations; use another member';
+    throw new AuthenticationError('ERR_EAUTH_UNAVAILABLE', text);
+  };
   return {
     config: config.fixed,
     reloadable: () => config.current,
@@ -55,7 +60,11 @@ export function createHost(
       api();
       return jobs.resume(jid, options);
     },
-    holdToken: (token) => services.use(masterServices.tokenHolders, name).hold(token),
+    holdToken: async (token) => {
+      requireCurrent();
+      return services.use(masterServices.tokenHolders, name).hold(token);
+    },
+    requireCurrent,
     freshJid: async () => {
       api();
       return jobs.freshJid();

@@ -144,6 +144,11 @@ export interface ExtensionHost {
    * @throws AuthenticationError ERR_EAUTH_TOKEN, ERR_EAUTH_UNAVAILABLE
    */
   holdToken(token: string): Promise<TokenHolder>;
+  /**
+   * Checks that this master is not a stale member of a cluster.
+   * @throws AuthenticationError ERR_EAUTH_UNAVAILABLE
+   */
+  requireCurrent(): void;
   /** Returns an unused job id. */
   freshJid(): Promise<string>;
   /**

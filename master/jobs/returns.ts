@@ -34,6 +34,8 @@ export interface ReturnKeeperOptions {
   readonly now: () => number;
   /** Rate limit for the self-started jobs (`jid: req`) that each minion reports. */
   readonly selfMadeLimit: TokenBuckets;
+  /** Rate limit for the bytes of self-started jobs that each minion stores. */
+  readonly selfMadeBytes: TokenBuckets;
   readonly meter: Meter;
   /**
    * Functions of extensions that remove secrets from returns before they are stored and emitted.
@@ -60,11 +62,13 @@ export class ReturnKeeper {
    * @param minionId verified id of the sender. The `id` in the load is ignored
    * @param markOf returns an identifier of the request, by which a repeated self-started job is
    * recognised
+   * @param bytes size of the request
    */
   async take(
     minionId: string,
     given: ReturnLoad,
     markOf: () => string | undefined,
+    bytes: number,
   ): Promise<ReturnOutcome> {
     const { cache, isOfFormerOwner, redactions = [] } = this.#options;
     const load = redactions.reduce((left, redact) => redact(minionId, left), given);
@@ -77,7 +81,7 @@ export class ReturnKeeper {
       resource: { jid, fun: load.fun ?? '', job, ...this.#managed(minionId, load) },
     });
     if (decision.effect === 'deny') return { refused: decision.rule };
-    if (job === undefined) return this.#takeSelfMade(minionId, load, markOf());
+    if (job === undefined) return this.#takeSelfMade(minionId, load, { mark: markOf(), bytes });
     const result = this.#toResult(minionId, load);
     if (job.hasAnswered(minionId, result.resource)) return 'repeated';
     if (job.isKept && !(await cache.addReturn(job.jid, result))) return 'repeated';
@@ -95,13 +99,17 @@ export class ReturnKeeper {
   async #takeSelfMade(
     minionId: string,
     load: ReturnLoad,
-    mark: string | undefined,
+    { mark, bytes }: { readonly mark: string | undefined; readonly bytes: number },
   ): Promise<ReturnOutcome> {
-    const { cache, selfMadeLimit, nextJid } = this.#options;
+    const { cache, selfMadeLimit, selfMadeBytes, nextJid } = this.#options;
     if (await cache.hasMark(minionId, mark)) return 'repeated';
     if (!selfMadeLimit.tryTake(minionId)) return { refused: 'self-made-jobs-per-hour' };
-    const jid = nextJid();
     const isKept = load.nocache !== true && load.jid !== 'nocache';
+    if (isKept) {
+      if (!selfMadeBytes.has(minionId)) return { refused: 'self-made-bytes' };
+      selfMadeBytes.take(minionId, bytes);
+    }
+    const jid = nextJid();
     const record = this.#selfMadeRecord(jid, minionId, load);
     const isFirst = isKept
       ? await cache.addSelfMade(record, this.#toResult(minionId, load), mark)

@@ -129,6 +129,11 @@ function clusterGauges(cluster: ClusterStatus | undefined): MetricFamily[] {
       cluster && Number(cluster.refusesWrites),
     ),
     gauge(
+      'cluster_stale',
+      'Whether this master may lack entries of the log, and rejects minions and tokens.',
+      cluster && Number(cluster.isStale),
+    ),
+    gauge(
       'cluster_log_failing_seconds',
       'Time since the log last accepted a write, while writes fail.',
       cluster && cluster.failingMs / 1000,

@@ -50,6 +50,7 @@ export function coreRequests(deps: CoreRequestDeps): RequestTypes {
         nextJid,
         now,
         selfMadeLimit: new TokenBuckets(requestLimits.selfMadeJobs),
+        selfMadeBytes: new TokenBuckets(requestLimits.selfMadeBytes),
         meter,
         redactions: deps.redactions,
       }),

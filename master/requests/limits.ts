@@ -54,6 +54,12 @@ export const requestLimits = defineLimits('requests', {
     rate: { perSecond: 600 / 3600, burst: 600 },
     effect: 'The return is acknowledged and not stored.',
   },
+  selfMadeBytes: {
+    unit: 'bytes of stored returns without a job (`jid: req`)',
+    owner: 'minion',
+    rate: { perSecond: 16_384, burst: 67_108_864 },
+    effect: 'The return is acknowledged and not stored.',
+  },
   denials: {
     unit: 'latest rejected signals',
     owner: 'none',

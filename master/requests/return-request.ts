@@ -50,7 +50,7 @@ export function returnRequest(options: ReturnRequestOptions): RequestType {
       const isPermitted = signatures.permits(request);
       if (isPermitted !== true && !(await isPermitted)) return send(false);
       const markOf = (): string => requestDigest(request);
-      const outcome = await keeper.take(minionId, result, markOf).catch(notKept);
+      const outcome = await keeper.take(minionId, result, markOf, request.bytes).catch(notKept);
       if (outcome === 'stored' || outcome === 'told') {
         meter.returns += 1;
         return send(null);

@@ -8,4 +8,5 @@ export { learnedText } from './learned-text.ts';
 export { lintConfiguredPolicy } from './open-policy.ts';
 export type { PolicyGate } from './policy-gate.ts';
 export { TokenWatch } from './token-watch.ts';
+export { tokensPrefix } from './tokens.ts';
 export { createUsers, type TargetBounds, type Users } from './users.ts';

@@ -69,6 +69,12 @@ export const userLimits = defineLimits('users', {
     total: 10_000,
     effect: 'The oldest job of the user with most jobs is evicted.',
   },
+  policiesOfTokens: {
+    unit: 'compiled policies of tokens that store rights',
+    owner: 'none',
+    total: 100,
+    effect: 'The least recently used entry is evicted.',
+  },
   tokens: {
     unit: 'valid tokens',
     owner: 'user',

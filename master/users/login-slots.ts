@@ -28,7 +28,7 @@ export class LoginSlots {
    */
   enter(address: string): LoginSlot {
     const source = addressOwner(address);
-    const kind = this.#known.has(source) ? 'known' : 'strangers';
+    const kind = this.#known.get(source) === true ? 'known' : 'strangers';
     const budget = this.#budgets[kind];
     if (!budget.tryTake(source)) {
       throw new AuthenticationError(

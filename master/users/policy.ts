@@ -1,8 +1,10 @@
 import { createPolicy, type Policy, type PolicyEnvironment } from '#acl';
 import { type LiveConfig, type MasterConfig, policySyntax, rulesOf } from '#config';
 import { type MinionFacts, type Nodegroups, pythonStr, traverseFacts } from '#minion-protocol';
+import { createBoundedMap } from '#runtime';
 import { Float } from '#template/python/values.ts';
 import type { TargetResolver } from '../jobs/index.ts';
+import { userLimits } from './limits.ts';
 
 export interface LivePolicyOptions {
   readonly config: LiveConfig;
@@ -11,16 +13,14 @@ export interface LivePolicyOptions {
   readonly now: () => number;
 }
 
-/** Maximum number of cached policies for tokens that store rights. */
-const maxOfTokens = 100;
-
 /** Policy of a running master. It is compiled at the start and at each reload. */
 export class LivePolicy {
   readonly #options: Omit<LivePolicyOptions, 'config'>;
   #policy: Policy;
   #config: MasterConfig;
+  #projectOf: (id: string) => string | undefined = () => undefined;
   /** Policies for tokens that store their rights, by these rights. */
-  readonly #ofTokens = new Map<string, Policy>();
+  readonly #ofTokens = createBoundedMap<string, Policy>(userLimits.policiesOfTokens);
 
   /**
    * Compiles the policy.
@@ -38,7 +38,12 @@ export class LivePolicy {
     return this.#policy;
   }
 
-  /** Current facts that rules use besides the question itself. */
+  /** Sets the function that returns the project of a guest. Default: no minion is a guest. */
+  set projectOf(find: (id: string) => string | undefined) {
+    this.#projectOf = find;
+  }
+
+  /** Current facts that rules use in addition to the question. */
   get world(): PolicyEnvironment {
     return this.#world(this.#config.nodegroups);
   }
@@ -68,7 +73,6 @@ export class LivePolicy {
     if (known !== undefined) return known;
     const externalAuth = { ...this.#config.externalAuth, [eauth]: { '*': rights } };
     const policy = this.#compile({ ...this.#config, externalAuth });
-    if (this.#ofTokens.size >= maxOfTokens) this.#ofTokens.clear();
     this.#ofTokens.set(key, policy);
     return policy;
   }
@@ -83,6 +87,7 @@ export class LivePolicy {
       ...policySyntax,
       target: (tgt, tgtType) => targets.compileRight({ tgt, tgtType }, nodegroups),
       pillarOf: (id, path) => pillarText(factsOf(id), path),
+      projectOf: (id) => this.#projectOf(id),
       now,
     };
   }

@@ -65,7 +65,9 @@ interface Held {
   readonly endsAt: number;
 }
 
-const prefix: Key = ['tokens'];
+/** Prefix of the rows of tokens. */
+export const tokensPrefix: Key = ['tokens'];
+const prefix = tokensPrefix;
 const form = /^[0-9a-f]{64}$/;
 
 /**

@@ -4,12 +4,13 @@
  */
 
 import { linkSignals } from '#runtime';
-import type {
-  EventsApi,
-  InProcessFunctionsApi,
-  MasterDescription,
-  MasterEvent,
-  UserApi,
+import {
+  type EventsApi,
+  type InProcessFunctionsApi,
+  isServingMember,
+  type MasterDescription,
+  type MasterEvent,
+  type UserApi,
 } from '../api/index.ts';
 import { flat } from '../events/index.ts';
 import { AuthenticationError } from './errors.ts';
@@ -123,8 +124,8 @@ function describeCluster(
   cluster: UserApiDeps['cluster'],
 ): Pick<MasterDescription, 'jobs' | 'isReady'> {
   if (cluster === undefined) return { isReady: true };
-  const { log, refusesWrites, isDraining } = cluster.status();
-  return { jobs: log, isReady: !refusesWrites && !isDraining };
+  const status = cluster.status();
+  return { jobs: status.log, isReady: isServingMember(status) };
 }
 
 async function* only<T>(

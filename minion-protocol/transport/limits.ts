@@ -8,6 +8,12 @@ export const transportLimits = defineLimits('transport', {
     total: 16,
     effect: 'Further requests wait.',
   },
+  awaitedHeaders: {
+    unit: 'relayed connections whose PROXY header is incomplete',
+    owner: 'none',
+    total: 1000,
+    effect: 'Further connections end.',
+  },
   activeRequests: {
     unit: 'requests that a listener processes at a time',
     owner: 'connection',

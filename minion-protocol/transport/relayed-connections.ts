@@ -7,6 +7,7 @@ import { addressSet } from '#runtime';
 import { relayedAddress } from '../proxy-header.ts';
 import { awaitProxyHeader, type ProxyHeaderFailure } from './await-proxy-header.ts';
 import { peerAddress } from './connection-guard.ts';
+import { transportLimits } from './limits.ts';
 
 /** Ports for relays, in addition to those of the transport. */
 export interface RelayPortsOptions {
@@ -27,8 +28,7 @@ export interface RelayPortsOptions {
 /** Reason for which a connection was ended before its origin was known. */
 export type RelayRefusal = ProxyHeaderFailure | 'relay-source' | 'relay-headers-awaited';
 
-/** Maximum number of connections whose header is incomplete. */
-const maxAwaited = 1000;
+const { total: maxAwaited = 0 } = transportLimits.awaitedHeaders;
 
 /** Reads the PROXY headers of connections from relays. */
 export class RelayedConnections {

@@ -70,6 +70,9 @@ function masterSection({ status }: Overview): Html {
   const warnings = [
     ...(status.storeFull ? ['The disk of the store is full: no new data can be stored.'] : []),
     ...(status.auditFull ? ['The audit log cannot be written.'] : []),
+    ...(status.cluster?.isStale
+      ? ['This member may lack entries of the log: minions and tokens are rejected.']
+      : []),
     ...(status.cluster?.refusesWrites
       ? ['Too few members of the cluster are alive: jobs, key changes and signals are rejected.']
       : []),

@@ -1,6 +1,7 @@
 /** `/health` and `/ready`, for load balancers. They reveal no details about the master. */
 
 import type { FastifyInstance } from 'fastify';
+import { isServingMember } from '#master';
 import { type ApiContext, sendAnswer } from '../context.ts';
 import { addRoute } from './route.ts';
 import { healthSchema } from './schemas.ts';
@@ -30,7 +31,7 @@ export function addHealthRoutes(app: FastifyInstance, context: ApiContext): void
 async function isServing(master: ApiContext['master']): Promise<boolean> {
   try {
     const { storeFull, cluster } = await master.status();
-    return !storeFull && cluster?.refusesWrites !== true && cluster?.isDraining !== true;
+    return !storeFull && (cluster === undefined || isServingMember(cluster));
   } catch {
     return false;
   }

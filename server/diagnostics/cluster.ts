@@ -18,7 +18,7 @@ const largestSkewMs = 5000;
 export async function checkCluster({ running }: DiagnosticsInput): Promise<DoctorFinding[]> {
   const cluster = running?.status.cluster;
   if (cluster === undefined) return [];
-  const { members, refusesWrites, failingMs, warnings } = cluster;
+  const { members, isStale, refusesWrites, failingMs, warnings } = cluster;
   const away = members.filter((it) => !it.isAlive).map(({ name }) => name);
   const skewed = members.filter((it) => Math.abs(it.clockSkewMs ?? 0) > largestSkewMs);
   const finding = (
@@ -28,6 +28,16 @@ export async function checkCluster({ running }: DiagnosticsInput): Promise<Docto
     remedy: string,
   ): DoctorFinding => ({ code, severity: 'warning', subject, problem, remedy });
   return [
+    ...(isStale
+      ? [
+          finding(
+            'cluster-stale',
+            `cluster ${cluster.name}`,
+            'This member has not applied the end of the log for longer than stale_after: minions and tokens are rejected.',
+            'Check its connection to the NATS servers, its NATS rights and its disk.',
+          ),
+        ]
+      : []),
     ...(refusesWrites
       ? [
           finding(

@@ -12,6 +12,7 @@ export const doctorCodes = [
   'cluster-log',
   'cluster-log-failing',
   'cluster-member-away',
+  'cluster-stale',
   'config-problem',
   'config-warning',
   'coordinator-away',

@@ -11,10 +11,12 @@ import {
   type KeystoneEntity,
   lintPolicy,
   mayCallCommand,
+  type Policy,
   type PolicyRule,
   type ProjectSubject,
   parseRule,
   type Question,
+  reachOf,
   rightsOfUser,
   type Subject,
   type SubjectPattern,
@@ -218,7 +220,8 @@ const elsewhere = { id: 'e1', name: 'elsewhere' };
 
 function command(subject: ProjectSubject): Question {
   const call = { fun: 'mysql.create', args: [], kwargs: new Map() };
-  return { subject, action: 'command', resource: { call, minions: ['db1'] } };
+  const project = subject.project.id;
+  return { subject, action: 'command', resource: { call, minions: ['db1'], project } };
 }
 
 function rule(subject: SubjectPattern): PolicyRule {
@@ -238,6 +241,38 @@ test('a rule names a project by id or name, with one of its roles', (t) => {
   t.false(isPermitted({ project: 'web' }));
   t.false(isPermitted({ project: 'databases', except: '3f2a' }));
   t.false(isPermitted({ role: 'member', except: 'data*' }));
+});
+
+test('a project refers to its own guests, and to minions that `within` names', (t) => {
+  const owners: Record<string, string> = { db1: '3f2a', web1: 'b7c1' };
+  const call = { fun: 'mysql.create', args: [], kwargs: new Map() };
+  const policy = (within?: string): Policy => {
+    const resource = { fun: 'mysql.*', ...(within === undefined ? {} : { within }) };
+    const it = allow('databases', { subject: { project: '*' }, action: 'command', resource });
+    return policyOf([it], { projectOf: (id) => owners[id] });
+  };
+  const may = (minions: readonly string[], within?: string): boolean =>
+    decide({ subject: trove, action: 'command', resource: { call, minions } }, policy(within))
+      .effect === 'allow';
+  t.true(may(['db1']));
+  t.false(may(['web1']));
+  t.false(may(['db1', 'web1']));
+  // It was never enrolled, so it belongs to no project.
+  t.false(may(['metal1']));
+  t.true(may(['web1'], 'web*'));
+  t.true(may(['metal1'], '*'));
+  const reach = reachOf({ subject: trove, action: 'command', calls: [call] }, policy());
+  t.deepEqual(
+    ['db1', 'web1', 'metal1'].map((id) => reach.includes(id)),
+    [true, false, false],
+  );
+  t.false(reach.covers('*'));
+  const all = allow('all', {
+    subject: { project: '*' },
+    action: 'command',
+    resource: { fun: '*' },
+  });
+  t.false(isUnlimited(trove, policyOf([all]), 'command'));
 });
 
 test('the same name in another domain means another project or user', (t) => {

@@ -3,8 +3,8 @@
 import { once } from 'node:events';
 import { request as httpRequest } from 'node:http';
 import test from 'ava';
-import fastify, { type LightMyRequestResponse } from 'fastify';
-import { limitRefusedTokens } from '#heat-bridge/http/bridge-plugin.ts';
+import fastify, { type FastifyRequest, type LightMyRequestResponse } from 'fastify';
+import { limitRefusedTokens, refuseIfStale } from '#heat-bridge/http/bridge-plugin.ts';
 import { sendBridgeError } from '#heat-bridge/http-problems.ts';
 import { AuthenticationError } from '#master';
 import { within } from '../helpers/deadline.ts';
@@ -206,14 +206,39 @@ test('the catalog shows a caller only permitted commands, without minions or rul
   t.deepEqual(hidden?.json, none?.json);
 });
 
-// A flood of invalid tokens affects only the address from which it comes.
+const tokenOf = ({ headers }: FastifyRequest): string | undefined =>
+  headers['x-auth-token']?.toString();
+
+test('a flood of bad tokens ends neither known tokens of the address nor its guests', async (t) => {
+  const app = fastify();
+  t.teardown(() => app.close());
+  limitRefusedTokens(app, { tokenOf, now: () => 0 });
+  app.setErrorHandler((error, _request, reply) => sendBridgeError(error, reply));
+  const check = async ({ headers }: FastifyRequest): Promise<object> => {
+    if (headers['x-auth-token'] === 'good') return {};
+    throw new AuthenticationError('ERR_EAUTH_TOKEN', 'none');
+  };
+  app.get('/commands', check);
+  app.get('/guest/data', check);
+  const ask = async (url: string, token: string): Promise<number> =>
+    (await app.inject({ url, headers: { 'x-auth-token': token } })).statusCode;
+  // Bad requests of one guest are not counted for the agent that forwards those of all guests.
+  for (let count = 0; count < 150; count += 1) t.is(await ask('/guest/data', 'bad'), 401);
+  t.is(await ask('/commands', 'good'), 200);
+  for (let count = 0; count < 101; count += 1) await ask('/commands', 'bad');
+  t.is(await ask('/commands', 'bad'), 429);
+  t.is(await ask('/commands', 'good'), 200);
+  t.is(await ask('/guest/data', 'good'), 200);
+});
+
+// A flood of tokens that are none costs only the address that it comes from.
 
 test('a client that sends too many bad tokens waits, and no other client does', async (t) => {
   const clock = { now: 0 };
   let asked = 0;
   const app = fastify();
   t.teardown(() => app.close());
-  limitRefusedTokens(app, () => clock.now);
+  limitRefusedTokens(app, { tokenOf, now: () => clock.now });
   app.setErrorHandler((error, _request, reply) => sendBridgeError(error, reply));
   app.get('/', async ({ headers }) => {
     asked += 1;
@@ -237,12 +262,27 @@ test('a client that sends too many bad tokens waits, and no other client does', 
 test('any number of valid tokens is accepted', async (t) => {
   const app = fastify();
   t.teardown(() => app.close());
-  limitRefusedTokens(app, () => 0);
+  limitRefusedTokens(app, { tokenOf, now: () => 0 });
   app.get('/', async () => ({}));
   for (let count = 0; count < 150; count += 1) t.is((await app.inject('/')).statusCode, 200);
 });
 
-// Plans over HTTP, with tokens of Salt's HTTP API.
+test('a stale member of a cluster rejects every request to the bridge', async (t) => {
+  const member = { isStale: false };
+  const requireCurrent = (): void => {
+    if (member.isStale) throw new AuthenticationError('ERR_EAUTH_UNAVAILABLE', 'stale');
+  };
+  const app = fastify();
+  t.teardown(() => app.close());
+  refuseIfStale(app, requireCurrent);
+  app.setErrorHandler((error, _request, reply) => sendBridgeError(error, reply));
+  app.get('/guest/any', async () => ({}));
+  t.is((await app.inject('/guest/any')).statusCode, 200);
+  member.isStale = true;
+  t.is((await app.inject('/guest/any')).statusCode, 503);
+});
+
+// Plans over HTTP, by the tokens of Salt's HTTP API.
 
 const planBody = { groups: { all: 'web*' }, params: { text: 'hello' } };
 const planPath = '/bridge/v1/plans/demo.twice/run';

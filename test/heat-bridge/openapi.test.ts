@@ -304,7 +304,7 @@ async function testPython(t: ExecutionContext, python: string): Promise<void> {
   const databases = allow('databases', {
     subject: { project: 'databases' },
     action: 'command',
-    resource: { fun: 'demo.*' },
+    resource: { fun: 'demo.*', within: 'web*' },
   });
   const hears = allow('limited hears', {
     subject: { user: 'limited' },

@@ -53,6 +53,9 @@ export class ClusterMasters {
     this.#create = create;
   }
 
+  /** Members that receive no entries of the log. */
+  readonly withoutConsumer: Set<string> = new Set();
+
   readonly connect = async (): Promise<TransactionLog> => this.log.connect();
 
   configOf(member: string, options: Partial<MasterOptions> = {}): MasterConfig {
@@ -101,7 +104,8 @@ export class ClusterMasters {
     const master = this.#create({
       config,
       transports: [transport],
-      clusterLog: this.connect,
+      clusterLog: async () =>
+        this.log.connect(() => !this.withoutConsumer.has(config.cluster?.member ?? '')),
       extensions,
       ...(process.env.CLUSTER_LOG === undefined ? {} : { logLevel: 'info' as const }),
     });

@@ -29,9 +29,12 @@ export class MemoryLog {
     return this.first + this.entries.length - 1;
   }
 
-  /** Returns the log as seen by one member. */
-  connect(): TransactionLog {
-    return new MemoryLogConnection(this);
+  /**
+   * Returns the log as a member sees it.
+   * @param hasConsumer - whether the member receives entries
+   */
+  connect(hasConsumer: () => boolean = () => true): TransactionLog {
+    return new MemoryLogConnection(this, hasConsumer);
   }
 
   append(id: string, bytes: Uint8Array): number {
@@ -81,9 +84,11 @@ export class MemoryLog {
 
 class MemoryLogConnection implements TransactionLog {
   readonly #log: MemoryLog;
+  readonly #hasConsumer: () => boolean;
 
-  constructor(log: MemoryLog) {
+  constructor(log: MemoryLog, hasConsumer: () => boolean) {
     this.#log = log;
+    this.#hasConsumer = hasConsumer;
   }
 
   get maxEntryBytes(): number {
@@ -108,6 +113,10 @@ class MemoryLogConnection implements TransactionLog {
     let next = Math.max(from, this.#log.first);
     while (!signal.aborted) {
       const appended = this.#log.appended();
+      if (!this.#hasConsumer()) {
+        await new Promise((resolve) => setTimeout(resolve, 10));
+        continue;
+      }
       const entry = this.#log.at(next);
       if (entry === undefined) await Promise.race([appended, ended]);
       else {

@@ -17,7 +17,9 @@ export interface PolicyFixture {
   readonly pillar?: Readonly<Record<string, Readonly<Record<string, string>>>>;
   /** Returns the predicate of a target. By default only the ids of minions are known. */
   readonly target?: (tgt: string, tgtType: string) => MinionTest;
-  /** Returns milliseconds since 1970. Default: 0. */
+  /** Project of a guest. Default: no minion is a guest. */
+  readonly projectOf?: (id: string) => string | undefined;
+  /** Milliseconds since 1970. Default: 0. */
   readonly now?: () => number;
 }
 
@@ -25,12 +27,14 @@ export interface PolicyFixture {
 function policyPolicyFixture({
   pillar = {},
   target = idTargets,
+  projectOf = () => undefined,
   now = () => 0,
 }: PolicyFixture = {}): PolicyEnvironment {
   return {
     ...policySyntax,
     target,
     pillarOf: (id, path) => pillar[id]?.[path],
+    projectOf,
     now,
   };
 }

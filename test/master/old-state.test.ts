@@ -298,8 +298,12 @@ async function run({ master }: Running, fun: string): Promise<unknown> {
   return plain(value);
 }
 
-/** Checks everything that a restore must keep. */
-async function hasAllOfBefore(t: ExecutionContext, running: Running): Promise<void> {
+/** Checks that the earlier data is present. After a restore, earlier tokens must be revoked. */
+async function hasAllOfBefore(
+  t: ExecutionContext,
+  running: Running,
+  isRestored = false,
+): Promise<void> {
   const { master, bridge, state } = running;
   const { known } = state;
   const keys = await master.keys.list();
@@ -313,8 +317,13 @@ async function hasAllOfBefore(t: ExecutionContext, running: Running): Promise<vo
   });
   t.like(await run(running, 'cache.grains'), { web1: { os: 'Debian', roles: ['web'] } });
   t.like(await run(running, 'cache.pillar'), { web1: { role: 'web', of: 'web1' } });
-  t.like(await master.logins.identify(known.token), { user: 'operator', eauth: 'sharedsecret' });
-  t.is((await master.logins.list()).length, 1);
+  if (isRestored) {
+    // It may have been revoked since the backup.
+    await t.throwsAsync(master.logins.identify(known.token), { code: 'ERR_EAUTH_TOKEN' });
+  } else {
+    t.like(await master.logins.identify(known.token), { user: 'operator', eauth: 'sharedsecret' });
+    t.is((await master.logins.list()).length, 1);
+  }
   t.is((await master.jobs.show(known.jobs.user)).user, 'operator');
   const { open, ended, used } = known.enrolments;
   const enrolments = await bridge.enroll.list();
@@ -409,10 +418,12 @@ async function takesTickets(t: ExecutionContext, running: Running): Promise<void
   t.is((await bridge.enroll.show(known.enrolments.open)).state, 'accepted');
 }
 
-/**
- * Checks that the earlier minion connects with its key and runs a job of the user with the token.
- */
-async function works(t: ExecutionContext, { master, dial, state }: Running): Promise<void> {
+/** The earlier minion, with its key, is connected and does a job of the user with the token. */
+async function works(
+  t: ExecutionContext,
+  { master, dial, state }: Running,
+  token = state.known.token,
+): Promise<void> {
   const { known } = state;
   const { id, privatePem, publicPem, masterPub } = known.minion;
   const keys: MinionKeys = {
@@ -425,17 +436,25 @@ async function works(t: ExecutionContext, { master, dial, state }: Running): Pro
   t.teardown(() => minion.stop());
   await within('the minion', minion.start());
   const returns: unknown[] = [];
-  const user = master.asUser(known.token);
+  const user = master.asUser(token);
   for await (const update of user.jobs.run({ tgt: id, fun: 'test.ping', timeoutSeconds: 10 })) {
     if (update.type === 'return') returns.push(update.return);
   }
   t.deepEqual(returns, [true]);
 }
 
-/**
- * Checks that runs with an idempotency key are not started again, and that ended reactions are
- * listed.
- */
+/** Returns the token of a new log-in. */
+async function logIn({ master }: Running): Promise<string> {
+  const password = 'a secret of the fixture alone';
+  const { token } = await master.logins.login({
+    username: 'operator',
+    password,
+    eauth: 'sharedsecret',
+  });
+  return token;
+}
+
+/** Runs with an idempotency key are repeated and not begun again; ended reactions are listed. */
 async function knowsRuns(t: ExecutionContext, { master, bridge, state }: Running): Promise<void> {
   const { run, plan, reactions } = state.known;
   if (run === undefined || plan === undefined) return;
@@ -551,7 +570,7 @@ for (const state of states) {
     t.deepEqual([restored.layout, restored.problems, old], [layout, [], undefined]);
     const running = await serve(t, root, state);
     t.is(readdirSync(path.join(root, 'state')).includes('store-layout-1.mdb'), layout === 1);
-    await hasAllOfBefore(t, running);
+    await hasAllOfBefore(t, running, true);
     await knowsRuns(t, running);
     const event = { cmd: '_minion_event', tag: 'site/new', data: { said: 'after' } };
     await t.throwsAsync(ask(running, oldSession(state), event));
@@ -563,7 +582,7 @@ for (const state of states) {
     const { id, privatePem } = state.known.minion;
     const session = new MinionSession(createMinionIdentity(id, 3, privatePem), signedIn);
     t.is(await ask(running, session, event), null);
-    await works(t, running);
+    await works(t, running, await logIn(running));
     await delivers(t, running);
     await takesTickets(t, running);
     await auditGoesOn(t, running);
@@ -586,9 +605,9 @@ for (const state of states) {
       now: nowOf(state),
     });
     const b = await serve(t, other, state, second);
-    // This is the member that never had these files.
-    await hasAllOfBefore(t, b);
-    await works(t, b);
+    // At the one that never had its files.
+    await hasAllOfBefore(t, b, true);
+    await works(t, b, await logIn(b));
     await delivers(t, a);
     const isSame = async () => (await digestOf(a)).sha256 === (await digestOf(b)).sha256;
     const deadline = AbortSignal.timeout(20_000);

@@ -2259,6 +2259,7 @@ export const catalogue: readonly Threat[] = [
       clusterMasters(
         'after a long disconnection, a master refuses minions and tokens until it has caught up',
       ),
+      clusterMasters('a master that receives no entries of the log becomes stale'),
     ],
   },
   {
@@ -2432,6 +2433,15 @@ export const catalogue: readonly Threat[] = [
       'runtime/worker-pool.test.ts: a long text of one caller does not wait for those of another',
       'runtime/worker-pool.test.ts: a rendering for one minion does not wait for those of another',
       'master/keys/rsa-pool.test.ts: an address has its turn while another one has 300 operations waiting',
+      "master/keys/key-generator.test.ts: the pairs of a caller do not take the threads of libuv's pool",
+      'master/keys/key-generator.test.ts: a caller gets no larger key than key_bits, and few may wait',
+      'master/eauth/login-limits.test.ts: failed log-ins from one IPv6 network are counted together',
+      'master/eauth/login-limits.test.ts: many sources do not take the slots of a new one',
+      "master/eauth/token-owners.test.ts: the sessions of a user outlast another user's 50,011 log-ins",
+      "master/eauth/token-owners.test.ts: the tokens of a user outlast another user's log-ins",
+      "salt-api/shared-sessions.test.ts: a user's sessions do not end those of another user",
+      'master/jobs/returns.test.ts: the bytes of self-made jobs are bounded, and highstates of 5 MB fit',
+      'master/audit/audit-log.test.ts: entries with one key count as one, and the last is in the summary',
     ],
   },
   {

@@ -226,7 +226,7 @@ test('an endlessly nested config gets an error', (t) => {
     { name: 'site.init', description: 'x', group: 'cfn-init', unsafe: 'i-understand' },
   ]);
   const content = `${'['.repeat(100_000)}${']'.repeat(100_000)}`;
-  const resolved = catalog.resolve({
+  const deployment = {
     id: 'one',
     name: 'one',
     group: 'cfn-init',
@@ -235,7 +235,8 @@ test('an endlessly nested config gets an error', (t) => {
     inputs: {},
     outputs: [],
     signal: { transport: 'NO_SIGNAL' },
-  });
+  } as const;
+  const resolved = catalog.resolve(deployment, () => true);
   t.like(resolved, { ok: false });
 });
 

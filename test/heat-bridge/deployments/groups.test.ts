@@ -32,7 +32,7 @@ function resolve(
       : [parseCodeEntry('site.code', { description: 'x', group, parameters: anything, ...entry })];
   return resolveCall(
     { ...whole, group, ...deployment },
-    { commands: new Catalog([]), code: new CodeCatalog(definitions) },
+    { commands: new Catalog([]), code: new CodeCatalog(definitions), mayCall: () => true },
   );
 }
 
@@ -343,10 +343,33 @@ test('puppet and ansible get the server, action, stack and resource', (t) => {
   });
 });
 
+test('a deployment reveals no entry that its owner may not call', (t) => {
+  const code = new CodeCatalog([
+    parseCodeEntry('site.code', {
+      description: 'x',
+      group: 'script',
+      parameters: { type: 'object', properties: { foo: { type: 'integer' } } },
+      unsafe: 'i-understand',
+    }),
+  ]);
+  const commands = new Catalog([parseDefinition({ foo: {} })]);
+  const mayCall = (): boolean => false;
+  const denied = (deployment: Partial<Deployment>, entries = code) =>
+    resolveCall({ ...whole, ...deployment }, { commands, code: entries, mayCall });
+  const script = { group: 'script', config: 'echo', inputs: { foo: 'no number' } };
+  t.deepEqual(denied(script), denied(script, new CodeCatalog([])));
+  const named = { group: 'saltbridge', inputs: { unknown: 1 } };
+  t.deepEqual(denied({ ...named, config: 'site.run' }), denied({ ...named, config: 'site.none' }));
+});
+
 test('a command gets the server if it declares a parameter for it', (t) => {
   const definition = parseDefinition({ deploy_server_id: { type: 'string' }, foo: {} });
   const deployment = { ...whole, ...facts, group: 'saltbridge', config: 'site.run' };
-  const catalogs = { commands: new Catalog([definition]), code: new CodeCatalog([]) };
+  const catalogs = {
+    commands: new Catalog([definition]),
+    code: new CodeCatalog([]),
+    mayCall: () => true,
+  };
   t.like(resolveCall({ ...deployment, inputs: { foo: 'x' } }, catalogs), {
     call: { params: { deploy_server_id: 'srv-1', foo: 'x' } },
   });

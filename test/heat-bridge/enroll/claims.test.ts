@@ -286,6 +286,32 @@ test('the number of open enrolments is limited', async (t) => {
   await t.notThrowsAsync(enroll.create({ ...machine, id: 'web-2' }));
 });
 
+test('one project leaves enrolments to others', async (t) => {
+  const limits = { max_open: 20, max_open_per_project: 19 };
+  const { enroll } = (await startStage(t, limits)).bridge;
+  const open = (project: string, index: number) =>
+    enroll.create({ ...machine, id: `${project}-${index}`, project });
+  for (let index = 0; index < 18; index += 1) await open('greedy', index);
+  await t.throwsAsync(open('greedy', 18), { code: 'ERR_ENROLL_FULL' });
+  await t.notThrowsAsync(open('other', 0));
+  const bounded = (await startStage(t, { max_open_per_project: 1 })).bridge.enroll;
+  await bounded.create(machine);
+  const another = bounded.create({ ...machine, id: 'web-2' });
+  await t.throwsAsync(another, { code: 'ERR_ENROLL_FULL' });
+});
+
+test('enrolling one id again and again is limited for its project alone', async (t) => {
+  const { enroll } = (await startStage(t, { max_open: 5_000 })).bridge;
+  let made = 0;
+  const again = async (): Promise<void> => {
+    for (; made < 3_000; made += 1) await enroll.create(machine);
+  };
+  await t.throwsAsync(again(), { code: 'ERR_ENROLL_FULL' });
+  t.true(made >= 2_000);
+  // Other projects are not limited by it.
+  await t.notThrowsAsync(enroll.create({ ...machine, id: 'web-2', project: 'other' }));
+});
+
 test('without its options, enrolment by ticket is off, and the error names them', async (t) => {
   const stage = await startStage(t, null);
   const off = stage.bridge.enroll.create({ ...machine, format: 'none' });
@@ -501,6 +527,7 @@ async function createFixture(steps: Steps): Promise<ClaimFixture> {
     spent: { add: () => steps.next() },
     admission,
     onRetire: () => steps.next(),
+    onRelease: () => steps.next(),
     tell: () => {},
     now,
   });

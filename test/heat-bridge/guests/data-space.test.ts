@@ -13,6 +13,9 @@ import { allow } from '#acl';
 import { createStoreCoordinator } from '#guests/data-spaces/coordinator.ts';
 import { type DataSpaceRegistration, DataSpaces } from '#guests/data-spaces/data-spaces.ts';
 import { DataValues } from '#guests/data-spaces/data-values.ts';
+import { GuestRequests } from '#guests/data-spaces/guest-requests.ts';
+import { createSilentLogger } from '#master';
+import { noAudit } from '#master/audit/audit-record.ts';
 import { auditRecords } from '../../helpers/audit-records.ts';
 import { within } from '../../helpers/deadline.ts';
 import { testWhere } from '../../helpers/needs.ts';
@@ -91,6 +94,57 @@ test('a reader whose writer does not write gets the name of the writer at the de
   await stage.bridge.enroll.retire({ id: 'db-1' });
   t.is((await app.get('db/address')).text, 'x');
   t.regex((await app.get('db/state')).text, /role db, which has no minion/);
+});
+
+test('a JSON body writes no value', async (t) => {
+  const stage = await startGuests(t);
+  await stage.bridge.data.add(shop);
+  const [db, app] = [await stage.guest('db-1'), await stage.guest('app-1')];
+  for (const body of ['{"a": 1}', '[]', '"x"']) {
+    const path = '/bridge/v1/guest/data?key=db/address';
+    const headers = { 'x-auth-token': db.token, 'content-type': 'application/json' };
+    const answer = await stage.call({ method: 'PUT', path, headers, body });
+    t.is(codeOf(answer), 'ERR_DATA_VALUE');
+  }
+  t.is((await db.put('db/address', 'a')).status, 200);
+  t.is((await app.get('db/address')).text, 'a');
+});
+
+test('a guest writes bounded audit records, and its rate is limited', async (t) => {
+  const records: object[] = [];
+  const requests = new GuestRequests({
+    host: {
+      audit: { ...noAudit, append: (entry) => void records.push(entry) },
+      decide: () => ({ effect: 'allow', rule: 'x', reason: 'x' }),
+      logger: createSilentLogger(),
+      now: () => 0,
+    },
+    values: {
+      read: async () => t.fail(),
+      write: async (_minion, key) => ({ key, version: 1 }),
+    },
+    peers: { of: () => ({ project_id: 'p', peers: [] }) },
+    addresses: async () => () => undefined,
+  });
+  const put = async (minion: string): Promise<unknown> =>
+    requests.put(minion, { key: 'db/state', value: 'x' });
+  const flood = async (ask: () => Promise<unknown>): Promise<void> => {
+    for (let count = 0; count < 10_000; count += 1) await ask();
+  };
+  const busy = { code: 'ERR_DATA_BUSY' };
+  await t.throwsAsync(
+    flood(() => put('greedy')),
+    busy,
+  );
+  // The first record, and the count of its repetitions at the end of the minute.
+  t.is(records.length, 1);
+  await put('other');
+  t.is(records.length, 2);
+  await t.throwsAsync(
+    flood(() => requests.peers('greedy')),
+    busy,
+  );
+  await t.notThrowsAsync(requests.peers('other'));
 });
 
 test('a value is written once unless it is declared as versioned, and only by its role', async (t) => {

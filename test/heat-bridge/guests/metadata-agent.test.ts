@@ -10,6 +10,7 @@ import { agentHeader, signAgentRequest } from '#guests/metadata-agent/agent-cred
 import { loadAgentOptions } from '#guests/metadata-agent/agent-options.ts';
 import { macOfLinkLocal, startMetadataAgent } from '#guests/metadata-agent/metadata-agent.ts';
 import { createSilentLogger } from '#master';
+import { until } from '../../helpers/deadline.ts';
 import { testWhere } from '../../helpers/needs.ts';
 import { hasNamespaces } from '../../helpers/network-namespace.ts';
 import { temporaryDirectory } from '../../helpers/temporary-directory.ts';
@@ -205,6 +206,38 @@ test('forged headers of a guest have no effect, and do not identify another gues
   t.is(nova[0]?.headers['x-metadata-provider'], undefined);
 });
 
+test('a query that the HTTP client escapes fits its signature', async (t) => {
+  const { stage, ask } = await startLab(t);
+  await stage.guest('a.minion', { project: 'p1', instance: instanceA });
+  for (const query of ['key=a"', 'key=a#b', 'key=<a>', "key='"]) {
+    const answer = await ask('net-A', '10.0.0.5', `GET /saltbridge/v1/data?${query}`);
+    t.is(statusOf(answer), '404', query);
+    t.regex(answer, /ERR_DATA_UNKNOWN/, query);
+  }
+});
+
+test('unfinished bodies of one guest leave connections of an agent to others', async (t) => {
+  const { socket, ask, nova } = await startLab(t);
+  const answers: string[] = [];
+  const held = Array.from({ length: 40 }, () => {
+    const client = net.connect(socket);
+    client.on('data', (data) => answers.push(String(data)));
+    client.on('error', () => {});
+    client.write(
+      'POST /any HTTP/1.1\r\nhost: x\r\nx-neutron-network-id: net-A\r\nx-forwarded-for: 10.0.0.5\r\ncontent-length: 100\r\n\r\nx',
+    );
+    return client;
+  });
+  t.teardown(() => {
+    for (const client of held) client.destroy();
+  });
+  await until('the refusals', () => answers.length === 8);
+  t.true(answers.every((it) => statusOf(it) === '429'));
+  t.is(statusOf(await ask('net-A', '10.0.0.5')), '429');
+  t.is(statusOf(await ask('net-B', '10.0.0.5')), '200');
+  t.is(nova.length, 1);
+});
+
 test('the master accepts a request of an agent once, while it is fresh, and for the given project', async (t) => {
   const { stage, socket } = await startLab(t);
   t.is(statSync(socket).mode & 0o777, 0o600);
@@ -361,8 +394,12 @@ neutron:
   t.deepEqual(await networksOf?.('router-2'), []);
   t.is((await find(['net-A', 'net-D'], '10.0.0.5'))?.instance, 'server-of-1');
   cloud.ports.length = 0;
-  port('1;p2;x\r\nx', 'net-A', '10.0.0.5');
-  t.is(await find(['net-A'], '10.0.0.5'), undefined);
+  port('1;p2;x\r\nx', 'net-A', '10.0.0.6');
+  t.is(await find(['net-A'], '10.0.0.6'), undefined);
+  // Any number of requests of a guest causes one question.
+  const { length } = cloud.asked;
+  for (let count = 0; count < 20; count += 1) await find(['net-A'], '10.0.0.6');
+  t.is(cloud.asked.length, length);
 });
 
 const program = fileURLToPath(

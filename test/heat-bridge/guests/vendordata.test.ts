@@ -86,6 +86,18 @@ test('five simultaneous requests get the same ticket, and none after its use', a
   t.deepEqual((await stage.post()).json, {});
 });
 
+test("another project's enrolment that names the instance does not block it", async (t) => {
+  const stage = await start(t);
+  await stage.guest('named', { project: 'another', instance });
+  t.not(ticketIn(await stage.post()), '');
+});
+
+test("another project's unused ticket for the id of the instance does not block it", async (t) => {
+  const stage = await start(t);
+  await stage.bridge.enroll.create({ id: instance, project: 'another', format: 'none' });
+  t.not(ticketIn(await stage.post()), '');
+});
+
 test('the ticket is not stored, and is the same after a restart', async (t) => {
   const stage = await start(t);
   const ticket = ticketIn(await stage.post());

@@ -38,6 +38,12 @@ const rules: readonly PolicyRule[] = [
     action: 'command',
     resource: { fun: 'bridge.*' },
   }),
+  // `web1` is a guest of no project.
+  allow('handles of web servers', {
+    subject: { project: ['databases', 'clusters'] },
+    action: 'command',
+    resource: { fun: 'bridge.handle.add', within: 'web*' },
+  }),
   allow('limited', {
     subject: { user: 'limited' },
     action: 'command',
@@ -61,7 +67,7 @@ async function open(
   const api = await startApi(t, {
     config: {
       acl: acl([...rules, ...more]),
-      bridge: { enroll: {}, ...(own === null ? {} : { keystone: own }) },
+      bridge: { enroll: {}, guests: {}, ...(own === null ? {} : { keystone: own }) },
     },
     extensions: [bridge],
     options: { plugins: [bridge.http] },
@@ -194,7 +200,7 @@ test('an idempotency key belongs to the project of the token', async (t) => {
   const everybody = allow('everybody', {
     subject: { domain: '*' },
     action: 'command',
-    resource: { fun: 'demo.*' },
+    resource: { fun: 'demo.*', within: 'web*' },
   });
   const { as } = await open(t, { more: [everybody] });
   const keyed = { ...call, idempotencyKey: 'k' };
@@ -233,6 +239,59 @@ test('a handle belongs to the project of the token, and other projects cannot se
   t.deepEqual(codeOf(replaced), [409, 'ERR_HANDLE_EXISTS']);
   t.deepEqual((await as(trove, 'GET handles')).json, [added.json]);
   t.deepEqual(codeOf(await as(tenant, 'POST handles', registration)), [403, 'ERR_DENIED']);
+});
+
+test("no reference of a project reaches another project's guest", async (t) => {
+  const tenants = allow('tenants', {
+    subject: { project: ['databases', 'clusters'] },
+    action: 'command',
+    resource: { fun: ['bridge.*', 'demo.*'] },
+  });
+  const { as } = await open(t, { more: [tenants] });
+  const ofTrove = { id: 'guest-1', format: 'none' };
+  t.is((await as(trove, 'POST enrolments', ofTrove)).status, 200);
+  const signal = { endpoint: 'http://127.0.0.1:1/signal', token: 'x' };
+  const collect = { request: { metadata_url: 'http://127.0.0.1:1/m' } };
+  const roles = (minion: string) => ({
+    db: { writes: { password: {} }, minions: [minion] },
+    web: { reads: { password: 'db/password' }, minions: [] },
+  });
+  const references = (id: string): readonly [string, object][] => [
+    ['POST handles', { alias: 'ready', minions: [id], signal }],
+    ['POST data', { name: 'shop', roles: roles(id) }],
+    ['POST stacks', { name: 'shop', minions: [id], servers: [{ server: 's', collect }] }],
+    ['POST stacks', { name: 'shop', servers: [{ server: 's', minion: id, collect }] }],
+  ];
+  const denied = [403, 'ERR_DENIED'];
+  for (const [request, body] of references('guest-1')) {
+    t.deepEqual(codeOf(await as(sahara, request, body)), denied, `${request} of another`);
+  }
+  // A machine without an enrolment belongs to no project, and another project may enrol it later.
+  for (const [request, body] of references('guest-2')) {
+    t.deepEqual(codeOf(await as(sahara, request, body)), denied, `${request} of nobody`);
+  }
+  const elsewhere = { ...call, target: ['guest-1'] };
+  t.deepEqual(codeOf(await as(sahara, run, elsewhere)), [403, 'ERR_COMMAND_DENIED']);
+  for (const [request, body] of references('guest-1').slice(0, 3)) {
+    t.is((await as(trove, request, body)).status, 200, request);
+  }
+});
+
+test('registrations of a project for a machine end with the unused ticket', async (t) => {
+  const { as } = await open(t);
+  const signal = { endpoint: 'http://127.0.0.1:1/signal', token: 'x' };
+  const machine = { id: 'guest-1', format: 'none' };
+  const made = await as(trove, 'POST enrolments', machine);
+  const { ticket } = made.json as { ticket: string };
+  const minions = ['guest-1'];
+  t.is((await as(trove, 'POST handles', { alias: 'ready', minions, signal })).status, 200);
+  // A newer ticket of the same project changes nothing.
+  const again = (await as(trove, 'POST enrolments', machine)).json as { ticket: string };
+  t.not(again.ticket, ticket);
+  t.like((await as(trove, 'GET handles/ready')).json, { minions });
+  const failure = { id: 'guest-1', ticket: again.ticket, reason: 'no disk' };
+  t.is((await as('', 'POST enroll/failure', failure)).status, 200);
+  t.like((await as(trove, 'GET handles/ready')).json, { minions: [] });
 });
 
 test('an enrolment belongs to the project of the token, and other projects cannot see it', async (t) => {

@@ -302,6 +302,28 @@ test('a user without rights on a guest learns nothing about its stamps', async (
   t.is(ports.length, 1);
 });
 
+test('a user without a rule for the command learns nothing of the catalog', async (t) => {
+  const { send } = await start(t);
+  const files = { f1: { Name: 'unknown.sh', BodyType: 'Text', Body: 'x' } };
+  const answers = [
+    await send(fresh(), { user: 'other' }),
+    await send({ ...fresh(), Parameters: { port: 'not a number' } }, { user: 'other' }),
+    await send({ ...fresh(), Parameters: { unknown: 1 } }, { user: 'other' }),
+    await send({ ...fresh(), Files: files }, { user: 'other' }),
+  ].map((it) => resultOf(it).Body.Message);
+  t.regex(String(answers[0]), /no rule permits/);
+  t.is(new Set(answers).size, 1);
+});
+
+test('a stamp in the far future disables no guest', async (t) => {
+  const { send, ports } = await start(t);
+  const far = resultOf(await send({ ...fresh(), Stamp: Number.MAX_SAFE_INTEGER }));
+  t.is(far.ErrorCode, 2);
+  t.regex(String(far.Body.Message), /ahead of the clock/);
+  t.is(ports.length, 0);
+  t.is(resultOf(await send(fresh())).ErrorCode, 0);
+});
+
 test('a signature is valid for one guest and one text', async (t) => {
   const { send, ports } = await start(t);
   const text = JSON.stringify(fresh());

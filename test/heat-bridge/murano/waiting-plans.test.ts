@@ -64,6 +64,7 @@ test('execution plans of one caller that wait for a guest do not block other cal
       signature: undefined,
       messageId: 'plan',
       caller: { kind: 'service', name: owner },
+      mayCall: () => true,
       owner,
       project: 'default',
     });
@@ -114,6 +115,7 @@ test('a stamp accepted by one member of a cluster is refused by the others', asy
       signature: undefined,
       messageId,
       caller: { kind: 'service', name: 'owner' },
+      mayCall: () => true,
       owner: 'owner',
       project: 'default',
     });

@@ -738,7 +738,7 @@ test('a handle for groups accepts only signals of members of these groups', asyn
   );
 });
 
-test('the groups of a project contain no minion of another project', async (t) => {
+test('the groups of a project contain its own guests only', async (t) => {
   const { handles, signal, told, outbox } = await openTestSignals(t, [], {
     nodegroups: { db: ['theirs-3', 'web4'] },
     projects: { 'web-1': 'p1', 'web-2': 'p2', 'theirs-3': 'p2' },
@@ -746,11 +746,12 @@ test('the groups of a project contain no minion of another project', async (t) =
   const { minions: _minions, ...rest } = ownedHandle('project:p1', 'm1');
   await handles.add({ ...rest, globs: ['web*'], nodegroups: ['db'], projects: ['p1', 'p2'] });
   for (const minion of ['web-2', 'theirs-3', 'web-1', 'web4']) await signal(minion, 'heat/ready');
-  await told('signal/accepted', 2);
+  await told('signal/held', 3);
   const states = (await outbox.list()).map(({ minion, state }) => `${minion} ${state}`).sort();
+  // web4 was not enrolled, so no rule's `within` and no project makes it a guest.
   t.deepEqual(
     states.filter((it) => it.endsWith('held')),
-    ['theirs-3 held', 'web-2 held'],
+    ['theirs-3 held', 'web-2 held', 'web4 held'],
   );
 });
 
@@ -959,6 +960,29 @@ test('HEAT_SIGNAL logs in once, and again if its token is refused', async (t) =>
     id: 'u1',
     password: 'pa$$word',
   });
+});
+
+test('HEAT_SIGNAL with a wrong password uses no token of another handle', async (t) => {
+  const service = await recorderFor(t, ({ path, body, headers }, response) => {
+    if (path !== '/v3/auth/tokens') {
+      response.writeHead(headers['x-auth-token'] === 'token' ? 200 : 401).end('null');
+    } else if (JSON.parse(body).auth.identity.password.user.password === 'pa$$word') {
+      response.writeHead(201, { 'x-subject-token': 'token' }).end('{}');
+    } else response.writeHead(401).end('{}');
+  });
+  const form = { ...credentials(service.origin), alarm_url: `${service.origin}/signal` };
+  const { handles, signal, told, outbox } = await openTestSignals(t, [service.origin]);
+  await handles.add({ alias: 'ready', owner: 'a', minions: ['m1'], signal: form });
+  const guess = { ...form, password: 'a guess' };
+  await handles.add({ alias: 'ready', owner: 'b', minions: ['m2'], signal: guess });
+  await signal('m1', 'heat/ready');
+  await told('signal/delivered');
+  await signal('m2', 'heat/ready');
+  await told('signal/failed');
+  t.deepEqual(
+    (await outbox.list()).map(({ owner, state }) => [owner, state]),
+    [['b', 'dead']],
+  );
 });
 
 test('a user that is always refused is given up after four requests', async (t) => {

@@ -497,3 +497,16 @@ test('with audit off nothing is written', async (t) => {
   t.is(await running.master.audit.flush(), null);
   t.false(readdirSync(path.join(running.directory, 'state')).includes('audit'));
 });
+
+test('entries with one key count as one, and the last is in the summary', (t) => {
+  const { entries, clock, ruled } = start();
+  const who = { kind: 'minion', name: 'web1' } as const;
+  for (let version = 1; version <= 1248; version += 1) {
+    const entry = { who, action: 'data.put', what: `db/port ${version}`, outcome: 'done' } as const;
+    ruled.note(entry, 'web1', 'web1 db/port');
+  }
+  t.is(entries.length, 1);
+  clock.now = 60_000;
+  ruled.flushIfDue();
+  t.like(entries[1], { what: 'db/port 1248', count: 1247 });
+});

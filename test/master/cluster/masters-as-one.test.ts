@@ -392,6 +392,29 @@ test.serial(
   },
 );
 
+test.serial('a master that receives no entries of the log becomes stale', async (t) => {
+  const { log } = masters;
+  await b.master.close();
+  const cluster = { name: 'test', nats: ['nats://127.0.0.1:1'], member: 'b', staleAfterSeconds: 1 };
+  b = await masters.start(masters.configOf('b', { cluster }));
+  const login = { username: 'ann', password: 'of-the-test', eauth: 'sharedsecret' };
+  const { token } = await b.master.logins.login(login);
+  const isStale = async (): Promise<boolean> => (await b.master.cluster.status())?.isStale === true;
+  masters.withoutConsumer.add('b');
+  t.teardown(() => masters.withoutConsumer.clear());
+  const { position } = (await a.master.cluster.status()) ?? {};
+  a.master.keys.create({ id: 'web9' }).catch(() => {});
+  await until('an entry', () => log.last > (position ?? 0));
+  while (!(await isStale())) await new Promise((resolve) => setTimeout(resolve, 50));
+  // No other field shows that it lacks entries.
+  t.like(await b.master.cluster.status(), { refusesWrites: false, isAlone: false, failingMs: 0 });
+  await t.throwsAsync(b.master.logins.identify(token), { code: 'ERR_EAUTH_TOKEN' });
+  await t.throwsAsync(b.ask(Buffer.from('any request')));
+  masters.withoutConsumer.clear();
+  while (await isStale()) await new Promise((resolve) => setTimeout(resolve, 50));
+  t.is((await b.master.logins.identify(token)).user, 'ann');
+});
+
 test.serial('an unconfirmed job that may have been published is audited', async (t) => {
   const minion = await join(t, a, 'web1');
   t.teardown(() => {

@@ -414,6 +414,7 @@ const ofCluster = [
   'cluster-log',
   'cluster-log-failing',
   'cluster-member-away',
+  'cluster-stale',
 ];
 for (const code of ofCluster) planted.add(code);
 test('a fault of the cluster is reported about a running master', async (t) => {
@@ -432,7 +433,7 @@ test('a fault of the cluster is reported about a running master', async (t) => {
     ],
     isAlone: true,
     refusesWrites: true,
-    isStale: false,
+    isStale: true,
     isDraining: false,
     failingMs: 9000,
     repeatedEntries: 0,

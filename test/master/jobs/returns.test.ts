@@ -227,6 +227,20 @@ test('self-made jobs are limited per hour', async (t) => {
   t.is((await master.counters())['return-self-made-jobs-per-hour'], 1);
 });
 
+test('the bytes of self-made jobs are bounded, and highstates of 5 MB fit', async (t) => {
+  const master = await startVectorMaster(t);
+  const ask = async (size: number): Promise<WireValue> => {
+    const nonce = freshNonce();
+    const load = { nonce, return: 'x'.repeat(size) };
+    return openReply(selfMade, await master.ask(altered(selfMade, { load })), nonce);
+  };
+  const replies: WireValue[] = [];
+  for (let n = 0; n < 16; n += 1) replies.push(await ask(5_000_000));
+  t.is(replies.filter((reply) => reply === null).length, 14);
+  t.is(await ask(10), false);
+  t.is((await master.counters())['return-self-made-bytes'], 3);
+});
+
 test('a self-made job cannot have the id of a published job', async (t) => {
   const master = await startWithJob(t, 'other');
   const events = await master.eventsDuring(() =>
