@@ -2,7 +2,7 @@
 // declarations, and the API reports (docs/reports). The reports are committed, so that reviews show
 // changes of the public interface. It also updates generated pages: docs/rpc.md from the table of
 // RPC methods, the table in docs/configuration.md from the option rows, docs/command-options.md
-// from the subcommands, the tables in docs/compatibility/ from the compatibility table, 
+// from the subcommands, the tables in docs/compatibility/ from the compatibility table,
 // docs/errors.md from the error tables, and docs/limits.md from the tables of limits. With --check, it only compares the reports and the pages.
 import { spawnSync } from 'node:child_process';
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';

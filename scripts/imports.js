@@ -16,11 +16,12 @@ const rooms = {
   'minion-protocol': ['runtime', 'runtime/errors.ts', 'template/python/*'],
   store: ['runtime'],
   config: ['acl', 'minion-protocol', 'runtime', 'template/python/*'],
-  // A worker thread of the master loads only the RSA part of the protocol.
+  // The worker threads of the master load only the RSA part of the protocol.
   master: [
     'acl',
     'config',
     'minion-protocol',
+    'minion-protocol/rsa-keys.ts',
     'minion-protocol/signing.ts',
     'runtime',
     'store',

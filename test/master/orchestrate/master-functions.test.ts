@@ -97,10 +97,7 @@ other: {module.run: [{pkg.install: [{name: vim}]}]}
   });
   t.like(outside, { result: false, changes: { ret: false } });
   t.is(other?.result, false);
-  t.regex(
-    String(other?.comment),
-    /pkg\.install is not served on the master: it changes a machine/,
-  );
+  t.regex(String(other?.comment), /pkg\.install is not served on the master: it changes a machine/);
 });
 
 test('fail_function decides whether minions succeeded', async (t) => {
