@@ -52,7 +52,7 @@ file: {test.show_notification: [{text: "{{ salt['cp.get_file_str']('salt://data.
   });
 });
 
-test('a call of a template that fails is named with its reason', async (t) => {
+test('a failed call in a template is named with its reason', async (t) => {
   const reasons = [
     ["salt['saltutil.runner']('no.such')", /'no\.such' is not available/],
     [
