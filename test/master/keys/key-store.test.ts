@@ -721,8 +721,11 @@ test('a thread for RSA loads only the RSA half of the protocol', (t) => {
   t.true(others.includes('minion-protocol/signing.ts'));
   t.true(others.includes('minion-protocol/rsa.ts'));
   t.deepEqual(others.filter((file) => !/^minion-protocol\/[\w-]+\.ts$/.test(file)).sort(), [
+    'master/auth/rsa-limits.ts',
+    'runtime/bounded-map.ts',
     'runtime/errors.ts',
     'runtime/json.ts',
+    'runtime/limits.ts',
     'template/python/exceptions.ts',
     'template/python/values.ts',
   ]);
