@@ -155,7 +155,7 @@ function compatibilityTable(rows: readonly CompatibilityRow[], kind: Compatibili
 function filterLines(rows: readonly CompatibilityRow[]): string[] {
   const refused = rows.filter(({ status }) => status === 'refused');
   return [
-    `${rows.length - refused.length} of ${rows.length} filters are served.`,
+    `saltbridge supports ${rows.length - refused.length} of ${rows.length} filters.`,
     '',
     '| not served | why |',
     '|---|---|',
