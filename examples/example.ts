@@ -6,7 +6,7 @@ export interface Need {
   /** Name of the environment variable or program. */
   readonly name: string;
   readonly isThere: boolean;
-  /** How to meet the requirement: a Debian package, or a value to set. */
+  /** Remedy if the requirement is not met: a Debian package, or a value to set. */
   readonly remedy: string;
 }
 

@@ -124,7 +124,7 @@ export function tokenFinder(
 }
 
 /**
- * Returns the user to whom one of Salt's tokens belongs.
+ * Returns the owner of one of Salt's tokens.
  * @throws AuthenticationError
  */
 export async function resolveCaller({ master }: ApiContext, token: string): Promise<Caller> {

@@ -2,8 +2,9 @@
 // declarations, and the API reports (docs/reports). The reports are committed, so that reviews show
 // changes of the public interface. It also updates generated pages: docs/rpc.md from the table of
 // RPC methods, the table in docs/configuration.md from the option rows, docs/command-options.md
-// from the subcommands, the tables in docs/compatibility/ from the compatibility table, 
-// docs/errors.md from the error tables, and docs/limits.md from the tables of limits. With --check, it only compares the reports and the pages.
+// from the subcommands, the tables in docs/compatibility/ from the compatibility table,
+// docs/errors.md from the error tables, docs/limits.md from the tables of limits, and docs/metrics.md
+// from the metrics of a master. With --check, it only compares the reports and the pages.
 import { spawnSync } from 'node:child_process';
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
@@ -110,6 +111,7 @@ await import('./compatibility-doc.js');
 await import('./commands-doc.js');
 await import('./errors-doc.ts');
 await import('./limits-doc.ts');
+await import('./metrics-doc.ts');
 const emitted = path.join(temporary, 'emitted');
 emitDeclarations(emitted);
 mkdirSync(path.join(root, 'docs', 'reports'), { recursive: true });

@@ -16,13 +16,16 @@ const rooms = {
   'minion-protocol': ['runtime', 'runtime/errors.ts', 'template/python/*'],
   store: ['runtime'],
   config: ['acl', 'minion-protocol', 'runtime', 'template/python/*'],
-  // A worker thread of the master loads only the RSA part of the protocol.
+  // The worker threads of the master load only the RSA part of the protocol, and limits.
   master: [
     'acl',
     'config',
     'minion-protocol',
+    'minion-protocol/rsa-keys.ts',
     'minion-protocol/signing.ts',
     'runtime',
+    'runtime/bounded-map.ts',
+    'runtime/limits.ts',
     'store',
     'template/python/*',
   ],

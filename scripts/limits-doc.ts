@@ -9,6 +9,7 @@ import { bridgeLimits } from '#heat-bridge/limits.ts';
 import { argumentLimits } from '#master/arguments/limits.ts';
 import { auditLimits } from '#master/audit/limits.ts';
 import { authLimits } from '#master/auth/limits.ts';
+import { rsaLimits } from '#master/auth/rsa-limits.ts';
 import { eventLimits } from '#master/events/limits.ts';
 import { jobLimits } from '#master/jobs/limits.ts';
 import { requestLimits } from '#master/requests/limits.ts';
@@ -30,6 +31,7 @@ export const limitTables: Readonly<Record<string, LimitTable>> = {
   'master/arguments/limits.ts': argumentLimits,
   'master/audit/limits.ts': auditLimits,
   'master/auth/limits.ts': authLimits,
+  'master/auth/rsa-limits.ts': rsaLimits,
   'master/events/limits.ts': eventLimits,
   'master/jobs/limits.ts': jobLimits,
   'master/requests/limits.ts': requestLimits,

@@ -41,7 +41,7 @@ const podmanHere = `podman() {
 }`;
 
 withPodman(
-  'the container image runs a master as nobody in particular, with a read-only root',
+  'the container image runs a master under any user id, with a read-only root',
   async (t) => {
     t.timeout(600_000);
     const directory = temporaryDirectory(t);

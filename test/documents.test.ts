@@ -81,7 +81,7 @@ test('every threat that a comment cites is in the catalogue', (t) => {
   );
 });
 
-test('docs/doctor.md lists what the doctor finds, and nothing else', (t) => {
+test('docs/doctor.md lists exactly the findings of the doctor', (t) => {
   const text = readFileSync(`${root}docs/doctor.md`, 'utf8');
   const codes = [...text.matchAll(/^\| `([a-z0-9-]+)` /gm)].map(([, code]) => code);
   t.deepEqual(codes, [...doctorCodes]);
@@ -101,12 +101,12 @@ test('docs/command-options.md has the options that the subcommands define', (t) 
   t.is(status, 0, stderr);
 });
 
-test('no code is used by two rooms', (t) => {
+test('no code is used by two modules', (t) => {
   const codes = entries.map(([code]) => code);
   t.deepEqual([...new Set(codes)].sort(), codes.sort());
 });
 
-test('docs/errors.md says of each code what its table says', (t) => {
+test('docs/errors.md describes each code like its table', (t) => {
   for (const [code, { meaning, action, retry = false }] of entries) {
     t.deepEqual({ ...rows.get(code) }, { meaning, action, retry }, code);
   }
@@ -119,7 +119,7 @@ test('every code has an exit code of the command line, and none that of a bug', 
   }
 });
 
-test('docs/errors.md has no code that nobody gives', (t) => {
+test('docs/errors.md has no unused code', (t) => {
   t.deepEqual([...rows.keys()].sort(), entries.map(([code]) => code).sort());
 });
 
@@ -136,7 +136,7 @@ function directoriesOf(name: string, root: string): string[] {
   return (settings.get(name) ?? '').split(' ').map((it) => `${root}/${it}`);
 }
 
-test('the unit makes the folders that a master uses by default, and lets it write there', (t) => {
+test('the unit creates the default folders of a master, and permits writing there', (t) => {
   const { stateDir, cachedir, socket, logFile, pkiDir } = resolveMasterConfig({});
   t.true(directoriesOf('StateDirectory', '/var/lib').includes(stateDir));
   t.true(directoriesOf('CacheDirectory', '/var/cache').includes(cachedir));
@@ -146,15 +146,15 @@ test('the unit makes the folders that a master uses by default, and lets it writ
   t.is(settings.get('StateDirectoryMode'), '0700');
 });
 
-test('the unit permits as many files as connections are', (t) => {
+test('the unit permits as many files as connections', (t) => {
   t.true(Number(settings.get('LimitNOFILE')) > 2 * DEFAULT_CONNECTION_LIMITS.maxConnections);
 });
 
-test('the unit is reloaded by the signal that the master reads its configuration at', (t) => {
+test('the unit reloads with the signal on which the master reads its configuration', (t) => {
   t.is(settings.get('ExecReload'), '/bin/sh -c "kill -HUP $MAINPID"');
 });
 
-test('the unit hears the notifications of a process of its own, and keeps no core dumps', (t) => {
+test('the unit accepts notifications only of its own process, and stores no core dumps', (t) => {
   t.is(settings.get('Type'), 'notify');
   t.is(settings.get('NotifyAccess'), 'all');
   t.is(settings.get('LimitCORE'), '0');
@@ -190,8 +190,8 @@ test('docs/scaling.md has the figures that `npm run bench -- sizing` prints', (t
       printSizing(words, (line) => lines.push(line)),
       0,
     );
-    const told = rows.flatMap(({ cells }) => cells[column] ?? []);
-    const figures = told.filter((cell) => /^[\d.]+( GB| s|\/s| MB\/s|)$/.test(cell));
+    const written = rows.flatMap(({ cells }) => cells[column] ?? []);
+    const figures = written.filter((cell) => /^[\d.]+( GB| s|\/s| MB\/s|)$/.test(cell));
     t.true(figures.length > 4);
     for (const figure of figures) {
       t.true(

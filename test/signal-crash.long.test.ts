@@ -30,7 +30,7 @@ function arrived(...numbers: readonly number[]) {
   return numbers.map((number) => ({ handle: 'h', id: 'm', minion: 'm', number }));
 }
 
-test('the judge of signals tells what was lost, under another id, or out of order', (t) => {
+test('the judge of signals reports lost, renamed and reordered signals', (t) => {
   const well = { lost: 0, permittedLost: 0, otherIds: 0, outOfOrder: 0 };
   t.deepEqual(judge(sent, arrived(1, 1, 2, 3, 3), []), well);
   t.deepEqual(judge(sent, arrived(1, 3), []), { ...well, lost: 1 });
@@ -40,7 +40,7 @@ test('the judge of signals tells what was lost, under another id, or out of orde
   t.deepEqual(judge(sent, [...arrived(1), other, ...arrived(3)], []), { ...well, otherIds: 1 });
 });
 
-test('the judge of signals tells what the audit log permitted, and nobody got', (t) => {
+test('the judge of signals reports signals that the audit log permitted and no handle got', (t) => {
   const [first, second, third] = sent;
   if (first === undefined || second === undefined || third === undefined) return t.fail();
   // The second signal was never answered. Only the log contains it.

@@ -160,7 +160,8 @@ function createPoller(
  */
 function connectionFigures(coordinator: Coordinator): readonly MetricFamily[] {
   const isConnected = coordinator.isConnected?.() ?? true;
-  const help = 'Whether the server that stores the values of data spaces is connected.';
+  const help =
+    '1 if the etcd or ZooKeeper with the values of data spaces is connected, or if the store holds these values.';
   return [figureOf('gauge', 'data_coordinator_connected', help, isConnected ? 1 : 0)];
 }
 

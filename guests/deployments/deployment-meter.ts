@@ -46,7 +46,7 @@ export class DeploymentMeter {
         {
           type: 'counter',
           name: 'deployments_total',
-          help: 'Finished deployments, by result.',
+          help: 'Software deployments that ended: succeeded, failed, refused, unknown.',
           label: 'end',
         },
         this.#ends,
@@ -55,7 +55,7 @@ export class DeploymentMeter {
         {
           type: 'counter',
           name: 'deployment_reads_total',
-          help: 'Reads of server metadata, by outcome.',
+          help: 'Reads of servers: metadata, unchanged (an empty queue), failed.',
           label: 'outcome',
         },
         this.#reads,
@@ -64,7 +64,7 @@ export class DeploymentMeter {
         {
           type: 'counter',
           name: 'deployment_signals_total',
-          help: 'Attempts to send a result to Heat, by outcome.',
+          help: 'Attempts to send a result to Heat: delivered, again (a retry follows), final (Heat rejected the result).',
           label: 'outcome',
         },
         this.#signals,
@@ -73,7 +73,7 @@ export class DeploymentMeter {
         {
           type: 'gauge',
           name: 'deployment_servers',
-          help: 'Followed servers, by state.',
+          help: 'Servers that are followed, or that cannot be read or whose next deployment waits (failing).',
           label: 'state',
         },
         { failing, followed: servers.length - failing },
@@ -82,7 +82,7 @@ export class DeploymentMeter {
         {
           type: 'gauge',
           name: 'deployments_open',
-          help: 'Unfinished deployments, by state.',
+          help: 'Deployments that are running, or whose result Heat has not accepted yet (signalling).',
           label: 'state',
         },
         { running: open.length - waiting, signalling: waiting },

@@ -9,7 +9,7 @@ import type { Parameters } from './parameters.ts';
 
 /**
  * Caller of a command. A subject is a caller that the program has authenticated itself. A token is
- * one of the master's. `local` is the user of the master's own interface, to whom no rules apply.
+ * one of the master's. `local` is the user of the master's own interface, which is exempt from rules.
  */
 export type CommandCaller = Subject | { readonly token: string } | 'local';
 

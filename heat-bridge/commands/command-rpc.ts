@@ -12,8 +12,8 @@ const strict = { additionalProperties: false };
 export const Text = Type.String({ minLength: 1, maxLength: 65_536 });
 
 /**
- * Parameters that name the caller, whose rules then apply. Default: the operator, to whom no rules
- * apply.
+ * Parameters that name the caller, whose rules then apply. Default: the operator, who is exempt from
+ * rules.
  */
 export const callerParameters = {
   /** Token that identifies the caller. */

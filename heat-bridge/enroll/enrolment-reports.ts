@@ -38,8 +38,8 @@ export function createEnrolmentEmitter(
 }
 
 /**
- * Returns the actor for an audit record. Whoever uses a ticket is not authenticated as the minion
- * yet.
+ * Returns the actor for an audit record. A client that uses a ticket is not authenticated as the
+ * minion yet.
  */
 function auditActorOf(what: EnrolmentEvent['what'], id: string): AuditEntry['who'] {
   if (what === 'signed-in') return { kind: 'minion', name: id };

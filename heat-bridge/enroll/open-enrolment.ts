@@ -156,7 +156,7 @@ export async function openEnrolment(
           {
             type: 'gauge',
             name: 'enrolments',
-            help: 'Stored enrolments, by state.',
+            help: 'Enrolments: open, accepted, signed-in, failed, retired.',
             label: 'state',
           },
           book.counts(),

@@ -263,19 +263,14 @@ function outboxFamilies(
       {
         type: 'gauge',
         name: 'outbox_signals',
-        help: 'Undelivered signals, by state.',
+        help: 'Undelivered signals: waiting, held for a handle, dead (failed).',
         label: 'state',
       },
       states,
     ),
-    figureOf('gauge', 'outbox_oldest_seconds', 'Age of the oldest pending signal.', age),
+    figureOf('gauge', 'outbox_oldest_seconds', 'Age of the oldest waiting signal.', age),
     figureOf('counter', 'outbox_delivered_total', 'Delivered signals.', over.delivered),
-    figureOf(
-      'counter',
-      'outbox_dead_total',
-      'Signals that were moved to the dead-letter list.',
-      over.dead,
-    ),
+    figureOf('counter', 'outbox_dead_total', 'Signals that failed permanently.', over.dead),
   ];
 }
 

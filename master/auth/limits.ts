@@ -26,10 +26,4 @@ export const authLimits = defineLimits('auth', {
     total: 50_000,
     effect: 'The least recently used entry is evicted. Its next request is verified again.',
   },
-  importedKeys: {
-    unit: 'imported public keys of each thread',
-    owner: 'none',
-    total: 2_048,
-    effect: 'The least recently used entry is evicted.',
-  },
 });

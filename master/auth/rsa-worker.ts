@@ -22,8 +22,8 @@ import {
   rsaSign,
   type SigningAlgorithm,
 } from '#minion-protocol/signing.ts';
-import { createBoundedMap } from '#runtime';
-import { authLimits } from './limits.ts';
+import { createBoundedMap } from '#runtime/bounded-map.ts';
+import { rsaLimits } from './rsa-limits.ts';
 
 /** Task for a worker thread. Key objects are shared with the thread, not copied. */
 export type RsaTask =
@@ -133,7 +133,7 @@ class RsaWork {
  * parses ASN.1, so each key in use is imported only once.
  */
 class MinionKeyCache {
-  readonly #keys = createBoundedMap<string, KeyObject>(authLimits.importedKeys);
+  readonly #keys = createBoundedMap<string, KeyObject>(rsaLimits.importedKeys);
 
   /** Returns the key with this text, or `undefined` if the text is not a valid RSA key. */
   get(pem: string): KeyObject | undefined {

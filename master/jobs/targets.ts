@@ -27,7 +27,7 @@ export interface ResolvedTarget extends AddressedMinions {
   /** Target in the form in which it is published to minions. */
   readonly target: TargetExpression;
   /**
-   * Those of `minions` that may match, but for which this is uncertain because their facts are
+   * Elements of `minions` that may match, but for which this is uncertain because their facts are
    * unknown.
    */
   readonly unknown: readonly string[];

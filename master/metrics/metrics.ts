@@ -50,25 +50,33 @@ export function metricFamilies(meter: Meter, now: MeasuredNow): readonly MetricF
   const subscribers = status.transports.map((it) => [it.transport, it.subscribers] as const);
   const store = { read: meter.storeReads, write: meter.storeWrites };
   return [
-    counter('authentications_total', 'Sign-ins of minions.', meter.authentications),
-    counter('requests_total', 'Requests of minions.', meter.requests),
+    counter(
+      'authentications_total',
+      'Sign-ins: accept, pend, reject, denied, refuse, full (max_minions), pending-full, rate, version, unusable-key, malformed.',
+      meter.authentications,
+    ),
+    counter(
+      'requests_total',
+      'Requests of minions: answered, refused, failed, unanswered. cmd is unread if the request cannot be decrypted, and unknown if the command does not exist.',
+      meter.requests,
+    ),
     counter('returns_total', 'Returns of jobs that were accepted.', meter.returns),
     counter('signals_denied_total', 'Signals that no rule permitted.', meter.signalsDenied),
-    counter('events_total', 'Events that were emitted.', by('origin', origins)),
+    counter('events_total', 'Events that the master or a minion emitted.', by('origin', origins)),
     counter(
       'event_readers_dropped_total',
-      'Event subscribers that were dropped because they were too slow.',
+      'Event readers that were disconnected because they were too slow.',
       events.dropped,
     ),
     counter(
       'refusals_total',
-      'Requests that were rejected, delayed or dropped, for any reason.',
+      'Requests that were rejected, delayed or dropped. saltbridge status prints the reasons.',
       refusals,
     ),
     gauge('keys', 'Keys of minions.', by('state', status.keys)),
     gauge(
       'minions',
-      'Accepted minions, by whether they are subscribed to publications.',
+      'Accepted minions that are subscribed to publications (present) or not (absent).',
       by('state', minions),
     ),
     gauge(
@@ -76,11 +84,15 @@ export function metricFamilies(meter: Meter, now: MeasuredNow): readonly MetricF
       'Connections that are subscribed to publications.',
       by('transport', Object.fromEntries(subscribers)),
     ),
-    gauge('event_readers', 'Event subscribers.', events.readers),
-    gauge('queue_depth', 'Lengths of queues.', by('queue', queues)),
-    gauge('store_full', 'Whether the disk of the store is full.', Number(status.storeFull)),
+    gauge('event_readers', 'Event readers.', events.readers),
+    gauge(
+      'queue_depth',
+      'Waiting items: rsa operations, requests above the rate of their minion, events of the slowest reader, runs of reactions.',
+      by('queue', queues),
+    ),
+    gauge('store_full', '1 if the disk of the store is full.', Number(status.storeFull)),
     ...clusterGauges(cluster),
-    gauge('audit_full', 'Whether the audit log cannot be written.', Number(status.auditFull)),
+    gauge('audit_full', '1 if the audit log cannot be written.', Number(status.auditFull)),
     gauge(
       'start_time_seconds',
       'Start time of the master, in seconds since 1970.',
@@ -88,18 +100,18 @@ export function metricFamilies(meter: Meter, now: MeasuredNow): readonly MetricF
     ),
     histogram(
       'job_first_return_seconds',
-      'Time from publishing a job to its first return.',
+      'Time from the publication of a job to its first return.',
       meter.firstReturn,
     ),
     histogram(
       'job_last_return_seconds',
-      'Time from publishing a job to its last return.',
+      'Time from the publication of a job to its last return, if all minions answered.',
       meter.lastReturn,
     ),
     {
       ...histogram(
         'store_operation_seconds',
-        'Duration of single reads and writes of the store.',
+        'Duration of a read or write of the store, disk access included.',
         store.read,
       ),
       labels: ['operation'],
@@ -117,7 +129,7 @@ function clusterGauges(cluster: ClusterStatus | undefined): MetricFamily[] {
   const alive = members.filter((it) => it.isAlive).length;
   const states = cluster && { alive, 'not-heard': members.length - alive };
   return [
-    gauge('cluster_members', 'Members of the cluster.', by('state', states)),
+    gauge('cluster_members', 'Members that are alive or not-heard.', by('state', states)),
     gauge(
       'cluster_position',
       'Position up to which this master has applied the log.',
@@ -125,17 +137,17 @@ function clusterGauges(cluster: ClusterStatus | undefined): MetricFamily[] {
     ),
     gauge(
       'cluster_refuses_writes',
-      'Whether too few members are alive to store a write.',
+      '1 if too few members are alive to store a write.',
       cluster && Number(cluster.refusesWrites),
     ),
     gauge(
       'cluster_stale',
-      'Whether this master may lack entries of the log, and rejects minions and tokens.',
+      '1: this master may lack entries of the log, and rejects minions and tokens.',
       cluster && Number(cluster.isStale),
     ),
     gauge(
       'cluster_log_failing_seconds',
-      'Time since the log last accepted a write, while writes fail.',
+      'Time for which the log has accepted no write of this master.',
       cluster && cluster.failingMs / 1000,
     ),
   ];

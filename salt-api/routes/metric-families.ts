@@ -13,20 +13,16 @@ export function httpFamilies({
     {
       type: 'counter',
       name: 'saltbridge_http_answers_total',
-      help: 'Responses of the HTTP API by class of status.',
+      help: 'Responses by class of status: 2xx, 3xx, 4xx, 5xx.',
       labels: ['status'],
       samples: [...answers].map(([status, value]) => ({ labels: { status }, value })),
     },
     gauge('saltbridge_http_streams', 'Open event streams.', streams),
-    gauge(
-      'saltbridge_http_sessions',
-      'Open sessions, in a cluster those of all members.',
-      sessions,
-    ),
+    gauge('saltbridge_http_sessions', 'Sessions; in a cluster those of all members.', sessions),
     {
       type: 'counter',
       name: 'saltbridge_http_refused_connections_total',
-      help: 'Connections to the HTTP API that were ended or rejected, by reason.',
+      help: 'Connections that were closed or rejected.',
       labels: ['reason'],
       samples: Object.entries(refusals).map(([reason, value]) => ({ labels: { reason }, value })),
     },
@@ -44,7 +40,7 @@ export function processFamilies(delay: IntervalHistogram): MetricFamily[] {
     {
       type: 'gauge',
       name: 'saltbridge_event_loop_delay_seconds',
-      help: 'Delay of the event loop since the last scrape.',
+      help: 'Delay of the event loop since the metrics were last read: median (0.5), 99 % (0.99) and maximum (1).',
       labels: ['quantile'],
       samples: ['0.5', '0.99', '1'].map((quantile) => ({
         labels: { quantile },
@@ -54,11 +50,11 @@ export function processFamilies(delay: IntervalHistogram): MetricFamily[] {
     {
       type: 'counter',
       name: 'process_cpu_seconds_total',
-      help: 'Processor time used.',
+      help: 'Processor time.',
       labels: [],
       samples: [{ labels: {}, value: (user + system) / 1e6 }],
     },
-    gauge('process_resident_memory_bytes', 'Resident memory of the process.', rss),
+    gauge('process_resident_memory_bytes', 'Resident memory.', rss),
     gauge('nodejs_heap_size_used_bytes', 'Memory of JavaScript values.', heapUsed),
   ];
 }

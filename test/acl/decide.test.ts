@@ -78,14 +78,14 @@ for (const tag of [
   });
 }
 
-test('progress is permitted only to the minion that the job was published to', (t) => {
+test('progress is permitted only to a minion of the job', (t) => {
   t.is(signal('web1', `salt/job/${jid}/prog/web1/0`, [jid]).effect, 'allow');
   t.is(signal('web1', `salt/job/${jid}/prog/web1/0`).effect, 'deny');
   t.is(signal('web1', `salt/job/${jid}/prog/web2/0`, [jid]).effect, 'deny');
   t.is(signal('web1', `salt/job/${jid}/prog/web1/x`, [jid]).effect, 'deny');
 });
 
-test('the start of a job is permitted only to the minion that it was published to', (t) => {
+test('the start of a job is permitted only to a minion of the job', (t) => {
   t.is(signal('web1', `salt/job/${jid}/start/web1`, [jid]).rule, 'own-job-start');
   t.is(signal('web1', `salt/job/${jid}_4711/start/web1`, [`${jid}_4711`]).effect, 'allow');
   t.is(signal('web1', `salt/job/${jid}/start/web1`).effect, 'deny');
@@ -93,13 +93,13 @@ test('the start of a job is permitted only to the minion that it was published t
   t.is(signal('web1', `salt/job/${jid}/start/`, [jid]).effect, 'deny');
 });
 
-test('beacon tags may hold control characters for nobody', (t) => {
+test('beacon tags with control characters are denied', (t) => {
   const decision = signal('web1', 'salt/beacon/web1/x\nsalt/auth');
   t.is(decision.effect, 'deny');
   t.is(decision.rule, 'well-formed-tag');
 });
 
-test('a tag that does not contain the sender is never permitted beyond the three plain ones', (t) => {
+test('a tag without the sender is permitted only if it is one of the three plain tags', (t) => {
   const plain = ['minion_start', 'minion_ping', '_salt_error'];
   const anyTag = fc.string({ unit: 'binary', maxLength: 60 });
   const property = fc.property(anyTag, (tag) => {
@@ -174,7 +174,7 @@ test('a command is permitted by name, arguments and target together', (t) => {
   t.is(ask([]), 'deny default-deny');
 });
 
-test('a right to publish a function is no right to a command of that name', (t) => {
+test('a right to publish a function does not include a command of that name', (t) => {
   const publish = allow('jobs', {
     subject: { service: 'trove' },
     action: 'publish',
@@ -183,7 +183,7 @@ test('a right to publish a function is no right to a command of that name', (t) 
   t.is(ask([publish]), 'deny default-deny');
 });
 
-test('a rule in a file may say within', (t) => {
+test('a rule in a file may use the key within', (t) => {
   const value = {
     subject: { service: 'trove' },
     action: 'command',
@@ -193,7 +193,7 @@ test('a rule in a file may say within', (t) => {
   t.is(ask([parseRule('file', value)], { minion: 'web1' }), 'deny default-deny');
 });
 
-test('a caller may call the commands that some rule permits and none denies outright', (t) => {
+test('a caller may call commands that some rule permits and none denies', (t) => {
   const subject = { service: 'trove' };
   const denial = (name: string, more: object) =>
     deny(name, { subject, action: 'command', resource: { fun: 'mysql.drop', ...more } });
@@ -232,7 +232,7 @@ function isPermitted(pattern: SubjectPattern, subject = trove): boolean {
   return decide(command(subject), policyOf([rule(pattern)])).effect === 'allow';
 }
 
-test('a project is meant by its id or its name, with one of its roles', (t) => {
+test('a rule names a project by id or name, with one of its roles', (t) => {
   t.true(isPermitted({ project: 'databases' }));
   t.true(isPermitted({ project: '3f2a' }));
   t.true(isPermitted({ project: 'data*', role: 'trove-*' }));
@@ -275,7 +275,7 @@ test('a project refers to its own guests, and to minions that `within` names', (
   t.false(isUnlimited(trove, policyOf([all]), 'command'));
 });
 
-test('a name of another domain is another one, for projects and for users', (t) => {
+test('the same name in another domain means another project or user', (t) => {
   const foreign = { ...trove, project: { ...trove.project, domain: elsewhere } };
   const guest = { ...trove, user: { ...trove.user, domain: elsewhere } };
   t.false(isPermitted({ project: 'databases' }, foreign));
@@ -290,7 +290,7 @@ test('a name of another domain is another one, for projects and for users', (t) 
   t.true(isPermitted({ project: 'databases' }, guest));
 });
 
-test("a name that could be another's id gives no right, and takes one away", (t) => {
+test("a name that could be another project's id gives no right, but can deny one", (t) => {
   const id = 'c0ffee'.padEnd(32, '0');
   const namesake = { ...trove, project: { ...trove.project, name: id } };
   const impostor = { ...trove, user: { ...trove.user, name: id } };
@@ -305,7 +305,7 @@ test("a name that could be another's id gives no right, and takes one away", (t)
   t.is(decide(command(namesake), rules).effect, 'deny');
 });
 
-test('a rule that denies is about every domain that it does not leave out', (t) => {
+test('a rule that denies applies to all domains unless it names one', (t) => {
   const foreign = { ...trove, project: { ...trove.project, domain: elsewhere } };
   const everybody = rule({ domain: '*' });
   const no = (subject: SubjectPattern): PolicyRule =>
@@ -316,7 +316,7 @@ test('a rule that denies is about every domain that it does not leave out', (t) 
   t.is(effect({ role: 'member', domain: 'Default' }), 'allow');
 });
 
-test('rules about users and services are not about projects, nor the other way', (t) => {
+test('rules about users and services do not apply to projects, and vice versa', (t) => {
   t.false(isPermitted({ user: '*' }));
   t.false(isPermitted({ user: 'trove' }));
   t.false(isPermitted({ service: '*' }));
@@ -326,7 +326,7 @@ test('rules about users and services are not about projects, nor the other way',
   t.is(decide({ subject: fred, action: 'command', resource }, policy).effect, 'deny');
 });
 
-test('a rule is about one kind of subject', (t) => {
+test('a rule applies to one kind of subject', (t) => {
   const form = { code: 'ERR_POLICY_FORM' } as const;
   for (const subject of [
     { project: 'a', service: 'b' },
@@ -344,7 +344,7 @@ test('a rule is about one kind of subject', (t) => {
   t.notThrows(() => policyOf([parsed]));
 });
 
-test('a rate counts who acts, whichever roles they come with', (t) => {
+test('a rate counts the subject, regardless of its roles', (t) => {
   const policy = policyOf([{ ...rule({ project: 'databases' }), rate: '1/day' }]);
   t.is(decide(command(trove), policy).effect, 'allow');
   t.is(decide(command({ ...trove, roles: ['member'] }), policy).effect, 'deny');
@@ -352,14 +352,14 @@ test('a rate counts who acts, whichever roles they come with', (t) => {
   t.is(decide(command(nova), policy).effect, 'allow');
 });
 
-test('a remembered decision is not reused for the same subject with other roles', (t) => {
+test('a cached decision is not reused for the same subject with other roles', (t) => {
   const policy = policyOf([rule({ role: 'trove-admin' })]);
   t.is(decide(command({ ...trove, roles: [] }), policy).effect, 'deny');
   t.is(decide(command(trove), policy).effect, 'allow');
   t.is(decide(command({ ...trove, roles: ['member'] }), policy).effect, 'deny');
 });
 
-test('an explanation names the project, and what a near rule lacks', (t) => {
+test('an explanation names the project, and the missing conditions of a near rule', (t) => {
   const policy = policyOf([rule({ project: 'databases', role: 'admin' })]);
   const { decision, nearest } = explain(command(trove), policy);
   t.regex(decision.reason, /project databases/);
@@ -368,7 +368,7 @@ test('an explanation names the project, and what a near rule lacks', (t) => {
   t.is(allowed.reason, 'project databases, role admin is allowed command mysql.*');
 });
 
-test('rules about projects that do nothing are found', (t) => {
+test('rules about projects without an effect are found', (t) => {
   const found = (rules: readonly PolicyRule[]): unknown =>
     lintPolicy(policyOf(rules), []).map(({ kind, rule: name }) => [kind, name]);
   const named = (name: string, subject: SubjectPattern): PolicyRule => ({ ...rule(subject), name });
@@ -403,7 +403,7 @@ function decideSignal(id: string, tag: string, rules: readonly PolicyRule[]): De
   );
 }
 
-test('a grant permits its tag to its minions, and names itself', (t) => {
+test('a grant permits its tag to its minions, and is named in the decision', (t) => {
   const decision = decideSignal('web1', 'my/site/tag', everything);
   t.is(decision.effect, 'allow');
   t.is(decision.rule, 'everything');
@@ -428,23 +428,23 @@ for (const tag of [
   'salt/beacon/web2/load',
   'minion/refresh/web2',
 ]) {
-  test(`no grant lets a minion emit the master's ${tag}`, (t) => {
+  test(`no grant permits a minion to emit the master's ${tag}`, (t) => {
     t.is(decideSignal('web1', tag, everything).rule, 'masters-own-tags');
   });
 }
 
-test('names that only begin like those of the master can be granted', (t) => {
+test('names that only share a prefix with those of the master can be granted', (t) => {
   for (const tag of ['salt/keys', 'salt/jobs/x', 'clusters', 'salt/engines/docker_events/start']) {
     t.is(decideSignal('web1', tag, everything).effect, 'allow', tag);
   }
 });
 
-test('results of states are granted to the minion that they are of', (t) => {
+test('results of states are granted to their own minion', (t) => {
   t.is(decideSignal('web1', 'salt/state_result/web1/nginx', everything).effect, 'allow');
   t.is(decideSignal('web1', 'salt/state_result/web2/nginx', everything).rule, 'own-state-results');
 });
 
-test('a tag that is malformed is denied whatever is granted', (t) => {
+test('a malformed tag is denied despite any grant', (t) => {
   t.is(decideSignal('web1', 'my/tag\n\nsalt/auth', everything).rule, 'well-formed-tag');
 });
 
@@ -464,7 +464,7 @@ test('a subject that may publish everything everywhere is unlimited', (t) => {
   t.true(may(allow('group', { ...base, subject: { group: 'ops' }, resource: { fun: '*' } })));
 });
 
-test('any condition on a rule, and any rule that denies, is a limit', (t) => {
+test('any condition on a rule, and any rule that denies, makes a subject limited', (t) => {
   t.false(may());
   t.false(may(allow('some', { ...base, resource: { fun: { regex: 'test.*' } } })));
   t.false(may(allow('within', { ...base, resource: { fun: '*', within: 'web*' } })));
@@ -492,7 +492,7 @@ test('the right to publish everything does not include runners or wheel function
   t.false(isUnlimited(fred, policyOf([runners], { now: () => now })));
 });
 
-test('the entries of a user are those of name, groups, and * where nobody else is meant', (t) => {
+test('the entries of a user are those of its name, its groups, and * if no other applies', (t) => {
   const pam = {
     '^option': ['never'],
     fred: ['b', { m: ['c'] }],
@@ -533,7 +533,7 @@ function signalQuestion(id: string, tag: string, data?: unknown): Question {
   return { subject: { kind: 'minion', id }, action: 'signal', resource };
 }
 
-test('an explanation is the decision, and uses up nothing', (t) => {
+test('an explanation equals the decision, and uses up no rate', (t) => {
   const policy = policyOf([puppet]);
   const question = signalQuestion('jenkins-1', 'infra/puppet/requested', { env: 'test' });
   for (let round = 0; round < 3; round += 1) {
@@ -546,7 +546,7 @@ test('an explanation is the decision, and uses up nothing', (t) => {
   ]);
 });
 
-test('the rules that lack least are named, with what they lack', (t) => {
+test('the nearest rules are named, with their missing conditions', (t) => {
   const policy = policyOf([puppet, other]);
   const nearest = (question: Question): unknown =>
     explain(question, policy).nearest.map(({ rule, obstacles }) => [rule, ...obstacles]);
@@ -559,7 +559,7 @@ test('the rules that lack least are named, with what they lack', (t) => {
   t.deepEqual(nearest(signalQuestion('web1', 'my/')), []);
 });
 
-test('a decision that a rule made needs no other rule to explain it', (t) => {
+test('a decision by a rule needs no other rule as explanation', (t) => {
   const no = deny('no', { subject: { minion: '*' }, action: 'signal', resource: { tag: 'my/*' } });
   const { decision, nearest } = explain(signalQuestion('web1', 'my/tag'), policyOf([other, no]));
   t.is(decision.rule, 'no');
@@ -572,7 +572,7 @@ function lint(rules: readonly PolicyRule[], ids?: readonly string[]): readonly s
 
 const anySignal = { subject: { minion: '*' }, action: 'signal' } as const;
 
-test('rules that have an effect are not named', (t) => {
+test('rules with an effect are not named', (t) => {
   t.deepEqual(lint([puppet, other], ['jenkins-1', 'web1']), []);
   t.deepEqual(lint([puppet, other]), []);
 });
@@ -596,7 +596,7 @@ test('rules without an effect are named', (t) => {
   t.deepEqual(lint([allow('wide', { ...anySignal, resource: { tag: 'salt/*' } })]), []);
 });
 
-test('a rule that another one takes part of away is named', (t) => {
+test('a rule that is partly denied by another one is named', (t) => {
   const wide = allow('wide', { ...anySignal, resource: { tag: 'my/*' } });
   const cut = (tag: string, minion = '*') =>
     deny('no', { action: 'signal', subject: { minion }, resource: { tag } });
@@ -609,7 +609,7 @@ test('a rule that another one takes part of away is named', (t) => {
   t.deepEqual(lint([ofWeb, cut('my/secret', 'db*')]), []);
 });
 
-test('globs that match a common text meet', (t) => {
+test('globs that match a common text intersect', (t) => {
   const piece = fc.constantFrom('a', 'b', '/', '?', '*', '[ab]');
   const glob = fc.array(piece, { maxLength: 6 }).map((pieces) => pieces.join(''));
   const text = fc.array(fc.constantFrom('a', 'b', '/'), { maxLength: 6 }).map((it) => it.join(''));
@@ -631,7 +631,7 @@ test('globs that match a common text meet', (t) => {
   }
 });
 
-test('a rule with a condition does not make another one needless', (t) => {
+test('a rule with a condition does not make another one redundant', (t) => {
   const limited = allow('limited', { ...anySignal, resource: { tag: 'my/*' }, rate: '1/day' });
   const small = allow('small', { ...anySignal, resource: { tag: 'my/*', bytes: 5 } });
   const pillar = allow('pillar', {
@@ -869,7 +869,7 @@ function matches(patterns: TextPatterns, text: string): boolean {
 
 const manyTries = tries(300);
 
-test('the fast decision equals the plain one', (t) => {
+test('the fast decision equals the reference decision', (t) => {
   const property = fc.property(rules, fc.array(question, { maxLength: 4 }), (all, questions) => {
     const policy = policyOf(all);
     for (const asked of questions) t.is(decide(asked, policy).effect, plainEffect(all, asked));
@@ -877,7 +877,7 @@ test('the fast decision equals the plain one', (t) => {
   fc.assert(property, manyTries);
 });
 
-test('adding a rule that denies, or removing one that allows, never widens', (t) => {
+test('adding a rule that denies, or removing one that allows, never permits more', (t) => {
   const property = fc.property(rules, fc.nat(), question, (all, at, asked) => {
     const full = decide(asked, policyOf(all)).effect;
     const chosen = all[at % Math.max(1, all.length)];
@@ -889,7 +889,7 @@ test('adding a rule that denies, or removing one that allows, never widens', (t)
   fc.assert(property, manyTries);
 });
 
-test('decisions are the same in whatever order rules stand, and whoever was asked about before', (t) => {
+test('decisions depend neither on the order of rules nor on earlier requests', (t) => {
   const property = fc.property(rules, fc.array(question, { maxLength: 6 }), (all, questions) => {
     const [forwards, backwards] = [policyOf(all), policyOf([...all].reverse())];
     for (const asked of [...questions, ...questions.reverse()]) {

@@ -51,7 +51,7 @@ function minion(id: string): { readonly subject: Subject } {
 
 const ask = { subject: { minion: 'web*' }, action: 'signal', resource: { tag: 'my/*' } } as const;
 
-test('a rule that denies wins over all that allow, wherever it stands', (t) => {
+test('a rule that denies overrides all that allow, in any order', (t) => {
   const never = deny('never', { ...ask, resource: { tag: 'my/secret' } });
   for (const rules of [
     [never, allow('may', ask)],
@@ -63,13 +63,13 @@ test('a rule that denies wins over all that allow, wherever it stands', (t) => {
   }
 });
 
-test('a rule that denies also takes away what needs no rule', (t) => {
+test('a rule that denies also overrides default permissions', (t) => {
   const silent = deny('silent', { ...ask, resource: { tag: '*' } });
   t.is(asker([silent])('minion_ping').rule, 'silent');
   t.is(asker([silent])('minion_ping', minion('db1')).effect, 'allow');
 });
 
-test('a rule names its place where it was written', (t) => {
+test('a rule names the place of its definition', (t) => {
   const origin = { file: '/etc/salt/master', line: 7 };
   const rule = parseRule('may', ask, origin);
   t.deepEqual(asker([rule])('my/tag').origin, origin);
@@ -83,7 +83,7 @@ test('a denial states the condition that a matching rule does not meet', (t) => 
   t.is(asker([rule])('my/tag', { bytes: 10 }).effect, 'allow');
 });
 
-test('a placeholder stands for the id of the sender, which is never a pattern', (t) => {
+test('a placeholder is replaced by the id of the sender, which is never a pattern', (t) => {
   const tag = `deploy/\${minion.id}/*`;
   const signal = asker([allow('own', { ...ask, subject: { minion: '*' }, resource: { tag } })]);
   t.is(signal('deploy/web1/done').effect, 'allow');
@@ -93,7 +93,7 @@ test('a placeholder stands for the id of the sender, which is never a pattern', 
   t.is(signal('deploy/web1').effect, 'deny');
 });
 
-test('a placeholder stands for a text in the pillar of the sender, and for nothing without one', (t) => {
+test('a placeholder is replaced by a text in the pillar of the sender, and matches nothing without one', (t) => {
   const tag = `infra/\${pillar:stack:name}/\${minion.id}`;
   const world = { pillar: { web1: { 'stack:name': 'blue' }, web2: { 'stack:name': '' } } };
   const signal = asker([allow('stack', { ...ask, resource: { tag } })], world);
@@ -103,7 +103,7 @@ test('a placeholder stands for a text in the pillar of the sender, and for nothi
   t.is(signal('infra/undefined/web3', minion('web3')).effect, 'deny');
 });
 
-test('a rate is for each minion by itself, and fills again', (t) => {
+test('a rate applies to each minion separately, and refills', (t) => {
   let now = 0;
   const rule = allow('rarely', { ...ask, rate: '2/minute' });
   const signal = asker([rule], { now: () => now });
@@ -156,7 +156,7 @@ test('a rule about the mine of one minion does not apply to others', (t) => {
   t.deepEqual([read(notDb), read(notDb, 'db1'), read(notDb, 'web2')], ['allow', 'deny', 'allow']);
 });
 
-test('a rule ends with its time', (t) => {
+test('a rule expires at its time', (t) => {
   let now = Date.parse('2026-12-31T23:59:59Z');
   const rule = allow('until', { ...ask, expires: '2027-01-01' });
   const signal = asker([rule], { now: () => now });
@@ -181,7 +181,7 @@ function target(tgt: string, tgtType: string): MinionTest {
   };
 }
 
-test('grains make a rule that allows narrower', (t) => {
+test('grains restrict a rule that allows', (t) => {
   const subject = { minion: 'web*', grain: 'os:Debian' };
   const signal = asker([allow('debian', { ...ask, subject })], { target });
   t.is(signal('my/tag').effect, 'allow');
@@ -189,7 +189,7 @@ test('grains make a rule that allows narrower', (t) => {
   t.is(signal('my/tag', minion('web3')).effect, 'deny');
 });
 
-test('a minion that does not tell its grains does not escape a rule that denies', (t) => {
+test('a minion without reported grains cannot escape a rule that denies', (t) => {
   const no = deny('not on Fedora', { ...ask, subject: { grain: 'os:Fedora' } });
   const signal = asker([allow('may', ask), no], { target });
   t.is(signal('my/tag').effect, 'allow');
@@ -203,7 +203,7 @@ test('pillar and nodegroups give rights', (t) => {
   t.is(signal('my/tag', minion('web2')).effect, 'deny');
 });
 
-test('a rule about users is about no minion of that name, nor the other way round', (t) => {
+test('a rule about users does not apply to a minion of that name, and vice versa', (t) => {
   const subject: Subject = { kind: 'user', name: 'web1', groups: ['ops'], eauth: 'pam' };
   const forUsers = asker([allow('user', { ...ask, subject: { user: 'web*' } })]);
   t.is(forUsers('my/tag').effect, 'deny');
@@ -215,7 +215,7 @@ test('a rule about users is about no minion of that name, nor the other way roun
   t.is(byGroup('my/tag', { subject: { ...subject, groups: ['dev'] } }).effect, 'deny');
 });
 
-test('services and tokens are told from each other', (t) => {
+test('services and tokens are distinguished', (t) => {
   const signal = asker([allow('heat', { ...ask, subject: { service: 'heat' } })]);
   t.is(signal('my/tag', { subject: { kind: 'service', name: 'heat' } }).effect, 'allow');
   t.is(signal('my/tag', { subject: { kind: 'token', name: 'heat' } }).effect, 'deny');
@@ -257,7 +257,7 @@ for (const [code, name, rule] of [
   ['ERR_POLICY_PATTERN', 'a broken expression', { ...ask, subject: { minion: { regex: '(' } } }],
   ['ERR_POLICY_PATTERN', 'lookaround', { ...ask, subject: { minion: { regex: 'a(?!b)' } } }],
 ] as const) {
-  test(`a rule with ${name} is refused before it is in force`, (t) => {
+  test(`a rule with ${name} is refused before it applies`, (t) => {
     const parse = (): unknown => policyOf([parseRule('bad', rule)]);
     t.is(t.throws(parse, { instanceOf: PolicyError })?.code, code);
   });
@@ -294,7 +294,7 @@ function publish(
   );
 }
 
-test('a minion may publish nothing unless a rule says so', (t) => {
+test('a minion may publish nothing unless a rule permits it', (t) => {
   t.is(publish({}, [call('test.ping')]).effect, 'deny');
   t.is(publish({ '.*': [] }, [call('test.ping')]).effect, 'deny');
   t.is(publish({ 'web.*': ['test.*'] }, [call('test.ping')]).effect, 'allow');
@@ -307,20 +307,20 @@ test('every function of a list must be permitted', (t) => {
   t.is(publish(peer, []).effect, 'deny');
 });
 
-test('expressions mean ids and functions as a whole', (t) => {
+test('expressions match whole ids and functions', (t) => {
   t.is(publish({ web1: ['test.ping'] }, [call('test.ping')]).effect, 'allow');
   t.is(publish({ web1: ['test.ping'] }, [call('test.ping')], { id: 'web10' }).effect, 'deny');
   t.is(publish({ web1: ['test.ping'] }, [call('test.ping_all')]).effect, 'deny');
   t.is(publish({ web1: ['a|test.ping'] }, [call('test.pings')]).effect, 'deny');
 });
 
-test('publish functions are never published, whatever the rules say', (t) => {
+test('publish functions are never published, despite any rule', (t) => {
   const decision = publish({ '.*': ['.*'] }, [call('test.ping'), call('publish.publish')]);
   t.is(decision.effect, 'deny');
   t.is(decision.rule, 'no-publishing-of-publishing');
 });
 
-test('conditions on arguments hold for the place or the name that they are for', (t) => {
+test('conditions on arguments apply to the named position or keyword', (t) => {
   const peer = {
     web1: [
       { 'L@db1': [{ 'service.restart': { args: ['nginx|redis'], kwargs: { no_block: null } } }] },
@@ -335,13 +335,13 @@ test('conditions on arguments hold for the place or the name that they are for',
   t.is(publish(peer, [call('service.restart', [], named)], allowed).effect, 'deny');
 });
 
-test('a target in a rule limits whom the job may be for', (t) => {
+test('a target in a rule limits the minions of the job', (t) => {
   const peer = { web1: [{ 'db*': ['test.ping'] }] };
   t.is(publish(peer, [call('test.ping')], { on: ['db2'] }).effect, 'allow');
   t.is(publish(peer, [call('test.ping')]).effect, 'deny');
 });
 
-test('any one of several conditions is enough', (t) => {
+test('one of several conditions is sufficient', (t) => {
   const peer_run = { web1: [{ 'jobs.lookup_jid': [{ args: ['1'] }, { args: ['2'] }] }] };
   const run = (text: string): string =>
     decide(
@@ -355,7 +355,7 @@ test('any one of several conditions is enough', (t) => {
   t.deepEqual(['1', '2', '3'].map(run), ['allow', 'allow', 'deny']);
 });
 
-test('without mine_get every minion reads the mine; with it, only whom it names', (t) => {
+test('without mine_get every minion reads the mine, and otherwise only the minions that it names', (t) => {
   const read = (id: string, fun: string, mineGet?: Record<string, unknown>): string =>
     decide(
       { subject: { kind: 'minion', id }, action: 'mine', resource: { fun } },
@@ -421,7 +421,7 @@ function user(name: string, eauth?: string, ...groups: readonly string[]): Subje
   return { kind: 'user', name, groups, ...(eauth === undefined ? {} : { eauth }) };
 }
 
-test('functions are permitted anywhere, or on minions that a target means', (t) => {
+test('functions are permitted anywhere, or on minions of a target', (t) => {
   const ask = userRightsAsker({
     publisherAcl: {
       fred: [
@@ -440,14 +440,14 @@ test('functions are permitted anywhere, or on minions that a target means', (t) 
   t.is(ask({ kind: 'minion', id: 'fred' }, 'test.ping'), 'deny');
 });
 
-test('expressions mean whole functions, and each of several must be permitted', (t) => {
+test('expressions match whole functions, and each of several must be permitted', (t) => {
   const ask = userRightsAsker({ publisherAcl: { fred: ['test.ping'] } });
   t.is(ask(user('fred'), 'test.ping'), 'allow');
   t.is(ask(user('fred'), 'test.ping_all'), 'deny');
   t.is(ask(user('fred'), 'test.ping,cmd.run'), 'deny');
 });
 
-test('a function that runs any other is permitted by its name, and by no pattern', (t) => {
+test('a function that can run any other is permitted only by its exact name', (t) => {
   const single = (...granted: readonly unknown[]): string => {
     const ask = userRightsAsker({ externalAuth: { pam: { fred: granted } } });
     return ask(user('fred', 'pam'), 'state.orchestrate_single', { action: 'runner' });
@@ -461,7 +461,7 @@ test('a function that runs any other is permitted by its name, and by no pattern
   t.is(ask(user('fred', 'pam'), 'state.orchestrate', { action: 'runner' }), 'allow');
 });
 
-test('user names in the configuration are patterns, and the name of a user is never one', (t) => {
+test('user names in the configuration are patterns, and the names of users are not', (t) => {
   const ask = userRightsAsker({ publisherAcl: { 'ops-.*': ['test.ping'], 'dev?': ['test.ping'] } });
   t.is(ask(user('ops-ann'), 'test.ping'), 'allow');
   t.is(ask(user('dev1'), 'test.ping'), 'allow');
@@ -469,7 +469,7 @@ test('user names in the configuration are patterns, and the name of a user is ne
   t.is(ask(user('*'), 'test.ping'), 'deny');
 });
 
-test('the blacklist forbids what others permit', (t) => {
+test('the blacklist overrides permissions', (t) => {
   const ask = userRightsAsker({
     publisherAcl: { '.*': ['.*'] },
     publisherAclBlacklist: { users: ['root', '*_'], modules: ['cmd.*', 'test.fib'] },
@@ -480,7 +480,7 @@ test('the blacklist forbids what others permit', (t) => {
   t.is(ask(user('fred'), 'test.ping,test.fib'), 'deny');
 });
 
-test('an unreadable expression in a blacklist forbids everything it guards to everybody', (t) => {
+test('an invalid expression in a blacklist denies everything that it guards', (t) => {
   const publisherAcl = { fred: ['.*'] };
   for (const publisherAclBlacklist of [
     { users: ['^(?!sudo_).*$'] },
@@ -498,7 +498,7 @@ test('an unreadable expression in a blacklist forbids everything it guards to ev
   t.is(userRightsAsker({ externalAuth })(user('fred', 'pam'), 'test.echo'), 'deny');
 });
 
-test('runners and wheel functions need entries of their own', (t) => {
+test('runners and wheel functions require their own entries', (t) => {
   const ask = userRightsAsker({
     externalAuth: {
       pam: {
@@ -525,7 +525,7 @@ test('runners and wheel functions need entries of their own', (t) => {
   t.is(ask(ann, 'test.ping'), 'deny');
 });
 
-test('grants hold for whom that back end has authenticated, and for groups that it vouches for', (t) => {
+test('grants apply to users that the back end authenticated, and to groups that it reports', (t) => {
   const ask = userRightsAsker({
     externalAuth: { pam: { fred: ['test.ping'], 'ops%': ['cmd.run'] } },
   });
@@ -546,7 +546,7 @@ test('grants to * apply to users without grants of their own, unless permissive_
   }
 });
 
-test('an unreadable grant permits nothing and is reported, and the other grants apply', (t) => {
+test('an invalid grant permits nothing and is reported, and the other grants apply', (t) => {
   const externalAuth = {
     pam: { fred: ['(', 7, { a: ['x'], b: ['y'] }, '@no.module', 'test.ping'], '^filename': '/u' },
     ldap: ['fred'],
@@ -560,7 +560,7 @@ test('an unreadable grant permits nothing and is reported, and the other grants 
   t.is(userRightsAsker({ externalAuth })(user('fred', 'pam'), 'test.ping'), 'allow');
 });
 
-test('a runner entry without a list is told', (t) => {
+test('a runner entry without a list is reported', (t) => {
   const publisherAcl = { fred: ['@runner', '@wheel', '@jobs'] };
   const { warnings } = readUserRights({ ...none, publisherAcl }, compileWholePattern);
   t.is(warnings.length, 2);
@@ -607,7 +607,7 @@ const deployment = {
   $defs: { host: { type: 'string', pattern: '^[a-z]+$' } },
 };
 
-test('data that the schema describes pass, and others do not', (t) => {
+test('only data that match the schema are accepted', (t) => {
   const check = fits(deployment);
   const good = { env: 'test', count: 1 };
   t.true(check(good));
@@ -632,13 +632,13 @@ test('data that the schema describes pass, and others do not', (t) => {
   }
 });
 
-test('a pattern means the end where it says so, not the place before a line break', (t) => {
+test('the end of a pattern is the end of the text, not the place before a line break', (t) => {
   const check = fits({ type: 'string', pattern: '^[a-z$]+$' });
   t.true(check('ab$'));
   t.false(check('ab\n'));
 });
 
-test('values without a JSON form fit no schema', (t) => {
+test('values without a JSON form match no schema', (t) => {
   const check = fits({});
   t.true(check({ a: [1, 'x', null, true] }));
   for (const odd of [new Map(), new Uint8Array(1), 1n, Number.NaN, { a: new Map() }]) {
@@ -661,7 +661,7 @@ for (const [name, schema] of Object.entries({
   });
 }
 
-test('an expression that explodes elsewhere is answered at once', (t) => {
+test('an expression that explodes elsewhere is evaluated at once', (t) => {
   const check = fits({ type: 'string', pattern: '^(a+)+$' });
   t.false(check(`${'a'.repeat(50_000)}!`));
 });

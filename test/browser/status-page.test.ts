@@ -20,7 +20,7 @@ async function logIn(page: Page, { port }: RunningApi, username = 'admin'): Prom
   await page.waitForSelector('#master');
 }
 
-browser('the page follows what happens, and keys are decided on by keyboard', async (t) => {
+browser('the page follows events, and keys can be decided on by keyboard', async (t) => {
   t.timeout(120_000);
   const api = await startApi(t, {
     pending: ['new1', 'new2'],
@@ -67,7 +67,7 @@ browser('the page follows what happens, and keys are decided on by keyboard', as
   t.deepEqual(problems, []);
 });
 
-browser('a section that comes anew leaves the keyboard where it was', async (t) => {
+browser('a re-rendered section keeps the keyboard focus', async (t) => {
   const api = await startApi(t, {
     pending: ['new1', 'new2'],
     options: { eauths: ['sharedsecret'] },

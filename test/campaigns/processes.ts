@@ -16,7 +16,7 @@ import { importKey, swarmId } from '../../bench/swarm/keys.ts';
 import { type Known, SwarmMinion } from '../../bench/swarm/minion.ts';
 import { until } from '../helpers/deadline.ts';
 import { RealMinion } from '../interop/real-minion.ts';
-import { Group, type Member, type Told } from '../shared-master/members.ts';
+import { Group, type Member, type MemberMessage } from '../shared-master/members.ts';
 import { Random } from './random.ts';
 
 /** Extent of a run. */
@@ -119,7 +119,7 @@ class Trial {
   readonly #group: Group;
   readonly #endpoint: RecordingEndpoint;
   readonly #random: Random;
-  readonly #published: Extract<Told, { readonly type: 'published' }>[] = [];
+  readonly #published: Extract<MemberMessage, { readonly type: 'published' }>[] = [];
   readonly #problems: string[] = [];
   readonly #spans: Span[] = [];
   readonly #quiet: Promise<void>[] = [];

@@ -10,7 +10,7 @@ import { keys } from '../helpers/vectors.ts';
 import { configDirectory } from '../master/config/files.ts';
 import { type CliOutcome, runCli } from './run-cli.ts';
 
-test('explain names the rule that decides, its place, and ends with 1 where it denies', async (t) => {
+test('explain names the rule that decides and its place, and exits with 1 for a denial', async (t) => {
   const seen: ExplainRequest[] = [];
   const openApi = async () => {
     const signals = [{ tag: 'my/*', minions: '*', name: 'mine', schema: { type: 'object' } }];
@@ -42,7 +42,7 @@ test('explain names the rule that decides, its place, and ends with 1 where it d
   });
 });
 
-test('explain knows arguments, targets and whoever asks', async (t) => {
+test('explain supports arguments, targets and all kinds of subjects', async (t) => {
   const peer = { 'mini.*': [{ '*': [{ 'test.echo': [{ args: ['a'], kwargs: { b: '1' } }] }] }] };
   const openApi = async () => (await startVectorMaster(t, { config: { peer } })).master;
   const ask = ['acl', 'explain', 'minion-1', 'publish', 'test.echo', '--target', '*', '--arg'];
@@ -62,7 +62,7 @@ for (const [what, argv] of [
   });
 }
 
-test('check names rules of the files that do nothing, without a master', async (t) => {
+test('check names rules without an effect, without a running master', async (t) => {
   const rule = (tag: string): string =>
     `{subject: {minion: 'lab*'}, action: signal, resource: {tag: ${tag}}}`;
   const directory = configDirectory(t, {
@@ -82,7 +82,7 @@ test('check names rules of the files that do nothing, without a master', async (
   ]);
 });
 
-test('check says of a rule that cannot be read where it is', async (t) => {
+test('check names the place of an invalid rule', async (t) => {
   const directory = configDirectory(t, {
     master: 'saltbridge:\n  acl:\n    rules:\n      bad: {action: signal}\n',
   });
@@ -91,7 +91,7 @@ test('check says of a rule that cannot be read where it is', async (t) => {
   t.regex(stderr, /master:4: saltbridge:acl:rules:bad: subject and resource must be set/);
 });
 
-test('reload says what is in force now, and of a mistake that nothing changed', async (t) => {
+test('reload prints the current rules, and after a mistake that nothing changed', async (t) => {
   let readConfig = async (): Promise<MasterConfig> => resolveMasterConfig();
   const { master, directory } = await startVectorMaster(t, { readConfig: () => readConfig() });
   const openApi = async () => master;
@@ -159,7 +159,7 @@ test('the output of acl learn passes acl check, and acl replay lists its changes
   t.regex(replayed.stdout, /3 decisions on 4 requests, 2 would change\n$/);
 });
 
-test('replay ends with 0 where nothing would be otherwise', async (t) => {
+test('replay exits with 0 if no decision would change', async (t) => {
   const site = await start(t);
   const file = path.join(site.directory, 'same.yaml');
   writeFileSync(file, 'saltbridge:\n  acl:\n    signals:\n      - tag: site/*\n');
@@ -168,7 +168,7 @@ test('replay ends with 0 where nothing would be otherwise', async (t) => {
   t.is(stdout, '3 decisions on 4 requests, 0 would change\n');
 });
 
-test('check of a file looks at its rules, not at those in force', async (t) => {
+test('check of a file reads its rules, not the current ones', async (t) => {
   const site = await start(t);
   const file = path.join(site.directory, 'next.yaml');
   const text = (rules: string): void =>
@@ -184,7 +184,7 @@ test('check of a file looks at its rules, not at those in force', async (t) => {
   t.is((await site.run('check', path.join(site.directory, 'none.yaml'))).code, 78);
 });
 
-test('learn can begin anew', async (t) => {
+test('learn can start again from nothing', async (t) => {
   const site = await start(t);
   t.regex((await site.run('learn', '--forget')).stdout, /learned: signal/);
   t.regex((await site.run('learn')).stdout, /rules: \{\}/);

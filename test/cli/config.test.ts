@@ -77,7 +77,7 @@ test('every command refuses a -c that names no directory', async (t) => {
   }
 });
 
-test('the start tells two mistakes at once, and ends with 78', async (t) => {
+test('the start reports two mistakes at once, and exits with 78', async (t) => {
   const directory = configDirectory(t, {
     master: 'publish_port: 99999\nsaltbridge: {bridge: {runs: {active: 0}}}\n',
   });
@@ -132,7 +132,7 @@ saltbridge:
   t.like(burst, { key: ['saltbridge', 'limits', 'burst'], value: 7, origin: { line: 3 } });
 });
 
-test('config check tells each mistake within a list by entry and line', async (t) => {
+test('config check reports each mistake within a list by entry and line', async (t) => {
   const directory = configDirectory(t, {
     master: `fileserver_backend: [gitfs]
 gitfs_remotes:
@@ -219,7 +219,7 @@ saltbridge:
   ]);
 });
 
-test('config check tells all that is wrong with a schedule', async (t) => {
+test('config check reports all mistakes in a schedule', async (t) => {
   const directory = configDirectory(t, {
     master: `schedule:
   refresh: {minutes: 5}

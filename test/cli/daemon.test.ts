@@ -47,7 +47,7 @@ async function makePlace(t: ExecutionContext, source: string): Promise<Place> {
   };
 }
 
-test('a daemon is there when its own socket answers, and writes to its log', async (t) => {
+test('a daemon counts as started when its own socket answers, and writes to its log', async (t) => {
   const { program, socket, logFile } = await makePlace(t, answeringProgram);
   const pid = await startDaemon([program, socket], { socket, logFile });
   t.teardown(() => process.kill(pid));
@@ -55,7 +55,7 @@ test('a daemon is there when its own socket answers, and writes to its log', asy
   t.is(await readFile(logFile, 'utf8'), 'started\n');
 });
 
-test('a daemon that ends early is told at once, with its exit code and log', async (t) => {
+test('a daemon that ends early is reported at once, with its exit code and log', async (t) => {
   const { program, socket, logFile } = await makePlace(t, 'process.exit(64);');
   const error = await t.throwsAsync(startDaemon([program], { socket, logFile }), {
     instanceOf: CommandError,
@@ -64,7 +64,7 @@ test('a daemon that ends early is told at once, with its exit code and log', asy
   t.is(error?.message, `the master did not start: it ended with 64; see ${logFile}`);
 });
 
-test('a daemon that says why it ends is told with that', async (t) => {
+test('the reason of a daemon that ends is reported', async (t) => {
   const source = "console.error('{}\\nsaltbridge: port 4505 is taken'); process.exitCode = 69;";
   const { program, socket, logFile } = await makePlace(t, source);
   const error = await t.throwsAsync(startDaemon([program], { socket, logFile }));
@@ -74,7 +74,7 @@ test('a daemon that says why it ends is told with that', async (t) => {
   );
 });
 
-test('another master on the same socket is not taken for the one that was started', async (t) => {
+test('another master on the same socket is not mistaken for the started one', async (t) => {
   const { program, socket, logFile } = await makePlace(t, answeringProgram);
   const other = await startDaemon([program, socket], { socket, logFile });
   t.teardown(() => process.kill(other));
@@ -132,7 +132,7 @@ async function listen(t: ExecutionContext): Promise<Socket> {
   return { environment: { ...process.env, NOTIFY_SOCKET: socketPath }, next };
 }
 
-withPrograms('the service manager is told what the service says of itself', async (t) => {
+withPrograms('the service manager receives the notifications of the service', async (t) => {
   const { environment, next } = await listen(t);
   const notify = createServiceNotifier(createLogger('error', new TextStream()), environment);
   await notify('READY=1', 'STATUS=Serving minions on ports 4505 and 4506');
@@ -143,7 +143,7 @@ withPrograms('the service manager is told what the service says of itself', asyn
   t.true((await next()).split('\n').includes('STOPPING=1'));
 });
 
-test('a service manager that is not there is told in the log, and nothing fails', async (t) => {
+test('a missing service manager is logged, and nothing fails', async (t) => {
   const output = new TextStream();
   const NOTIFY_SOCKET = path.join(temporaryDirectory(t), 'nobody');
   const notify = createServiceNotifier(createLogger('error', output), { NOTIFY_SOCKET, PATH: '' });
@@ -151,7 +151,7 @@ test('a service manager that is not there is told in the log, and nothing fails'
   t.is(JSON.parse(output.text).msg, 'cannot notify the service manager');
 });
 
-test('without a service manager nothing is started', async (t) => {
+test('without a service manager no notification is sent', async (t) => {
   const output = new TextStream();
   // The program does not exist.
   await createServiceNotifier(createLogger('error', output), { PATH: '' })('READY=1');

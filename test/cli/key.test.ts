@@ -52,7 +52,7 @@ test('list groups by state in the order of Salt', async (t) => {
   );
 });
 
-test('list marks ids that are easily taken for others', async (t) => {
+test('list marks ids that resemble others', async (t) => {
   const { stdout } = await runCli(['key', 'list'], {
     master: {
       keys: {
@@ -85,14 +85,14 @@ test('list names old protocols and sign-ins with a different key, and escapes id
   t.is(stdout.split('\n')[1], 'a\\x1b[2J\\nb (protocol 2, 4 sign-ins with a different key)');
 });
 
-test('accept -y sends the glob as it is', async (t) => {
+test('accept -y sends the glob unchanged', async (t) => {
   const { accepted, code, stdout } = await keyCommand(['accept', 'web*', '-y', '--include-denied']);
   t.deepEqual(accepted, [{ match: 'web*', include: ['denied'] }]);
   t.is(stdout, 'Key for minion web* accepted.\n');
   t.is(code, 0);
 });
 
-test('accept -y hands on the fingerprint that was given', async (t) => {
+test('accept -y passes on the given fingerprint', async (t) => {
   const { accepted } = await keyCommand(['accept', 'web2', '-y', '--fingerprint', 'fp:x']);
   t.deepEqual(accepted, [{ match: 'web2', include: [], fingerprint: 'fp:x' }]);
 });
@@ -121,7 +121,7 @@ test('accept asks, and names each key that was shown by id and fingerprint', asy
   t.is(code, 0);
 });
 
-test('an id with the signs of a glob is named exactly', async (t) => {
+test('an id with glob characters is escaped', async (t) => {
   const selections: KeySelection[] = [];
   await runCli(['key', 'reject', '*'], {
     ask: async () => 'yes',
@@ -138,7 +138,7 @@ test('an id with the signs of a glob is named exactly', async (t) => {
   t.is(selections[0]?.match, 'a[*][[]b][?]');
 });
 
-test('a key that changed while the person was asked is left and told', async (t) => {
+test('a key that changed during the prompt is skipped and reported', async (t) => {
   const stderr = new TextStream();
   const { code, stdout } = await runCli(['key', 'accept', '*'], {
     ask: async () => 'y',
@@ -162,7 +162,7 @@ test('a key that changed while the person was asked is left and told', async (t)
   t.is(code, 1);
 });
 
-test('ids and keys cannot reach the terminal', async (t) => {
+test('ids and keys cannot control the terminal', async (t) => {
   const evil = key('m\x1b1', 'pending', { publicKey: 'a\x1b[2J\nb\n', fingerprint: 'fp' });
   const changed = { id: evil.id, from: 'pending', to: 'accepted' } as const;
   const master = { keys: { list: async () => [evil], accept: async () => [changed] } };
@@ -224,7 +224,7 @@ test('print shows the key as PEM', async (t) => {
   t.is((await keyCommand(['print', 'nope'])).code, 1);
 });
 
-test('unpin names the whole id to the master', async (t) => {
+test('unpin sends the complete id to the master', async (t) => {
   const unpinned: string[] = [];
   const keysOf = {
     unpin: async (id: string) => {
@@ -242,7 +242,7 @@ async function temporaryFolder(t: ExecutionContext): Promise<string> {
   return folder;
 }
 
-test('gen writes a pair that fits, readable by whom it should be', async (t) => {
+test('gen writes a matching pair, with the modes for its readers', async (t) => {
   const dir = await temporaryFolder(t);
   const { code, stdout } = await runCli(['key', 'gen', '--dir', dir, '--name', 'm1']);
   t.is(code, 0);

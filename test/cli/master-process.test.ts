@@ -114,7 +114,7 @@ test('an HTTP API that cannot be served ends the start', async (t) => {
   await t.throwsAsync(start(), { code: 'ERR_MASTER_NOT_READY' });
 });
 
-test('SIGUSR1 goes on in a new log file', async (t) => {
+test('after SIGUSR1 the log continues in a new file', async (t) => {
   const { config, start } = await makeHome(t);
   const pid = await start();
   renameSync(config.logFile, `${config.logFile}.1`);
@@ -125,7 +125,7 @@ test('SIGUSR1 goes on in a new log file', async (t) => {
   t.notRegex(readFileSync(`${config.logFile}.1`, 'utf8'), /"msg":"closing"/);
 });
 
-test('SIGHUP takes over what it can, and says what waits for a restart', async (t) => {
+test('SIGHUP applies reloadable options, and lists those that require a restart', async (t) => {
   const { configure, start, log } = await makeHome(t);
   const pid = await start();
   configure('log_level_logfile: debug\nkeysize: 4096\nworker_threads: 9\n');
@@ -137,7 +137,7 @@ test('SIGHUP takes over what it can, and says what waits for a restart', async (
   t.is(said('configuration')?.option, 'worker_threads');
 });
 
-test('SIGHUP takes renewed certificates over, and names them', async (t) => {
+test('SIGHUP applies renewed certificates, and names them', async (t) => {
   const { directory, configure, start, log } = await makeHome(t);
   const fixtures = fileURLToPath(new URL('../../test/fixtures/tls/', import.meta.url));
   const renew = (name: string): void => {

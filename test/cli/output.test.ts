@@ -65,7 +65,7 @@ test('printed output is the same document and has no control characters', (t) =>
   );
 });
 
-test('text that would steer a terminal is written as escapes', (t) => {
+test('text that would control a terminal is escaped', (t) => {
   t.is(formatJson('\x1b[31m\x9b\x7f\u202e'), '"\\u001b[31m\\u009b\\u007f\\u202e"');
 });
 
@@ -253,7 +253,7 @@ test('levels can change, also for loggers that were derived before', (t) => {
   t.deepEqual(lines(), { console: ['info', 'warning'], file: ['debug', 'info', 'warning'] });
 });
 
-test('a log file that cannot be opened is told on the console, or refused without one', (t) => {
+test('a log file that cannot be opened is reported on the console, or refused without one', (t) => {
   const config = resolveMasterConfig({ logFile: '/dev/null/master' });
   const stderr = new TextStream();
   const { logger } = openMasterLog(config, { stderr, level: undefined, owner: undefined });
@@ -273,7 +273,7 @@ test('an address is no log file', (t) => {
   t.deepEqual(messagesIn(stderr.text), ['goes on']);
 });
 
-test('a log file and its folder are made, and not for everybody to read', (t) => {
+test('a log file and its folder are created, and not readable by all users', (t) => {
   const file = path.join(temporaryDirectory(t), 'log', 'salt', 'master');
   const log = new LogFile(file);
   t.teardown(() => log.close());
@@ -296,7 +296,7 @@ test('a log file that was moved away is written to until it is reopened', (t) =>
   t.is(readFileSync(file, 'utf8'), 'new\n');
 });
 
-test('lines that the disk does not take are lost, and nothing else', (t) => {
+test('lines that do not fit on the disk are lost, and nothing else', (t) => {
   const log = new LogFile('/dev/full');
   t.teardown(() => log.close());
   t.notThrows(() => log.write('one\n'));

@@ -128,14 +128,14 @@ test('a silent minion is shown as Salt shows it, and ends the command with 1', a
   t.is(code, 1);
 });
 
-test('nobody matched: the words of Salt, and 2', async (t) => {
+test("without a matching minion Salt's text is printed, and the exit code is 2", async (t) => {
   const { code, stdout, stderr } = await salt(['nope*', 'test.ping'], [published(), finished()]);
   t.is(stdout, 'No minions matched the target. No command was sent, no jid was assigned.\n');
   t.is(stderr, 'ERROR: No return received\n');
   t.is(code, 2);
 });
 
-test('names of a list that have no key are told', async (t) => {
+test('names of a list without a key are reported', async (t) => {
   const update: JobUpdate = {
     type: 'published',
     jid,
@@ -157,7 +157,7 @@ test('--out json prints one document for each minion', async (t) => {
   t.is((await salt(['*', 'test.ping', '--output=json'], updates)).stdout, stdout);
 });
 
-test('--static prints one document for all that answered, and tells the others', async (t) => {
+test('--static prints one document for all that answered, and reports the others', async (t) => {
   const updates = [published('m1', 'm2'), returned('m2', true), finished('m1')];
   const argv = ['*', 'test.ping', '--out', 'json', '--static'];
   const { code, stdout, stderr } = await salt(argv, updates);
@@ -190,7 +190,7 @@ test('--out-file takes the returns, emptied first or continued', async (t) => {
   t.is(await readFile(file, 'utf8'), 'm2: True\nm1: 1\nm2: True\nm1: 1\n');
 });
 
-test('an outputter that nobody has is told, and nested takes its place', async (t) => {
+test('an unknown outputter is reported, and replaced by nested', async (t) => {
   const updates = [published('m1'), returned('m1', 1), finished()];
   const { stdout, stderr } = await salt(['*', 'test.ping', '--out=dson\x1b'], updates);
   t.is(stdout, 'm1:\n    1\n');
@@ -198,7 +198,7 @@ test('an outputter that nobody has is told, and nested takes its place', async (
   t.is(stderr, `[ERROR   ] ${message}\n`);
 });
 
-test('a batch of a size that is none is refused in the words of Salt', async (t) => {
+test("a batch of an invalid size is refused with Salt's text", async (t) => {
   for (const size of ['0', 'many', '1.5', '%%']) {
     const { code, stdout } = await salt(['*', 'test.ping', '-b', size], []);
     const forms = 'Data must be in the form of %10, 10% or 3';
@@ -259,7 +259,7 @@ test('without a function the help is shown, and it ends as Salt does', async (t)
   t.is(nobody.code, 42);
 });
 
-test('colours go to terminals, unless they are told otherwise', async (t) => {
+test('colours are used on terminals, unless an option disables them', async (t) => {
   const updates = [published('m1'), returned('m1', true), finished()];
   const colored = '\x1b[0;36mm1\x1b[0;0m:\n    \x1b[0;1;33mTrue\x1b[0;0m\n';
   const terminal = { stdout: new TextStream({ isTTY: true }) };
@@ -277,7 +277,7 @@ test('progress is shown on a terminal and cleared before output', async (t) => {
   t.is(stderr.text, `${clear}0 of 2 answered${clear}${clear}1 of 2 answered${clear}`);
 });
 
-test('Ctrl-C tells the jid and how to find the rest', async (t) => {
+test('Ctrl-C prints the jid and how to find the other returns', async (t) => {
   const controller = new AbortController();
   async function* run(): AsyncGenerator<JobUpdate, void, void> {
     yield published('m1');
@@ -332,7 +332,7 @@ test('two kinds of target at a time are refused', async (t) => {
   t.deepEqual(requests, []);
 });
 
-test('a broken target says why nobody matched', async (t) => {
+test('a broken target has a reason why no minion matched', async (t) => {
   const broken: JobUpdate = {
     type: 'published',
     jid,
@@ -520,7 +520,7 @@ test('without an answer to the prompt, nothing changes', async (t) => {
   t.true(readdirSync(path.join(directory, 'pki', 'minions_pre')).includes('web1'));
 });
 
-test('a running master is asked, and tells the change', async (t) => {
+test('a running master is asked, and reports the change', async (t) => {
   const { master, eventsDuring } = await startVectorMaster(t, {
     keys: [{ directory: 'minions_pre', id: 'web1', publicPem: pem('minion').publicPem }],
   });
@@ -657,7 +657,7 @@ test('the return of a function can set the exit code', async (t) => {
   t.is(await codeOf(run({ a: 1 })), 0);
 });
 
-test('an orchestration is printed as states, or as whoever asked for it otherwise', async (t) => {
+test('an orchestration is printed as states, or with the requested outputter', async (t) => {
   const states = {
     'test_|-a_|-a_|-nop': { result: true, changes: {}, comment: 'Success!', __run_num__: 0 },
   };
@@ -694,7 +694,7 @@ test('-d, and no function at all, print what there is', async (t) => {
   t.deepEqual(asked, [undefined, 'jobs']);
 });
 
-test('the time that minions have is handed on', async (t) => {
+test('the timeout for minions is passed on', async (t) => {
   const asked: FunctionCall[] = [];
   const run = async (call: FunctionCall): Promise<never> => {
     asked.push(call);

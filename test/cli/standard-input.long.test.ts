@@ -77,7 +77,7 @@ test('bridge handle add reads all of standard input, however it comes', async (t
   await Promise.all(added);
 });
 
-test('standard input that holds nothing is refused in words', async (t) => {
+test('empty standard input is refused with a message', async (t) => {
   const { saltbridge } = await openBridge(t);
   const { code, stderr } = await saltbridge(add('a'), []);
   t.is(code, 64);
@@ -98,7 +98,7 @@ test('enroll import reads all of standard input, and characters are not cut betw
   t.deepEqual(projects, [project, project]);
 });
 
-test('salt-key takes one line as the answer, and says when nobody answers', async (t) => {
+test('salt-key reads one line as the answer, and reports a missing answer', async (t) => {
   const { saltbridge, master } = await openBridge(t);
   const accepted = async () => (await master.keys.list({ state: 'accepted' })).map(({ id }) => id);
   const accept = ['salt-key', '-a', 'db1'];

@@ -133,7 +133,7 @@ test('a point that a cluster is brought back to needs a backup', async (t) => {
   }
 });
 
-test('a damaged backup is told and not restored', async (t) => {
+test('a damaged backup is reported and not restored', async (t) => {
   const { configDir, root, startMaster } = makePlace(t);
   await (await startMaster()).close();
   const file = path.join(root, 'b.mdb');
@@ -282,7 +282,7 @@ test('salt -a is refused what the user may not, in every way of asking', async (
   }
 });
 
-test('salt -a says on standard error that rights narrowed the target, and names nobody', async (t) => {
+test('salt -a reports on standard error that rights narrowed the target, without names', async (t) => {
   const directory = temporaryDirectory(t);
   const rights = { fred: [{ m1: ['test.ping'] }], ann: [{ 'm*': ['test.ping'] }] };
   const { master } = await startFleet(t, {

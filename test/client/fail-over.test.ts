@@ -129,7 +129,7 @@ function loseAnswers({ line }: Both, method: string): void {
   };
 }
 
-test.serial('a call goes to the next master where the first cannot be reached', async (t) => {
+test.serial('a call goes to the next master if the first is unreachable', async (t) => {
   const token = await tokenOf('ann');
   const urls = [`http://127.0.0.1:${await freePort()}`, urlB];
   const api = connectMaster({ urls, token });
@@ -140,7 +140,7 @@ test.serial('a call goes to the next master where the first cannot be reached', 
 });
 
 test.serial(
-  'commands reach the masters that the environment names, and read no configuration',
+  'commands reach the masters in the environment, and read no configuration',
   async (t) => {
     const { openApi, openKeys, commandDefaults } = createLocalMaster({
       SALTBRIDGE_URL: `http://127.0.0.1:${await freePort()}, ${urlB}`,
@@ -157,7 +157,7 @@ test.serial(
   },
 );
 
-test.serial('no address may be one over which a token goes in the clear', (t) => {
+test.serial('an address that would send a token in the clear is refused', (t) => {
   const urls = [urlB, 'http://master.example:8000'];
   t.throws(() => connectMaster({ urls, token: 'x' }), { instanceOf: TypeError });
   t.throws(() => connectMaster({ urls: [], token: 'x' }), { instanceOf: TypeError });
@@ -178,7 +178,7 @@ test.serial('a read-only call is repeated at the next master', async (t) => {
 });
 
 test.serial(
-  'a job whose answer was lost is looked up at the next master, and not published twice',
+  'a job without an answer is looked up at the next master, and not published twice',
   async (t) => {
     const reached = await both(t);
     loseAnswers(reached, 'jobs.publish');
@@ -200,7 +200,7 @@ test.serial(
 );
 
 test.serial(
-  'a job of a user with fewer rights is looked up as well, and their runners are not',
+  'a job of a user with fewer rights is looked up as well, but its runners are not',
   async (t) => {
     await a.master.keys.create({ id: 'once', force: true });
     const reached = await both(t, 'bob');
@@ -226,7 +226,7 @@ test.serial(
   },
 );
 
-test.serial('a runner whose answer was lost is not called again', async (t) => {
+test.serial('a runner without an answer is not called again', async (t) => {
   const reached = await both(t);
   loseAnswers(reached, 'runners.run');
   await t.throwsAsync(reached.api.runners.run({ fun: 'jobs.list_jobs' }), {
@@ -274,7 +274,7 @@ class HeldMinion {
   }
 }
 
-test.serial('a run is followed on at the next master', async (t) => {
+test.serial('a run is followed further at the next master', async (t) => {
   const held = new HeldMinion();
   await held.connect(t);
   const { api, line } = await both(t);
@@ -294,7 +294,7 @@ test.serial('a run is followed on at the next master', async (t) => {
   t.is(held.calls, 1);
 });
 
-test.serial('a member that is drained takes nothing new, and lets callers finish', async (t) => {
+test.serial('a drained member accepts no new calls, and completes those in progress', async (t) => {
   await new HeldMinion().connect(t);
   await a.master.keys.create({ id: 'any', force: true });
   const { api, line } = await both(t);
@@ -320,34 +320,37 @@ test.serial('a member that is drained takes nothing new, and lets callers finish
   t.truthy(await alone.jobs.publish(request));
 });
 
-test.serial('a stream of events goes on at the next master, and tells each once', async (t) => {
-  const { api, line } = await both(t);
-  const end = new AbortController();
-  const tags: string[] = [];
-  const events = await api.events.subscribe({ match: 'my/*' }, end.signal);
-  const reading = (async () => {
-    for await (const { tag } of events) tags.push(tag);
-  })();
-  const seen = (tag: string): Promise<void> => until(tag, () => tags.includes(tag));
-  await a.master.events.fire('my/a1', {});
-  await b.master.events.fire('my/b1', {});
-  await seen('my/a1');
-  await seen('my/b1');
-  // From now on, no client reads the events that are fired.
-  line.onRequest = () => false;
-  line.cut();
-  await a.master.events.fire('my/a2', {});
-  await b.master.events.fire('my/b2', {});
-  await seen('my/a2');
-  await a.master.events.fire('my/a3', {});
-  await seen('my/a3');
-  await seen('my/b2');
-  end.abort();
-  await within('the end', reading);
-  t.deepEqual([...tags].sort(), ['my/a1', 'my/a2', 'my/a3', 'my/b1', 'my/b2']);
-});
+test.serial(
+  'a stream of events continues at the next master, and delivers each event once',
+  async (t) => {
+    const { api, line } = await both(t);
+    const end = new AbortController();
+    const tags: string[] = [];
+    const events = await api.events.subscribe({ match: 'my/*' }, end.signal);
+    const reading = (async () => {
+      for await (const { tag } of events) tags.push(tag);
+    })();
+    const seen = (tag: string): Promise<void> => until(tag, () => tags.includes(tag));
+    await a.master.events.fire('my/a1', {});
+    await b.master.events.fire('my/b1', {});
+    await seen('my/a1');
+    await seen('my/b1');
+    // From now on, no client reads the events that are fired.
+    line.onRequest = () => false;
+    line.cut();
+    await a.master.events.fire('my/a2', {});
+    await b.master.events.fire('my/b2', {});
+    await seen('my/a2');
+    await a.master.events.fire('my/a3', {});
+    await seen('my/a3');
+    await seen('my/b2');
+    end.abort();
+    await within('the end', reading);
+    t.deepEqual([...tags].sort(), ['my/a1', 'my/a2', 'my/a3', 'my/b1', 'my/b2']);
+  },
+);
 
-test.serial('a master that answers nothing any more is left, and the call goes on', async (t) => {
+test.serial('the client leaves an unresponsive master, and the call continues', async (t) => {
   const { served, port } = await serve(a.master);
   const proxy = await TcpProxy.start(port);
   t.teardown(async () => {

@@ -73,7 +73,7 @@ for (const [way, reach] of Object.entries(ways)) {
     t.is((await api.jobs.show(published.jid)).jid, published.jid);
   });
 
-  test(`${way}: a job that is over is followed from its publication on`, async (t) => {
+  test(`${way}: a finished job can be read from its publication on`, async (t) => {
     const { api } = await open(t, ['web1', 'db1']);
     const { jid } = await api.jobs.publish({ tgt: '*', fun: 'test.ping' });
     const updates = await within('its end', collect(api.jobs.follow(jid)));
@@ -86,7 +86,7 @@ for (const [way, reach] of Object.entries(ways)) {
     });
   });
 
-  test(`${way}: a signal ends a job's stream without an error`, async (t) => {
+  test(`${way}: an abort signal ends a job's stream without an error`, async (t) => {
     const { api, running } = await open(t);
     const end = new AbortController();
     const silent = await running.master.keys.list();
@@ -97,7 +97,7 @@ for (const [way, reach] of Object.entries(ways)) {
     t.deepEqual(await within('the end of a stream', read), []);
   });
 
-  test(`${way}: values come as they are, whatever their type`, async (t) => {
+  test(`${way}: values of every type arrive unchanged`, async (t) => {
     const { api } = await open(t, ['web1']);
     const arg = [1, 2n ** 60n, 'text', null, { $bytes: 'x', list: [true] }];
     const updates = await collect(api.jobs.run({ tgt: 'web1', fun: 'test.arg', arg }));
@@ -106,7 +106,7 @@ for (const [way, reach] of Object.entries(ways)) {
     t.is(JSON.stringify(echoed, plain), JSON.stringify(arg, plain));
   });
 
-  test(`${way}: runners, wheel functions and what else there is`, async (t) => {
+  test(`${way}: runners, wheel functions and other methods work`, async (t) => {
     const { api, running } = await open(t);
     const { return: jobs } = await api.runners.run({ fun: 'jobs.list_jobs' });
     t.deepEqual({ ...(jobs as object) }, {});
@@ -117,7 +117,7 @@ for (const [way, reach] of Object.entries(ways)) {
     t.regex((await api.runners.docs('jobs.list_jobs'))['jobs.list_jobs'] ?? '', /jobs/);
   });
 
-  test(`${way}: a user who listens misses nothing from then on`, async (t) => {
+  test(`${way}: a user receives all events after the subscription`, async (t) => {
     const { api, running, token } = await open(t);
     const end = new AbortController();
     const events = await api.asUser(token).events.subscribe({ match: 'my/*' }, end.signal);
@@ -128,7 +128,7 @@ for (const [way, reach] of Object.entries(ways)) {
     end.abort();
   });
 
-  test(`${way}: a user may what the policy permits, and errors have their codes`, async (t) => {
+  test(`${way}: a user has the rights of the policy, and errors have their codes`, async (t) => {
     const { api, running } = await open(t, ['web1']);
     const limited = api.asUser(await tokenOf(running, 'limited'));
     const updates = await collect(limited.jobs.run({ tgt: 'web1', fun: 'test.ping' }));
@@ -152,7 +152,7 @@ for (const [way, reach] of Object.entries(ways)) {
   });
 }
 
-test('over HTTPS only who may do everything has more than jobs, functions and events', async (t) => {
+test('over HTTPS only unrestricted users can use more than jobs, functions and events', async (t) => {
   const running = await start(t);
   const token = await tokenOf(running, 'limited');
   const limited = connectMaster({ ...remote(running), token });
@@ -176,7 +176,7 @@ test('over HTTPS only who may do everything has more than jobs, functions and ev
   await t.throwsAsync(admin.store.backup('/tmp/none'), { code: 'ERR_HTTP_UNKNOWN' });
 });
 
-test('over HTTPS what is done is audited as done by whom the token belongs to', async (t) => {
+test('over HTTPS actions are audited with the owner of the token', async (t) => {
   const running = await startApi(t, { minions: [], pending: ['new1', 'new2'], options: { tls } });
   const admin = connectMaster({ ...remote(running), token: await tokenOf(running) });
   const socketPath = directories(running.directory).socket;
@@ -207,7 +207,7 @@ test('over HTTPS what is done is audited as done by whom the token belongs to', 
   );
 });
 
-test('over HTTPS one logs in with the client itself, and failures count by address', async (t) => {
+test('over HTTPS the client itself logs in, and failures count by address', async (t) => {
   const client = connectMaster(remote(await start(t)));
   const login = { username: 'admin', password, eauth: 'sharedsecret', source: '192.0.2.1' };
   const { token } = await client.logins.login(login);
@@ -221,7 +221,7 @@ test('over HTTPS one logs in with the client itself, and failures count by addre
   await t.throwsAsync(client.logins.identify(token), { code: 'ERR_EAUTH_TOKEN' });
 });
 
-test('a cookie opens nothing, and parameters cannot be nested without end', async (t) => {
+test('a cookie gives no access, and parameters cannot be nested endlessly', async (t) => {
   const { ask, login, port } = await startApi(t, { minions: [] });
   const session = await login();
   const cookie = { cookie: `session_id=${session}`, 'content-type': 'application/json' };
@@ -237,7 +237,7 @@ test('a cookie opens nothing, and parameters cannot be nested without end', asyn
   await t.throwsAsync(local.status(), { code: 'ERR_HTTP_SESSION' });
 });
 
-test('a token never goes over the network in the clear, nor to whom no certificate names', async (t) => {
+test('a token is never sent in the clear, nor to a host with a wrong certificate', async (t) => {
   t.throws(() => connectMaster({ url: 'http://master.example:8000', token: 'x' }), {
     instanceOf: TypeError,
   });

@@ -16,7 +16,7 @@ function clientOf({ directory }: VectorMaster): ReturnType<typeof connectMaster>
   return connectMaster({ socketPath: directories(directory).socket ?? '' });
 }
 
-test('a client sees what the master in the process sees', async (t) => {
+test('a client reads the same data as the master in the process', async (t) => {
   const running = await startVectorMaster(t);
   const client = clientOf(running);
   t.deepEqual(await client.status(), await running.master.status());
@@ -39,7 +39,7 @@ test('a client follows a job to its end', async (t) => {
   t.deepEqual(updates, ['published', 'return', 'finished']);
 });
 
-test('arguments of every type reach the minions as they were given', async (t) => {
+test('arguments of every type reach the minions unchanged', async (t) => {
   const running = await startVectorMaster(t);
   const minion = running.dial(keys.minionId);
   t.teardown(() => minion.close());
@@ -52,7 +52,7 @@ test('arguments of every type reach the minions as they were given', async (t) =
   t.deepEqual(JSON.stringify(argumentsIn(packed), plain), JSON.stringify(arg, plain));
 });
 
-test('start events that a client asks for are asked of the minions', async (t) => {
+test('the start events that a client requests are requested from the minions', async (t) => {
   const running = await startVectorMaster(t);
   const fired = await running.eventsDuring(async () => {
     await clientOf(running).jobs.publish({ tgt: '*', fun: 'test.ping', startEvent: true });
@@ -60,7 +60,7 @@ test('start events that a client asks for are asked of the minions', async (t) =
   t.is(fired.find(({ tag }) => tag.endsWith('/publish'))?.data.start_event, true);
 });
 
-test('a client is told the events from its subscription on, until it stops', async (t) => {
+test('a client receives the events from its subscription until it stops', async (t) => {
   const running = await startVectorMaster(t);
   const end = new AbortController();
   const events = await clientOf(running).events.subscribe({ match: 'salt/minion/*' }, end.signal);
@@ -111,7 +111,7 @@ function plain(_name: string, value: unknown): unknown {
   return value instanceof Uint8Array ? [...value] : value;
 }
 
-test('a plan is the same over the local socket', async (t) => {
+test('a plan has the same result over the local socket', async (t) => {
   const { master, directory } = await startVectorMaster(t);
   const client = connectMaster({ socketPath: directories(directory).socket });
   const request = { tgt: `G|@os|x or L@${keys.minionId},gone`, tgtType: 'compound' };
@@ -123,7 +123,7 @@ test('a plan is the same over the local socket', async (t) => {
   );
 });
 
-test('a delimiter goes over the local socket, and an empty one is refused', async (t) => {
+test('a delimiter is sent over the local socket, and an empty one is refused', async (t) => {
   const { directory } = await startVectorMaster(t);
   const client = connectMaster({ socketPath: directories(directory).socket });
   const request = { tgt: 'os|x', tgtType: 'grain', fun: 'test.ping' };

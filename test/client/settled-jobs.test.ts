@@ -108,7 +108,7 @@ const published = { type: 'published', jid, minions: ['a', 'b', 'c'], missing: [
 const returnOf = (minion: string): object => ({ type: 'return', jid, minion, retcode: 0 });
 const finished = (deliveries: readonly object[]): object => ({ type: 'finished', jid, deliveries });
 
-test('a job that the next holder knows is not published again', async (t) => {
+test('a job that the next holder has stored is not published again', async (t) => {
   const source = new Source(
     { 'jobs.publish': fail },
     {
@@ -122,7 +122,7 @@ test('a job that the next holder knows is not published again', async (t) => {
   t.deepEqual(source.calls, ['1 jobs.publish', '2 jobs.follow']);
 });
 
-test('a job that the next holder does not know is published there, under the same id', async (t) => {
+test('a job that the next holder does not have is published there, with the same id', async (t) => {
   const source = new Source(
     { 'jobs.publish': fail },
     { 'jobs.follow': unknownJob, 'jobs.publish': (parameters) => parameters },
@@ -131,14 +131,14 @@ test('a job that the next holder does not know is published there, under the sam
   t.deepEqual(receipt, { jid });
 });
 
-test('a job goes on at no master that does not keep it', async (t) => {
+test('a job is not continued at a master that does not store it', async (t) => {
   const source = new Strangers({ 'jobs.publish': fail }, {});
   const publishing = new SettledJobs(source, () => jid).publish({});
   await t.throwsAsync(publishing, { code: 'ERR_OUTCOME_UNKNOWN' });
   t.deepEqual(source.calls, ['1 jobs.publish']);
 });
 
-test('a job that the next master learns of meanwhile is looked up once more', async (t) => {
+test('a job that the next master receives meanwhile is looked up once more', async (t) => {
   let lookedUp = 0;
   const refuse = (): never => {
     throw new RemoteError('ERR_ARGS', `job ${jid} already exists`);
@@ -168,7 +168,7 @@ test('the outcome of a job is unknown if the next master may not report jobs', a
   await t.throwsAsync(publishing, { code: 'ERR_OUTCOME_UNKNOWN' });
 });
 
-test('a job that the next holder knows and that was never sent is published there', async (t) => {
+test('a job that the next holder has but never sent is published there', async (t) => {
   const stored = { ...published, notSent: ['a', 'b', 'c'] };
   const source = (): Source =>
     new Source(
@@ -194,7 +194,7 @@ test('a job that the next holder knows and that was never sent is published ther
   ]);
 });
 
-test("a job of a user, whose id is the master's, is left open", async (t) => {
+test("the outcome of a user's job with an id of the master is unknown", async (t) => {
   for (const parameters of [{ token: 't' }, { user: 'sudo_x' }]) {
     const source = new Source(
       {
@@ -210,7 +210,7 @@ test("a job of a user, whose id is the master's, is left open", async (t) => {
   }
 });
 
-test('a run is followed on, tells each return once, and says of silence that it is not known', async (t) => {
+test('a run is followed further, reports each return once, and leaves silence undecided', async (t) => {
   const silent = { minion: 'c', state: 'silent', reason: 'not-heard-since' };
   const source = new Source(
     {
@@ -242,7 +242,7 @@ test('a run is followed on, tells each return once, and says of silence that it 
   ]);
 });
 
-test('a batch goes on with the minions that it had not reached', async (t) => {
+test('a batch continues with the remaining minions', async (t) => {
   const asked: object[] = [];
   const one = { ...published, minions: ['a'] };
   const source = new Source(
@@ -276,7 +276,7 @@ test('a batch goes on with the minions that it had not reached', async (t) => {
   t.deepEqual(asked, [{ tgt: ['b', 'c'], tgtType: 'list', size: 1, jid }]);
 });
 
-test('a call of a runner is looked up by its id; what it came to is not known if it is not kept', async (t) => {
+test('a runner call is looked up by its id, and its result is unknown if it is not stored', async (t) => {
   const method = { ...jobMethods.publish, name: 'runners.run' };
   const kept = { fun: 'runner.x', jid, return: 5, success: true };
   const source = new Source(
@@ -297,7 +297,7 @@ test('a call of a runner is looked up by its id; what it came to is not known if
   await t.throwsAsync(other.runFunction(method, {}), { code: 'ERR_OUTCOME_UNKNOWN' });
 });
 
-test('read-only calls are repeated, and calls that may have had an effect are not', async (t) => {
+test('read-only calls are repeated, and calls with possible effects are not', async (t) => {
   const method = { ...jobMethods.publish, name: 'x' };
   const reading = { ...method, row: { ...method.row, isIdempotent: true } };
   const source = (): Source => new Source({ x: fail }, { x: () => 'there' });
@@ -305,7 +305,7 @@ test('read-only calls are repeated, and calls that may have had an effect are no
   await t.throwsAsync(callOver(source(), method, {}), { code: 'ERR_OUTCOME_UNKNOWN' });
 });
 
-test('a call that a master refuses for now goes to the next master, unless it had begun', async (t) => {
+test('a call refused for now goes to the next master, unless it had begun', async (t) => {
   const method = { ...jobMethods.publish, name: 'x' };
   const alone = (): never => {
     throw new RemoteError('ERR_CLUSTER_ALONE', 'too few members');
@@ -322,7 +322,7 @@ test('a call that a master refuses for now goes to the next master, unless it ha
   await t.throwsAsync(collect(batch), { code: 'ERR_CLUSTER_ALONE' });
 });
 
-test('a stream of events goes on after the last event that was read', async (t) => {
+test('a stream of events continues after the last event that was read', async (t) => {
   const asked: object[] = [];
   const source = new Source(
     {

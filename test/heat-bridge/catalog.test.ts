@@ -131,7 +131,7 @@ const taken: readonly (readonly [why: string, body: object])[] = [
 ];
 
 for (const [title, body] of taken) {
-  test(`a catalog takes ${title}`, (t) => {
+  test(`a catalog accepts ${title}`, (t) => {
     t.is(compile(body).list().length, 1);
   });
 }
@@ -175,7 +175,7 @@ test('files of a catalog have names with underscores; other names are refused', 
   );
 });
 
-test('no function is in both of the shipped lists', (t) => {
+test('no function is in both shipped lists', (t) => {
   const standings = loadFunctionReviews();
   for (const line of lists.reviewed) {
     const [fun = ''] = line.split(' ');
@@ -210,7 +210,7 @@ for (const fun of [
   'http.query',
   'win_task.create_task',
 ]) {
-  test(`${fun} is known to be dangerous`, (t) => {
+  test(`${fun} is classified as dangerous`, (t) => {
     t.is(loadFunctionReviews()(fun).kind, 'unsafe');
   });
 }
@@ -225,7 +225,7 @@ site.reset:
   function: site.reset
 `;
 
-test('files of a directory are read by name, and each problem is told with its file', async (t) => {
+test('files of a directory are read in order of their names, and each problem names its file', async (t) => {
   const directory = temporaryDirectory(t);
   writeFileSync(path.join(directory, 'a.yaml'), yaml);
   writeFileSync(path.join(directory, 'b.yml'), yaml.replace('site.reset', 'demo.other'));
@@ -247,7 +247,7 @@ test('files of a directory are read by name, and each problem is told with its f
   t.regex(told[1]?.[1] ?? '', /demo\.echo: duplicate name/);
 });
 
-test('a place that is not there is told', async (t) => {
+test('a missing path is reported', async (t) => {
   await t.throwsAsync(loadCatalog([path.join(temporaryDirectory(t), 'none')]), {
     code: 'ERR_CATALOG',
   });
@@ -320,12 +320,12 @@ for (const [title, parameters, named] of refusedParameters) {
   });
 }
 
-test('a key beside __proto__ is no parameter either', (t) => {
+test('a key beside __proto__ is not a parameter either', (t) => {
   const parameters: unknown = JSON.parse('{"text": "a", "__proto__": {"x": "y"}}');
   t.throws(() => anything.check(parameters), { code: 'ERR_COMMAND_PARAMETERS' });
 });
 
-test('texts that a command line would read otherwise reach the minion as they are', (t) => {
+test('texts that a command line would interpret reach the minion unchanged', (t) => {
   for (const text of ['runas=root', 'True', '{a: 1}', 'test.ping,cmd.run', '0777', '1_000', '~']) {
     const { fun, kwarg } = anything.toCall(anything.check({ text }), '');
     t.is(fun, 'test.kwarg');
@@ -333,17 +333,17 @@ test('texts that a command line would read otherwise reach the minion as they ar
   }
 });
 
-test('a schema may let a text begin with -, and have lines', (t) => {
+test('a schema may permit a text to begin with - and to have several lines', (t) => {
   const parameters = { text: 'a', dash: '-1', lines: 'a\n\tb' };
   t.deepEqual(anything.check(parameters), { ...parameters, count: 3 });
 });
 
-test('a schema may let a text have what Salt interprets', (t) => {
+test('a schema may permit text that Salt interprets', (t) => {
   const parameters = { text: 'a', syntax: slot };
   t.deepEqual(anything.check(parameters), { ...parameters, count: 3 });
 });
 
-test('a refusal says nothing of what the caller sent', (t) => {
+test('an error contains nothing that the caller sent', (t) => {
   fc.assert(
     fc.property(fc.stringMatching(/^[a-z]{12,20}$/), (secret) => {
       const sent = [
@@ -360,7 +360,7 @@ test('a refusal says nothing of what the caller sent', (t) => {
   );
 });
 
-test('whatever is taken, is told by keyword alone, and by no other than the catalog names', (t) => {
+test('accepted values are sent as keywords, and only under names of the catalog', (t) => {
   const marks = fc.constantFrom('__kwarg__', '__pub_jid', 'cmd', 'a.b');
   const map = fc.oneof(fc.jsonValue(), fc.dictionary(marks, fc.string({ maxLength: 4 })));
   fc.assert(
@@ -384,12 +384,12 @@ const restart = compiled({
 });
 
 for (const name of ['../../tmp/x', 'a b', 'a;b', 'a$(id)', 'a|b', 'a`b`', "a'b", '']) {
-  test(`a function of the shipped list takes one word, and not ${JSON.stringify(name)}`, (t) => {
+  test(`a function of the shipped list accepts one word, and refuses ${JSON.stringify(name)}`, (t) => {
     t.throws(() => restart.check({ name }), { code: 'ERR_COMMAND_PARAMETERS' });
   });
 }
 
-test('a function of the shipped list takes the name of a unit', (t) => {
+test('a function of the shipped list accepts the name of a unit', (t) => {
   for (const name of ['mysql', 'getty@tty1.service', 'dbus-org.x', 'a_b:c']) {
     t.deepEqual(restart.check({ name }), { name });
   }
@@ -430,23 +430,23 @@ for (const name of [
   '{{ x }}',
   '{% x %}',
 ]) {
-  test(`a state takes only what YAML reads as that text, and not ${JSON.stringify(name)}`, (t) => {
+  test(`a state accepts only text that YAML reads as text, and refuses ${JSON.stringify(name)}`, (t) => {
     t.throws(() => state.check({ name }), { code: 'ERR_COMMAND_PARAMETERS' });
   });
 }
 
-test('a state takes no text that Salt would interpret, quoted or not', (t) => {
+test('a state refuses text that Salt would interpret, quoted or not', (t) => {
   const error = t.throws(() => state.check({ note: slot }), { code: 'ERR_COMMAND_PARAMETERS' });
   t.regex(error.message, /note: must not contain __slot__:/);
   t.throws(() => state.check({ password: slot }), { code: 'ERR_COMMAND_PARAMETERS' });
 });
 
-test('a state that quotes a text takes it, but for what cannot be seen', (t) => {
+test('a state that quotes a text accepts it, except for invisible characters', (t) => {
   t.deepEqual(state.check({ note: 'a: "b" {c}' }), { note: 'a: "b" {c}' });
   t.throws(() => state.check({ note: 'a\nb' }), { code: 'ERR_COMMAND_PARAMETERS' });
 });
 
-test('a state gets its parameters as pillar, and of secrets only where they are', (t) => {
+test('a state gets its parameters as pillar, and for secrets only a reference', (t) => {
   const { fun, kwarg } = state.toCall(state.check({ name: 'app', password: 'hunter22' }), 'ref1');
   t.is(fun, 'state.apply');
   t.deepEqual(kwarg, {
@@ -455,7 +455,7 @@ test('a state gets its parameters as pillar, and of secrets only where they are'
   });
 });
 
-test('arguments may be renamed, fixed, and put into maps', (t) => {
+test('arguments may be renamed, fixed and nested into maps', (t) => {
   const command = compiled({
     function: 'site.create',
     reviewed: 'creates one record, and nothing else',
@@ -490,7 +490,7 @@ test('a parameter that was not given is not passed on, whatever its name', (t) =
   t.deepEqual(stepParameters(sources, {}, new Map()), {});
 });
 
-test('a word that was not given is no other word, whatever its name', (t) => {
+test('a missing word is not replaced by another one, whatever its name', (t) => {
   const parameters = { type: 'object', properties: { constructor: { type: 'string' } } };
   const named = { name: { parameter: 'constructor' } };
   const command = compiled({ function: 'service.restart', parameters, arguments: named });
@@ -556,14 +556,14 @@ for (const [title, parameters, message] of [
     'a.b: options.charest: is not known, did you mean charset?',
   ],
 ] as const) {
-  test(`a refused parameter is named with the rule that it breaks: ${title}`, (t) => {
+  test(`the error for a refused parameter names the violated rule: ${title}`, (t) => {
     const error = t.throws(() => ruled.check(parameters), { code: 'ERR_COMMAND_PARAMETERS' });
     t.is(error?.message, message);
     t.notRegex(error?.message ?? '', /hunter2/i, 'no value is repeated');
   });
 }
 
-test('a state file that somebody reviewed is not told to be unsafe', (t) => {
+test('a reviewed state file is not reported as unsafe', (t) => {
   const definition = parseCommandDefinition('a.b', {
     description: 'x',
     state: 'site.reset',

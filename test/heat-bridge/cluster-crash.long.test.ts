@@ -68,7 +68,7 @@ ${text}:
 const takeOverMs = 45_000;
 
 clusterTest(
-  'another member goes on with signals, plans, deployments and orchestrations of one that was killed',
+  'another member continues signals, plans, deployments and orchestrations of a killed member',
   async (t) => {
     t.timeout(240_000);
     const servers = await startNatsServers(temporaryDirectory(t), 3);

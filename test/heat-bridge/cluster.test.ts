@@ -100,7 +100,7 @@ async function connect(): Promise<void> {
   await connecting;
 }
 
-test.serial('a run of one member is found at another, by its key and its id', async (t) => {
+test.serial('every member finds a run of another member by its key and its id', async (t) => {
   const request = { target: ['web1'], params: { text: 'one' }, idempotencyKey: 'key' };
   const first = await bridges.a.run('demo.echo', request);
   const call = await heard('one');
@@ -122,7 +122,7 @@ test.serial('a run of one member is found at another, by its key and its id', as
   t.regex(catalogs[0] ?? '', /^[0-9a-f]{12}$/);
 });
 
-test.serial('one key at two members at once is one run', async (t) => {
+test.serial('the same key at two members at once starts one run', async (t) => {
   const request = { target: ['web1'], params: { text: 'two' }, idempotencyKey: 'other' };
   const runs = await Promise.all([bridges.a, bridges.b].map((it) => it.run('demo.echo', request)));
   (await heard('two')).answer();
@@ -168,7 +168,7 @@ async function ended({ stacks }: Bridge): Promise<number> {
   return deployments.filter(({ state }) => state === 'done').length;
 }
 
-test.serial('a stack of one member is followed by the one with the lease, for all', async (t) => {
+test.serial('the member with the lease follows a stack of another member, for all', async (t) => {
   heat.servers.set('server-1', [heat.entry('d1', { config: 'demo.echo' }, { text: 'd1' })]);
   const registration = {
     name: 'site',
@@ -205,7 +205,7 @@ async function serve(
   return line;
 }
 
-test.serial('a client of the bridge goes on with the next member, with its rights', async (t) => {
+test.serial('a client of the bridge continues at the next member, with its rights', async (t) => {
   const first = await serve(t, a, bridges.a);
   const second = await serve(t, b, bridges.b);
   const clientOf = async (username: string): Promise<ExtensionClient> => {
@@ -241,7 +241,7 @@ test.serial('a client of the bridge goes on with the next member, with its right
 });
 
 test.serial(
-  'runs go on at another member when theirs leaves, with a key and without',
+  'runs with and without a key continue at another member if their member leaves',
   async (t) => {
     const plan = await bridges.a.plan('demo.twice', {
       groups: { all: ['web1'] },
@@ -289,7 +289,7 @@ async function openRuns(
   return runs;
 }
 
-test('a run whose deadline has passed when its member is gone is over', async (t) => {
+test('a run ends if its deadline passes after its member is gone', async (t) => {
   const masters = new ClusterMasters(temporaryDirectory(t), {
     keysize: 2048,
     autoAccept: true,
@@ -334,7 +334,7 @@ test('a run whose deadline has passed when its member is gone is over', async (t
   for (const { master } of others.reverse()) await master.close();
 });
 
-test('a run that cannot go on at another member is forgotten', async (t) => {
+test('a run that cannot continue at another member is removed', async (t) => {
   const [one, two] = await twoMembers(t);
   let resumed = 0;
   const first = await openRuns(t, one);
@@ -353,7 +353,7 @@ test('a run that cannot go on at another member is forgotten', async (t) => {
   t.deepEqual(second.rows.endLeft('1'), []);
 });
 
-test('a run is of one member, and another one writes nothing of it', async (t) => {
+test('a run belongs to one member, and other members write nothing of it', async (t) => {
   const members = await twoMembers(t);
   const [one, two] = members;
   const [first, second] = [await openRuns(t, one), await openRuns(t, two)];

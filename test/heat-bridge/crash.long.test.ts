@@ -98,7 +98,7 @@ async function killWhenHalfDone(
 
 const both = (name: string): string[] => [`web1 ${name}`, `web2 ${name}`];
 
-test('the same key has the results from before and after the crash, and asks nobody again', async (t) => {
+test('the same key returns the results from before and after the crash, without calling a minion again', async (t) => {
   t.timeout(90_000);
   const field = await startField(t);
   const call = { command: 'site.held', tgt: 'web*', idempotencyKey: 'k' };
@@ -121,7 +121,7 @@ test('the same key has the results from before and after the crash, and asks nob
   t.deepEqual(field.asked.sort(), both('held'));
 });
 
-test('a plan goes on where it was: what is done is not done again', async (t) => {
+test('a plan continues where it stopped, and does not repeat completed steps', async (t) => {
   t.timeout(90_000);
   const field = await startField(t);
   const call = { plan: 'site.roll-out', groups: { all: 'web*' }, idempotencyKey: 'k' };
@@ -149,7 +149,7 @@ test('a plan goes on where it was: what is done is not done again', async (t) =>
   t.deepEqual(field.asked.sort(), [...both('held'), ...both('quick'), ...both('quick')].sort());
 });
 
-test('a plan that takes back what is done goes on with that, and with nothing else', async (t) => {
+test('a plan that is undoing its steps continues only to undo them', async (t) => {
   t.timeout(90_000);
   const field = await startField(t);
   const call = { plan: 'site.roll-back', groups: { all: 'web*' }, idempotencyKey: 'k' };

@@ -111,7 +111,7 @@ function without(name: BridgeExtensionName): object {
 }
 
 for (const name of names) {
-  test(`${name}: left out, it loads no module and adds no method, route or metric`, async (t) => {
+  test(`${name}: if it is left out, it loads no module and adds no method, route or metric`, async (t) => {
     const { modules, methods, routes, metrics, with: others = [] } = traits[name];
     const all = await reportOf(t, sections);
     t.true(all.loaded.some((it) => modules.test(it)));
@@ -149,7 +149,7 @@ for (const name of names) {
 
   const [[key, value] = []] = Object.entries(traits[name].section);
   if (key !== undefined) {
-    test(`${name}: left out by the program, its option is unknown`, async (t) => {
+    test(`${name}: if the program leaves it out, its option is unknown`, async (t) => {
       const config = { bridge: { [key]: value } };
       const bridge = createBridge({ extensions: { [name]: false } });
       const starting = startVectorMaster(t, { config, extensions: [bridge] });
@@ -161,7 +161,7 @@ for (const name of names) {
   }
 }
 
-test('metadata-agent: left out by the program, its options are unknown', async (t) => {
+test('metadata-agent: if the program leaves it out, its options are unknown', async (t) => {
   const config = { bridge: { guests: { agents: {} } } };
   const bridge = createBridge({ extensions: { 'metadata-agent': false } });
   await t.throwsAsync(startVectorMaster(t, { config, extensions: [bridge] }), {
@@ -170,7 +170,7 @@ test('metadata-agent: left out by the program, its options are unknown', async (
   });
 });
 
-test('a section that is false leaves its extension out', async (t) => {
+test('a section that is false disables its extension', async (t) => {
   const bridge = { ...sections, deployments: false, murano: false, guests: false };
   const { loaded, methods, files, runners } = await reportOf(t, bridge);
   t.deepEqual(
@@ -185,7 +185,7 @@ test('a section that is false leaves its extension out', async (t) => {
   t.deepEqual(runners, []);
 });
 
-test('minions get no files of the bridge where no data space is configured', async (t) => {
+test('without a configured data space, minions get no files of the bridge', async (t) => {
   const { loaded, files, runners } = await reportOf(t, {});
   t.is(files, 0);
   t.deepEqual(runners, []);

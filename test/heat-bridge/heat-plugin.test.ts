@@ -8,7 +8,7 @@ const directory = fileURLToPath(new URL('../../clients/heat/tests', import.meta.
 const hasPython = spawnSync('python3', ['--version']).status === 0;
 const step = testWhere(hasPython, 'the package python3');
 
-step('the logic of the Heat plug-in does what its tests say', async (t) => {
+step('the logic of the Heat plug-in passes its own tests', async (t) => {
   const env = { ...process.env, PYTHONDONTWRITEBYTECODE: '1' };
   const options = { cwd: directory, env };
   const { stderr } = await promisify(execFile)('python3', ['-m', 'unittest', '-v'], options);

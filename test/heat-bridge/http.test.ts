@@ -14,7 +14,7 @@ import { lines, startBridgeApi } from './api-stage.ts';
 const body = { target: 'web*', params: { text: 'hello' } };
 const path = '/bridge/v1/commands/demo.echo/run';
 
-test('a user with a rule calls a command, and reads what comes of it', async (t) => {
+test('a user with a rule calls a command and reads its result', async (t) => {
   const { ask, login } = await startBridgeApi(t);
   const headers = json(await login('limited'));
   const list = await ask({ path: '/bridge/v1/commands', headers });
@@ -30,7 +30,7 @@ test('a user with a rule calls a command, and reads what comes of it', async (t)
   t.deepEqual(lines(again).slice(1), told.slice(1));
 });
 
-test('a run may be begun now and read later, by whoever began it alone', async (t) => {
+test('a run can be started now and read later, only by its caller', async (t) => {
   const { ask, login } = await startBridgeApi(t);
   const headers = json(await login('limited'));
   const prefer = { ...headers, prefer: 'respond-async' };
@@ -43,7 +43,7 @@ test('a run may be begun now and read later, by whoever began it alone', async (
   t.like(ended.json, { id, command: 'demo.echo' });
 });
 
-test('the outcome of a run can be polled, by whoever began it alone', async (t) => {
+test('the outcome of a run can be polled, only by its caller', async (t) => {
   const gate = new AbortController();
   const { ask, login } = await startBridgeApi(t, {
     functions: {
@@ -80,7 +80,7 @@ test('the outcome of a run can be polled, by whoever began it alone', async (t) 
   }
 });
 
-test('refusals have a status, a code and what to do', async (t) => {
+test('refusals have a status, a code and a remedy', async (t) => {
   const { ask, login, master } = await startBridgeApi(t);
   const headers = json(await login('limited'));
   const admin = json(await login('admin'));
@@ -109,7 +109,7 @@ test('refusals have a status, a code and what to do', async (t) => {
   t.deepEqual(await master.jobs.list(), []);
 });
 
-test('refusals over HTTP point to what a client may ask, and name the nearest field', async (t) => {
+test('refusals over HTTP name the allowed requests and the nearest field', async (t) => {
   const { ask, login } = await startBridgeApi(t);
   const headers = json(await login('limited'));
   const messageOf = async (given: unknown, to = path): Promise<string> => {
@@ -133,7 +133,7 @@ test('refusals over HTTP point to what a client may ask, and name the nearest fi
   t.regex(await messageOf({ ...body, params: { txt: 'x' } }), /did you mean text\?.*describes it$/);
 });
 
-test('a key over HTTP is the same run; another request under it is a conflict', async (t) => {
+test('the same key over HTTP returns the same run, and a different request with it is a conflict', async (t) => {
   const { ask, login } = await startBridgeApi(t);
   const headers = json(await login('limited'));
   const keyed = { ...body, idempotencyKey: 'k' };
@@ -183,7 +183,7 @@ test('a caller beyond the limit of followed runs is refused before anything is p
   t.is(other.status, 202);
 });
 
-test('a caller sees of the catalog what a rule permits it, and not for which minions or why', async (t) => {
+test('the catalog shows a caller only permitted commands, without minions or rules', async (t) => {
   const { ask, login } = await startBridgeApi(t);
   const namesFor = async (user: string): Promise<unknown> => {
     const { json: list } = await ask({
@@ -259,7 +259,7 @@ test('a client that sends too many bad tokens waits, and no other client does', 
   t.is((await show('bad', '10.0.0.1')).statusCode, 429);
 });
 
-test('tokens that are good are never too many', async (t) => {
+test('any number of valid tokens is accepted', async (t) => {
   const app = fastify();
   t.teardown(() => app.close());
   limitRefusedTokens(app, { tokenOf, now: () => 0 });
@@ -287,7 +287,7 @@ test('a stale member of a cluster rejects every request to the bridge', async (t
 const planBody = { groups: { all: 'web*' }, params: { text: 'hello' } };
 const planPath = '/bridge/v1/plans/demo.twice/run';
 
-test('a user with rules for its commands runs a plan, and reads what comes of it', async (t) => {
+test('a user with rules for its commands runs a plan and reads its result', async (t) => {
   const { ask, login } = await startBridgeApi(t);
   const headers = json(await login('limited'));
   const list = await ask({ path: '/bridge/v1/plans', headers });
@@ -303,7 +303,7 @@ test('a user with rules for its commands runs a plan, and reads what comes of it
   t.deepEqual(lines(again).slice(1), told.slice(1));
 });
 
-test('a plan may be begun now and read or cancelled later, by whoever began it alone', async (t) => {
+test('a plan can be started now and read or cancelled later, only by its caller', async (t) => {
   const { ask, login } = await startBridgeApi(t);
   const headers = json(await login('limited'));
   const prefer = { ...headers, prefer: 'respond-async' };
@@ -321,7 +321,7 @@ test('a plan may be begun now and read or cancelled later, by whoever began it a
   t.like(again.json, { id, isRepeated: true });
 });
 
-test('refused plans have a status, a code and what to do', async (t) => {
+test('refused plans have a status, a code and a remedy', async (t) => {
   const { ask, login, master } = await startBridgeApi(t);
   const headers = json(await login('limited'));
   const admin = json(await login('admin'));
@@ -353,7 +353,7 @@ test('refused plans have a status, a code and what to do', async (t) => {
   t.deepEqual(await master.jobs.list(), []);
 });
 
-test('a caller sees the plans of whose commands a rule permits it each', async (t) => {
+test('a caller sees a plan only if a rule permits each of its commands', async (t) => {
   const { ask, login } = await startBridgeApi(t);
   const headers = json(await login('limited'));
   const { json: list } = await ask({ path: '/bridge/v1/plans', headers });

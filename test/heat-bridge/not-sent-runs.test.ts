@@ -30,7 +30,7 @@ function returned(minion: string): JobUpdate {
   return { type: 'return', jid, minion, ...result };
 }
 
-test('minions that the job of a run was never sent to get it when the run is resumed', async (t) => {
+test('a resumed run sends its job to minions that never received it', async (t) => {
   const run = new CommandRun({ id: jid, command: 'site.go', minions: ['a', 'b'], owner: 'o' });
   const published: RunRequest[] = [];
   const jobs = {
@@ -61,7 +61,7 @@ test('minions that the job of a run was never sent to get it when the run is res
   t.is(published[0]?.jid, undefined);
 });
 
-test('the deliveries of a job are looked at once, however many minions are silent', async (t) => {
+test('the deliveries of a job are read once, for any number of silent minions', async (t) => {
   const minions = Array.from({ length: 200 }, (_, at) => `web${at}`);
   let looks = 0;
   const deliveries = minions.map(

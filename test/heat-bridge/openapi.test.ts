@@ -142,7 +142,7 @@ function fits(operation: Operation | undefined, { text, status }: ApiAnswer): bo
     .every((line) => check.Check(JSON.parse(line)));
 }
 
-test('every route of the bridge is in the document, with who may use it', async (t) => {
+test('the document contains every route of the bridge, with its permitted users', async (t) => {
   const { operations, as } = await open(t);
   t.deepEqual([...operations.keys()].sort(), [...described].sort());
   for (const [name, operation] of operations) {
@@ -234,13 +234,13 @@ test('the server sends the answers that the document describes', async (t) => {
 
 // The bridge as an extension, with and without a master.
 
-test('a master with a bridge starts, and closes, without any configuration of it', async (t) => {
+test('a master with a bridge starts and closes without any configuration for it', async (t) => {
   const { master } = await startVectorMaster(t, { extensions: [createBridge()] });
   t.truthy((await master.status()).id);
   await master.close();
 });
 
-test('a key of the configuration that the bridge does not know ends the start, and is named', async (t) => {
+test('an unknown key of the configuration ends the start, and is named', async (t) => {
   const starting = startVectorMaster(t, {
     config: { bridge: { catalogue: ['/x'] } },
     extensions: [createBridge()],
@@ -252,7 +252,7 @@ test('a key of the configuration that the bridge does not know ends the start, a
   t.regex(error.message, /saltbridge:bridge:catalogue/);
 });
 
-test('a bridge is of one master', async (t) => {
+test('a bridge belongs to one master', async (t) => {
   const bridge = createBridge();
   await startVectorMaster(t, { extensions: [bridge] });
   await t.throwsAsync(startVectorMaster(t, { extensions: [bridge] }), {
@@ -277,7 +277,7 @@ testWhere(hasMypy, 'the package mypy')('the Python module has the types that it 
   t.regex(stdout, /^Success/);
 });
 
-step('each Python compiles the modules', (t) => {
+step('each Python version compiles the modules', (t) => {
   const examples = fileURLToPath(new URL('../../examples', import.meta.url));
   for (const python of pythons) {
     const cache = temporaryDirectory(t);
@@ -335,8 +335,10 @@ async function testPython(t: ExecutionContext, python: string): Promise<void> {
   t.false(stderr.includes('skipped'));
 }
 
-step('the Python module does what its tests say', (t) => testPython(t, 'python3'));
+step('the Python module passes its own tests', (t) => testPython(t, 'python3'));
 
 for (const python of pythons.filter((name) => name !== 'python3')) {
-  test.serial(`the Python module does so with ${python}`, (t) => testPython(t, python));
+  test.serial(`the Python module passes its own tests with ${python}`, (t) =>
+    testPython(t, python),
+  );
 }

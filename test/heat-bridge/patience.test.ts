@@ -26,7 +26,7 @@ for (const [title, findJob] of [
   });
 }
 
-test('at the deadline of a command a minion that did not answer is named', async (t) => {
+test('at the deadline of a command, a silent minion is named', async (t) => {
   const functions = { 'test.echo': () => silence, 'saltutil.find_job': () => silence };
   const commands = [{ ...echo, timeoutSeconds: 5 }];
   const { bridge } = await startBridge(t, { commands, functions, ids: ['web1'], config });
@@ -38,7 +38,7 @@ test('at the deadline of a command a minion that did not answer is named', async
   t.true(performance.now() - begin > 4_900);
 });
 
-test('a command that may be tried again is tried again where a minion is silent', async (t) => {
+test('a repeatable command is repeated if a minion is silent', async (t) => {
   let calls = 0;
   const functions = {
     'test.echo': () => {

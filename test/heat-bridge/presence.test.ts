@@ -3,7 +3,7 @@ import test from 'ava';
 import { createPresence } from '#heat-bridge';
 import type { PresentMinion } from '#master';
 
-test('many who ask at once share one look at all minions', async (t) => {
+test('concurrent requests share one query of all minions', async (t) => {
   const web1: PresentMinion = {
     ...{ id: 'web1', transport: 'zeromq', address: '10.0.0.1', isSure: true },
     by: 'address',

@@ -57,7 +57,7 @@ async function outcomeOf({ master }: BridgeStage): Promise<ReactionRun> {
   return run;
 }
 
-test('a signal leads to a named command on the minions that the reaction may reach', async (t) => {
+test('a signal starts a named command on the minions that the reaction may reach', async (t) => {
   const stage = await start(t, [greet], [may]);
   await emit(stage, 'hello');
   const run = await outcomeOf(stage);
@@ -90,7 +90,7 @@ const refusals = [
 ] as const;
 
 for (const [why, one, rules, state] of refusals) {
-  test(`a reaction calls no command where ${why}`, async (t) => {
+  test(`a reaction calls no command if ${why}`, async (t) => {
     const stage = await start(t, [one], rules);
     await emit(stage, 'hello');
     t.is((await outcomeOf(stage)).state, state);
@@ -98,7 +98,7 @@ for (const [why, one, rules, state] of refusals) {
   });
 }
 
-test('the data of a signal must fit the parameters of the command', async (t) => {
+test('the data of a signal must match the parameters of the command', async (t) => {
   const stage = await start(t, [greet], [may]);
   await emit(stage, 'x'.repeat(101));
   t.is((await outcomeOf(stage)).state, 'unusable');
@@ -123,7 +123,7 @@ saltbridge:
       do: { command: { name: site.held, target: web2 } }
 `;
 
-test('a command under way when its master is killed is gone on with, and not called again', async (t) => {
+test('a command in progress when its master is killed is continued, and not called again', async (t) => {
   t.timeout(90_000);
   const command = 'site.held: { description: x, function: site.held, reviewed: for this test }';
   const field = await startKillable(t, configuration, { 'commands.yaml': command });

@@ -22,7 +22,7 @@ import { directories } from '../helpers/vector-master.ts';
 import { eventually } from '../interop/eventually.ts';
 import { acl, echo, grant, startBridge, twice } from './stage.ts';
 
-test('a permitted command reaches each minion of its target, by keyword', async (t) => {
+test('a permitted command reaches each minion of its target, with keywords', async (t) => {
   const { bridge, seen } = await startBridge(t, {
     functions: { 'test.echo': ({ kwargs }, { id }) => `${id}: ${String(kwargs.text)}` },
   });
@@ -75,7 +75,7 @@ test('a name in the target without a key is in the outcome, and fails the run', 
   t.deepEqual([again.isRepeated, again.missing], [true, ['web9']]);
 });
 
-test('a name beyond the rights of a caller is reported as one without a key is', async (t) => {
+test('a name beyond the rights of a caller is reported like one without a key', async (t) => {
   const { bridge } = await startBridge(t);
   const params = { text: 'x' };
   const outcomeOf = async (name: string): Promise<unknown> => {
@@ -93,7 +93,7 @@ test('a name beyond the rights of a caller is reported as one without a key is',
   t.is((await own.outcome).isNarrowed, undefined);
 });
 
-test('the job goes to minions by name, and says whose it is', async (t) => {
+test('the job targets minions by name, and names its owner', async (t) => {
   const { bridge, master } = await startBridge(t);
   const handle = await bridge.run('demo.echo', { target: 'web*', params: { text: 'x' } });
   await handle.outcome;
@@ -197,7 +197,7 @@ test('a refused call never reaches a minion, and its code gives the reason', asy
   t.deepEqual(await master.jobs.list(), []);
 });
 
-test('a target means the minions that rules name for the command, and tells nothing of others', async (t) => {
+test('a target means the minions that rules name for the command, and does not reveal others', async (t) => {
   const { bridge, seen } = await startBridge(t);
   const params = { text: 'x' };
   const { minions, outcome } = await bridge.run('demo.echo', { target: '*', params });
@@ -233,7 +233,7 @@ test('a caller with rights to every command everywhere learns that a target matc
   await t.throwsAsync(bridge.run('demo.echo', request), { code: 'ERR_COMMAND_TARGET' });
 });
 
-test('a command has bounds of its own, whoever asks', async (t) => {
+test('a command has its own limits for all callers', async (t) => {
   const { bridge } = await startBridge(t, { commands: [{ ...echo, within: 'web1' }] });
   const params = { text: 'x' };
   await t.throwsAsync(bridge.run('demo.echo', { target: 'web*', params, caller: 'local' }), {
@@ -243,7 +243,7 @@ test('a command has bounds of its own, whoever asks', async (t) => {
   t.is((await outcome).status, 'succeeded');
 });
 
-test('rules see parameters, and nothing of those that are secret', async (t) => {
+test('rules see parameters, except secret ones', async (t) => {
   const commands = [withSecret];
   const rule = (password: string) =>
     allow('one', {
@@ -279,7 +279,7 @@ const withSecret: CommandDefinition = {
   secret: ['password'],
 };
 
-test('a secret follows ids, and no grain', async (t) => {
+test('a secret is sent to targets selected by id, not by grain', async (t) => {
   const nodegroups = { named: 'web1', claimed: 'G@id:web1' };
   const { bridge, seen } = await startBridge(t, { commands: [withSecret], config: { nodegroups } });
   const run = (tgt: string, params: Record<string, string>, caller?: 'local') => {
@@ -306,7 +306,7 @@ test('a secret follows ids, and no grain', async (t) => {
   t.deepEqual((await run('G@id:web1', { name: 'x' })).minions, ['web1']);
 });
 
-test('a secret is in the pillar of its minions while the run goes on, and nowhere else', async (t) => {
+test('a secret is only in the pillar of its minions, while the run is in progress', async (t) => {
   const commands = [withSecret];
   let release: () => void = () => {};
   const released = new Promise<void>((resolve) => {
@@ -341,7 +341,7 @@ test('a secret is in the pillar of its minions while the run goes on, and nowher
   t.false(JSON.stringify(told).includes(password));
 });
 
-test('a minion that fails, or says what does not mean success, fails the command', async (t) => {
+test('a minion that fails, or whose return does not mean success, fails the command', async (t) => {
   const strict = {
     ...echo,
     name: 'demo.strict',
@@ -371,7 +371,7 @@ test('a minion that fails, or says what does not mean success, fails the command
   }
 });
 
-test('an idempotent command is tried again where it failed, and only there', async (t) => {
+test('an idempotent command is repeated only on minions where it failed', async (t) => {
   const tries: string[] = [];
   const { bridge } = await startBridge(t, {
     commands: [{ ...echo, idempotent: true, retries: 2 }],
@@ -390,7 +390,7 @@ test('an idempotent command is tried again where it failed, and only there', asy
   t.deepEqual(tries.sort(), ['web1', 'web2', 'web2', 'web2']);
 });
 
-test('one that is not idempotent is never tried again', async (t) => {
+test('a command that is not idempotent is never repeated', async (t) => {
   const { bridge, seen } = await startBridge(t, {
     commands: [{ ...echo, retries: 2 }],
     functions: {
@@ -413,7 +413,7 @@ const slow = {
   },
 };
 
-test('a run that is cancelled waits for nobody, and the minion ends the job', async (t) => {
+test('a cancelled run ends at once, and the minion ends the job', async (t) => {
   const { bridge } = await startBridge(t, { functions: slow });
   const handle = await bridge.run('demo.echo', { target: 'web1', params: { text: 'x' } });
   const [first] = await within('the job', take(handle.updates(), 1));
@@ -423,7 +423,7 @@ test('a run that is cancelled waits for nobody, and the minion ends the job', as
   t.deepEqual([status, results[0]?.state], ['cancelled', 'unfinished']);
 });
 
-test('a run ends with its deadline, and with the signal of its caller', async (t) => {
+test('a run ends at its deadline, and with the abort signal of its caller', async (t) => {
   const { bridge } = await startBridge(t, { functions: slow });
   const params = { text: 'x' };
   const late = await bridge.run('demo.echo', { target: 'web1', params, deadline: Date.now() + 50 });
@@ -434,7 +434,7 @@ test('a run ends with its deadline, and with the signal of its caller', async (t
   t.is((await cut.outcome).status, 'cancelled');
 });
 
-test('as many runs as the catalog says go on at a time, on a minion and in all', async (t) => {
+test('the catalog limits concurrent runs, on a minion and in total', async (t) => {
   const { bridge } = await startBridge(t, {
     commands: [{ ...echo, concurrency: { perTarget: 1, total: 2 } }],
     ids: ['web1', 'web2', 'web3'],
@@ -478,7 +478,7 @@ test('runs beyond the limit wait up to the size in the catalog, in order for eac
   t.deepEqual(order, ['first', 'both', 'both', 'last']);
 });
 
-test('a run waits for its turn no longer than its time lasts, and publishes nothing then', async (t) => {
+test('a run waits for its turn only until its deadline, and then publishes nothing', async (t) => {
   const { bridge, master } = await startBridge(t, {
     commands: [{ ...echo, concurrency: { total: 1, queue: 2 } }],
     functions: slow,
@@ -498,7 +498,7 @@ test('a run waits for its turn no longer than its time lasts, and publishes noth
   );
 });
 
-test('a right that was taken away is asked for again when a run has waited', async (t) => {
+test('rights are checked again after a run has waited', async (t) => {
   const { bridge, master, seen } = await startBridge(t, {
     commands: [{ ...echo, concurrency: { total: 1, queue: 1 } }],
     functions: slow,
@@ -512,7 +512,7 @@ test('a right that was taken away is asked for again when a run has waited', asy
   t.true(seen.every(({ id }) => id === 'web1'));
 });
 
-test('the same key is the same run; with other parameters or another target it is a conflict', async (t) => {
+test('the same key returns the same run, and with other parameters or another target it is a conflict', async (t) => {
   const { bridge, seen } = await startBridge(t);
   const request = { target: 'web1', params: { text: 'x' }, idempotencyKey: 'k1' };
   const [first, again] = await Promise.all([
@@ -537,7 +537,7 @@ test('the same key is the same run; with other parameters or another target it i
   }
 });
 
-test("another caller's key leads to nothing of the first's", async (t) => {
+test('a caller cannot reach a run with the key of another caller', async (t) => {
   const both = { ...grant, subject: { service: ['bridge', 'sahara'] } };
   const { bridge } = await startBridge(t, { rules: [both] });
   const request = { target: 'web1', params: { text: 'x' }, idempotencyKey: 'k1' };
@@ -549,7 +549,7 @@ test("another caller's key leads to nothing of the first's", async (t) => {
   t.is((await bridge.find(theirs.id, other)).id, theirs.id);
 });
 
-test('a right that was taken away is asked for again, also with a known key', async (t) => {
+test('rights are checked again for a known key', async (t) => {
   const { bridge, master } = await startBridge(t);
   const request = { target: 'web1', params: { text: 'x' }, idempotencyKey: 'k1' };
   await (await bridge.run('demo.echo', request)).outcome;
@@ -557,7 +557,7 @@ test('a right that was taken away is asked for again, also with a known key', as
   await t.throwsAsync(bridge.run('demo.echo', request), { code: 'ERR_COMMAND_DENIED' });
 });
 
-test('a key is remembered by the next master, with what became of its run', async (t) => {
+test('a key is stored for the next master, with the result of its run', async (t) => {
   const store = createMemoryStore();
   const config = directories(temporaryDirectory(t));
   const first = await startBridge(t, { store, config });
@@ -575,7 +575,7 @@ test('a key is remembered by the next master, with what became of its run', asyn
   t.is(second.seen.length, 0);
 });
 
-test('a run with a key is left to the next master when its master is closed; one without ends', async (t) => {
+test('if a master closes, the next one continues runs with a key, and runs without one end', async (t) => {
   const store = createMemoryStore();
   const config = directories(temporaryDirectory(t));
   const ended: unknown[] = [];
@@ -610,7 +610,7 @@ test('a run with a key is left to the next master when its master is closed; one
   t.deepEqual(second.seen, []);
 });
 
-test('the local socket runs commands, by the right of who may use it or of a service', async (t) => {
+test('the local socket runs commands with the rights of its user or of a service', async (t) => {
   const config = directories(temporaryDirectory(t));
   await startBridge(t, { config });
   const bridge = connectExtension({ socketPath: config.socket ?? '' }, 'bridge');
@@ -673,7 +673,7 @@ const wait = async (_call: unknown, { signal }: { readonly signal: AbortSignal }
   return true;
 };
 
-test('a caller has so many runs at a time, and is told before anything is published', async (t) => {
+test('concurrent runs of a caller are limited, and more are refused before any job is published', async (t) => {
   const { bridge, master } = await startBridge(t, {
     rules,
     functions: { 'test.echo': wait },
@@ -696,7 +696,7 @@ test('a caller has so many runs at a time, and is told before anything is publis
   await Promise.all([second.cancel(), fourth.cancel()]);
 });
 
-test('a plan is a run of its caller, and its steps are not', async (t) => {
+test('a plan counts as a run of its caller, but its steps do not', async (t) => {
   const { bridge } = await startBridge(t, {
     plans: [twice],
     config: { bridge: { runs: { active_per_caller: 1 } } },
@@ -707,7 +707,7 @@ test('a plan is a run of its caller, and its steps are not', async (t) => {
   t.is((await handle.outcome).status, 'succeeded');
 });
 
-test('runs of others that are over do not make those of a caller forgotten', async (t) => {
+test('finished runs of others do not evict those of a caller', async (t) => {
   const { bridge } = await startBridge(t, {
     rules,
     config: { bridge: { runs: { ended_per_caller: 3, ended: 4 } } },
@@ -739,7 +739,7 @@ test('runs of others that are over do not make those of a caller forgotten', asy
   ]);
 });
 
-test('quotas that are none are refused with their key', async (t) => {
+test('invalid quotas are refused with their key', async (t) => {
   await t.throwsAsync(startBridge(t, { config: { bridge: { runs: { active: 0 } } } }), {
     message: /saltbridge:bridge:runs:active: /,
   });

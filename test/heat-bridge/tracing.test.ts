@@ -19,7 +19,7 @@ test.serial('without a provider there are no traces', async (t) => {
 });
 
 test.serial(
-  'a run is traced from the request to the signal that it causes, without what it says',
+  'a run is traced from the request to the signal that it causes, without its data',
   async (t) => {
     const spanProcessors = [new SimpleSpanProcessor(exporter)];
     trace.setGlobalTracerProvider(new BasicTracerProvider({ spanProcessors }));

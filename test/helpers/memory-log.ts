@@ -30,7 +30,7 @@ export class MemoryLog {
   }
 
   /**
-   * What a member has of it.
+   * Returns the log as a member sees it.
    * @param hasConsumer - whether the member receives entries
    */
   connect(hasConsumer: () => boolean = () => true): TransactionLog {

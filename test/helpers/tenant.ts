@@ -26,8 +26,8 @@ export interface TenantUnderTest {
   /** The interface over the local socket. */
   readonly local: MasterApi;
   readonly keysOf: ReadonlyMap<string, MinionKeys>;
-  /** Arguments with which the minions' function `test.told` was called. */
-  readonly told: string[];
+  /** Arguments with which the minions' function `test.reported` was called. */
+  readonly reported: string[];
   readonly log: string[];
   /** Connects a minion with the same key that sends requests for a test. It has signed in. */
   speak(t: ExecutionContext, id: string): Promise<SpeakingMinion>;
@@ -66,7 +66,7 @@ function layOut(root: string, name: string): void {
     auto_accept: true,
     timeout: 10,
     file_roots: { base: [path.join(root, 'files')] },
-    peer: { '.*': ['test.told'] },
+    peer: { '.*': ['test.reported'] },
     peer_run: { '.*': ['jobs.list_jobs'] },
     saltbridge: { acl: { signals: [{ tag: `${name}/*` }] } },
   };
@@ -85,7 +85,7 @@ async function start(
   firstKey: number,
 ): Promise<TenantUnderTest> {
   const secret = secretOf(name);
-  const [log, told]: [string[], string[]] = [[], []];
+  const [log, reported]: [string[], string[]] = [[], []];
   const logger = pino({ level: 'debug' }, { write: (line) => void log.push(line) });
   const master = createMaster({
     config,
@@ -101,8 +101,8 @@ async function start(
       keys,
       transport: dialZeromq({ host: '127.0.0.1', requestPort: status.requestPort }),
       functions: {
-        'test.told': () => {
-          told.push(id);
+        'test.reported': () => {
+          reported.push(id);
           return `${secret} from ${id}`;
         },
       },
@@ -119,7 +119,7 @@ async function start(
     return speaker;
   };
   const local = connectMaster({ socketPath: config.socket });
-  return { name, secret, root, master, local, keysOf, told, log, speak };
+  return { name, secret, root, master, local, keysOf, reported, log, speak };
 }
 
 /** Returns the keys of one of the tenant's minions. */

@@ -49,7 +49,7 @@ step('pending minions answer once accepted, without a restart of either side', a
   for (const [id, result] of returns) t.is(result.return, true, id);
 });
 
-step('a command gives its output and its exit code', async (t) => {
+step('a command returns its output and its exit code', async (t) => {
   const { returns } = await fleet.ask(master.api, {
     fun: 'cmd.run',
     arg: ['echo out; exit 3'],
@@ -62,7 +62,7 @@ step('a command gives its output and its exit code', async (t) => {
   }
 });
 
-step('grains arrive whole', async (t) => {
+step('grains arrive completely', async (t) => {
   const { returns } = await fleet.ask(master.api, { fun: 'grains.items' });
   for (const { id, version } of fleet.minions) {
     const grains = returns.get(id)?.return;
@@ -90,7 +90,7 @@ step('a return of 5 MB arrives byte for byte', async (t) => {
   );
 });
 
-step('arguments of every kind reach the function and come back as they were', async (t) => {
+step('arguments of every kind reach the function and return unchanged', async (t) => {
   const arg: WireValue[] = [
     'Grüße aus Halle 🧂',
     '',
@@ -149,17 +149,20 @@ step('a state runs', async (t) => {
   }
 });
 
-step('an event that no rule permits is told to nobody, and the minion works on', async (t) => {
-  const { returns } = await fleet.ask(master.api, { fun: 'event.send', arg: ['my/tag'] });
-  for (const [id, result] of returns) t.is(result.return, true, id);
-  // The minion may send the event after the return of the function that fired it.
-  await eventually('the denial of each event', async () => {
-    const denied = (await master.api.events.denials()).filter(({ tag }) => tag === 'my/tag');
-    return fleet.ids.every((id) => denied.some(({ minion }) => minion === id));
-  });
-  t.false(events.has('my/tag'));
-  await fleet.ask(master.api, { fun: 'test.ping' });
-});
+step(
+  'an event that no rule permits is not emitted, and the minion continues to work',
+  async (t) => {
+    const { returns } = await fleet.ask(master.api, { fun: 'event.send', arg: ['my/tag'] });
+    for (const [id, result] of returns) t.is(result.return, true, id);
+    // The minion may send the event after the return of the function that fired it.
+    await eventually('the denial of each event', async () => {
+      const denied = (await master.api.events.denials()).filter(({ tag }) => tag === 'my/tag');
+      return fleet.ids.every((id) => denied.some(({ minion }) => minion === id));
+    });
+    t.false(events.has('my/tag'));
+    await fleet.ask(master.api, { fun: 'test.ping' });
+  },
+);
 
 step('after a restart of the master jobs are answered without a sign-in', async (t) => {
   await master.close();
@@ -213,7 +216,7 @@ step('a minion that was killed and started again answers again', async (t) => {
   t.is(returns.size, fleet.minions.length);
 });
 
-step('a job longer than the timeout is asked for until its answer comes', async (t) => {
+step('a job longer than the timeout is queried until its return arrives', async (t) => {
   const outcome = await fleet.ask(master.api, {
     fun: 'test.sleep',
     arg: [20],
@@ -251,7 +254,7 @@ step('a minion whose pending key is rejected ends with code 77', async (t) => {
   await strangers.each(async (minion) => t.is(await minion.exited(60_000), 77, minion.id));
 });
 
-step('a second minion of the same id is denied, the first works on', async (t) => {
+step('a second minion with the same id is denied, and the first continues to work', async (t) => {
   const doubles = await Fleet.create(home.ports);
   t.teardown(() => doubles.dispose());
   doubles.start();
@@ -261,15 +264,18 @@ step('a second minion of the same id is denied, the first works on', async (t) =
   await fleet.ask(master.api, { fun: 'test.ping' });
 });
 
-step('minions whose keys are deleted are pending and get no job; the others go on', async (t) => {
-  const halves = [0, 1].map((half) => fleet.ids.filter((_id, index) => index % 2 === half));
-  for (const [round, deleted] of halves.entries()) {
-    // With a single version, no other minion could continue.
-    if (deleted.length > 0 && deleted.length < fleet.ids.length)
-      await deleteKeys(t, deleted, round);
-  }
-  await fleet.ask(master.api, { fun: 'test.ping' });
-});
+step(
+  'minions whose keys are deleted become pending and get no job, and others are not affected',
+  async (t) => {
+    const halves = [0, 1].map((half) => fleet.ids.filter((_id, index) => index % 2 === half));
+    for (const [round, deleted] of halves.entries()) {
+      // With a single version, no other minion could continue.
+      if (deleted.length > 0 && deleted.length < fleet.ids.length)
+        await deleteKeys(t, deleted, round);
+    }
+    await fleet.ask(master.api, { fun: 'test.ping' });
+  },
+);
 
 /**
  * Deletes keys, checks which minions still work, and accepts the minions again without a restart.

@@ -84,7 +84,7 @@ test.after.always(async () => {
   home?.dispose();
 });
 
-step('crafted values reach the function as text, and nothing else', async (t) => {
+step('crafted values reach the function only as text', async (t) => {
   await fleet.enrol(master.api, new EventLog(await master.api.events.subscribe()));
   const texts = [
     'runas=root',
@@ -114,7 +114,7 @@ step('crafted values reach the function as text, and nothing else', async (t) =>
   }
 });
 
-step('what is crafted to be more than text is refused before it is published', async (t) => {
+step('crafted values that are not plain text are refused before publication', async (t) => {
   const before = (await master.api.jobs.list()).length;
   const refused: readonly (readonly [string, object, string])[] = [
     ['test.kwarg', { text: 'x' }, 'ERR_COMMAND_UNKNOWN'],
@@ -143,12 +143,12 @@ step('what is crafted to be more than text is refused before it is published', a
   t.is((await master.api.jobs.list()).length, before);
 });
 
-step('a secret reaches the minion that it is for, and no job, event or other minion', async (t) => {
+step('a secret reaches only its minion, and no job, event or other minion', async (t) => {
   const end = new AbortController();
-  const told: string[] = [];
+  const texts: string[] = [];
   const events = await master.api.events.subscribe({}, end.signal);
   const following = (async () => {
-    for await (const event of events) told.push(JSON.stringify(event));
+    for await (const event of events) texts.push(JSON.stringify(event));
   })();
   const [first, ...others] = fleet.minions;
   const target = first?.id ?? '';
@@ -161,8 +161,8 @@ step('a secret reaches the minion that it is for, and no job, event or other min
   await following;
   const kept = JSON.stringify(await master.api.jobs.show(run.id));
   const secret = JSON.stringify(password).slice(1, -1);
-  t.true(told.some((text) => text.includes('saltbridge_secrets')));
-  t.false(told.some((text) => text.includes(secret)));
+  t.true(texts.some((text) => text.includes('saltbridge_secrets')));
+  t.false(texts.some((text) => text.includes(secret)));
   t.false(kept.includes(secret));
   for (const { id } of others) {
     const pillar = await master.api.pillar.show({ minion: id });

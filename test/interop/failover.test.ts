@@ -71,7 +71,7 @@ async function failOver(
 }
 
 step(
-  'minions with two masters at once obey both, and each alone when the other is killed',
+  'minions with two masters at once run jobs of both, and of each if the other is killed',
   async (t) => {
     const options = { autoAccept: true };
     const home = await MasterHome.create(options);
@@ -101,7 +101,7 @@ step(
   },
 );
 
-step('minions that ask a function of theirs where their master is find it', async (t) => {
+step('minions that find their master with their own function connect', async (t) => {
   const home = await MasterHome.create({ autoAccept: true });
   t.teardown(() => home.dispose());
   const master = await home.startHere();

@@ -147,7 +147,7 @@ async function appliesHighstate(t: ExecutionContext, { home, master, fleet }: Si
   }
 }
 
-step('a second highstate finds nothing to do, and a changed file is seen at once', async (t) => {
+step('a second highstate changes nothing, and a changed file is used at once', async (t) => {
   const again = await fleet.ask(master.api, { fun: 'state.highstate' });
   for (const [id, { return: states }] of again.returns) {
     for (const state of Object.values(Object(states))) {
@@ -164,7 +164,7 @@ step('a second highstate finds nothing to do, and a changed file is seen at once
   });
 });
 
-step('what would be run is shown, and files are rendered and listed', async (t) => {
+step('planned states are shown, and files are rendered and listed', async (t) => {
   const top = await fleet.ask(master.api, { fun: 'state.show_top' });
   for (const [id, { return: shown }] of top.returns) {
     t.deepEqual([...(Object(shown).base ?? [])].sort(), ['fromtops', 'web'], id);
@@ -180,7 +180,9 @@ step('what would be run is shown, and files are rendered and listed', async (t) 
   }
 });
 
-step('a file of 50 MB arrives whole, and is pushed back whole', (t) => carriesLargeFile(t, site));
+step('a file of 50 MB arrives completely, and is pushed back completely', (t) =>
+  carriesLargeFile(t, site),
+);
 
 async function carriesLargeFile(t: ExecutionContext, { home, master, fleet }: Site): Promise<void> {
   const digest = createHash('sha256').update(big).digest('hex');

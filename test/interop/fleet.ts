@@ -118,7 +118,7 @@ export class Fleet {
   }
 }
 
-/** Waits until a minion was told that its key is pending. */
+/** Waits until the master has replied to a minion that its key is pending. */
 export function pended(events: EventLog, id: string, from = 0): Promise<unknown> {
   const accepts = ({ tag, data }: MasterEvent): boolean =>
     tag === 'salt/auth' && data.act === 'pend' && data.id === id;

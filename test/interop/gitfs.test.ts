@@ -61,7 +61,7 @@ test.after.always(async () => {
   home?.dispose();
 });
 
-step('a file of a branch is that of the environment, before and after a push', async (t) => {
+step('a file of a branch belongs to its environment, before and after a push', async (t) => {
   const read = async (arg: readonly string[]): Promise<unknown[]> => {
     const { returns } = await fleet.ask(master.api, { fun: 'cp.get_file_str', arg: [...arg] });
     return [...returns.values()].map(({ return: value }) => value);

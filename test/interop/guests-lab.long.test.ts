@@ -7,7 +7,7 @@ import { gossip } from '../../examples/gossip/gossip.example.ts';
 import { guests } from '../../examples/guests/guests.example.ts';
 import { stepsOf, whereRunnable } from '../helpers/examples.ts';
 
-test('the examples name what they need, and where it comes from', (t) => {
+test('the examples name their requirements and where to get them', (t) => {
   const needs = [...guests.needs(), ...gossip.needs()];
   for (const name of ['haproxy', 'serf']) {
     const found = needs.find((it) => it.name === `program ${name}`);

@@ -104,7 +104,7 @@ step('minions get the modules from the file server', async (t) => {
   }
 });
 
-step('a reader that starts first has the value when its writer has written it', async (t) => {
+step('a reader that starts first gets the value when its writer has written it', async (t) => {
   const [writer = '', reader = ''] = fleet.ids;
   const reading = run(reader, 'sdb.get', ['sdb://saltbridge/db/password']);
   await events.seen('the request of the reader', ({ data }) => data.fun === 'sdb.get');
@@ -114,7 +114,7 @@ step('a reader that starts first has the value when its writer has written it', 
   t.is(await run(reader, 'saltbridge_data.get', ['db/port']), '3306');
 });
 
-step('no event and no job has a secret value that minions read and write', async (t) => {
+step('no event and no job contains a secret value that minions read and write', async (t) => {
   const [writer = '', reader = ''] = fleet.ids;
   const fired: unknown[] = [];
   const subscription = await master.api.events.subscribe();
@@ -140,7 +140,7 @@ step('no event and no job has a secret value that minions read and write', async
   t.false(text.includes('secret-4711'), 'a secret value is in an event or a job');
 });
 
-step('a writer that does not write ends in a timeout that says who is awaited', async (t) => {
+step('a writer that does not write causes a timeout that names it', async (t) => {
   const [writer = '', reader = ''] = fleet.ids;
   const text = String(await run(reader, 'saltbridge_data.get', ['db/never'], { timeout: 2 }));
   t.regex(text, /db\/never has not been written yet by role db/);
@@ -148,13 +148,13 @@ step('a writer that does not write ends in a timeout that says who is awaited', 
   t.regex(text, /waited 2 s/);
 });
 
-step('a minion writes nothing of another role, and a value once', async (t) => {
+step('a minion cannot write values of another role, and writes a value once', async (t) => {
   const [writer = '', reader = ''] = fleet.ids;
   t.regex(String(await run(reader, 'saltbridge_data.put', ['db/port', 'x'])), /does not write/);
   t.regex(String(await run(writer, 'saltbridge_data.put', ['db/port', '1'])), /written once/);
 });
 
-step('a minion that was enrolled for a project finds the others of it', async (t) => {
+step('a minion enrolled for a project finds the others in it', async (t) => {
   const [one = '', two = ''] = fleet.ids;
   const keys = await master.api.keys.list();
   const minions = [one, two].map((id) => {
@@ -170,17 +170,20 @@ step('a minion that was enrolled for a project finds the others of it', async (t
   t.deepEqual(await run(two, 'saltbridge_peers.addresses'), []);
 });
 
-step('what is known is in the pillar of a reader, and in states by its own names', async (t) => {
-  const [, reader = ''] = fleet.ids;
-  await run(reader, 'saltutil.refresh_pillar', [], { wait: true });
-  const data = await run(reader, 'pillar.get', ['saltbridge:data:attributes']);
-  t.deepEqual(isWireMap(data) ? { ...data } : data, {
-    'mysql:password': 'secret-4711',
-    'mysql:port': '3306',
-  });
-});
+step(
+  'known values are in the pillar of a reader, and in states under their own names',
+  async (t) => {
+    const [, reader = ''] = fleet.ids;
+    await run(reader, 'saltutil.refresh_pillar', [], { wait: true });
+    const data = await run(reader, 'pillar.get', ['saltbridge:data:attributes']);
+    t.deepEqual(isWireMap(data) ? { ...data } : data, {
+      'mysql:password': 'secret-4711',
+      'mysql:port': '3306',
+    });
+  },
+);
 
-stepWithRuby('Facter and Chef ask by salt-call, and values of a file are written', async (t) => {
+stepWithRuby('Facter and Chef read by salt-call, and values of a file are written', async (t) => {
   const [writer = '', reader = ''] = fleet.ids;
   await bridge.data.add(
     {

@@ -128,7 +128,7 @@ function newStack(t: ExecutionContext, name: string): string {
   return own;
 }
 
-withCloud('docs/signals.md leads to a complete stack, and to one that has failed', async (t) => {
+withCloud('docs/signals.md leads to a complete stack, and to a failed one', async (t) => {
   t.timeout(300_000);
   const site = await startSite(t);
   const [first = '', last = first] = [minionPrograms[0], minionPrograms.at(-1)];

@@ -147,7 +147,7 @@ const ends: readonly (readonly [string, string | object, 'COMPLETE' | RegExp])[]
   ['os-apply-config', { a: 1 }, /failed/],
 ];
 
-heatTest('a deployment of every group ends with an answer', async (t) => {
+heatTest('a deployment of every group ends with a response', async (t) => {
   t.timeout(600_000);
   const stage = await start(t);
   const one = async (

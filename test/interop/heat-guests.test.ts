@@ -55,7 +55,7 @@ test.after.always(async () => {
   await guests?.dispose();
 });
 
-step('the plain template is Heat’s, with the dependencies that were foreseen', async (t) => {
+step('the plain template works in Heat, with the expected dependencies', async (t) => {
   stack = await GuestStack.prepare(guests, shop, { name: newStackName(), domain: 'shop' });
   const { template: plain, parameters } = stack;
   // For a resource that is a template itself, Heat lists only its contents.
@@ -77,7 +77,7 @@ step('the plain template is Heat’s, with the dependencies that were foreseen',
 });
 
 step(
-  'a reader that starts first has the value when its writer is up, and Heat’s at once',
+  "a reader that starts first gets the value when its writer is running, and Heat's value at once",
   async (t) => {
     await stack.boot('app');
     t.is(await stack.run('app', 'saltbridge_data.get', { key: 'db/address' }), '10.9.8.7');
@@ -92,7 +92,7 @@ step(
   },
 );
 
-step('the third tier has what the second made of the value of the first', async (t) => {
+step('the third tier gets the value that the second derived from the first', async (t) => {
   await stack.boot('web');
   const reading = stack.run('web', 'saltbridge_data.get', { key: 'app/url', timeout: 200 });
   const password = String(await stack.run('app', 'saltbridge_data.get', { key: 'db/password' }));
@@ -102,7 +102,7 @@ step('the third tier has what the second made of the value of the first', async 
   t.is(await stack.shell('web', 'get', 'app/url'), url);
 });
 
-step('a reader of a writer that died is told who is awaited', async (t) => {
+step('a reader of a dead writer gets its name', async (t) => {
   stack.machineOf('app').dispose();
   const key = 'app/health';
   const text = String(await stack.run('web', 'saltbridge_data.get', { key, timeout: 2 }));
@@ -110,7 +110,7 @@ step('a reader of a writer that died is told who is awaited', async (t) => {
   t.regex(text, /waited 2 s/);
 });
 
-step('the data space is gone with the machines of the stack', async (t) => {
+step('the data space is removed with the machines of the stack', async (t) => {
   await stack.retire();
   t.deepEqual(await guests.bridge.data.list(), []);
 });
@@ -137,7 +137,7 @@ outputs:
 `;
 
 step(
-  'the values of a diamond arrive, and those of a stack of its name in another project are others',
+  'the values of a diamond arrive, separate from those of a stack of the same name in another project',
   async (t) => {
     const name = newStackName();
     const own = await GuestStack.prepare(guests, diamond, { name, domain: 'one' });
@@ -170,7 +170,7 @@ step(
   },
 );
 
-step('a ring is refused before anything is begun', async (t) => {
+step('a cycle is refused before anything starts', async (t) => {
   const ring = diamond.replace('writes: { seed: }', 'reads: { x: left/part }, writes: { seed: }');
   await t.throwsAsync(GuestStack.prepare(guests, ring, { name: 'ring', domain: 'ring' }), {
     code: 'ERR_DATA_FORM',

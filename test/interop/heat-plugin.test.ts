@@ -71,7 +71,7 @@ function calls(): readonly string[] {
 }
 
 heatStep(
-  'a command runs once, an update runs what changed, and deletion runs its own',
+  'a command runs once, an update runs only changes, and deletion runs its own command',
   async (t) => {
     t.timeout(300_000);
     const stack = await heat.create(template('command'), { text: 'one' });
@@ -107,7 +107,7 @@ heatStep(
   },
 );
 
-heatStep('a command that fails, fails its stack with its stderr, and runs again', async (t) => {
+heatStep('a failed command fails its stack with its stderr, and runs again', async (t) => {
   t.timeout(180_000);
   const stack = await heat.create(command({ command: 'demo.fail' }));
   const { status, reason } = await stack.end();
@@ -121,37 +121,40 @@ heatStep('a command that fails, fails its stack with its stderr, and runs again'
   t.is((await stack.end()).status, 'DELETE_COMPLETE');
 });
 
-heatStep('what the catalog or the policy would refuse is refused with the template', async (t) => {
-  t.timeout(120_000);
-  const write = { command: 'demo.write', params: { text: 'x' } };
-  const refused: readonly (readonly [object, RegExp])[] = [
-    [command({ command: 'demo.none' }), /ERR_COMMAND_UNKNOWN/],
-    [command({ command: 'cmd.run', params: { cmd: 'id' } }), /ERR_COMMAND_DENIED/],
-    [command({ command: 'demo.write' }), /text: is required/],
-    [command({ ...write, params: { text: 'x', more: 1 } }), /more: there is no such parameter/],
-    [command({ ...write, params: { text: 'A b' } }), /text: does not fit its schema \(pattern\)/],
-    [command({ ...write, on_delete: { command: 'demo.remove' } }), /text: is required/],
-    [command({ ...write, target: '*' }), /either minions or target/],
-    [command({ ...write, parms: {} }), /Unknown Property parms/],
-    [
-      one('OS::Saltbridge::Plan', {
-        plan: 'demo.write-twice',
-        groups: { first: ['web-1'], third: ['web-2'] },
-        params: { text: 'x' },
-      }),
-      /second: is required.*third: there is no such group/,
-    ],
-  ];
-  for (const [asked, message] of refused) {
-    await t.throwsAsync(heat.create(asked), { message });
-  }
-  // Without a rule for its project, a user is rejected, regardless of the rights of the plug-in's
-  // account.
-  await t.throwsAsync(stranger.create(command(write)), { message: /ERR_COMMAND_DENIED/ });
-  t.deepEqual(calls(), []);
-});
+heatStep(
+  'calls that the catalog or the policy would refuse are refused with the template',
+  async (t) => {
+    t.timeout(120_000);
+    const write = { command: 'demo.write', params: { text: 'x' } };
+    const refused: readonly (readonly [object, RegExp])[] = [
+      [command({ command: 'demo.none' }), /ERR_COMMAND_UNKNOWN/],
+      [command({ command: 'cmd.run', params: { cmd: 'id' } }), /ERR_COMMAND_DENIED/],
+      [command({ command: 'demo.write' }), /text: is required/],
+      [command({ ...write, params: { text: 'x', more: 1 } }), /more: there is no such parameter/],
+      [command({ ...write, params: { text: 'A b' } }), /text: does not fit its schema \(pattern\)/],
+      [command({ ...write, on_delete: { command: 'demo.remove' } }), /text: is required/],
+      [command({ ...write, target: '*' }), /either minions or target/],
+      [command({ ...write, parms: {} }), /Unknown Property parms/],
+      [
+        one('OS::Saltbridge::Plan', {
+          plan: 'demo.write-twice',
+          groups: { first: ['web-1'], third: ['web-2'] },
+          params: { text: 'x' },
+        }),
+        /second: is required.*third: there is no such group/,
+      ],
+    ];
+    for (const [asked, message] of refused) {
+      await t.throwsAsync(heat.create(asked), { message });
+    }
+    // Without a rule for its project, a user is rejected, regardless of the rights of the plug-in's
+    // account.
+    await t.throwsAsync(stranger.create(command(write)), { message: /ERR_COMMAND_DENIED/ });
+    t.deepEqual(calls(), []);
+  },
+);
 
-heatStep('a plan runs its steps in order, and they are attributes', async (t) => {
+heatStep('a plan runs its steps in order, and its steps are attributes', async (t) => {
   t.timeout(120_000);
   const stack = await heat.create(template('plan'));
   const made = await stack.end();
@@ -245,7 +248,7 @@ heatStep('a stack that is deleted while its plan runs undoes its steps first', a
   await eventually('the undo', async () => stage.calls.includes('web-1 remove undone'));
 });
 
-heatStep('a machine whose enrolment is over is found by a check, and replaced', async (t) => {
+heatStep('a machine whose enrolment has ended is found by a check, and replaced', async (t) => {
   t.timeout(180_000);
   const machine = {
     ...one('OS::Saltbridge::Minion', { format: 'none' }),
@@ -330,7 +333,7 @@ for (const [who, restart] of [
 }
 
 heatStep(
-  'a deletion that the master never hears of fails in time, and can be repeated',
+  'a deletion that never reaches the master fails in time, and can be repeated',
   async (t) => {
     t.timeout(300_000);
     const stack = await heat.create(

@@ -104,25 +104,28 @@ for (const [kind, service] of kinds) {
   );
 }
 
-heatTest('a wrong token ends in the dead-letter list after one request', async (t) => {
-  const stack = await Stack.create('TOKEN_SIGNAL', 1);
-  const { endpoint } = (await stack.handle()) as { endpoint: string };
-  const proxy = await startHeatProxy(new URL(endpoint).origin);
-  t.teardown(() => proxy.close());
-  const signals = await openTestSignals(t, [...services(), proxy.origin]);
-  const signal = {
-    endpoint: endpoint.replace(new URL(endpoint).origin, proxy.origin),
-    token: 'gAAAAwrong',
-  };
-  await signals.handles.add({ alias: 'ready', minions, signal });
-  await signals.signal('m1', 'heat/ready');
-  const [failed] = await signals.told('signal/failed');
-  t.regex(String(failed?.data.reason), /^answered 401: \w/);
-  t.is(proxy.count, 1);
-  await stack.delete();
-});
+heatTest(
+  'a signal with a wrong token is put into the dead-letter list after one request',
+  async (t) => {
+    const stack = await Stack.create('TOKEN_SIGNAL', 1);
+    const { endpoint } = (await stack.handle()) as { endpoint: string };
+    const proxy = await startHeatProxy(new URL(endpoint).origin);
+    t.teardown(() => proxy.close());
+    const signals = await openTestSignals(t, [...services(), proxy.origin]);
+    const signal = {
+      endpoint: endpoint.replace(new URL(endpoint).origin, proxy.origin),
+      token: 'gAAAAwrong',
+    };
+    await signals.handles.add({ alias: 'ready', minions, signal });
+    await signals.signal('m1', 'heat/ready');
+    const [failed] = await signals.told('signal/failed');
+    t.regex(String(failed?.data.reason), /^answered 401: \w/);
+    t.is(proxy.count, 1);
+    await stack.delete();
+  },
+);
 
-heatTest('an answer that is lost after Heat stored the signal doubles nothing', async (t) => {
+heatTest('a response lost after Heat stored the signal causes no duplicate', async (t) => {
   const stack = await Stack.create('TOKEN_SIGNAL', 2);
   const { endpoint, token } = (await stack.handle()) as { endpoint: string; token: string };
   const proxy = await startHeatProxy(new URL(endpoint).origin, 2);
@@ -141,7 +144,7 @@ heatTest('an answer that is lost after Heat stored the signal doubles nothing', 
 const { HEAT_START: starter, HEAT_ENV: environment = '' } = process.env;
 const outage = testWhere(starter !== undefined, 'HEAT_ENV and HEAT_START', test.serial);
 
-outage('heat-api that is away for 20 s loses nothing', async (t) => {
+outage('an outage of heat-api of 20 s loses no signal', async (t) => {
   const directory = path.dirname(environment);
   const { stack, signals } = await open(t, 'HEAT_SIGNAL', 3);
   const pid = Number.parseInt(
@@ -253,7 +256,7 @@ heatTest('a minion signals a scaling policy by its alarm_url', async (t) => {
 });
 
 heatTest(
-  'an event without data fails the stack, and completes it where its handle says so',
+  'an event without data fails the stack, or completes it if its handle permits that',
   async (t) => {
     const { stack, signals } = await open(t, 'HEAT_SIGNAL', 1);
     await signals.signal('m1', 'heat/ready', {});

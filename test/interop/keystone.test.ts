@@ -42,7 +42,7 @@ async function revoke(token: string): Promise<void> {
   if (status !== 204) throw new Error(`the token was not revoked: ${status}`);
 }
 
-heatTest('a member of a project calls by the token of Keystone, until it is revoked', async (t) => {
+heatTest('a member of a project calls with a token of Keystone until it is revoked', async (t) => {
   t.timeout(120_000);
   if (cloud === undefined) return;
   const call = await open(t);
@@ -61,7 +61,7 @@ heatTest('a member of a project calls by the token of Keystone, until it is revo
   t.is((await call(await logIn(cloud))).status, 200);
 });
 
-heatTest('a bridge that Keystone does not let in permits nobody', async (t) => {
+heatTest('a bridge that cannot log in at Keystone refuses all tokens', async (t) => {
   if (cloud === undefined) return;
   const call = await open(t, 'wrong');
   t.is((await call(await logIn(cloud))).status, 503);

@@ -79,7 +79,7 @@ step('minions fill the mine when they start', async (t) => {
   t.pass();
 });
 
-step('minions read the mine of one another, and not what an owner keeps from them', async (t) => {
+step('minions read permitted mine values of one another, and no others', async (t) => {
   for (const [id, text] of await callEach('mine.get', '*', 'test.ping')) t.true(namesAll(text), id);
   const grain = ['mine.get', 'role:interop', 'test.ping', 'tgt_type=grain'];
   for (const [id, text] of await callEach(...grain)) t.true(namesAll(text), id);
@@ -90,7 +90,7 @@ step('minions read the mine of one another, and not what an owner keeps from the
   t.deepEqual(plain(hidden), plain(Object.fromEntries(fleet.ids.map((id) => [id, 'secret']))));
 });
 
-step('minions publish what they may, and nothing else', async (t) => {
+step('minions publish only what they may', async (t) => {
   for (const [id, text] of await callEach('publish.publish', '*', 'test.ping', 'timeout=30')) {
     t.true(namesAll(text), `${id}: ${text}`);
   }
@@ -99,21 +99,21 @@ step('minions publish what they may, and nothing else', async (t) => {
   }
 });
 
-step('minions run the runners that they may, and no other', async (t) => {
+step('minions run only the runners that they may', async (t) => {
   for (const [id, text] of await callEach('publish.runner', 'manage.alived')) {
     t.true(text.includes(id), `${id}: ${text}`);
   }
   for (const [id, text] of await callEach('publish.runner', 'cache.pillar')) t.is(text, '{}', id);
 });
 
-step('minions take out of the mine what they put in', async (t) => {
+step('minions delete values from their mine', async (t) => {
   await callEach('mine.delete', 'test.ping');
   t.deepEqual(plain(await mineOf('test.ping')), plain({}));
   await callEach('mine.flush');
   t.deepEqual(plain(await mineOf('hidden')), plain({}));
 });
 
-step('scheduled jobs are kept with the name of their schedule told', async (t) => {
+step('scheduled jobs are stored with the name of their schedule', async (t) => {
   for (const id of fleet.ids) {
     const { data } = await events.seen(
       `a scheduled job of ${id}`,
@@ -128,7 +128,7 @@ step('scheduled jobs are kept with the name of their schedule told', async (t) =
   }
 });
 
-step('beacons are told under the id of their minion', async (t) => {
+step('beacons are emitted under the id of their minion', async (t) => {
   for (const id of fleet.ids) {
     const { data } = await events.seen(`a beacon of ${id}`, ({ tag }) =>
       tag.startsWith(`salt/beacon/${id}/status/`),

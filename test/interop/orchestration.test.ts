@@ -64,7 +64,7 @@ test.after.always(async () => {
   home?.dispose();
 });
 
-step('an orchestration acts on real minions, and knows which of its states failed', async (t) => {
+step('an orchestration acts on real minions, and reports its failed states', async (t) => {
   await fleet.enrol(master.api, events);
   const kwarg = { pillar: { word: 'salt', ids: [...fleet.ids] } };
   const call = { fun: 'state.orchestrate', arg: ['deploy'], kwarg };

@@ -73,13 +73,13 @@ step('minions get the pillar of the files, with what they include', async (t) =>
   for (const [, value] of await run('pillar.get', ['dev'])) t.is(value, 'dev');
 });
 
-step('a pillar of 1 MB arrives whole', async (t) => {
+step('a pillar of 1 MB arrives completely', async (t) => {
   for (const [id, value] of await run('pillar.get', ['big:7'])) {
     t.is(typeof value === 'string' ? value.length : 0, 2 ** 17, id);
   }
 });
 
-step('a changed file is there after a refresh', async (t) => {
+step('a changed file is used after a refresh', async (t) => {
   writeFileSync(path.join(home.directory, 'pillar/base/more.sls'), 'more: {of: {this: sort}}\n');
   await run('saltutil.refresh_pillar', [], { wait: true });
   for (const [, value] of await run('pillar.items', ['more'])) {
@@ -87,18 +87,21 @@ step('a changed file is there after a refresh', async (t) => {
   }
 });
 
-step('a pillar of the command line lies over it, and another environment alone', async (t) => {
-  const override = { pillar: { more: { of: { that: 1 } } } };
-  for (const [, value] of await run('pillar.items', [], override)) {
-    t.like(value, { more: { of: { this: 'sort', that: 1 } } });
-  }
-  for (const [, value] of await run('pillar.items', [], { pillarenv: 'dev' })) {
-    t.deepEqual(value, { dev: 'dev' });
-  }
-});
+step(
+  'a pillar of the command line overrides it, and another environment stands alone',
+  async (t) => {
+    const override = { pillar: { more: { of: { that: 1 } } } };
+    for (const [, value] of await run('pillar.items', [], override)) {
+      t.like(value, { more: { of: { this: 'sort', that: 1 } } });
+    }
+    for (const [, value] of await run('pillar.items', [], { pillarenv: 'dev' })) {
+      t.deepEqual(value, { dev: 'dev' });
+    }
+  },
+);
 
 step(
-  'external pillar lies over the files, each minion has its own, and a broken one is named',
+  'external pillar overrides the files, each minion has its own, and a broken one is named',
   async (t) => {
     const own = Object.fromEntries(
       fleet.ids.map((id) => [`minions/${id}.json`, JSON.stringify({ own: id, text: 'ext' })]),
@@ -111,22 +114,26 @@ step(
     }
     const [first] = Object.keys(own);
     layOut(path.join(home.directory, 'pillar'), { [first ?? '']: '{' });
-    const told = 'Failed to load ext_pillar minion_files. Please see master log for details.';
+    const errorText = 'Failed to load ext_pillar minion_files. Please see master log for details.';
     for (const [id, value] of await run('pillar.items')) {
-      const errors = first === `minions/${id}.json` ? { _errors: [told], text: 'ä' } : { own: id };
+      const errors =
+        first === `minions/${id}.json` ? { _errors: [errorText], text: 'ä' } : { own: id };
       t.like(value, errors, id);
     }
     layOut(path.join(home.directory, 'pillar'), own);
   },
 );
 
-step('a broken pillar is told as Salt tells it, and keeps states from running', async (t) => {
-  writeFileSync(path.join(home.directory, 'pillar/base/more.sls'), 'more: {{ nothing }}\n');
-  const told = "Rendering SLS 'more' failed. Please see master log for details.";
-  for (const [, value] of await run('pillar.items')) {
-    t.like(value, { _errors: [told], role: 'interop' });
-  }
-  for (const [id, value] of await run('state.apply', ['none'])) {
-    t.true(JSON.stringify(value).includes(told), id);
-  }
-});
+step(
+  "a broken pillar is reported with Salt's text, and prevents states from running",
+  async (t) => {
+    writeFileSync(path.join(home.directory, 'pillar/base/more.sls'), 'more: {{ nothing }}\n');
+    const errorText = "Rendering SLS 'more' failed. Please see master log for details.";
+    for (const [, value] of await run('pillar.items')) {
+      t.like(value, { _errors: [errorText], role: 'interop' });
+    }
+    for (const [id, value] of await run('state.apply', ['none'])) {
+      t.true(JSON.stringify(value).includes(errorText), id);
+    }
+  },
+);

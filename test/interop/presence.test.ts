@@ -73,7 +73,7 @@ async function enrol(
 }
 
 step(
-  'idle minions are reachable after a restart of the master; one that is dead is not',
+  'idle minions are reachable after a restart of the master, but a dead one is not',
   async (t) => {
     const home = await openHome(t);
     const first = await start(t, home);
@@ -103,7 +103,7 @@ step('minions with source_address are reachable at once', async (t) => {
   });
 });
 
-step('a command succeeds that ends while the master is away', async (t) => {
+step('a command that ends during an outage of the master succeeds', async (t) => {
   const home = await openHome(t);
   const first = await start(t, home);
   const fleet = await enrol(t, home, first);

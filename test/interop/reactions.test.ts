@@ -111,7 +111,7 @@ async function cameBack(t: ExecutionContext, asked: string, returned: object): P
   t.deepEqual((await ofTag()).map(({ sender }) => sender).sort(), fleet.ids);
 }
 
-step('what a minion may ask for is done, with its text as it was said', async (t) => {
+step('a permitted request of a minion is executed with its unchanged text', async (t) => {
   const events = new EventLog(await master.api.events.subscribe());
   await fleet.enrol(master.api, events);
   await send('infra/other', { env: 'a' });
@@ -122,7 +122,7 @@ step('what a minion may ask for is done, with its text as it was said', async (t
   await cameBack(t, tag, { env });
 });
 
-step("Salt's reactor file answers each minion with what it said", async (t) => {
+step("Salt's reactor file answers each minion with its own text", async (t) => {
   const asked = 'infra/reactor/asked';
   const env = "a: b, '*'";
   await send(asked, { env });

@@ -9,20 +9,26 @@ import { minionProgramsOf, steps } from './programs.ts';
 
 const step = steps('SALT_MINION');
 
-step('over ZeroMQ every minion does once what is published right after the restart', async (t) => {
-  await killAndAsk(t, 'zeromq', await minionProgramsOf(() => true), 5);
-});
+step(
+  'over ZeroMQ every minion runs a job once that is published right after the restart',
+  async (t) => {
+    await killAndAsk(t, 'zeromq', await minionProgramsOf(() => true), 5);
+  },
+);
 
-step('the same with zmq_filtering', async (t) => {
-  const programs = await minionProgramsOf(() => true);
-  await killAndAsk(t, 'zeromq', programs, 5, { zmqFiltering: true }, 'zmq_filtering: True');
-});
+step(
+  'with zmq_filtering every minion runs a job once that is published right after the restart',
+  async (t) => {
+    const programs = await minionProgramsOf(() => true);
+    await killAndAsk(t, 'zeromq', programs, 5, { zmqFiltering: true }, 'zmq_filtering: True');
+  },
+);
 
 /**
  * Over TCP and WebSocket, minions of 3007 and later never reconnect. Those of 3006 take up to a
  * minute.
  */
-step('over TCP the same of minions up to 3006, when they have come back', async (t) => {
+step('over TCP minions up to 3006 run a job once after they have reconnected', async (t) => {
   await killAndAsk(t, 'tcp', await minionProgramsOf((release) => release < 3007), 60);
 });
 

@@ -3,7 +3,7 @@ import test from 'ava';
 import { sahara } from '../../examples/sahara/sahara.example.ts';
 import { stepsOf, whereRunnable } from '../helpers/examples.ts';
 
-test('the example of Sahara names what it needs, and where it comes from', (t) => {
+test('the example of Sahara names its requirements and where to get them', (t) => {
   const needs = sahara.needs();
   t.true(needs.some(({ name }) => name === 'variable SALT_MINION'));
   t.true(needs.some(({ name, remedy }) => name === 'program python3' && /Debian/.test(remedy)));

@@ -125,18 +125,18 @@ step('a target: the exact value of a pillar', async (t) => {
   t.deepEqual([...returns.keys()].sort(), fleet.ids.filter(isBlue));
 });
 
-step('a batch of two at a time, and one of half of them, ends with everybody', async (t) => {
+step('a batch of two at a time, and one of half of them, reach every minion', async (t) => {
   t.deepEqual(await command.ping('-b', '2', '*'), fleet.ids);
   t.deepEqual(await command.ping('-b', '50%', '*'), fleet.ids);
 });
 
-step('a subset is as many of those that have the function', async (t) => {
+step('a subset has the requested number of minions with the function', async (t) => {
   const count = Math.min(2, fleet.ids.length);
   const answered = await command.ping('--subset', String(count), '*');
   t.is(answered.length, count);
 });
 
-step('a job that nobody waited for is listed, and looked up with every return', async (t) => {
+step('a job without a waiting caller is listed, and looked up with every return', async (t) => {
   const { stdout } = await command.salt('--async', '*', 'test.echo', 'later');
   const jid = /job ID: (\d{20})/.exec(stdout)?.[1] ?? '';
   const told = new EventLog(await master.api.events.subscribe({ match: `salt/job/${jid}/ret/*` }));
@@ -152,7 +152,7 @@ step('a job that nobody waited for is listed, and looked up with every return', 
   for (const result of job.returns) t.is(result.return, 'later');
 });
 
-step('no minion answered a job that was not for it', async (t) => {
+step('minions outside the target do not answer a job', async (t) => {
   const { counters } = await master.api.status();
   t.deepEqual(
     Object.keys(counters).filter((reason) => reason.startsWith('return-')),

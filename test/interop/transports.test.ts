@@ -36,7 +36,7 @@ for (const transport of ['tcp', 'ws'] as const) {
 const certificates = path.resolve('test/fixtures/tls');
 const named = (name: string): string => path.join(certificates, name);
 
-/** From 3007.0 on, a minion fails in salt/transport/base.py before its first TLS connection. */
+/** Minions from 3007.0 on fail in salt/transport/base.py before its first TLS connection. */
 step('minions up to 3006 with TLS and certificates on both sides answer', async (t) => {
   const ssl = {
     certfile: named('master.pem'),

@@ -42,7 +42,7 @@ function withKey(request: Uint8Array, key: string): Buffer {
 const jidOf = (reply: WireValue): string =>
   isWireMap(reply) && isWireMap(reply.load) ? String(reply.load.jid) : '';
 
-test('recorded requests of each release get replies of the recorded form', async (t) => {
+test('recorded requests of each release get replies in the recorded form', async (t) => {
   const site = await startSite(t);
   for (const recording of recordings) {
     for (const step of ['cmd', 'cmd_args', 'cmd_multi', 'cmd_nomatch', 'badkey', 'ping']) {
@@ -70,7 +70,7 @@ test('a job has the arguments of its request, its jid and the account of the key
   t.is((await site.master.jobs.show(jidOf(await site.send(bySudo)))).user, 'sudo_ann');
 });
 
-test('a request with another key, or none, is refused, and nothing is published or told', async (t) => {
+test('a request with a wrong or missing key is refused, and publishes and emits nothing', async (t) => {
   const lines: string[] = [];
   const write = (line: Buffer, _: string, done: () => void): void => {
     lines.push(String(line));
@@ -101,7 +101,7 @@ test('a request with another key, or none, is refused, and nothing is published 
   t.false(lines.some((line) => line.includes('wrong') || line.includes(key)));
 });
 
-test('the key is good for its own account alone', async (t) => {
+test('the key is valid only for its own account', async (t) => {
   const site = await startSite(t);
   const load = { cmd: 'publish', tgt: '*', fun: 'test.ping', key: latest.key, user: 'somebody' };
   t.deepEqual(await site.send(load), {
@@ -109,7 +109,7 @@ test('the key is good for its own account alone', async (t) => {
   });
 });
 
-test('a log-in counts alone, although the key is sent along', async (t) => {
+test('a log-in takes precedence over a key in the same request', async (t) => {
   const site = await startSite(t, {
     config: {
       externalAuth: { sharedsecret: { bob: ['.*', '@wheel', '@runner'], carl: ['test.*'] } },
@@ -142,7 +142,7 @@ test('a log-in counts alone, although the key is sent along', async (t) => {
   }
 });
 
-test('a runner is started by the key, and its result is told to readers of events', async (t) => {
+test('a runner is started with the key, and readers of events receive its result', async (t) => {
   const site = await startSite(t);
   const reader = await subscribe(t, site);
   for (const recording of recordings) {
@@ -186,7 +186,7 @@ test('a malformed request of a client gets an error and has no other effect', as
   t.deepEqual(await site.master.jobs.list(), []);
 });
 
-test('a request that is sent again before its answer is one job, and two callers are two', async (t) => {
+test('a request repeated before its answer is one job, and requests of two callers are two', async (t) => {
   const { master } = await startSite(t);
   const clock = { now: 0 };
   const published: (() => void)[] = [];
@@ -215,7 +215,7 @@ test('a request that is sent again before its answer is one job, and two callers
   t.notDeepEqual(await next, first);
 });
 
-test('a port that is taken keeps no master from starting, and clients find none that runs', async (t) => {
+test('an occupied port does not prevent the start of a master, and clients find none', async (t) => {
   const first = await startSite(t);
   const { directory, store } = first;
   await first.master.close();
@@ -246,7 +246,7 @@ test('a recorded event is written as the recorded bytes', (t) => {
   }
 });
 
-test('an event that a client fires reaches every reader, also in pieces and at once with others', async (t) => {
+test('an event of a client reaches every reader, also in pieces and concurrently with others', async (t) => {
   const site = await startSite(t);
   const readers = [await subscribe(t, site), await subscribe(t, site)];
   const writer = await connectTo(t, path.join(site.files, 'run', 'master_event_pull.ipc'));
@@ -261,7 +261,7 @@ test('an event that a client fires reaches every reader, also in pieces and at o
   }
 });
 
-test('a client that fires what is no event is disconnected, and others are served', async (t) => {
+test('a client that fires an invalid event is disconnected, and others are served', async (t) => {
   const site = await startSite(t);
   const reader = await subscribe(t, site);
   const file = path.join(site.files, 'run', 'master_event_pull.ipc');
@@ -277,7 +277,7 @@ test('a client that fires what is no event is disconnected, and others are serve
   t.like(await reader.event(/^my\/tag$/), { a: 1 });
 });
 
-test('a reader of events who does not read is disconnected, with a line in the log', async (t) => {
+test('a reader that does not read events is disconnected, with a line in the log', async (t) => {
   const lines: string[] = [];
   const write = (line: Buffer, _: string, done: () => void): void => {
     lines.push(String(line));
@@ -299,7 +299,7 @@ test('a reader of events who does not read is disconnected, with a line in the l
   t.truthy(await reader.event(/^after$/));
 });
 
-test('key, configuration and sockets are for the account of the master alone', async (t) => {
+test('only the account of the master can use key, configuration and sockets', async (t) => {
   const site = await startSite(t);
   const modeOf = (file: string): number => statSync(path.join(site.files, file)).mode & 0o777;
   for (const directory of ['.', 'cache', 'run', 'returners', 'pki', 'salt-run']) {
@@ -318,7 +318,7 @@ test('key, configuration and sockets are for the account of the master alone', a
   t.is(statSync(site.keyFile).mode & 0o777, 0o600);
 });
 
-test('the key, the port and the sockets stay over a restart, and disabling ends them', async (t) => {
+test('the key, the port and the sockets survive a restart, and disabling removes them', async (t) => {
   const first = await startSite(t);
   chmodSync(first.keyFile, 0o644);
   await first.master.close();
@@ -337,7 +337,7 @@ test('the key, the port and the sockets stay over a restart, and disabling ends 
   t.like(await first.extension.call<LocalClientStatus>('status'), { isEnabled: false });
 });
 
-test('saltbridge localclient says what is served, and where', async (t) => {
+test('saltbridge localclient shows the service and its paths', async (t) => {
   const site = await startSite(t);
   const options = { openExtension: async () => site.extension };
   const run = (...words: string[]): ReturnType<typeof runCli> =>

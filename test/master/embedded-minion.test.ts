@@ -128,7 +128,7 @@ test('a minion does not trust a master with another fingerprint', async (t) => {
   t.deepEqual(watched.trusted, []);
 });
 
-test('after a rotation a minion signs in again and the publication that told it is not lost', async (t) => {
+test('after a rotation a minion signs in again, and the publication with the new key is not lost', async (t) => {
   const { master } = await startAccepted(t);
   startMinion(t, master.dial('web2'), {
     id: 'web2',
@@ -141,7 +141,7 @@ test('after a rotation a minion signs in again and the publication that told it 
   t.is(returnOf(await run(master, { tgt: 'web1', fun: 'test.ping' })), true);
 });
 
-test('functions get positional and keyword arguments, and what they throw is a failed return', async (t) => {
+test('functions get positional and keyword arguments, and an exception is a failed return', async (t) => {
   const { master } = await startAccepted(t, {
     functions: { 'demo.add': ({ args: [left, right] }) => Number(left) + Number(right) },
   });
@@ -156,13 +156,13 @@ test('functions get positional and keyword arguments, and what they throw is a f
   t.regex(String(returnOf(failed)), /boom/);
 });
 
-test('a function that the minion does not have fails by name', async (t) => {
+test('a function that the minion lacks fails by name', async (t) => {
   const { master } = await startAccepted(t);
   const updates = await run(master, { tgt: 'web1', fun: 'cmd.run', arg: ['id'] });
   t.is(returnOf(updates), "'cmd.run' is not available.");
 });
 
-test('a job that runs is found, waited for, and can be killed', async (t) => {
+test('a running job is found, awaited, and can be killed', async (t) => {
   const { master } = await startAccepted(t);
   const updates: JobUpdate[] = [];
   const request = { tgt: 'web1', fun: 'test.sleep', arg: [60], timeoutSeconds: 0.05 };
@@ -175,7 +175,7 @@ test('a job that runs is found, waited for, and can be killed', async (t) => {
   t.regex(String(returnOf(updates)), /killed/);
 });
 
-test('a return is told while others are still asked whether they run the job', async (t) => {
+test('a return is reported while others are still asked whether they run the job', async (t) => {
   const master = await startVectorMaster(t, {
     keys: [
       { directory: 'minions', id: 'web1', publicPem: pem('minion').publicPem },
@@ -207,7 +207,7 @@ test('a return is told while others are still asked whether they run the job', a
   t.is(await within('the return', firstReturn(master, request)), 'web1');
 });
 
-test('a job that ends while its minion is asked for it is not taken for silent', async (t) => {
+test('a job that ends during a query is not reported as silent', async (t) => {
   const master = await startMaster(t);
   let release = (): void => {};
   const held = new Promise<boolean>((resolve) => {
@@ -230,7 +230,7 @@ test('a job that ends while its minion is asked for it is not taken for silent',
   await answered;
 });
 
-test('a return whose answer is lost is sent again, and kept once', async (t) => {
+test('a return without an acknowledgement is sent again, and stored once', async (t) => {
   const master = await startMaster(t);
   const transport = master.dial('web1');
   let lost = 0;
@@ -295,7 +295,7 @@ async function firstReturn({ master }: VectorMaster, request: RunRequest): Promi
 const ping = packWire({ enc: 'clear', load: { cmd: 'ping' } });
 const free = { publishPort: 0, retPort: 0 };
 
-test('all three are served side by side, told in the status, and closed', async (t) => {
+test('all three transports are served, shown in the status, and closed', async (t) => {
   const config = resolveMasterConfig({
     ...directories(temporaryDirectory(t)),
     ...free,
@@ -338,7 +338,7 @@ test('all three are served side by side, told in the status, and closed', async 
   for (const peer of [...subscribers, overTcp, overWs]) await peer.closed('with the master');
 });
 
-test('a sign-in is told the publish port of the transport that it came over', async (t) => {
+test('the reply to a sign-in contains the publish port of its transport', async (t) => {
   const ports = { host: HOST, requestPort: 0, publishPort: 0 };
   const listeners = [createTcpListener(ports), createWebsocketListener(ports)];
   const { master } = await startVectorMaster(t, { transports: listeners });

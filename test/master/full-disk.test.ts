@@ -18,7 +18,7 @@ import { directories } from '../helpers/vector-master.ts';
 const onSmallDisk = testWhere(canMount, 'root, who may mount a tmpfs');
 
 onSmallDisk(
-  'a master with a full disk refuses, serves, tells, and recovers by itself',
+  'a master with a full disk refuses writes, still serves, reports the cause, and recovers',
   async (t) => {
     const disk = mountSmallDisk(t, 4);
     const config = resolveMasterConfig({
@@ -94,7 +94,7 @@ onSmallDisk(
 );
 
 onSmallDisk(
-  'a key that is deleted while the disk is full is revoked when there is room',
+  'a key that is deleted while the disk is full is revoked when space is available',
   async (t) => {
     const disk = mountSmallDisk(t, 4);
     const config = resolveMasterConfig({

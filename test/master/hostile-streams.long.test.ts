@@ -30,7 +30,7 @@ const framed: Readonly<Record<Stream, (body: Buffer) => Buffer>> = {
 
 for (const stream of STREAMS) {
   test.serial(
-    `mutated requests over ${stream} and odd endings leave no memory behind, and others are served`,
+    `mutated requests over ${stream} and broken connections leave no memory behind, and others are served`,
     async (t) => {
       t.timeout(120_000 * effort);
       const { master, status } = await startMasterProcess(t, stream);

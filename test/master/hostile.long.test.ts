@@ -63,7 +63,7 @@ class Asker {
   }
 }
 
-test('requests mutated outside or inside get answers that Salt could give, are counted, and leave no memory behind', async (t) => {
+test('mutated requests, outside or inside the encryption, get possible answers, are counted, and leave no memory behind', async (t) => {
   t.timeout(180_000 * effort);
   const { master, status } = await startMasterProcess(t, 'zeromq');
   const asker = new Asker(t, status.requestPort);
@@ -91,7 +91,7 @@ test('requests mutated outside or inside get answers that Salt could give, are c
   await asker.isServed(t);
 });
 
-test('a publish port that gets mutated subscriptions, is held and never read from serves the next subscriber', async (t) => {
+test('a publish port with mutated subscriptions and idle connections serves the next subscriber', async (t) => {
   t.timeout(180_000 * effort);
   const { master, status } = await startMasterProcess(t, 'zeromq');
   const random = seeded(seedOf(20_261_122));

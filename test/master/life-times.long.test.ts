@@ -36,7 +36,7 @@ test('a master may be closed twice, before the start, and while it starts', asyn
   await memoryMaster(directory).close();
 });
 
-test('two masters do not share a local socket; the second closes what it opened', async (t) => {
+test('two masters cannot share a local socket, and the second releases what it opened', async (t) => {
   const directory = temporaryDirectory(t);
   const first = memoryMaster(directory);
   t.teardown(() => first.close());
@@ -56,7 +56,7 @@ test('two masters do not share a local socket; the second closes what it opened'
   t.is((await first.status()).keys.accepted, 0);
 });
 
-test('a port that is taken is named, and everything is free again after it', async (t) => {
+test('an occupied port is named, and all resources are released', async (t) => {
   const directory = temporaryDirectory(t);
   const taken = createServer().listen(0, '127.0.0.1');
   await new Promise((resolve) => taken.once('listening', resolve));
@@ -76,7 +76,7 @@ test('a port that is taken is named, and everything is free again after it', asy
   await next.close();
 });
 
-test('a store that another process holds is named', async (t) => {
+test('a store held by another process is named', async (t) => {
   const directory = temporaryDirectory(t);
   const config = resolveMasterConfig(directories(directory));
   mkdirSync(config.stateDir, { recursive: true });
@@ -86,7 +86,7 @@ test('a store that another process holds is named', async (t) => {
   await t.throwsAsync(master.start(), { code: 'ERR_STORE_LOCKED' });
 });
 
-test('a key that cannot be read is named, and is not replaced', async (t) => {
+test('an unreadable key is named, and is not replaced', async (t) => {
   const directory = temporaryDirectory(t);
   const { pkiDir = '' } = directories(directory);
   mkdirSync(pkiDir, { recursive: true });
@@ -96,7 +96,7 @@ test('a key that cannot be read is named, and is not replaced', async (t) => {
   t.false(error?.message.includes('no key'));
 });
 
-test('a public key without its private half stops the start', async (t) => {
+test('a public key without its private half prevents the start', async (t) => {
   const directory = temporaryDirectory(t);
   const { pkiDir = '' } = directories(directory);
   mkdirSync(pkiDir, { recursive: true });
@@ -108,7 +108,7 @@ test('a public key without its private half stops the start', async (t) => {
   t.deepEqual(readdirSync(pkiDir), ['master.pub']);
 });
 
-test('folders that everybody may write to are refused', async (t) => {
+test('folders that all users may write are refused', async (t) => {
   const directory = temporaryDirectory(t);
   const { stateDir = '' } = directories(directory);
   mkdirSync(stateDir, { recursive: true });
@@ -116,7 +116,7 @@ test('folders that everybody may write to are refused', async (t) => {
   await t.throwsAsync(memoryMaster(directory).start(), { message: /is writable for all users/ });
 });
 
-test('closing ends the jobs and subscriptions that are under way', async (t) => {
+test('closing ends running jobs and subscriptions', async (t) => {
   const { master } = await startVectorMaster(t);
   const updates: string[] = [];
   const [follow, listen] = [
@@ -135,7 +135,7 @@ test('closing ends the jobs and subscriptions that are under way', async (t) => 
 });
 
 // This test runs alone, because it counts open resources of the whole thread.
-test.serial('a hundred masters leave no handle and no file behind', async (t) => {
+test.serial('a hundred masters leave no handles and files behind', async (t) => {
   const directory = temporaryDirectory(t);
   const store = createMemoryStore();
   await startAndClose(directory, createMemoryStore());

@@ -96,7 +96,7 @@ interface OldState {
   readonly layout: number;
   /** Arguments of its first job. */
   readonly args: readonly unknown[];
-  /** Its events after `firstEvent`. */
+  /** Events of the site after `firstEvent`. */
   readonly events: readonly (readonly [tag: string, data: object])[];
 }
 
@@ -298,7 +298,7 @@ async function run({ master }: Running, fun: string): Promise<unknown> {
   return plain(value);
 }
 
-/** What no restore takes away. */
+/** Checks that the earlier data is present. After a restore, earlier tokens must be revoked. */
 async function hasAllOfBefore(
   t: ExecutionContext,
   running: Running,
@@ -533,7 +533,7 @@ function digestOf({ config }: Running): Promise<ContentDigest> {
 for (const state of states) {
   const { commit, directory, layout, events: oldEvents } = state;
 
-  test(`a state directory of commit ${commit} is served as it was left`, async (t) => {
+  test(`a state directory of commit ${commit} is served unchanged`, async (t) => {
     const root = copyFixture(t, state);
     const running = await serve(t, root, state);
     const kept = path.join(root, 'state', 'store-layout-1.mdb');
@@ -561,7 +561,7 @@ for (const state of states) {
     await auditGoesOn(t, running);
   });
 
-  test(`a backup of commit ${commit} is put back and served; minions sign in once more`, async (t) => {
+  test(`a backup of commit ${commit} is restored and served, and minions sign in again`, async (t) => {
     const root = copyFixture(t, state);
     const file = path.join(directory, 'backup.mdb');
     await readBackup(file);
@@ -588,7 +588,7 @@ for (const state of states) {
     await auditGoesOn(t, running);
   });
 
-  test(`a backup of commit ${commit} becomes a cluster, which another master joins`, async (t) => {
+  test(`a backup of commit ${commit} becomes a cluster that another master joins`, async (t) => {
     const root = copyFixture(t, state);
     rmSync(path.join(root, 'state', 'store'), { recursive: true });
     await restoreMasterStore(configOf(root, ''), path.join(directory, 'backup.mdb'));

@@ -59,7 +59,7 @@ test('auto_accept decides the next sign-in', async (t) => {
   t.is(await stateOf(running), 'accepted');
 });
 
-test('another autosign_file is read before the reload is over', async (t) => {
+test('another autosign_file is read before the reload ends', async (t) => {
   const running = await start(t, { keys: [] });
   const autosignFile = path.join(running.directory, 'autosign.conf');
   writeFileSync(autosignFile, `${keys.minionId}\n`, { mode: 0o600 });
@@ -68,7 +68,7 @@ test('another autosign_file is read before the reload is over', async (t) => {
   t.is(await stateOf(running), 'accepted');
 });
 
-test('open_mode takes another key for a known id', async (t) => {
+test('open_mode accepts another key for a known id', async (t) => {
   const running = await start(t);
   const other = signIn('v0 accepted id, different key (denied)');
   await running.reload({ openMode: true, confirmOpenMode: true, authEvents: false });
@@ -77,7 +77,7 @@ test('open_mode takes another key for a known id', async (t) => {
   t.false(events.some(({ tag }) => tag === 'salt/auth'));
 });
 
-test('max_minions counts those that are connected already', async (t) => {
+test('max_minions counts minions that are already connected', async (t) => {
   const running = await start(t, {
     config: { requestServerTtl: 0 },
     keys: [otherKey('a'), otherKey('b')],
@@ -89,7 +89,7 @@ test('max_minions counts those that are connected already', async (t) => {
   t.deepEqual(unpackWire(reply), { enc: 'clear', load: { ret: 'full' } });
 });
 
-test('pending_keys bounds keys from now on', async (t) => {
+test('pending_keys limits keys from the reload on', async (t) => {
   const running = await start(t, { keys: [{ ...otherKey('a'), directory: 'minions_pre' }] });
   await running.reload({ limits: { pendingKeys: 1 } });
   await running.ask(signIn('v0 pending, new key'));
@@ -99,7 +99,7 @@ test('pending_keys bounds keys from now on', async (t) => {
   t.is(await stateOf(running), 'pending');
 });
 
-test('nodegroups mean what they are now', async (t) => {
+test('nodegroups have their new meaning', async (t) => {
   const running = await start(t);
   const plan = (): Promise<TargetPlan> =>
     running.master.jobs.plan({ tgt: 'mine', tgtType: 'nodegroup' });
@@ -108,7 +108,7 @@ test('nodegroups mean what they are now', async (t) => {
   t.is((await plan()).minions.length, 1);
 });
 
-test('the rules are taken over as a whole, or not at all', async (t) => {
+test('the rules are replaced as a whole, or not at all', async (t) => {
   const running = await start(t, { config: { acl: { signals: [{ tag: 'my/*', minions: '*' }] } } });
   const event = recorded('minion_event', 'start event v3');
   const isFired = async (tag: string): Promise<boolean> => {
@@ -130,7 +130,7 @@ test('the rules are taken over as a whole, or not at all', async (t) => {
   t.true(await isFired('my/other'));
 });
 
-test('the limits of events hold for the next event', async (t) => {
+test('the limits of events apply to the next event', async (t) => {
   const running = await start(t);
   const event = recorded('minion_event', 'start event v3');
   const fire = (): Promise<Buffer> =>
@@ -144,7 +144,7 @@ test('the limits of events hold for the next event', async (t) => {
   t.is((await running.counters())['event-bytes'], 1);
 });
 
-test('allow_minion_key_revoke holds for the next request', async (t) => {
+test('allow_minion_key_revoke applies to the next request', async (t) => {
   const running = await start(t);
   const revocation = recorded('aes_functions', 'revoke_auth disabled v3');
   const request = (): Buffer => altered(revocation, { load: { nonce: freshNonce() } });
@@ -160,7 +160,7 @@ test('allow_minion_key_revoke holds for the next request', async (t) => {
   await unanswered;
 });
 
-test('a master that does not run reloads nothing', async (t) => {
+test('a stopped master cannot be reloaded', async (t) => {
   const config = resolveMasterConfig();
   const master = createMaster({ config });
   await t.throwsAsync(master.reload(config), {
@@ -201,7 +201,7 @@ for (const [level, expected] of lowest) {
   });
 }
 
-test('secrets are redacted wherever they stand', (t) => {
+test('secrets are redacted everywhere', (t) => {
   const text = logged('info', (logger) => {
     logger.info({ token: 'planted-1', load: { arg: ['planted-2'], tok: 'planted-3' } }, 'x');
     logger.info({ config: { keyPass: 'planted-4' }, pillar: { db: 'planted-5' } }, 'x');
@@ -319,7 +319,7 @@ test('its bytes are bounded as well', async (t) => {
   t.true(bytes <= 65_536);
 });
 
-test('an id of nobody is followed by all there is; what is no id by what happens now', async (t) => {
+test('a reader with an unknown id gets all events, and with an invalid id only new ones', async (t) => {
   const kept = await open(first);
   await idsOf(kept, ['a', 'b']);
   t.deepEqual(await tagsAfter(kept, 'cccccccc-1'), [missed, 'a', 'b']);
@@ -327,7 +327,7 @@ test('an id of nobody is followed by all there is; what is no id by what happens
   t.deepEqual(await tagsAfter(kept, `${first}-99`), [missed]);
 });
 
-test('a store that keeps nothing takes no event from those who listen', async (t) => {
+test('without storage, subscribers still receive every event', async (t) => {
   const store = createMemoryStore();
   const failing: Store = {
     get: (key) => store.get(key),
@@ -346,7 +346,7 @@ test('a store that keeps nothing takes no event from those who listen', async (t
   t.deepEqual(await tagsAfter(kept, a), [missed]);
 });
 
-test('without a ring, events have no id, and who asks for the past is told that it is gone', async (t) => {
+test('without a ring, events have no id, and a request for past events reports that they are gone', async (t) => {
   const bus = new EventBus({ maxEventBytes: 0 });
   const events = await createBusApi(bus).subscribe({ after: `${first}-1` });
   bus.fire('now', {});

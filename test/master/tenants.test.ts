@@ -16,13 +16,13 @@ import { keyOf, minionIds, startTenants, type TenantUnderTest } from '../helpers
 const badLoad = 'a8626164206c6f6164';
 
 /**
- * Runs `test.told` on all minions.
+ * Runs `test.reported` on all minions.
  * @returns the jid, and the returns by id
  */
 async function tellAll(api: MasterApi): Promise<{ jid: string; returns: object }> {
   const returns: Record<string, unknown> = {};
   let jid = '';
-  for (const update of await collect(api.jobs.run({ tgt: '*', fun: 'test.told' }))) {
+  for (const update of await collect(api.jobs.run({ tgt: '*', fun: 'test.reported' }))) {
     if (update.type === 'published') jid = update.jid;
     if (update.type === 'return') returns[update.minion] = update.return;
   }
@@ -46,7 +46,7 @@ async function eventsDuring(api: MasterApi, work: () => Promise<void>): Promise<
   return events;
 }
 
-test("a key of one tenant's minion is nobody's at the other", async (t) => {
+test("a key of one tenant's minion is unknown to the other", async (t) => {
   const { red, blue } = await startTenants(t);
   const before = await blue.master.keys.list();
   const own = new SpeakingMinion(t, 'web1', keyOf(red, 'web1'), await red.master.status());
@@ -59,7 +59,7 @@ test("a key of one tenant's minion is nobody's at the other", async (t) => {
   t.is((await red.master.keys.list()).length, minionIds.length);
 });
 
-test('a request under the keys of one tenant is no request to the other', async (t) => {
+test('a request with keys of one tenant is refused by the other', async (t) => {
   const { red, blue } = await startTenants(t);
   const speaker = await red.speak(t, 'web1');
   const other = await blue.speak(t, 'web1');
@@ -80,7 +80,7 @@ test('a request under the keys of one tenant is no request to the other', async 
   );
 });
 
-test('publications to one tenant cannot be opened by the minions of the other', async (t) => {
+test('minions of one tenant cannot decrypt publications to the other', async (t) => {
   const { red, blue } = await startTenants(t);
   const [own, other] = [await blue.speak(t, 'db1'), await red.speak(t, 'db1')];
   const { publishPort } = await blue.master.status();
@@ -92,11 +92,11 @@ test('publications to one tenant cannot be opened by the minions of the other', 
   await within('the stranger to listen', listening(), 20_000);
   for (const envelope of heard) {
     t.throws(() => other.session.openPublication(envelope), { code: 'ERR_BAD_SIGNATURE' });
-    t.like(own.session.openPublication(envelope), { fun: 'test.told' });
+    t.like(own.session.openPublication(envelope), { fun: 'test.reported' });
   }
 });
 
-test('jobs, returns and events of one tenant are told and kept there alone', async (t) => {
+test('jobs, returns and events of one tenant are visible only there', async (t) => {
   const { red, blue } = await startTenants(t);
   const seen = await eventsDuring(red.master, async () => {
     const events = await eventsDuring(blue.master, async () => {
@@ -109,7 +109,7 @@ test('jobs, returns and events of one tenant are told and kept there alone', asy
       await t.throwsAsync(red.master.jobs.show(there.jid), { code: 'ERR_JOB_UNKNOWN' });
       // This is a return for the other tenant's job, by a minion whose id exists there.
       const speaker = await red.speak(t, 'web1');
-      await speaker.ask({ cmd: '_return', jid: there.jid, fun: 'test.told', return: 'forged' });
+      await speaker.ask({ cmd: '_return', jid: there.jid, fun: 'test.reported', return: 'forged' });
       const { returns } = await blue.master.jobs.show(there.jid);
       t.false(JSON.stringify(returns).includes('forged'));
       await speaker.ask({ cmd: '_minion_event', tag: 'red/done', data: { secret: red.secret } });
@@ -127,7 +127,7 @@ test('jobs, returns and events of one tenant are told and kept there alone', asy
   );
 });
 
-test('pillar, files, the mine and peers end at the tenant', async (t) => {
+test('pillar, files, the mine and peers are separate for each tenant', async (t) => {
   const { red, blue } = await startTenants(t);
   for (const [tenant, other] of [
     [red, blue],
@@ -150,10 +150,10 @@ test('pillar, files, the mine and peers end at the tenant', async (t) => {
   }
   const speaker = await red.speak(t, 'web1');
   const load = { cmd: 'minion_publish', tgt: '*', tmo: 10, form: 'clean' };
-  const reply = await speaker.ask({ ...load, fun: 'test.told', arg: [], ret: '' });
+  const reply = await speaker.ask({ ...load, fun: 'test.reported', arg: [], ret: '' });
   t.deepEqual(asMap(reply), returnsOf(red));
-  t.deepEqual([...red.told].sort(), [...minionIds].sort());
-  t.deepEqual(blue.told, []);
+  t.deepEqual([...red.reported].sort(), [...minionIds].sort());
+  t.deepEqual(blue.reported, []);
 });
 
 async function fileOf(minion: SpeakingMinion, file: string): Promise<string> {
@@ -166,7 +166,7 @@ function asMap(value: WireValue): WireMap {
   return isWireMap(value) ? value : {};
 }
 
-test('policy, denials, presence and the local socket are those of one tenant', async (t) => {
+test('policy, denials, presence and the local socket belong to one tenant', async (t) => {
   const { red, blue } = await startTenants(t);
   const fire = (speaker: SpeakingMinion, tag: string): Promise<unknown> =>
     speaker.ask({ cmd: '_minion_event', tag, data: {} });
@@ -199,14 +199,14 @@ test('policy, denials, presence and the local socket are those of one tenant', a
   await within('the others to be gone', leaving());
 });
 
-test('closing one tenant leaves the other at work', async (t) => {
+test('closing one tenant leaves the other running', async (t) => {
   const { red, blue } = await startTenants(t);
   await red.master.close();
   t.deepEqual((await tellAll(blue.local)).returns, returnsOf(blue));
   await t.throwsAsync(red.local.status());
 });
 
-test("on the disk and in the log of one tenant is nothing of the other's", async (t) => {
+test('files and log of one tenant contain no data of the other', async (t) => {
   const { red, blue } = await startTenants(t);
   for (const { master } of [red, blue]) await tellAll(master);
   for (const [tenant, other] of [
@@ -223,7 +223,7 @@ test("on the disk and in the log of one tenant is nothing of the other's", async
   }
 });
 
-test('the audit log of one tenant says nothing of the other', async (t) => {
+test('the audit log of one tenant does not mention the other', async (t) => {
   const { red, blue } = await startTenants(t);
   // The jobs are published one after the other, so that their jids differ.
   const [here, there] = [await tellAll(red.master), await tellAll(blue.master)];

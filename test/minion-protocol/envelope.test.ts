@@ -905,7 +905,8 @@ test('an id that NFKC changes or that a compound target reads otherwise is refus
   const variants = ['\uff41tk-legit', '\u210cost', 'x\u00b2', '\ufb01le', '\u1d41a'];
   const compounds = ['I@a:b', 'G@os:Linux', 'G:@a', 'E@web', 'N@group', 'X@y', 'and', 'or', 'not'];
   for (const id of [...variants, ...compounds]) t.false(isNewMinionId(id), JSON.stringify(id));
-  for (const id of ['a@b', 'web1@x', 'android', 'not-a-word', 'Host']) t.true(isNewMinionId(id), id);
+  for (const id of ['a@b', 'web1@x', 'android', 'not-a-word', 'Host'])
+    t.true(isNewMinionId(id), id);
 });
 
 const { nonce } = keys;

@@ -7,7 +7,7 @@ import test from 'ava';
 
 for (const transport of ['zeromq', 'tcp', 'ws']) {
   test.serial(
-    `of 2,000 half-open connections over ${transport} 1,000 stay, memory is bounded, and others are served`,
+    `1,000 of 2,000 half-open connections over ${transport} stay, memory is bounded, and others are served`,
     async (t) => {
       // The master runs in a process of its own, because the other test files share the memory of
       // this one.

@@ -47,7 +47,7 @@ function stepsOf(text: string): ReadingStep[] {
   return steps;
 }
 
-test('valid JSON is read as the engine reads it', (t) => {
+test('valid JSON is parsed like by the engine', (t) => {
   fc.assert(
     fc.property(fc.json(), fc.constantFrom(undefined, 0, 2), (text, indent) => {
       const value: unknown = JSON.parse(text);
@@ -58,7 +58,7 @@ test('valid JSON is read as the engine reads it', (t) => {
   );
 });
 
-test('a key named __proto__ is a key like others', (t) => {
+test('a key named __proto__ is an ordinary key', (t) => {
   const map = Object(readJson('{"__proto__":{"a":9007199254740993},"b":{"__proto__":1}}'));
   t.is(Object.getPrototypeOf(map), null);
   t.deepEqual(Object.keys(map), ['__proto__', 'b']);
@@ -66,7 +66,7 @@ test('a key named __proto__ is a key like others', (t) => {
   t.is(writeJson(map), '{"__proto__":{"a":9007199254740993},"b":{"__proto__":1}}');
 });
 
-test('invalid JSON is refused as the engine refuses it', (t) => {
+test('invalid JSON is refused like by the engine', (t) => {
   const texts = ['', ' ', '{', '[1,]', '{"a"}', '{"a":}', '{,}', '[1 2]', '01', '1.', '.5', '+1'];
   const more = ['"', '"\\"', '"\\x"', '"\t"', 'nul', 'truex', '[]]', '{"a":1,}', "{'a':1}", '-'];
   for (const text of [...texts, ...more, '1e', 'NaN', '"a" "b"', '\u00a0 1']) {
@@ -77,7 +77,7 @@ test('invalid JSON is refused as the engine refuses it', (t) => {
   }
 });
 
-test('integers keep every digit, in both directions', (t) => {
+test('integers keep every digit in both directions', (t) => {
   const text = '{"a":9223372036854775807,"b":[-9007199254740993],"c":18446744073709551615,"d":1}';
   const value = { a: 2n ** 63n - 1n, b: [-(2n ** 53n) - 1n], c: 2n ** 64n - 1n, d: 1 };
   t.deepEqual({ ...Object(readJson(text)) }, value);
@@ -98,7 +98,7 @@ test('an integer beyond 64 bits of a caller becomes its decimal text', (t) => {
   }
 });
 
-test('callers send finite numbers and Unicode', (t) => {
+test('callers can send only finite numbers and Unicode', (t) => {
   const beyond = ['1e999', '"\\ud800"'];
   for (const text of beyond) {
     const error = t.throws(() => readJson(text, { isStrict: true }), { instanceOf: JsonError });
@@ -124,7 +124,7 @@ test('values and levels are counted while a text is read', (t) => {
   t.deepEqual(readJson('[1,[2],{"a":3}]', { maxValues: 6, maxDepth: 2 }), [1, [2], { a: 3 }]);
 });
 
-test('long strings are read in parts, and come out whole', (t) => {
+test('long strings are parsed in parts, with the complete result', (t) => {
   for (const unit of ['x', '\\', '"', '\ud83d\ude00', '\u0000', 'a\\"', '\n\u2028']) {
     for (const length of [65_535, 65_536, 65_537, 200_001]) {
       const value = 'é'.repeat(length % 7) + unit.repeat(length / unit.length);
@@ -137,7 +137,7 @@ test('long strings are read in parts, and come out whole', (t) => {
   }
 });
 
-test('no step works on more than its bound, whatever the text', (t) => {
+test('no step exceeds its limit, for any text', (t) => {
   const size = 1_000_000;
   const texts = [
     `[${'1,'.repeat(size)}1]`,
@@ -165,7 +165,7 @@ test('no step works on more than its bound, whatever the text', (t) => {
   t.true(stepsOf(texts[0] ?? '').length >= 1000);
 });
 
-test('a text keeps its copies of short strings only', (t) => {
+test('a text retains only copies of short strings', (t) => {
   const text = `["${'short text '.repeat(3)}","${'x'.repeat(100_000)}"]`;
   t.deepEqual(readJson(text), JSON.parse(text));
 });
@@ -187,8 +187,8 @@ test('works of many steps take turns, one step for each turn of the event loop',
     if (!isOver) setImmediate(count);
   };
   setImmediate(count);
-  const told: unknown[] = [];
-  const listen = (step: unknown): unknown => told.push(step);
+  const steps: unknown[] = [];
+  const listen = (step: unknown): unknown => steps.push(step);
   readingSteps.subscribe(listen);
   const names = await Promise.all(['a', 'b'].map((name) => scheduler.run(work(name))));
   isOver = true;
@@ -196,10 +196,10 @@ test('works of many steps take turns, one step for each turn of the event loop',
   t.deepEqual(names, ['a', 'b']);
   t.is(order.join(''), 'aabbababab');
   t.true(turns >= 6);
-  t.is(told.filter((step) => Object(step).characters === 1).length, 10);
+  t.is(steps.filter((step) => Object(step).characters === 1).length, 10);
 });
 
-test('work that fails fails for whoever waits for it, and nobody else', async (t) => {
+test('work that fails rejects only its own promise', async (t) => {
   const scheduler = new StepScheduler();
   const long = `[${'1,'.repeat(10_000)}1]`;
   const good = scheduler.run(readJsonInSteps(long));
@@ -226,7 +226,7 @@ function written(value: unknown): { readonly text: string; readonly steps: Readi
   return { text: pieces.join(''), steps };
 }
 
-test('JSON that is written in steps is what the engine writes, no step beyond its bound', (t) => {
+test("JSON written in steps equals the engine's, and no step exceeds its limit", (t) => {
   const long = '\u{1f600}"\\\u0001é'.repeat(30_000);
   const values: [value: unknown, least: number][] = [
     [Array(90_000).fill(1), 90],
@@ -263,7 +263,7 @@ function decoded(chunks: readonly Buffer[]): { text: string | undefined; steps: 
   }
 }
 
-test('UTF-8 is decoded in steps, wherever its parts are cut', (t) => {
+test('UTF-8 is decoded in steps, wherever its parts are divided', (t) => {
   const text = 'aé€\u{1f600}'.repeat(40_000);
   const bytes = Buffer.from(text);
   for (const size of [1000, 65_535, 65_536, 65_537, 65_539]) {
@@ -282,7 +282,7 @@ test('UTF-8 is decoded in steps, wherever its parts are cut', (t) => {
   }
 });
 
-test('a character of two units may lie anywhere in a long string, half of one nowhere', (t) => {
+test('a surrogate pair may be anywhere in a long string, and half a pair nowhere', (t) => {
   for (let before = 65_530; before <= 65_537; before += 1) {
     const long = `${'a'.repeat(before)}\u{1f600}\n${'b'.repeat(70_000)}`;
     const escaped = JSON.stringify(long).replace('\u{1f600}', '\\ud83d\\ude00');

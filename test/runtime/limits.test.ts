@@ -207,7 +207,7 @@ function bytes(letter: string, length: number): Buffer {
   return Buffer.alloc(length, letter);
 }
 
-test('one largest message and so much more may wait for a reader, who is ended beyond that', async (t) => {
+test('the queue of a reader is limited to the largest message and a margin, and a slower reader is ended', async (t) => {
   const pool = new SendPool(testLimit({}), {
     messageBytes: 5000,
     extraBytes: 1000,
@@ -228,7 +228,7 @@ test('one largest message and so much more may wait for a reader, who is ended b
   t.deepEqual([queue.waitingBytes, pool.heldBytes], [0, 0]);
 });
 
-test('a message that is larger than the largest is taken while little waits', async (t) => {
+test('a message above the limit is accepted while little is queued', async (t) => {
   const pool = new SendPool(testLimit({}), { messageBytes: 10, extraBytes: 100, totalBytes: 1e6 });
   const reader = new Reader();
   const queue = pool.open(reader);
@@ -265,7 +265,7 @@ test('a message queued for many readers counts once', (t) => {
   t.is(pool.heldBytes, 0);
 });
 
-test('beyond what all readers may hold the slowest is ended, and the others go on', async (t) => {
+test('beyond the limit of all readers the slowest is ended, and the others continue', async (t) => {
   const pool = new SendPool(testLimit({}), { messageBytes: 4000, totalBytes: 5000 });
   const [slow, slower, quick] = [new Reader(), new Reader(), new Reader(true)];
   const slowQueue = pool.open(slow, () => [Buffer.from('missed')]);
@@ -299,7 +299,7 @@ test('a connection that holds too much by one begun message is ended at once', (
   t.is(pool.heldBytes, 2000);
 });
 
-test('a reader that has gone holds nothing, and nobody waits for it', async (t) => {
+test('a disconnected reader holds no memory, and no sender waits for it', async (t) => {
   const pool = new SendPool(testLimit({}), { messageBytes: 1000, totalBytes: 5000 });
   const reader = new Reader();
   const queue = pool.open(reader);

@@ -19,7 +19,7 @@ async function sendRaw(t: ExecutionContext, port: number, text: string): Promise
   return Buffer.concat(chunks).toString('latin1');
 }
 
-test('commands come as JSON, text, YAML and forms', async (t) => {
+test('commands are accepted as JSON, text, YAML and forms', async (t) => {
   const { ask, login } = await startApi(t, { minions: ['web1'] });
   const token = await login();
   const map = { client: 'local', tgt: 'web1', fun: 'test.arg', arg: ['one', 2] };
@@ -41,7 +41,7 @@ test('commands come as JSON, text, YAML and forms', async (t) => {
   }
 });
 
-test('a form has typed arguments, and keywords', async (t) => {
+test('a form can contain typed arguments and keywords', async (t) => {
   const { ask, login } = await startApi(t, { minions: ['web1'] });
   const type = 'application/x-www-form-urlencoded';
   const headers = { 'content-type': type, 'x-auth-token': await login() };
@@ -65,7 +65,7 @@ test('unsupported Accept header: responses are JSON or YAML', async (t) => {
   t.is((await ask({ path: '/' })).status, 200);
 });
 
-test('nothing is done for whoever cannot read the answer', async (t) => {
+test('no command runs if the client accepts no supported response type', async (t) => {
   const { run, ask, login, eventsDuring } = await startApi(t);
   const headers = { ...json(await login()), accept: 'application/xml' };
   t.truthy(run);
@@ -76,7 +76,7 @@ test('nothing is done for whoever cannot read the answer', async (t) => {
   t.deepEqual(events, []);
 });
 
-test('bodies that say nothing, or too much, are refused', async (t) => {
+test('bodies without commands or with too many fields are refused', async (t) => {
   const { ask, login } = await startApi(t, { minions: [] });
   const token = await login();
   const deep = `${'['.repeat(40)}${']'.repeat(40)}`;
@@ -127,7 +127,7 @@ test('compressed bodies are refused', async (t) => {
   t.is((await ask({ method: 'POST', path: '/', headers, body: 'x' })).status, 406);
 });
 
-test('requests that can be read in two ways are refused, and end the connection', async (t) => {
+test('ambiguous requests are refused, and end the connection', async (t) => {
   const { port } = await startApi(t, { minions: [] });
   const head = 'POST / HTTP/1.1\r\nHost: localhost\r\n';
   for (const text of [
@@ -148,7 +148,7 @@ test('requests that can be read in two ways are refused, and end the connection'
   }
 });
 
-test('methods that a path has not are named', async (t) => {
+test('an unsupported method is refused with the supported methods', async (t) => {
   const { ask } = await startApi(t, { minions: [] });
   for (const [method, path, allow] of [
     ['GET', '/hook', 'POST'],
@@ -166,7 +166,7 @@ test('methods that a path has not are named', async (t) => {
   t.is((await ask({ method: 'HEAD', path: '/' })).status, 200);
 });
 
-test('only listed origins may read answers', async (t) => {
+test('only pages of listed origins may read responses', async (t) => {
   const options = { corsOrigin: ['https://ui.example'] };
   const { ask } = await startApi(t, { minions: [], options });
   const from = (origin: string, more = {}): Promise<ApiAnswer> =>
@@ -190,7 +190,7 @@ test('only listed origins may read answers', async (t) => {
   t.is(headers['access-control-expose-headers'], 'GET, POST');
 });
 
-test('a body that never ends holds nobody up', async (t) => {
+test('a body that never ends does not delay other requests', async (t) => {
   const { port, ask } = await startApi(t, { minions: [], options: { requestTimeoutMs: 2000 } });
   const slow = sendRaw(t, port, 'POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n{');
   t.is((await ask({ path: '/' })).status, 200);

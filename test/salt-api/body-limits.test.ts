@@ -35,7 +35,7 @@ const manyKeys = Array.from({ length: 5000 }, (_, index) => `k${index}: 1\n`).jo
 const manyErrors = 'a: b: c\n'.repeat(4000);
 const manyItems = `[${'1,'.repeat(20_000)}1]`;
 
-test.serial('whatever is sent before authentication, no step of reading is long', async (t) => {
+test.serial('no parsing step before authentication is long, for any body', async (t) => {
   const { ask } = await startApi(t, { minions: [], options: { webhookDisableAuth: true } });
   const bodies: [type: string, body: string][] = [
     ['application/x-yaml', manyKeys],
@@ -64,7 +64,7 @@ test.serial('whatever is sent before authentication, no step of reading is long'
   }
 });
 
-test.serial('typed arguments of a command are read in a thread where they are long', async (t) => {
+test.serial('long typed arguments of a command are parsed in a thread', async (t) => {
   const { run, login } = await startApi(t, { minions: ['web1'] });
   const token = await login();
   const text = `a={${manyKeys.replaceAll('\n', ', ')}}`;
@@ -79,7 +79,7 @@ test.serial('typed arguments of a command are read in a thread where they are lo
   t.false(steps.some(({ characters, values }) => values === 0 && characters >= text.length));
 });
 
-test.serial('no step is long of what follows a large command, and of its answer', async (t) => {
+test.serial('no step after a large command or in its response is long', async (t) => {
   const { ask, login } = await startApi(t, { minions: [] });
   const token = await login();
   const list = Array.from({ length: 90_000 }, () => 1);
@@ -112,7 +112,7 @@ test.serial('no step is long of what follows a large command, and of its answer'
   }
 });
 
-test('a log-in has 8 KiB', async (t) => {
+test('a log-in body is limited to 8 KiB', async (t) => {
   const { ask } = await startApi(t, { minions: [] });
   for (const path of ['/login', '/token', '/rpc/logins.login']) {
     const post = (size: number): Promise<ApiAnswer> => {
@@ -158,7 +158,7 @@ test('a request with a token is limited to 16 MiB, or to the value of the option
   t.not(called.status, 413);
 });
 
-test('a body has 100,000 values, or what the option says, however it is written', async (t) => {
+test('a body has at most 100,000 values, or the number of the option, in any format', async (t) => {
   const { run, login, ask } = await startApi(t, {
     minions: ['web1'],
     options: { maxRequestBodyValues: 100 },
@@ -179,7 +179,7 @@ test('a body has 100,000 values, or what the option says, however it is written'
   }
 });
 
-test('a token that is no text is refused, whatever asks for it', async (t) => {
+test('a token that is not text is refused on every route', async (t) => {
   const { ask } = await startApi(t, { minions: [] });
   const calls = ['logins.follow', 'logins.identify', 'logins.logout', 'events.subscribe'];
   for (const name of calls) {
@@ -218,7 +218,7 @@ async function answerOf(socket: Socket): Promise<string> {
   return Buffer.concat(chunks).toString('latin1');
 }
 
-test('bodies of an address that nobody is known for share a budget', async (t) => {
+test('bodies of an address without an authenticated user share a budget', async (t) => {
   const { port, ask, login }: RunningApi = await startApi(t, { minions: [] });
   const token = await login();
   const sockets = await unfinished(t, port, 12);

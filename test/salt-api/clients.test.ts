@@ -15,7 +15,7 @@ function returned(answer: ApiAnswer): unknown[] {
 
 const ping = { client: 'local', tgt: '*', fun: 'test.ping' };
 
-test('local gives a value for each minion, and false for silent ones', async (t) => {
+test('local returns a value for each minion, and false for silent minions', async (t) => {
   const { run, login } = await startApi(t, {
     silent: ['old1'],
     config: { timeout: 1, gatherJobTimeout: 1 },
@@ -26,7 +26,7 @@ test('local gives a value for each minion, and false for silent ones', async (t)
   t.deepEqual(returned(await run(token, [])), []);
 });
 
-test('a name without a key is false, or in the warnings where values have no place', async (t) => {
+test('a name without a key returns false, or a warning if the response has no values', async (t) => {
   const { run, login } = await startApi(t, { minions: ['web1'] });
   const token = await login();
   const low = { tgt: ['web1', 'gone'], tgt_type: 'list', fun: 'test.ping' };
@@ -41,7 +41,7 @@ test('a name without a key is false, or in the warnings where values have no pla
   });
 });
 
-test('an answer reports that rights narrowed the target, and names nobody', async (t) => {
+test('a response reports that rights narrowed the target, without names', async (t) => {
   const { run, ask, login } = await startApi(t);
   const token = await login('scoped');
   const warnings = [
@@ -60,7 +60,7 @@ test('an answer reports that rights narrowed the target, and names nobody', asyn
   t.deepEqual(Object.keys(all.json as object), ['return']);
 });
 
-test('local with full_return tells jid and retcode', async (t) => {
+test('local with full_return includes jid and retcode', async (t) => {
   const { run, login } = await startApi(t, { minions: ['web1'] });
   const answer = await run(await login(), { ...ping, full_return: true });
   const [{ web1 }] = returned(answer) as [{ web1: Record<string, unknown> }];
@@ -68,7 +68,7 @@ test('local with full_return tells jid and retcode', async (t) => {
   t.deepEqual(web1, { ret: true, retcode: 0, jid: web1.jid });
 });
 
-test('arguments arrive as they are meant', async (t) => {
+test('arguments arrive with their intended types', async (t) => {
   const { run, login } = await startApi(t, { minions: ['web1'] });
   const token = await login();
   const arg = ['a', 2, { x: [1] }, 'k=3', 'b==c', '2'];
@@ -92,7 +92,7 @@ for (const client of [
   'wheel',
   'wheel_async',
 ]) {
-  test(`${client} takes no keyword of Salt's own`, async (t) => {
+  test(`${client} refuses the keywords that Salt reserves`, async (t) => {
     const { run, login, eventsDuring } = await startApi(t, { minions: ['web1'] });
     const token = await login();
     const toMinions = client.startsWith('local') ? { tgt: '*', batch: 1 } : {};
@@ -116,7 +116,7 @@ for (const client of [
   });
 }
 
-test('keywords may be the last value, with the mark of Salt', async (t) => {
+test("keywords may be the last argument, with Salt's marker", async (t) => {
   const { run, login } = await startApi(t, { minions: ['web1'] });
   const arg = ['x', { __kwarg__: true, a: 1 }];
   const token = await login();
@@ -127,7 +127,7 @@ test('keywords may be the last value, with the mark of Salt', async (t) => {
   t.deepEqual(returned(await run(token, runner)), [{ args: ['x'], kwargs: { a: 1 } }]);
 });
 
-test('several functions run in one job, each with its arguments', async (t) => {
+test('several functions run in one job, each with its own arguments', async (t) => {
   const { run, login, eventsDuring } = await startApi(t, { minions: ['web1'] });
   const token = await login();
   const fun = ['test.ping', 'test.echo'];
@@ -139,7 +139,7 @@ test('several functions run in one job, each with its arguments', async (t) => {
   t.like(job, { fun, arg: [[], ['hi', { k: 1, __kwarg__: true }]] });
 });
 
-test('local_async gives exactly jid and minions', async (t) => {
+test('local_async returns only jid and minions', async (t) => {
   const { run, login } = await startApi(t);
   const token = await login();
   const low = { ...ping, client: 'local_async' };
@@ -148,13 +148,13 @@ test('local_async gives exactly jid and minions', async (t) => {
   t.deepEqual(returned(await run(token, { ...low, tgt: 'nobody' })), [{}]);
 });
 
-test('local_batch gives one element for each minion', async (t) => {
+test('local_batch returns one element for each minion', async (t) => {
   const { run, login } = await startApi(t);
   const answer = await run(await login(), { ...ping, client: 'local_batch', batch: '1' });
   t.deepEqual(returned(answer), [{ db1: true }, { web1: true }]);
 });
 
-test('local_subset runs on so many minions that have the function', async (t) => {
+test('local_subset runs on the given number of minions that have the function', async (t) => {
   const functions = { 'sys.list_functions': () => ['test.ping'] };
   const { run, login } = await startApi(t, { functions });
   const low = { ...ping, client: 'local_subset', subset: 1 };
@@ -162,7 +162,7 @@ test('local_subset runs on so many minions that have the function', async (t) =>
   t.deepEqual(Object.values(values), [true]);
 });
 
-test('a runner takes its arguments from four places and drops those it does not know', async (t) => {
+test('a runner accepts arguments from four places, and ignores unknown ones', async (t) => {
   const { run, login } = await startApi(t, { minions: ['web1'] });
   const token = await login();
   const [started] = returned(await run(token, ping)) as [Record<string, unknown>];
@@ -177,7 +177,7 @@ test('a runner takes its arguments from four places and drops those it does not 
   }
 });
 
-test('a runner that lacks an argument says so, and an unknown one is an error', async (t) => {
+test('a runner reports a missing argument, and an unknown runner is an error', async (t) => {
   const { run, login } = await startApi(t, { minions: [] });
   const token = await login();
   const lacking = await run(token, { client: 'runner', fun: 'jobs.lookup_jid' });
@@ -190,7 +190,7 @@ test('a runner that lacks an argument says so, and an unknown one is an error', 
   }
 });
 
-test('a runner that takes too long is no longer waited for', async (t) => {
+test('the API stops waiting for a slow runner', async (t) => {
   const functions = {
     'test.ping': (_call: unknown, { signal }: { signal: AbortSignal }) => untilEnd(signal),
   };
@@ -203,7 +203,7 @@ test('a runner that takes too long is no longer waited for', async (t) => {
   t.is((await run(token, { client: 'runner', fun: 'manage.up' })).status, 504);
 });
 
-test('orchestrations are shown and run by whoever may', async (t) => {
+test('permitted users can show and run orchestrations', async (t) => {
   const files = temporaryDirectory(t);
   layOut(files, { 'site.sls': 'one: test.nop\n' });
   const { run, login } = await startApi(t, {
@@ -220,7 +220,7 @@ test('orchestrations are shown and run by whoever may', async (t) => {
   t.is((await run(await login('limited'), orchestrate)).status, 401);
 });
 
-test('runner_async and wheel_async give tag and jid', async (t) => {
+test('runner_async and wheel_async return tag and jid', async (t) => {
   const { run, login } = await startApi(t, { minions: [] });
   const token = await login();
   const [runner] = returned(await run(token, { client: 'runner_async', fun: 'jobs.list_jobs' }));
@@ -234,7 +234,7 @@ test('runner_async and wheel_async give tag and jid', async (t) => {
   }
 });
 
-test('wheel answers are the event, also of what failed', async (t) => {
+test('a wheel response is the event, also for failures', async (t) => {
   const { run, login } = await startApi(t, { minions: ['web1'] });
   const token = await login();
   const low = { client: 'wheel', fun: 'key.list_all', match: '*', full_return: true };
@@ -254,7 +254,7 @@ test('wheel answers are the event, also of what failed', async (t) => {
   }
 });
 
-test('a denied key is deleted by its folder, and the accepted one of the same id stays', async (t) => {
+test('a denied key is deleted from its folder, and the accepted key of the same id remains', async (t) => {
   const { run, login, directory, master } = await startApi(t, { minions: [], silent: ['web1'] });
   const token = await login();
   writeFileSync(path.join(directory, 'pki', 'minions_denied', 'web1'), pem('minion2').publicPem);
@@ -272,7 +272,7 @@ test('a denied key is deleted by its folder, and the accepted one of the same id
   t.deepEqual(left, ['accepted']);
 });
 
-test('unknown and missing clients are refused before anything is done', async (t) => {
+test('unknown and missing clients are refused before any command runs', async (t) => {
   const { run, login, eventsDuring } = await startApi(t);
   const token = await login();
   const events = await eventsDuring(async () => {
@@ -285,7 +285,7 @@ test('unknown and missing clients are refused before anything is done', async (t
   t.deepEqual(events, []);
 });
 
-test('commands of a wrong shape are told what was expected', async (t) => {
+test('malformed commands are refused with the expected form', async (t) => {
   const { run, login } = await startApi(t, { minions: [] });
   const token = await login();
   const ping = { client: 'local', tgt: '*', fun: 'test.ping' };
@@ -327,7 +327,7 @@ test('commands of a wrong shape are told what was expected', async (t) => {
   }
 });
 
-test('an unknown nodegroup is an unexpected error, as clients know it', async (t) => {
+test('an unknown nodegroup is an unexpected error, as clients expect', async (t) => {
   const { run, login } = await startApi(t, { minions: [] });
   const token = await login();
   const ping = { client: 'local', fun: 'test.ping' };
@@ -344,7 +344,7 @@ test('an unknown nodegroup is an unexpected error, as clients know it', async (t
   }
 });
 
-test('netapi_enable_clients leaves others out', async (t) => {
+test('netapi_enable_clients disables other clients', async (t) => {
   const { run, login, ask } = await startApi(t, { minions: [], options: { clients: ['runner'] } });
   const token = await login();
   t.is((await run(token, { client: 'wheel', fun: 'key.list_all' })).status, 400);
@@ -353,7 +353,7 @@ test('netapi_enable_clients leaves others out', async (t) => {
   t.deepEqual(welcome, { return: 'Welcome', clients: ['runner'] });
 });
 
-test('minions, jobs and keys have paths of their own', async (t) => {
+test('minions, jobs and keys have their own paths', async (t) => {
   const { ask, login } = await startApi(t, { minions: ['web1'] });
   const headers = json(await login());
   const get = async (path: string): Promise<unknown> => (await ask({ path, headers })).json;
@@ -379,7 +379,7 @@ test('minions, jobs and keys have paths of their own', async (t) => {
   for (const value of Object.values(stats)) t.is(typeof value, 'object');
 });
 
-test('requests of one session run beside each other', async (t) => {
+test('requests of one session run concurrently', async (t) => {
   let end = (): void => {};
   let begin = (): void => {};
   const begun = new Promise<void>((resolve) => {
@@ -412,7 +412,7 @@ async function untilEnd(signal: AbortSignal): Promise<boolean> {
   return false;
 }
 
-test('runner and wheel functions are in the list of jobs, with what they gave', async (t) => {
+test('runner and wheel functions appear in the list of jobs with their results', async (t) => {
   const { run, login } = await startApi(t, { minions: [] });
   const token = await login();
   await run(token, { client: 'runner', fun: 'test.arg', arg: ['one'], kwarg: { k: 'v' } });
@@ -438,7 +438,7 @@ test('runner and wheel functions are in the list of jobs, with what they gave', 
   });
 });
 
-test('a list of jobs does not grow by what earlier lists gave', async (t) => {
+test('a list of jobs does not include the results of earlier lists', async (t) => {
   const { run, login } = await startApi(t, { minions: [] });
   const token = await login();
   const text = 'x'.repeat(100_000);
@@ -454,7 +454,7 @@ test('a list of jobs does not grow by what earlier lists gave', async (t) => {
   t.regex(JSON.stringify(job), /VALUE_TRIMMED/);
 });
 
-test('accepted minions that were never connected are named as down and offline', async (t) => {
+test('accepted minions that never connected are listed as down and offline', async (t) => {
   const config = { timeout: 0.2, gatherJobTimeout: 0.2 };
   const { run, login } = await startApi(t, { silent: ['quiet'], config });
   const token = await login();
@@ -464,7 +464,7 @@ test('accepted minions that were never connected are named as down and offline',
   t.like(versions, { 'Minion offline': { quiet: false } });
 });
 
-test('config.values has who may log in by what, and no secret', async (t) => {
+test('config.values contains who may log in by each backend, and no secret', async (t) => {
   const { run, login } = await startApi(t, {
     minions: [],
     config: {
@@ -484,7 +484,7 @@ test('config.values has who may log in by what, and no secret', async (t) => {
 
 // Routes that plugins add to the server.
 
-test('a plugin has its paths, its parsers and its errors, and the token behind a session', async (t) => {
+test('a plugin adds paths, parsers and errors, and reads the token of a session', async (t) => {
   const tokens: (string | undefined)[] = [];
   const { ask, login, master } = await startApi(t, {
     options: {

@@ -26,7 +26,7 @@ function loginOf(answer: ApiAnswer): Record<string, unknown> {
   return list[0] ?? {};
 }
 
-test('a log-in gives a token, a cookie and the rights', async (t) => {
+test('a log-in returns a token, a cookie and the rights', async (t) => {
   const { ask } = await startApi(t, { minions: [] });
   const body = { username: 'admin', password, eauth: 'sharedsecret' };
   const answer = await ask({ method: 'POST', path: '/login', headers: json(), body });
@@ -34,7 +34,7 @@ test('a log-in gives a token, a cookie and the rights', async (t) => {
   const { token, start, expire, ...rest } = loginOf(answer);
   t.regex(String(token), /^[0-9a-f]{64}$/);
   t.is(answer.headers['x-auth-token'], String(token));
-  // For a shared secret, nothing can tell whether a user may still log in.
+  // For a shared secret, no check can find out whether a user may still log in.
   t.is(Number(expire) - Number(start), 3600);
   t.deepEqual(rest, {
     user: 'admin',
@@ -46,14 +46,14 @@ test('a log-in gives a token, a cookie and the rights', async (t) => {
   t.regex(cookie, /; HttpOnly; SameSite=Strict$/);
 });
 
-test('a user without rights gets an empty map of them', async (t) => {
+test('the rights of a user without rights are an empty map', async (t) => {
   const { ask } = await startApi(t, { minions: [] });
   const body = { username: 'noperms', password, eauth: 'sharedsecret' };
   const answer = await ask({ method: 'POST', path: '/login', headers: json(), body });
   t.deepEqual(loginOf(answer).perms, {});
 });
 
-test('each way of sending a log-in is understood', async (t) => {
+test('every documented form of a log-in is accepted', async (t) => {
   const { ask } = await startApi(t, { minions: [] });
   const form = `username=admin&password=${password}&eauth=sharedsecret`;
   const map = { username: 'admin', password, eauth: 'sharedsecret' };
@@ -70,7 +70,7 @@ test('each way of sending a log-in is understood', async (t) => {
   }
 });
 
-test('whatever is wrong with a log-in, the answer is the same', async (t) => {
+test('every failed log-in gets the same response', async (t) => {
   const { ask } = await startApi(t, { minions: [] });
   const good = { username: 'admin', password, eauth: 'sharedsecret' };
   const bodies: unknown[] = [
@@ -95,7 +95,7 @@ test('whatever is wrong with a log-in, the answer is the same', async (t) => {
   }
 });
 
-test('nothing but a log-in leaves a session', async (t) => {
+test('only a log-in creates a session', async (t) => {
   const origin = 'https://ui.example';
   const { ask } = await startApi(t, { minions: [], options: { corsOrigin: [origin] } });
   const preflight = { origin, 'access-control-request-method': 'POST' };
@@ -117,7 +117,7 @@ test('nothing but a log-in leaves a session', async (t) => {
   }
 });
 
-test('no, malformed and unknown tokens are refused alike, wherever they stand', async (t) => {
+test('missing, malformed and unknown tokens are refused alike, wherever they are sent', async (t) => {
   const { ask, login } = await startApi(t, { minions: [] });
   const session = await login();
   const tokens = ['deadbeef', '../../etc/passwd', 'f'.repeat(64), session.toUpperCase()];
@@ -139,7 +139,7 @@ test('no, malformed and unknown tokens are refused alike, wherever they stand', 
   }
 });
 
-test('a cookie is a session, but not for a page of another site', async (t) => {
+test('a cookie identifies a session, but not for pages of other sites', async (t) => {
   const { ask, login, port } = await startApi(t, { minions: [] });
   const cookie = `session_id=${await login()}`;
   const own = { cookie, origin: `http://127.0.0.1:${port}` };
@@ -153,7 +153,7 @@ test('a cookie is a session, but not for a page of another site', async (t) => {
   for (const headers of others) t.is((await ask({ path: '/stats', headers })).status, 401);
 });
 
-test('a log-out ends the session and the token behind it', async (t) => {
+test('a log-out ends the session and its token', async (t) => {
   const { ask, login, master } = await startApi(t, { minions: [] });
   const token = await login();
   const logout = { method: 'POST', path: '/logout', headers: json(token), body: {} };
@@ -164,7 +164,7 @@ test('a log-out ends the session and the token behind it', async (t) => {
   t.deepEqual(await master.logins.list(), []);
 });
 
-test('a token that was revoked, or has expired, is none', async (t) => {
+test('a revoked or expired token is refused', async (t) => {
   const { ask, login, master, clock } = await startApi(t, { minions: [] });
   const stats = async (token: string): Promise<number> =>
     (await ask({ path: '/stats', headers: json(token) })).status;
@@ -177,7 +177,7 @@ test('a token that was revoked, or has expired, is none', async (t) => {
   t.is(await stats(expired), 401);
 });
 
-test("the session's token is not Salt's, and neither serves for the other", async (t) => {
+test("the session token differs from Salt's token, and neither replaces the other", async (t) => {
   const { ask, login, run } = await startApi(t, { minions: [] });
   const session = await login();
   const credentials = { username: 'admin', password, eauth: 'sharedsecret' };
@@ -200,7 +200,7 @@ test("the session's token is not Salt's, and neither serves for the other", asyn
   t.is((await run(String(token), low)).status, 401);
 });
 
-test('credentials of /run leave no token behind, and are in no event', async (t) => {
+test('credentials of /run create no token, and appear in no event', async (t) => {
   const { ask, master, eventsDuring } = await startApi(t, { minions: [] });
   const body = {
     client: 'wheel',
@@ -217,7 +217,7 @@ test('credentials of /run leave no token behind, and are in no event', async (t)
   t.deepEqual(await master.logins.list(), []);
 });
 
-test('/token says what is missing by its status', async (t) => {
+test('the status of /token shows which field is missing', async (t) => {
   const { ask } = await startApi(t, { minions: [] });
   const body = { username: 'admin' };
   const request = { method: 'POST', path: '/token', headers: json() };
@@ -229,7 +229,7 @@ test('/token says what is missing by its status', async (t) => {
   }
 });
 
-test('/token makes a token for each log-in of a list, or none where one lacks a field', async (t) => {
+test('/token creates a token for each log-in of a list, or none if one lacks a field', async (t) => {
   const { ask, master } = await startApi(t, { minions: [] });
   const forms = ['admin', 'limited'].map((username) => ({
     username,
@@ -246,7 +246,7 @@ test('/token makes a token for each log-in of a list, or none where one lacks a 
   t.is((await master.logins.list()).length, 2);
 });
 
-test('a user who may choose the lifetime of a token can do so in a form, too', async (t) => {
+test('a user who may choose the lifetime of a token can send it in a form', async (t) => {
   const { ask } = await startApi(t, {
     minions: [],
     config: { eauth: { tokenExpireUserOverride: true } },
@@ -261,7 +261,7 @@ test('a user who may choose the lifetime of a token can do so in a form, too', a
   t.deepEqual(await Promise.all(lives), [60, 3600, 3600]);
 });
 
-test('five failures shut out that user, and nobody else', async (t) => {
+test('five failures lock out only that user', async (t) => {
   const { ask, login } = await startApi(t, { minions: [] });
   const body = { username: 'admin', password: 'wrong', eauth: 'sharedsecret' };
   const request = { method: 'POST', path: '/login', headers: json(), body };
@@ -270,14 +270,14 @@ test('five failures shut out that user, and nobody else', async (t) => {
   t.regex(await login('limited'), /^[0-9a-f]{64}$/);
 });
 
-test('a session that nobody uses ends', async (t) => {
+test('an unused session expires', async (t) => {
   const { run, login } = await startApi(t, { minions: [], options: { sessionIdleSeconds: 0 } });
   t.is((await run(await login(), ping)).status, 401);
 });
 
 // Requests of users with limited rights over HTTP [THREATS A-06 to A-13].
 
-test('a user may what external_auth grants, by each client', async (t) => {
+test('a user has the rights of external_auth on each client', async (t) => {
   const { run, login, eventsDuring } = await startApi(t);
   const token = await login('limited');
   const allowed = { tgt: '*', fun: 'test.ping' };
@@ -305,7 +305,7 @@ test('a user may what external_auth grants, by each client', async (t) => {
   t.deepEqual(refused, []);
 });
 
-test('a target means what is granted of it, and none of that is what nobody may do', async (t) => {
+test('a target is reduced to the granted minions, and excludes forbidden ones', async (t) => {
   const { run, login } = await startApi(t);
   const token = await login('scoped');
   const low = { client: 'local', fun: 'test.ping' };
@@ -339,7 +339,7 @@ test('a target means what is granted of it, and none of that is what nobody may 
   }
 });
 
-test('the user of a command, and fields of minions, are never taken from the request', async (t) => {
+test('the user of a command and fields of minions are never taken from the request', async (t) => {
   const { run, login, eventsDuring } = await startApi(t);
   const token = await login('limited');
   const events = await eventsDuring(async () => {
@@ -378,14 +378,14 @@ test('the user of a command, and fields of minions, are never taken from the req
   t.not(load?.jid, '20200101000000000000');
 });
 
-test('fred by another eauth is somebody else', async (t) => {
+test('the same user name in another eauth is a different user', async (t) => {
   const { ask, login } = await startApi(t, { minions: [] });
   await login('limited');
   const body = { username: 'limited', password: 'x', eauth: 'pam' };
   t.is((await ask({ method: 'POST', path: '/login', headers: json(), body })).status, 401);
 });
 
-test('a hook needs the right to fire events, and its path must be a tag', async (t) => {
+test('a hook requires the right to fire events, and a path that is a valid tag', async (t) => {
   const { ask, login, eventsDuring } = await startApi(t, { minions: [] });
   const hook = async (token: string, path: string): Promise<number> =>
     (await ask({ method: 'POST', path, headers: json(token), body: { a: 1 } })).status;
@@ -439,7 +439,7 @@ async function upgradedAs({ port }: RunningApi, host: string, token: string): Pr
   return (await send(port, { path: '/ws', headers })).status;
 }
 
-test('on a loopback address, a name that is not this host is refused at every path', async (t) => {
+test('on a loopback address, every path refuses a host name of another machine', async (t) => {
   const api = await startApi(t, { minions: [] });
   const token = await api.login();
   for (const path of ['/', '/login', '/status', '/health', '/metrics', '/openapi.json', '/no']) {
@@ -458,7 +458,7 @@ test('on a loopback address, a name that is not this host is refused at every pa
   }
 });
 
-test('names that are listed are heard, wherever it listens', async (t) => {
+test('listed host names are accepted on any address', async (t) => {
   const cases: readonly [SaltApiOptions, listed: number, other: number][] = [
     [{ hosts: ['salt.example'] }, 200, 421],
     [{ hosts: ['*'] }, 200, 200],
@@ -473,7 +473,7 @@ test('names that are listed are heard, wherever it listens', async (t) => {
   }
 });
 
-test('an address that authorized_ips does not list is answered nothing', async (t) => {
+test('an address outside authorized_ips gets no data', async (t) => {
   const away = await startApi(t, { minions: [], options: { authorizedIps: ['10.0.0.0/8'] } });
   for (const path of ['/', '/login', '/health', '/no']) {
     const { status, json: body } = await away.ask({ path });
@@ -485,7 +485,7 @@ test('an address that authorized_ips does not list is answered nothing', async (
   t.is((await (await startApi(t, { minions: [], options: here })).ask({ path: '/' })).status, 200);
 });
 
-test('users log in from where api_acl lets them, by whatever door', async (t) => {
+test('users log in only from addresses in api_acl, on every interface', async (t) => {
   const users = { admin: ['127.0.0.1'], limited: ['10.0.0.0/8'], '*': ['::1'], noperms: ['*'] };
   const config = { restCherrypy: { apiAcl: { users } } };
   const { ask, master } = await startApi(t, { minions: ['web1'], config });
@@ -523,7 +523,7 @@ function beginningOf(t: ExecutionContext, port: number, text: string): Promise<s
   return within('an answer', answer);
 }
 
-test('a user who was deleted has neither session nor token when it is looked again', async (t) => {
+test('sessions and tokens of a deleted user end at the next check', async (t) => {
   const file = path.join(temporaryDirectory(t), 'users');
   writeFileSync(file, 'fred:word\n');
   const externalAuth = { file: { '^filename': file, fred: ['.*', '@runner'] } };
@@ -546,7 +546,7 @@ test('a user who was deleted has neither session nor token when it is looked aga
   t.is((await ask({ method: 'POST', path: '/login', headers: json(), body: form })).status, 401);
 });
 
-test('twenty megabytes are refused by their size, before they are sent', async (t) => {
+test('a body of twenty megabytes is refused by its length, before it is sent', async (t) => {
   const { port, run, login } = await startApi(t, { minions: ['web1'] });
   const token = await login();
   const paths = ['/', '/run', '/login', '/token', '/minions', '/hook/x', '/status/login'];
@@ -559,7 +559,7 @@ test('twenty megabytes are refused by their size, before they are sent', async (
   t.is((await run(token, testPing)).status, 200);
 });
 
-test('a body without a length is read as far as it may go, and no further', async (t) => {
+test('a body without a length is read only up to the limit', async (t) => {
   const { port, run, login } = await startApi(t, {
     minions: ['web1'],
     options: { maxRequestBodySize: 1_048_576 },
@@ -573,7 +573,7 @@ test('a body without a length is read as far as it may go, and no further', asyn
   t.is((await run(token, testPing)).status, 200);
 });
 
-test('streams of the status page count as streams', async (t) => {
+test('streams of the status page count toward the limit of streams', async (t) => {
   const { port, login, run } = await startApi(t, {
     minions: ['web1'],
     options: { streamsPerToken: 8 },

@@ -51,7 +51,7 @@ const expected = [
   'post /rpc/events.subscribe',
 ];
 
-test('every path of the document is there, with its methods, and those of the contract are in it', async (t) => {
+test('the document has every path with its methods, including those of the contract', async (t) => {
   const { ask } = await startApi(t, { minions: [] });
   const document = (await ask({ path: '/openapi.json' })).json as Document;
   t.is(document.openapi, '3.1.0');
@@ -78,7 +78,7 @@ test('every path of the document is there, with its methods, and those of the co
   }
 });
 
-test('a path that a route does not describe is refused with the methods that are described', async (t) => {
+test('a method that a route does not describe is refused with the described methods', async (t) => {
   const { ask } = await startApi(t, { minions: [] });
   const document = (await ask({ path: '/openapi.json' })).json as Document;
   for (const [path, methods] of Object.entries(document.paths)) {
@@ -93,7 +93,7 @@ test('a path that a route does not describe is refused with the methods that are
   }
 });
 
-test('the schema of commands is what refuses them', async (t) => {
+test('commands are refused exactly if the schema refuses them', async (t) => {
   const { ask, login, run } = await startApi(t, { minions: [] });
   const document = (await ask({ path: '/openapi.json' })).json as Document;
   const schema = document.paths['/']?.post?.requestBody?.content['application/json']?.schema ?? {};
@@ -126,7 +126,7 @@ test('the schema of commands is what refuses them', async (t) => {
   }
 });
 
-test('clients that are not served are not described, and plugins describe themselves', async (t) => {
+test('disabled clients are not described, and plugins add their own descriptions', async (t) => {
   const body = Type.Object({ name: Type.String() });
   const { ask } = await startApi(t, {
     minions: [],
@@ -250,12 +250,12 @@ for (const [name, options] of Object.entries({
   });
 }
 
-test('a document that is none is told as such', async (t) => {
+test('an invalid document is reported', async (t) => {
   const { valid } = await new Validator().validate({ openapi: '3.1.0', info: {}, paths: {} });
   t.false(valid);
 });
 
-test('the answers of each operation fit the document', async (t) => {
+test('the responses of each operation match the document', async (t) => {
   const api = await startApi(t, { minions: ['web1'] });
   const { paths } = await documentOf(api);
   const described = Object.entries(paths).flatMap(([path, methods]) =>
@@ -278,7 +278,7 @@ test('the answers of each operation fit the document', async (t) => {
   }
 });
 
-test('refusals fit the document', async (t) => {
+test('refusals match the document', async (t) => {
   const api = await startApi(t, { minions: [] });
   const { paths } = await documentOf(api);
   let refused = 0;

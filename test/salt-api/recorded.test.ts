@@ -251,7 +251,7 @@ function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null;
 }
 
-test('a real salt-api answers the same, but for what is named here', async (t) => {
+test('a real salt-api responds identically, apart from the listed differences', async (t) => {
   t.timeout(50_000);
   const replay = new Replay(await start(t));
   replay.know('3907370422251208446fa5842c0748aa6bda28c4', await replay.login('admin'));
@@ -307,7 +307,7 @@ function startWithIntegers(t: Parameters<typeof startApi>[0]): Promise<RunningAp
   });
 }
 
-test('over salt-api, as JSON, as YAML and in a form', async (t) => {
+test('an integer is exact over salt-api as JSON, as YAML and in a form', async (t) => {
   const { ask, login } = await startWithIntegers(t);
   const token = await login();
   const head = 'client=local&tgt=web1&fun=test.twice';
@@ -333,7 +333,7 @@ test('over salt-api, as JSON, as YAML and in a form', async (t) => {
   }
 });
 
-test('an integer beyond 64 bits arrives as its decimal text, from a caller and from a minion', async (t) => {
+test('an integer beyond 64 bits arrives as decimal text, from a caller and from a minion', async (t) => {
   const { ask, run, login } = await startApi(t, {
     minions: ['web1'],
     functions: { 'test.large': () => 2n ** 70n },
@@ -352,7 +352,7 @@ test('an integer beyond 64 bits arrives as its decimal text, from a caller and f
   t.is(text, `{"return": [{"web1": "${2n ** 70n}"}]}`);
 });
 
-test('by the local socket and over HTTP, as TypeScript has them', async (t) => {
+test("integers from the local socket and from HTTP have TypeScript's types", async (t) => {
   const { master, directory, port, login } = await startWithIntegers(t);
   const { token } = await master.logins.login({
     username: 'admin',
@@ -375,7 +375,7 @@ test('by the local socket and over HTTP, as TypeScript has them', async (t) => {
   }
 });
 
-test('on the wire of the local socket they are numbers', async (t) => {
+test('integers are numbers on the wire of the local socket', async (t) => {
   const { directory } = await startWithIntegers(t);
   const text = await new Promise<string>((resolve, reject) => {
     const socketPath = directories(directory).socket;
@@ -390,7 +390,7 @@ test('on the wire of the local socket they are numbers', async (t) => {
   t.true(text.includes(`"args":[${[...digits, ...digits].join(',')}]`), text);
 });
 
-test('over the HTTP of a bridge, also where a schema bounds them', async (t) => {
+test('integers are exact over the HTTP of a bridge, also within bounds of a schema', async (t) => {
   const { ask, login } = await startWithIntegers(t);
   const headers = json(await login());
   const call = async (text: bigint): Promise<string> => {
@@ -405,7 +405,7 @@ test('over the HTTP of a bridge, also where a schema bounds them', async (t) => 
 
 // These are a few hundred of the bodies of `npm run campaign -- fuzz-http`, with a fixed seed.
 
-test('no body makes the API fail, or read more in one step than it may', async (t) => {
+test('no body makes the API fail, or exceed the reading limit of one step', async (t) => {
   const bridge = createBridge({});
   const { port, login } = await startApi(t, {
     minions: [],

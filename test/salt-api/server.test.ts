@@ -28,7 +28,7 @@ function fingerprintOf(name: string): string {
 }
 const credentials = { username: 'admin', password, eauth: 'sharedsecret' };
 
-test('over TLS the cookie is for TLS alone', async (t) => {
+test('over TLS the cookie has the Secure attribute', async (t) => {
   const tls = { certificate: fixture('master.pem'), key: fixture('master.key') };
   const { port } = await startApi(t, { minions: [], options: { tls } });
   const cookie = await new Promise((resolve, reject) => {
@@ -43,7 +43,7 @@ test('over TLS the cookie is for TLS alone', async (t) => {
   t.regex(String(cookie), /; Secure$/);
 });
 
-test('it answers in the server of a service, below a prefix', async (t) => {
+test('the API can run in the server of a service, below a prefix', async (t) => {
   const { master } = await startApi(t, { minions: [] });
   const api = await createSaltApi(master, { rootPrefix: '/salt' });
   const server = createServer((request, response) => {
@@ -72,7 +72,7 @@ test('it answers in the server of a service, below a prefix', async (t) => {
   t.is(stats.status, 200);
 });
 
-test("without options it is served as the master's configuration says", async (t) => {
+test("without options the API follows the master's configuration", async (t) => {
   const port = await freePort();
   const section = { port, sslCrt: fixture('master.pem'), sslKey: fixture('master.key') };
   const options = { port: 0 };
@@ -86,7 +86,7 @@ test("without options it is served as the master's configuration says", async (t
   t.is(peer.getPeerX509Certificate()?.fingerprint256, fingerprintOf('master.pem'));
 });
 
-test('plain HTTP is served on loopback alone, unless a program says otherwise', async (t) => {
+test('plain HTTP is limited to loopback, unless a program permits more', async (t) => {
   const { master } = await startApi(t, { minions: [] });
   const listenWith = async (options: SaltApiOptions): Promise<AddressInfo> => {
     const api = await createSaltApi(master, options);
@@ -101,14 +101,14 @@ test('plain HTTP is served on loopback alone, unless a program says otherwise', 
   t.is((await listenWith({ disableSsl: true })).address, '0.0.0.0');
 });
 
-test('a port that is taken is told', async (t) => {
+test('an occupied port is reported', async (t) => {
   const { master, port } = await startApi(t, { minions: [] });
   const second = await createSaltApi(master, { host: '127.0.0.1', port });
   t.teardown(() => second.close());
   await t.throwsAsync(second.listen(), { instanceOf: SaltApiError, code: 'ERR_HTTP_LISTEN' });
 });
 
-test('it is ready while the master runs, and healthy as long as it answers', async (t) => {
+test('the API is ready while the master runs, and healthy while it responds', async (t) => {
   const { ask, master } = await startApi(t, { minions: [] });
   t.deepEqual((await ask({ path: '/ready' })).json, { status: 'ready' });
   await master.close();
@@ -120,7 +120,7 @@ test('it is ready while the master runs, and healthy as long as it answers', asy
   t.is(login.status, 503);
 });
 
-test('every answer forbids what browsers could make of it', async (t) => {
+test('every response forbids browsers to interpret it', async (t) => {
   const { ask } = await startApi(t, { minions: [] });
   for (const path of ['/', '/nosuch', '/login']) {
     const { headers } = await ask({ path });
@@ -129,7 +129,7 @@ test('every answer forbids what browsers could make of it', async (t) => {
   }
 });
 
-test('without sessions, commands bring their credentials', async (t) => {
+test('without a session, commands must contain credentials', async (t) => {
   const { ask } = await startApi(t, { minions: [], options: { enableSessions: false } });
   for (const path of ['/login', '/logout', '/minions', '/jobs']) {
     t.is((await ask({ path })).status, 404, path);
@@ -138,7 +138,7 @@ test('without sessions, commands bring their credentials', async (t) => {
   t.is((await ask({ method: 'POST', path: '/run', headers: json(), body })).status, 200);
 });
 
-test('neither passwords nor tokens come into the log', async (t) => {
+test('passwords and tokens do not appear in the log', async (t) => {
   let text = '';
   const destination = {
     write: (line: string) => {
@@ -188,7 +188,7 @@ async function startSite(t: ExecutionContext, renewalIntervalMs: number): Promis
   return { running, tls, renew, served };
 }
 
-test('a renewed certificate is taken over at once when that is asked for', async (t) => {
+test('a renewed certificate is used at once on request', async (t) => {
   const { running, tls, renew, served } = await startSite(t, 60_000);
   t.is(await served(), fingerprintOf('master.pem'));
   t.deepEqual(await running.api.renewCertificate(), []);
@@ -197,7 +197,7 @@ test('a renewed certificate is taken over at once when that is asked for', async
   t.is(await served(), fingerprintOf('minion.pem'));
 });
 
-test('a renewed certificate is taken over without anybody asking', async (t) => {
+test('a renewed certificate is used without a request', async (t) => {
   const { renew, served } = await startSite(t, 20);
   renew('minion');
   let last: string | undefined;
@@ -210,7 +210,7 @@ test('a renewed certificate is taken over without anybody asking', async (t) => 
   t.pass();
 });
 
-test('a certificate that does not fit its key leaves the one before in force', async (t) => {
+test('a certificate that does not match its key is ignored, and the previous one stays', async (t) => {
   const { running, tls, renew, served } = await startSite(t, 60_000);
   copyFileSync(fixture('minion.pem'), tls.certificate);
   await t.throwsAsync(running.api.renewCertificate());
@@ -241,7 +241,7 @@ async function start(t: ExecutionContext): Promise<RunningApi> {
   return startApi(t, { minions: [], options: { static: folder, app } });
 }
 
-test('files are served with the types that browsers expect', async (t) => {
+test('files are served with the content types that browsers expect', async (t) => {
   const { ask } = await start(t);
   for (const [file, type] of [
     ['scripts/Api.js', /^text\/javascript/],
@@ -257,7 +257,7 @@ test('files are served with the types that browsers expect', async (t) => {
   }
 });
 
-test('nothing else is reached by a static path, and what is missing is 404', async (t) => {
+test('static paths serve no other files, and missing files are 404', async (t) => {
   const { ask } = await start(t);
   for (const file of [
     'minions.txt',
@@ -283,7 +283,7 @@ test('nothing else is reached by a static path, and what is missing is 404', asy
   t.is((await ask({ path: '/static/%zz' })).status, 400);
 });
 
-test('browsers get the app page, and programs the API', async (t) => {
+test('browsers get the app page, and programs get the API', async (t) => {
   const { ask, login } = await start(t);
   for (const where of ['/', '/?id=2026#job', '/stats', '/nosuch', '/login']) {
     t.is((await ask({ path: where, headers: browser })).text, '<p>app</p>', where);
@@ -296,7 +296,7 @@ test('browsers get the app page, and programs the API', async (t) => {
   t.is((await ask({ path: '/stats', headers: json(await login()) })).status, 200);
 });
 
-test('a file that an option names must exist', async (t) => {
+test('the start fails if a file of an option does not exist', async (t) => {
   const { master, directory } = await startApi(t, { minions: [] });
   const missing = path.join(directory, 'missing');
   for (const options of [
@@ -328,7 +328,7 @@ const figure = (text: string, name: string): number => {
   return Number(line?.slice(name.length + 1));
 };
 
-test('docs/metrics.md names what is measured, and nothing else', async (t) => {
+test('docs/metrics.md names exactly the exported metrics', async (t) => {
   const config = { bridge: { guests: {} } };
   const text = await read(await startApi(t, { config, extensions: [createBridge()] }));
   const document = readFileSync(
@@ -341,7 +341,7 @@ test('docs/metrics.md names what is measured, and nothing else', async (t) => {
   t.deepEqual(names(text).sort(), documented.sort());
 });
 
-test('a job is counted and timed from its publishing to its last return', async (t) => {
+test('a job is counted and timed from its publication to its last return', async (t) => {
   const api = await startApi(t, { pending: ['new1'], silent: ['gone1'] });
   const before = await read(api);
   t.is(figure(before, 'saltbridge_keys{state="accepted"}'), 3);
@@ -362,7 +362,7 @@ test('a job is counted and timed from its publishing to its last return', async 
   t.true(figure(after, 'saltbridge_http_answers_total{status="2xx"}') >= 3);
 });
 
-test('nothing that a minion says becomes a label', async (t) => {
+test('no data of a minion becomes a label', async (t) => {
   const api = await startApi(t, {
     functions: {
       'my.event': async (_arg, { fire }) => {
@@ -379,7 +379,7 @@ test('nothing that a minion says becomes a label', async (t) => {
   t.is(figure(text, 'saltbridge_signals_denied_total'), 1);
 });
 
-test('metrics can only be read on this machine, not by a proxy and not under another name', async (t) => {
+test('only clients on this machine can read metrics, without a proxy and under its own name', async (t) => {
   const { ask } = await startApi(t, { options: { hosts: ['*'] } });
   t.is((await ask({ path: '/metrics' })).status, 200);
   const refused: Record<string, string>[] = [
@@ -393,7 +393,7 @@ test('metrics can only be read on this machine, not by a proxy and not under ano
   }
 });
 
-test('with a token, whoever has it reads metrics, and nobody else', async (t) => {
+test('with a configured token, only its holders can read metrics', async (t) => {
   const file = `${temporaryDirectory(t)}/token`;
   writeFileSync(file, 'a-token-of-some-length\n');
   const { ask, login } = await startApi(t, { options: { metrics: file } });
@@ -405,13 +405,13 @@ test('with a token, whoever has it reads metrics, and nobody else', async (t) =>
   t.is(await as(json(await login())), 401);
 });
 
-test('a token that could be guessed is not taken', async (t) => {
+test('a token that could be guessed is refused', async (t) => {
   const file = `${temporaryDirectory(t)}/token`;
   writeFileSync(file, 'short\n');
   await t.throwsAsync(startApi(t, { options: { metrics: file } }), { code: 'ERR_HTTP_LISTEN' });
 });
 
-test('metrics that are off are not there', async (t) => {
+test('disabled metrics have no path', async (t) => {
   const { ask } = await startApi(t, { options: { metrics: 'off' } });
   t.is((await ask({ path: '/metrics' })).status, 404);
 });
@@ -427,7 +427,7 @@ function unpack(t: ExecutionContext, archive: Buffer): { pub: string; pem: strin
   return { pub: read('minion.pub'), pem: read('minion.pem') };
 }
 
-test('an archive is one that tar reads', (t) => {
+test('tar can read a created archive', (t) => {
   const members = [
     { name: 'minion.pub', content: Buffer.alloc(0), mode: 0o644 },
     { name: 'minion.pem', content: Buffer.from('x'.repeat(1000)), mode: 0o400 },
@@ -435,7 +435,7 @@ test('an archive is one that tar reads', (t) => {
   t.deepEqual(unpack(t, packTar(members, new Date(0))), { pub: '', pem: 'x'.repeat(1000) });
 });
 
-test('a key pair is made, accepted, and told to nobody else', async (t) => {
+test('a key pair is created and accepted, and returned only to the caller', async (t) => {
   const { ask, master, eventsDuring } = await startApi(t, { minions: [] });
   const make = (more: object): ReturnType<typeof ask> =>
     ask({ method: 'POST', path: '/keys', headers: json(), body: { ...credentials, ...more } });
@@ -460,7 +460,7 @@ test('a key pair is made, accepted, and told to nobody else', async (t) => {
   t.not(forced.pub, pub);
 });
 
-test('a request that is denied or impossible leaves no key behind', async (t) => {
+test('a denied or impossible request leaves no key behind', async (t) => {
   const { ask, master } = await startApi(t, { minions: [] });
   const make = async (body: object): Promise<number> =>
     (await ask({ method: 'POST', path: '/keys', headers: json(), body })).status;

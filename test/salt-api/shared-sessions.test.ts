@@ -66,7 +66,7 @@ class Cluster {
       follow(prefix, (change) => void waiting.push(() => listener(change)));
     return {
       pass: () => {
-        for (const tell of waiting.splice(0)) tell();
+        for (const wake of waiting.splice(0)) wake();
       },
     };
   }
@@ -91,7 +91,7 @@ class Cluster {
   }
 }
 
-test('a session of one member is known to all, and whoever reads the store can use none', async (t) => {
+test('a session of one member is valid at all, and the store contains no usable session', async (t) => {
   const cluster = await Cluster.start(t);
   const [a, b] = await cluster.both();
   const secret = await a.open(token, owner);
@@ -108,7 +108,7 @@ test('a session of one member is known to all, and whoever reads the store can u
   t.deepEqual((await cluster.open(1)).find(secret), { token });
 });
 
-test('a member waits a moment for a session that it has not heard of yet', async (t) => {
+test('a member waits briefly for a session that it has not received yet', async (t) => {
   const cluster = await Cluster.start(t);
   const late = cluster.delay(1);
   const [a, b] = await cluster.both();
@@ -122,7 +122,7 @@ test('a member waits a moment for a session that it has not heard of yet', async
   t.is(await b.expect('no token'), undefined);
 });
 
-test('a session that is closed at one member is closed, also where it is used at that moment', async (t) => {
+test('a session that is closed at one member is closed everywhere, even if it is in use', async (t) => {
   const cluster = await Cluster.start(t);
   const [a, b] = await cluster.both();
   const secret = await a.open(token, owner);
@@ -139,7 +139,7 @@ test('a session that is closed at one member is closed, also where it is used at
   t.deepEqual(await cluster.rows(), []);
 });
 
-test('use at any member counts, and is written once in a quarter of the idle time', async (t) => {
+test('use at any member counts, and is written once per quarter of the idle time', async (t) => {
   const cluster = await Cluster.start(t);
   const [a, b] = await cluster.both();
   const secret = await a.open(token, owner);
@@ -162,7 +162,7 @@ test('use at any member counts, and is written once in a quarter of the idle tim
   t.is(b.find(secret), undefined);
 });
 
-test('a session used at a member that stops stays valid at the others from then on', async (t) => {
+test('a session used at a member that stops remains valid at the others', async (t) => {
   const cluster = await Cluster.start(t);
   const [a, b] = await cluster.both();
   const secret = await a.open(token, owner);
@@ -174,7 +174,7 @@ test('a session used at a member that stops stays valid at the others from then 
   t.deepEqual(b.find(secret), { token });
 });
 
-test('a use that nobody follows is written by itself', async (t) => {
+test('a last use is written without a further use', async (t) => {
   const cluster = await Cluster.start(t);
   const a = await cluster.open(0, { idle: shortIdleMs });
   const secret = await a.open(token, owner);
@@ -190,7 +190,7 @@ test('a use that nobody follows is written by itself', async (t) => {
   await until('its end', () => a.size === 0);
 });
 
-test('the least recently used of too many sessions ends at all members', async (t) => {
+test('the least recently used sessions over the limit end at all members', async (t) => {
   const cluster = await Cluster.start(t);
   const [a, b] = await cluster.both({ capacity: 3 });
   const secrets: string[] = [];
@@ -221,7 +221,7 @@ test("a user's sessions do not end those of another user", async (t) => {
   t.deepEqual([a.size, b.size], [3, 3]);
 });
 
-test('a member that cannot write refuses log-ins, and its sessions go on', async (t) => {
+test('a member that cannot write refuses log-ins, and its sessions remain valid', async (t) => {
   const cluster = await Cluster.start(t);
   const [a, b] = await cluster.both();
   const secret = await a.open(token, owner);

@@ -52,7 +52,7 @@ async function decide(
   return ask({ method: 'POST', path: '/status/keys', headers: { ...form, ...headers }, body });
 }
 
-test('browsers get a page at /, and programs what they know', async (t) => {
+test('browsers get a page at /, and programs get their usual response', async (t) => {
   const { ask } = await startApi(t);
   const page = await ask({ path: '/', headers: browser });
   t.regex(String(page.headers['content-type']), /^text\/html/);
@@ -63,13 +63,13 @@ test('browsers get a page at /, and programs what they know', async (t) => {
   }
 });
 
-test('a pending key whose id or key is that of another minion says so', async (t) => {
+test('a pending key whose id or key duplicates that of another minion is marked', async (t) => {
   const api = await startApi(t, { pending: ['WEB1'], silent: ['web1'] });
   const { text } = await pageOf(api, await logIn(api));
   t.true(text.includes('<td>looks like web1; same key as db1, web1</td>'), text);
 });
 
-test('runs of the bridge are shown to users who may see jobs', async (t) => {
+test('users who may see jobs see the runs of the bridge', async (t) => {
   const api = await startApi(t, { extensions: [createBridge()] });
   const { text } = await pageOf(api, await logIn(api));
   t.regex(text, /<h2>Bridge<\/h2>/);
@@ -79,7 +79,7 @@ test('runs of the bridge are shown to users who may see jobs', async (t) => {
   t.notRegex(limited.text, /<h2>Bridge<\/h2>/);
 });
 
-test('the page may load nothing but its own, and be in no frame', async (t) => {
+test('the page loads only its own resources, and cannot be framed', async (t) => {
   const { headers } = await (await startApi(t)).ask({ path: '/status', headers: browser });
   const policy = String(headers['content-security-policy']);
   for (const part of ["default-src 'none'", "script-src 'self'", "frame-ancestors 'none'"]) {
@@ -89,7 +89,7 @@ test('the page may load nothing but its own, and be in no frame', async (t) => {
   t.is(headers['cache-control'], 'no-store');
 });
 
-test('a log-in leaves a cookie that scripts and other sites never have', async (t) => {
+test('a log-in sets a cookie that scripts and other sites cannot read', async (t) => {
   const { ask } = await startApi(t);
   const login = (fields: Record<string, string>, more = {}): Promise<ApiAnswer> => {
     const body = String(new URLSearchParams(fields));
@@ -108,7 +108,7 @@ test('a log-in leaves a cookie that scripts and other sites never have', async (
   t.is(foreign.headers['set-cookie'], undefined);
 });
 
-test('each sees what the policy grants, and decides on nothing else', async (t) => {
+test('each user sees only what the policy grants, and decides only about that', async (t) => {
   const api = await startApi(t, { pending: ['new1'], silent: ['gone1'] });
   const all = (await pageOf(api, await logIn(api))).text;
   for (const word of ['new1', 'gone1', 'Running jobs']) t.true(all.includes(word), word);
@@ -123,7 +123,7 @@ test('each sees what the policy grants, and decides on nothing else', async (t) 
   t.deepEqual(await pendingKey(api), key);
 });
 
-test('a key is decided on from the page itself alone', async (t) => {
+test('a key decision is accepted only from the page itself', async (t) => {
   const api = await startApi(t, { pending: ['new1'] });
   const cookie = await logIn(api);
   const key = await pendingKey(api);
@@ -152,7 +152,7 @@ test('a key is decided on from the page itself alone', async (t) => {
   t.is(headers.location, '/status?told=accept');
 });
 
-test('another key under the same id is left as it is', async (t) => {
+test('a different key with the same id is not changed', async (t) => {
   const api = await startApi(t, { pending: ['new1'] });
   const cookie = await logIn(api);
   const own = formToken(await pageOf(api, cookie));
@@ -168,7 +168,7 @@ test('another key under the same id is left as it is', async (t) => {
   t.deepEqual(await pendingKey(api), key);
 });
 
-test('a denied signal is explained to who may read such events', async (t) => {
+test('a denied signal is explained to users who may read such events', async (t) => {
   const api = await startApi(t, {
     functions: {
       'my.event': async (_call, { fire }) => {
@@ -191,7 +191,7 @@ test('a denied signal is explained to who may read such events', async (t) => {
   t.is((await explain('limited')).status, 404);
 });
 
-test('the stream ends when its session does', async (t) => {
+test('the stream ends with its session', async (t) => {
   const api = await startApi(t);
   const cookie = await logIn(api);
   const { port, master } = api;
@@ -212,7 +212,7 @@ test('the stream ends when its session does', async (t) => {
   t.is((await api.ask({ path: '/status/stream', headers: { cookie } })).status, 401);
 });
 
-test('the page is off where it is not wanted, and beside an app where there is one', async (t) => {
+test('the page is disabled by an option, and by an app page', async (t) => {
   const off = await startApi(t, { options: { statusPage: false } });
   t.like((await off.ask({ path: '/', headers: browser })).json, { return: 'Welcome' });
   t.is((await off.ask({ path: '/status', headers: json() })).status, 404);
@@ -224,7 +224,7 @@ test('the page is off where it is not wanted, and beside an app where there is o
   t.regex((await both.ask({ path: '/statusother', headers: browser })).text, /<title>app/);
 });
 
-test('whatever is put into a page is text', (t) => {
+test('any data on a page is rendered as text', (t) => {
   const property = fc.property(fc.string({ unit: 'grapheme' }), (text) => {
     const { text: markup } = html`<p title="${text}">${text}</p>`;
     const inner = markup.slice('<p title="'.length, -'</p>'.length);
@@ -272,7 +272,7 @@ function stage(): {
   };
 }
 
-test('minions are looked at while somebody asks for them, and for ten minutes more', async (t) => {
+test('minions are probed while a client asks for them, and for ten more minutes', async (t) => {
   const { history, asked, set } = stage();
   set(10, { a: true });
   await history.sample();
@@ -286,7 +286,7 @@ test('minions are looked at while somebody asks for them, and for ten minutes mo
   t.is(asked(), 2);
 });
 
-test('since when a minion is there is known from when somebody looked', async (t) => {
+test('the time since when a minion is connected is known from the first probe', async (t) => {
   const { history, set } = stage();
   set(10, { a: true, b: false });
   t.deepEqual(await history.minions(), [
@@ -314,7 +314,7 @@ test('since when a minion is there is known from when somebody looked', async (t
   ]);
 });
 
-test('rates are counted whether anybody looks or not', async (t) => {
+test('rates are counted whether or not a client reads them', async (t) => {
   const { history, set } = stage();
   for (const [seconds, total] of [
     [10, 0],
@@ -328,7 +328,7 @@ test('rates are counted whether anybody looks or not', async (t) => {
   t.deepEqual(history.rates()[0], { title: 'Requests', values: [5, 0, 0] });
 });
 
-test('requests at about the same time share one look-up', async (t) => {
+test('concurrent requests share one look-up', async (t) => {
   let now = 0;
   let looks = 0;
   const shared = new CachedValue(

@@ -10,7 +10,7 @@ import { clientFrame, framesOf, upgrade } from '../helpers/websocket-reader.ts';
 
 const ring = { config: { eventRing: { entries: 100, bytes: 1_048_576 } }, minions: [] };
 
-test('a stream goes on behind the last event that its reader saw', async (t) => {
+test('a stream continues after the last event that its reader received', async (t) => {
   const { port, login, master } = await startApi(t, ring);
   const token = json(await login());
   const before = await openEvents(t, port, token);
@@ -29,7 +29,7 @@ test('a stream goes on behind the last event that its reader saw', async (t) => 
   t.deepEqual(byQuery.tags, ['my/third']);
 });
 
-test('a reader whose events are gone is told so', async (t) => {
+test('a reader whose events were evicted is informed', async (t) => {
   const { port, login } = await startApi(t, ring);
   const headers = { ...json(await login()), 'last-event-id': '0123456789ab-7' };
   const reader = await openEvents(t, port, headers);
@@ -37,7 +37,7 @@ test('a reader whose events are gone is told so', async (t) => {
   t.is(reader.tags[0], 'saltbridge/events/missed');
 });
 
-test('several patterns mean what any of them means', async (t) => {
+test('several patterns match an event that any of them matches', async (t) => {
   const { port, login, master } = await startApi(t, { minions: [] });
   const reader = await openEvents(t, port, json(await login()), '?match=a/*&match=c');
   for (const tag of ['a/1', 'b', 'c']) await master.events.fire(tag, {});
@@ -45,7 +45,7 @@ test('several patterns mean what any of them means', async (t) => {
   t.deepEqual(reader.tags, ['a/1', 'c']);
 });
 
-test('a user reads only permitted events from the ring, too', async (t) => {
+test('a user reads only permitted events, also from the ring', async (t) => {
   const { port, login, master } = await startApi(t, {
     ...ring,
     config: { ...ring.config, ...mayRead('limited', 'open/*') },
@@ -58,7 +58,7 @@ test('a user reads only permitted events from the ring, too', async (t) => {
   t.deepEqual(reader.tags, ['saltbridge/events/missed', 'open/1', 'open/2']);
 });
 
-test('over WebSocket patterns and ids stand in the query, and ids come to who knows of them', async (t) => {
+test('over WebSocket, patterns and ids are in the query, and ids are sent to clients that support them', async (t) => {
   const { port, login, master } = await startApi(t, ring);
   const token = await login();
   const client = await upgrade(t, port, `/ws/${token}?match=my/*&last_event_id=`);
@@ -78,7 +78,7 @@ test('over WebSocket patterns and ids stand in the query, and ids come to who kn
   t.false((await again.until('my/next')).includes('my/tag'));
 });
 
-test('format_events tells jobs and minions as they are', async (t) => {
+test("format_events sends jobs and minions in Salt's form", async (t) => {
   const { port, login, master } = await startApi(t, { minions: ['web1'] });
   const client = await upgrade(t, port, `/ws/${await login()}?format_events`);
   const head = await client.until('\r\n\r\n');
@@ -105,7 +105,7 @@ for (const [form, path] of [
   ['/events', '/events'],
   ['/rpc', '/rpc/events.subscribe'],
 ] as const) {
-  test(`over ${form}, who reads too slowly is told that events are missing, and is ended`, async (t) => {
+  test(`over ${form}, a slow reader is informed that events are missing, and disconnected`, async (t) => {
     const { port, login, master, ask } = await startApi(t, {
       minions: [],
       options: { streams: 1 },
@@ -133,7 +133,7 @@ for (const [form, path] of [
   });
 }
 
-test('events of 5 MB reach whoever reads, over every stream', async (t) => {
+test('events of 5 MB reach each reader, over every stream', async (t) => {
   const { port, login, master } = await startApi(t, {
     minions: [],
     config: { maxEventSize: 16_777_216 },
@@ -196,7 +196,7 @@ function first(answer: { readonly json: unknown }): Fields {
   return element ?? {};
 }
 
-test('a log-in has times that are numbers and rights that are a list of texts', async (t) => {
+test('a log-in contains numeric times and a list of rights', async (t) => {
   const { ask } = await startApi(t, {
     minions: [],
     config: { externalAuth: { sharedsecret: { admin: ['.*', '@runner', '@wheel'] } } },
@@ -209,7 +209,7 @@ test('a log-in has times that are numbers and rights that are a list of texts', 
   t.deepEqual([user, eauth, perms], ['admin', 'sharedsecret', ['.*', '@runner', '@wheel']]);
 });
 
-test('a call has all its keywords, those of SUSE too, with a session or with a password', async (t) => {
+test('a call accepts all its keywords, including those of SUSE, with a session or a password', async (t) => {
   const { ask, login } = await startApi(t, { minions: ['web1'] });
   const token = await login();
   const call = {
@@ -245,7 +245,7 @@ test('a call has all its keywords, those of SUSE too, with a session or with a p
   });
 });
 
-test('runners have their arguments in kwarg, wheel functions at the top', async (t) => {
+test('arguments of runners are in kwarg, and those of wheel functions at the top level', async (t) => {
   const { run, login } = await startApi(t, { minions: ['web1'], pending: ['new1'] });
   const token = await login();
   const started = await run(token, [{ client: 'local_async', tgt: '*', fun: 'test.ping' }]);
@@ -264,13 +264,13 @@ test('runners have their arguments in kwarg, wheel functions at the top', async 
   t.deepEqual([data.success, data.return], [true, { minions: ['new1'] }]);
 });
 
-test('a function that a minion has not is a text by which that is seen', async (t) => {
+test('a function that a minion lacks returns the text by which clients detect that', async (t) => {
   const { run, login } = await startApi(t, { minions: ['web1'] });
   const low = [{ client: 'local', tgt: 'web1', fun: 'no.such' }];
   t.deepEqual(first(await run(await login(), low)), { web1: "'no.such' is not available." });
 });
 
-test('results of jobs and runners that were not waited for come over WebSocket', async (t) => {
+test('results of asynchronous jobs and runners arrive over WebSocket', async (t) => {
   const { port, run, login } = await startApi(t, { minions: ['web1'] });
   const token = await login();
   const socket = await upgrade(t, port, `/ws/${token}`);
@@ -287,11 +287,11 @@ test('results of jobs and runners that were not waited for come over WebSocket',
     .map((text): { tag: string; data: Fields } => JSON.parse(text.slice(6)));
   const returned = events.find(({ tag }) => tag === `salt/job/${job.jid}/ret/web1`)?.data;
   t.deepEqual([returned?.retcode, returned?.success, returned?.return], [0, true, true]);
-  const told = events.find(({ tag }) => tag === `salt/run/${runner.jid}/ret`)?.data;
-  t.like(told, { success: true, return: { Function: 'test.ping' } });
+  const runnerEvent = events.find(({ tag }) => tag === `salt/run/${runner.jid}/ret`)?.data;
+  t.like(runnerEvent, { success: true, return: { Function: 'test.ping' } });
 });
 
-test('a log-out without a body says that the token is cleared', async (t) => {
+test('a log-out without a body reports that the token is cleared', async (t) => {
   const { ask, login } = await startApi(t, { minions: [] });
   const headers = { ...json(), cookie: `session_id=${await login()}` };
   const answer = await ask({ method: 'POST', path: '/logout', headers });

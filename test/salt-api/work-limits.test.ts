@@ -8,7 +8,7 @@ import { json, mayRead, startApi } from '../helpers/salt-api.ts';
 const brackets = '['.repeat(100_000);
 const refusal = { status: 400, error: 'ERR_WORK_LIMIT' };
 
-test('a costly target is refused by name on each client that takes one', async (t) => {
+test('a costly target is refused by name on each client with a target', async (t) => {
   const { run, login } = await startApi(t, { minions: ['web1'] });
   for (const user of ['admin', 'limited', 'scoped']) {
     const token = await login(user);
@@ -51,7 +51,7 @@ test('costly globs are refused by runners and wheel functions', async (t) => {
   t.regex(found.text, /web1/);
 });
 
-test('the patterns of a reader of events are bounded', async (t) => {
+test('the patterns of an event reader are limited', async (t) => {
   const { ask, login } = await startApi(t, { minions: ['web1'], config: mayRead('limited', '*') });
   for (const user of ['admin', 'limited']) {
     const headers = json(await login(user));

@@ -114,7 +114,7 @@ const orchestrations = inFile('master/orchestrate/orchestrate.test.ts');
 const tenants = inFile('master/config/options.test.ts');
 
 const identityInTheDispatcher =
-  'master/requests/replay.test.ts: no variant of somebody else is heard, and each is counted by its reason';
+  'master/requests/replay.test.ts: every forged variant of a request is refused, and counted by its reason';
 const shelf = inFile('master/pillar/cache.test.ts');
 const redaction = 'security/secrets.test.ts: no secret is logged at level trace, for any request';
 const ownFiles =
@@ -142,7 +142,7 @@ export const catalogue: readonly Threat[] = [
     id: 'C-02',
     threat: 'a pillar is fetched by somebody else',
     tests: [
-      'master/requests/vectors.test.ts: a pillar is encrypted to the accepted key, whatever key is in the request',
+      'master/requests/vectors.test.ts: a pillar is encrypted to the accepted key, not to one in the request',
       data('a minion gets only its own pillar, whatever id and grains it claims'),
     ],
   },
@@ -163,7 +163,7 @@ export const catalogue: readonly Threat[] = [
     id: 'C-05',
     threat: 'a request chooses a source of pillar',
     tests: [
-      'master/requests/vectors.test.ts: a pillar is made from the verified id, the grains and the environments',
+      'master/requests/vectors.test.ts: a pillar is compiled from the verified id, the grains and the environments',
       data('a minion gets only its own pillar, whatever id and grains it claims'),
     ],
   },
@@ -172,14 +172,14 @@ export const catalogue: readonly Threat[] = [
     threat: 'a forbidden function beside a permitted one',
     tests: [
       'acl/rules.test.ts: every function of a list must be permitted',
-      'acl/rules.test.ts: expressions mean whole functions, and each of several must be permitted',
+      'acl/rules.test.ts: expressions match whole functions, and each of several must be permitted',
       users('each of several functions must be permitted'),
     ],
   },
   {
     id: 'C-07',
     threat: 'unsafe temporary files; YAML that builds objects',
-    tests: ['master/jobs/returns.test.ts: aliases that multiply are text', ownFiles],
+    tests: ['master/jobs/returns.test.ts: multiplying aliases are text', ownFiles],
     sentence: 'There is no client for SSH',
   },
   {
@@ -201,8 +201,8 @@ export const catalogue: readonly Threat[] = [
     tests: [
       outgoing('no password is sent to a directory with an invalid certificate'),
       outgoing('no password is sent to a Keystone with an invalid certificate'),
-      'master/config/salt-shop.test.ts: a receiver has what its kind has, and a server of NATS a name',
-      'master/eauth/logins.test.ts: symmetric algorithms, none, and keys over plain http are refused as options',
+      'master/config/salt-shop.test.ts: a receiver has the options of its kind, and a NATS server has a name',
+      'master/eauth/logins.test.ts: symmetric algorithms, none, and keys over plain http are invalid options',
     ],
     sentence: 'The master connects only to services that its configuration names',
   },
@@ -211,8 +211,8 @@ export const catalogue: readonly Threat[] = [
     threat: 'credentials in logs',
     tests: [
       redaction,
-      users('neither passwords nor tokens come into the log'),
-      'master/fileserver/gitfs.test.ts: no error and no answer shows the password in an address',
+      users('passwords and tokens do not appear in the log'),
+      'master/fileserver/gitfs.test.ts: no error or reply shows the password in an address',
     ],
   },
   { id: 'C-12', threat: 'secrets in files that others may read', tests: [ownFiles] },
@@ -225,9 +225,9 @@ export const catalogue: readonly Threat[] = [
     id: 'C-14',
     threat: 'the caller chooses the service that authenticates it',
     tests: [
-      logins('the same answer and the same steps of time for whatever is wrong'),
-      logins('tokens of a back end that is no longer served are none'),
-      'master/eauth/logins.test.ts: an algorithm that is not listed is refused, though the key would do',
+      logins('every failure has the same answer and the same steps of time'),
+      logins('tokens of a back end that is no longer configured are refused'),
+      'master/eauth/logins.test.ts: an algorithm that is not listed is refused, even if the key fits',
     ],
   },
   {
@@ -235,7 +235,7 @@ export const catalogue: readonly Threat[] = [
     threat: 'a deleted minion goes on, or leaves something to the next of its name',
     tests: [
       identity('deleting a key takes effect at once, and its successor inherits nothing'),
-      'master/keys/revocation.test.ts: a later owner of the id gets a key of its own',
+      'master/keys/revocation.test.ts: a later owner of the id gets its own key',
       'minion-protocol/zeromq-deadlines.test.ts: disconnecting a minion ends its request connections',
     ],
   },
@@ -244,7 +244,7 @@ export const catalogue: readonly Threat[] = [
     threat: 'a kind of client without rights',
     tests: [
       users('a user that external_auth does not name has no rights'),
-      users('run and batch are judged before anything is published'),
+      users('run and batch are authorised before any job is published'),
     ],
   },
   {
@@ -266,9 +266,7 @@ export const catalogue: readonly Threat[] = [
     id: 'C-19',
     threat: 'a crafted id passes for another',
     tests: [
-      signIns(
-        'ids of a crafted form are refused with a correct key too, signed from protocol 2 on',
-      ),
+      signIns('crafted ids are refused even with a correct key, signed from protocol 2 on'),
       strangers('requests with arbitrary ids leave no data behind'),
     ],
   },
@@ -286,8 +284,8 @@ export const catalogue: readonly Threat[] = [
     id: 'C-22',
     threat: 'the API without a valid token',
     tests: [
-      users('each call looks at the token'),
-      sessions('no, malformed and unknown tokens are refused alike, wherever they stand'),
+      users('each call checks the token'),
+      sessions('missing, malformed and unknown tokens are refused alike, wherever they are sent'),
     ],
   },
   {
@@ -303,25 +301,25 @@ export const catalogue: readonly Threat[] = [
     threat: 'functions of the wheel leave their directories',
     tests: [
       `master/runners/runners.test.ts: \${what} finds and reads nothing`,
-      'master/keys/key-store.test.ts: an invalid id touches no file',
+      'master/keys/key-store.test.ts: an invalid id accesses no file',
     ],
   },
   {
     id: 'C-25',
     threat: 'an expired token',
     tests: [
-      logins('a token ends when its time is over, the first time it is asked about'),
-      logins('turning the clock back revives no token'),
-      logins('a clock that goes past the end of a token ends it'),
-      keystoneTokens('a token ends when it says so, whatever was answered before'),
+      logins('a token expires at its time, also if it was never used'),
+      logins('a clock that is turned back does not revive a token'),
+      logins('a clock that jumps past the expiry of a token ends it'),
+      keystoneTokens('a token ends at its expiry, whatever was cached before'),
     ],
   },
   {
     id: 'C-26',
     threat: 'wheel without rights',
     tests: [
-      'acl/rules.test.ts: runners and wheel functions need entries of their own',
-      users('runners and wheel functions go by their own rights'),
+      'acl/rules.test.ts: runners and wheel functions require their own entries',
+      users('runners and wheel functions have their own rights'),
     ],
   },
   {
@@ -339,7 +337,7 @@ export const catalogue: readonly Threat[] = [
     tests: [
       'template/render.test.ts: values from outside are never read as templates',
       'template/render.test.ts: nothing of JavaScript can be reached',
-      orchestrations('words of whoever may not do everything are values, however a file has them'),
+      orchestrations('text of a restricted user is a value, however a file uses it'),
     ],
   },
   { id: 'C-29', threat: 'data in a shell command', tests: [], sentence: 'starts no shell' },
@@ -361,26 +359,26 @@ export const catalogue: readonly Threat[] = [
     id: 'C-33',
     threat: 'publications and replies are replayed',
     tests: [
-      'master/keys/key-store.test.ts: serials rise over any number of kills at any write, and the key stays',
-      'master/requests/vectors.test.ts: a reply is bound to its request, and made with a new IV each time',
+      'master/keys/key-store.test.ts: serials increase over any kills at any write, and the key stays',
+      'master/requests/vectors.test.ts: a reply is bound to its request, and has a new IV each time',
     ],
   },
   {
     id: 'C-34',
     threat: 'a target that means nobody counts as permitted',
     tests: [
-      peers('a rule for some minions does not let a job reach others'),
-      peers('a rule that goes by grains reaches nobody by them alone'),
-      users('no target reveals minions that the user may not reach, or their data'),
+      peers('a rule for some minions does not permit jobs for others'),
+      peers('a rule with grains alone reaches no minion'),
+      users('no target reveals data or existence of minions that the user may not reach'),
     ],
   },
   {
     id: 'C-35',
     threat: 'locked accounts go on',
     tests: [
-      logins('a user who is gone loses the token for good within a minute'),
+      logins('the token of a deleted user ends within a minute'),
       'master/eauth/file.test.ts: a user who is removed from the file, or locked in it, can no longer log in',
-      'master/eauth/ldap.test.ts: a user who is locked in the directory cannot log in, and loses their tokens',
+      'master/eauth/ldap.test.ts: a user who is locked in the directory cannot log in, and loses all tokens',
       keystoneTokens('a run ends when Keystone revokes its token'),
     ],
   },
@@ -389,7 +387,7 @@ export const catalogue: readonly Threat[] = [
     threat: 'malformed requests silence the master',
     tests: [
       strangers('a malformed sign-in fails only its own request'),
-      'master/hostile.long.test.ts: requests mutated outside or inside get answers that Salt could give, are counted, and leave no memory behind',
+      'master/hostile.long.test.ts: mutated requests, outside or inside the encryption, get possible answers, are counted, and leave no memory behind',
     ],
   },
   {
@@ -397,7 +395,7 @@ export const catalogue: readonly Threat[] = [
     threat: 'files of one environment for another',
     tests: [
       'master/fileserver/file-server.test.ts: a path is read with the environment of its load',
-      'master/fileserver/file-server.test.ts: a changed file has another hash at once',
+      'master/fileserver/file-server.test.ts: a changed file has a new hash at once',
     ],
   },
   {
@@ -416,16 +414,16 @@ export const catalogue: readonly Threat[] = [
     threat: 'files outside of the roots',
     tests: [
       data('only files below the file roots can be read'),
-      'master/fileserver/gitfs.test.ts: names that are no paths, links that lead out, submodules and .git are not served',
-      'master/fileserver/gitfs.test.ts: ext, file and local paths are refused where protocols do not name them',
-      'master/fileserver/gitfs.test.ts: hooks in the repository that is fetched into never run',
+      'master/fileserver/gitfs.test.ts: invalid paths, links out of the root, submodules and .git are not served',
+      'master/fileserver/gitfs.test.ts: ext, file and local paths are refused unless protocols names them',
+      'master/fileserver/gitfs.test.ts: hooks in the fetched repository never run',
     ],
   },
   {
     id: 'C-41',
     threat: 'part of a pillar',
     tests: [
-      'master/requests/vectors.test.ts: a pillar that cannot be made is an error in the reply, never part of a pillar',
+      'master/requests/vectors.test.ts: a failed pillar is an error in the reply, and never a partial pillar',
     ],
   },
   {
@@ -446,7 +444,7 @@ export const catalogue: readonly Threat[] = [
     threat: 'pushed files go anywhere',
     tests: [
       data("a pushed file stays in the sender's folder and is never read again"),
-      'master/requests/files.test.ts: nothing is taken from a minion while file_recv is off',
+      'master/requests/files.test.ts: the master accepts no files while file_recv is off',
     ],
   },
   {
@@ -461,12 +459,10 @@ export const catalogue: readonly Threat[] = [
     threat: 'an event is taken for a job',
     tests: [
       reports('a minion cannot start anything on others, on the master, or for a relay'),
-      reactions('a signal that no rule permits leads to nothing'),
-      reactions('without a rule of its own a reaction is denied, and that is told once a burst'),
-      reactions('a runner runs by the right of its reaction alone'),
-      reactor(
-        'an event that no rule permits is denied, and a file that the policy refuses is not rendered',
-      ),
+      reactions('a signal that no rule permits starts no job'),
+      reactions('without its own rule a reaction is denied, and that is reported once per burst'),
+      reactions('a runner runs only with the rights of its reaction'),
+      reactor('an event that no rule permits is denied, and a denied file is not rendered'),
       reactor('a grant to one file does not extend to another'),
       reports('a minion cannot fire a tag of others in any request form'),
     ],
@@ -491,9 +487,9 @@ export const catalogue: readonly Threat[] = [
     threat: 'environments that are paths',
     tests: [
       data('only files below the file roots can be read'),
-      'master/fileserver/gitfs.test.ts: names that are no paths, links that lead out, submodules and .git are not served',
-      'master/fileserver/gitfs.test.ts: ext, file and local paths are refused where protocols do not name them',
-      'master/fileserver/gitfs.test.ts: hooks in the repository that is fetched into never run',
+      'master/fileserver/gitfs.test.ts: invalid paths, links out of the root, submodules and .git are not served',
+      'master/fileserver/gitfs.test.ts: ext, file and local paths are refused unless protocols names them',
+      'master/fileserver/gitfs.test.ts: hooks in the fetched repository never run',
     ],
   },
   {
@@ -510,19 +506,19 @@ export const catalogue: readonly Threat[] = [
     id: 'C-53',
     threat: 'an older version leaves out newer checks',
     tests: [
-      'master/requests/replay.test.ts: a minion that proved protocol 3 is not heard below it, also after a restart',
+      'master/requests/replay.test.ts: a minion that proved protocol 3 is refused below it, even after a restart',
       'security/secrets.test.ts: these requests can be forged until an id has proved protocol 3, and the doctor names it',
     ],
   },
   {
     id: 'C-54',
     threat: 'YAML that runs code',
-    tests: ['master/jobs/returns.test.ts: arguments are read as Salt reads them'],
+    tests: ['master/jobs/returns.test.ts: arguments are parsed as by Salt'],
   },
   {
     id: 'C-55',
     threat: 'noise fills the log; outdated parsers',
-    tests: [events('a flood of tags that nobody permits is a few lines in the log')],
+    tests: [events('a flood of forbidden tags causes a few lines in the log')],
     sentence: 'docs/dependencies.md',
   },
   {
@@ -566,16 +562,14 @@ export const catalogue: readonly Threat[] = [
     id: 'N-05',
     threat: 'floods of sign-ins',
     tests: [
-      signIns(
-        'a flood from one address is refused without signatures, and nobody else waits for it',
-      ),
+      signIns('a flood from one address is refused without signatures, and does not delay others'),
     ],
   },
   {
     id: 'N-06',
     threat: 'the list of waiting keys is filled',
     tests: [
-      signIns('pending keys are bounded, in all and for each address'),
+      signIns('pending keys are limited, in total and for each address'),
       strangers('weak and missing keys are not stored'),
     ],
   },
@@ -588,8 +582,8 @@ export const catalogue: readonly Threat[] = [
     id: 'N-08',
     threat: 'a waiting key is replaced',
     tests: [
-      signIns('a pending key keeps its place; another one is denied and counted'),
-      'master/keys/key-store.test.ts: a key is accepted by its fingerprint, and not by that of another',
+      signIns('a pending key stays, and another key is denied and counted'),
+      'master/keys/key-store.test.ts: a key is accepted by its own fingerprint only',
     ],
   },
   {
@@ -615,7 +609,7 @@ export const catalogue: readonly Threat[] = [
     threat: 'replays and skewed clocks',
     tests: [
       identity('a replayed signal is fired once, and a stale signal is not fired'),
-      'master/requests/replay.test.ts: a request whose time stamp is off or odd is refused',
+      'master/requests/replay.test.ts: a request with a wrong or malformed time stamp is refused',
     ],
   },
   {
@@ -637,8 +631,8 @@ export const catalogue: readonly Threat[] = [
     id: 'N-15',
     threat: 'listening as another minion',
     tests: [
-      `master/presence/presence.test.ts: an announcement \${title} is not believed, and its connection stays`,
-      'master/presence/presence.test.ts: an announcement of a key that is not accepted is not believed',
+      `master/presence/presence.test.ts: an announcement \${title} is refused, and its connection stays`,
+      'master/presence/presence.test.ts: an announcement with a key that is not accepted is refused',
     ],
     sentence: 'The announcement of a minion over TCP',
   },
@@ -673,7 +667,7 @@ export const catalogue: readonly Threat[] = [
     threat: 'returns for others, for nothing, or twice',
     tests: [
       reports('a return is accepted once, and only from a minion that the job targets'),
-      returns('fields of a return reach the event, but never in place of who and what it was'),
+      returns('fields of a return reach the event, but cannot replace sender and job'),
     ],
   },
   {
@@ -681,7 +675,7 @@ export const catalogue: readonly Threat[] = [
     threat: 'odd job ids, and self-made jobs in bulk',
     tests: [
       reports('a return is accepted once, and only from a minion that the job targets'),
-      returns('self-made jobs are bounded by the hour'),
+      returns('self-made jobs are limited per hour'),
     ],
   },
   {
@@ -689,10 +683,10 @@ export const catalogue: readonly Threat[] = [
     threat: 'forged events in every shape',
     tests: [
       reports('a minion cannot fire a tag of others in any request form'),
-      events(`no grant fires a tag of the master's from a \${name} event`),
-      events('the master says who an event is from'),
-      `master/decisions/learn.test.ts: \${JSON.stringify(tag)} is not to be had by learning`,
-      'master/decisions/learn.test.ts: requests that no rule can permit are named and not learned',
+      events(`no grant permits a tag of the master from a \${name} event`),
+      events('the master sets the sender of an event'),
+      `master/decisions/learn.test.ts: \${JSON.stringify(tag)} cannot be permitted by learning`,
+      'master/decisions/learn.test.ts: requests that no rule can permit are named, and not learned',
     ],
   },
   {
@@ -700,8 +694,8 @@ export const catalogue: readonly Threat[] = [
     threat: 'jobs on others',
     tests: [
       reports('a minion cannot start anything on others, on the master, or for a relay'),
-      peers('a rule for some minions does not let a job reach others'),
-      'acl/rules.test.ts: publish functions are never published, whatever the rules say',
+      peers('a rule for some minions does not permit jobs for others'),
+      'acl/rules.test.ts: publish functions are never published, despite any rule',
     ],
   },
   {
@@ -725,7 +719,7 @@ export const catalogue: readonly Threat[] = [
     threat: 'a pushed file is rendered',
     tests: [
       data("a pushed file stays in the sender's folder and is never read again"),
-      'master/fileserver/file-server.test.ts: hidden directories are not served though they lie below a root',
+      'master/fileserver/file-server.test.ts: hidden directories are not served, even below a root',
     ],
   },
   {
@@ -733,15 +727,15 @@ export const catalogue: readonly Threat[] = [
     threat: 'mines of others',
     tests: [
       data('only its owner writes a mine, and a mine reveals no foreign pillar'),
-      'master/mine/mine.test.ts: no pattern finds out what is in the pillar of another',
-      'master/mine/mine.test.ts: a mine never grows beyond its bound, whatever is written at the same time',
+      'master/mine/mine.test.ts: no pattern reveals the pillar of another minion',
+      'master/mine/mine.test.ts: a mine never exceeds its limit, for any concurrent writes',
     ],
   },
   {
     id: 'M-12',
     threat: 'expressions that explode',
     tests: [
-      'master/mine/mine.test.ts: expressions that may not end are not run for minions',
+      'master/mine/mine.test.ts: expressions that may not terminate are not run for minions',
       'minion-protocol/targeting/target.test.ts: a pattern that would make a backtracking matcher explode gets an answer',
     ],
   },
@@ -750,8 +744,8 @@ export const catalogue: readonly Threat[] = [
     threat: 'files outside of the roots, and absurd numbers',
     tests: [
       data('only files below the file roots can be read'),
-      'master/requests/files.test.ts: offsets that are none get no content',
-      'master/requests/files.test.ts: a level of compression that gzip does not have is none',
+      'master/requests/files.test.ts: invalid offsets return no content',
+      'master/requests/files.test.ts: an invalid level of compression is ignored',
     ],
   },
   {
@@ -759,18 +753,18 @@ export const catalogue: readonly Threat[] = [
     threat: 'pushed files without end, or elsewhere',
     tests: [
       data("a pushed file stays in the sender's folder and is never read again"),
-      'master/fileserver/file-server.test.ts: all files of a minion together are bounded, small ones by the room they take',
-      'master/fileserver/file-server.test.ts: links that lead out of the folder are not followed',
+      'master/fileserver/file-server.test.ts: the total size of files of a minion is limited, and small ones count with the blocks they use',
+      'master/fileserver/file-server.test.ts: links out of the folder are not followed',
     ],
   },
   {
     id: 'M-15',
     threat: 'sizes and floods',
     tests: [
-      events('events beyond the burst are dropped, counted, and nobody else is affected'),
-      events('an event that is too large is trimmed, counted and listed'),
-      returns('a return that is too large is counted, and the job says so in its place'),
-      'master/requests/vectors.test.ts: grains that are too large are named in the pillar, and no provider sees them',
+      events('events beyond the burst are dropped and counted, and others are not affected'),
+      events('an oversized event is trimmed, counted and listed'),
+      returns('an oversized return is counted, and the job contains a note in its place'),
+      'master/requests/vectors.test.ts: oversized grains are named in the pillar, and not passed to providers',
     ],
   },
   {
@@ -808,8 +802,8 @@ export const catalogue: readonly Threat[] = [
     id: 'M-20',
     threat: 'markup in returns',
     tests: [
-      apiServer('every answer forbids what browsers could make of it'),
-      'heat-bridge/guests/compile-template.test.ts: a picture in SVG has each role and value as text, whatever they are',
+      apiServer('every response forbids browsers to interpret it'),
+      'heat-bridge/guests/compile-template.test.ts: an SVG image contains each role and value as text, whatever their names',
     ],
   },
   {
@@ -845,15 +839,15 @@ export const catalogue: readonly Threat[] = [
     id: 'G-05',
     threat: 'denied unless permitted',
     tests: [
-      'master/config/policy-rules.test.ts: without options nothing is permitted but reading the mine and pillar of any environment',
-      peers('a minion publishes nothing while peer is not set'),
+      'master/config/policy-rules.test.ts: without options only the mine and pillar environments may be read',
+      peers('a minion cannot publish if peer is not set'),
     ],
   },
   {
     id: 'G-06',
     threat: 'one bad request costs one request',
     tests: [
-      'master/requests/events.test.ts: a request whose handler fails is answered with an empty text, and the next one is served',
+      'master/requests/events.test.ts: a request whose handler fails gets an empty text, and the next one is served',
       strangers('a malformed sign-in fails only its own request'),
     ],
   },
@@ -861,24 +855,24 @@ export const catalogue: readonly Threat[] = [
     id: 'G-07',
     threat: 'everything has a bound and an owner',
     tests: [
-      'master/pillar/cache.test.ts: while a pillar loops to its limit others get theirs',
-      'master/pillar/cache.test.ts: while a file for the reactor loops to its limit other events are planned',
-      'master/rendering/renderer.test.ts: a rendering that takes more memory than it may ends alone',
-      shelf('records of ids without a key are gone after the start, and bounds hold'),
+      'master/pillar/cache.test.ts: while a pillar loops to its limit, others get theirs',
+      'master/pillar/cache.test.ts: while a file of the reactor loops to its limit, other events are processed',
+      'master/rendering/renderer.test.ts: only the rendering that uses too much memory fails',
+      shelf('records of ids without a key are removed at the start, and limits hold'),
       'minion-protocol/zeromq-deadlines.test.ts: unfinished messages of a stranger are limited over all its connections',
       'runtime/limits.test.ts: an owner has so many under way and no more; others are not held up',
       'runtime/limits.test.ts: requests over the rate wait, up to a number, and the rest are refused at once',
       'minion-protocol/zeromq-requests.test.ts: the number of requests of all connections in progress is limited',
-      logins('a source can have so many log-ins under way, and others log in meanwhile'),
+      logins('concurrent log-ins of a source are limited, and others can log in meanwhile'),
     ],
   },
   {
     id: 'G-08',
     threat: 'nothing is evaluated',
     tests: [
-      eventText(`an event cannot leave its place: \${place}`),
-      eventText('functions, and what keys are told by, are no text of an event'),
-      'master/pillar/provided.test.ts: a grain that looks like a template is text, in templates and in names of files',
+      eventText(`an event cannot break out of its place: \${place}`),
+      eventText('text of an event is neither a function nor the selector of keys'),
+      'master/pillar/provided.test.ts: a grain that looks like a template stays text, in templates and in names of files',
       'minion-protocol/targeting/target.test.ts: nested repetition without lookaround takes linear time',
       'template/render.test.ts: nothing of JavaScript can be reached',
     ],
@@ -893,14 +887,14 @@ export const catalogue: readonly Threat[] = [
     threat: 'files of the state directory',
     tests: [
       ownFiles,
-      'master/life-times.long.test.ts: folders that everybody may write to are refused',
+      'master/life-times.long.test.ts: folders that all users may write are refused',
     ],
   },
   {
     id: 'G-11',
     threat: 'a passphrase for the key',
     tests: [
-      'master/keys/key-store.test.ts: a new key is encrypted with the passphrase, and opens with no other',
+      'master/keys/key-store.test.ts: a new key is encrypted with the passphrase, and cannot be opened with another',
       logins('the store has the digest of a token, not the token or the password'),
     ],
   },
@@ -913,8 +907,8 @@ export const catalogue: readonly Threat[] = [
       confidential(
         'key.gen creates a pair without storing it, and key.gen_accept accepts the created key',
       ),
-      shelf('neither the files of the store nor a backup hold a word of a pillar'),
-      shelf('a record opens under no other seal key, and under no other id'),
+      shelf('neither the files of the store nor a backup contain text of a pillar'),
+      shelf('a record opens only with its seal key and under its id'),
     ],
     sentence: 'core dumps',
   },
@@ -922,15 +916,15 @@ export const catalogue: readonly Threat[] = [
     id: 'G-13',
     threat: 'the local door',
     tests: [
-      'master/rpc/server.test.ts: the socket is for the user of the master alone',
-      'master/rpc/server.test.ts: parameters that are too large are refused before they are read',
+      'master/rpc/server.test.ts: only the user of the master can use the socket',
+      'master/rpc/server.test.ts: oversized parameters are refused before they are parsed',
     ],
   },
   {
     id: 'G-14',
     threat: 'rights of the process',
     tests: [
-      'documents.test.ts: the unit hears the notifications of a process of its own, and keeps no core dumps',
+      'documents.test.ts: the unit accepts notifications only of its own process, and stores no core dumps',
     ],
     sentence: 'The systemd unit',
   },
@@ -939,17 +933,17 @@ export const catalogue: readonly Threat[] = [
     id: 'G-16',
     threat: 'clocks that jump',
     tests: [
-      'master/requests/replay.test.ts: a mark lasts as long as its time stamp is good, not longer',
+      'master/requests/replay.test.ts: a mark lasts exactly as long as its time stamp is valid',
       'minion-protocol/payload.test.ts: a jid is never issued twice, even if the clock goes backwards',
-      logins('turning the clock back revives no token'),
-      logins('a clock that goes past the end of a token ends it'),
+      logins('a clock that is turned back does not revive a token'),
+      logins('a clock that jumps past the expiry of a token ends it'),
     ],
   },
   {
     id: 'G-17',
     threat: 'killed at any moment',
     tests: [
-      'master/keys/key-store.test.ts: a killed process leaves whole keys, and only those accepted that it accepted',
+      'master/keys/key-store.test.ts: a killed process leaves only complete keys, and accepted ones only if it accepted them',
     ],
   },
   {
@@ -957,8 +951,8 @@ export const catalogue: readonly Threat[] = [
     threat: 'no token, or none that holds, at every endpoint',
     tests: [
       logins('a malformed token is unknown'),
-      users('each call looks at the token'),
-      sessions('no, malformed and unknown tokens are refused alike, wherever they stand'),
+      users('each call checks the token'),
+      sessions('missing, malformed and unknown tokens are refused alike, wherever they are sent'),
       streams('tokens are accepted only where browsers can send them'),
     ],
   },
@@ -966,16 +960,16 @@ export const catalogue: readonly Threat[] = [
     id: 'A-02',
     threat: 'sessions before a log-in',
     tests: [
-      sessions('nothing but a log-in leaves a session'),
-      sessions('whatever is wrong with a log-in, the answer is the same'),
+      sessions('only a log-in creates a session'),
+      sessions('every failed log-in gets the same response'),
     ],
   },
   {
     id: 'A-03',
     threat: 'identifiers that are kept over a log-in, or guessed',
     tests: [
-      logins('a log-in gives a token of 256 bits that tells who it belongs to'),
-      logins('two log-ins give two tokens'),
+      logins('a log-in returns a token of 256 bits with its user'),
+      logins('two log-ins return different tokens'),
       logins('the store has the digest of a token, not the token or the password'),
     ],
   },
@@ -983,12 +977,12 @@ export const catalogue: readonly Threat[] = [
     id: 'A-04',
     threat: 'log-ins in odd forms, in bulk, or to find out names',
     tests: [
-      logins('the same answer and the same steps of time for whatever is wrong'),
+      logins('every failure has the same answer and the same steps of time'),
       logins('a password that is not text is refused like a wrong one'),
-      logins('five failures in a minute refuse that user from that source, and nobody else'),
-      logins('attempts at the same time are no way around the limit'),
-      logins('failures of many other users do not make those of one forgotten'),
-      door('users log in from where api_acl lets them, by whatever door'),
+      logins('five failures in a minute lock out only that user from that source'),
+      logins('simultaneous attempts do not bypass the limit'),
+      logins('failures of many users do not evict those of one user'),
+      door('users log in only from addresses in api_acl, on every interface'),
       'heat-bridge/http.test.ts: a client that sends too many bad tokens waits, and no other client does',
     ],
   },
@@ -996,20 +990,20 @@ export const catalogue: readonly Threat[] = [
     id: 'A-05',
     threat: 'tokens that outlive their user, their log-out or their time',
     tests: [
-      logins('only those whom token_expire_user_override names choose how long a token lives'),
-      logins('logout and revocation hold at once, and after a restart'),
-      logins('a user who is gone loses the token for good within a minute'),
-      users('a job that is followed ends with the token'),
+      logins('only users named by token_expire_user_override may choose the lifetime of a token'),
+      logins('logout and revocation take effect at once, and survive a restart'),
+      logins('the token of a deleted user ends within a minute'),
+      users('following a job ends with the token'),
     ],
   },
   {
     id: 'A-06',
     threat: 'kinds of client beyond the rights',
     tests: [
-      users('a user may publish what external_auth grants, and nothing else'),
-      users('run and batch are judged before anything is published'),
-      users('runners and wheel functions go by their own rights'),
-      'salt-api/clients.test.ts: unknown and missing clients are refused before anything is done',
+      users('a user may publish only what external_auth grants'),
+      users('run and batch are authorised before any job is published'),
+      users('runners and wheel functions have their own rights'),
+      'salt-api/clients.test.ts: unknown and missing clients are refused before any command runs',
     ],
   },
   {
@@ -1017,8 +1011,8 @@ export const catalogue: readonly Threat[] = [
     threat: 'fields that say who asks',
     tests: [
       users('a user with full rights keeps the target and fields of a request, and others do not'),
-      users('runners and wheel functions go by their own rights'),
-      orchestrations("nobody tells anything under a stranger's orchestration"),
+      users('runners and wheel functions have their own rights'),
+      orchestrations("no other caller can report under a stranger's orchestration"),
     ],
   },
   {
@@ -1026,23 +1020,23 @@ export const catalogue: readonly Threat[] = [
     threat: 'a permitted function carries another',
     tests: [
       users('each of several functions must be permitted'),
-      'acl/rules.test.ts: a function that runs any other is permitted by its name, and by no pattern',
+      'acl/rules.test.ts: a function that can run any other is permitted only by its exact name',
     ],
   },
   {
     id: 'A-09',
     threat: 'patterns that mean more than was written',
     tests: [
-      users('a user may publish what external_auth grants, and nothing else'),
-      'acl/rules.test.ts: expressions mean ids and functions as a whole',
+      users('a user may publish only what external_auth grants'),
+      'acl/rules.test.ts: expressions match whole ids and functions',
     ],
   },
   {
     id: 'A-10',
     threat: 'targets that mean more than is permitted',
     tests: [
-      users('a target means the minions that the rules name, and nobody else'),
-      users('a request of a restricted user goes by name to the minions that were authorised'),
+      users('a target means only the minions that the rules name'),
+      users('a request of a restricted user is sent by name to the authorised minions'),
     ],
   },
   {
@@ -1055,7 +1049,7 @@ export const catalogue: readonly Threat[] = [
   {
     id: 'A-12',
     threat: 'arguments that are taken for something else',
-    tests: [users('arguments are judged as the minion takes them')],
+    tests: [users('arguments are checked as the minion receives them')],
   },
   {
     id: 'A-13',
@@ -1066,31 +1060,31 @@ export const catalogue: readonly Threat[] = [
     id: 'A-14',
     threat: 'events through hooks',
     tests: [
-      'salt-api/login.test.ts: a hook needs the right to fire events, and its path must be a tag',
+      'salt-api/login.test.ts: a hook requires the right to fire events, and a path that is a valid tag',
     ],
   },
   {
     id: 'A-15',
     threat: 'what browsers send',
     tests: [
-      bodies('only listed origins may read answers'),
-      sessions('a cookie is a session, but not for a page of another site'),
+      bodies('only pages of listed origins may read responses'),
+      sessions('a cookie identifies a session, but not for pages of other sites'),
       streams('WebSocket requires a session, and a cookie is refused for pages of other sites'),
-      door('on a loopback address, a name that is not this host is refused at every path'),
-      door('names that are listed are heard, wherever it listens'),
-      door('an address that authorized_ips does not list is answered nothing'),
+      door('on a loopback address, every path refuses a host name of another machine'),
+      door('listed host names are accepted on any address'),
+      door('an address outside authorized_ips gets no data'),
     ],
   },
   {
     id: 'A-16',
     threat: 'parsers of HTTP',
-    tests: [bodies('requests that can be read in two ways are refused, and end the connection')],
+    tests: [bodies('ambiguous requests are refused, and end the connection')],
   },
   {
     id: 'A-17',
     threat: 'bodies that are bombs',
     tests: [
-      bodies('bodies that say nothing, or too much, are refused'),
+      bodies('bodies without commands or with too many fields are refused'),
       bodies('compressed bodies are refused'),
     ],
   },
@@ -1100,23 +1094,23 @@ export const catalogue: readonly Threat[] = [
     tests: [
       streams('a log-in has at most 64 streams, and a closed one can be replaced'),
       sendQueue(
-        'one largest message and so much more may wait for a reader, who is ended beyond that',
+        'the queue of a reader is limited to the largest message and a margin, and a slower reader is ended',
       ),
-      bodies('a body that never ends holds nobody up'),
-      'salt-api/login.test.ts: streams of the status page count as streams',
+      bodies('a body that never ends does not delay other requests'),
+      'salt-api/login.test.ts: streams of the status page count toward the limit of streams',
       'salt-api/floods.long.test.ts: a thousand concurrent log-ins are processed a few at a time, and do not delay others',
       'salt-api/floods.long.test.ts: three hundred readers that never read do not affect others',
-      orchestrations('an orchestration has so many states, and there are so many at once'),
+      orchestrations('the states of an orchestration and concurrent orchestrations are limited'),
       orchestrations('requisites that form an endless cycle end the orchestration with an error'),
       orchestrations('each state of a cycle through prereq has a result'),
-      orchestrations('an orchestration ends with its time'),
+      orchestrations('an orchestration ends at its deadline'),
     ],
   },
   {
     id: 'A-19',
     threat: 'paths in addresses',
     tests: [
-      'salt-api/server.test.ts: nothing else is reached by a static path, and what is missing is 404',
+      'salt-api/server.test.ts: static paths serve no other files, and missing files are 404',
     ],
   },
   {
@@ -1129,21 +1123,21 @@ export const catalogue: readonly Threat[] = [
     id: 'A-21',
     threat: 'errors that talk',
     tests: [
-      'salt-api/clients.test.ts: an unknown nodegroup is an unexpected error, as clients know it',
-      sessions('whatever is wrong with a log-in, the answer is the same'),
+      'salt-api/clients.test.ts: an unknown nodegroup is an unexpected error, as clients expect',
+      sessions('every failed log-in gets the same response'),
     ],
   },
   {
     id: 'B-01',
     threat: 'enrolling as another',
     tests: [
-      claims('a ticket is good for nothing but what it was made for'),
-      claims('a ticket is good until its time, and once'),
-      claims('a spent ticket stays so when its key is deleted, and when the store is put back'),
-      claims('another key than the one that was claimed for is denied, and told'),
-      lives(
-        'a ticket as a grain lets in the key that is shown with it; a second key puts both out',
+      claims('a ticket is valid only for its own purpose'),
+      claims('a ticket is valid until its expiry, and once'),
+      claims(
+        'a spent ticket stays spent after its key is deleted, and after a restore of the store',
       ),
+      claims('a key that differs from the claimed one is denied and reported'),
+      lives('a ticket in a grain admits the key shown with it, and a second key invalidates both'),
     ],
     sentence: 'The bridge to orchestration services',
   },
@@ -1152,9 +1146,9 @@ export const catalogue: readonly Threat[] = [
     threat: 'keys that outlive their purpose',
     tests: [
       lives(
-        'a given pair is accepted before the machine is there, and its private half is kept nowhere',
+        'a given pair is accepted before the machine exists, and its private half is not stored',
       ),
-      lives('an enrolment whose machine does not come in time expires, with its pending key'),
+      lives('an enrolment expires with its pending key if its machine does not arrive in time'),
       lives('a key that ends with its machine is retired at that time'),
     ],
     sentence: 'The bridge to orchestration services',
@@ -1164,7 +1158,7 @@ export const catalogue: readonly Threat[] = [
     threat: 'a false master or service',
     tests: [
       `heat-bridge/enroll/scripts.test.ts: \${client} shows the ticket to nobody but the bridge`,
-      'heat-bridge/enroll/user-data.test.ts: the minion is told one id, its master, and by what it knows it',
+      'heat-bridge/enroll/user-data.test.ts: the minion gets one id, its master, and the means to verify the master',
     ],
     sentence: 'The bridge to orchestration services',
   },
@@ -1172,10 +1166,10 @@ export const catalogue: readonly Threat[] = [
     id: 'B-04',
     threat: 'signals that are changed or sent twice',
     tests: [
-      outbox('the same request again adds nothing, also in the next process'),
+      outbox('a repeated request adds nothing, even in the next process'),
       outbox('a minion that signals three times does so under one id'),
-      outbox('a handle has one signal in flight, and they arrive in order'),
-      'heat-bridge/signals/outbox.test.ts: no two of minion and member have one id',
+      outbox('a handle has one signal in flight, and signals arrive in order'),
+      'heat-bridge/signals/outbox.test.ts: different pairs of minion and member have different ids',
     ],
   },
   {
@@ -1190,16 +1184,16 @@ export const catalogue: readonly Threat[] = [
     tests: [
       commands('a refused call never reaches a minion, and its code gives the reason'),
       commands(
-        'the same key is the same run; with other parameters or another target it is a conflict',
+        'the same key returns the same run, and with other parameters or another target it is a conflict',
       ),
-      commands('a secret is in the pillar of its minions while the run goes on, and nowhere else'),
+      commands('a secret is only in the pillar of its minions, while the run is in progress'),
       'security/secrets.test.ts: a secret parameter appears only in the pillar of its minion',
       parameters(`parameters are refused: \${title}`),
-      parameters('texts that a command line would read otherwise reach the minion as they are'),
+      parameters('texts that a command line would interpret reach the minion unchanged'),
       `heat-bridge/catalog.test.ts: a catalog refuses \${title}`,
-      plans('one command that is not permitted refuses the whole, before anything is done'),
+      plans('a command that is not permitted refuses the whole plan before any step runs'),
       plans('the return of a minion is checked like the input of a caller'),
-      plans('a secret is told by nothing that a plan says or keeps'),
+      plans('a secret does not appear in any output or stored data of a plan'),
       `heat-bridge/plans/definition.test.ts: a plan is refused with \${title}`,
     ],
   },
@@ -1207,12 +1201,12 @@ export const catalogue: readonly Threat[] = [
     id: 'B-07',
     threat: 'it was nobody',
     tests: [
-      audit('records that were taken out or exchanged are missed, wherever they stood'),
-      audit('a record that was written again with a hash of its own breaks the chain'),
-      'client/interface.test.ts: over HTTPS what is done is audited as done by whom the token belongs to',
-      audit(`an end that was \${what} while no master ran stays to be seen for ever`),
+      audit('removed and exchanged records are detected at any position'),
+      audit('a record written again with its own hash breaks the chain'),
+      'client/interface.test.ts: over HTTPS actions are audited with the owner of the token',
+      audit(`an end that was \${what} while no master ran remains detectable`),
       users(
-        'the audit log names who logged in, what they did and by which rule, and what was refused',
+        'the audit log names the user of each log-in, its actions with their rules, and refusals',
       ),
     ],
   },
@@ -1220,22 +1214,22 @@ export const catalogue: readonly Threat[] = [
     id: 'B-08',
     threat: 'addresses that a machine chose',
     tests: [
-      outward('a host that is not listed is not requested'),
-      outward('another port or scheme of a listed host is not listed'),
-      outward(`a listed name that leads to \${address} is not asked`),
-      outward('the address that was checked is the one that is connected to'),
-      outward('a redirection is an answer, and is not followed'),
-      'heat-bridge/signals/outbox.test.ts: a catalog leads nowhere that is not listed',
-      projects('the address of Keystone is asked where its section lists it, and nowhere else'),
+      outward('a host that is not listed gets no request'),
+      outward('another port or scheme of a listed host counts as not listed'),
+      outward(`a listed name that resolves to \${address} gets no request`),
+      outward('the connection uses the address that was checked'),
+      outward('a redirection is returned and not followed'),
+      'heat-bridge/signals/outbox.test.ts: a catalog cannot refer to a host that is not listed',
+      projects('the address of Keystone is requested only if its section lists it'),
     ],
   },
   {
     id: 'B-09',
     threat: 'addresses and credentials that leak',
     tests: [
-      outbox('the token is in no answer, event, reason or row of the store'),
-      'heat-bridge/outgoing/exchange.test.ts: whatever is given is read or refused, and a refusal repeats none of it',
-      projects("the master's own tokens, ended or made up, are never shown to Keystone"),
+      outbox('the token appears in no reply, event, reason or row of the store'),
+      'heat-bridge/outgoing/exchange.test.ts: any input is parsed or refused, and errors repeat none of it',
+      projects('expired and invalid tokens of the master are never sent to Keystone'),
     ],
     sentence: 'The bridge to orchestration services',
   },
@@ -1243,20 +1237,22 @@ export const catalogue: readonly Threat[] = [
     id: 'B-10',
     threat: "one tenant sees what is the other's",
     tests: [
-      tenants(`two tenants that share \${what} are refused with both names and files`),
-      tenants('a folder that is shared by a link is found'),
-      'master/tenants.test.ts: a request under the keys of one tenant is no request to the other',
-      'master/tenants.test.ts: jobs, returns and events of one tenant are told and kept there alone',
-      "heat-bridge/signals/master.test.ts: another's handle is as unknown as none, and cannot be replaced",
-      'heat-bridge/signals/master.test.ts: no handle without a rule, for other minions than the rule names, or without a token',
-      commands("another caller's key leads to nothing of the first's"),
-      'heat-bridge/http.test.ts: a run may be begun now and read later, by whoever began it alone',
-      'heat-bridge/http.test.ts: a plan may be begun now and read or cancelled later, by whoever began it alone',
-      projects('an idempotency key is of the project that the token is for, and of no other'),
-      projects('a project that no rule is about learns nothing of what there is to be called'),
-      projects('a handle is of the project that the token is for; others know nothing of it'),
-      projects('an enrolment is of the project that the token is for; others know nothing of it'),
-      'acl/decide.test.ts: a name of another domain is another one, for projects and for users',
+      tenants(`two tenants with the same \${what} are refused with both names and files`),
+      tenants('a folder shared through a link is found'),
+      'master/tenants.test.ts: a request with keys of one tenant is refused by the other',
+      'master/tenants.test.ts: jobs, returns and events of one tenant are visible only there',
+      'heat-bridge/signals/master.test.ts: the handle of another user looks unknown, and cannot be replaced',
+      'heat-bridge/signals/master.test.ts: a handle requires a rule for its minions and a token',
+      commands('a caller cannot reach a run with the key of another caller'),
+      'heat-bridge/http.test.ts: a run can be started now and read later, only by its caller',
+      'heat-bridge/http.test.ts: a plan can be started now and read or cancelled later, only by its caller',
+      projects('an idempotency key belongs to the project of the token'),
+      projects('a project without a rule learns nothing about the catalog'),
+      projects('a handle belongs to the project of the token, and other projects cannot see it'),
+      projects(
+        'an enrolment belongs to the project of the token, and other projects cannot see it',
+      ),
+      'acl/decide.test.ts: the same name in another domain means another project or user',
     ],
     sentence: 'The bridge to orchestration services',
   },
@@ -1264,16 +1260,16 @@ export const catalogue: readonly Threat[] = [
     id: 'B-11',
     threat: 'floods of signals',
     tests: [
-      outbox('quotas of minion and stack leave room for the others'),
-      outbox('a service that never answers delays no other'),
-      'heat-bridge/signals/master.test.ts: more than may wait of one minion is left unanswered, so that it comes again',
+      outbox('quotas of minion and stack leave space for the others'),
+      outbox('a service that never responds does not delay others'),
+      'heat-bridge/signals/master.test.ts: signals of one minion over the limit get no reply, so that the minion repeats them',
     ],
     sentence: 'The bridge to orchestration services',
   },
   {
     id: 'B-12',
     threat: 'storms of enrolments',
-    tests: [claims('no more enrolments are open than may be')],
+    tests: [claims('the number of open enrolments is limited')],
     sentence: 'The bridge to orchestration services',
   },
   {
@@ -1292,20 +1288,20 @@ export const catalogue: readonly Threat[] = [
     id: 'H-01a',
     threat: 'the answer to a target tells of minions that its caller may not reach',
     tests: [
-      users('no target reveals minions that the user may not reach, or their data'),
-      users('a target means the minions that the rules name, and nobody else'),
+      users('no target reveals data or existence of minions that the user may not reach'),
+      users('a target means only the minions that the rules name'),
       users('the cost of a target does not depend on minions that the user may not reach'),
-      'salt-api/login.test.ts: a target means what is granted of it, and none of that is what nobody may do',
-      peers('a rule for some minions does not let a job reach others'),
+      'salt-api/login.test.ts: a target is reduced to the granted minions, and excludes forbidden ones',
+      peers('a rule for some minions does not permit jobs for others'),
     ],
   },
   {
     id: 'H-01b',
     threat: 'pillar is read by targets, letter by letter',
     tests: [
-      users('pillar is asked for by equality, where a rule shows it'),
-      targets('a target is evaluated over a reach, and of nobody else facts are looked up'),
-      targets('a reach may show pillar, which is compared by equality'),
+      users('pillar is compared only by equality, and only if a rule shows it'),
+      targets('a target is evaluated over a reach, and facts of other minions are not read'),
+      targets('a reach may include pillar, which is compared by equality'),
     ],
   },
   {
@@ -1313,10 +1309,10 @@ export const catalogue: readonly Threat[] = [
     threat: 'targets of named commands and groups of plans tell of minions beyond the grant',
     tests: [
       commands(
-        'a target means the minions that rules name for the command, and tells nothing of others',
+        'a target means the minions that rules name for the command, and does not reveal others',
       ),
       plans(
-        'a group means the minions that rules name for its commands, and its size tells nothing of others',
+        'a group means the minions that rules name for its commands, and does not reveal others',
       ),
     ],
   },
@@ -1324,94 +1320,92 @@ export const catalogue: readonly Threat[] = [
     id: 'H-01d',
     threat: 'targets of the mine tell of its owners',
     tests: [
-      'master/mine/mine.test.ts: a mine is not asked by pillar unless a rule shows it',
-      'master/mine/mine.test.ts: a mine that may not be read is not looked up',
+      'master/mine/mine.test.ts: a mine cannot be read by pillar unless a rule shows it',
+      'master/mine/mine.test.ts: a mine without read permission is not read from the store',
     ],
   },
   {
     id: 'H-01e',
     threat: 'the answer to a target tells which nodegroups there are, and what they are made of',
     tests: [
-      users(
-        'which nodegroups there are, a user that may not reach their minions does not find out',
-      ),
-      'salt-api/login.test.ts: a target means what is granted of it, and none of that is what nobody may do',
+      users('a user cannot find out about nodegroups of minions beyond its reach'),
+      'salt-api/login.test.ts: a target is reduced to the granted minions, and excludes forbidden ones',
       commands(
-        'a target means the minions that rules name for the command, and tells nothing of others',
+        'a target means the minions that rules name for the command, and does not reveal others',
       ),
-      commands('a secret follows ids, and no grain'),
+      commands('a secret is sent to targets selected by id, not by grain'),
     ],
   },
   {
     id: 'H-05',
     threat: 'a minion comes by a secret parameter by what it says of itself',
     tests: [
-      targets('secrets follow ids and values of pillar, which grains have no part in'),
-      commands('a secret follows ids, and no grain'),
-      plans('a secret of a step follows no grain'),
+      targets('secrets depend on ids and pillar values that are independent of grains'),
+      commands('a secret is sent to targets selected by id, not by grain'),
+      plans('a secret of a step is not sent to targets selected by grains'),
     ],
   },
   {
     id: 'H-06',
     threat: 'keywords hide from rules what a minion takes as arguments',
     tests: [
-      'master/jobs/returns.test.ts: a keyword given twice is published once, with the value that is judged',
+      'master/jobs/returns.test.ts: a duplicate keyword is published once, with the value that was checked',
       `master/jobs/returns.test.ts: \${what} is refused, also among several functions`,
-      users('arguments are judged as the minion takes them'),
-      `salt-api/clients.test.ts: \${client} takes no keyword of Salt's own`,
+      users('arguments are checked as the minion receives them'),
+      `salt-api/clients.test.ts: \${client} refuses the keywords that Salt reserves`,
     ],
   },
   {
     id: 'H-02a',
     threat: 'a minion holds the master by arguments of a function that it may not call',
     tests: [
-      peers('arguments of a function that a minion may not call are not read'),
-      peers('long arguments of a permitted function are read in a thread'),
+      peers('arguments of a forbidden function are not parsed'),
+      peers('long arguments of a permitted function are parsed in a thread'),
     ],
   },
   {
     id: 'H-02b',
     threat: 'one request holds the event loop by YAML or a form that takes long to read',
     tests: [
-      bodyLimits('whatever is sent before authentication, no step of reading is long'),
-      bodyLimits('typed arguments of a command are read in a thread where they are long'),
-      'salt-api/recorded.test.ts: no body makes the API fail, or read more in one step than it may',
+      bodyLimits('no parsing step before authentication is long, for any body'),
+      bodyLimits('long typed arguments of a command are parsed in a thread'),
+      'salt-api/recorded.test.ts: no body makes the API fail, or exceed the reading limit of one step',
     ],
   },
   {
     id: 'H-02c',
     threat: 'large bodies of whoever is not known',
     tests: [
-      bodyLimits('a log-in has 8 KiB'),
+      bodyLimits('a log-in body is limited to 8 KiB'),
       bodyLimits('a request without a token is limited to 1 MiB, or to the value of the option'),
-      bodyLimits('bodies of an address that nobody is known for share a budget'),
+      bodyLimits('bodies of an address without an authenticated user share a budget'),
     ],
   },
   {
     id: 'H-02d',
     threat: 'a body with very many values, or very deep',
     tests: [
-      bodyLimits('a body has 100,000 values, or what the option says, however it is written'),
+      bodyLimits('a body has at most 100,000 values, or the number of the option, in any format'),
       'runtime/json.test.ts: values and levels are counted while a text is read',
-      'runtime/json.test.ts: no step works on more than its bound, whatever the text',
+      'runtime/json.test.ts: no step exceeds its limit, for any text',
     ],
   },
   {
     id: 'H-02e',
     threat: 'a large command holds the event loop after it was read: by its digest, or its answer',
     tests: [
-      bodyLimits('no step is long of what follows a large command, and of its answer'),
-      'runtime/json.test.ts: JSON that is written in steps is what the engine writes, no step beyond its bound',
-      'runtime/json.test.ts: UTF-8 is decoded in steps, wherever its parts are cut',
+      bodyLimits('no step after a large command or in its response is long'),
+      "runtime/json.test.ts: JSON written in steps equals the engine's, and no step exceeds its limit",
+      'runtime/json.test.ts: UTF-8 is decoded in steps, wherever its parts are divided',
     ],
   },
   {
     id: 'H-12c',
     threat: 'the catalog is shown to callers without any right, with its targets and reasons',
     tests: [
-      'heat-bridge/http.test.ts: a caller sees of the catalog what a rule permits it, and not for which minions or why',
-      'heat-bridge/http.test.ts: a caller sees the plans of whose commands a rule permits it each',
-      'acl/decide.test.ts: a caller may call the commands that some rule permits and none denies outright',
+      'heat-bridge/http.test.ts: the catalog shows a caller only permitted commands, without minions or rules',
+      'heat-bridge/http.test.ts: a caller sees a plan only if a rule permits each of its commands',
+      'acl/decide.test.ts: a caller may call commands that some rule permits and none denies',
     ],
   },
   {
@@ -1419,15 +1413,13 @@ export const catalogue: readonly Threat[] = [
     threat: 'what objects inherit passes for a parameter that was not given',
     tests: [
       parameters('a parameter that was not given is not passed on, whatever its name'),
-      parameters('a word that was not given is no other word, whatever its name'),
+      parameters('a missing word is not replaced by another one, whatever its name'),
     ],
   },
   {
     id: 'H-12r',
     threat: "a service's answer that takes long to read",
-    tests: [
-      'heat-bridge/signals/outbox.test.ts: an answer of tags that never end is read in no time',
-    ],
+    tests: ['heat-bridge/signals/outbox.test.ts: a response with endless tags is parsed quickly'],
   },
   {
     id: 'H-13h',
@@ -1436,13 +1428,13 @@ export const catalogue: readonly Threat[] = [
       owners(
         'two owners use the same alias for different minions, and each signal goes to its own',
       ),
-      owners('no owner takes an alias of a minion that another one has, or replaces it'),
-      owners('the signals of an earlier owner of an alias are not for the next one'),
-      owners('handles of one owner leave room for those of others'),
-      owners('signals for the handles of one owner leave room for those of others'),
-      owners('a handle for groups takes the signals of who is in one of them, and of nobody else'),
+      owners('an owner cannot take or replace an alias of a minion that another owner has'),
+      owners('signals of an earlier owner of an alias are not sent to the next one'),
+      owners('handles of one owner leave space for those of others'),
+      owners('signals for the handles of one owner leave space for those of others'),
+      owners('a handle for groups accepts only signals of members of these groups'),
       owners(
-        'a handle that lists the minion comes before those for its groups, of which the first has it',
+        'a handle that lists the minion precedes those for its groups, and the first group precedes others',
       ),
     ],
   },
@@ -1455,18 +1447,14 @@ export const catalogue: readonly Threat[] = [
     id: 'H-17b',
     threat: 'signals for aliases that nobody registers fill the outbox',
     tests: [
-      held('a minion has no more signals held than held_per_minion, and others have their own'),
-      held('signals without a handle leave most bytes of the outbox to those that have one'),
+      held('held signals of a minion are limited by held_per_minion, for each minion separately'),
+      held('signals without a handle leave most bytes of the outbox to those with one'),
     ],
   },
   {
     id: 'H-28a',
     threat: 'a minion returns in the name of another, as for a resource of that id',
-    tests: [
-      resources(
-        'a return for what the minion has not registered, or for another minion, is refused',
-      ),
-    ],
+    tests: [resources('a return for an unregistered resource, or for another minion, is refused')],
   },
   {
     id: 'H-27a',
@@ -1498,39 +1486,37 @@ export const catalogue: readonly Threat[] = [
     threat: 'another spelling of a name in a directory is another user, whom no deny rule is about',
     tests: [
       directoryUsers(
-        'however a name is spelled, the user is called as the directory calls the account',
+        'for any spelling of a name, the user has the name of the account in the directory',
       ),
       directoryUsers(
-        'an account with several names is called as its distinguished name says, or not let in',
+        'an account with several names has that of its distinguished name, or cannot log in',
       ),
     ],
   },
   {
     id: 'H-09b',
     threat: 'spellings of one name have failed log-ins of their own',
-    tests: [logins('failures of one user are counted together, however the name is spelled')],
+    tests: [logins('failures of one user are counted together, for any spelling of the name')],
   },
   {
     id: 'H-12b',
     threat: 'the time of a failed log-in tells who is known',
     tests: [
-      logins('a failure tells by its time neither who is known nor which back end is slow'),
-      'master/eauth/file.test.ts: an unknown user takes as long as the one whose password takes longest',
+      logins('the time of a failure reveals neither known users nor slow back ends'),
+      'master/eauth/file.test.ts: an unknown user takes as long as the slowest password',
     ],
   },
   {
     id: 'H-13a',
     threat: 'a few addresses hold all slots for log-ins',
-    tests: [
-      logins('addresses without end hold no slots of those that somebody has logged in from'),
-    ],
+    tests: [logins('endless addresses take no slots from those with successful log-ins')],
   },
   {
     id: 'H-24',
     threat: 'an API that a program serves without a word goes over the network in the clear',
     tests: [
-      apiServer('plain HTTP is served on loopback alone, unless a program says otherwise'),
-      apiServer("without options it is served as the master's configuration says"),
+      apiServer('plain HTTP is limited to loopback, unless a program permits more'),
+      apiServer("without options the API follows the master's configuration"),
     ],
   },
   {
@@ -1538,9 +1524,9 @@ export const catalogue: readonly Threat[] = [
     threat: 'a report or an end that comes in the middle of a claim',
     tests: [
       transitions(
-        'however transitions of an id interleave, a key is accepted only while its enrolment goes on',
+        'for any order of transitions of an id, a key is accepted only while its enrolment is open',
       ),
-      transitions('a minion that signs in while deadlines are looked at goes on'),
+      transitions('a minion that signs in during a check of deadlines stays enrolled'),
     ],
   },
   {
@@ -1553,71 +1539,67 @@ export const catalogue: readonly Threat[] = [
       ),
       endedKeys('a key that is deleted while no master runs is not accepted again'),
       endedKeys('a key that an operator rejects ends its enrolment and stays rejected'),
-      endedKeys('a key that an operator accepts after an enrolment ended survives a restart'),
+      endedKeys('a key that an operator accepts after the end of an enrolment survives a restart'),
     ],
   },
   {
     id: 'H-10a',
     threat: 'tickets that cost more to refuse than to make up',
-    tests: [claims('tickets that an address shows in vain are bounded')],
+    tests: [claims('wrong tickets of an address are limited')],
   },
   {
     id: 'H-10b',
     threat: 'alarms that fill the audit log',
-    tests: [claims('an alarm that is made again and again is one event and two records a minute')],
+    tests: [claims('a repeated alarm causes one event and two records a minute')],
   },
   {
     id: 'H-12',
     threat: 'a service that asks for less than the operator does',
     tests: [
-      'heat-bridge/enroll/claims.test.ts: a service may raise the lowest protocol of a machine, and not lower it',
+      'heat-bridge/enroll/claims.test.ts: a service may raise the minimum protocol of a machine, but not lower it',
     ],
   },
   {
     id: 'H-13',
     threat: 'names that look like ids',
     tests: [
-      "acl/decide.test.ts: a name that could be another's id gives no right, and takes one away",
+      "acl/decide.test.ts: a name that could be another project's id gives no right, but can deny one",
     ],
   },
   {
     id: 'H-14a',
     threat: 'ids that mean others, or look like them',
     tests: [
-      newIds('an id that means others as a target, or looks like another one, is refused'),
-      newIds(
-        'an id that was accepted before goes on working, and is marked; one that waited is not accepted',
-      ),
-      newIds('ids that differ in case only, and ids with one key, are taken and marked'),
+      newIds('an id that is a target for others, or resembles another one, is refused'),
+      newIds('an accepted id continues to work with a mark, and a pending one is not accepted'),
+      newIds('ids that differ only in case, and ids with the same key, are accepted and marked'),
     ],
   },
   {
     id: 'H-14b',
     threat: 'pushed files without number',
     tests: [
-      'master/fileserver/file-server.test.ts: files and folders of a minion are bounded in number',
-      'master/fileserver/file-server.test.ts: folders whose file cannot be made count',
+      'master/fileserver/file-server.test.ts: the number of files and folders of a minion is limited',
+      'master/fileserver/file-server.test.ts: folders of a file that cannot be created count',
     ],
   },
   {
     id: 'H-14c',
     threat: 'pillar of another environment',
-    tests: [
-      'master/requests/vectors.test.ts: which environments of pillar minions may ask for can be ruled',
-    ],
+    tests: ['master/requests/vectors.test.ts: rules can limit the pillar environments of minions'],
   },
   {
     id: 'H-15',
     threat: 'an operation on a denied key that reaches the accepted one',
     tests: [
-      'master/runners/runners.test.ts: a map acts on the folder that it names, also where the id has a key in another',
-      'master/runners/runners.test.ts: a map deletes or rejects the one that it names of two keys of one id',
+      'master/runners/runners.test.ts: a map acts on the named folder, even if the id has a key in another',
+      'master/runners/runners.test.ts: a map deletes or rejects the named key if an id has two',
     ],
   },
   {
     id: 'H-16',
     threat: 'a stranger who waits under an expected id',
-    tests: [claims("a machine whose key is shown behind a stranger's waits until it has claimed")],
+    tests: [claims("a machine whose key follows a stranger's key waits until it has claimed")],
   },
   {
     id: 'H-07',
@@ -1682,21 +1664,23 @@ export const catalogue: readonly Threat[] = [
     id: 'H-11b',
     threat: 'a caller that begins runs without end',
     tests: [
-      runQuotas('a caller has so many runs at a time, and is told before anything is published'),
-      runQuotas('a plan is a run of its caller, and its steps are not'),
+      runQuotas(
+        'concurrent runs of a caller are limited, and more are refused before any job is published',
+      ),
+      runQuotas('a plan counts as a run of its caller, but its steps do not'),
     ],
   },
   {
     id: 'H-11c',
     threat: 'a caller whose runs push those of others out of what is remembered',
-    tests: [runQuotas('runs of others that are over do not make those of a caller forgotten')],
+    tests: [runQuotas('finished runs of others do not evict those of a caller')],
   },
   {
     id: 'H-13r',
     threat: 'readers of events over the interface who read nothing',
     tests: [
       largeEvents(
-        `over \${form}, who reads too slowly is told that events are missing, and is ended`,
+        `over \${form}, a slow reader is informed that events are missing, and disconnected`,
       ),
     ],
   },
@@ -1705,23 +1689,25 @@ export const catalogue: readonly Threat[] = [
     threat: 'large events that wait for many slow readers',
     tests: [
       sendQueue(
-        'one largest message and so much more may wait for a reader, who is ended beyond that',
+        'the queue of a reader is limited to the largest message and a margin, and a slower reader is ended',
       ),
       sendQueue('a message queued for many readers counts once'),
-      sendQueue('beyond what all readers may hold the slowest is ended, and the others go on'),
+      sendQueue('beyond the limit of all readers the slowest is ended, and the others continue'),
       sendQueue('a connection that holds too much by one begun message is ended at once'),
-      largeEvents('events of 5 MB reach whoever reads, over every stream'),
+      largeEvents('events of 5 MB reach each reader, over every stream'),
     ],
   },
   {
     id: 'H-28',
     threat: 'whoever knows the shared key of old protocols returns for another minion',
     tests: [
-      signedReturns('a return without a signature is refused where one is required'),
-      signedReturns('a wrong signature is refused where it has to verify, and none is not'),
+      signedReturns('a return without a signature is refused if one is required'),
+      signedReturns(
+        'a wrong signature is refused if verification is required, and a missing one is accepted',
+      ),
       signedReturns('the shared key of old protocols does not let a minion return for another'),
       signedReturns(
-        `a return signed as minions do \${name} is taken, and refused when it was changed`,
+        `a return signed like by minions \${name} is accepted, and refused if it was changed`,
       ),
     ],
   },
@@ -1739,7 +1725,7 @@ export const catalogue: readonly Threat[] = [
     id: 'H-41',
     threat: 'a process that hangs is to be ended, and another one has its id by now',
     tests: [
-      processIdentity('a process that only has the id of a former holder is not ended'),
+      processIdentity('a process that reuses the id of a former holder is not ended'),
       processIdentity('a holder of another PID namespace or another kernel is not ended'),
     ],
   },
@@ -1747,9 +1733,9 @@ export const catalogue: readonly Threat[] = [
     id: 'H-42',
     threat: 'a command runs twice because the process that published it ended',
     tests: [
-      settledJobs('a job that the next holder knows is not published again'),
+      settledJobs('a job that the next holder has stored is not published again'),
       publicationLog('each publication is noted before it is sent'),
-      publicationLog('nothing is known of a process that may go on, nor of one of another kernel'),
+      publicationLog('jobs of a process that may be running, or of another kernel, are undecided'),
       sharedProcesses(
         'when the holder is killed another process takes over, and what was acknowledged is there',
       ),
@@ -1759,57 +1745,53 @@ export const catalogue: readonly Threat[] = [
     id: 'H-30a',
     threat: 'the author of a template permits code, a command or a minion',
     tests: [
-      deployments(`a deployment with \${what} is refused, and Heat is told why`),
-      deployments('a script that the catalog does not pin does not run'),
-      deployments('a script gets no input that its entry does not name'),
-      deployments('a minion that no rule permits is not reached'),
-      installs('metadata that no entry pins is refused'),
-      groups(`a config \${what} is answered with the reason`),
-      groups(`json-file writes no \${bad}`),
+      deployments(`a deployment with \${what} is refused, and Heat gets the reason`),
+      deployments('a script not pinned in the catalog does not run'),
+      deployments('a script gets only the inputs that its entry names'),
+      deployments('a minion not permitted by a rule gets no job'),
+      installs('metadata not pinned by an entry is refused'),
+      groups(`a config \${what} fails with the reason`),
+      groups(`json-file refuses to write \${bad}`),
       groups('an input that Ansible would read as a template is refused'),
-      deployments('a template names only minions that its registration lists'),
-      deployments(
-        'a server is the minion of its enrolment where that is of the same project alone',
-      ),
-      deployments('a service that is not listed is not asked, whoever names it'),
-      stacks('a stack of minions that no rule names is not registered'),
+      deployments('a template can name only minions in its registration'),
+      deployments('a server is the minion of its enrolment if both have the same project'),
+      deployments('a service that is not listed gets no request, whoever names it'),
+      stacks('a stack with minions that no rule names is not registered'),
     ],
   },
   {
     id: 'H-30b',
     threat: 'a deployment runs twice',
     tests: [
-      deployments(`a deployment read by \${kind} runs once and is answered where Heat says`),
-      deployments(
-        'an entry that is listed again does not run again, and an update runs what changed',
-      ),
+      deployments(`a deployment read by \${kind} runs once and signals the address from Heat`),
+      deployments('an unchanged entry does not run again, and an update runs only changed entries'),
       deployments(
         'a run that is too old for its key to be certain is unknown, and does not run again',
       ),
-      'heat-bridge/deployments/crash.long.test.ts: a master that is killed while deployments run, or are answered, ends each of them once',
+      'heat-bridge/deployments/crash.long.test.ts: after the master is killed during deployments or their signals, each ends once',
     ],
   },
   {
     id: 'H-30c',
     threat: 'metadata, results and requests to Heat without bounds',
     tests: [
-      deployments('a result that is larger than the transport takes is cut, and says so'),
-      deployments('metadata that is larger than it may be is not read'),
-      deployments('200 servers are read at the rate that the interval means, from the start'),
-      deployments('requests keep to polls_per_second, however many servers there are'),
+      deployments('a result that is too large for the transport is truncated, with a note'),
+      deployments('metadata over the size limit is not read'),
+      deployments('200 servers are read at the rate of the interval, from the start'),
+      deployments('requests stay within polls_per_second, for any number of servers'),
     ],
   },
   {
     id: 'H-30d',
     threat: 'what one stack has is used for another',
     tests: [
-      deployments('the credentials of a stack are used for no other stack'),
-      deployments('nothing of a stack shows its secrets, and a removed stack is not followed'),
-      deployments('a service that repeats a secret has it in no reason'),
-      deployments('handles that a server names are registered for its minion'),
-      deployments('a machine that is retired is no server of any stack'),
+      deployments('the credentials of a stack are not used for other stacks'),
+      deployments('secrets of a stack are not shown, and a removed stack is not followed'),
+      deployments('a secret repeated by a service does not appear in the reason'),
+      deployments('handles named by a server are registered for its minion'),
+      deployments('a retired machine is not a server of any stack'),
       stacks(
-        'a stack is of whoever registers it, its secrets are not shown, and others know nothing of it',
+        'a stack belongs to the user who registers it; its secrets are hidden, and other users cannot see it',
       ),
     ],
   },
@@ -1818,13 +1800,13 @@ export const catalogue: readonly Threat[] = [
     threat: 'guest: what one stack writes is read, or written, by a guest of another',
     tests: [
       guests('a guest cannot read or write data of a stack in which it has no role'),
-      guestData('a value is written once unless it is declared versioned, by its role alone'),
-      guestData('stacks of one name and two owners keep apart, and a minion is in one of them'),
+      guestData('a value is written once unless it is declared as versioned, and only by its role'),
       guestData(
-        'values that wait for each other, and roles that there are not, are not registered',
+        'stacks with the same name and different owners are separate, and a minion is in one of them',
       ),
-      guestSpaces('a data space of minions that no rule names is not registered'),
-      authenticated('a value that something else wrote, or moved, is refused by name'),
+      guestData('values that wait for each other and unknown roles are refused'),
+      guestSpaces('a data space with minions that no rule names is not registered'),
+      authenticated('a value that another program wrote or moved is refused by name'),
     ],
   },
   {
@@ -1832,18 +1814,20 @@ export const catalogue: readonly Threat[] = [
     threat: 'guest: a secret value is read by somebody else',
     tests: [
       guests('a secret value is not sent to a minion whose replies others can decrypt'),
-      guestData('secret values are sealed in the store, and no value is in the audit log or shown'),
-      coordinatorOptions('options of a coordinator that cannot be are refused, each with its key'),
+      guestData(
+        'secret values are sealed in the store, and no value is logged in the audit log or shown',
+      ),
+      coordinatorOptions('invalid options of a coordinator are refused, each with its key'),
     ],
   },
   {
     id: 'H-50c',
     threat: 'guest: values without bounds',
     tests: [
-      guestData('a stack that would exceed its quota is refused by the name of the quota'),
-      guestData('a value is text of at most 64 KiB'),
-      guestData('registrations of one owner leave room for those of others, and give it back'),
-      coordinatorOptions('a frame of ZooKeeper that is too long ends the connection'),
+      guestData('a stack that would exceed its quota is refused with the name of the quota'),
+      guestData('a value is a text of at most 64 KiB'),
+      guestData('registrations of one owner leave space for those of others, and release it'),
+      coordinatorOptions('an oversized frame of ZooKeeper ends the connection'),
     ],
   },
   {
@@ -1852,9 +1836,11 @@ export const catalogue: readonly Threat[] = [
     tests: [
       guests('a guest that claims to be another guest is treated as itself'),
       guests('without a rule, a guest learns nothing, not even whether a data space exists'),
-      guestData('a token is good for its own machine, until that is retired'),
-      guestData('nothing is read or written without a rule, and rules may name keys'),
-      guestData('the pillar of a guest has what it may read and what is known when it starts'),
+      guestData('a token is valid for its own machine until the machine is retired'),
+      guestData('reading and writing require a rule, and rules may name keys'),
+      guestData(
+        'the pillar of a guest contains the values that it may read and that are known at its start',
+      ),
     ],
   },
   {
@@ -1863,24 +1849,24 @@ export const catalogue: readonly Threat[] = [
     tests: [
       guestPeers('each guest among 500 instances in 20 projects sees only its own project'),
       guestPeers(
-        'the second machine sees the first as soon as that has enrolled, without any cloud',
+        'the second machine sees the first as soon as that is enrolled, without any cloud',
       ),
-      guestPeers('a port that a tenant gives the id of another’s instance is not that instance’s'),
-      guestPeers('peers need a rule, and a token'),
+      guestPeers(
+        "a port with a device id set by a tenant is not attributed to another project's instance",
+      ),
+      guestPeers('peers require a rule and a token'),
     ],
   },
   {
     id: 'H-50f',
     threat: 'guest: vendordata gives a ticket to somebody else, or a second one',
     tests: [
-      vendordata('five requests at once have one ticket, and none is there after it was used'),
-      vendordata('the ticket is kept nowhere, and is the same after a restart'),
-      vendordata('nobody but the service that a rule names is answered'),
-      vendordata(
-        'instances that the rule does not mean get nothing, and the guest can change none of it',
-      ),
-      vendordata('an id by name and project is given once, and only where it can be an id'),
-      vendordata('requests of another form, or too many of them, are refused'),
+      vendordata('five simultaneous requests get the same ticket, and none after its use'),
+      vendordata('the ticket is not stored, and is the same after a restart'),
+      vendordata('only the service that a rule names gets a reply'),
+      vendordata('instances without a rule get nothing, and the guest cannot change that'),
+      vendordata('an id from name and project is issued once, and only if it is a valid id'),
+      vendordata('malformed and too many requests are refused'),
     ],
   },
   {
@@ -1888,47 +1874,41 @@ export const catalogue: readonly Threat[] = [
     threat: 'guest: a neighbour, a forged header or a request again is taken for an instance',
     tests: [
       metadataAgent(
-        'one address in two networks is two instances, to Nova with its signature and to the master',
+        'one address in two networks means two instances, to Nova with its signature and to the master',
       ),
-      metadataAgent('headers that a guest sends as well change nothing, and nobody else is found'),
+      metadataAgent('forged headers of a guest have no effect, and do not identify another guest'),
+      metadataAgent('through a router, an instance is found only in one of its networks'),
       metadataAgent(
-        'through a router, an instance is found in one of its networks, and in no other',
+        'the master accepts a request of an agent once, while it is fresh, and for the given project',
       ),
+      metadataAgent('a weak secret and an invalid secret file are refused at the start'),
       metadataAgent(
-        'the master takes a request of an agent once, soon, and for an instance of the project',
-      ),
-      metadataAgent(
-        'a secret that can be guessed, or a file that cannot be, is refused at the start',
-      ),
-      metadataAgent(
-        'Neutron is asked for the port of an address in its network, or of a link-local one by its MAC',
+        'Neutron returns the port of an address in its network, or of a link-local address by its MAC',
       ),
       networkListeners(
-        'behind no proxy, an instance is where its connection comes from, whatever it says',
+        'without a proxy, an instance is identified by its connection, whatever its request claims',
       ),
-      networkListeners('one address has so many connections to a network, and others have theirs'),
+      networkListeners(
+        'connections of one address to a network are limited, and others have their own limit',
+      ),
     ],
   },
   {
     id: 'H-50h',
     threat: 'guest: an instance enrols that no rule means, twice, or as somebody else',
     tests: [
+      byIdentity('an instance that matches a rule gets its user-data until it has claimed'),
       byIdentity(
-        'an instance that a rule means gets its user-data until it has claimed, and none afterwards',
+        'an instance of another project, image, network, zone or agent gets the reply for an unknown one',
       ),
       byIdentity(
-        'an instance of another project, image, network, zone or agent is told what an unknown one is',
+        'two instances never share an id, and a later instance gets it after the first is retired',
       ),
-      byIdentity(
-        'two instances never have one id, whichever asks first, and a later one has it when the first is retired',
-      ),
-      byIdentity(
-        'nothing that a guest sends makes it another instance, and nobody but an agent is answered',
-      ),
-      byIdentity('an instance that asks again and again is told to wait, and others are not'),
-      byIdentity('one instance has one enrolment, by Nova or by itself'),
-      byIdentity('without a rule nobody is answered'),
-      byIdentity('every mistake in the rules is told with its line'),
+      byIdentity('no data from a guest changes its identity, and only agents get a reply'),
+      byIdentity('an instance that asks too often must wait, and other instances need not'),
+      byIdentity('an instance has one enrolment, whether by Nova or by itself'),
+      byIdentity('without a rule all requests are refused'),
+      byIdentity('every mistake in the rules is reported with its line'),
     ],
   },
   {
@@ -1946,7 +1926,7 @@ export const catalogue: readonly Threat[] = [
       agentRelay(
         'a connection that a proxy passes on reaches the master with instance and project',
       ),
-      agentRelay('an instance has so many connections, and who is nobody has none'),
+      agentRelay('connections of an instance are limited, and unidentified clients have none'),
       proxyHeaders('a header that is malformed or too long is refused at the first such byte'),
       proxyHeaders(
         'foreign values are skipped, and known values must be present once and well formed',
@@ -1958,14 +1938,12 @@ export const catalogue: readonly Threat[] = [
     threat: 'guest: through an agent, an instance claims or signals what is not its own',
     tests: [
       agentClaims(
-        'a machine claims by its ticket and by what the agent has found out, and both must agree',
+        'a machine claims with its ticket and the facts found by the agent, and both must agree',
       ),
       agentClaims(
-        'a ticket for an instance, or for what a relay says of it, is good for no other one',
+        'a ticket for an instance, or for the identity given by a relay, is refused for others',
       ),
-      agentClaims(
-        'a guest signals through the agent, or with its token, what rules permit its minion',
-      ),
+      agentClaims('a guest sends permitted signals through the agent, or with its token'),
     ],
   },
   {
@@ -1973,10 +1951,10 @@ export const catalogue: readonly Threat[] = [
     threat: 'guest: a notification says what peers are, or leads to requests without end',
     tests: [
       notifications(
-        'an instance is a peer as soon as a notification has named it, by what Nova says of it',
+        'an instance is a peer as soon as a notification has named it, with the data from Nova',
       ),
       notifications(
-        'notifications without end lead to so many requests, and each poll to some of them',
+        'a flood of notifications causes a limited number of requests, spread over the polls',
       ),
     ],
   },
@@ -1984,25 +1962,21 @@ export const catalogue: readonly Threat[] = [
     id: 'H-31',
     threat: 'init metadata, or a parameter of an installation, is more than a value',
     tests: [
-      metadata('no text of metadata is an id, a key or a requisite of a state'),
-      metadata(
-        'a value that Salt would call is refused, and encoded where it is the content of a file',
-      ),
+      metadata('no text of metadata becomes an id, a key or a requisite of a state'),
+      metadata('a value that Salt would execute is refused, and encoded as content of a file'),
       metadata(`the path \${JSON.stringify(bad)} is refused`),
       metadata(`the address \${bad} is refused`),
-      metadata('test_cfn_init_runs_list_commands_without_shell: arguments stay what they are'),
-      metadata(
-        'sets that refer to each other over and over are refused, also where they name no config',
-      ),
-      metadata('more states or bytes than a run may have are refused'),
-      metadata('the files of a run share one bound of bytes and of tags'),
+      metadata('test_cfn_init_runs_list_commands_without_shell: arguments are not interpreted'),
+      metadata('config sets that refer to each other repeatedly are refused, even without configs'),
+      metadata('a run with too many states or bytes is refused'),
+      metadata('the files of a run share one limit of bytes and of tags'),
       metadata('labels of states count as bytes of the run'),
-      nesting('a deployment whose config is nested without end is answered with the reason'),
-      nesting('an input that is nested without end is named'),
-      metadata('Mustache that cannot be read, or that grows without end, is refused'),
+      nesting('a deployment with an endlessly nested config fails with the reason'),
+      nesting('an endlessly nested input is named'),
+      metadata('Mustache that is invalid, or that grows endlessly, is refused'),
       installs(`the catalog refuses a parameter as \${what}`),
-      installs('a service installs what the catalog says, with its own values'),
-      hooks('a template signals no handle that its stack has not registered'),
+      installs('a service installs the entry of the catalog with its own values'),
+      hooks('a template cannot signal a handle that its stack has not registered'),
     ],
   },
   {
@@ -2010,28 +1984,30 @@ export const catalogue: readonly Threat[] = [
     threat: 'an execution plan of Murano runs its own code, or one that nobody has signed',
     tests: [
       executionPlans(`a body that is \${JSON.stringify(body)} is refused`),
-      executionPlans(`an invalid execution plan is refused as by Murano's agent (\${at})`),
+      executionPlans(`an execution plan that Murano's agent refuses is refused (\${at})`),
       executionPlans('downloads, format 1 and Berkshelf are refused'),
-      executionPlans('a signature is good for one guest and one text'),
-      executionPlans('without a key nothing is taken, unless unsigned ones are'),
-      executionPlans('the same execution plan again is the same run, and an older one is refused'),
-      executionPlans('a user without rights on a guest learns nothing of its stamps'),
-      executionPlans(`an execution plan with \${what} is refused`),
-      executionPlans('an execution plan without an id cannot be answered'),
-      waitingPlans(
-        'execution plans of one caller that wait for a guest keep no other caller from it',
+      executionPlans('a signature is valid for one guest and one text'),
+      executionPlans('without a key, all plans are refused unless unsigned plans are permitted'),
+      executionPlans(
+        'the same execution plan again returns the same run, and an older one is refused',
       ),
-      waitingPlans('an execution plan that is nested without end is malformed'),
+      executionPlans('a user without rights on a guest learns nothing about its stamps'),
+      executionPlans(`an execution plan with \${what} is refused`),
+      executionPlans('an execution plan without an id gets no reply'),
+      waitingPlans(
+        'execution plans of one caller that wait for a guest do not block other callers',
+      ),
+      waitingPlans('an endlessly nested execution plan is malformed'),
     ],
   },
   {
     id: 'H-33',
     threat: 'a runner reads, keeps or asks more than the configuration says',
     tests: [
-      sdb('profiles of the configuration lead to variables and to files, as in Salt'),
-      sdb('variables that are set are bounded'),
+      sdb('profiles of the configuration refer to variables and files, as in Salt'),
+      sdb('stored variables are limited'),
       reactor('an invalid reactor, one beyond the limit, and a request of a user are refused'),
-      httpQuery('listed hosts are asked as by Salt, within bounds, and no others'),
+      httpQuery('only listed hosts get requests, like in Salt, within limits'),
     ],
   },
   {
@@ -2039,21 +2015,21 @@ export const catalogue: readonly Threat[] = [
     threat: "local client: a program of another account acts with the rights of the master's",
     tests: [
       localClients(
-        'a request with another key, or none, is refused, and nothing is published or told',
+        'a request with a wrong or missing key is refused, and publishes and emits nothing',
       ),
-      localClients('the key is good for its own account alone'),
+      localClients('the key is valid only for its own account'),
     ],
   },
   {
     id: 'H-70b',
     threat: "local client: salt-api sends the key along, and every user of it has root's rights",
-    tests: [localClients('a log-in counts alone, although the key is sent along')],
+    tests: [localClients('a log-in takes precedence over a key in the same request')],
   },
   {
     id: 'H-70c',
     threat: 'local client: another account reads the key or the events, or fires some',
     tests: [
-      localClients('key, configuration and sockets are for the account of the master alone'),
+      localClients('only the account of the master can use key, configuration and sockets'),
       localClients(
         'another account reads neither key nor events, and fires none, even inside the directory',
       ),
@@ -2064,38 +2040,38 @@ export const catalogue: readonly Threat[] = [
     threat: 'local client: what is no request or event, or is never read, costs others theirs',
     tests: [
       localClients('a malformed request of a client gets an error and has no other effect'),
-      localClients('a client that fires what is no event is disconnected, and others are served'),
-      localClients('a reader of events who does not read is disconnected, with a line in the log'),
+      localClients('a client that fires an invalid event is disconnected, and others are served'),
+      localClients('a reader that does not read events is disconnected, with a line in the log'),
     ],
   },
   {
     id: 'H-85a',
     threat: 'cluster: members that apply the same entries do not hold the same',
     tests: [
-      clusterLog('clocks that differ by a minute make no difference between members'),
+      clusterLog('clocks that differ by a minute have no effect on members'),
       clusterLog('neither of two members with different content continues'),
-      clusterLog('a member that does not hold what most hold stops, and they go on'),
+      clusterLog('a member that differs from the majority stops, and the others continue'),
     ],
   },
   {
     id: 'H-85b',
     threat: 'cluster: a write is acknowledged that only one machine has',
-    tests: [clusterLog('a write is acknowledged when a second member has applied it, not before')],
+    tests: [clusterLog('a write is acknowledged only when a second member has applied it')],
   },
   {
     id: 'H-85c',
     threat: 'cluster: a write takes effect twice',
     tests: [
-      clusterLog('an append whose outcome is unknown is made again, and takes effect once'),
-      clusterLog('an entry that the log has twice takes effect once'),
-      clusterLog('a former opening and its writes that come again have no effect'),
+      clusterLog('an append with an unknown outcome is repeated, and takes effect once'),
+      clusterLog('a duplicate entry in the log takes effect once'),
+      clusterLog('an earlier opening and its repeated writes have no effect'),
     ],
   },
   {
     id: 'H-85d',
     threat: 'cluster: a member that was replaced, or has lost a lease, writes on',
     tests: [
-      clusterLog('a token that another member has replaced fences a write'),
+      clusterLog('a token replaced by another member fences a write'),
       clusterLog('messages from a replaced member have no effect'),
     ],
   },
@@ -2103,35 +2079,33 @@ export const catalogue: readonly Threat[] = [
     id: 'H-85e',
     threat: 'cluster: who has the log alone reads, forges, takes out or replaces entries',
     tests: [
-      clusterLog(
-        'nothing of a write can be read in the log, and nobody without the secret adds to it',
-      ),
-      clusterLog('entries that were taken out or replaced stop the store'),
-      clusterLog('an entry that was replaced is noticed while the store is open'),
+      clusterLog('the log reveals nothing of a write, and only members with the secret add to it'),
+      clusterLog('removed or replaced entries stop the store'),
+      clusterLog('a replaced entry is noticed while the store is open'),
     ],
   },
   {
     id: 'H-85f',
     threat: 'cluster: a write is larger than an entry of the log may be',
-    tests: [clusterLog('a write that no entry has room for is refused before anything is written')],
+    tests: [clusterLog('a write too large for an entry is refused before any write')],
   },
   {
     id: 'H-86a',
     threat: 'cluster: who has a used or old ticket, or reads the secret, becomes a member',
     tests: [
-      clusterMasters('a ticket is good once'),
+      clusterMasters('a ticket can be used once'),
       // biome-ignore lint/suspicious/noTemplateCurlyInString: as it is written there
       clusterMasters('a ticket ${title} is refused, and nothing is changed'),
-      clusterKeys('a secret that others may read is not used'),
+      clusterKeys('a secret file readable by others is refused'),
     ],
   },
   {
     id: 'H-86b',
     threat: 'cluster: a key that is deleted at one member serves at another one',
     tests: [
-      clusterMasters('a key that one deletes is gone at the other, with its connection'),
-      clusterKeys('with an accepted key its session goes, in the same write'),
-      clusterKeys('a publish key that one member has replaced comes back by no other'),
+      clusterMasters('a key that one member deletes is removed at the other, with its connection'),
+      clusterKeys('a session is removed in the same write as its accepted key'),
+      clusterKeys('a publish key replaced by one member is not restored by another'),
     ],
   },
   {
@@ -2139,22 +2113,24 @@ export const catalogue: readonly Threat[] = [
     threat: 'cluster: members decide differently about one session, one jid or one message',
     tests: [
       clusterKeys('a minion that signs in at two members at once has one session'),
-      clusterKeys('one of two members that decide about a key at once is refused'),
-      clusterKeys('one of two jobs with one jid that two members store at once is stored'),
-      clusterKeys('a return that two members take at once is kept once, and known to both'),
-      clusterKeys('a message that comes again is not heard again'),
-      clusterMasters('a request that comes again at another member has no second effect'),
-      clusterMasters('one of two jobs with one jid that two members receive at once is published'),
+      clusterKeys('two members decide about a key at once, and one of them is refused'),
+      clusterKeys('two members store jobs with the same jid at once, and one job is stored'),
+      clusterKeys('a return that two members accept at once is stored once, and known to both'),
+      clusterKeys('a repeated message is not processed again'),
+      clusterMasters('a repeated request at another member has no second effect'),
+      clusterMasters(
+        'two members publish jobs with the same jid at once, and one job is published',
+      ),
     ],
   },
   {
     id: 'H-86d',
     threat: 'cluster: what one member is to do is done by two',
     tests: [
-      clusterDuties('one member has the duties, and another one when it leaves'),
-      clusterDuties('a member that was started again goes on with its duties'),
+      clusterDuties('one member has the duties, and another takes them over when it leaves'),
+      clusterDuties('a restarted member continues its duties'),
       clusterDuties(
-        'the schedule runs at the member that has the duties, which begins what the former one did not',
+        'the schedule runs at the member with the duties, including missed runs of the previous member',
       ),
     ],
   },
@@ -2164,7 +2140,7 @@ export const catalogue: readonly Threat[] = [
     tests: [
       clusterReactions('the effects of one event at two members are queued once'),
       clusterReactions(
-        'one other member takes over the work of a lost member, which can then end nothing',
+        'another member takes over the work of a lost member, which can then end nothing',
       ),
       clusterReactions('a process that has lost a run without notice has no effect'),
     ],
@@ -2176,9 +2152,11 @@ export const catalogue: readonly Threat[] = [
     tests: [
       clusterSignals('a delivery by a member that has lost the lease has no effect'),
       clusterSignals(
-        'a signal of the dead-letter list is tried again once, whichever member is asked',
+        'a signal in the dead-letter list is retried once, whichever member gets the request',
       ),
-      clusterSignals('one of two members that register handles of one alias at once is refused'),
+      clusterSignals(
+        'two members register handles of one alias at once, and one of them is refused',
+      ),
       'heat-bridge/enroll/repository.test.ts: one of two members that change the same enrolment at once is refused',
     ],
   },
@@ -2186,45 +2164,43 @@ export const catalogue: readonly Threat[] = [
     id: 'H-86j',
     threat: 'cluster: a run of the bridge is run by two members',
     tests: [
-      clusterRuns('one key at two members at once is one run'),
-      clusterRuns('a run is of one member, and another one writes nothing of it'),
-      clusterRuns('runs go on at another member when theirs leaves, with a key and without'),
-      clusterRuns('a run whose deadline has passed when its member is gone is over'),
+      clusterRuns('the same key at two members at once starts one run'),
+      clusterRuns('a run belongs to one member, and other members write nothing of it'),
+      clusterRuns('runs with and without a key continue at another member if their member leaves'),
+      clusterRuns('a run ends if its deadline passes after its member is gone'),
     ],
   },
   {
     id: 'H-105',
     threat: 'cluster: stacks, data spaces and instances are those of one member alone',
     tests: [
-      clusterRuns('a stack of one member is followed by the one with the lease, for all'),
+      clusterRuns('the member with the lease follows a stack of another member, for all'),
       clusterDeployments('a member that has lost the lease can no longer change deployments'),
-      clusterGuests('a value that is written at one member reaches who waits for it at another'),
-      clusterGuests('a value of a space that another member ends meanwhile does not stay'),
+      clusterGuests('a value written at one member reaches a reader that waits at another'),
       clusterGuests(
-        'a minion is in one space, also where two members register it at the same moment',
+        'a value of a space that another member removes at the same time is removed too',
       ),
-      clusterGuests('an instance has one ticket, also at a member that has not heard of it yet'),
-      'heat-bridge/murano/waiting-plans.test.ts: a stamp that one member of a cluster took is not taken again by another',
+      clusterGuests('a minion is in one space, even if two members register it at the same time'),
+      clusterGuests('an instance has one ticket, even at a member that has not received it yet'),
+      'heat-bridge/murano/waiting-plans.test.ts: a stamp accepted by one member of a cluster is refused by the others',
     ],
   },
   {
     id: 'H-106',
     threat: 'a user learns of the job of somebody else by its job id, or takes its place',
-    tests: [users('a restricted user can choose and follow only job ids of their own')],
+    tests: [users('a restricted user can choose and follow only its own job ids')],
   },
   {
     id: 'H-107',
     threat: 'over the HTTP API, methods of the bridge do more than their caller may',
-    tests: [clusterRuns('a client of the bridge goes on with the next member, with its rights')],
+    tests: [clusterRuns('a client of the bridge continues at the next member, with its rights')],
   },
   {
     id: 'H-108',
     threat: 'cluster: more runs of a reaction at a time than it may have',
     tests: [
-      clusterReactions('so many runs of a reaction at a time as it may have, over all members'),
-      clusterReactions(
-        'the member that has a run repeats a failed write once the store accepts it',
-      ),
+      clusterReactions('the concurrent runs of a reaction are limited over all members'),
+      clusterReactions('the member with the run repeats a failed write once the store accepts it'),
     ],
   },
   {
@@ -2232,7 +2208,7 @@ export const catalogue: readonly Threat[] = [
     threat: 'cluster: whoever reads the store uses the sessions of the HTTP API',
     tests: [
       sharedSessions(
-        'a session of one member is known to all, and whoever reads the store can use none',
+        'a session of one member is valid at all, and the store contains no usable session',
       ),
     ],
   },
@@ -2241,9 +2217,9 @@ export const catalogue: readonly Threat[] = [
     threat: 'cluster: a session of the HTTP API goes on at another member after its end',
     tests: [
       sharedSessions(
-        'a session that is closed at one member is closed, also where it is used at that moment',
+        'a session that is closed at one member is closed everywhere, even if it is in use',
       ),
-      sharedSessions('use at any member counts, and is written once in a quarter of the idle time'),
+      sharedSessions('use at any member counts, and is written once per quarter of the idle time'),
       'server/serve.test.ts: a session of one member holds at the other, with its end, and when the first is gone',
     ],
   },
@@ -2252,30 +2228,28 @@ export const catalogue: readonly Threat[] = [
     threat: 'cluster: an orchestration is done twice, or by two members',
     tests: [
       clusterOrchestrations(
-        'an orchestration goes on at another member when its own leaves, and does nothing twice',
+        'an orchestration continues at another member when its own leaves, and repeats no step',
       ),
       clusterOrchestrations(
         'a step without a job ends as interrupted after its member is gone, and the rest continues',
       ),
       clusterOrchestrations(
-        'a member that has lost an orchestration to another begins no more steps',
+        'a member that has lost an orchestration to another begins no further steps',
       ),
-      clusterOrchestrations('SLS that are others at the next member end it there'),
+      clusterOrchestrations('an orchestration ends if the SLS differ at the next member'),
     ],
   },
   {
     id: 'H-113',
     threat: 'cluster: a job that other members publish is in no audit log',
-    tests: [
-      clusterMasters('a job that was not confirmed, and may have been published, is audited'),
-    ],
+    tests: [clusterMasters('an unconfirmed job that may have been published is audited')],
   },
   {
     id: 'H-86m',
     threat: 'cluster: who has one master writes its audit log anew',
     tests: [
-      audit('a log that was written anew is not the one that another member has noted'),
-      audit('a log whose end was cut off ends before the record that another member has noted'),
+      audit('a rewritten log is not the one that another member has noted'),
+      audit('a truncated log ends before the record that another member has noted'),
     ],
   },
   {
@@ -2283,7 +2257,7 @@ export const catalogue: readonly Threat[] = [
     threat: 'cluster: what was revoked serves on at a member that is cut off',
     tests: [
       clusterMasters(
-        'a master that was cut off for long refuses minions and tokens until it is back',
+        'after a long disconnection, a master refuses minions and tokens until it has caught up',
       ),
       clusterMasters('a master that receives no entries of the log becomes stale'),
     ],
@@ -2295,16 +2269,16 @@ export const catalogue: readonly Threat[] = [
       clusterOffline(
         'the state and the keys of a master become those of a cluster, and of a master again',
       ),
-      clusterMasters('a member that is alive is not taken out'),
+      clusterMasters('a member that is alive cannot be removed'),
     ],
   },
   {
     id: 'H-87',
     threat: 'cluster: a master that is taken to another place loses or gains something on its way',
     tests: [
-      clusterOffline('an export that is not whole, or does not fit, is refused and leaves nothing'),
+      clusterOffline('an incomplete or unsuitable export is refused and leaves nothing behind'),
       clusterOffline(
-        'a master is copied into a cluster whose first member it is, and out of it again',
+        'a master is copied into a new cluster as its first member, and out of it again',
       ),
     ],
   },
@@ -2313,8 +2287,8 @@ export const catalogue: readonly Threat[] = [
     threat:
       'cluster: a log is begun anew under members that write to it, or with what it never had',
     tests: [
-      clusterOffline('a cluster becomes what it was at a position, from a backup and the log'),
-      clusterLog('a backup is brought to a position or a time by what the log has after it'),
+      clusterOffline('a cluster is restored to a position from a backup and the log'),
+      clusterLog('a backup is advanced to a position or a time with later entries of the log'),
     ],
   },
   {
@@ -2322,37 +2296,39 @@ export const catalogue: readonly Threat[] = [
     threat:
       'cluster: the NATS user of a member may more than it needs, or its credentials are read',
     tests: [
-      'store/log-nats.long.test.ts: the rights that are documented suffice; fewer are refused, more are told',
-      clusterKeys('a secret that others may read is not used'),
+      'store/log-nats.long.test.ts: the documented rights suffice, fewer are refused, and more are reported',
+      clusterKeys('a secret file readable by others is refused'),
     ],
   },
   {
     id: 'H-86g',
     threat: 'cluster: a call that goes on to the next master is done twice, or waits for ever',
     tests: [
-      settledJobs('a job goes on at no master that does not keep it'),
-      settledJobs('a job that the next master learns of meanwhile is looked up once more'),
-      settledJobs('read-only calls are repeated, and calls that may have had an effect are not'),
-      failOver('a runner whose answer was lost is not called again'),
-      failOver('a member that is drained takes nothing new, and lets callers finish'),
-      failOver('a master that answers nothing any more is left, and the call goes on'),
-      failOver('no address may be one over which a token goes in the clear'),
+      settledJobs('a job is not continued at a master that does not store it'),
+      settledJobs('a job that the next master receives meanwhile is looked up once more'),
+      settledJobs('read-only calls are repeated, and calls with possible effects are not'),
+      failOver('a runner without an answer is not called again'),
+      failOver('a drained member accepts no new calls, and completes those in progress'),
+      failOver('the client leaves an unresponsive master, and the call continues'),
+      failOver('an address that would send a token in the clear is refused'),
     ],
   },
   {
     id: 'H-86h',
     threat: 'cluster: a reader of events misses some, or reads them twice, at the next member',
     tests: [
-      eventRing('an id holds at a member that heard the same in another order'),
-      eventRing('events that the next member receives only later are not emitted twice'),
+      eventRing('an id is valid at a member that received the same events in a different order'),
+      eventRing('events that the next member receives later are not emitted twice'),
       eventRing('readers are notified of events of another member that did not arrive'),
-      failOver('a stream of events goes on at the next master, and tells each once'),
+      failOver('a stream of events continues at the next master, and delivers each event once'),
     ],
   },
   {
     id: 'H-95',
     threat: 'cluster: who follows a job is not told what another member has taken of it',
-    tests: [clusterMasters('a return is told that comes before the job is acknowledged')],
+    tests: [
+      clusterMasters('a return that arrives before the acknowledgement of its job is reported'),
+    ],
   },
   {
     id: 'H-96',
@@ -2395,18 +2371,18 @@ export const catalogue: readonly Threat[] = [
     id: 'H-147c',
     threat: 'a minion stores an allow_tgt that holds whoever reads its mine',
     tests: [
-      fleetWork('a stored target has a budget of its own'),
+      fleetWork('a stored target has its own budget'),
       mineWork('a value with a costly allow_tgt is not stored, and others of the request are'),
-      mineWork('a costly allow_tgt that is in the store withholds its own value alone'),
+      mineWork('a stored value with a costly allow_tgt is withheld, but no other value'),
     ],
   },
   {
     id: 'H-147d',
     threat: 'a restricted user holds the master by targets, globs and filters of events',
     tests: [
-      apiWork('a costly target is refused by name on each client that takes one'),
+      apiWork('a costly target is refused by name on each client with a target'),
       apiWork('costly globs are refused by runners and wheel functions'),
-      apiWork('the patterns of a reader of events are bounded'),
+      apiWork('the patterns of an event reader are limited'),
     ],
   },
   {
@@ -2429,21 +2405,19 @@ export const catalogue: readonly Threat[] = [
     id: 'H-471',
     threat: 'a text from outside is a call, a reference or an encrypted block for Salt',
     tests: [
-      parameters('a state takes no text that Salt would interpret, quoted or not'),
-      parameters('a schema may let a text have what Salt interprets'),
-      metadata(
-        'a value that Salt would call is refused, and encoded where it is the content of a file',
-      ),
-      guestData('a value that Salt would interpret is refused by what is wrong with it'),
-      guestData('a value that Salt would interpret reaches no reader if it was written before'),
-      'heat-bridge/guests/peers.test.ts: a name that Salt would interpret reaches no peer',
-      reactor('text of an event that Salt would interpret becomes no value'),
-      reactions('a value of an event that Salt would interpret leads to nothing'),
-      users('a limited user passes nothing on that Salt would interpret'),
-      groups('SLS gets no input and no name from Heat that Salt would interpret'),
+      parameters('a state refuses text that Salt would interpret, quoted or not'),
+      parameters('a schema may permit text that Salt interprets'),
+      metadata('a value that Salt would execute is refused, and encoded as content of a file'),
+      guestData('a value that Salt would interpret is refused with the reason'),
+      guestData('an existing value that Salt would interpret is not sent to readers'),
+      'heat-bridge/guests/peers.test.ts: a name that Salt would interpret is not sent to peers',
+      reactor('text of an event that Salt would interpret is refused as a value'),
+      reactions('a value of an event that Salt would interpret starts no job'),
+      users('a limited user cannot send text that Salt would interpret'),
+      groups('SLS refuses inputs and names from Heat that Salt would interpret'),
       executionPlans('a parameter that Salt would interpret is refused'),
       plans('no command receives a return that Salt would interpret'),
-      peers('a minion passes nothing on that Salt would interpret'),
+      peers('a minion cannot pass on text that Salt would interpret'),
     ],
   },
   {
@@ -2474,8 +2448,8 @@ export const catalogue: readonly Threat[] = [
     id: 'H-477',
     threat: 'a text of an event is a pattern, a compound target or a function in a reactor file',
     tests: [
-      reactor('text of an event is no pattern, whatever it consists of'),
-      reactor(`text of an event is no pattern and no function of a runner: \${call}`),
+      reactor('text of an event is never a pattern'),
+      reactor(`text of an event is neither a pattern nor a function of a runner: \${call}`),
     ],
   },
 ];

@@ -186,7 +186,7 @@ const wrong: readonly (readonly [what: string, master: string, ...messages: stri
 ];
 
 for (const [what, master, ...messages] of wrong) {
-  test(`${what} is told with its place and what is expected`, async (t) => {
+  test(`${what} is reported with its place and the expected value`, async (t) => {
     t.deepEqual(
       await messagesOf(t, master.replaceAll('DIR', '/nonexistent')),
       messages.map((it) => it.replace(/DIR\/([ck]\.pem)/, '/nonexistent/$1')),
@@ -588,12 +588,12 @@ murano:
 ];
 
 for (const { what, files, messages } of several) {
-  test(`all mistakes in ${what} are told at once`, async (t) => {
+  test(`all mistakes in ${what} are reported at once`, async (t) => {
     t.deepEqual((await messagesOf(t, files)).sort(), messages.toSorted());
   });
 }
 
-test('a program is told all mistakes of its options at once, in maps and lists too', (t) => {
+test('all mistakes in options of a program are reported at once, in maps and lists too', (t) => {
   const options: object = {
     requestPort: 99_999,
     retPort: 1,
@@ -682,14 +682,14 @@ const broken: readonly (readonly [what: string, master: string, message: string]
 ];
 
 for (const [what, master, message] of broken) {
-  test(`${what} is told in words, with a mark and without the text`, async (t) => {
+  test(`${what} is reported in words, with a mark and without the text`, async (t) => {
     const [found = ''] = await messagesOf(t, master);
     t.is(found, message);
     t.notRegex(found, /hunter2|secret/);
   });
 }
 
-test('all mistakes are told at once, of every file, and the start tells them too', async (t) => {
+test('all mistakes of every file are reported at once, and the start reports them too', async (t) => {
   const files = {
     master: 'publish_port: 99999\nauto_accept: perhaps\n',
     'master.d/a.conf': 'saltbridge: {bridge: {runs: {active: 0}}}\n',

@@ -7,7 +7,7 @@ import { loadSaltConfig } from '#config';
 import { createBridge } from '#guests';
 import { createLogger } from '#master';
 import { joinMaster } from '#server';
-import type { Told, Wish } from './members.ts';
+import type { MemberMessage, Wish } from './members.ts';
 
 const [, , directory = ''] = process.argv;
 const config = await loadSaltConfig(directory);
@@ -17,11 +17,11 @@ const shared = joinMaster({
   config,
   extensions: [bridge],
   logger: createLogger('info'),
-  onRole: (role) => tell({ type: 'role', role }),
+  onRole: (role) => sendMessage({ type: 'role', role }),
 });
 
-function tell(told: Told): void {
-  process.send?.(told);
+function sendMessage(message: MemberMessage): void {
+  process.send?.(message);
 }
 
 /** Returns a method by its path in the interface, for example `jobs.publish`. */
@@ -51,7 +51,7 @@ async function resultOf(wish: Extract<Wish, { readonly type: 'call' }>): Promise
   const items: unknown[] = [];
   for await (const item of result as AsyncIterable<unknown>) {
     items.push(item);
-    tell({ type: 'item', id, item });
+    sendMessage({ type: 'item', id, item });
   }
   return items;
 }
@@ -64,9 +64,15 @@ async function publishSteadily(perSecond: number, minions: readonly string[]): P
     try {
       const request = { tgt: [minion], tgtType: 'list', fun: 'test.ping' };
       const { jid } = await shared.jobs.publish(request);
-      tell({ type: 'published', jid, from, to: Date.now() });
+      sendMessage({ type: 'published', jid, from, to: Date.now() });
     } catch (error) {
-      tell({ type: 'refused', from, to: Date.now(), reason: String(error), code: codeOf(error) });
+      sendMessage({
+        type: 'refused',
+        from,
+        to: Date.now(),
+        reason: String(error),
+        code: codeOf(error),
+      });
     }
   };
   const begun = performance.now();
@@ -79,7 +85,7 @@ async function publishSteadily(perSecond: number, minions: readonly string[]): P
     pending.add(one);
   }
   await Promise.all(pending);
-  tell({ type: 'quiet' });
+  sendMessage({ type: 'quiet' });
 }
 
 function codeOf(error: unknown): string {
@@ -92,9 +98,9 @@ process.on('message', (wish: Wish) => {
   switch (wish.type) {
     case 'call':
       resultOf(wish).then(
-        (result) => tell({ type: 'result', id: wish.id, result: result ?? null }),
+        (result) => sendMessage({ type: 'result', id: wish.id, result: result ?? null }),
         (error: unknown) =>
-          tell({ type: 'failed', id: wish.id, code: codeOf(error), reason: String(error) }),
+          sendMessage({ type: 'failed', id: wish.id, code: codeOf(error), reason: String(error) }),
       );
       return;
     case 'publish':
@@ -112,7 +118,7 @@ process.once('disconnect', () => process.exit(0));
 
 try {
   await shared.start();
-  tell({ type: 'started', role: shared.role });
+  sendMessage({ type: 'started', role: shared.role });
 } catch (error) {
-  tell({ type: 'failed', id: 0, code: codeOf(error), reason: String(error) });
+  sendMessage({ type: 'failed', id: 0, code: codeOf(error), reason: String(error) });
 }

@@ -28,7 +28,7 @@ export type Wish =
   | { readonly type: 'close' };
 
 /** Message from a process. Times are in milliseconds since 1970. */
-export type Told =
+export type MemberMessage =
   | { readonly type: 'started' | 'role'; readonly role: string }
   | { readonly type: 'item'; readonly id: number; readonly item: unknown }
   | { readonly type: 'result'; readonly id: number; readonly result: unknown }
@@ -70,7 +70,7 @@ export class MemberError extends Error {
 /** One of the processes. */
 export class Member {
   readonly #child: ChildProcess;
-  readonly #listeners = new Set<(told: Told) => void>();
+  readonly #listeners = new Set<(message: MemberMessage) => void>();
   #calls = 0;
   role = 'sibling';
 
@@ -83,9 +83,9 @@ export class Member {
     const file = createWriteStream(log, { flags: 'a' });
     this.#child.stdout?.pipe(file, { end: false });
     this.#child.stderr?.pipe(file, { end: false });
-    this.#child.on('message', (told: Told) => {
-      if (told.type === 'role' || told.type === 'started') this.role = told.role;
-      for (const listener of [...this.#listeners]) listener(told);
+    this.#child.on('message', (message: MemberMessage) => {
+      if (message.type === 'role' || message.type === 'started') this.role = message.role;
+      for (const listener of [...this.#listeners]) listener(message);
     });
   }
 
@@ -103,7 +103,7 @@ export class Member {
   }
 
   /** Registers a listener for all messages of the process. Returns a function that removes it. */
-  on(listener: (told: Told) => void): () => void {
+  on(listener: (message: MemberMessage) => void): () => void {
     this.#listeners.add(listener);
     return () => this.#listeners.delete(listener);
   }
@@ -113,9 +113,10 @@ export class Member {
    * @throws MemberError
    */
   async started(): Promise<void> {
-    await this.#first((told) => {
-      if (told.type === 'started') return told;
-      if (told.type === 'failed' && told.id === 0) throw new MemberError(told.code, told.reason);
+    await this.#first((message) => {
+      if (message.type === 'started') return message;
+      if (message.type === 'failed' && message.id === 0)
+        throw new MemberError(message.code, message.reason);
       return undefined;
     }, startMs);
   }
@@ -147,9 +148,10 @@ export class Member {
   #call(call: Omit<Extract<Wish, { readonly type: 'call' }>, 'type' | 'id'>): Promise<unknown> {
     this.#calls += 1;
     const id = this.#calls;
-    const result = this.#first((told) => {
-      if (told.type === 'result' && told.id === id) return { value: told.result };
-      if (told.type === 'failed' && told.id === id) throw new MemberError(told.code, told.reason);
+    const result = this.#first((message) => {
+      if (message.type === 'result' && message.id === id) return { value: message.result };
+      if (message.type === 'failed' && message.id === id)
+        throw new MemberError(message.code, message.reason);
       return undefined;
     }, callMs);
     this.send({ type: 'call', id, ...call });
@@ -183,14 +185,14 @@ export class Member {
     await within('a process to leave', ended, startMs);
   }
 
-  #first<T>(take: (told: Told) => T | undefined, ms: number): Promise<T> {
+  #first<T>(take: (message: MemberMessage) => T | undefined, ms: number): Promise<T> {
     let stop = (): void => {};
     const found = new Promise<T>((resolve, reject) => {
       const fail = (): void => reject(new Error('the process ended'));
       this.#child.once('exit', fail);
-      const leave = this.on((told) => {
+      const leave = this.on((message) => {
         try {
-          const value = take(told);
+          const value = take(message);
           if (value !== undefined) resolve(value);
         } catch (error) {
           reject(error);

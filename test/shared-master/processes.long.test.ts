@@ -5,7 +5,13 @@ import test, { type ExecutionContext } from 'ava';
 import { freePort } from '../../bench/free-port.ts';
 import { within } from '../helpers/deadline.ts';
 import { temporaryDirectory } from '../helpers/temporary-directory.ts';
-import { Group, type GroupOptions, type Member, type MemberError, type Told } from './members.ts';
+import {
+  Group,
+  type GroupOptions,
+  type Member,
+  type MemberError,
+  type MemberMessage,
+} from './members.ts';
 
 async function start(
   t: ExecutionContext,
@@ -71,16 +77,16 @@ test.serial(
   'when the holder is killed another process takes over, and what was acknowledged is there',
   async (t) => {
     const group = await start(t, 3, { minions: 3 });
-    const published: Extract<Told, { type: 'published' }>[] = [];
-    const refused: Told[] = [];
+    const published: Extract<MemberMessage, { type: 'published' }>[] = [];
+    const refused: MemberMessage[] = [];
     const quiet: Promise<unknown>[] = [];
     const listen = (member: Member): void => {
       quiet.push(
         new Promise((resolve) => {
-          member.on((told) => {
-            if (told.type === 'published') published.push(told);
-            if (told.type === 'refused') refused.push(told);
-            if (told.type === 'quiet') resolve(undefined);
+          member.on((message) => {
+            if (message.type === 'published') published.push(message);
+            if (message.type === 'refused') refused.push(message);
+            if (message.type === 'quiet') resolve(undefined);
           });
         }),
       );
@@ -122,7 +128,7 @@ test.serial(
 );
 
 test.serial(
-  'a run goes on when the holder is killed or leaves, and tells each return once',
+  'a run continues when the holder is killed or leaves, and reports each return once',
   async (t) => {
     const jobMs = (fun: string): number => (fun === 'test.sleep' ? 6000 : 0);
     const group = await start(t, 3, { minions: 2, jobMs });
@@ -131,8 +137,8 @@ test.serial(
       const [sibling] = group.siblings;
       if (sibling === undefined) throw new Error('no sibling');
       const begun = new Promise<void>((resolve) => {
-        sibling.on((told) => {
-          if (told.type === 'item') resolve();
+        sibling.on((message) => {
+          if (message.type === 'item') resolve();
         });
       });
       const run = sibling.call('jobs.run', { tgt: '*', fun: 'test.sleep', timeoutSeconds: 30 });
@@ -175,8 +181,8 @@ test.serial(
     const group = await start(t, 1, { minions: 1, takeoverAfter: 3, own });
     const former = holderOf(group);
     const roles: string[] = [];
-    former.on((told) => {
-      if (told.type === 'role') roles.push(told.role);
+    former.on((message) => {
+      if (message.type === 'role') roles.push(message.role);
     });
     // The lock file is replaced, as if someone had removed it, so the kernel no longer excludes
     // other processes.
@@ -227,7 +233,7 @@ test.serial(
 );
 
 test.serial(
-  'a run of the bridge goes on with the next holder, and publishes its job once',
+  'a run of the bridge continues at the next holder, and publishes its job once',
   async (t) => {
     const jobMs = (fun: string): number => (fun === 'site.held' ? 5000 : 0);
     const own = { bridge: { catalog: ['../commands.yaml'] } };

@@ -115,7 +115,7 @@ test('in a directory a backup is named by the time; no file is ever replaced', a
   t.deepEqual(readFileSync(file), before);
 });
 
-test('a backup where nobody may write is refused, and leaves nothing', async (t) => {
+test('a backup to a directory without write permission is refused, and leaves no file', async (t) => {
   const { directory, backups } = makePlace(t);
   const store = await openIn(t, directory);
   const error = await t.throwsAsync(store.backup(path.join(backups, 'missing', 'b.mdb')), {
@@ -200,25 +200,22 @@ for (const [damage, cause] of Object.entries(damages)) {
 
 const asRoot = testWhere(process.getuid?.() === 0, 'root');
 
-asRoot(
-  'what root restores belongs to the owner of the folder that the store lies in',
-  async (t) => {
-    const root = temporaryDirectory(t);
-    const store = await openEmbeddedStore({ directory: path.join(root, 'first') });
-    const { file } = await store.backup(path.join(root, 'backup'));
-    await store.close();
-    const stateDir = path.join(root, 'state');
-    mkdirSync(stateDir, { mode: 0o700 });
-    chownSync(stateDir, 1234, 4321);
-    const directory = path.join(stateDir, 'store');
-    await restoreStore({ file, directory });
-    const { old = '' } = await restoreStore({ file, directory });
-    for (const made of [directory, path.join(directory, 'data.mdb'), old]) {
-      const { uid, gid } = statSync(made);
-      t.deepEqual([uid, gid], [1234, 4321], made);
-    }
-  },
-);
+asRoot('files restored by root belong to the owner of the folder of the store', async (t) => {
+  const root = temporaryDirectory(t);
+  const store = await openEmbeddedStore({ directory: path.join(root, 'first') });
+  const { file } = await store.backup(path.join(root, 'backup'));
+  await store.close();
+  const stateDir = path.join(root, 'state');
+  mkdirSync(stateDir, { mode: 0o700 });
+  chownSync(stateDir, 1234, 4321);
+  const directory = path.join(stateDir, 'store');
+  await restoreStore({ file, directory });
+  const { old = '' } = await restoreStore({ file, directory });
+  for (const made of [directory, path.join(directory, 'data.mdb'), old]) {
+    const { uid, gid } = statSync(made);
+    t.deepEqual([uid, gid], [1234, 4321], made);
+  }
+});
 
 test('a backup of a later layout is refused', async (t) => {
   const { directory, file } = await makeBackup(t);
@@ -265,7 +262,7 @@ test('rows that do not fit together are named', async (t) => {
   t.is(problems.length, 3);
 });
 
-test('a file that is cut short is told, and does not end the process that asks', async (t) => {
+test('a truncated file is reported, and does not end the process that reads it', async (t) => {
   const { directory, backups } = makePlace(t);
   const store = await openIn(t, directory);
   for (let i = 0; i < 50; i += 1) {

@@ -58,7 +58,7 @@ test('entries, revisions, streams and positions survive closing and opening', as
   t.true((await after.write([{ op: 'delete', key: ['a'] }])) > revision);
 });
 
-test('a write that was acknowledged is there after the process was killed', async (t) => {
+test('an acknowledged write survives a kill of the process', async (t) => {
   const directory = temporaryDirectory(t);
   const child = fork(writer, [directory], { stdio: 'ignore' });
   let last = -1;
@@ -72,7 +72,7 @@ test('a write that was acknowledged is there after the process was killed', asyn
   for (let i = 0; i <= last; i++) t.truthy(await store.get(['k', String(i)]), `write ${i}`);
 });
 
-test('a directory is open once at a time, and free again when its holder is gone', async (t) => {
+test('a directory can be opened once at a time, and is released when its holder ends', async (t) => {
   const directory = temporaryDirectory(t);
   const first = await openIn(t, directory);
   const error = await t.throwsAsync(openEmbeddedStore({ directory: `${directory}/.` }), {
@@ -84,7 +84,7 @@ test('a directory is open once at a time, and free again when its holder is gone
   await t.notThrowsAsync(openIn(t, directory));
 });
 
-test('directory and files are for their owner alone, also when they were not', async (t) => {
+test('only their owner can use directory and files, even after other modes', async (t) => {
   const directory = path.join(temporaryDirectory(t), 'state', 'store');
   const store = await openIn(t, directory);
   await store.close();
@@ -114,7 +114,7 @@ test('a directory that others can write to, or replace, is refused', async (t) =
   await t.notThrowsAsync(openIn(t, directory));
 });
 
-test('a file that is no database is refused, and the directory is free again', async (t) => {
+test('a file that is not a database is refused, and the directory is released', async (t) => {
   const directory = temporaryDirectory(t);
   for (const content of ['short', 'x'.repeat(9000)]) {
     writeFileSync(path.join(directory, 'data.mdb'), content);
@@ -125,7 +125,7 @@ test('a file that is no database is refused, and the directory is free again', a
   }
 });
 
-test('a directory of another layout is refused', async (t) => {
+test('a directory with another layout is refused', async (t) => {
   const directory = temporaryDirectory(t);
   const tables = openLmdbTables(directory);
   await tables.transaction(() =>
@@ -151,7 +151,7 @@ storeSuite('embedded', (t, now) => openEmbeddedStore({ directory: temporaryDirec
 
 storeSuite('memory', async (_t, now) => createMemoryStore({ now }));
 
-test('a list that is bounded reads no more rows than it gives', async (t) => {
+test('a limited list reads no more rows than it returns', async (t) => {
   const tables = openLmdbTables(temporaryDirectory(t));
   let rows = 0;
   const range = tables.entries.range.bind(tables.entries);
@@ -173,7 +173,7 @@ test('a list that is bounded reads no more rows than it gives', async (t) => {
 const key = ['pins', 'web1'];
 const value = Uint8Array.of(3);
 
-test('a store that nobody has open is read, and nothing of it changes', async (t) => {
+test('a closed store can be read without any change', async (t) => {
   const directory = temporaryDirectory(t);
   const store = await openEmbeddedStore({ directory, now: () => 0 });
   await store.write([{ op: 'put', key, value, expiresAt: 1 }]);
@@ -193,7 +193,7 @@ test('reading a missing store does not create one', async (t) => {
   t.false(existsSync(directory));
 });
 
-test('a store that is open is not read, and can be opened again afterwards', async (t) => {
+test('an open store is not read, and can be opened again afterwards', async (t) => {
   const directory = temporaryDirectory(t);
   const store = await openEmbeddedStore({ directory });
   const read = readStore(directory, async () => 1);
@@ -203,7 +203,7 @@ test('a store that is open is not read, and can be opened again afterwards', asy
   await (await openEmbeddedStore({ directory })).close();
 });
 
-test('expired entries are swept in bounded steps, and only they', async (t) => {
+test('only expired entries are removed, in limited steps', async (t) => {
   const tables = openLmdbTables(temporaryDirectory(t));
   const store = new TableStore(tables, () => 0);
   t.teardown(() => store.close());
@@ -263,7 +263,7 @@ async function layoutOf(directory: string): Promise<number> {
   return layout;
 }
 
-test('an older store is upgraded once, and the old one is kept as a backup', async (t) => {
+test('an older store is upgraded once, and a backup of it is stored', async (t) => {
   const directory = await storeOfLayout(t, undefined);
   const upgrades: unknown[] = [];
   const onUpgrade = (upgrade: unknown): number => upgrades.push(upgrade);
@@ -281,7 +281,7 @@ test('an older store is upgraded once, and the old one is kept as a backup', asy
   t.like(restored, { layout: 0, entries: { k: 1 }, problems: [] });
 });
 
-test('the copy of an upgrade that was cut short is made again', async (t) => {
+test('an interrupted upgrade is copied again', async (t) => {
   const directory = await storeOfLayout(t, undefined);
   const file = `${directory}-layout-0.mdb`;
   writeFileSync(file, 'half');
@@ -290,14 +290,14 @@ test('the copy of an upgrade that was cut short is made again', async (t) => {
   await t.notThrowsAsync(restoreStore({ file, directory }));
 });
 
-test('an old store that cannot be kept is not upgraded', async (t) => {
+test('an old store that cannot be backed up is not upgraded', async (t) => {
   const directory = await storeOfLayout(t, undefined);
   mkdirSync(path.join(`${directory}-layout-0.mdb`, 'in-the-way'), { recursive: true });
   await t.throwsAsync(openEmbeddedStore({ directory }));
   t.is(await layoutOf(directory), 0);
 });
 
-test('a new store is of the present layout, and nothing is kept beside it', async (t) => {
+test('a new store has the current layout, and no backup', async (t) => {
   const root = temporaryDirectory(t);
   const directory = path.join(root, 'store');
   await (await openEmbeddedStore({ directory })).close();
@@ -305,7 +305,7 @@ test('a new store is of the present layout, and nothing is kept beside it', asyn
   t.deepEqual(readdirSync(root), ['store']);
 });
 
-test('a store of a later layout is refused and left alone', async (t) => {
+test('a store with a later layout is refused and not changed', async (t) => {
   const directory = await storeOfLayout(t, layoutVersion + 1);
   const error = await t.throwsAsync(openEmbeddedStore({ directory }), {
     code: 'ERR_STORE_VERSION',
@@ -345,7 +345,7 @@ test('writes that wait for a transaction share it, and each gets its own result'
   t.is(given(), 2);
 });
 
-test('a condition that does not hold is one work alone', async (t) => {
+test('a failed condition affects only its own work', async (t) => {
   const { commits, open } = engine();
   const refused = new StoreError('ERR_REVISION', 'another revision');
   const works = [
@@ -362,7 +362,7 @@ test('a condition that does not hold is one work alone', async (t) => {
   t.like(behind, { value: 'behind' });
 });
 
-test('a transaction that fails fails for all of it, and the next one is another', async (t) => {
+test('a failed transaction fails for all of its work, and the next one is separate', async (t) => {
   const { commits, open } = engine();
   const works = [
     commits.run(() => 1),
@@ -375,7 +375,7 @@ test('a transaction that fails fails for all of it, and the next one is another'
   t.is(await commits.run(() => 2), 2);
 });
 
-test('an engine that gives no transaction leaves nobody waiting', async (t) => {
+test('an engine without a transaction leaves no caller waiting', async (t) => {
   const commits = new GroupCommit(
     () => Promise.reject(new Error('closed')),
     async () => failed,

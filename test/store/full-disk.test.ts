@@ -9,7 +9,7 @@ const onSmallDisk = testWhere(canMount, 'root, who may mount a tmpfs');
 const full = { instanceOf: StoreError, code: 'ERR_STORE_FULL' };
 const value = Buffer.alloc(20_000, 1);
 
-onSmallDisk('a full disk refuses writes, keeps what was kept, and is told once', async (t) => {
+onSmallDisk('a full disk refuses writes, preserves data, and is reported once', async (t) => {
   const disk = mountSmallDisk(t, 4);
   const directory = path.join(disk.directory, 'store');
   const told: boolean[] = [];
@@ -34,7 +34,7 @@ onSmallDisk('a full disk refuses writes, keeps what was kept, and is told once',
   t.is(await store.get(['burst', '0']), undefined);
 });
 
-onSmallDisk('a store finds by itself that there is room again', async (t) => {
+onSmallDisk('a store detects by itself that space is available again', async (t) => {
   const disk = mountSmallDisk(t, 4);
   const directory = path.join(disk.directory, 'store');
   const store = await openEmbeddedStore({ directory });
@@ -46,7 +46,7 @@ onSmallDisk('a store finds by itself that there is room again', async (t) => {
   await t.notThrowsAsync(store.write([{ op: 'put', key: ['k'], value }]));
 });
 
-onSmallDisk('a backup that finds no room is refused and leaves nothing', async (t) => {
+onSmallDisk('a backup without enough space is refused and leaves no file', async (t) => {
   const disk = mountSmallDisk(t, 4);
   const store = await openEmbeddedStore({ directory: path.join(disk.directory, 'store') });
   t.teardown(() => store.close());
@@ -57,7 +57,7 @@ onSmallDisk('a backup that finds no room is refused and leaves nothing', async (
   t.false(store.isFull);
 });
 
-onSmallDisk('on a full disk no store is made, and the process goes on', async (t) => {
+onSmallDisk('on a full disk no store is created, and the process continues', async (t) => {
   const disk = mountSmallDisk(t, 1);
   const directory = path.join(disk.directory, 'store');
   disk.fill();
@@ -66,7 +66,7 @@ onSmallDisk('on a full disk no store is made, and the process goes on', async (t
   await t.notThrowsAsync(openEmbeddedStore({ directory }).then((store) => store.close()));
 });
 
-onSmallDisk('a store that is there opens on a full disk', async (t) => {
+onSmallDisk('an existing store opens on a full disk', async (t) => {
   const disk = mountSmallDisk(t, 1);
   const directory = path.join(disk.directory, 'store');
   const before = await openEmbeddedStore({ directory });

@@ -89,7 +89,7 @@ async function recordsOf(store: LogStore): Promise<string[]> {
   return (await store.stream('s').read()).map(({ value }) => Buffer.from(value).toString());
 }
 
-onServers('two members over a server that is killed and comes back', async (t) => {
+onServers('two members work over a server that is killed and restarted', async (t) => {
   const { servers, open } = await start(t, 1);
   const a = await open('a');
   const b = await open('b');
@@ -142,7 +142,7 @@ function writeOn(stores: readonly LogStore[]) {
 }
 
 onRecommendedServers(
-  'three servers, whose leader is killed and which are all restarted',
+  'members work with three servers whose leader is killed and which are all restarted',
   async (t) => {
     t.timeout(180_000);
     const { servers, open } = await start(t, 3);
@@ -193,7 +193,7 @@ function documentedAccounts(change: (text: string) => string): string {
   return change(block.replaceAll('prod', 'test'));
 }
 
-onServers('the rights that are documented suffice; fewer are refused, more are told', async (t) => {
+onServers('the documented rights suffice, fewer are refused, and more are reported', async (t) => {
   const directory = temporaryDirectory(t);
   const [member, other, wide] = [nkeys.createUser(), nkeys.createUser(), nkeys.createUser()];
   const accounts = documentedAccounts((text) => {
@@ -288,7 +288,7 @@ onServers('the rights that are documented suffice; fewer are refused, more are t
   );
 });
 
-onServers('a cluster begins with credentials of an account, as nsc writes them', async (t) => {
+onServers('a cluster starts with credentials of an account from nsc', async (t) => {
   const { server, credentialsFile } = await startOperatorServer(t);
   const nats = [`nats://${server.host}`];
   const cluster = { name: 'test', nats, member: 'a', replicas: 1 };

@@ -68,7 +68,7 @@ test('conditions are decided by the order of the log, for all members alike', as
   t.deepEqual(await contentOf(a), await contentOf(b));
 });
 
-test('a token that another member has replaced fences a write', async (t) => {
+test('a token replaced by another member fences a write', async (t) => {
   const { a, b } = await start(t, 'ab');
   const lease: Operation = { op: 'put', key: ['lease'], value: Buffer.from('a') };
   const token = await a.write([lease]);
@@ -79,7 +79,7 @@ test('a token that another member has replaced fences a write', async (t) => {
   t.is(await a.get(['k', 'y']), undefined);
 });
 
-test('clocks that differ by a minute make no difference between members', async (t) => {
+test('clocks that differ by a minute have no effect on members', async (t) => {
   const cluster = new TestCluster(t);
   const clocks = { a: 1_000_000, b: 1_060_000 };
   await cluster.found(() => clocks.a);
@@ -107,7 +107,7 @@ test('clocks that differ by a minute make no difference between members', async 
   t.deepEqual(await hashOf(cluster, 'a'), await hashOf(cluster, 'b'));
 });
 
-test('a write is acknowledged when a second member has applied it, not before', async (t) => {
+test('a write is acknowledged only when a second member has applied it', async (t) => {
   const { cluster, a, b } = await start(t, 'ab', { writeTimeoutMs: soon.writeTimeoutMs });
   await a.write([put('heard')]);
   cluster.log.isQuiet = true;
@@ -119,7 +119,7 @@ test('a write is acknowledged when a second member has applied it, not before', 
   t.truthy(await b.get(['k', 'again']));
 });
 
-test('with too few members alive nothing is written, unless a member may continue alone', async (t) => {
+test('with too few members alive no write is accepted, unless a member may continue alone', async (t) => {
   const { cluster, a, b } = await start(t, 'ab', soon);
   await b.close();
   await until('its silence', () => a.status.isAlone);
@@ -137,7 +137,7 @@ test('with too few members alive nothing is written, unless a member may continu
   );
 });
 
-test('a majority is more than half of all members, dead ones among them', async (t) => {
+test('a majority is more than half of all members, including dead ones', async (t) => {
   const { cluster, a, b, c } = await start(t, 'abc');
   for (const store of [a, b, c]) await store.close();
   const first = cluster.open('a', { ...soon, acknowledge: 'majority' });
@@ -149,7 +149,7 @@ test('a majority is more than half of all members, dead ones among them', async 
   await t.throwsAsync(one.write([put('y')]), refused('ERR_CLUSTER_ALONE'));
 });
 
-test('an append whose outcome is unknown is made again, and takes effect once', async (t) => {
+test('an append with an unknown outcome is repeated, and takes effect once', async (t) => {
   const { cluster, a } = await start(t, 'a');
   const faults: ('lost' | 'unknown')[] = ['unknown', 'lost', 'unknown'];
   cluster.log.fault = () => faults.pop();
@@ -163,7 +163,7 @@ test('an append whose outcome is unknown is made again, and takes effect once', 
   t.is((await a.stream('s').read()).length, 1);
 });
 
-test('an entry that the log has twice takes effect once', async (t) => {
+test('a duplicate entry in the log takes effect once', async (t) => {
   const { cluster, a } = await start(t, 'a');
   await a.write([{ op: 'append', stream: 's', value: Buffer.from('1') }]);
   const again = cluster.log.at(cluster.log.last);
@@ -173,7 +173,7 @@ test('an entry that the log has twice takes effect once', async (t) => {
   t.is(a.status.repeatedEntries, 1);
 });
 
-test('a former opening and its writes that come again have no effect', async (t) => {
+test('an earlier opening and its repeated writes have no effect', async (t) => {
   const { cluster, a } = await start(t, 'a');
   await a.write([{ op: 'append', stream: 's', value: Buffer.from('1') }]);
   const old = [...cluster.log.entries];
@@ -185,7 +185,7 @@ test('a former opening and its writes that come again have no effect', async (t)
   t.is(await again.write([put('x')]), 2);
 });
 
-test('nothing of a write can be read in the log, and nobody without the secret adds to it', async (t) => {
+test('the log reveals nothing of a write, and only members with the secret add to it', async (t) => {
   const { cluster, a } = await start(t, 'a');
   await a.write([put('name', 'a value that is secret')]);
   const all = Buffer.concat(cluster.log.entries).toString('latin1');
@@ -216,7 +216,7 @@ test('nothing of a write can be read in the log, and nobody without the secret a
   await t.throwsAsync(again.get(['k', 'name']), refused('ERR_STORE_VERSION'));
 });
 
-test('a write that no entry has room for is refused before anything is written', async (t) => {
+test('a write too large for an entry is refused before any write', async (t) => {
   const { cluster, a } = await start(t, 'a');
   cluster.log.maxEntryBytes = 5000;
   const { last } = cluster.log;
@@ -228,7 +228,7 @@ test('a write that no entry has room for is refused before anything is written',
   t.true(cluster.log.entries.every(({ length }) => length <= 5000));
 });
 
-test('many writes at once share entries', async (t) => {
+test('many simultaneous writes share entries', async (t) => {
   const { cluster, a } = await start(t, 'a');
   const { last } = cluster.log;
   await Promise.all(Array.from({ length: 300 }, (_, i) => a.write([put(String(i))])));
@@ -236,7 +236,7 @@ test('many writes at once share entries', async (t) => {
   t.is((await contentOf(a)).length, 300);
 });
 
-test('a log that takes nothing is told, and a write that was not confirmed may be kept', async (t) => {
+test('a log that accepts nothing is reported, and the outcome of an unconfirmed write is open', async (t) => {
   const { cluster, a } = await start(t, 'a', soon);
   cluster.log.fault = () => 'lost';
   await t.throwsAsync(a.write([put('x')]), refused('ERR_CLUSTER_OUTCOME'));
@@ -244,7 +244,7 @@ test('a log that takes nothing is told, and a write that was not confirmed may b
   await t.throwsAsync(a.write([put('y')]), refused('ERR_STORE_UNAVAILABLE'));
 });
 
-test('a process that opens the log under the name of another takes its place', async (t) => {
+test('a process that opens the log under the name of another replaces it', async (t) => {
   const { cluster, a } = await start(t, 'a');
   const told: string[] = [];
   await a.close();
@@ -276,7 +276,7 @@ test('messages from a replaced member have no effect', async (t) => {
   t.deepEqual(await other.stream('s').read(), []);
 });
 
-test('a log that has lost its end stops a store that has applied it, at the start and later', async (t) => {
+test('a store that is ahead of a truncated log stops, at the start and later', async (t) => {
   const { cluster, a } = await start(t, 'a');
   for (const name of ['x', 'y', 'z']) await a.write([put(name)]);
   const told: string[] = [];
@@ -291,7 +291,7 @@ test('a log that has lost its end stops a store that has applied it, at the star
   t.regex(error?.message ?? '', /ahead of the log|differs from the one/);
 });
 
-test('entries that were taken out or replaced stop the store', async (t) => {
+test('removed or replaced entries stop the store', async (t) => {
   const { cluster, a } = await start(t, 'a');
   const at = cluster.log.at.bind(cluster.log);
   const missing = cluster.log.last + 1;
@@ -305,7 +305,7 @@ test('entries that were taken out or replaced stop the store', async (t) => {
   await t.throwsAsync(cluster.open('a'), refused('ERR_STORE_DIVERGED'));
 });
 
-test('an entry that was replaced is noticed while the store is open', async (t) => {
+test('a replaced entry is noticed while the store is open', async (t) => {
   const { cluster, a } = await start(t, 'a');
   await a.close();
   const told: string[] = [];
@@ -329,7 +329,7 @@ test('neither of two members with different content continues', async (t) => {
   await t.throwsAsync(a.write([put('y')]), refused('ERR_STORE_DIVERGED'));
 });
 
-test('a member that does not hold what most hold stops, and they go on', async (t) => {
+test('a member that differs from the majority stops, and the others continue', async (t) => {
   const { cluster, a, b, c } = await start(t, 'abc');
   await c.close();
   await spoilStore(cluster.directoryOf('c'));
@@ -342,7 +342,7 @@ test('a member that does not hold what most hold stops, and they go on', async (
   t.deepEqual(told, ['c']);
 });
 
-test('a backup makes a new member, and the log forgets what two backups have', async (t) => {
+test('a backup creates a new member, and the log drops entries that two backups contain', async (t) => {
   const { cluster, a, b } = await start(t, 'ab');
   const backup = path.join(cluster.directory, 'backup');
   for (const name of ['x', 'y', 'z']) {
@@ -363,7 +363,7 @@ test('a backup makes a new member, and the log forgets what two backups have', a
   t.truthy(await b.get(['k', 'c']));
 });
 
-test('the log keeps what a living member has not applied', async (t) => {
+test('the log retains entries that a living member has not applied', async (t) => {
   const { cluster, a } = await start(t, 'a', { acknowledge: 'local' });
   let isHeld = false;
   const connection = cluster.log.connect();
@@ -383,7 +383,7 @@ test('the log keeps what a living member has not applied', async (t) => {
   await b.barrier();
 });
 
-test('a store with content founds a log that others join by a backup', async (t) => {
+test('a store with content creates a log that others join by a backup', async (t) => {
   const cluster = new TestCluster(t);
   const directory = cluster.directoryOf('a');
   const before = await openEmbeddedStore({ directory });
@@ -402,7 +402,7 @@ test('a store with content founds a log that others join by a backup', async (t)
   t.is(await b.write([put('new')]), 2);
 });
 
-test('a log is founded anew from the most advanced store; one that is behind does not follow', async (t) => {
+test('a log is created again from the most advanced store, and one that is behind does not follow', async (t) => {
   const { cluster, a, b, c } = await start(t, 'abc');
   await a.write([put('x')]);
   await c.close();
@@ -423,7 +423,7 @@ test('a log is founded anew from the most advanced store; one that is behind doe
   }
 });
 
-test('a backup is brought to a position or a time by what the log has after it', async (t) => {
+test('a backup is advanced to a position or a time with later entries of the log', async (t) => {
   let now = Date.now() + 60_000;
   const clock = { now: () => now, acknowledge: 'local' as const };
   const { cluster, a } = await start(t, 'a', clock);

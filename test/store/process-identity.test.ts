@@ -36,7 +36,7 @@ async function directoryOf(t: ExecutionContext, change: Partial<ProcessIdentity>
   return directory;
 }
 
-test('a holder of this account is ended, also when it is stopped', async (t) => {
+test('a holder of this account is ended, even if it is stopped', async (t) => {
   const { child, pid } = startProcess(t);
   const directory = await directoryOf(t, { pid, startTicks: startTicksOf(pid) });
   child.kill('SIGSTOP');
@@ -46,7 +46,7 @@ test('a holder of this account is ended, also when it is stopped', async (t) => 
   t.is(signal, 'SIGKILL');
 });
 
-test('a process that only has the id of a former holder is not ended', async (t) => {
+test('a process that reuses the id of a former holder is not ended', async (t) => {
   const { child, pid } = startProcess(t);
   const directory = await directoryOf(t, { pid, startTicks: startTicksOf(pid) - 1 });
   t.deepEqual(await endHolder(directory, generation), { isEnded: true, pid });

@@ -28,13 +28,13 @@ const thingRow = defineRow({
 
 const thing = { name: 'a', count: 1_704_164_645_678, tags: ['x', 'y'], value: null };
 
-test('a row reads as it was written', (t) => {
+test('a row is unchanged after writing and reading', (t) => {
   const row = { ...thing, blob: Uint8Array.of(1, 2, 255) };
   const read = thingRow.decode({ key, value: thingRow.encode(row) });
   t.deepEqual({ ...read, blob: new Uint8Array(read.blob ?? []) }, row);
 });
 
-test('values of the wire are kept exactly', (t) => {
+test('values of the wire are stored exactly', (t) => {
   const odd = emptyWireMap();
   Object.defineProperty(odd, '__proto__', { value: 1, enumerable: true });
   const values: WireValue[] = [
@@ -57,13 +57,13 @@ test('values of the wire are kept exactly', (t) => {
   }
 });
 
-test('a row without a version is read, and written with one', (t) => {
+test('a row without a version is read, and written with a version', (t) => {
   const read = thingRow.decode({ key, value: packLocal({ ...thing, tags: [...thing.tags] }) });
   t.deepEqual({ ...read }, thing);
   t.deepEqual([...thingRow.encode(read).subarray(0, 2)], [0xc1, 1]);
 });
 
-test('each upgrade takes a row one version further', (t) => {
+test('each upgrade changes a row by one version', (t) => {
   const first = defineRow({
     name: 'thing',
     schema: Type.Object({ name: Type.String() }),
@@ -89,7 +89,7 @@ test('each upgrade takes a row one version further', (t) => {
   t.regex(error?.message ?? '', /things\/one has version 3; .* up to 1/);
 });
 
-test('a damaged row is refused by its key', (t) => {
+test('a damaged row is refused with its key', (t) => {
   const whole = thingRow.encode({ ...thing, value: [1] });
   const deep = Buffer.concat([Buffer.of(0xc1, 1), Buffer.alloc(100, 0x91), Buffer.of(0xc0)]);
   const long = Buffer.of(0xc1, 1, 0xdd, 0xff, 0xff, 0xff, 0xff);
@@ -112,7 +112,7 @@ test('a damaged row is refused by its key', (t) => {
   }
 });
 
-test('a field that is undefined is absent, and a large one leaves no large buffer behind', (t) => {
+test('an undefined field is absent, and a large one leaves no large buffer behind', (t) => {
   const blob = Buffer.alloc(100_000, 7);
   const large = thingRow.encode({ ...thing, value: blob });
   const small = thingRow.encode({ ...thing, blob: undefined } as typeof thing);

@@ -29,7 +29,7 @@ function run(states: readonly object[]): readonly string[][] {
   });
 }
 
-test('test_cfn_hup_cfn_init_metadata: init metadata runs when it is new or has changed', (t) => {
+test('test_cfn_hup_cfn_init_metadata: new or changed init metadata is applied', (t) => {
   const one = { [initKey]: { config: { commands: {} } } };
   const two = { [initKey]: { config: { files: {} } } };
   t.deepEqual(run([one, one, two, one, one]), [
@@ -41,7 +41,7 @@ test('test_cfn_hup_cfn_init_metadata: init metadata runs when it is new or has c
   ]);
 });
 
-test('test_cfn_hup_empty_metadata: without init metadata nothing runs', (t) => {
+test('test_cfn_hup_empty_metadata: without init metadata, no run starts', (t) => {
   t.deepEqual(run([{}, { deployments: [] }, { [initKey]: {} }, {}, { [initKey]: {} }]), [
     [],
     [],
@@ -51,7 +51,7 @@ test('test_cfn_hup_empty_metadata: without init metadata nothing runs', (t) => {
   ]);
 });
 
-test('test_hup_config: a hook runs for the events that it names, wherever its path leads', (t) => {
+test('test_hup_config: a hook runs for the events that it names, wherever its path points', (t) => {
   const hook = {
     triggers: 'post.update, post.remove',
     path: "Resources.web.Metadata.site.'a.b'",
@@ -66,14 +66,14 @@ test('test_hup_config: a hook runs for the events that it names, wherever its pa
   );
 });
 
-test('test_metadata_retrieve_by_nested_key_none_with_matching_string: a path into a text leads nowhere', (t) => {
+test('test_metadata_retrieve_by_nested_key_none_with_matching_string: a path into a text has no value', (t) => {
   const hook = { triggers: 'post.add, post.update', path: 'Metadata.site.a', action: 'x' };
   const hooks = { 'saltbridge:cfn-hup': { hook } };
   const values = ['a', ['a'], { b: 1 }, { a: 1 }];
   t.deepEqual(run(values.map((site) => ({ ...hooks, site }))), [[], [], [], ['hook CREATE']]);
 });
 
-test('test_load_main_section: hooks that say too little are none', (t) => {
+test('test_load_main_section: incomplete hooks are ignored', (t) => {
   for (const bad of [
     {},
     { triggers: 'post.add', path: 'Metadata.a' },
@@ -85,7 +85,7 @@ test('test_load_main_section: hooks that say too little are none', (t) => {
   }
 });
 
-test('blanks around values of a hook have no meaning', (t) => {
+test('blanks around values of a hook are ignored', (t) => {
   const hook = { triggers: ' post.add ', path: ` Metadata.'${initKey}' `, action: ' demo.other ' };
   const [, entry] = metadataUpdates(
     { 'saltbridge:cfn-hup': { hook }, [initKey]: { config: {} } },
@@ -104,7 +104,7 @@ for (const [what, hook, warning] of [
   ['path', { path: 'Other.a' }, /never runs: path "Other\.a"/],
   ['action', { action: undefined }, /never runs: action/],
 ] as const) {
-  test(`a hook with an unknown ${what} is named with the reason`, (t) => {
+  test(`a hook with an unknown ${what} is reported with the reason`, (t) => {
     const whole = { triggers: 'post.add', path: 'Metadata.a', action: 'x', ...hook };
     const { warnings } = metadataUpdates({ 'saltbridge:cfn-hup': { h: whole } }, []);
     t.is(warnings.length, 1);
@@ -112,7 +112,7 @@ for (const [what, hook, warning] of [
   });
 }
 
-test('hooks and handles beyond the limit are named', (t) => {
+test('hooks and handles beyond the limit are reported', (t) => {
   const hook = { triggers: 'post.add', path: 'Metadata.a', action: 'x' };
   const hooks = Object.fromEntries(Array.from({ length: 17 }, (_, at) => [`h${at}`, hook]));
   const { warnings } = metadataUpdates({ 'saltbridge:cfn-hup': hooks }, []);
@@ -137,7 +137,7 @@ test('changes by the bridge and Heat do not count as changes of metadata', (t) =
   );
 });
 
-test('hooks of one value look at it once', (t) => {
+test('hooks of the same value read it once', (t) => {
   let looks = 0;
   const site = {
     get a() {
@@ -197,7 +197,7 @@ function signals({ results }: StandInHeat): readonly Readonly<Record<string, unk
   return results.filter(({ path: to }) => to.includes('/wait/')).map(({ values }) => values);
 }
 
-test('init metadata of a server is applied at each change, and its handle is told the truth', async (t) => {
+test('init metadata of a server is applied at each change, and its handle gets the actual result', async (t) => {
   let isSuccess = true;
   const stage = await start(t, () => ({
     'cmd_|-saltbridge-0001_|-x_|-run': {
@@ -236,7 +236,7 @@ test('init metadata of a server is applied at each change, and its handle is tol
   t.is(applied(), 2);
 });
 
-test('a template signals no handle that its stack has not registered', async (t) => {
+test('a template cannot signal a handle that its stack has not registered', async (t) => {
   const stage = await start(t, () => ({}));
   const { bridge, heat } = stage;
   const signal = { endpoint: `${heat.origin}/v1/p/stacks/s/i/resources/wait/signal`, token: 'tok' };

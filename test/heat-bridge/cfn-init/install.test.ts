@@ -95,7 +95,7 @@ async function start(
   return { stage, found };
 }
 
-test('a service installs what the catalog says, with its own values', async (t) => {
+test('a service installs the entry of the catalog with its own values', async (t) => {
   const { stage, found } = await start(t);
   const params = { port: 80, password: 's3cret{{port}}', database: "it's $(id)" };
   const run = await stage.bridge.run('demo.web', { target: 'web1', params });
@@ -115,7 +115,7 @@ test('the states of a run are compiled once', (t) => {
   t.is(command.pillarOf(parameters).states, command.pillarOf(parameters).states);
 });
 
-test('values that cannot be what they stand for are refused before anything is published', async (t) => {
+test('values of a wrong type or form are refused before any job is published', async (t) => {
   const { stage } = await start(t);
   const params = { port: 80, password: 'x', version: '1; reboot' };
   await t.throwsAsync(stage.bridge.run('demo.web', { target: 'web1', params }), {
@@ -125,7 +125,7 @@ test('values that cannot be what they stand for are refused before anything is p
   t.deepEqual(stage.seen, []);
 });
 
-test('an installation of which a state failed has failed', async (t) => {
+test('an installation with a failed state fails', async (t) => {
   const { stage } = await start(t, {}, () => false);
   const params = { port: 80, password: 'x' };
   const run = await stage.bridge.run('demo.web', { target: 'web1', params });
@@ -215,7 +215,7 @@ async function results(heat: StandInHeat, count: number): Promise<StandInHeat['r
   return heat.results;
 }
 
-test('metadata that an entry pins is applied, as text and as a map', async (t) => {
+test('metadata pinned by an entry is applied, as text and as a map', async (t) => {
   const digests = [codeDigest(init), codeDigest(JSON.stringify(init))];
   const { stage, found, heat } = await deploy(t, `sha256: [${digests.join(', ')}]`);
   const text = { group: 'cfn-init', config: JSON.stringify(init) };
@@ -238,7 +238,7 @@ test('metadata that an entry pins is applied, as text and as a map', async (t) =
   t.is(stage.seen.length, 2);
 });
 
-test('metadata that no entry pins is refused', async (t) => {
+test('metadata not pinned by an entry is refused', async (t) => {
   const { stage, heat } = await deploy(t, `sha256: [${'a'.repeat(64)}]`);
   heat.servers.set('server-1', [heat.entry('one', { group: 'cfn-init', config: init })]);
   const [result] = await results(heat, 1);
@@ -246,7 +246,7 @@ test('metadata that no entry pins is refused', async (t) => {
   t.deepEqual(stage.seen, []);
 });
 
-test('metadata that cannot be read, or of which a state failed, fails with the reason', async (t) => {
+test('metadata that is invalid, or has a failed state, fails with the reason', async (t) => {
   const { heat } = await deploy(t, 'unsafe: i-understand', () => false);
   heat.servers.set('server-1', [
     heat.entry('one', { group: 'cfn-init', config: 'no: json' }),

@@ -75,7 +75,7 @@ for (const [name, manager] of [
   ['test_zypper_install', 'zypper'],
   ['test_apt_install', 'apt'],
 ] as const) {
-  test(`${name}: packages are installed by the minion's own manager, and by no other`, (t) => {
+  test(`${name}: packages are installed only by the minion's own manager`, (t) => {
     const [guard, install] = statesOf(
       config({ packages: { [manager]: { httpd: [], 'mysql-server': '5.5', wordpress: ['3.1'] } } }),
     );
@@ -102,7 +102,7 @@ for (const [name, manager, enabled, running, fun] of [
   ['test_services_handler_sysv_service_updaterc', 'sysvinit', '1', 'yes', 'service.running'],
   ['test_services_handler_sysv_disabled_service_updaterc', 'sysvinit', '0', 'no', 'service.dead'],
 ] as const) {
-  test(`${name}: a service is as its metadata says`, (t) => {
+  test(`${name}: a service has the state of its metadata`, (t) => {
     const services = { [manager]: { httpd: { enabled, ensureRunning: running } } };
     const [boot, service] = statesOf(config({ services }));
     t.is(boot?.fun, fun === 'service.running' ? 'service.enabled' : 'service.disabled');
@@ -111,7 +111,7 @@ for (const [name, manager, enabled, running, fun] of [
   });
 }
 
-test('test_to_boolean: true, yes and 1 mean true in any case, and nothing else does', (t) => {
+test('test_to_boolean: only true, yes and 1 mean true, in any case', (t) => {
   const isIgnored = (ignoreErrors: unknown): boolean => {
     const [state] = statesOf(config({ commands: { a: { command: 'false', ignoreErrors } } }));
     return String(state?.args.name).includes('ignored:');
@@ -120,7 +120,7 @@ test('test_to_boolean: true, yes and 1 mean true in any case, and nothing else d
   for (const no of ['false', 'no', '0', 0, false, null, '', 'on', 'y']) t.false(isIgnored(no));
 });
 
-test('test_command_runner: a text is one for the shell, chains and redirections included', (t) => {
+test('test_command_runner: a text is passed to the shell, including chains and redirections', (t) => {
   const log = path.join(temporaryDirectory(t), 'log');
   const command = `echo a > '${log}' && echo b >> '${log}'; exit 4`;
   const [state] = statesOf(config({ commands: { a: { command } } }));
@@ -129,7 +129,7 @@ test('test_command_runner: a text is one for the shell, chains and redirections 
   t.is(readFileSync(log, 'utf8'), 'a\nb\n');
 });
 
-test('test_is_valid_metadata: what is no map of configs is refused', (t) => {
+test('test_is_valid_metadata: anything but a map of configs is refused', (t) => {
   for (const bad of [[], { config: 'x' }, { config: [] }, { config: { files: [] } }]) {
     t.throws(() => statesOf(bad), { code: 'ERR_CFN_INIT' }, JSON.stringify(bad));
   }
@@ -141,7 +141,7 @@ test('test_cfn_init: a file has the content of its metadata', (t) => {
   t.like(file?.args, { name: '/tmp/foo', contents: 'The Content\n', contents_newline: true });
 });
 
-test('test_cfn_init_runs_list_commands_without_shell: arguments stay what they are', (t) => {
+test('test_cfn_init_runs_list_commands_without_shell: arguments are not interpreted', (t) => {
   const log = path.join(temporaryDirectory(t), 'a b');
   const command = ['printf', '%s\\n', "it's $HOME", '`id`', '*', '', '-n', 'a\nb'];
   const [state] = statesOf(config({ commands: { list: { command } } }));
@@ -154,7 +154,7 @@ test('test_cfn_init_runs_list_commands_without_shell: arguments stay what they a
   t.is(readFileSync(log, 'utf8'), 'b\n');
 });
 
-test('test_cfn_init_with_ignore_errors_false: a failed command fails, and what follows is left', (t) => {
+test('test_cfn_init_with_ignore_errors_false: a failed command fails the run, and later ones are skipped', (t) => {
   const [state] = statesOf(
     config({ commands: { a: { command: 'exit 3', ignoreErrors: 'false' } } }),
   );
@@ -162,7 +162,7 @@ test('test_cfn_init_with_ignore_errors_false: a failed command fails, and what f
   t.is(spawnSync('/bin/sh', ['-c', String(state?.args.name)]).status, 3);
 });
 
-test('test_cfn_init_with_ignore_errors_true: a failed command counts as done, and says so', (t) => {
+test('test_cfn_init_with_ignore_errors_true: a failed command counts as done, and is reported', (t) => {
   const command = { command: ['/no/such/program'], ignoreErrors: 'true', cwd: '/' };
   const [state] = statesOf(config({ commands: { a: command } }));
   const { status, stdout } = spawnSync('/bin/sh', ['-c', String(state?.args.name)]);
@@ -182,7 +182,7 @@ for (const [name, url, format] of [
   ['test_apply_source_cmd (tbz2)', 'https://example.org/one.TBZ2', 'tar'],
   ['test_apply_source_cmd (zipball)', 'https://github.com/a/b/zipball/main', 'zip'],
 ] as const) {
-  test(`${name}: an archive is unpacked over what is there`, (t) => {
+  test(`${name}: an archive is unpacked over existing files`, (t) => {
     const [source] = statesOf(config({ sources: { '/tmp/x/': url } }));
     t.is(source?.fun, 'archive.extracted');
     const from = { name: '/tmp/x', source: url, archive_format: format };
@@ -190,7 +190,7 @@ for (const [name, url, format] of [
   });
 }
 
-test('sections follow each other as in the guide of AWS, and managers as well', (t) => {
+test('sections run in the order of the AWS guide, and so do package managers', (t) => {
   const found = statesOf(
     config({
       services: { systemd: { web: { enabled: true } } },
@@ -221,7 +221,7 @@ test('sections follow each other as in the guide of AWS, and managers as well', 
   t.true(found.every(({ args }) => args.failhard === true));
 });
 
-test('a config that is nested without end is answered', (t) => {
+test('an endlessly nested config gets an error', (t) => {
   const catalog = new CodeCatalog([
     { name: 'site.init', description: 'x', group: 'cfn-init', unsafe: 'i-understand' },
   ]);
@@ -240,7 +240,7 @@ test('a config that is nested without end is answered', (t) => {
   t.like(resolved, { ok: false });
 });
 
-test('a circle of config sets is refused, and so are sets that grow without end', (t) => {
+test('cyclic and endlessly growing config sets are refused', (t) => {
   const ring = { configSets: { default: [{ ConfigSet: 'a' }], a: [{ ConfigSet: 'default' }] } };
   isRefused(t, ring, /default -> a -> default/);
   const levels = Object.fromEntries(
@@ -252,7 +252,7 @@ test('a circle of config sets is refused, and so are sets that grow without end'
   isRefused(t, { configSets: levels, config: {} }, /more than 256 configs/, ['s0']);
 });
 
-test('sets that refer to each other over and over are refused, also where they name no config', (t) => {
+test('config sets that refer to each other repeatedly are refused, even without configs', (t) => {
   const doubling = Object.fromEntries(
     Array.from({ length: 15 }, (_, at) => {
       const next = { ConfigSet: `s${at + 1}` };
@@ -262,7 +262,7 @@ test('sets that refer to each other over and over are refused, also where they n
   isRefused(t, { configSets: doubling }, /more than 1024 entries/, ['s0']);
 });
 
-test('a service restarts where one of its files, archives, packages or commands changes', (t) => {
+test('a service restarts if one of its files, archives, packages or commands changes', (t) => {
   const found = statesOf(
     config({
       packages: { apt: { nginx: [] } },
@@ -294,14 +294,14 @@ test('a service restarts where one of its files, archives, packages or commands 
   t.like(restart?.args, { name: 'service.restart', m_name: 'other' });
 });
 
-test('no text of metadata is an id, a key or a requisite of a state', (t) => {
+test('no text of metadata becomes an id, a key or a requisite of a state', (t) => {
   const { states } = compileStates(
     parseInitMetadata(config({ commands: { '* or __env__': { command: 'true' } } }), undefined),
   );
   t.deepEqual(Object.keys(states), ['saltbridge-0001']);
 });
 
-test('a value that Salt would call is refused, and encoded where it is the content of a file', (t) => {
+test('a value that Salt would execute is refused, and encoded as content of a file', (t) => {
   const slot = '__slot__:salt:cmd.run(id)';
   const [, decode] = statesOf(config({ files: { '/a': { content: slot } } }));
   t.is(decode?.fun, 'file.decode');
@@ -353,7 +353,7 @@ for (const [what, sections, reason] of odd) {
   });
 }
 
-test('more states or bytes than a run may have are refused', (t) => {
+test('a run with too many states or bytes is refused', (t) => {
   const many = Object.fromEntries(
     Array.from({ length: 2_001 }, (_, at) => [`c${at}`, { command: 'true' }]),
   );
@@ -364,7 +364,7 @@ test('more states or bytes than a run may have are refused', (t) => {
   isRefused(t, config({ files: large }), /bytes in total/);
 });
 
-test('the files of a run share one bound of bytes and of tags', (t) => {
+test('the files of a run share one limit of bytes and of tags', (t) => {
   const ten = Array.from({ length: 10 }, () => 1);
   const files = (count: number, content: string): object =>
     config({
@@ -401,7 +401,7 @@ test('a config that is named often is read once', (t) => {
   t.is(reads, 1);
 });
 
-test('a service watches each state once, and what it watches counts as bytes of the run', (t) => {
+test('a service watches each state once, and its watches count as bytes of the run', (t) => {
   const names = Array.from({ length: 1_500 }, (_, at) => `/f${at}`);
   const files = Object.fromEntries(names.map((name) => [name, { content: '' }]));
   const often = { ensureRunning: true, files: [...names, ...names, ...names] };
@@ -420,7 +420,7 @@ test('labels of states count as bytes of the run', (t) => {
   isRefused(t, { configSets: { default: [name] }, [name]: { commands } }, /bytes in total/);
 });
 
-test('bytes that a state would change are written by their base64', (t) => {
+test('bytes that a state would change are written in base64', (t) => {
   for (const content of ['a\r\nb', 'a\u2028b', 'a\u0085b', 'a\fb']) {
     const [first, second] = statesOf(config({ files: { '/a': { content, mode: '000600' } } }));
     t.like(first?.args, { replace: false, mode: '0600' });
@@ -430,7 +430,7 @@ test('bytes that a state would change are written by their base64', (t) => {
   t.is(statesOf(config({ files: { '/a': binary } }))[1]?.args.encoded_data, '/wD+');
 });
 
-test('a command has the environment of its metadata alone, and its values are in no argument', (t) => {
+test('a command has only the environment of its metadata, and no value of it in its arguments', (t) => {
   const command = { command: 'echo "$A-$B-$HOME"', env: { A: `it's "a"`, B: 1 }, cwd: '/' };
   const [state] = statesOf(config({ commands: { a: command } }));
   t.false(String(state?.args.name).includes("it's"));
@@ -440,7 +440,7 @@ test('a command has the environment of its metadata alone, and its values are in
   t.is(`${stdout}`, `it's "a"-1-\n`);
 });
 
-test('a test whose directory is missing does not skip its command, which then fails', (t) => {
+test('a missing directory of a test does not skip its command, which then fails', (t) => {
   const cwd = path.join(temporaryDirectory(t), 'missing');
   const commands = { a: { command: 'true', test: 'exit 1', cwd, env: { A: 'a', B: 'b' } } };
   const [state] = statesOf(config({ commands }));
@@ -458,7 +458,7 @@ function readEnvironment(env: unknown): NodeJS.ProcessEnv {
   return entries.every((it) => Object.keys(it).length === 1) ? Object.assign({}, ...entries) : {};
 }
 
-test('~ in a directory is the home of the user', (t) => {
+test('~ in a directory is replaced by the home of the user', (t) => {
   const text = commandText({ name: 'a', command: 'pwd', cwd: "~/it's", ignoreErrors: false });
   const home = temporaryDirectory(t);
   spawnSync('mkdir', [path.join(home, "it's")]);
@@ -490,7 +490,7 @@ for (const [what, template, context, expected] of templates) {
   });
 }
 
-test('Mustache that cannot be read, or that grows without end, is refused', (t) => {
+test('Mustache that is invalid, or that grows endlessly, is refused', (t) => {
   const within = (bytes: number): MustacheOptions => {
     const budget = new ContentBudget({ bytes, tags: 100_000 });
     return { escapesHtml: true, place: 'a file', budget };
@@ -516,7 +516,7 @@ test('Mustache that cannot be read, or that grows without end, is refused', (t) 
   }
 });
 
-test('success is that each state was applied', (t) => {
+test('a run succeeds if each state was applied', (t) => {
   const labels = { 'saltbridge-0001': 'one', 'saltbridge-0002': 'two', 'saltbridge-0003': 'three' };
   const result = (id: string, more: object): object => ({
     [`cmd_|-${id}_|-x_|-run`]: { __id__: id, result: true, changes: {}, comment: '', ...more },

@@ -14,7 +14,7 @@ const catalog = `
 site.work: { description: x, function: site.work, reviewed: made for this test alone, timeout: 60, parameters: { type: object, properties: { text: { type: string } } } }
 `;
 
-test('a master that is killed while deployments run, or are answered, ends each of them once', async (t) => {
+test('after the master is killed during deployments or their signals, each ends once', async (t) => {
   const heat = await startStandInHeat(t);
   const configuration = `
 auto_accept: true

@@ -159,7 +159,7 @@ const kinds: readonly (readonly [CollectKind, RegExp])[] = [
 
 for (const [kind, place] of kinds) {
   test.serial(
-    `a deployment read by ${kind} runs once and is answered where Heat says`,
+    `a deployment read by ${kind} runs once and signals the address from Heat`,
     async (t) => {
       const { bridge, seen, heat } = await start(t);
       const collect = heat.collect(kind);
@@ -188,7 +188,7 @@ for (const [kind, place] of kinds) {
   );
 }
 
-test.serial('requests to heat-api-cfn are signed as real ones were', (t) => {
+test.serial('requests to heat-api-cfn are signed like recorded requests', (t) => {
   const { cfn } = recordings.collect.occ_cfn ?? {};
   const recorded = new URL(recordings['cfn-request'], 'http://127.0.0.1:15202');
   const time = Date.parse(recorded.searchParams.get('Timestamp') ?? '');
@@ -223,22 +223,22 @@ async function isRefused(
 }
 
 for (const [what, more, reason, inputs = { text: 'x' }] of refusals) {
-  test.serial(`a deployment with ${what} is refused, and Heat is told why`, async (t) => {
+  test.serial(`a deployment with ${what} is refused, and Heat gets the reason`, async (t) => {
     await isRefused(t, more, { ...inputs }, reason);
   });
 }
 
-test.serial('a script that the catalog does not pin does not run', async (t) => {
+test.serial('a script not pinned in the catalog does not run', async (t) => {
   const given = { group: 'script', config: '#!/bin/sh\nid\n' };
   await isRefused(t, given, {}, /permits this code/);
 });
 
-test.serial('a script gets no input that its entry does not name', async (t) => {
+test.serial('a script gets only the inputs that its entry names', async (t) => {
   const given = { group: 'script', config: script };
   await isRefused(t, given, { LD_PRELOAD: '/tmp/x.so' }, /site\.script/);
 });
 
-test.serial('a minion that no rule permits is not reached', async (t) => {
+test.serial('a minion not permitted by a rule gets no job', async (t) => {
   const stage = await start(t);
   const { heat, seen } = stage;
   heat.servers.set('server-1', [heat.entry('one', {}, { text: 'x' })]);
@@ -266,7 +266,7 @@ test.serial('a state file is applied with the inputs as pillar', async (t) => {
   t.deepEqual(seen[0]?.kwargs, { mods: 'site.web', pillar: { port: 80 } });
 });
 
-test.serial('inline SLS runs only where it is pinned, with its inputs as pillar', async (t) => {
+test.serial('inline SLS runs only if it is pinned, with its inputs as pillar', async (t) => {
   const stage = await start(t, { functions: { 'state.template_str': () => ({ done: true }) } });
   const { heat, seen } = stage;
   const [salt, other] = [
@@ -324,30 +324,27 @@ test.serial('deployments, reads and servers are counted', async (t) => {
   t.true((value('_reads_total', 'metadata') ?? 0) >= 2);
 });
 
-test.serial(
-  'a script that is pinned runs with its inputs, and its files are outputs',
-  async (t) => {
-    const stage = await start(t, { functions: { 'cmd.exec_code_all': shell } });
-    const { heat } = stage;
-    const outputs = [{ name: 'size' }];
-    const pinned = { group: 'script', config: script, outputs };
-    heat.servers.set('server-1', [
-      heat.entry('one', pinned, { who: `it's "$HOME" \`id\``, code: '0' }),
-      heat.entry('two', pinned, { who: 'two', code: '3' }),
-    ]);
-    await register(stage);
-    const [first, second] = await results(heat, 2);
-    t.like(first?.values, {
-      deploy_stdout: `hello it's "$HOME" \`id\`\n`,
-      deploy_status_code: 0,
-      size: '17',
-    });
-    t.like(second?.values, { deploy_stdout: 'hello two\n', deploy_status_code: 3, size: '17' });
-  },
-);
+test.serial('a pinned script runs with its inputs, and its files are outputs', async (t) => {
+  const stage = await start(t, { functions: { 'cmd.exec_code_all': shell } });
+  const { heat } = stage;
+  const outputs = [{ name: 'size' }];
+  const pinned = { group: 'script', config: script, outputs };
+  heat.servers.set('server-1', [
+    heat.entry('one', pinned, { who: `it's "$HOME" \`id\``, code: '0' }),
+    heat.entry('two', pinned, { who: 'two', code: '3' }),
+  ]);
+  await register(stage);
+  const [first, second] = await results(heat, 2);
+  t.like(first?.values, {
+    deploy_stdout: `hello it's "$HOME" \`id\`\n`,
+    deploy_status_code: 0,
+    size: '17',
+  });
+  t.like(second?.values, { deploy_stdout: 'hello two\n', deploy_status_code: 3, size: '17' });
+});
 
 test.serial(
-  'a command that fails is told with its error, and the next deployment runs',
+  'a failed command is reported with its error, and the next deployment runs',
   async (t) => {
     const stage = await start(t, {
       functions: {
@@ -374,7 +371,7 @@ test.serial(
   },
 );
 
-test.serial('a run whose end is not known fails the deployment as unknown', async (t) => {
+test.serial('a run with an unknown result fails the deployment as unknown', async (t) => {
   const stage = await start(t, {
     commands: [{ ...numbered, timeoutSeconds: 1 }],
     functions: { 'test.echo': () => new Promise<never>(() => {}) },
@@ -387,7 +384,7 @@ test.serial('a run whose end is not known fails the deployment as unknown', asyn
   t.regex(String(result?.values.deploy_stderr), /^unknown: /);
 });
 
-test.serial('a result that is larger than the transport takes is cut, and says so', async (t) => {
+test.serial('a result that is too large for the transport is truncated, with a note', async (t) => {
   const stage = await start(t, {
     functions: { 'test.echo': () => `begin${'x'.repeat(2_000_000)}end` },
   });
@@ -403,7 +400,7 @@ test.serial('a result that is larger than the transport takes is cut, and says s
 });
 
 test.serial(
-  'an entry that is listed again does not run again, and an update runs what changed',
+  'an unchanged entry does not run again, and an update runs only changed entries',
   async (t) => {
     const stage = await start(t);
     const { heat, seen } = stage;
@@ -427,7 +424,7 @@ test.serial(
 );
 
 test.serial(
-  'a result is sent again until Heat takes it, and given up where Heat refuses it',
+  'a result is sent again until Heat accepts it, and dropped if Heat refuses it',
   async (t) => {
     const stage = await start(t);
     const { heat, seen } = stage;
@@ -446,7 +443,7 @@ test.serial(
   },
 );
 
-test.serial('without a signal a deployment runs and nobody is told', async (t) => {
+test.serial('without a signal, a deployment runs and no result is sent', async (t) => {
   const stage = await start(t);
   const { heat, seen } = stage;
   heat.servers.set('server-1', [
@@ -462,7 +459,7 @@ test.serial('without a signal a deployment runs and nobody is told', async (t) =
   t.is(heat.results.length, 1);
 });
 
-test.serial('the credentials of a stack are used for no other stack', async (t) => {
+test.serial('the credentials of a stack are not used for other stacks', async (t) => {
   const stage = await start(t);
   const { heat } = stage;
   heat.servers.set('server-1', [heat.entry('one', {}, { text: 'x' })]);
@@ -478,7 +475,7 @@ test.serial('the credentials of a stack are used for no other stack', async (t) 
   t.deepEqual([...new Set(used)].sort(), ['server-1 token-of-first', 'server-2 token-of-second']);
 });
 
-test.serial('a template names only minions that its registration lists', async (t) => {
+test.serial('a template can name only minions in its registration', async (t) => {
   const { bridge, heat, seen } = await start(t);
   const collect = heat.collect('heat');
   await bridge.stacks.add({ name: 'demo', servers: [{ server: 'server', collect }] });
@@ -488,7 +485,7 @@ test.serial('a template names only minions that its registration lists', async (
   t.regex((await bridge.stacks.show('demo')).followed[0]?.problem ?? '', /no minion is assigned/);
 });
 
-test.serial('a service that is not listed is not asked, whoever names it', async (t) => {
+test.serial('a service that is not listed gets no request, whoever names it', async (t) => {
   const other = await startStandInHeat(t);
   const stage = await start(t);
   const { bridge, heat } = stage;
@@ -511,30 +508,25 @@ test.serial('a service that is not listed is not asked, whoever names it', async
   t.deepEqual(other.requests, []);
 });
 
-test.serial(
-  'nothing of a stack shows its secrets, and a removed stack is not followed',
-  async (t) => {
-    const stage = await start(t);
-    const { bridge, heat } = stage;
-    heat.servers.set('server-1', [heat.entry('one', {}, { text: 'x' })]);
-    await register(stage);
-    await results(heat, 1);
-    const text = JSON.stringify([await bridge.stacks.list(), await show(stage)]);
-    t.notRegex(text, /secret|password/);
-    await bridge.stacks.remove('demo');
-    t.deepEqual(await bridge.stacks.list(), []);
-    const { length } = heat.requests;
-    await register(stage, 'other', { server: 'server-2' });
-    await until('reads of the other', () => heat.requests.length > length + 2, 20_000);
-    const later = heat.requests
-      .slice(length)
-      .filter(({ path: place }) => place.endsWith('server-1'));
-    t.deepEqual(later, []);
-    await t.throwsAsync(bridge.stacks.show('demo'), { code: 'ERR_STACK_UNKNOWN' });
-  },
-);
+test.serial('secrets of a stack are not shown, and a removed stack is not followed', async (t) => {
+  const stage = await start(t);
+  const { bridge, heat } = stage;
+  heat.servers.set('server-1', [heat.entry('one', {}, { text: 'x' })]);
+  await register(stage);
+  await results(heat, 1);
+  const text = JSON.stringify([await bridge.stacks.list(), await show(stage)]);
+  t.notRegex(text, /secret|password/);
+  await bridge.stacks.remove('demo');
+  t.deepEqual(await bridge.stacks.list(), []);
+  const { length } = heat.requests;
+  await register(stage, 'other', { server: 'server-2' });
+  await until('reads of the other', () => heat.requests.length > length + 2, 20_000);
+  const later = heat.requests.slice(length).filter(({ path: place }) => place.endsWith('server-1'));
+  t.deepEqual(later, []);
+  await t.throwsAsync(bridge.stacks.show('demo'), { code: 'ERR_STACK_UNKNOWN' });
+});
 
-test.serial('a service that repeats a secret has it in no reason', async (t) => {
+test.serial('a secret repeated by a service does not appear in the reason', async (t) => {
   const stage = await start(t);
   const { heat } = stage;
   heat.servers.set('server-1', [heat.entry('one', {}, { text: 'x', deploy_password: 'repeated' })]);
@@ -547,7 +539,7 @@ test.serial('a service that repeats a secret has it in no reason', async (t) => 
   t.notRegex(text, /repeated/);
 });
 
-test.serial('a machine that is retired is no server of any stack', async (t) => {
+test.serial('a retired machine is not a server of any stack', async (t) => {
   const stage = await start(t);
   const { bridge, heat } = stage;
   await register(stage);
@@ -557,7 +549,7 @@ test.serial('a machine that is retired is no server of any stack', async (t) => 
   t.deepEqual(heat.results, []);
 });
 
-test.serial('handles that a server names are registered for its minion', async (t) => {
+test.serial('handles named by a server are registered for its minion', async (t) => {
   const stage = await start(t);
   const { bridge, heat } = stage;
   const collect = heat.collect('heat');
@@ -602,21 +594,18 @@ async function crowd({ bridge, heat }: Stage): Promise<() => number> {
   return () => heat.requests.filter((it) => it.path.includes('/software_deployments/')).length;
 }
 
-test.serial(
-  '200 servers are read at the rate that the interval means, from the start',
-  async (t) => {
-    const stage = await start(t, { interval: 12, perSecond: 1000 });
-    const begun = performance.now();
-    const reads = await crowd(stage);
-    await until('half of the servers', () => reads() >= 100, 20_000);
-    // After half of the interval, half of the servers have been read, so the load is spread.
-    t.true(performance.now() - begun > 4_000, `${performance.now() - begun}`);
-    await until('every server', () => reads() >= 200, 30_000);
-    t.true(performance.now() - begun > 9_000, `${performance.now() - begun}`);
-  },
-);
+test.serial('200 servers are read at the rate of the interval, from the start', async (t) => {
+  const stage = await start(t, { interval: 12, perSecond: 1000 });
+  const begun = performance.now();
+  const reads = await crowd(stage);
+  await until('half of the servers', () => reads() >= 100, 20_000);
+  // After half of the interval, half of the servers have been read, so the load is spread.
+  t.true(performance.now() - begun > 4_000, `${performance.now() - begun}`);
+  await until('every server', () => reads() >= 200, 30_000);
+  t.true(performance.now() - begun > 9_000, `${performance.now() - begun}`);
+});
 
-test.serial('requests keep to polls_per_second, however many servers there are', async (t) => {
+test.serial('requests stay within polls_per_second, for any number of servers', async (t) => {
   const stage = await start(t, { interval: 1, perSecond: 20 });
   const begun = performance.now();
   const reads = await crowd(stage);
@@ -624,7 +613,7 @@ test.serial('requests keep to polls_per_second, however many servers there are',
   t.true(performance.now() - begun > 2_500, `${performance.now() - begun}`);
 });
 
-test('a stack logs in once for all of its servers, and once more when its token is refused', async (t) => {
+test('a stack logs in once for all of its servers, and again if its token is refused', async (t) => {
   const logins = new StackLogins();
   const login = { auth_url: 'http://k/v3', user_id: 'u', password: 'secret', project_id: 'p' };
   let tokens = 0;
@@ -647,7 +636,7 @@ test('a stack logs in once for all of its servers, and once more when its token 
   t.is(tokens, 2);
 });
 
-test('a server is the minion of its enrolment where that is of the same project alone', (t) => {
+test('a server is the minion of its enrolment if both have the same project', (t) => {
   const subject = { kind: 'service', name: 'deployments' } as const;
   const server = { server: 's', subject, source: { stack: 'r', serverId: 'instance-1' } };
   const registration = { name: 'demo', stack: 'a/b', project: 'p1' };
@@ -675,7 +664,7 @@ test('a server is the minion of its enrolment where that is of the same project 
   t.is(minionIn('p2'), undefined);
 });
 
-test('metadata that is larger than it may be is not read', (t) => {
+test('metadata over the size limit is not read', (t) => {
   const result = { kind: 'answer', status: 200, headers: {}, body: '"12345678"' } as const;
   t.deepEqual(jsonOf(result, { maxBytes: 10 }), { ok: true, body: '12345678' });
   t.like(jsonOf(result, { maxBytes: 9 }), { ok: false });

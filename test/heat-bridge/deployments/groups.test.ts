@@ -94,7 +94,7 @@ function run(
 
 const showCall = 'for it; do printf "%s\\n" "$it"; done';
 
-test('puppet applies the manifest with inputs as facts, and 2 of its detailed exit codes is success', (t) => {
+test('puppet applies the manifest with inputs as facts, and its detailed exit code 2 is success', (t) => {
   const ran = run(
     t,
     'puppet',
@@ -119,12 +119,12 @@ test('puppet applies the manifest with inputs as facts, and 2 of its detailed ex
 });
 
 for (const status of [1, 4, 6]) {
-  test(`puppet that ends with ${status} has failed`, (t) => {
+  test(`puppet that ends with ${status} fails`, (t) => {
     t.is(run(t, 'puppet', `exit ${status}`, { group: 'puppet', config: 'x' }).status, status);
   });
 }
 
-test('ansible runs the playbook on the minion alone, with typed variables', (t) => {
+test('ansible runs the playbook only on the minion, with typed variables', (t) => {
   const ran = run(
     t,
     'ansible-playbook',
@@ -154,7 +154,7 @@ test('an input that Ansible would read as a template is refused', (t) => {
   t.like(resolve({ group: 'ansible', config: '- hosts: all\n', inputs }), { ok: false });
 });
 
-test('chef runs its list with inputs as attributes', (t) => {
+test('chef applies its run list with inputs as attributes', (t) => {
   const ran = run(
     t,
     'chef-client',
@@ -172,7 +172,7 @@ test('chef runs its list with inputs as attributes', (t) => {
   t.true(ran.stdout.includes('{"foo":"x","run_list":["recipe[web::site]","role[db]"]}'));
 });
 
-test('apply-config runs os-apply-config, whatever the config is', (t) => {
+test('apply-config runs os-apply-config for any config', (t) => {
   const deployment = { group: 'apply-config', config: 'x' };
   t.is(run(t, 'os-apply-config', 'exit 3', deployment, {}).status, 3);
 });
@@ -183,7 +183,7 @@ for (const [group, config] of [
   ['chef', '["a"]'],
   ['apply-config', 'x'],
 ] as const) {
-  test(`${group} that is not installed fails, and says so`, (t) => {
+  test(`${group} that is not installed fails with a reason`, (t) => {
     const entry = group === 'apply-config' ? {} : undefined;
     const ran = run(t, 'other-tool', 'true', { group, config }, entry);
     t.is(ran.status, 127);
@@ -202,14 +202,14 @@ function filesOf(resolved: ReturnType<typeof resolveCall>): Readonly<Record<stri
   return Object.fromEntries(args.map((it) => [it.name, it.contents]));
 }
 
-test('json-file writes objects where its entry says, with sorted keys', (t) => {
+test('json-file writes objects to the paths of its entry, with sorted keys', (t) => {
   const config = { '/etc/web/a.json': { b: 1, a: [true] } };
   const files = filesOf(resolve({ group: 'json-file', config }, { paths: ['/etc/web'] }));
   t.deepEqual(files, { '/etc/web/a.json': '{\n    "a": [\n        true\n    ],\n    "b": 1\n}' });
 });
 
 for (const bad of ['/etc/webx/a', '/etc/web/../shadow', '/etc/web', '/etc/web/', 'etc/web/a']) {
-  test(`json-file writes no ${bad}`, (t) => {
+  test(`json-file refuses to write ${bad}`, (t) => {
     const resolved = resolve(
       { group: 'json-file', config: { [bad]: {} } },
       { paths: ['/etc/web'] },
@@ -277,7 +277,7 @@ const refused: readonly (readonly [string, Partial<Deployment>, object | undefin
 ];
 
 for (const [what, deployment, entry, reason] of refused) {
-  test(`a config ${what} is answered with the reason`, (t) => {
+  test(`a config ${what} fails with the reason`, (t) => {
     const resolved = resolve(deployment, entry);
     t.regex(resolved.ok ? '' : resolved.reason, reason);
   });
@@ -362,7 +362,7 @@ test('a deployment reveals no entry that its owner may not call', (t) => {
   t.deepEqual(denied({ ...named, config: 'site.run' }), denied({ ...named, config: 'site.none' }));
 });
 
-test('a command gets the server that it declares a parameter for', (t) => {
+test('a command gets the server if it declares a parameter for it', (t) => {
   const definition = parseDefinition({ deploy_server_id: { type: 'string' }, foo: {} });
   const deployment = { ...whole, ...facts, group: 'saltbridge', config: 'site.run' };
   const catalogs = {
@@ -375,7 +375,7 @@ test('a command gets the server that it declares a parameter for', (t) => {
   });
 });
 
-test('an output is whole up to 950,000 bytes, and one that is cut says so', (t) => {
+test('an output is complete up to 950,000 bytes, and a truncated output has a note', (t) => {
   const config = [
     '#!/bin/sh',
     'head -c 70003 /dev/zero | tr "\\0" a > "$heat_outputs_path.long"',
@@ -420,7 +420,7 @@ function slsOf(deployment: Partial<Deployment>, parameters?: object): string {
   return resolved.ok ? String(resolved.call.params.tem) : resolved.reason;
 }
 
-test('SLS may be a map, whose expressions of Jinja stay whole', (t) => {
+test('SLS may be a map, whose Jinja expressions are preserved', (t) => {
   const config = {
     motd: { 'file.managed': [{ name: '/etc/motd' }, { contents: '{{ opts["foo"] }}' }] },
   };
@@ -434,13 +434,13 @@ test('SLS may be a map, whose expressions of Jinja stay whole', (t) => {
   t.regex(tem, /^\{%- set saltbridge_inputs = '[\w=]+' \| base64_decode \| load_json -%\}/);
 });
 
-test('SLS that reads what Heat says gets it in pillar and opts', (t) => {
+test("SLS that reads Heat's values gets them in pillar and opts", (t) => {
   const tem = slsOf({ config: "a: {test.nop: [{name: {{ opts['deploy_action'] }}}]}", ...facts });
   const [, encoded = ''] = /'([\w=]+)'/.exec(tem) ?? [];
   t.like(JSON.parse(Buffer.from(encoded, 'base64').toString()), { deploy_action: 'UPDATE' });
 });
 
-test('SLS gets no input and no name from Heat that Salt would interpret', (t) => {
+test('SLS refuses inputs and names from Heat that Salt would interpret', (t) => {
   const slot = '__slot__:salt:cmd.run(id)';
   const parameters = {
     type: 'object',
@@ -465,7 +465,7 @@ for (const reader of [
   'salt.config.get("foo:bar")',
   "salt['pillar.get']('foo')",
 ]) {
-  test(`SLS that would miss its input is refused: ${reader}`, (t) => {
+  test(`SLS without its input is refused: ${reader}`, (t) => {
     const config = `a: {test.nop: [{name: {{ ${reader} }}}]}`;
     t.regex(
       slsOf({ config, inputs: { foo: 'hi' } }),
@@ -475,7 +475,7 @@ for (const reader of [
   });
 }
 
-test('inputs of SLS may have names with a dash, and those of scripts may not', (t) => {
+test('inputs of SLS may have names with a dash, but not those of scripts', (t) => {
   const parameters = { type: 'object', properties: { 'pkg-redhat': { type: 'string' } } };
   t.regex(
     slsOf({ config: 'a: {test.nop: []}', inputs: { 'pkg-redhat': 'httpd' } }, parameters),

@@ -43,7 +43,7 @@ async function ask(
   return send(body === undefined ? request : { ...request, body });
 }
 
-test('a stack is of whoever registers it, its secrets are not shown, and others know nothing of it', async (t) => {
+test('a stack belongs to the user who registers it; its secrets are hidden, and other users cannot see it', async (t) => {
   const api = await start(t);
   const added = await ask(api, 'limited', 'POST', path, registration);
   t.is(added.status, 200, added.text);
@@ -62,7 +62,7 @@ test('a stack is of whoever registers it, its secrets are not shown, and others 
   t.deepEqual((await ask(api, 'limited', 'GET', path)).json, []);
 });
 
-test('a stack of minions that no rule names is not registered', async (t) => {
+test('a stack with minions that no rule names is not registered', async (t) => {
   const api = await start(t);
   const servers = [{ server: 'server-1', minion: 'db1' }];
   for (const given of [
@@ -84,7 +84,7 @@ const unusable: readonly (readonly [string, object, RegExp])[] = [
   ['a field that there is not', { nothing: 1 }, /unknown field/],
 ];
 
-test('a registration that cannot be used is refused with the field, and without its value', async (t) => {
+test('an invalid registration is refused with the field, but without its value', async (t) => {
   const api = await start(t);
   for (const [what, more, message] of unusable) {
     const answer = await ask(api, 'limited', 'POST', path, { ...registration, ...more });

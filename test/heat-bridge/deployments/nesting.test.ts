@@ -27,7 +27,7 @@ function parseOne(entry: string): Deployment | UnreadableDeployment | undefined 
   return parse(`{"deployments": [{"id": "one", "name": "one", ${entry}}]}`).deployments[0];
 }
 
-test('a deployment whose config is nested without end is answered with the reason', (t) => {
+test('a deployment with an endlessly nested config fails with the reason', (t) => {
   const problem = 'its config has more than 64 levels';
   t.like(parseOne(`"group": "hiera", "config": {"a": ${endless}}`), { id: 'one', problem });
   const configs = `{"configs": [{"actions": ["CREATE"], "tool": "hiera", "config": {"a": ${endless}}}]}`;
@@ -38,14 +38,14 @@ test('a deployment whose config is nested without end is answered with the reaso
   t.like(tooDeep, { problem });
 });
 
-test('an input that is nested without end is named', (t) => {
+test('an endlessly nested input is named', (t) => {
   const problem = 'the input a has more than 64 levels';
   t.like(parseOne(`"inputs": [{"name": "a", "type": "Json", "value": ${endless}}]`), { problem });
   const text = JSON.stringify(endless);
   t.like(parseOne(`"inputs": [{"name": "a", "type": "Json", "value": ${text}}]`), { problem });
 });
 
-test('init metadata and watched values that are nested without end stop no hook', (t) => {
+test('endlessly nested init metadata and watched values do not stop other hooks', (t) => {
   const hooks = '{"h": {"triggers": "post.add", "path": "Metadata.site", "action": "demo.go"}}';
   const { values } = parse(
     `{"${initKey}": {"config": ${endless}}, "site": ${endless}, "saltbridge:cfn-hup": ${hooks}}`,
@@ -55,14 +55,14 @@ test('init metadata and watched values that are nested without end stop no hook'
   t.like(hook, { name: 'h', config: 'demo.go' });
 });
 
-test('init metadata that is larger than a config may be is answered with the reason', (t) => {
+test('init metadata over the size limit of a config fails with the reason', (t) => {
   const { values } = parse(JSON.stringify({ [initKey]: { config: 'x'.repeat(262_144) } }));
   const problem = 'its config has more than 262144 characters';
   t.like(metadataUpdates(values, []).deployments[0], { name: initKey, problem });
 });
 
 for (const group of ['cfn-init', 'hiera', 'json-file', 'chef'] as const) {
-  test(`text for the group ${group} that is nested without end is refused`, (t) => {
+  test(`endlessly nested text for the group ${group} is refused`, (t) => {
     const catalog = new CodeCatalog([
       { name: 'site.code', description: 'x', group, unsafe: 'i-understand' },
     ]);

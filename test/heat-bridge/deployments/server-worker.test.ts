@@ -10,7 +10,7 @@ import { createSilentLogger } from '#master';
 import { twoMembers } from '../cluster.ts';
 import { memoryState } from '../signals/open-signals.ts';
 
-test('commands and status texts of a deployment are stored on disk only', async (t) => {
+test('commands and status texts of a deployment are stored only on disk', async (t) => {
   const state = memoryState();
   const records = await DeploymentRecords.open(state, Date.now);
   const call = { kind: 'command', command: 'demo.go', params: {} } as const;
@@ -53,7 +53,7 @@ test('a member that has lost the lease can no longer change deployments', async 
   t.deepEqual(b.ofStack('demo'), []);
 });
 
-test('while a minion is away, the same metadata is not worked on again', async (t) => {
+test('while a minion is away, the same metadata is not processed again', async (t) => {
   const parsed = parseServerMetadata({
     deployments: [{ id: 'one', name: 'one', group: 'saltbridge', config: 'demo.go' }],
   });

@@ -45,7 +45,7 @@ function signaller(
   return createHandleSignaller(stack, { handleFor, intake });
 }
 
-test('a stack signals the handle that the alias means for its minion, or none', async (t) => {
+test('a stack signals the handle of the alias for its minion, if there is one', async (t) => {
   t.deepEqual(await signaller({})('web1', 'ready', signal), { kind: 'delivered' });
   for (const other of [{ owner: 'q' }, { stack: 'stack other' }]) {
     const reason = 'the stack has registered no handle ready';
@@ -53,7 +53,7 @@ test('a stack signals the handle that the alias means for its minion, or none', 
   }
 });
 
-test('a signal that is not taken is not delivered: it is tried again where there may be room', async (t) => {
+test('a refused signal is not delivered, and tried again when there may be space', async (t) => {
   const full = signaller({}, { kind: 'full', quota: 'perMinion' });
   t.deepEqual(await full('web1', 'ready', signal), {
     kind: 'again',
@@ -108,7 +108,7 @@ async function place(t: ExecutionContext): Promise<Place> {
   };
 }
 
-test('two stacks of one template have a handle of the same alias each', async (t) => {
+test('two stacks of one template have separate handles for the same alias', async (t) => {
   const { stack, name, attribute, signal, sent } = await place(t);
   t.deepEqual(await name(stack('one'), 'web1', { ready: attribute('one') }), []);
   t.deepEqual(await name(stack('two'), 'web2', { ready: attribute('two') }), []);
@@ -116,7 +116,7 @@ test('two stacks of one template have a handle of the same alias each', async (t
   t.deepEqual(await sent(2), ['/v1/one/signal web1', '/v1/two/signal web2']);
 });
 
-test('a later stack takes the minion from the handle of an earlier one, and not the other way round', async (t) => {
+test('a later stack takes the minion from the handle of an earlier one, but not vice versa', async (t) => {
   const { stack, name, attribute, signal, sent, handles } = await place(t);
   const [one, two] = [stack('one'), stack('two')];
   await name(one, 'web1', { ready: attribute('one') });
@@ -131,7 +131,7 @@ test('a later stack takes the minion from the handle of an earlier one, and not 
   );
 });
 
-test('the handle of a stack that was removed gives up its minion', async (t) => {
+test('the handle of a removed stack releases its minion', async (t) => {
   const { stack, stacks, name, attribute, handles } = await place(t);
   await name(stack('one'), 'web1', { ready: attribute('one') });
   stacks.length = 0;
@@ -142,7 +142,7 @@ test('the handle of a stack that was removed gives up its minion', async (t) => 
   );
 });
 
-test('neither the handle of an operator nor that of another owner gives up its minion', async (t) => {
+test('handles of an operator and of other owners keep their minion', async (t) => {
   const { stack, name, attribute, handles } = await place(t);
   await handles.add({ alias: 'ready', minions: ['web1'], signal: attribute('operator') });
   t.is((await name(stack('one'), 'web1', { ready: attribute('one') })).length, 1);
@@ -150,7 +150,7 @@ test('neither the handle of an operator nor that of another owner gives up its m
   t.is((await name(stack('three', 'q'), 'web2', { ready: attribute('three') })).length, 1);
 });
 
-test('servers of one stack that name different handles under one alias signal their own', async (t) => {
+test('servers of one stack with different handles under one alias signal their own', async (t) => {
   const { stack, name, attribute, signal, sent } = await place(t);
   const one = stack('one');
   await name(one, 'web1', { ready: attribute('a') });
@@ -159,7 +159,7 @@ test('servers of one stack that name different handles under one alias signal th
   t.deepEqual(await sent(2), ['/v1/a/signal web1', '/v1/b/signal web2']);
 });
 
-test('servers of one stack that name the same handle share it', async (t) => {
+test('servers of one stack with the same handle share it', async (t) => {
   const { stack, name, attribute, handles } = await place(t);
   const one = stack('one');
   for (const minion of ['web1', 'web2']) await name(one, minion, { ready: attribute('a') });
@@ -169,7 +169,7 @@ test('servers of one stack that name the same handle share it', async (t) => {
   );
 });
 
-test('handles that the metadata no longer names are removed, and those of the stack with it', async (t) => {
+test('handles that the metadata no longer names are removed, and a removed stack removes its own', async (t) => {
   const { stack, name, attribute, handles, ofStacks } = await place(t);
   const one = stack('one');
   await name(one, 'web1', { ready: attribute('a'), done: attribute('b') });
@@ -182,7 +182,7 @@ test('handles that the metadata no longer names are removed, and those of the st
   t.deepEqual(await handles.list(), []);
 });
 
-test('a server names a handle whose events without data count as SUCCESS', async (t) => {
+test('a server can name a handle whose events without data count as SUCCESS', async (t) => {
   const { stack, name, attribute, handles } = await place(t);
   const named = { signal: attribute('a'), emptyIsSuccess: true };
   await name(stack('one'), 'web1', { ready: named, other: attribute('b') });

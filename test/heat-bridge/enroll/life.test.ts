@@ -22,7 +22,7 @@ async function returnFor(stage: Stage, jid: string, pair: PairName): Promise<voi
   session.openReply(await stage.dial('web-1').request(bytes, 45_000), nonce);
 }
 
-test('a given pair is accepted before the machine is there, and its private half is kept nowhere', async (t) => {
+test('a given pair is accepted before the machine exists, and its private half is not stored', async (t) => {
   const stage = await startStage(t, { prepared_keys: 1 });
   const { userData, enrolment } = await stage.bridge.enroll.create({
     ...machine,
@@ -41,7 +41,7 @@ test('a given pair is accepted before the machine is there, and its private half
   t.false(kept.some((text) => text.includes(secret)));
 });
 
-test('a ticket as a grain lets in the key that is shown with it; a second key puts both out', async (t) => {
+test('a ticket in a grain admits the key shown with it, and a second key invalidates both', async (t) => {
   const stage = await startStage(t, { grain: true });
   const { ticket } = await stage.bridge.enroll.create({ ...machine, by: 'grain' });
   t.is(await showGrain(stage, `${ticket}A`, 'minion'), 'pending');
@@ -54,13 +54,13 @@ test('a ticket as a grain lets in the key that is shown with it; a second key pu
   t.is(await showGrain(stage, ticket, 'minion'), 'refused');
 });
 
-test('a ticket that is to be claimed with is nothing as a grain', async (t) => {
+test('a ticket for a claim is ignored as a grain', async (t) => {
   const stage = await startStage(t, { grain: true });
   const { ticket } = await stage.bridge.enroll.create(machine);
   t.is(await showGrain(stage, ticket, 'minion'), 'pending');
 });
 
-test('keys and fingerprints that are known are imported, all or none', async (t) => {
+test('known keys and fingerprints are imported, all or none', async (t) => {
   const stage = await startStage(t);
   const { enroll } = stage.bridge;
   const known = [
@@ -77,7 +77,7 @@ test('keys and fingerprints that are known are imported, all or none', async (t)
   await t.throwsAsync(again, { code: 'ERR_ENROLL_TAKEN', message: /^entry 1/ });
 });
 
-test('an enrolment whose machine does not come in time expires, with its pending key', async (t) => {
+test('an enrolment expires with its pending key if its machine does not arrive in time', async (t) => {
   const stage = await startStage(t);
   const { enroll } = stage.bridge;
   const unused = await enroll.create({ ...machine, lifetimeSeconds: 60 });
@@ -93,7 +93,7 @@ test('an enrolment whose machine does not come in time expires, with its pending
   t.deepEqual(await stage.master.keys.list(), []);
 });
 
-test('an accepted machine has time to sign in after an outage of the master', async (t) => {
+test('an accepted machine can sign in later after an outage of the master', async (t) => {
   const stage = await startStage(t);
   const { ticket, enrolment } = await stage.bridge.enroll.create({
     ...machine,
@@ -223,7 +223,7 @@ test('a key that an operator rejects ends its enrolment and stays rejected', asy
   t.is(await showGrain(stage, ticket, 'minion'), 'pending');
 });
 
-test('a key that an operator accepts after an enrolment ended survives a restart', async (t) => {
+test('a key that an operator accepts after the end of an enrolment survives a restart', async (t) => {
   const { stage, number } = await enrolByGrain(t, 3);
   await stage.bridge.enroll.retire({ number });
   t.is((await signIn(stage, 'minion', {})).state, 'pending');
@@ -235,7 +235,7 @@ test('a key that an operator accepts after an enrolment ended survives a restart
   t.is((await next.key('web-1'))?.state, 'accepted');
 });
 
-test('a claim that never came to a key leaves no pinned protocol to a later owner of the id', async (t) => {
+test('a claim without a key leaves no pinned protocol to a later owner of the id', async (t) => {
   const stage = await startStage(t);
   const { ticket, enrolment } = await stage.bridge.enroll.create(machine);
   await stage.post('claim', { ticket, id: 'web-1', fingerprint: fingerOf('minion') });

@@ -26,7 +26,7 @@ const handles = allow('handles', {
 const sendersOf = (requests: readonly Recorded[]): string[] =>
   requests.map(({ body }) => JSON.parse(body).id);
 
-test('a handle of a project is for the machines that are enrolled for it, as long as they are', async (t) => {
+test('a handle of a project serves its enrolled machines, as long as they are enrolled', async (t) => {
   const service = await recorderFor(t, always(200, 'null'));
   const stage = await startStage(
     t,

@@ -17,7 +17,7 @@ function found(book: EnrolmentRepository): readonly (readonly string[])[] {
   return [numbers(book.liveOfInstance('i')), numbers(book.liveOfProject('p'))];
 }
 
-test('an enrolment is found by its instance and project as it is now, while it has an id', async (t) => {
+test('an enrolment is found by its current instance and project while it has an id', async (t) => {
   const state = memoryState();
   const book = await EnrolmentRepository.open(state, () => 1);
   await book.put(one, { ...one, number: '2', id: 'web2', project: 'q', instance: 'j' });

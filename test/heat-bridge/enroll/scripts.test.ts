@@ -92,7 +92,7 @@ for (const client of ['curl', 'wget'] as const) {
   });
 }
 
-test('a service that does not start is told by the ticket', async (t) => {
+test('a service that does not start is reported with the ticket', async (t) => {
   const [stage, at] = await stageAt(t);
   const one = machine(t, { service: 'echo "no such unit" >&2; exit 5' });
   const { userData, enrolment } = await stage.bridge.enroll.create({
@@ -114,7 +114,7 @@ function pinOf(name: string): string {
   return `sha256//${createHash('sha256').update(key).digest('base64')}`;
 }
 
-test('user-data pins the key of a certificate that was renewed', async (t) => {
+test('user-data pins the key of a renewed certificate', async (t) => {
   const certificate = path.join(temporaryDirectory(t), 'certificate.pem');
   const { bridge } = await startStage(t, { certificate });
   for (const [id, name] of [

@@ -73,7 +73,7 @@ for (const by of ['claim', 'keys', 'grain'] as const) {
     t.regex(output, /^Valid cloud-config/);
   });
 
-  test(`a shell reads the scripts of an enrolment by ${by} without a complaint`, (t) => {
+  test(`a shell parses the scripts of an enrolment by ${by} without errors`, (t) => {
     const alone = write({ by, format: 'shell', instance: 'i-1', grains: { role: 'web' } });
     const besideModule = contentOf(write({ by }), 'text/x-shellscript');
     for (const script of [alone, besideModule]) {
@@ -82,7 +82,7 @@ for (const by of ['claim', 'keys', 'grain'] as const) {
   });
 }
 
-test('the minion is told one id, its master, and by what it knows it', (t) => {
+test('the minion gets one id, its master, and the means to verify the master', (t) => {
   const more = { config: { master: 'evil', id: 'other', master_finger: '', log_level: 'debug' } };
   const config = contentOf(write(more), 'text/cloud-config');
   t.like(parse(config).salt_minion.conf, {
@@ -93,7 +93,7 @@ test('the minion is told one id, its master, and by what it knows it', (t) => {
   });
 });
 
-test('several masters are all named; one alone is no list', (t) => {
+test('several masters are all named, and a single master is not a list', (t) => {
   const several = new UserDataWriter({
     masters: ['192.0.2.1', '192.0.2.2'],
     requestPort: 14_506,
@@ -116,7 +116,7 @@ test('several masters are all named; one alone is no list', (t) => {
   });
 });
 
-test('the ticket is a grain only where it is to travel as one', (t) => {
+test('the ticket is a grain only if it is configured to be one', (t) => {
   const grain = parse(contentOf(write({ by: 'grain' }), 'text/cloud-config')).salt_minion;
   t.deepEqual(grain.grains, { saltbridge_ticket: ticket });
   t.deepEqual(grain.conf.autosign_grains, ['saltbridge_ticket']);
@@ -135,7 +135,7 @@ test('only the machine with a given pair gets a private key', (t) => {
   }
 });
 
-test('existing user data of the service stays as it is, in each format', (t) => {
+test('existing user data of the service is preserved, in each format', (t) => {
   const config = '#cloud-config\nhostname: web-1\n';
   const script = '#!/bin/sh\necho grüß gott\n';
   const message = renderMultipart([
@@ -188,7 +188,7 @@ for (const [what, beside] of [
   });
 }
 
-test('user-data that only mentions salt_minion is merged, and what is no text is refused', (t) => {
+test('user-data that only mentions salt_minion is merged, and data that is not text is refused', (t) => {
   const config =
     '#cloud-config\nwrite_files: [{path: /a, content: "salt_minion: x"}]\n# salt_minion: y\n';
   for (const beside of [config, '#!/bin/sh\necho salt_minion: x\n']) {
@@ -198,7 +198,7 @@ test('user-data that only mentions salt_minion is merged, and what is no text is
   t.throws(() => write({ beside: config, format: 'none' }), { message: /format none/ });
 });
 
-test('any content of a part arrives as it was', (t) => {
+test('any content of a part arrives unchanged', (t) => {
   const line = fc.oneof(
     fc.string({ maxLength: 80, unit: 'grapheme' }),
     fc.constant('--=='),
@@ -216,7 +216,7 @@ test('any content of a part arrives as it was', (t) => {
   );
 });
 
-test('no id, grain or option of a minion means anything to a shell, or to YAML', (t) => {
+test('no id, grain or option of a minion is interpreted by a shell or by YAML', (t) => {
   const odd = ["it's", '$(touch /tmp/x)', '`id`', 'no', '12:30', '1e3', '"', '\\', '*a', 'ü', '~'];
   for (const text of odd) {
     const script = write({

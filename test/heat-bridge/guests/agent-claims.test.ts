@@ -49,7 +49,7 @@ async function start(t: ExecutionContext, more: GuestStageOptions = {}): Promise
   return { ...stage, post, claim };
 }
 
-test('a machine claims by its ticket and by what the agent has found out, and both must agree', async (t) => {
+test('a machine claims with its ticket and the facts found by the agent, and both must agree', async (t) => {
   const { bridge, post, claim } = await start(t);
   const open = await bridge.enroll.create({
     id: 'web-1',
@@ -74,7 +74,7 @@ test('a machine claims by its ticket and by what the agent has found out, and bo
   t.is((await claim(two, second.ticket, 'web-2')).status, 200);
 });
 
-test('a ticket for an instance, or for what a relay says of it, is good for no other one', async (t) => {
+test('a ticket for an instance, or for the identity given by a relay, is refused for others', async (t) => {
   const { bridge, post, claim, call } = await start(t);
   const bound = await bridge.enroll.create({
     id: 'web-1',
@@ -96,7 +96,7 @@ test('a ticket for an instance, or for what a relay says of it, is good for no o
   t.like(await bridge.enroll.show(next.enrolment.number), { state: 'failed' });
 });
 
-test('without url and certificate under enroll, machines behind agents are enrolled all the same', async (t) => {
+test('without url and certificate under enroll, machines behind agents are still enrolled', async (t) => {
   const { bridge, claim } = await start(t, { more: { enroll: { masters: ['192.0.2.1'] } } });
   const request = { id: 'web-1', project: 'p1' };
   await t.throwsAsync(bridge.enroll.create(request), { code: 'ERR_ENROLL_OFF' });
@@ -106,7 +106,7 @@ test('without url and certificate under enroll, machines behind agents are enrol
   await t.throwsAsync(bridge.enroll.create(windows), { code: 'ERR_ENROLL_ARGS' });
 });
 
-test('a guest signals through the agent, or with its token, what rules permit its minion', async (t) => {
+test('a guest sends permitted signals through the agent, or with its token', async (t) => {
   const rule = allow('signals', {
     subject: { minion: 'web-*' },
     action: 'signal',

@@ -28,7 +28,7 @@ async function keptOf(t: ExecutionContext, within: Coordinator, name: string): P
   return Buffer.from(found?.value ?? []);
 }
 
-test('a value that something else wrote, or moved, is refused by name', async (t) => {
+test('a value that another program wrote or moved is refused by name', async (t) => {
   const server = await createStoreCoordinator(memoryState());
   const told: object[] = [];
   const log = { warn: (about: object): unknown => told.push(about) };

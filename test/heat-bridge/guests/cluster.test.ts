@@ -44,7 +44,7 @@ function spaceOf(name: string, minion: string): DataSpaceRegistration {
   };
 }
 
-test('a value that is written at one member reaches who waits for it at another', async (t) => {
+test('a value written at one member reaches a reader that waits at another', async (t) => {
   const [one, two] = await twoMembers(t);
   const [a, b] = [await openMember(t, one), await openMember(t, two)];
   await a.spaces.add(spaceOf('shop', 'db-1'), 'p', false);
@@ -68,7 +68,7 @@ test('a value that is written at one member reaches who waits for it at another'
   t.deepEqual(left, []);
 });
 
-test('a value of a space that another member ends meanwhile does not stay', async (t) => {
+test('a value of a space that another member removes at the same time is removed too', async (t) => {
   const [one, two] = await twoMembers(t);
   const [a, b] = [await openMember(t, one), await openMember(t, two)];
   await a.spaces.add(spaceOf('shop', 'db-1'), 'p', false);
@@ -83,7 +83,7 @@ test('a value of a space that another member ends meanwhile does not stay', asyn
   t.deepEqual(left, []);
 });
 
-test('a minion is in one space, also where two members register it at the same moment', async (t) => {
+test('a minion is in one space, even if two members register it at the same time', async (t) => {
   const members = await Promise.all((await twoMembers(t)).map((it) => openMember(t, it)));
   const added = await Promise.allSettled(
     members.map(({ spaces }, index) => spaces.add(spaceOf(`shop-${index}`, 'db-1'), 'p', false)),
@@ -94,7 +94,7 @@ test('a minion is in one space, also where two members register it at the same m
   );
 });
 
-test('an instance has one ticket, also at a member that has not heard of it yet', async (t) => {
+test('an instance has one ticket, even at a member that has not received it yet', async (t) => {
   const state = memoryState();
   const enrolments = new Map<string, { readonly number: string; readonly state: 'open' }>();
   let made = 0;

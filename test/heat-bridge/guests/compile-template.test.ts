@@ -56,7 +56,7 @@ const chain = {
   web: { reads: { upstream: 'app/url' } },
 };
 
-test('a chain is compiled: what guests say goes through the data space, the rest stays Heat’s', (t) => {
+test('a chain is compiled: values of guests use the data space, and the rest is unchanged', (t) => {
   const { template, roles, machines, warnings, flows } = compileTemplate(templateOf(chain));
   t.deepEqual(roles, {
     db: { reads: {}, writes: { password: { secret: true }, motd: {} } },
@@ -180,13 +180,13 @@ for (const [what, servers, message] of refused) {
   });
 }
 
-test('all problems of a template are told at once', (t) => {
+test('all problems of a template are reported at once', (t) => {
   const servers = { a: { reads: { x: 'b/x', y: 'c/y' } } };
   const error = t.throws(() => compileTemplate(templateOf(servers)));
   t.is(error?.message.split('\n').length, 2);
 });
 
-test('a writer that says what it needs first is no part of a ring', (t) => {
+test('a writer that names its dependencies is not part of a cycle', (t) => {
   const { roles } = compileTemplate(
     templateOf({
       a: { reads: { y: 'b/y' }, writes: { x: { needs: [] } } },
@@ -196,7 +196,7 @@ test('a writer that says what it needs first is no part of a ring', (t) => {
   t.deepEqual(roles.a?.writes, { x: { needs: [] } });
 });
 
-test('other parts of the template stay as they were written', (t) => {
+test('other parts of the template stay unchanged', (t) => {
   const text = `# A comment.
 heat_template_version: 2018-08-31
 parameters:
@@ -267,7 +267,7 @@ function parsedXml(text: string): readonly (readonly [name: string, text: string
 const hasPython = spawnSync('python3', ['--version']).status === 0;
 const withPython = testWhere(hasPython, 'the package python3');
 
-withPython('a picture in SVG has each role and value as text, whatever they are', (t) => {
+withPython('an SVG image contains each role and value as text, whatever their names', (t) => {
   const value = { by: 'guest', secret: false } as const;
   const nasty = `</text><script>alert("1" & '2')</script>\u0000\ud800`;
   const found = parsedXml(
@@ -314,7 +314,7 @@ for (const [what, value, expected] of [
   ['entries left of their key', '{\n  a: [\n1\n]\n}', { a: ['1'] }],
   ['brackets in a block scalar', '|\n        }]\n        ]\n', '}]\n]\n'],
 ] as const) {
-  test(`a template is read as PyYAML reads it: ${what}`, (t) => {
+  test(`a template is parsed like PyYAML parses it: ${what}`, (t) => {
     const template = `heat_template_version: 2018-08-31
 resources:
   web:

@@ -23,7 +23,7 @@ function problemOf(coordinator: object): string {
   }
 }
 
-test('options of a coordinator that cannot be are refused, each with its key', (t) => {
+test('invalid options of a coordinator are refused, each with its key', (t) => {
   const endpoints = ['https://etcd.example.org:2379'];
   const account = { username: 'bridge', password_file: 'password' };
   t.is(problemOf({ etcd: { endpoints, ...account } }), '');
@@ -67,7 +67,7 @@ async function serverThatSays(t: ExecutionContext, bytes: Uint8Array | string): 
   return typeof address === 'object' ? (address?.port ?? 0) : 0;
 }
 
-test('a frame of ZooKeeper that is too long ends the connection', async (t) => {
+test('an oversized frame of ZooKeeper ends the connection', async (t) => {
   const open = async (bytes: readonly number[], timeoutMs: number): Promise<unknown> =>
     ZookeeperConnection.open({
       host: '127.0.0.1',
@@ -88,7 +88,7 @@ test('a frame of ZooKeeper that is too long ends the connection', async (t) => {
   await t.throwsAsync(open([], 50), { message: /no response within 50 ms/ });
 });
 
-test('a server that does not answer as etcd is skipped for the next one', async (t) => {
+test('a server that does not respond like etcd is skipped', async (t) => {
   const found = JSON.stringify({ kvs: [{ key: 'L3AvcyFr', value: 'eA==', version: '1' }] });
   const http = (status: string, body: string): string =>
     `HTTP/1.1 ${status}\r\nconnection: close\r\ncontent-length: ${body.length}\r\n\r\n${body}`;

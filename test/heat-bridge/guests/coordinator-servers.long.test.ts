@@ -292,7 +292,7 @@ whereEtcd('etcd: with a password, over TLS', async (t) => {
   await t.throwsAsync(untrusting.get('s', 'k'), isAway);
 });
 
-whereEtcd('etcd: with certificates of both sides', async (t) => {
+whereEtcd('etcd: with certificates on both sides', async (t) => {
   const { cert, key, ca } = tlsFiles;
   const server = await startEtcd(temporaryDirectory(t), { tls: tlsFiles });
   t.teardown(() => server.kill());
@@ -303,7 +303,7 @@ whereEtcd('etcd: with certificates of both sides', async (t) => {
   await t.throwsAsync(others.get('s', 'k'), isAway);
 });
 
-whereZookeeper('zookeeper: over TLS, and nodes are those of its credentials', async (t) => {
+whereZookeeper('zookeeper: over TLS, with nodes that belong to its credentials', async (t) => {
   const server = await startZookeeper(temporaryDirectory(t));
   t.teardown(() => server.kill());
   // Without Netty's classes, Debian's server has no TLS. Another program terminates TLS in front of

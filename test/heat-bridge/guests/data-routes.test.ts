@@ -43,7 +43,7 @@ async function ask(
   return send(body === undefined ? request : { ...request, body });
 }
 
-test('a data space is of whoever registers it, and others know nothing of it', async (t) => {
+test('a data space belongs to the user who registers it, and other users cannot see it', async (t) => {
   const api = await start(t);
   const added = await ask(api, 'limited', 'POST', path, space);
   t.is(added.status, 200, added.text);
@@ -63,14 +63,14 @@ test('a data space is of whoever registers it, and others know nothing of it', a
   t.deepEqual((await ask(api, 'limited', 'GET', path)).json, []);
 });
 
-test('a data space of minions that no rule names is not registered', async (t) => {
+test('a data space with minions that no rule names is not registered', async (t) => {
   const api = await start(t);
   const roles = { ...space.roles, db: { minions: ['db1'], writes: { address: {} } } };
   t.is((await ask(api, 'limited', 'POST', path, { ...space, roles })).status, 403);
   t.is((await ask(api, 'noperms', 'POST', path, space)).status, 403);
 });
 
-test('a registration that cannot be used is refused with its field', async (t) => {
+test('an invalid registration is refused with its field', async (t) => {
   const api = await start(t);
   const unusable: readonly (readonly [object, RegExp])[] = [
     [{ ...space, nothing: 1 }, /unknown field/],

@@ -69,7 +69,7 @@ async function storedText({ store }: GuestStage): Promise<string> {
   return rows.join('\n');
 }
 
-test('a reader that asks first gets the value as soon as its writer has written it', async (t) => {
+test('a reader that asks early gets the value as soon as its writer has written it', async (t) => {
   const stage = await startGuests(t);
   await stage.bridge.data.add(shop);
   const [db, app] = [await stage.guest('db-1'), await stage.guest('app-1')];
@@ -82,7 +82,7 @@ test('a reader that asks first gets the value as soon as its writer has written 
   t.is((await app.get('db/address')).text, '10.0.0.5');
 });
 
-test('a reader whose writer does not come is told who is awaited, at the end of its time', async (t) => {
+test('a reader whose writer does not write gets the name of the writer at the deadline', async (t) => {
   const stage = await startGuests(t);
   await stage.bridge.data.add(shop);
   const app = await stage.guest('app-1');
@@ -147,7 +147,7 @@ test('a guest writes bounded audit records, and its rate is limited', async (t) 
   await t.notThrowsAsync(requests.peers('other'));
 });
 
-test('a value is written once unless it is declared versioned, by its role alone', async (t) => {
+test('a value is written once unless it is declared as versioned, and only by its role', async (t) => {
   const stage = await startGuests(t);
   await stage.bridge.data.add(shop);
   const [db, app] = [await stage.guest('db-1'), await stage.guest('app-1')];
@@ -168,7 +168,7 @@ test('a value is written once unless it is declared versioned, by its role alone
   t.is(codeOf(await app.get('nobody/wrote')), 'ERR_DATA_DENIED');
 });
 
-test('a value that nobody reads is not kept', async (t) => {
+test('a value without readers is not stored', async (t) => {
   const stage = await startGuests(t);
   await stage.bridge.data.add(shop);
   const db = await stage.guest('db-1');
@@ -176,7 +176,7 @@ test('a value that nobody reads is not kept', async (t) => {
   t.notRegex(await storedText(stage), /unread-4711/);
 });
 
-test('secret values are sealed in the store, and no value is in the audit log or shown', async (t) => {
+test('secret values are sealed in the store, and no value is logged in the audit log or shown', async (t) => {
   const stage = await startGuests(t);
   await stage.bridge.data.add(shop);
   const [db, app] = [await stage.guest('db-1'), await stage.guest('app-1')];
@@ -199,7 +199,7 @@ test('secret values are sealed in the store, and no value is in the audit log or
   t.notRegex(JSON.stringify(records), /sealed-4711/);
 });
 
-test('nothing is read or written without a rule, and rules may name keys', async (t) => {
+test('reading and writing require a rule, and rules may name keys', async (t) => {
   const none = await startGuests(t, { rules: [] });
   await none.bridge.data.add(shop);
   const db = await none.guest('db-1');
@@ -217,7 +217,7 @@ test('nothing is read or written without a rule, and rules may name keys', async
   t.is((await app.get('db/state')).status, 403);
 });
 
-test('a token is good for its own machine, until that is retired', async (t) => {
+test('a token is valid for its own machine until the machine is retired', async (t) => {
   const stage = await startGuests(t);
   await stage.bridge.data.add(shop);
   const db = await stage.guest('db-1');
@@ -240,7 +240,7 @@ test('a token is good for its own machine, until that is retired', async (t) => 
   t.is(codeOf(await later.get('db/address')), 'ERR_DATA_UNKNOWN');
 });
 
-test('a stack that would exceed its quota is refused by the name of the quota', async (t) => {
+test('a stack that would exceed its quota is refused with the name of the quota', async (t) => {
   const stage = await startGuests(t, {
     guests: { data: { bytes_per_stack: 1024, keys_per_stack: 4 } },
   });
@@ -260,7 +260,7 @@ test('a stack that would exceed its quota is refused by the name of the quota', 
   });
 });
 
-test('a value is text of at most 64 KiB', async (t) => {
+test('a value is a text of at most 64 KiB', async (t) => {
   const stage = await startGuests(t);
   await stage.bridge.data.add(shop);
   const db = await stage.guest('db-1');
@@ -283,7 +283,7 @@ const interpreted = [
   'salt://top.sls',
 ];
 
-test('a value that Salt would interpret is refused by what is wrong with it', async (t) => {
+test('a value that Salt would interpret is refused with the reason', async (t) => {
   const stage = await startGuests(t);
   await stage.bridge.data.add(shop);
   const [db, app] = [await stage.guest('db-1'), await stage.guest('app-1')];
@@ -301,7 +301,7 @@ test('a value that Salt would interpret is refused by what is wrong with it', as
   });
 });
 
-test('a value that Salt would interpret reaches no reader if it was written before', async (t) => {
+test('an existing value that Salt would interpret is not sent to readers', async (t) => {
   const state = memoryState();
   const closing = new AbortController().signal;
   const coordinator = await createStoreCoordinator(state);
@@ -326,7 +326,7 @@ test('a value that Salt would interpret reaches no reader if it was written befo
   t.deepEqual([...(await values.attributesOf(membership)).keys()], ['mysql:host']);
 });
 
-test('stacks of one name and two owners keep apart, and a minion is in one of them', async (t) => {
+test('stacks with the same name and different owners are separate, and a minion is in one of them', async (t) => {
   const stage = await startGuests(t);
   const other = {
     name: 'shop',
@@ -354,7 +354,7 @@ test('stacks of one name and two owners keep apart, and a minion is in one of th
   t.notRegex(await storedText(stage), /of a/);
 });
 
-test('a space ends with its last minion, and survives a restart of the master before', async (t) => {
+test('a space ends with its last minion, and survives a restart of the master until then', async (t) => {
   const first = await startGuests(t);
   await first.bridge.data.add(shop);
   const [db, app] = [await first.guest('db-1'), await first.guest('app-1')];
@@ -371,7 +371,7 @@ test('a space ends with its last minion, and survives a restart of the master be
   t.deepEqual(await second.bridge.data.list(), []);
 });
 
-test('values that wait for each other, and roles that there are not, are not registered', async (t) => {
+test('values that wait for each other and unknown roles are refused', async (t) => {
   const { bridge } = await startGuests(t);
   const unusable: readonly (readonly [RegExp, DataSpaceRegistration['roles']])[] = [
     [
@@ -390,7 +390,7 @@ test('values that wait for each other, and roles that there are not, are not reg
   }
 });
 
-test('the pillar of a guest has what it may read and what is known when it starts', async (t) => {
+test('the pillar of a guest contains the values that it may read and that are known at its start', async (t) => {
   const stage = await startGuests(t, {
     rules: [
       everyGuest,
@@ -491,7 +491,7 @@ testWhere(hasCurl, 'curl')('a machine with a shell and curl writes, waits and re
   t.is((await runProgram(temporaryDirectory(t), ['get', 'db/state'])).status, 69);
 });
 
-test('registrations of one owner leave room for those of others, and give it back', async (t) => {
+test('registrations of one owner leave space for those of others, and release it', async (t) => {
   const spaces = await DataSpaces.open({
     state: memoryState(),
     forget: async () => {},

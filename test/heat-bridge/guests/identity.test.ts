@@ -96,7 +96,7 @@ function isUnknown({ status, json: body }: ApiAnswer): boolean {
   return status === 404 && JSON.stringify(body).includes(JSON.stringify(error).slice(1, -1));
 }
 
-test('an instance that a rule means gets its user-data until it has claimed, and none afterwards', async (t) => {
+test('an instance that matches a rule gets its user-data until it has claimed', async (t) => {
   const stage = await start(t, {
     'web servers': { instance: { project: 'p1' }, masters: ['169.254.169.254'] },
   });
@@ -134,7 +134,7 @@ test('an instance that a rule means gets its user-data until it has claimed, and
   t.false(JSON.stringify(records).includes(ticket));
 });
 
-test('an instance of another project, image, network, zone or agent is told what an unknown one is', async (t) => {
+test('an instance of another project, image, network, zone or agent gets the reply for an unknown one', async (t) => {
   const project = 'p1';
   const base = { project, image: ['debian-12', 'debian-13'], network: 'net-A', agent: 'net-1' };
   const stage = await start(t, {
@@ -173,7 +173,7 @@ test('an instance of another project, image, network, zone or agent is told what
   t.is((await stage.ask({ instance: 'h', project })).status, 200);
 });
 
-test('two instances never have one id, whichever asks first, and a later one has it when the first is retired', async (t) => {
+test('two instances never share an id, and a later instance gets it after the first is retired', async (t) => {
   const stage = await start(t, { all: { instance: { project: 'p1' }, id: '{name}.{project}' } });
   const [one, two] = ['one', 'two'].map((instance) => ({ instance, project: 'p1' }));
   if (one === undefined || two === undefined) throw new TypeError('two instances');
@@ -195,7 +195,7 @@ test('two instances never have one id, whichever asks first, and a later one has
   t.true(isUnknown(await stage.ask(first)));
 });
 
-test('nothing that a guest sends makes it another instance, and nobody but an agent is answered', async (t) => {
+test('no data from a guest changes its identity, and only agents get a reply', async (t) => {
   const stage = await start(t, { all: { instance: { project: ['p1', 'p2'] } } });
   const other = { instance: 'other', project: 'p2' };
   for (const each of [web, other]) boot(stage.cloud, each);
@@ -252,7 +252,7 @@ test('nothing that a guest sends makes it another instance, and nobody but an ag
   t.is((await stage.bridge.enroll.list()).length, 2);
 });
 
-test('an instance that asks again and again is told to wait, and others are not', async (t) => {
+test('an instance that asks too often must wait, and other instances need not', async (t) => {
   const stage = await start(t, { all: { instance: { project: 'p1' } } });
   boot(stage.cloud, web);
   const answers: ApiAnswer[] = [];
@@ -266,7 +266,7 @@ test('an instance that asks again and again is told to wait, and others are not'
   t.is(asked.length, 2);
 });
 
-test('one instance has one enrolment, by Nova or by itself', async (t) => {
+test('an instance has one enrolment, whether by Nova or by itself', async (t) => {
   const stage = await start(t, { all: { instance: { project: 'p1' } } });
   boot(stage.cloud, web);
   const { instance, project } = web;
@@ -275,7 +275,7 @@ test('one instance has one enrolment, by Nova or by itself', async (t) => {
   t.is((await stage.bridge.enroll.list()).length, 1);
 });
 
-test('without a rule nobody is answered', async (t) => {
+test('without a rule all requests are refused', async (t) => {
   for (const identity of [undefined, {}]) {
     const stage = await start(t, identity);
     boot(stage.cloud, web);
@@ -284,7 +284,7 @@ test('without a rule nobody is answered', async (t) => {
   }
 });
 
-test('every mistake in the rules is told with its line', async (t) => {
+test('every mistake in the rules is reported with its line', async (t) => {
   const directory = configDirectory(t, {
     master: `saltbridge:
   bridge:

@@ -101,7 +101,7 @@ routers: { router-1: [net-A, net-D], router-2: [net-B], router-3: [net-1, net-2]
 
 const statusOf = (answer: string): string => answer.split(' ')[1] ?? '';
 
-test('one address in two networks is two instances, to Nova with its signature and to the master', async (t) => {
+test('one address in two networks means two instances, to Nova with its signature and to the master', async (t) => {
   const { stage, ask, nova } = await startLab(t);
   t.regex(await ask('net-A', '10.0.0.5'), /"uuid":"6f1e0c1a-/);
   t.regex(
@@ -131,7 +131,7 @@ test('one address in two networks is two instances, to Nova with its signature a
   t.regex(ofB, /"self":"instance-b","peers":\[\]/);
 });
 
-test('through a router, an instance is found in one of its networks, and in no other', async (t) => {
+test('through a router, an instance is found only in one of its networks', async (t) => {
   const { socket, nova } = await startLab(t);
   const ask = (router: string, address: string, more = ''): Promise<string> =>
     sendToSocket(
@@ -157,7 +157,7 @@ test('through a router, an instance is found in one of its networks, and in no o
   t.is(nova.length, 3);
 });
 
-test('values of the data space go through the agent, without a token on the machine', async (t) => {
+test('values of the data space are read through the agent, without a token on the machine', async (t) => {
   const { stage, ask } = await startLab(t);
   await stage.guest('a.minion', { project: 'p1', instance: instanceA });
   await stage.guest('b.minion', { project: 'p2', instance: 'instance-b' });
@@ -178,7 +178,7 @@ test('values of the data space go through the agent, without a token on the mach
   t.is(statusOf(await ask('net-A', '10.0.0.5', 'GET /saltbridge/v1/../enrolments')), '400');
 });
 
-test('headers that a guest sends as well change nothing, and nobody else is found', async (t) => {
+test('forged headers of a guest have no effect, and do not identify another guest', async (t) => {
   const { ask, nova } = await startLab(t);
   const forged = [
     'x-forwarded-for: 10.0.0.7\r\n',
@@ -238,7 +238,7 @@ test('unfinished bodies of one guest leave connections of an agent to others', a
   t.is(nova.length, 1);
 });
 
-test('the master takes a request of an agent once, soon, and for an instance of the project', async (t) => {
+test('the master accepts a request of an agent once, while it is fresh, and for the given project', async (t) => {
   const { stage, socket } = await startLab(t);
   t.is(statSync(socket).mode & 0o777, 0o600);
   await stage.guest('a.minion', { project: 'p1', instance: instanceA });
@@ -267,7 +267,7 @@ test('the master takes a request of an agent once, soon, and for an instance of 
   t.is(await ask('d4db688ef1e8d70144c215f218e21de46d70f08b2b5281eea8d04e2374b00f09'), 401);
 });
 
-test('a secret that can be guessed, or a file that cannot be, is refused at the start', async (t) => {
+test('a weak secret and an invalid secret file are refused at the start', async (t) => {
   const { folder } = await startLab(t);
   const log = createSilentLogger();
   const find = async (): Promise<undefined> => undefined;
@@ -308,7 +308,7 @@ test('a secret that can be guessed, or a file that cannot be, is refused at the 
   }
 });
 
-test('the socket of somebody else is replaced at the start, and hears nothing', async (t) => {
+test('a socket of another process is replaced at the start, and gets no requests', async (t) => {
   const socket = path.join(temporaryDirectory(t), 'metadata.sock');
   let heard = 0;
   const foreign = net.createServer(() => {
@@ -333,7 +333,7 @@ test('the socket of somebody else is replaced at the start, and hears nothing', 
   t.is(statSync(socket).mode & 0o777, 0o600);
 });
 
-test('Neutron is asked for the port of an address in its network, or of a link-local one by its MAC', async (t) => {
+test('Neutron returns the port of an address in its network, or of a link-local address by its MAC', async (t) => {
   t.is(macOfLinkLocal('fe80::f816:3eff:fe4c:2c30'), 'fa:16:3e:4c:2c:30');
   t.is(macOfLinkLocal('fe80::182d:58ff:fe47:4688'), '1a:2d:58:47:46:88');
   t.is(macOfLinkLocal('fe80::1'), undefined);
@@ -411,7 +411,7 @@ const labTest = testWhere(
 );
 
 labTest(
-  'behind a real proxy, 10.0.0.5 in two networks is two instances whatever it says',
+  'behind a real proxy, 10.0.0.5 in two networks means two instances, whatever their requests claim',
   async (t) => {
     const lab = await startLab(t);
     const { stage, folder, socket } = lab;

@@ -41,7 +41,7 @@ async function startAgent(
   t.teardown(() => agent.close());
 }
 
-test('behind no proxy, an instance is where its connection comes from, whatever it says', async (t) => {
+test('without a proxy, an instance is identified by its connection, whatever its request claims', async (t) => {
   const port = await freePort();
   const network = { networks: ['net-A', 'net-C'], namespace: undefined };
   const asked: (readonly string[])[] = [];
@@ -63,7 +63,7 @@ test('behind no proxy, an instance is where its connection comes from, whatever 
   t.deepEqual(asked, [['net-A', 'net-C']]);
 });
 
-test('one address has so many connections to a network, and others have theirs', async (t) => {
+test('connections of one address to a network are limited, and others have their own limit', async (t) => {
   const port = await freePort();
   const network = { networks: ['net-A'], namespace: undefined, addresses: ['127.0.0.1'] };
   const servers = await listenInNetwork(network, port, (socket, { address }) => {
@@ -87,7 +87,7 @@ test('one address has so many connections to a network, and others have theirs',
   t.is(plainAddress('::FFFF:10.0.0.5'), '10.0.0.5');
 });
 
-test('the relay asks once for what comes within a moment, and again for what it could not find out', async (t) => {
+test('the relay asks once for simultaneous connections, and again after a failed look-up', async (t) => {
   let asked = 0;
   let isDown = true;
   const ends: net.Socket[] = [];
@@ -123,7 +123,7 @@ test('the relay asks once for what comes within a moment, and again for what it 
   t.is(asked, 2);
 });
 
-test('an address that cannot be listened on, or a namespace that there is not, ends the start with its name', async (t) => {
+test('an unusable address or a missing namespace ends the start with its name', async (t) => {
   const network = { networks: ['n'], addresses: ['192.0.2.1'] };
   for (const namespace of [undefined, 'saltbridge-none']) {
     const listening = listenInNetwork({ ...network, namespace }, 80, () => {});
@@ -135,7 +135,7 @@ test('an address that cannot be listened on, or a namespace that there is not, e
 const labTest = testWhere(hasNamespaces && hasLabPrograms, 'root, network namespaces, curl');
 
 labTest(
-  'in two networks with the same addresses, by IPv4 and on the link, without a proxy',
+  'two networks with the same addresses are separated, by IPv4 and link-local, without a proxy',
   async (t) => {
     const lab = openLab(t);
     const networks = labNetworks.map((it) => ({

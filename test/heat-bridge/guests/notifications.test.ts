@@ -22,7 +22,7 @@ const created = (uuid: string): object => ({
   payload: { 'nova_object.data': { uuid, tenant_id: 'p9', display_name: 'a lie' } },
 });
 
-test('the instances of each form are read, and of nothing else', (t) => {
+test('only the instances of each known form are read', (t) => {
   const inEnvelope = {
     'oslo.version': '2.0',
     'oslo.message': JSON.stringify(created(id(1))),
@@ -81,7 +81,7 @@ async function start(t: ExecutionContext): Promise<{
   };
 }
 
-test('an instance is a peer as soon as a notification has named it, by what Nova says of it', async (t) => {
+test('an instance is a peer as soon as a notification has named it, with the data from Nova', async (t) => {
   const { stage, cloud, notify } = await start(t);
   const { token } = await stage.guest('one', { project: 'p1', instance: id(1) });
   const peers = async (): Promise<string> => {
@@ -112,7 +112,7 @@ test('an instance is a peer as soon as a notification has named it, by what Nova
   t.true(refused);
 });
 
-test('notifications without end lead to so many requests, and each poll to some of them', async (t) => {
+test('a flood of notifications causes a limited number of requests, spread over the polls', async (t) => {
   const asked: string[] = [];
   const reader = {
     servers: async () => [],

@@ -161,7 +161,7 @@ test('each guest among 500 instances in 20 projects sees only its own project', 
   t.true(cloud.asked.filter((it) => it.startsWith('/compute')).length >= 10);
 });
 
-test('the next poll asks for changes, and sees instances started or deleted later', async (t) => {
+test('the next poll reads only changes, and sees instances started or deleted later', async (t) => {
   const cloud = await startCloud(t);
   fill(cloud);
   const stage = await start(t, cloud);
@@ -180,7 +180,7 @@ test('the next poll asks for changes, and sees instances started or deleted late
   t.true(cloud.asked.slice(before).some((it) => it.includes(`device_id=${added}`)));
 });
 
-test('instances of a cell that is down stay as they were known, and others are read', async (t) => {
+test('instances of a cell that is down keep their last state, and others are updated', async (t) => {
   const cloud = await startCloud(t);
   fill(cloud);
   const stage = await start(t, cloud, { full_interval: 1 });
@@ -198,7 +198,7 @@ test('instances of a cell that is down stay as they were known, and others are r
   t.like(named(now, 'server-3-40'), { id: 'server-3-40', networks: [{ label: 'private' }] });
 });
 
-test('a service that fails changes nothing, and a token that has ended is renewed', async (t) => {
+test('a failed service changes nothing, and an expired token is renewed', async (t) => {
   const cloud = await startCloud(t);
   fill(cloud);
   const stage = await start(t, cloud, { full_interval: 1 });
@@ -216,7 +216,7 @@ test('a service that fails changes nothing, and a token that has ended is renewe
   t.is(now.peers.length, 25);
 });
 
-test('a port that a tenant gives the id of another’s instance is not that instance’s', async (t) => {
+test("a port with a device id set by a tenant is not attributed to another project's instance", async (t) => {
   const cloud = await startCloud(t);
   fill(cloud);
   addPort(cloud, 'server-3-0', 'project-5', 'project-5-a', '10.66.66.66');
@@ -229,7 +229,7 @@ test('a port that a tenant gives the id of another’s instance is not that inst
   t.false(JSON.stringify(list).includes('10.66.66.66'));
 });
 
-test('the second machine sees the first as soon as that has enrolled, without any cloud', async (t) => {
+test('the second machine sees the first as soon as that is enrolled, without any cloud', async (t) => {
   const stage = await startGuests(t);
   const first = await stage.guest('one', { instance: 'i-1' });
   await stage.guest('elsewhere', { project: 'p2', instance: 'i-9' });
@@ -247,7 +247,7 @@ test('the second machine sees the first as soon as that has enrolled, without an
   t.notRegex(JSON.stringify(await stage.master.pillar.show({ minion: 'nobody' })), /peers/);
 });
 
-test('peers need a rule, and a token', async (t) => {
+test('peers require a rule and a token', async (t) => {
   const stage = await startGuests(t, { rules: [] });
   const guest = await stage.guest('one');
   const asked = await stage.call({
@@ -259,7 +259,7 @@ test('peers need a rule, and a token', async (t) => {
   t.is((await stage.call({ path: '/bridge/v1/guest/peers' })).status, 401);
 });
 
-test('only those peers are made that an answer has, of the enrolments of one project', (t) => {
+test('a response contains only peers enrolled for the same project', (t) => {
   const ids = Array.from({ length: 1_200 }, (_, at) => `i${at}`);
   let made = 0;
   class CountedPorts extends Map<string, readonly CloudPort[]> {
@@ -296,7 +296,7 @@ test('only those peers are made that an answer has, of the enrolments of one pro
   t.true(together.peers.every((it) => it.reservation_id === 'r1'));
 });
 
-test('a name that Salt would interpret reaches no peer', (t) => {
+test('a name that Salt would interpret is not sent to peers', (t) => {
   const slot = '__slot__:salt:cmd.run(id)';
   const own: Enrolment = {
     ...{ number: '1', id: 'web1', project: 'p', instance: 'i0', protocol: 3, createdAt: 1 },
@@ -324,7 +324,7 @@ test('a name that Salt would interpret reaches no peer', (t) => {
   t.like(withGroups(['g1']).peers[0], { security_groups: [{ id: 'g1', name: '' }] });
 });
 
-test('a service that answers all at once is read', async (t) => {
+test('a response of a service without pages is read', async (t) => {
   const ports = Array.from({ length: 150_000 }, (_, at) => ({ id: `n${at}`, name: 'n' }));
   const body = JSON.stringify({ networks: ports });
   const reader = new CloudReader({

@@ -81,7 +81,7 @@ test('a connection that a proxy passes on reaches the master with instance and p
   await until('the answer', () => first.received.includes('hello'));
 });
 
-test('an instance has so many connections, and who is nobody has none', async (t) => {
+test('connections of an instance are limited, and unidentified clients have none', async (t) => {
   const { peers, connect } = await startStage(t, { connectionsPerInstance: 1 });
   const first = connect('net-A', '10.0.0.5');
   await until('the request of A', () => peers.length === 1);
@@ -103,7 +103,7 @@ function answered({ socket }: RawPeer): Promise<unknown> {
   return new Promise((resolve) => socket.once('data', resolve));
 }
 
-test('a network has so many connections', async (t) => {
+test('connections of a network are limited', async (t) => {
   const { peers, connect } = await startStage(t, { connectionsPerNetwork: 1 });
   connect('net-A', '10.0.0.5');
   await until('the request of A', () => peers.length === 1);
@@ -115,13 +115,15 @@ test('a network has so many connections', async (t) => {
 
 const proxied = testWhere(existsSync('/usr/sbin/haproxy'), 'the package haproxy');
 
-proxied('through a real haproxy, a guest is who it is, whatever header it sends', async (t) => {
-  const { socket, peers } = await startStage(t);
-  const port = await freePort();
-  const file = path.join(path.dirname(socket), 'haproxy.cfg');
-  writeFileSync(
-    file,
-    `global
+proxied(
+  'through a real haproxy, a guest keeps its identity, whatever header it sends',
+  async (t) => {
+    const { socket, peers } = await startStage(t);
+    const port = await freePort();
+    const file = path.join(path.dirname(socket), 'haproxy.cfg');
+    writeFileSync(
+      file,
+      `global
     maxconn 16
 defaults
     mode tcp
@@ -133,29 +135,30 @@ listen salt-ret
     bind ${HOST}:${port}
     server master unix@${socket} send-proxy-v2 proxy-v2-options unique-id
 `,
-  );
-  const proxy = spawn('/usr/sbin/haproxy', ['-db', '-f', file], { stdio: 'ignore' });
-  t.teardown(() => proxy.kill('SIGKILL'));
-  const connect = async (...bytes: readonly Uint8Array[]): Promise<RawPeer> => {
-    const peer = await openRaw(port);
-    t.teardown(() => peer.socket.destroy());
-    peer.write(...bytes, GREETING, READY_REQ, HELLO);
-    return peer;
-  };
-  for (let isUp = false; !isUp; ) {
-    const peer = new RawPeer(net.connect({ host: HOST, port }));
-    t.teardown(() => peer.socket.destroy());
-    peer.write(GREETING, READY_REQ, HELLO);
-    const ended = peer.closed('until haproxy listens').then(() => false);
-    isUp = await Promise.race([ended, answered(peer).then(() => true)]);
-  }
-  await until('the first request', () => peers.length === 1);
-  const ids = { network: 'net-A', instance: 'i-a', project: 'p1' };
-  const source = { address: '10.0.0.5', port: 40_000 };
-  const forged = encodeProxyHeader(ids, source, { address: HOST, port });
-  await (await connect(forged)).closed('with a header of its own');
-  t.is(peers.length, 1);
-  await connect();
-  await until('the request', () => peers.length === 2);
-  t.deepEqual([...new Set(peers.map(({ address }) => address))], ['instance:p3/i-l']);
-});
+    );
+    const proxy = spawn('/usr/sbin/haproxy', ['-db', '-f', file], { stdio: 'ignore' });
+    t.teardown(() => proxy.kill('SIGKILL'));
+    const connect = async (...bytes: readonly Uint8Array[]): Promise<RawPeer> => {
+      const peer = await openRaw(port);
+      t.teardown(() => peer.socket.destroy());
+      peer.write(...bytes, GREETING, READY_REQ, HELLO);
+      return peer;
+    };
+    for (let isUp = false; !isUp; ) {
+      const peer = new RawPeer(net.connect({ host: HOST, port }));
+      t.teardown(() => peer.socket.destroy());
+      peer.write(GREETING, READY_REQ, HELLO);
+      const ended = peer.closed('until haproxy listens').then(() => false);
+      isUp = await Promise.race([ended, answered(peer).then(() => true)]);
+    }
+    await until('the first request', () => peers.length === 1);
+    const ids = { network: 'net-A', instance: 'i-a', project: 'p1' };
+    const source = { address: '10.0.0.5', port: 40_000 };
+    const forged = encodeProxyHeader(ids, source, { address: HOST, port });
+    await (await connect(forged)).closed('with a header of its own');
+    t.is(peers.length, 1);
+    await connect();
+    await until('the request', () => peers.length === 2);
+    t.deepEqual([...new Set(peers.map(({ address }) => address))], ['instance:p3/i-l']);
+  },
+);

@@ -6,7 +6,7 @@ function named(prefix: string, count: number): readonly string[] {
   return Array.from({ length: count }, (_, at) => `${prefix}${at}`);
 }
 
-test('values of a role wait for what it reads together, not each for each', (t) => {
+test('values of a role wait for all values that it reads', (t) => {
   let steps = 0;
   const values = named('r', 1_000);
   const reads = Object.fromEntries(values.map((name) => [name, `db/${name}`]));
@@ -27,7 +27,7 @@ test('values of a role wait for what it reads together, not each for each', (t) 
   t.true(steps <= 4 * values.length, `${steps} looks at what is read`);
 });
 
-test('a ring through all that roles read is told by its values', (t) => {
+test('a cycle through all reads of roles is reported with its values', (t) => {
   const roles: Roles = {
     a: { reads: { b: 'b/one' }, writes: { one: {}, two: {} } },
     b: { reads: { a: 'a/two' }, writes: { one: {} } },
@@ -39,7 +39,7 @@ test('a ring through all that roles read is told by its values', (t) => {
   t.deepEqual(new Set(others), new Set(['a/two', 'b/one']));
 });
 
-test('one problem is found without looking for the others', (t) => {
+test('one problem is found without searching for the others', (t) => {
   const reads = Object.fromEntries(named('r', 1_000).map((name) => [name, `none/${name}`]));
   const roles = Object.fromEntries(named('role', 100).map((name) => [name, { reads }]));
   const [problem] = findRoleProblems(roles);

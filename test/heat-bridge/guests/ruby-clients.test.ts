@@ -73,39 +73,42 @@ const nasty = `'"$(id)\`#{1 + 1}` + '\u00e9';
 const values = { 'mysql:password': nasty, 'mysql:host': '10.0.0.5', plain: 'x' };
 const nested = { mysql: { password: nasty, host: '10.0.0.5' }, plain: 'x' };
 
-withRuby('Chef’s handlers wait for what the role reads, and write what it writes', (t) => {
-  const { env, calls, written } = standIn(t, {
-    'saltbridge_data.attributes': values,
-    'pillar.get': {
-      writes: {
-        'app:url': 'app/url',
-        'app:ports': 'app/ports',
-        'app:no': 'app/no',
-        gone: 'app/gone',
+withRuby(
+  "Chef's handlers wait for the values that the role reads, and write its own values",
+  (t) => {
+    const { env, calls, written } = standIn(t, {
+      'saltbridge_data.attributes': values,
+      'pillar.get': {
+        writes: {
+          'app:url': 'app/url',
+          'app:ports': 'app/ports',
+          'app:no': 'app/no',
+          gone: 'app/gone',
+        },
+        unread: ['app/ports'],
       },
-      unread: ['app/ports'],
-    },
-    'saltbridge_data.put_file': { 'app:url': 1 },
-  });
-  const run = spawnSync('ruby', [chef, library], {
-    env: { ...env, SALTBRIDGE_TIMEOUT: '77' },
-    input: JSON.stringify({ mysql: { port: 3306, host: 'of a cookbook' } }),
-    encoding: 'utf8',
-  });
-  t.is(run.stderr, '');
-  t.deepEqual(JSON.parse(run.stdout), {
-    mysql: { port: 3306, host: '10.0.0.5', password: nasty },
-    plain: 'x',
-    app: { url: 'http://10.0.0.5/', ports: [80, 443] },
-  });
-  t.deepEqual(calls().slice(0, 2), [
-    'saltbridge_data.attributes timeout=77',
-    'pillar.get saltbridge:data',
-  ]);
-  t.deepEqual(written(), { values: { 'app:url': 'http://10.0.0.5/' }, mode: '600' });
-});
+      'saltbridge_data.put_file': { 'app:url': 1 },
+    });
+    const run = spawnSync('ruby', [chef, library], {
+      env: { ...env, SALTBRIDGE_TIMEOUT: '77' },
+      input: JSON.stringify({ mysql: { port: 3306, host: 'of a cookbook' } }),
+      encoding: 'utf8',
+    });
+    t.is(run.stderr, '');
+    t.deepEqual(JSON.parse(run.stdout), {
+      mysql: { port: 3306, host: '10.0.0.5', password: nasty },
+      plain: 'x',
+      app: { url: 'http://10.0.0.5/', ports: [80, 443] },
+    });
+    t.deepEqual(calls().slice(0, 2), [
+      'saltbridge_data.attributes timeout=77',
+      'pillar.get saltbridge:data',
+    ]);
+    t.deepEqual(written(), { values: { 'app:url': 'http://10.0.0.5/' }, mode: '600' });
+  },
+);
 
-withRuby('a value that does not come ends a run of Chef', (t) => {
+withRuby('a missing value ends a run of Chef', (t) => {
   const { env } = standIn(t, {});
   const run = spawnSync('ruby', [chef, library], { env, input: '{}', encoding: 'utf8' });
   t.not(run.status, 0);
@@ -119,7 +122,7 @@ function factsOf(stand: StandIn): object {
   return { ...stand.env, FACTERLIB: folder };
 }
 
-withFacter('the fact saltbridge has what the role reads', (t) => {
+withFacter('the fact saltbridge contains the values that the role reads', (t) => {
   const stand = standIn(t, { 'saltbridge_data.attributes': values });
   const env = { ...stand.env, ...factsOf(stand) };
   const run = spawnSync('facter', ['--json', 'saltbridge'], { env, encoding: 'utf8' });
@@ -127,7 +130,7 @@ withFacter('the fact saltbridge has what the role reads', (t) => {
   t.deepEqual(stand.calls(), ['saltbridge_data.attributes timeout=300']);
 });
 
-withFacter('without its values the fact is not there, and Facter says why', (t) => {
+withFacter('without its values the fact does not exist, and Facter reports the reason', (t) => {
   const stand = standIn(t, {});
   const env = { ...stand.env, ...factsOf(stand) };
   const run = spawnSync('facter', ['--json', 'saltbridge'], { env, encoding: 'utf8' });

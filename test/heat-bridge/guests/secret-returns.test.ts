@@ -45,7 +45,7 @@ for (const [fun, ...args] of [
   });
 }
 
-test('a value that is not secret stays, and so does that of another function', (t) => {
+test('values that are not secret and values of other functions remain', (t) => {
   t.is(redacted('app', 'saltbridge_data.get', ['db/port'], '3306').value, '3306');
   t.is(redacted('app', 'test.echo', ['db/password'], 'db/password').value, 'db/password');
   t.is(redacted('other', 'saltbridge_data.get', ['db/password'], 'x').value, 'x');
@@ -54,7 +54,7 @@ test('a value that is not secret stays, and so does that of another function', (
   t.is(redacted('app', 'saltbridge_data.get', ['db/password'], error, failed).value, error);
 });
 
-test('attributes keep what is not secret', (t) => {
+test('attributes that are not secret remain', (t) => {
   const value = { 'mysql:password': 'x', 'mysql:port': '3306' };
   t.deepEqual(redacted('app', 'saltbridge_data.attributes', [], value).value, {
     'mysql:password': '(secret)',
@@ -74,7 +74,7 @@ test('arguments that write a secret value are removed', (t) => {
   t.deepEqual(all.args, ['(secret)']);
 });
 
-test('the runner that the modules call is looked at too', (t) => {
+test('the runner that the modules call is filtered too', (t) => {
   const args = ['saltbridge_data.get', 'arg=[{key: db/password}]'];
   const answer = { key: 'db/password', value: 'x', version: 1 };
   t.deepEqual(redacted('app', 'publish.runner', args, answer).value, {

@@ -64,7 +64,7 @@ async function claim(stage: Stage, ticket: string, more: object = {}): Promise<A
   return stage.call({ method: 'POST', path, headers: json(), body });
 }
 
-test('five requests at once have one ticket, and none is there after it was used', async (t) => {
+test('five simultaneous requests get the same ticket, and none after its use', async (t) => {
   const stage = await start(t);
   const answers = await Promise.all(Array.from({ length: 5 }, () => stage.post()));
   t.deepEqual(new Set(answers.map(({ status }) => status)), new Set([200]));
@@ -98,7 +98,7 @@ test("another project's unused ticket for the id of the instance does not block 
   t.not(ticketIn(await stage.post()), '');
 });
 
-test('the ticket is kept nowhere, and is the same after a restart', async (t) => {
+test('the ticket is not stored, and is the same after a restart', async (t) => {
   const stage = await start(t);
   const ticket = ticketIn(await stage.post());
   for await (const { value } of stage.store.list([])) {
@@ -121,7 +121,7 @@ test('the ticket is kept nowhere, and is the same after a restart', async (t) =>
   t.is(ticketIn(answer), ticket);
 });
 
-test('nobody but the service that a rule names is answered', async (t) => {
+test('only the service that a rule names gets a reply', async (t) => {
   const stage = await start(t);
   const guest = await stage.guest('web-9');
   t.is((await stage.post(asked, 'x'.repeat(40))).status, 401);
@@ -137,7 +137,7 @@ test('nobody but the service that a rule names is answered', async (t) => {
   t.is((await none.post()).status, 403);
 });
 
-test('instances that the rule does not mean get nothing, and the guest can change none of it', async (t) => {
+test('instances without a rule get nothing, and the guest cannot change that', async (t) => {
   const rule = allow('nova', {
     subject: { project: 'databases', user: 'trove', role: 'trove-admin' },
     action: 'command',
@@ -157,7 +157,7 @@ test('instances that the rule does not mean get nothing, and the guest can chang
   t.deepEqual((await wide.post({ ...asked, 'project-id': 'f'.repeat(32) })).json, {});
 });
 
-test('an id by name and project is given once, and only where it can be an id', async (t) => {
+test('an id from name and project is issued once, and only if it is a valid id', async (t) => {
   const stage = await start(t, { id: '{name}.{project}' });
   t.not(ticketIn(await stage.post()), '');
   const other = '11111111-2b3c-4d5e-8f90-a1b2c3d4e5f6';
@@ -169,7 +169,7 @@ test('an id by name and project is given once, and only where it can be an id', 
   await t.throwsAsync(start(t, { id: '{name}' }), { message: /vendordata:id.*unique/ });
 });
 
-test('a ticket that nobody used in time is followed by another one', async (t) => {
+test('a ticket that was not used in time is replaced', async (t) => {
   const stage = await start(t, { ticket_lifetime: 60 });
   const first = ticketIn(await stage.post());
   stage.clock.now += 61_000;
@@ -183,7 +183,7 @@ test('a ticket that nobody used in time is followed by another one', async (t) =
   t.is((await claim(stage, second)).status, 200);
 });
 
-test('requests of another form, or too many of them, are refused', async (t) => {
+test('malformed and too many requests are refused', async (t) => {
   const stage = await start(t);
   for (const body of [{}, { ...asked, 'instance-id': '../x' }, { ...asked, 'project-id': 1 }]) {
     t.is((await stage.post(body)).status, 400);
@@ -195,7 +195,7 @@ test('requests of another form, or too many of them, are refused', async (t) => 
   t.is((await stage.post({ ...asked, 'instance-id': 'another' })).status, 200);
 });
 
-test('without the section Nova is not answered', async (t) => {
+test('without the section, requests of Nova are refused', async (t) => {
   const stage = await startGuests(t, { rules: [nova] });
   const headers = json(tokenOf('trove'));
   const answer = await stage.call({

@@ -96,7 +96,7 @@ function begun({ text }: ApiAnswer): { readonly id: string; readonly isRepeated:
 const run = 'POST commands/demo.echo/run';
 const call = { target: ['web1'], params: { text: 'hello' } };
 
-test('a service calls by the token of its project what its role there may', async (t) => {
+test('a service with a token of its project may call what its role permits', async (t) => {
   const { as, master, directory, keystone } = await open(t);
   t.like((await as(trove, 'GET commands')).json, { commands: [{ name: 'demo.echo' }] });
   const told = await as(trove, run, call);
@@ -119,14 +119,14 @@ test('a service calls by the token of its project what its role there may', asyn
   t.deepEqual(asked, [`project ${name} databases`]);
 });
 
-test('another project, and a namesake in another domain, are not meant', async (t) => {
+test('a rule does not match another project, or the same name in another domain', async (t) => {
   const { as } = await open(t);
   for (const token of [sahara, tenant]) {
     t.deepEqual(codeOf(await as(token, run, call)), [403, 'ERR_COMMAND_DENIED']);
   }
 });
 
-test('a project that no rule is about learns nothing of what there is to be called', async (t) => {
+test('a project without a rule learns nothing about the catalog', async (t) => {
   const { as } = await open(t);
   for (const request of [
     'GET commands',
@@ -155,7 +155,7 @@ test('a token that Keystone rejects is rejected by each interface', async (t) =>
   }
 });
 
-test("the master's own tokens, ended or made up, are never shown to Keystone", async (t) => {
+test('expired and invalid tokens of the master are never sent to Keystone', async (t) => {
   const { as, login, master, keystone } = await open(t);
   const session = await login('limited');
   t.is((await as(session, run, call)).status, 200);
@@ -166,13 +166,13 @@ test("the master's own tokens, ended or made up, are never shown to Keystone", a
   t.deepEqual(keystone.counts(), { logIns: 0, questions: 0 });
 });
 
-test('without a Keystone in the configuration its tokens are none', async (t) => {
+test('without a configured Keystone its tokens are refused', async (t) => {
   const { as, keystone } = await open(t, { section: null });
   t.deepEqual(codeOf(await as(trove, run, call)), [401, 'ERR_EAUTH_TOKEN']);
   t.is(keystone.requests.length, 0);
 });
 
-test('a Keystone that does not answer permits nothing, and the caller may try again', async (t) => {
+test('if Keystone does not respond, nothing is permitted, and the caller may retry', async (t) => {
   const { as, keystone, master } = await open(t);
   for (const answerer of [
     (_: unknown, response: { destroy(): unknown }) => response.destroy(),
@@ -184,7 +184,7 @@ test('a Keystone that does not answer permits nothing, and the caller may try ag
   t.deepEqual(await master.jobs.list(), []);
 });
 
-test('the address of Keystone is asked where its section lists it, and nowhere else', async (t) => {
+test('the address of Keystone is requested only if its section lists it', async (t) => {
   const listed = await startKeystone(t);
   const url = listed.url.replace('127.0.0.1', 'localhost');
   const section = keystoneSection(url);
@@ -196,7 +196,7 @@ test('the address of Keystone is asked where its section lists it, and nowhere e
   t.is((await opened.as(trove, run, call)).status, 200);
 });
 
-test('an idempotency key is of the project that the token is for, and of no other', async (t) => {
+test('an idempotency key belongs to the project of the token', async (t) => {
   const everybody = allow('everybody', {
     subject: { domain: '*' },
     action: 'command',
@@ -217,7 +217,7 @@ test('an idempotency key is of the project that the token is for, and of no othe
   }
 });
 
-test('a handle is of the project that the token is for; others know nothing of it', async (t) => {
+test('a handle belongs to the project of the token, and other projects cannot see it', async (t) => {
   const { as } = await open(t);
   const signal = { endpoint: 'http://127.0.0.1:1/signal', token: 'x' };
   const registration = { alias: 'ready', minions: ['web1'], signal };
@@ -266,7 +266,7 @@ test("no reference of a project reaches another project's guest", async (t) => {
   for (const [request, body] of references('guest-1')) {
     t.deepEqual(codeOf(await as(sahara, request, body)), denied, `${request} of another`);
   }
-  // A machine that no project enrolled is nobody's guest, and may become another project's.
+  // A machine without an enrolment belongs to no project, and another project may enrol it later.
   for (const [request, body] of references('guest-2')) {
     t.deepEqual(codeOf(await as(sahara, request, body)), denied, `${request} of nobody`);
   }
@@ -277,7 +277,7 @@ test("no reference of a project reaches another project's guest", async (t) => {
   }
 });
 
-test('what a project registered for a machine ends with the unused ticket', async (t) => {
+test('registrations of a project for a machine end with the unused ticket', async (t) => {
   const { as } = await open(t);
   const signal = { endpoint: 'http://127.0.0.1:1/signal', token: 'x' };
   const machine = { id: 'guest-1', format: 'none' };
@@ -294,7 +294,7 @@ test('what a project registered for a machine ends with the unused ticket', asyn
   t.like((await as(trove, 'GET handles/ready')).json, { minions: [] });
 });
 
-test('an enrolment is of the project that the token is for; others know nothing of it', async (t) => {
+test('an enrolment belongs to the project of the token, and other projects cannot see it', async (t) => {
   const { as, login } = await open(t);
   const machine = { id: 'db-1', format: 'none' };
   const made = await as(trove, 'POST enrolments', machine);
@@ -342,7 +342,7 @@ async function openClient(t: ExecutionContext, password?: string): Promise<Clien
 
 const unavailable = { instanceOf: AuthenticationError, code: 'ERR_EAUTH_UNAVAILABLE' } as const;
 
-test("a token is shown beside the service's own, and tells its project, roles and user", async (t) => {
+test("a token is validated with the service's own token, and yields project, roles and user", async (t) => {
   const { client, keystone } = await openClient(t);
   const token = await client.validate(tokenOf('trove'));
   t.like(token, {
@@ -375,7 +375,7 @@ test('an unknown or expired token is rejected', async (t) => {
   t.is(await client.validate(tokenOf('trove')), undefined);
 });
 
-test('the service logs in once, and once more when its own token has ended', async (t) => {
+test('the service logs in once, and again when its own token has expired', async (t) => {
   const { client, keystone } = await openClient(t);
   const both = [client.validate(tokenOf('trove')), client.validate(tokenOf('sahara'))];
   t.false((await Promise.all(both)).includes(undefined));
@@ -386,7 +386,7 @@ test('the service logs in once, and once more when its own token has ended', asy
   t.is(keystone.counts().logIns, 2);
 });
 
-test('a log-in that is refused is not tried again before half a minute', async (t) => {
+test('a refused log-in is not repeated for half a minute', async (t) => {
   const { client, clock, keystone, told } = await openClient(t, 'wrong');
   await t.throwsAsync(client.validate(tokenOf('trove')), unavailable);
   clock.now = 29_999;
@@ -398,7 +398,7 @@ test('a log-in that is refused is not tried again before half a minute', async (
   t.regex(JSON.stringify(told[0]), /rejected the credentials/);
 });
 
-test('an account without the right to validate tokens, or an unreadable answer, permits nothing', async (t) => {
+test('without the right to validate tokens, or with an unreadable response, nothing is permitted', async (t) => {
   const { client, keystone } = await openClient(t);
   keystone.change('sahara', 'not-permitted');
   await t.throwsAsync(client.validate(tokenOf('sahara')), unavailable);
@@ -418,7 +418,7 @@ test('an account without the right to validate tokens, or an unreadable answer, 
   }
 });
 
-test('a Keystone that hangs up is away, and the log is told why no more than now and then', async (t) => {
+test('a Keystone that closes connections counts as unreachable, and is logged at limited intervals', async (t) => {
   const { client, clock, keystone, told } = await openClient(t);
   t.not(await client.validate(tokenOf('trove')), undefined);
   keystone.answerAll((_, response) => response.destroy());
@@ -459,7 +459,7 @@ function recorded(name: 'trove' | 'unscoped' = 'trove'): IdentityToken {
   return { ...found, expiresAt: 3_600_000 };
 }
 
-test('an answer is asked for once in half a minute', async (t) => {
+test('the same token is validated once in half a minute', async (t) => {
   const { tokens, clock, asked } = stage(recorded);
   t.teardown(() => tokens.close());
   const held = await Promise.all([tokens.hold(token), tokens.hold(token)]);
@@ -475,7 +475,7 @@ test('an answer is asked for once in half a minute', async (t) => {
   t.is(asked(), 2);
 });
 
-test('a token ends when it says so, whatever was answered before', async (t) => {
+test('a token ends at its expiry, whatever was cached before', async (t) => {
   const { tokens, clock } = stage(() => ({ ...recorded(), expiresAt: 10_000 }));
   t.teardown(() => tokens.close());
   clock.now = 9_999;
@@ -484,7 +484,7 @@ test('a token ends when it says so, whatever was answered before', async (t) => 
   await t.throwsAsync(tokens.hold(token), none);
 });
 
-test('a token for no project is nobody here', async (t) => {
+test('a token without a project is refused', async (t) => {
   const { tokens } = stage(() => recorded('unscoped'));
   t.teardown(() => tokens.close());
   await t.throwsAsync(tokens.hold(token), none);
@@ -517,7 +517,7 @@ test('a held token ends when Keystone is unreachable for longer than an answer i
   await within('the end of the token', once(ended, 'abort'));
 });
 
-test('no more than 256 tokens wait for Keystone', async (t) => {
+test('at most 256 tokens wait for Keystone', async (t) => {
   const waiting: ((found: undefined) => void)[] = [];
   const tokens = new KeystoneTokens({
     validate: () => new Promise((resolve) => waiting.push(resolve)),
@@ -536,7 +536,7 @@ test('no more than 256 tokens wait for Keystone', async (t) => {
   await t.throwsAsync(Promise.all(held), none);
 });
 
-test("no token of the master's, nor what was cut off or written large of one, has Keystone's form", (t) => {
+test("no form of the master's tokens, truncated or in upper case, looks like a Keystone token", (t) => {
   const hex = fc.stringMatching(/^[0-9a-f]{1,64}$|^[0-9A-F]{64}$/);
   fc.assert(fc.property(hex, (text) => !looksLikeKeystoneToken(text)));
   for (const name of ['trove', 'unknown'] as const) t.true(looksLikeKeystoneToken(tokenOf(name)));

@@ -49,7 +49,7 @@ for (const [
   at,
   { plan: given, error_code: code, message, message_begins: begin },
 ] of fixture.invalid.entries()) {
-  test(`an invalid execution plan is refused as by Murano's agent (${at})`, (t) => {
+  test(`an execution plan that Murano's agent refuses is refused (${at})`, (t) => {
     const refusal = refusalOf(given);
     t.is(refusal?.errorCode, code);
     if (message !== undefined) t.is(refusal?.message, message);
@@ -196,7 +196,7 @@ function resultOf({ status, json: body }: ApiAnswer): Fields & { readonly Body: 
   return body as Fields & { readonly Body: Fields };
 }
 
-test('an execution plan runs the command of its entry point, and gives its result', async (t) => {
+test('an execution plan runs the command of its entry point, and returns its result', async (t) => {
   const { send, ports } = await start(t);
   const result = resultOf(await send(deployWeb));
   const { ID: id, Time: time, ...rest } = result;
@@ -207,7 +207,7 @@ test('an execution plan runs the command of its entry point, and gives its resul
   t.deepEqual(ports, ['8080']);
 });
 
-test('a script that fails gives its error code, unless the execution plan does not ask', async (t) => {
+test('a failed script returns its error code, unless the execution plan ignores it', async (t) => {
   const { send } = await start(t);
   const failed = resultOf(await send(fresh({ Parameters: { port: '0' } })));
   t.is(failed.ErrorCode, 100);
@@ -222,7 +222,7 @@ test('a script that fails gives its error code, unless the execution plan does n
   t.is(resultOf(await send(fresh(member))).Body as unknown, 0);
 });
 
-test('an argument in quotes is the parameter that the catalog names', async (t) => {
+test('an argument in quotes is matched with the parameter in the catalog', async (t) => {
   const { send, ports } = await start(t);
   resultOf(await send(fresh({ Body: "return deploy('81').stdout", Parameters: {} })));
   t.deepEqual(ports, ['81']);
@@ -246,7 +246,7 @@ for (const [argument, parts] of [
   ["'-p {1} {0}'.format( args.a , args.b )", ['-p ', { parameter: 'b' }, ' ', { parameter: 'a' }]],
   ["'x'", ['x']],
 ] as const) {
-  test(`an argument is read as Python formats it: ${argument}`, (t) => {
+  test(`an argument is formatted as Python formats it: ${argument}`, (t) => {
     const { call } = parseExecutionPlan('1', { ...deployWeb, Body: `return deploy(${argument})` });
     t.deepEqual(call?.argument, { parts });
   });
@@ -261,7 +261,7 @@ test('a parameter that Salt would interpret is refused', async (t) => {
   t.deepEqual(ports, []);
 });
 
-test('a format of a list, or of a parameter that is missing, is refused', async (t) => {
+test('a format with a list or a missing parameter is refused', async (t) => {
   const { send, ports } = await start(t);
   const Body = "return deploy('{0}'.format(args.other))";
   for (const Parameters of [{ other: [1] }, {}]) {
@@ -270,13 +270,13 @@ test('a format of a list, or of a parameter that is missing, is refused', async 
   t.deepEqual(ports, []);
 });
 
-test('an execution plan that calls nothing returns nothing', async (t) => {
+test('an execution plan without calls returns nothing', async (t) => {
   const { send, ports } = await start(t);
   const result = resultOf(await send(fresh({ Body: 'return', Scripts: {}, Files: {} })));
   t.deepEqual([result.ErrorCode, result.Body as unknown, ports], [0, null, []]);
 });
 
-test('the same execution plan again is the same run, and an older one is refused', async (t) => {
+test('the same execution plan again returns the same run, and an older one is refused', async (t) => {
   const { send, ports } = await start(t);
   const older = fresh();
   const newer = fresh();
@@ -289,7 +289,7 @@ test('the same execution plan again is the same run, and an older one is refused
   t.is(ports.length, 2);
 });
 
-test('a user without rights on a guest learns nothing of its stamps', async (t) => {
+test('a user without rights on a guest learns nothing about its stamps', async (t) => {
   const { send, ports } = await start(t);
   const older = fresh();
   t.is(resultOf(await send(fresh(), { guest: 'db1', user: 'scoped' })).ErrorCode, 0);
@@ -324,7 +324,7 @@ test('a stamp in the far future disables no guest', async (t) => {
   t.is(resultOf(await send(fresh())).ErrorCode, 0);
 });
 
-test('a signature is good for one guest and one text', async (t) => {
+test('a signature is valid for one guest and one text', async (t) => {
   const { send, ports } = await start(t);
   const text = JSON.stringify(fresh());
   const refused = [
@@ -342,7 +342,7 @@ test('a signature is good for one guest and one text', async (t) => {
   t.is(resultOf(await send(text)).ErrorCode, 0);
 });
 
-test('without a key nothing is taken, unless unsigned ones are', async (t) => {
+test('without a key, all plans are refused unless unsigned plans are permitted', async (t) => {
   const closed = await start(t, {});
   t.regex(String(resultOf(await closed.send(fresh(), { signature: null })).Body.Message), /key/);
   const open = await start(t, { unsigned: true });
@@ -382,13 +382,13 @@ for (const [what, given, message, guest = 'web1'] of refusals) {
   });
 }
 
-test('an execution plan without an id cannot be answered', async (t) => {
+test('an execution plan without an id gets no reply', async (t) => {
   const { send } = await start(t);
   const { ID: _id, ...rest } = deployWeb;
   for (const text of [JSON.stringify(rest), 'no JSON', '[]']) t.is((await send(text)).status, 400);
 });
 
-test('the example of the documentation takes the parameter that it shows', async (t) => {
+test('the example in the documentation gets its parameter', async (t) => {
   const directory = temporaryDirectory(t);
   const [example] = codeBlocks('docs/murano.md').filter(({ text }) => text.includes('murano:'));
   const text = (example?.text ?? '').replace(/^ *sha256:.*$/m, '');

@@ -31,7 +31,7 @@ function createCatalog(): MuranoCatalog {
   );
 }
 
-test('execution plans of one caller that wait for a guest keep no other caller from it', async (t) => {
+test('execution plans of one caller that wait for a guest do not block other callers', async (t) => {
   let finish = (): void => {};
   const finished = new Promise<void>((resolve) => {
     finish = resolve;
@@ -77,7 +77,7 @@ test('execution plans of one caller that wait for a guest keep no other caller f
   t.like(await send('stranger'), { ErrorCode: 0 });
 });
 
-test('a stamp that one member of a cluster took is not taken again by another', async (t) => {
+test('a stamp accepted by one member of a cluster is refused by the others', async (t) => {
   const [one, two] = await twoMembers(t);
   const results = [{ minion: 'web1', state: 'succeeded', return: 'done', retcode: 0 } as const];
   const outcome: CommandOutcome = {
@@ -128,7 +128,7 @@ test('a stamp that one member of a cluster took is not taken again by another', 
   t.is(await send(b, 'one', 7), 0);
 });
 
-test('an execution plan that is nested without end is malformed', (t) => {
+test('an endlessly nested execution plan is malformed', (t) => {
   const endless = JSON.parse(`${'['.repeat(100_000)}${']'.repeat(100_000)}`);
   for (const more of [{ FormatVersion: endless }, { Parameters: { a: endless } }]) {
     t.throws(() => parseExecutionPlan('one', { ...plan, ...more }), {

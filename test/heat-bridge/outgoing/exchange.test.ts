@@ -30,7 +30,7 @@ function ask(
   return send({ method: 'PUT', url, body: '{}' }, new AbortController().signal);
 }
 
-test('the address goes out byte for byte, signature and all', async (t) => {
+test('the address is sent byte for byte, including the signature', async (t) => {
   const { origin, heard } = await recorderFor(t, always(200));
   const path = '/v1/arn%3Aopenstack%3a/../x/./y?a=%2F&Signature=HM%2Bx%3D&b=~!*()';
   await ask([{ url: origin }], `${origin}${path}`);
@@ -40,14 +40,14 @@ test('the address goes out byte for byte, signature and all', async (t) => {
   t.is(`http://${request?.headers.host}`, origin);
 });
 
-test('a host that is not listed is not requested', async (t) => {
+test('a host that is not listed gets no request', async (t) => {
   const { origin, requests } = await recorderFor(t, always(200));
   const exchange = await ask([{ url: 'https://heat.example.org:8004' }], `${origin}/x`);
   t.is(exchange.kind, 'forbidden');
   t.is(requests.length, 0);
 });
 
-test('another port or scheme of a listed host is not listed', async (t) => {
+test('another port or scheme of a listed host counts as not listed', async (t) => {
   const { origin, requests } = await recorderFor(t, always(200));
   for (const url of ['http://127.0.0.1:1', origin.replace('http:', 'https:')]) {
     t.is((await ask([{ url }], `${origin}/x`)).kind, 'forbidden');
@@ -77,7 +77,7 @@ const inward = [
 ];
 
 for (const address of inward) {
-  test(`a listed name that leads to ${address} is not asked`, async (t) => {
+  test(`a listed name that resolves to ${address} gets no request`, async (t) => {
     const { origin, requests } = await recorderFor(t, always(200));
     const url = origin.replace('127.0.0.1', 'heat.example');
     const exchange = await ask([{ url }], `${url}/x`, ['192.0.2.7', address]);
@@ -86,7 +86,7 @@ for (const address of inward) {
   });
 }
 
-test('a name leads where its endpoint lists', async (t) => {
+test('a name may resolve to any network that its endpoint lists', async (t) => {
   const { origin, requests } = await recorderFor(t, always(200));
   const url = origin.replace('127.0.0.1', 'heat.example');
   const listed = [{ url, addresses: ['127.0.0.0/8'] }];
@@ -95,7 +95,7 @@ test('a name leads where its endpoint lists', async (t) => {
   t.is(requests.length, 1);
 });
 
-test('the address that was checked is the one that is connected to', async (t) => {
+test('the connection uses the address that was checked', async (t) => {
   const { origin, requests } = await recorderFor(t, always(200));
   const url = origin.replace('127.0.0.1', 'no-such-name.invalid');
   const exchange = await ask([{ url, addresses: ['127.0.0.1'] }], `${url}/x`, ['127.0.0.1']);
@@ -103,7 +103,7 @@ test('the address that was checked is the one that is connected to', async (t) =
   t.is(requests[0]?.headers.host, url.slice('http://'.length));
 });
 
-test('a redirection is an answer, and is not followed', async (t) => {
+test('a redirection is returned and not followed', async (t) => {
   const other = await recorderFor(t, always(200));
   const { origin } = await recorderFor(t, always(307, '', { location: `${other.origin}/x` }));
   const exchange = await ask([{ url: origin }, { url: other.origin }], `${origin}/x`);
@@ -111,26 +111,26 @@ test('a redirection is an answer, and is not followed', async (t) => {
   t.is(other.requests.length, 0);
 });
 
-test('a server that does not answer in time is unreachable', async (t) => {
+test('a server that does not respond in time is unreachable', async (t) => {
   const { origin } = await recorderFor(t, () => {});
   const exchange = await ask([{ url: origin }], `${origin}/x`, [], 50);
   t.deepEqual(exchange, { kind: 'unreachable', reason: 'no answer within 50 ms' });
 });
 
-test('a server that begins an answer and does not end it is unreachable', async (t) => {
+test('a server that does not complete a response is unreachable', async (t) => {
   const { origin } = await recorderFor(t, (_request, response) => {
     response.writeHead(200).write('x');
   });
   t.is((await ask([{ url: origin }], `${origin}/x`, [], 100)).kind, 'unreachable');
 });
 
-test('the beginning of a long answer is read', async (t) => {
+test('the beginning of a long response is returned', async (t) => {
   const { origin } = await recorderFor(t, always(400, 'x'.repeat(1_000_000)));
   const exchange = await ask([{ url: origin }], `${origin}/x`);
   t.is(exchange.kind === 'answer' ? exchange.body.length : 0, 65_536);
 });
 
-test('nobody there is unreachable, and the reason has no address in it', async (t) => {
+test('a closed port is unreachable, and the reason contains no address', async (t) => {
   const service = await startRecorder(always(200));
   await service.close();
   const exchange = await ask([{ url: service.origin }], `${service.origin}/x?sig=secret`);
@@ -188,7 +188,7 @@ test('repeatable requests share a connection, and each other request opens its o
   }
 });
 
-test('a service that closes a kept connection unanswered is asked over a new one', async (t) => {
+test('a request is repeated on a new connection if the service closed a reused one', async (t) => {
   let connections = 0;
   const server = createNetServer((socket) => {
     connections += 1;
@@ -218,18 +218,18 @@ async function askOf(t: ExecutionContext, url: string): Promise<() => Promise<Ht
   return () => ask({ method: 'PUT', url, body: '{}' }, new AbortController().signal);
 }
 
-test('a service whose certificate the file vouches for is asked, with the file gone', async (t) => {
+test('a service whose certificate is signed by the configured file is trusted, even after its deletion', async (t) => {
   const ask = await askOf(t, await startService(t, 'master'));
   t.like(await ask(), { kind: 'answer', status: 200 });
   t.like(await ask(), { kind: 'answer', status: 200 });
 });
 
-test('a service that somebody else vouches for is not', async (t) => {
+test('a service with another authority is not trusted', async (t) => {
   const ask = await askOf(t, await startService(t, 'stranger'));
   t.is((await ask()).kind, 'unreachable');
 });
 
-test('a file that cannot be read ends the start, and the key is named', (t) => {
+test('an unreadable file ends the start, and the key is named', (t) => {
   const given = { endpoints: [{ url: 'https://heat.example.org', ca_file: '/none/ca.pem' }] };
   const error = t.throws(() => parseSignalsOptions(given), {
     instanceOf: BridgeError,
@@ -270,17 +270,17 @@ const forms: readonly (readonly [string, unknown, Transport])[] = [
 ];
 
 for (const [what, form, transport] of forms) {
-  test(`${what} is read as ${transport}`, (t) => {
+  test(`${what} is parsed as ${transport}`, (t) => {
     t.is(parseDestination(form).transport, transport);
   });
 
-  test(`${what} is read from a stack's output as well`, (t) => {
+  test(`${what} is parsed from the output of a stack too`, (t) => {
     const output = JSON.stringify({ output_key: 'signal', output_value: form });
     t.deepEqual(parseDestination(output), parseDestination(form));
   });
 }
 
-test('a pre-signed address is kept byte for byte', (t) => {
+test('a pre-signed address is preserved byte for byte', (t) => {
   const destination = parseDestination({ alarm_url: cfnUrl });
   t.is('url' in destination ? destination.url : '', cfnUrl);
 });
@@ -309,7 +309,7 @@ for (const [what, form] of refused) {
   });
 }
 
-test('whatever is given is read or refused, and a refusal repeats none of it', (t) => {
+test('any input is parsed or refused, and errors repeat none of it', (t) => {
   fc.assert(
     fc.property(
       fc.oneof(fc.string(), fc.json(), fc.dictionary(fc.string(), fc.anything())),
@@ -327,7 +327,7 @@ test('whatever is given is read or refused, and a refusal repeats none of it', (
   t.is(error.cause, undefined);
 });
 
-test('the signature alone is a secret of a pre-signed address too', (t) => {
+test('the signature of a pre-signed address is also secret by itself', (t) => {
   const secrets = secretsOf(parseDestination({ alarm_url: cfnUrl }));
   t.true(secrets.includes('HMfn4ys1uvOH%2Fzj6RDLYldFrOsNw%2BT7D0Vy38W8ob30%3D'));
 });

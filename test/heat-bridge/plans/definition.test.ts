@@ -148,7 +148,7 @@ for (const [title, body, named] of refused) {
   });
 }
 
-test('a plan that says all it must is taken, its steps after what they need', (t) => {
+test('a complete plan is accepted, with its steps after their dependencies', (t) => {
   const [compiled] = compile(base).list();
   t.deepEqual(
     compiled?.steps.map((it) => it.name),
@@ -172,7 +172,7 @@ plans:
       two: {command: demo.echo, group: all, needs: [one], params: {text: text}}
 `;
 
-test('files have plans beside commands, of any file and of the program', async (t) => {
+test('files contain plans beside commands, and plans may use commands of any file and of the program', async (t) => {
   const directory = temporaryDirectory(t);
   const write = (file: string, content: string) =>
     writeFileSync(path.join(directory, file), content);
@@ -213,7 +213,7 @@ test('a program has the types of its plans', async (t) => {
   await t.throwsAsync(bridge.plan('demo.twice', { groups: {}, params: { user: 'x' } }));
 });
 
-test('a pointer leads where its keys do, whatever is in them', (t) => {
+test('a pointer follows its keys, whatever characters they contain', (t) => {
   fc.assert(
     fc.property(fc.array(fc.string(), { maxLength: 4 }), fc.jsonValue(), (keys, inner) => {
       const pointer = keys
@@ -319,7 +319,7 @@ function nextTurn(): Promise<void> {
   });
 }
 
-test('a plan that fails takes back what was done and can be, the latest first, and nothing else', async (t) => {
+test('a failed plan undoes the completed steps that can be undone, the latest first', async (t) => {
   await fc.assert(
     fc.asyncProperty(stories, async (story) => {
       const { outcome, ended } = await play(story);
@@ -334,7 +334,7 @@ test('a plan that fails takes back what was done and can be, the latest first, a
   t.pass();
 });
 
-test('whenever its master ends, the next one comes to the same end, in the same order', async (t) => {
+test('after the end of a master at any step, the next one reaches the same result in the same order', async (t) => {
   await fc.assert(
     fc.asyncProperty(stories, async (story) => {
       const whole = await play(story);
@@ -351,7 +351,7 @@ test('whenever its master ends, the next one comes to the same end, in the same 
   t.pass();
 });
 
-test('steps under way when the master ended are undone too, even if the plan has ended since', async (t) => {
+test('steps in progress at the end of the master are undone too, even if the plan has ended since', async (t) => {
   const cancel = new AbortController();
   cancel.abort();
   await fc.assert(
@@ -446,7 +446,7 @@ function playSchedule({
   return { begun, ended: schedule.ended, late };
 }
 
-test('no step begins before all that it needs has succeeded, and none twice', (t) => {
+test('no step begins before all its dependencies have succeeded, and none runs twice', (t) => {
   fc.assert(
     fc.property(scheduleStories, (story) => {
       const { begun } = playSchedule(story);
@@ -460,7 +460,7 @@ test('no step begins before all that it needs has succeeded, and none twice', (t
   t.pass();
 });
 
-test('after a failure that stops, none begins; without one, all do that nothing failed keeps from it', (t) => {
+test('after a failure that stops the plan no step begins; otherwise all unaffected steps run', (t) => {
   fc.assert(
     fc.property(scheduleStories, (story) => {
       const { begun, late } = playSchedule(story);
@@ -476,7 +476,7 @@ test('after a failure that stops, none begins; without one, all do that nothing 
   t.pass();
 });
 
-test('an order has each step after what it needs; a circle has none', (t) => {
+test('an order places each step after its dependencies, and a cycle has no order', (t) => {
   fc.assert(
     fc.property(graphs, (needs) => {
       const order = topologicalOrder(needs) ?? [];

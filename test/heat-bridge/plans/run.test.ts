@@ -47,7 +47,7 @@ const fails: MinionFunction = () => {
   throw new Error('here');
 };
 
-test('steps follow each other by what they need, with what came before', async (t) => {
+test('steps run in the order of their dependencies, with earlier results', async (t) => {
   const stage = await start(t);
   const handle = await stage.bridge.plan('db.create-cluster', request);
   t.deepEqual(handle.groups, { master: ['web1'], replicas: ['web3', 'web2'] });
@@ -68,7 +68,7 @@ test('steps follow each other by what they need, with what came before', async (
   t.deepEqual(stage.seen[2]?.kwargs, { user: 'repl', file: 'bin.1', at: 7 });
 });
 
-test('a plan tells each step with counts, from the beginning, to whoever comes', async (t) => {
+test('a plan reports each step with counts, from the beginning, to every reader', async (t) => {
   const { bridge } = await start(t);
   const handle = await bridge.plan('db.create-cluster', request);
   await handle.outcome;
@@ -131,7 +131,7 @@ test('after a failed step, the completed steps are undone in reverse order', asy
   t.deepEqual(asked(stage).slice(-2), ['web3 db.unfollow', 'web1 db.revoke']);
 });
 
-test('also where it failed, if the plan says so; and a failure to take back hides nothing', async (t) => {
+test('a failed step is undone too if the plan says so, and a failed undo does not hide the cause', async (t) => {
   const { follow } = cluster.steps;
   const undo = { command: 'db.unfollow', failed: true };
   const plan = changed({ follow: { command: 'db.follow', group: 'replicas', ...follow, undo } });
@@ -157,14 +157,14 @@ function changed(
   return { ...cluster, ...more, steps: { ...cluster.steps, ...steps } };
 }
 
-test('a step that need not succeed ends nothing, and takes nothing back', async (t) => {
+test('an optional step that fails does not end the plan, and undoes nothing', async (t) => {
   const stage = await start(t, { functions: { 'db.note': fails } });
   const outcome = await (await stage.bridge.plan('db.create-cluster', request)).outcome;
   t.is(outcome.status, 'partial');
   t.deepEqual([outcome.steps[3]?.status, outcome.undone.length], ['failed', 0]);
 });
 
-test('so many minions at a time, until more have failed than may', async (t) => {
+test('a step runs on a batch of minions at a time, until too many have failed', async (t) => {
   const { note } = cluster.steps;
   const roll = (maxFailures: number) =>
     changed({
@@ -184,7 +184,7 @@ test('so many minions at a time, until more have failed than may', async (t) => 
   t.deepEqual(asked(all).slice(-2), ['web3 db.note', 'web2 db.note']);
 });
 
-test('a group may be part of another: its first minion, and the rest', async (t) => {
+test('a group may be divided into its first minion and the rest', async (t) => {
   const plan: PlanDefinition = {
     ...cluster,
     groups: {
@@ -306,7 +306,7 @@ test('a refused call never reaches a minion, and its code gives the reason', asy
   t.deepEqual(await master.jobs.list(), []);
 });
 
-test('a group means the minions that rules name for its commands, and its size tells nothing of others', async (t) => {
+test('a group means the minions that rules name for its commands, and does not reveal others', async (t) => {
   const large = { ...cluster, groups: { master: { max: 1 }, replicas: { min: 4 } } };
   const { bridge } = await start(t, { plans: [large] });
   const refusalOf = async (replicas: CommandTarget): Promise<string> => {
@@ -325,7 +325,7 @@ test('a group means the minions that rules name for its commands, and its size t
   t.is(lists[0], lists[1]);
 });
 
-test('first and rest of a group may be of different rules', async (t) => {
+test('the first and the rest of a group may have different rules', async (t) => {
   const parts: PlanDefinition = {
     name: 'db.parts',
     description: 'x',
@@ -358,7 +358,7 @@ test('first and rest of a group may be of different rules', async (t) => {
   await t.throwsAsync(bridge.plan('db.parts', { groups: { all: 'web[23]' }, params }), denied);
 });
 
-test('a secret of a step follows no grain', async (t) => {
+test('a secret of a step is not sent to targets selected by grains', async (t) => {
   const plan: PlanDefinition = {
     name: 'db.make-user',
     description: 'x',
@@ -379,7 +379,7 @@ test('a secret of a step follows no grain', async (t) => {
   t.deepEqual((await bridge.plan('db.make-user', asking('web1'))).groups, { all: ['web1'] });
 });
 
-test('one command that is not permitted refuses the whole, before anything is done', async (t) => {
+test('a command that is not permitted refuses the whole plan before any step runs', async (t) => {
   const known = ['db.grant', 'db.status', 'db.follow', 'db.note'];
   for (const fun of [known, [...known.slice(1), 'db.revoke', 'db.unfollow']]) {
     const { bridge, seen } = await start(t, { rules: [may(fun)] });
@@ -388,7 +388,7 @@ test('one command that is not permitted refuses the whole, before anything is do
   }
 });
 
-test('a rule that depends on a result is decided when the result is there, and a denial undoes the plan', async (t) => {
+test('a rule that depends on a result is evaluated with the result, and a denial undoes the plan', async (t) => {
   const bounded = allow('some', {
     subject: { service: 'bridge' },
     action: 'command',
@@ -429,7 +429,7 @@ const slow: MinionFunction = async (_call, { signal }) => {
   return true;
 };
 
-test('a plan that is cancelled ends what is under way and takes back what is done, unless told not to', async (t) => {
+test('a cancelled plan ends its running steps, and undoes completed ones unless the request disables that', async (t) => {
   const stage = await start(t, { functions: { 'db.follow': slow } });
   for (const undo of [true, false]) {
     const handle = await stage.bridge.plan('db.create-cluster', request);
@@ -450,7 +450,7 @@ test('a plan that is cancelled ends what is under way and takes back what is don
   }
 });
 
-test('a plan ends with its deadline, and with the signal of its caller', async (t) => {
+test('a plan ends at its deadline, and with the abort signal of its caller', async (t) => {
   const quick = { ...cluster, timeoutSeconds: 0.2 };
   const late = await start(t, { plans: [quick], functions: { 'db.follow': slow } });
   const outcome = await (await late.bridge.plan('db.create-cluster', request)).outcome;
@@ -469,7 +469,7 @@ test('a plan ends with its deadline, and with the signal of its caller', async (
   t.is((await handle.outcome).status, 'cancelled');
 });
 
-test('the same key is the same run; with other parameters or groups it is a conflict', async (t) => {
+test('the same key returns the same run, and with other parameters or groups it is a conflict', async (t) => {
   const stage = await start(t);
   const keyed = { ...request, idempotencyKey: 'k1' };
   const name = 'db.create-cluster';
@@ -492,7 +492,7 @@ test('the same key is the same run; with other parameters or groups it is a conf
   t.false((await stage.bridge.run('db.grant', own)).isRepeated);
 });
 
-test('a right that was taken away is asked for again, also with a known key; another has no part in it', async (t) => {
+test('rights are checked again for a known key, and another caller gets no access', async (t) => {
   const { bridge, master } = await start(t);
   const keyed = { ...request, idempotencyKey: 'k1' };
   const handle = await bridge.plan('db.create-cluster', keyed);
@@ -504,7 +504,7 @@ test('a right that was taken away is asked for again, also with a known key; ano
   await t.throwsAsync(bridge.plan('db.create-cluster', keyed), { code: 'ERR_COMMAND_DENIED' });
 });
 
-test('a secret is told by nothing that a plan says or keeps', async (t) => {
+test('a secret does not appear in any output or stored data of a plan', async (t) => {
   const password = 'correct-horse-battery';
   const { bridge, master, seen } = await start(t, {
     commands: [...commands, user],

@@ -35,7 +35,7 @@ function dataOf({ requests }: Recorder): unknown[] {
   return requests.map(({ body }) => JSON.parse(body).data);
 }
 
-test('a handle of one member routes signals of another, which the one with the lease delivers once', async (t) => {
+test('a handle of one member routes signals of another, and the member with the lease delivers them once', async (t) => {
   const all = await site(t);
   const { service, a, b, members } = all;
   const { id } = await a.handles.add(handle(all));
@@ -107,7 +107,7 @@ test('a delivery by a member that has lost the lease has no effect', async (t) =
   t.deepEqual(await b.outbox.list(), []);
 });
 
-test('one of two members that register handles of one alias at once is refused', async (t) => {
+test('two members register handles of one alias at once, and one of them is refused', async (t) => {
   const all = await site(t);
   const { a, b } = all;
   const added = await Promise.allSettled(
@@ -121,7 +121,7 @@ test('one of two members that register handles of one alias at once is refused',
   );
 });
 
-test('a signal that is held goes once to a handle that another member registers', async (t) => {
+test('a held signal is delivered once to a handle that another member registers', async (t) => {
   const all = await site(t);
   const { service, a, b, members } = all;
   await b.signal('m1', 'heat/ready', { data: 1 });
@@ -152,7 +152,7 @@ test('the member with the lease expires signals that were held for too long', as
   await until('the audit record', () => a.audited.length === 1);
 });
 
-test('a signal of the dead-letter list is tried again once, whichever member is asked', async (t) => {
+test('a signal in the dead-letter list is retried once, whichever member gets the request', async (t) => {
   const all = await site(t);
   const { service, a, b, members } = all;
   await a.handles.add(handle(all));

@@ -90,7 +90,7 @@ test('a permitted signal of a minion reaches the handle, once for each request',
   );
 });
 
-test('an embedded minion learns the id of its signal, and of other events none', async (t) => {
+test('an embedded minion learns the id of its signal, but no ids of other events', async (t) => {
   const { bridge, master, add } = await open(t, { keys: [otherKey('m2')] });
   await bridge.handles.add({ ...add, minions: ['m2'] });
   const minion = await connectMinion(t, master, 'm2');
@@ -105,7 +105,7 @@ test('an embedded minion learns the id of its signal, and of other events none',
   t.is(await minion.fire('salt/beacon/m2/load/', {}), undefined, 'no signal');
 });
 
-test('a reload takes over the endpoints of handles, as a whole or not at all', async (t) => {
+test('a reload applies all endpoints of handles or none', async (t) => {
   const { service, bridge, master, add } = await open(t);
   const reload = (handles: object | null) =>
     master.master.reload(
@@ -148,7 +148,7 @@ test('a signal that no rule permits does not reach the outbox', async (t) => {
   t.is((await master.counters())['signal-default-deny'], 1);
 });
 
-test('signals for a handle over the rate wait and arrive; other events are dropped', async (t) => {
+test('signals for a handle over the rate are delayed and delivered, and other events are dropped', async (t) => {
   const limits = { eventsPerSecond: 50, burst: 1, requestsPerSecond: 0 };
   const { service, bridge, master, add } = await open(t, { limits });
   await bridge.handles.add(add);
@@ -159,7 +159,7 @@ test('signals for a handle over the rate wait and arrive; other events are dropp
   t.is(counters['event-rate'], undefined);
 });
 
-test('more than may wait of one minion is left unanswered, so that it comes again', async (t) => {
+test('signals of one minion over the limit get no reply, so that the minion repeats them', async (t) => {
   const limits = { eventsPerSecond: 100, burst: 1, requestsPerSecond: 0 };
   const { bridge, master, add } = await open(t, { limits });
   await bridge.handles.add(add);
@@ -207,7 +207,7 @@ test('handles and outbox are served at the local socket, and audited', async (t)
   t.deepEqual(await bridge.call('handles.remove', { alias: 'ready' }), info);
 });
 
-test('an option of handles that is none ends the start, with its key', async (t) => {
+test('an invalid option of handles ends the start, with its key', async (t) => {
   for (const handles of [
     { endpoint: [] },
     { endpoints: ['heat'] },
@@ -278,7 +278,7 @@ function codeOf({ status, json: answer }: ApiAnswer): unknown {
   return [status, Object(error).code];
 }
 
-test('a user with the right can register a handle, and the answer contains none of its secrets', async (t) => {
+test('a user with the right can register a handle, and the reply contains none of its secrets', async (t) => {
   const { as, audited, bridge } = await openRoutes(t);
   const trove = await as('trove');
   const added = await trove('POST handles', registration);
@@ -300,7 +300,7 @@ test('a user with the right can register a handle, and the answer contains none 
   t.deepEqual((await trove('GET handles')).json, []);
 });
 
-test("another's handle is as unknown as none, and cannot be replaced", async (t) => {
+test('the handle of another user looks unknown, and cannot be replaced', async (t) => {
   const { as } = await openRoutes(t);
   const [trove, trust] = [await as('trove'), await as('trust')];
   await trove('POST handles', registration);
@@ -319,7 +319,7 @@ test("another's handle is as unknown as none, and cannot be replaced", async (t)
   t.is((await trove('GET handles/ready')).status, 200);
 });
 
-test('no handle without a rule, for other minions than the rule names, or without a token', async (t) => {
+test('a handle requires a rule for its minions and a token', async (t) => {
   const { as, port, bridge } = await openRoutes(t);
   const [trove, sahara] = [await as('trove'), await as('sahara')];
   t.deepEqual(codeOf(await sahara('POST handles', registration)), [403, 'ERR_DENIED']);

@@ -57,7 +57,7 @@ test('a minion that signals three times does so under one id', async (t) => {
   ]);
 });
 
-test('a second signal under an id waits while Heat may not have stored the first, and others do not', async (t) => {
+test('a second signal under an id waits while Heat may not have stored the first, but others do not', async (t) => {
   const service = await recorderFor(t, accepted);
   const section = { same_id_wait: 60 };
   const { handles, outbox, signal, told } = await openTestSignals(t, [service.origin], { section });
@@ -76,7 +76,7 @@ test('a second signal under an id waits while Heat may not have stored the first
   );
 });
 
-test('a second signal under an id is sent when the wait is over', async (t) => {
+test('a second signal under an id is sent after the wait', async (t) => {
   const times: number[] = [];
   const service = await recorderFor(t, (request, response) => {
     times.push(performance.now());
@@ -103,7 +103,7 @@ test('signals that wait for the same id are dropped when their handle is removed
   t.is(failed?.data.reason, 'the handle was removed');
 });
 
-test('members of one minion count each for itself, and only declared ones', async (t) => {
+test('each member of one minion counts separately, and only declared ones', async (t) => {
   const service = await recorderFor(t, accepted);
   const { handles, signal, told } = await openTestSignals(t, [service.origin]);
   await handles.add(handle(service.origin, 'ready', { members: ['db', 'web'] }));
@@ -117,7 +117,7 @@ test('members of one minion count each for itself, and only declared ones', asyn
   );
 });
 
-test('a minion that the handle does not name is not sent anything of', async (t) => {
+test('signals of a minion that the handle does not name are not sent', async (t) => {
   const service = await recorderFor(t, accepted);
   const { handles, signal, told, outbox } = await openTestSignals(t, [service.origin]);
   await handles.add(handle(service.origin));
@@ -150,7 +150,7 @@ test('the next process delivers accepted signals', async (t) => {
   );
 });
 
-test('the same request again adds nothing, also in the next process', async (t) => {
+test('a repeated request adds nothing, even in the next process', async (t) => {
   const service = await recorderFor(t, accepted);
   const state = memoryState();
   const first = await openTestSignals(t, [service.origin], { state, isStarted: false });
@@ -166,7 +166,7 @@ test('the same request again adds nothing, also in the next process', async (t) 
   t.is((await second.outbox.list()).length, 2);
 });
 
-test('a handle has one signal in flight, and they arrive in order', async (t) => {
+test('a handle has one signal in flight, and signals arrive in order', async (t) => {
   let inFlight = 0;
   let most = 0;
   const service = await recorderFor(t, (_request, response) => {
@@ -197,7 +197,7 @@ const passing: readonly (readonly [string, Answerer])[] = [
 ];
 
 for (const [what, answer] of passing) {
-  test(`a service that ${what} is asked again under the same id, and the next one waits`, async (t) => {
+  test(`after a service ${what}, the signal is repeated under the same id, and the next one waits`, async (t) => {
     const service = await recorderFor(t, answer);
     const { handles, signal, told } = await openTestSignals(t, [service.origin]);
     await handles.add(handle(service.origin));
@@ -237,7 +237,7 @@ const lastWords: readonly (readonly [string, number, string, string])[] = [
 ];
 
 for (const [what, status, body, reason] of lastWords) {
-  test(`a refusal with ${what} ends after one request, with the words of the service`, async (t) => {
+  test(`a refusal with ${what} ends after one request, with the text of the service`, async (t) => {
     const service = await recorderFor(t, always(status, body));
     const { handles, signal, told, outbox } = await openTestSignals(t, [service.origin]);
     await handles.add(handle(service.origin));
@@ -250,7 +250,7 @@ for (const [what, status, body, reason] of lastWords) {
   });
 }
 
-test('a signal that is given up lets the next one pass', async (t) => {
+test('after a signal is given up, the next one is sent', async (t) => {
   const service = await recorderFor(t, ({ body }, response) => {
     response.writeHead(body.includes('m1') ? 403 : 200).end();
   });
@@ -265,7 +265,7 @@ test('a signal that is given up lets the next one pass', async (t) => {
   );
 });
 
-test('a signal for an endpoint that is not listed ends in the dead-letter list unsent', async (t) => {
+test('a signal for an endpoint that is not listed is put into the dead-letter list unsent', async (t) => {
   const service = await recorderFor(t, accepted);
   const { handles, signal, told, outbox } = await openTestSignals(t, []);
   const { isListed } = await handles.add(handle(service.origin));
@@ -277,7 +277,7 @@ test('a signal for an endpoint that is not listed ends in the dead-letter list u
   t.is(service.requests.length, 0);
 });
 
-test('a service that never answers delays no other', async (t) => {
+test('a service that never responds does not delay others', async (t) => {
   const [slow, quick] = [await recorderFor(t, () => {}), await recorderFor(t, accepted)];
   const { handles, signal, told } = await openTestSignals(t, [slow.origin, quick.origin]);
   await handles.add(handle(quick.origin, 'quick'));
@@ -292,7 +292,7 @@ test('a service that never answers delays no other', async (t) => {
   t.is(slow.requests.length, 8);
 });
 
-test('quotas of minion and stack leave room for the others', async (t) => {
+test('quotas of minion and stack leave space for the others', async (t) => {
   const section = { per_minion: 2, per_stack: 3 };
   const { handles, signal, told, outbox } = await openTestSignals(t, [], {
     section,
@@ -312,7 +312,7 @@ test('quotas of minion and stack leave room for the others', async (t) => {
   t.is((await outbox.list()).length, 4);
 });
 
-test('room is given back when a signal is over', async (t) => {
+test('space is released when a signal is done', async (t) => {
   const service = await recorderFor(t, accepted);
   const section = { per_minion: 1 };
   const { handles, signal, told } = await openTestSignals(t, [service.origin], { section });
@@ -324,7 +324,7 @@ test('room is given back when a signal is over', async (t) => {
   t.is(service.requests.length, 3);
 });
 
-test('a handle that has expired ends its signals, with the last reason', async (t) => {
+test('an expired handle ends its signals, with the last reason', async (t) => {
   const service = await recorderFor(t, always(503, 'down for a while'));
   let now = Date.now();
   const { handles, signal, told, outbox } = await openTestSignals(t, [service.origin], {
@@ -342,7 +342,7 @@ test('a handle that has expired ends its signals, with the last reason', async (
   t.is(refused?.data.reason, 'the handle has expired');
 });
 
-test('a handle whose secrets do not open keeps its signals until it expires', async (t) => {
+test('a handle whose secrets cannot be opened keeps its signals until it expires', async (t) => {
   let now = Date.now();
   const unseal = (): never => {
     throw new Error('another seal');
@@ -371,7 +371,7 @@ test('a later handle of the same alias inherits no signal', async (t) => {
   t.is(young.requests.length, 0);
 });
 
-test('a handle that is replaced keeps its signals, which go where it leads now', async (t) => {
+test('a replaced handle keeps its signals, which use its new destination', async (t) => {
   const [old, young] = [await recorderFor(t, always(503)), await recorderFor(t, accepted)];
   const { handles, signal, told } = await openTestSignals(t, [old.origin, young.origin]);
   await handles.add(handle(old.origin));
@@ -386,7 +386,7 @@ test('a handle that is replaced keeps its signals, which go where it leads now',
   t.is(young.requests.length, 1);
 });
 
-test('a signal that was given up can be tried again, behind the others', async (t) => {
+test('a signal that was given up can be retried, after the others', async (t) => {
   const service = await recorderFor(t, always(403));
   const { handles, signal, told, outbox } = await openTestSignals(t, [service.origin]);
   await handles.add(handle(service.origin));
@@ -401,7 +401,7 @@ test('a signal that was given up can be tried again, behind the others', async (
   await t.throwsAsync(outbox.retry({ id: entry?.id ?? '' }), { code: 'ERR_SIGNAL_UNKNOWN' });
 });
 
-test('signals can be dropped, waiting or given up', async (t) => {
+test('signals can be dropped, whether waiting or given up', async (t) => {
   const service = await recorderFor(t, always(503));
   const { handles, signal, outbox } = await openTestSignals(t, [service.origin]);
   await handles.add(handle(service.origin));
@@ -415,7 +415,7 @@ test('signals can be dropped, waiting or given up', async (t) => {
   await t.throwsAsync(outbox.drop({ id: 'none' }), { code: 'ERR_SIGNAL_UNKNOWN' });
 });
 
-test('the token is in no answer, event, reason or row of the store', async (t) => {
+test('the token appears in no reply, event, reason or row of the store', async (t) => {
   const state = memoryState();
   const service = await recorderFor(t, always(403, 'bad token tOken, sorry'));
   const { handles, signal, told, outbox, fired } = await openTestSignals(t, [service.origin], {
@@ -430,7 +430,7 @@ test('the token is in no answer, event, reason or row of the store', async (t) =
   t.false(JSON.stringify(shown).includes('tOken'));
 });
 
-test('handles survive the process, and an unknown one is told apart', async (t) => {
+test('handles survive the process, and an unknown handle is reported as such', async (t) => {
   const state = memoryState();
   const first = await openTestSignals(t, [], { state });
   const info = await first.handles.add(handle('http://127.0.0.1:1', 'ready', { owner: 'p1' }));
@@ -480,7 +480,7 @@ function sentSignals({ requests }: Recorder): unknown[] {
   return requests.map(({ body }) => JSON.parse(body)).map(({ id, data }) => [id, data]);
 }
 
-test('a signal for an alias that is not registered yet is delivered once it is', async (t) => {
+test('a signal for an alias without a handle is delivered once the handle is registered', async (t) => {
   const service = await acceptingRecorder(t);
   const { handles, signal, told, fired, outbox } = await openTestSignals(t, [service.origin]);
   for (const data of [1, 2]) await signal('m1', 'heat/ready', { data });
@@ -528,7 +528,7 @@ test('a signal that is written while its handle is registered is delivered', asy
   t.deepEqual(sentSignals(service), [['m1', 1]]);
 });
 
-test('a held signal is there after a crash, and the same request again adds none', async (t) => {
+test('a held signal survives a crash, and a repeated request adds none', async (t) => {
   const service = await acceptingRecorder(t);
   const state = memoryState();
   const first = await openTestSignals(t, [service.origin], { state });
@@ -555,7 +555,7 @@ test('a held signal is there after a crash, and the same request again adds none
   ]);
 });
 
-test('a held signal that no handle comes for ends in the dead-letter list, with an event and an audit line', async (t) => {
+test('a held signal without a handle is put into the dead-letter list, with an event and an audit line', async (t) => {
   const service = await acceptingRecorder(t);
   const { handles, signal, told, outbox, audited } = await openTestSignals(t, [service.origin], {
     section: { held_ttl: 0.02 },
@@ -581,7 +581,7 @@ test('a held signal that no handle comes for ends in the dead-letter list, with 
   t.deepEqual(sentSignals(service), [['m1', 1]]);
 });
 
-test('a minion has no more signals held than held_per_minion, and others have their own', async (t) => {
+test('held signals of a minion are limited by held_per_minion, for each minion separately', async (t) => {
   const section = { held_per_minion: 2, held_ttl: 600 };
   const { signal, fired, outbox } = await openTestSignals(t, [], { section });
   await Promise.all([1, 2, 3, 4].map((data) => signal('m1', `heat/a${data}`, { data })));
@@ -594,7 +594,7 @@ test('a minion has no more signals held than held_per_minion, and others have th
   t.is((await outbox.list()).length, 3);
 });
 
-test('signals without a handle leave most bytes of the outbox to those that have one', async (t) => {
+test('signals without a handle leave most bytes of the outbox to those with one', async (t) => {
   const section = { bytes: 8_000 };
   const { handles, signal, told } = await openTestSignals(t, [], { section, isStarted: false });
   const data = 'x'.repeat(1_500);
@@ -631,7 +631,7 @@ test('signals of a machine do not count for the next machine with its id', async
   t.deepEqual(sentSignals(service), [['m1', 'new']]);
 });
 
-test('a held signal for a member that the handle does not have is given up with the reason', async (t) => {
+test('a held signal for a member that the handle does not declare is given up with the reason', async (t) => {
   const { handles, signal, told } = await openTestSignals(t, []);
   await signal('m1', 'heat/ready/db');
   await handles.add(disabledHandle('http://127.0.0.1:1'));
@@ -648,7 +648,7 @@ test('without holding, a signal without a handle is refused', async (t) => {
   t.deepEqual(await outbox.list(), []);
 });
 
-test('a tag that can be no handle is held for none', async (t) => {
+test('a signal with a tag that cannot name a handle is not held', async (t) => {
   const { signal, fired, outbox } = await openTestSignals(t, []);
   for (const tag of ['heat/', 'heat/a b', `heat/${'a'.repeat(65)}`, 'heat/a/b/c', 'other/a']) {
     await signal('m1', tag);
@@ -690,7 +690,7 @@ test('two owners use the same alias for different minions, and each signal goes 
   );
 });
 
-test('no owner takes an alias of a minion that another one has, or replaces it', async (t) => {
+test('an owner cannot take or replace an alias of a minion that another owner has', async (t) => {
   const { handles } = await openTestSignals(t, []);
   await handles.add(ownedHandle('a', 'm1'));
   for (const replaces of [false, true]) {
@@ -700,7 +700,7 @@ test('no owner takes an alias of a minion that another one has, or replaces it',
   t.is((await handles.show('ready')).owner, 'a');
 });
 
-test('a handle that has expired keeps its alias from nobody else', async (t) => {
+test('an expired handle does not reserve its alias', async (t) => {
   let now = Date.now();
   const { handles, signal, told } = await openTestSignals(t, [], { now: () => now });
   await handles.add(ownedHandle('a', 'm1', { expiresAt: now + 1_000 }));
@@ -711,7 +711,7 @@ test('a handle that has expired keeps its alias from nobody else', async (t) => 
   t.like((await told('signal/accepted'))[0]?.data, { id: 'm1', handle: 'ready' });
 });
 
-test('a handle for groups takes the signals of who is in one of them, and of nobody else', async (t) => {
+test('a handle for groups accepts only signals of members of these groups', async (t) => {
   const service = await startRecorder(always(200, 'null'));
   t.teardown(() => service.close());
   const { handles, signal, told, outbox } = await openTestSignals(t, [service.origin], {
@@ -755,7 +755,7 @@ test('the groups of a project contain its own guests only', async (t) => {
   );
 });
 
-test('a handle that lists the minion comes before those for its groups, of which the first has it', async (t) => {
+test('a handle that lists the minion precedes those for its groups, and the first group precedes others', async (t) => {
   let now = Date.now();
   const state = memoryState(() => now);
   const options = { state, now: () => now };
@@ -799,7 +799,7 @@ test('held signals for a group are delivered when its handle is registered', asy
   t.is((await told('signal/delivered'))[0]?.data.id, 'web1');
 });
 
-test('a removal must name one owner if several have the alias', async (t) => {
+test('a removal must name the owner if several have the alias', async (t) => {
   const { handles } = await openTestSignals(t, []);
   await handles.add(ownedHandle('a', 'm1'));
   await handles.add(ownedHandle('b', 'm2'));
@@ -811,7 +811,7 @@ test('a removal must name one owner if several have the alias', async (t) => {
   await t.throwsAsync(handles.show('ready', { owner: 'b' }), { code: 'ERR_HANDLE_UNKNOWN' });
 });
 
-test('the signals of an earlier owner of an alias are not for the next one', async (t) => {
+test('signals of an earlier owner of an alias are not sent to the next one', async (t) => {
   const { handles, signal, told, outbox } = await openTestSignals(t, []);
   await handles.add(ownedHandle('a', 'm1'));
   await signal('m1', 'heat/ready', { reason: 'of a' });
@@ -823,7 +823,7 @@ test('the signals of an earlier owner of an alias are not for the next one', asy
   t.is((await outbox.list({ alias: 'ready', owner: 'a' })).length, 1);
 });
 
-test('handles of one owner leave room for those of others', async (t) => {
+test('handles of one owner leave space for those of others', async (t) => {
   const section = { handle_bytes_per_owner: 800, handle_bytes: 4_000 };
   const state = memoryState();
   const { handles } = await openTestSignals(t, [], { section, state });
@@ -844,7 +844,7 @@ test('handles of one owner leave room for those of others', async (t) => {
   });
 });
 
-test('signals for the handles of one owner leave room for those of others', async (t) => {
+test('signals for the handles of one owner leave space for those of others', async (t) => {
   const section = { per_owner: 2, per_stack: 3 };
   const { handles, signal, fired } = await openTestSignals(t, [], { section, isStarted: false });
   for (const [owner, minion] of [
@@ -897,7 +897,7 @@ function lines({ requests }: Recorder): string[] {
   return requests.map(({ method, path }) => `${method} ${path}`);
 }
 
-test('CFN_SIGNAL puts the signal to the address', async (t) => {
+test('CFN_SIGNAL sends the signal to the address with PUT', async (t) => {
   const service = await recorderFor(t, always(200, '<resource>handle</resource>'));
   const path = '/v1/waitcondition/arn%3Aopenstack/resources/handle?Signature=HM%2F';
   const { signal, told } = await open(t, service.origin, { alarm_url: `${service.origin}${path}` });
@@ -911,7 +911,7 @@ test('CFN_SIGNAL puts the signal to the address', async (t) => {
   });
 });
 
-test('heat-api-cfn that answers 500 is asked four times, not for ever', async (t) => {
+test('heat-api-cfn that responds with 500 is requested four times, and no more', async (t) => {
   const service = await recorderFor(t, always(500));
   const url = `${service.origin}/v1/waitcondition/x?Signature=HM`;
   const { signal, told } = await open(t, service.origin, { alarm_url: url });
@@ -920,7 +920,7 @@ test('heat-api-cfn that answers 500 is asked four times, not for ever', async (t
   t.is(service.requests.length, 4);
 });
 
-test('an AWS handle gets all four of its fields, as text', async (t) => {
+test('an AWS handle gets all four of its fields as text', async (t) => {
   const service = await recorderFor(t, always(200));
   const url = `${service.origin}/v1/waitcondition/x?Signature=HM`;
   const { signal, told } = await open(t, service.origin, url);
@@ -936,7 +936,7 @@ test('an AWS handle gets all four of its fields, as text', async (t) => {
   );
 });
 
-test('HEAT_SIGNAL logs in once, and again when its token is refused', async (t) => {
+test('HEAT_SIGNAL logs in once, and again if its token is refused', async (t) => {
   let logins = 0;
   let good = '';
   const service = await recorderFor(t, ({ path, headers }, response) => {
@@ -985,7 +985,7 @@ test('HEAT_SIGNAL with a wrong password uses no token of another handle', async 
   );
 });
 
-test('a user that is refused everywhere is given up after four requests', async (t) => {
+test('a user that is always refused is given up after four requests', async (t) => {
   let isGood = true;
   const service = await recorderFor(t, ({ path }, response) => {
     if (path === '/v3/auth/tokens') response.writeHead(201, { 'x-subject-token': 't' }).end('{}');
@@ -1003,7 +1003,7 @@ test('a user that is refused everywhere is given up after four requests', async 
   t.is((await outbox.list())[0]?.reason, 'answered 401: No.');
 });
 
-test('a log-in that is refused is final, with the words of Keystone', async (t) => {
+test('a refused log-in is final, with the text of Keystone', async (t) => {
   const body =
     '{"error":{"code":401,"message":"The request you have made requires authentication.","title":"Unauthorized"}}';
   const service = await recorderFor(t, always(401, body));
@@ -1056,7 +1056,7 @@ test('ZAQAR_SIGNAL logs in for each signal and posts to the queue of its region'
   t.true(first.ttl > 43_100 && first.ttl <= 43_200);
 });
 
-test('a catalog leads nowhere that is not listed', async (t) => {
+test('a catalog cannot refer to a host that is not listed', async (t) => {
   const service = await recorderFor(t, (request, response) =>
     zaqar(() => 'http://169.254.169.254')(request, response),
   );
@@ -1071,7 +1071,7 @@ test('a catalog leads nowhere that is not listed', async (t) => {
   t.is(service.requests.length, 1);
 });
 
-test('TEMP_URL_SIGNAL waits until Heat has taken the signal before', async (t) => {
+test('TEMP_URL_SIGNAL waits until Heat has read the previous signal', async (t) => {
   let etag = taken;
   const service = await recorderFor(t, ({ method, body }, response) => {
     if (method === 'PUT') etag = hash('md5', body);
@@ -1099,7 +1099,7 @@ test('TEMP_URL_SIGNAL waits until Heat has taken the signal before', async (t) =
   );
 });
 
-test('TEMP_URL_SIGNAL whose answer was lost is not put again where it lies', async (t) => {
+test('TEMP_URL_SIGNAL is not sent again if its lost request was stored', async (t) => {
   let etag = taken;
   const service = await recorderFor(t, ({ method, body }, response) => {
     if (method === 'HEAD') response.writeHead(200, { etag }).end();
@@ -1119,7 +1119,7 @@ test('TEMP_URL_SIGNAL whose answer was lost is not put again where it lies', asy
   );
 });
 
-test('TEMP_URL_SIGNAL that is refused ends with the words of Swift', async (t) => {
+test('a refused TEMP_URL_SIGNAL ends with the text of Swift', async (t) => {
   const service = await recorderFor(t, always(401, '401 Unauthorized: Temp URL invalid\n'));
   const { signal, told, outbox } = await open(t, service.origin, {
     alarm_url: `${service.origin}/v1/AUTH_p/c/o?temp_url_sig=f8&temp_url_expires=2147483586`,
@@ -1130,7 +1130,7 @@ test('TEMP_URL_SIGNAL that is refused ends with the words of Swift', async (t) =
   t.is(service.requests.length, 2);
 });
 
-test('a webhook is signed with each of its keys, and keeps its id from try to try', async (t) => {
+test('a webhook is signed with each of its keys, and has the same id in each attempt', async (t) => {
   const keys = [1, 2].map((fill) => Buffer.alloc(32, fill));
   const service = await recorderFor(t, always(503));
   const { signal, told } = await open(t, service.origin, {
@@ -1157,7 +1157,7 @@ test('a webhook is signed with each of its keys, and keeps its id from try to tr
   });
 });
 
-test('integers of 64 bits reach Heat as they are', async (t) => {
+test('integers of 64 bits reach Heat unchanged', async (t) => {
   const data = { most: 2n ** 64n - 1n, least: -(2n ** 63n), list: [9_007_199_254_740_993n] };
   const digits = ['18446744073709551615', '-9223372036854775808', '9007199254740993'];
   const service = await recorderFor(t, always(200, taken));
@@ -1175,7 +1175,7 @@ test('data without a field is empty and reports nothing', (t) => {
   }
 });
 
-test('status, reason and data are taken as they are said', (t) => {
+test('status, reason and data are passed on unchanged', (t) => {
   const said = {
     status: 'FAILURE',
     reason: 'disk full',
@@ -1202,13 +1202,13 @@ for (const [what, said, complaint] of refused) {
   });
 }
 
-test('bytes are counted as they travel, not characters', (t) => {
+test('bytes are counted as encoded, not as characters', (t) => {
   const data = 'ß'.repeat(600);
   t.false(parseSignal({ data }, 1024).ok);
   t.true(parseSignal({ data: 'x'.repeat(600) }, 1024).ok);
 });
 
-test('a long reason is cut, and the failure told nonetheless', (t) => {
+test('a long reason is truncated, and the failure is still reported', (t) => {
   const read = parseSignal({ status: 'FAILURE', reason: '😀'.repeat(5000) }, 100_000);
   t.true(read.ok);
   if (!read.ok) return;
@@ -1229,7 +1229,7 @@ test('accepted signal data is equal after a JSON round trip', (t) => {
   );
 });
 
-test('no two of minion and member have one id', (t) => {
+test('different pairs of minion and member have different ids', (t) => {
   const id = fc.string({ minLength: 1 }).filter((it) => !it.includes('/'));
   const member = fc.option(fc.stringMatching(/^[A-Za-z0-9._-]+$/), { nil: undefined });
   fc.assert(
@@ -1247,7 +1247,7 @@ test('a tag names an alias, or an alias and a member', (t) => {
   }
 });
 
-test('integers of 64 bits are kept, also in the outbox', (t) => {
+test('integers of 64 bits are preserved, also in the outbox', (t) => {
   const data = { most: 2n ** 64n - 1n, least: -(2n ** 63n), small: 5 };
   const read = parseSignal({ data }, 1000);
   t.deepEqual(read, { ok: true, signal: { status: 'SUCCESS', data } });
@@ -1268,7 +1268,7 @@ function openOutbox(
   return Outbox.open({ state, quotas, keepMarksMs: 9, deadLetterTtlMs: 9, now });
 }
 
-test('the age of the outbox is that of the oldest signal, also in the next process', async (t) => {
+test('the age of the outbox is that of the oldest signal, even in the next process', async (t) => {
   const state = memoryState();
   let time = 1;
   const open = (): Promise<Outbox> => openOutbox(state, () => time);
@@ -1281,7 +1281,7 @@ test('the age of the outbox is that of the oldest signal, also in the next proce
   t.deepEqual((await open()).figures(), { waiting: 1, held: 1, since: 1 });
 });
 
-test('a start reads what routing needs of each signal, and not what its guest said', async (t) => {
+test('a start reads only the routing data of each signal, not the data of its guest', async (t) => {
   const state = memoryState();
   const record = { id: 'a', alias: 'b', sequence: 7, minion: 'm1', acceptedAt: 1 } as const;
   const broken = Buffer.from(
@@ -1296,7 +1296,7 @@ test('a start reads what routing needs of each signal, and not what its guest sa
   await t.throwsAsync(openOutbox(state), { code: 'ERR_STORE_CORRUPT' });
 });
 
-test('the signals of an earlier version, one line of JSON each, are upgraded once', async (t) => {
+test('signals of an earlier version, one line of JSON each, are upgraded once', async (t) => {
   const state = memoryState(() => 1);
   const old = {
     ...{ id: 'a', alias: 'b', handle: 'h', sequence: 1_700_000_000_000_000, minion: 'm1' },
@@ -1345,7 +1345,7 @@ test('finished signals are counted at the start by their age, and not read', asy
   await t.notThrowsAsync(DeliveredList.open(state, () => 15));
 });
 
-test('a delivered signal whose row is of an unknown form is told, and not left out', async (t) => {
+test('a delivered signal in an unknown format is reported, and not skipped', async (t) => {
   const state = memoryState();
   const delivered = await DeliveredList.open(state, () => 15);
   const entry = { id: 'a', alias: 'x', minion: 'm', status: 'SUCCESS', state: 'delivered' };
@@ -1378,7 +1378,7 @@ function readsQuickly(t: ExecutionContext, body: string): void {
   t.true(user + system < 700_000, `${user + system} µs`);
 }
 
-test('an answer of tags that never end is read in no time', (t) => {
+test('a response with endless tags is parsed quickly', (t) => {
   readsQuickly(t, '<'.repeat(length));
 });
 
@@ -1391,5 +1391,5 @@ const answers: readonly (readonly [string, string])[] = [
 ];
 
 for (const [what, body] of answers) {
-  test(`an answer of ${what} is read as quickly`, (t) => readsQuickly(t, body));
+  test(`a response of ${what} is parsed as quickly`, (t) => readsQuickly(t, body));
 }

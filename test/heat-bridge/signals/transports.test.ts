@@ -22,7 +22,7 @@ test('the password of every log-in is a secret', (t) => {
   t.deepEqual(destination && secretsOf(destination), ['hunter22']);
 });
 
-test('a row that leaves out the secrecy of a field does not compile', (t) => {
+test('a row without the secrecy of a field does not compile', (t) => {
   // @ts-expect-error The password has no secrecy.
   const row: SecrecyOf<{ transport: 'X'; url: string; password: string }> = { url: 'open' };
   t.truthy(row);
@@ -45,12 +45,12 @@ test('a stored destination of an unknown transport is not delivered, and all of 
 
 const tempUrl = 'http://swift/v1/AUTH_p/c/o?temp_url_sig=0123456789abcdef&temp_url_expires=1';
 
-test('a form without a prototype, as callers send it, is read', (t) => {
+test('a form without a prototype, as callers send it, is accepted', (t) => {
   const form = Object.assign(Object.create(null), { endpoint: 'http://heat/signal', token: 'x' });
   t.is(parseDestination(form).transport, 'TOKEN_SIGNAL');
 });
 
-test('every form of a SwiftSignalHandle is the address of its object', (t) => {
+test('every form of a SwiftSignalHandle is parsed as the address of its object', (t) => {
   for (const form of [
     tempUrl,
     `curl -i -X PUT '${tempUrl}'`,
@@ -66,7 +66,7 @@ test('every form of a SwiftSignalHandle is the address of its object', (t) => {
 
 const policy = 'http://cfn/v1/signal/arn%3Aopenstack%3Aheat%3A%3Ap?Signature=0123456789abcdef';
 
-test('alarm_url of a scaling policy is taken as text, and signal_url is refused with its form', (t) => {
+test('alarm_url of a scaling policy is accepted as text, and signal_url is refused with its form', (t) => {
   for (const form of [policy, { alarm_url: policy }]) {
     t.deepEqual(parseDestination(form), { transport: 'ALARM_URL', url: policy });
   }

@@ -31,7 +31,7 @@ test('an event without data is a FAILURE with the reason, in Heat and for listen
   t.is((await told('signal/refused'))[0]?.data.handle, 'ready');
 });
 
-test('an event without data is a SUCCESS where the handle accepts that', async (t) => {
+test('an event without data is a SUCCESS if the handle accepts that', async (t) => {
   const { register, signal, bodies, fired } = await setting(t);
   t.true((await register({ emptyIsSuccess: true })).emptyIsSuccess);
   await signal('m1', 'heat/ready', {});
@@ -129,7 +129,7 @@ test('salt-call without data leaves the decision to the handle', async (t) => {
   );
 });
 
-test('the next signal does not overtake one whose data is waited for', async (t) => {
+test('the next signal does not overtake one that waits for its data', async (t) => {
   const bus = new EventBus({ maxEventBytes: 0 });
   const { register, send, signal, bodies } = await setting(t, { events: bus });
   await register();

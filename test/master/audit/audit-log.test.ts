@@ -70,7 +70,7 @@ async function kinds(log: TestLog): Promise<string[]> {
   return (await log.verify()).problems.map(({ kind }) => kind);
 }
 
-test('appended entries are in the log, in order, and readable by its own user only', async (t) => {
+test('appended entries are in the log in order, and only its own user can read it', async (t) => {
   const log = await written(t, 3);
   const report = await log.verify();
   t.like(report, { records: 3, first: 1, last: 3, problems: [], isUnfinished: false });
@@ -79,7 +79,7 @@ test('appended entries are in the log, in order, and readable by its own user on
   t.is(statSync(log.file).mode & 0o777, 0o600);
 });
 
-test('whatever texts records hold, the log is one line a record and as it was written', async (t) => {
+test('the log has one line for each record, unchanged, whatever texts records contain', async (t) => {
   const text = fc.string({ unit: 'binary', maxLength: 600 });
   await fc.assert(
     fc.asyncProperty(fc.array(text, { maxLength: 8 }), async (texts) => {
@@ -94,7 +94,7 @@ test('whatever texts records hold, the log is one line a record and as it was wr
   );
 });
 
-test('a byte that was changed, wherever it is, is found', async (t) => {
+test('a changed byte is found at any position', async (t) => {
   const log = await written(t, 4);
   const original = readFileSync(log.file);
   await fc.assert(
@@ -112,7 +112,7 @@ test('a byte that was changed, wherever it is, is found', async (t) => {
   );
 });
 
-test('records that were taken out or exchanged are missed, wherever they stood', async (t) => {
+test('removed and exchanged records are detected at any position', async (t) => {
   for (const [what, change, expected] of [
     ['the first', (lines: string[]) => lines.slice(1), 'begin-missing'],
     ['one between', (lines: string[]) => lines.toSpliced(1, 1), 'gap'],
@@ -126,7 +126,7 @@ test('records that were taken out or exchanged are missed, wherever they stood',
   }
 });
 
-test('a record that was written again with a hash of its own breaks the chain', async (t) => {
+test('a record written again with its own hash breaks the chain', async (t) => {
   const log = await written(t, 3);
   const other = testLog(t);
   const audit = await other.open();
@@ -175,7 +175,7 @@ async function problemsOf(directory: string): Promise<string[]> {
   return members.flatMap(({ member, problems }) => problems.map(({ kind }) => `${member} ${kind}`));
 }
 
-test('members note how far the logs of others are, once, and the logs are verified as one', async (t) => {
+test('members note the positions of the logs of others once, and the logs are verified together', async (t) => {
   const { directory, a, b } = await notedLogs(t);
   t.deepEqual(await problemsOf(directory), []);
   t.is((await b.lines()).length, 1);
@@ -183,21 +183,21 @@ test('members note how far the logs of others are, once, and the logs are verifi
   t.deepEqual(await problemsOf(directory), []);
 });
 
-test('a log that was written anew is not the one that another member has noted', async (t) => {
+test('a rewritten log is not the one that another member has noted', async (t) => {
   const { directory, a } = await notedLogs(t);
   for (const file of await a.files()) rmSync(file);
   await write(testLog(t, a.directory), ['one', 'two', 'other', 'four']);
   t.deepEqual(await problemsOf(directory), ['a other-history']);
 });
 
-test('a log whose end was cut off ends before the record that another member has noted', async (t) => {
+test('a truncated log ends before the record that another member has noted', async (t) => {
   const { directory, a } = await notedLogs(t);
   for (const file of await a.files()) rmSync(file);
   await write(testLog(t, a.directory), ['one']);
   t.deepEqual(await problemsOf(directory), ['a end-missing']);
 });
 
-test('a last line that a crash tore is put aside, and the log goes on and says so', async (t) => {
+test('an incomplete last line is moved aside after a crash, and the log continues with a record of it', async (t) => {
   const log = await written(t, 2);
   appendFileSync(log.file, '{"sequence":3,"time":"20');
   t.true((await log.verify()).isUnfinished);
@@ -215,7 +215,7 @@ for (const [what, damage] of [
   ['altered', (lines: string[]) => lines.map((line) => line.replace('tag/4', 'tag/x'))],
   ['removed', undefined],
 ] as const) {
-  test(`an end that was ${what} while no master ran stays to be seen for ever`, async (t) => {
+  test(`an end that was ${what} while no master ran remains detectable`, async (t) => {
     const log = await written(t, 5);
     if (damage === undefined) rmSync(log.file);
     else changeLines(log.file, damage);
@@ -230,7 +230,7 @@ for (const [what, damage] of [
   });
 }
 
-test('a full file is followed by the next one, and only so many are kept', async (t) => {
+test('a full file is followed by the next one, and the number of files is limited', async (t) => {
   const log = testLog(t);
   const audit = await log.open({ fileBytes: 4096, keepFiles: 3 });
   for (let index = 0; index < 100; index += 1) {
@@ -247,7 +247,7 @@ test('a full file is followed by the next one, and only so many are kept', async
   t.deepEqual(await kinds(log), ['begin-missing']);
 });
 
-test('digests tell the same arguments from others, and give none of them away', async (t) => {
+test('digests distinguish arguments without revealing them', async (t) => {
   const audit = await testLog(t).open();
   const other = await testLog(t).open({ digestKey: new Uint8Array(32).fill(1) });
   t.is(await audit.digest(['hunter2']), await audit.digest(['hunter2']));
@@ -262,7 +262,7 @@ test('digests tell the same arguments from others, and give none of them away', 
   t.not(await audit.digest(long(1)), await audit.digest(long(1n)));
 });
 
-test('a record is bounded, whatever it is about', async (t) => {
+test('the size of a record is limited for any subject', async (t) => {
   const log = testLog(t);
   const audit = await log.open();
   const ids = Array.from({ length: 20_000 }, (_, index) => `minion-${index}`);
@@ -277,7 +277,7 @@ test('a record is bounded, whatever it is about', async (t) => {
   t.deepEqual([on.length, onCount], [100, 20_000]);
 });
 
-test('records outlive a process that is killed, and a torn one is no problem', async (t) => {
+test('records survive a killed process, and an incomplete record is not a problem', async (t) => {
   const directory = temporaryDirectory(t);
   const child = fork(endless, [directory], { stdio: 'ignore' });
   let flushed = 0;
@@ -293,26 +293,29 @@ test('records outlive a process that is killed, and a torn one is no problem', a
   t.deepEqual(report.problems, []);
 });
 
-onSmallDisk('a full disk loses nothing that fits in memory, and says when', async (t) => {
-  const disk = mountSmallDisk(t, 1);
-  const log = testLog(t, path.join(disk.directory, 'audit'));
-  const told: boolean[] = [];
-  const audit = await log.open({ onFull: (isFull) => told.push(isFull) });
-  audit.append(entry('before'));
-  await audit.flush();
-  disk.fill();
-  for (let index = 0; index < 200; index += 1) audit.append(entry(`full/${index}`));
-  await until('the disk to be found full', () => audit.isFull);
-  disk.free();
-  await until('room', () => !audit.isFull);
-  await audit.close();
-  t.deepEqual(told, [true, false]);
-  t.like(await log.verify(), { records: 201, problems: [] });
-  t.deepEqual(
-    (await readdir(log.directory)).filter((name) => !name.startsWith('audit-')),
-    [],
-  );
-});
+onSmallDisk(
+  'on a full disk, records that fit in memory are not lost, and the log notes the time',
+  async (t) => {
+    const disk = mountSmallDisk(t, 1);
+    const log = testLog(t, path.join(disk.directory, 'audit'));
+    const notified: boolean[] = [];
+    const audit = await log.open({ onFull: (isFull) => notified.push(isFull) });
+    audit.append(entry('before'));
+    await audit.flush();
+    disk.fill();
+    for (let index = 0; index < 200; index += 1) audit.append(entry(`full/${index}`));
+    await until('the disk to be found full', () => audit.isFull);
+    disk.free();
+    await until('room', () => !audit.isFull);
+    await audit.close();
+    t.deepEqual(notified, [true, false]);
+    t.like(await log.verify(), { records: 201, problems: [] });
+    t.deepEqual(
+      (await readdir(log.directory)).filter((name) => !name.startsWith('audit-')),
+      [],
+    );
+  },
+);
 
 // The log grows by a fixed amount, however often the minion is refused.
 
@@ -334,7 +337,7 @@ function signal(minion: string, what: string): Parameters<AuditBursts['noteDecis
   return { who: { kind: 'minion', name: minion }, action: 'signal', what };
 }
 
-test('the first of a kind is told at once, its repetitions once a minute', (t) => {
+test('the first record of a kind is written at once, and its repetitions once a minute', (t) => {
   const { entries, clock, ruled } = start();
   for (let index = 0; index < 500; index += 1) ruled.noteDecision(signal('web1', 'my/tag'), denied);
   ruled.noteDecision(signal('web1', 'my/tag'), allowed);
@@ -345,7 +348,7 @@ test('the first of a kind is told at once, its repetitions once a minute', (t) =
   t.is(entries.length, 4);
 });
 
-test('a flood of tags costs some records a minute, and its size is told', (t) => {
+test('a flood of tags causes some records a minute, with its size', (t) => {
   const { entries, clock, ruled } = start();
   for (let second = 0; second < 60; second += 1) {
     clock.now = second * 1000;
@@ -361,7 +364,7 @@ test('a flood of tags costs some records a minute, and its size is told', (t) =>
   t.is(count + entries.length - 2, 60_000);
 });
 
-test('a flood of minions is bounded as well', (t) => {
+test('a flood from many minions is limited as well', (t) => {
   const { entries, ruled } = start();
   for (let index = 0; index < 10_000; index += 1)
     ruled.noteDecision(signal(`m${index}`, 'x'), denied);
@@ -383,7 +386,7 @@ async function startAudited(
   return { ...running, records: (filter) => auditRecords(running, filter) };
 }
 
-test('a job is audited with who, what, whom and its jid, and without its arguments', async (t) => {
+test('a job is audited with its user, function, target and jid, and without its arguments', async (t) => {
   const running = await startAudited(t);
   const secret = 'hunter2-in-the-clear';
   const { jid } = await running.master.jobs.publish({
@@ -408,7 +411,7 @@ test('a job is audited with who, what, whom and its jid, and without its argumen
   }
 });
 
-test('an event that somebody fires is audited with who did and its tag', async (t) => {
+test('a fired event is audited with its user and tag', async (t) => {
   const running = await startAudited(t);
   await running.master.events.fire('site/backup/done', { password: 'hunter2' });
   await running.master.events.fire('site/backup/done', {});
@@ -422,7 +425,7 @@ test('an event that somebody fires is audited with who did and its tag', async (
   t.deepEqual(more, []);
 });
 
-test('runners, wheel functions and keys are audited with what came of them', async (t) => {
+test('runners, wheel functions and keys are audited with their results', async (t) => {
   const running = await startAudited(t);
   await running.master.runners.run({ fun: 'jobs.list_jobs' });
   await running.master.wheel.run({ fun: 'key.finger', arg: [keys.minionId] });
@@ -463,7 +466,7 @@ test('a refused signal and a permitted one are audited, a lifecycle event is not
   t.deepEqual(counted.slice(-2), [1, 'master.stop']);
 });
 
-test('a reload is audited, also one that is refused', async (t) => {
+test('a reload is audited, even if it is refused', async (t) => {
   const running = await startAudited(t);
   const base = directories(running.directory);
   await running.master.reload(resolveMasterConfig({ ...base, autoAccept: true }));
@@ -480,7 +483,7 @@ test('a reload is audited, also one that is refused', async (t) => {
   );
 });
 
-test('a running master vouches for the end of its log', async (t) => {
+test('a running master confirms the end of its log', async (t) => {
   const running = await startAudited(t);
   const head = await running.master.audit.flush();
   const config = { stateDir: directories(running.directory).stateDir ?? '' };

@@ -147,7 +147,7 @@ test('each method writes the record that its row declares, and reading methods w
   }
 });
 
-test('a call in the process is recorded once, by whom it names', async (t) => {
+test('a call in the process is recorded once, under the user that it names', async (t) => {
   const running = await startApi(t);
   const by = { who: { kind: 'user', name: 'fred', eauth: 'ldap' }, rule: 'operators' } as const;
   const api: InProcessApi = running.master;

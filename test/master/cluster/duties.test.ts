@@ -18,7 +18,7 @@ function dutiesOf(t: ExecutionContext, store: LogStore, member: string): Duties 
   return duties;
 }
 
-test('one member has the duties, and another one when it leaves', async (t) => {
+test('one member has the duties, and another takes them over when it leaves', async (t) => {
   const cluster = new TestCluster(t);
   await cluster.found();
   const [a, b] = [await cluster.open('a'), await cluster.open('b')];
@@ -41,7 +41,7 @@ test('one member has the duties, and another one when it leaves', async (t) => {
   await t.throwsAsync(first.write([put('a')]), { code: 'ERR_REVISION' });
 });
 
-test('a member that is drained hands them over, and takes them no more until it goes on', async (t) => {
+test('a drained member hands over its duties, and takes them again only after it resumes', async (t) => {
   const cluster = new TestCluster(t);
   await cluster.found();
   const [a, b] = [await cluster.open('a'), await cluster.open('b')];
@@ -60,7 +60,7 @@ test('a member that is drained hands them over, and takes them no more until it 
   await until('a to have them again', () => first.isHeld);
 });
 
-test('a member that was started again goes on with its duties', async (t) => {
+test('a restarted member continues its duties', async (t) => {
   const cluster = new TestCluster(t);
   await cluster.found();
   const a = await cluster.open('a');
@@ -71,7 +71,7 @@ test('a member that was started again goes on with its duties', async (t) => {
   await t.throwsAsync(killed.write([{ op: 'delete', key: ['x'] }]), { code: 'ERR_REVISION' });
 });
 
-test('the schedule runs at the member that has the duties, which begins what the former one did not', async (t) => {
+test('the schedule runs at the member with the duties, including missed runs of the previous member', async (t) => {
   const store = createMemoryStore();
   const clock = { now: Date.parse('2026-03-01T10:00:00Z') };
   const closers = new Closers();

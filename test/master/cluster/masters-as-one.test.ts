@@ -50,13 +50,13 @@ function pkiFile({ config }: ClusterMaster, ...name: string[]): string {
   return path.join(config.pkiDir, ...name);
 }
 
-test.serial('all have the keys of the first one', (t) => {
+test.serial('all members have the keys of the first one', (t) => {
   for (const name of ['master.pem', 'master.pub']) {
     t.is(readFileSync(pkiFile(b, name), 'utf8'), readFileSync(pkiFile(a, name), 'utf8'));
   }
 });
 
-test.serial('each tells of the cluster and its members', async (t) => {
+test.serial('each member reports the cluster and its members', async (t) => {
   for (const { master, config } of [a, b]) {
     const status = await master.cluster.status();
     t.is(status?.name, 'test');
@@ -68,7 +68,7 @@ test.serial('each tells of the cluster and its members', async (t) => {
 });
 
 test.serial(
-  'each tells which policy the others have, and warns where it is another one',
+  'each member reports the policies of the others, and warns if one differs',
   async (t) => {
     const versionsAtA = async () => {
       const { members = [], warnings = [] } = (await a.master.cluster.status()) ?? {};
@@ -101,7 +101,7 @@ test.serial(
   },
 );
 
-test.serial('a ticket is good once', async (t) => {
+test.serial('a ticket can be used once', async (t) => {
   const { ticket } = await a.master.cluster.ticket();
   const config = masters.configOf('once');
   await joinCluster(config, ticket, { connect: masters.connect });
@@ -177,29 +177,32 @@ for (const { title, make, cluster: name, expected } of refusals) {
   });
 }
 
-test.serial('a member that is alive is not taken out', async (t) => {
+test.serial('a member that is alive cannot be removed', async (t) => {
   await t.throwsAsync(a.master.cluster.remove({ member: 'b' }), { code: 'ERR_ARGS' });
   await t.throwsAsync(a.master.cluster.remove({ member: 'nobody' }), { code: 'ERR_ARGS' });
 });
 
-test.serial('a minion that one accepts is served by the other, in the same session', async (t) => {
-  const asked = a.connect(t, 'web1');
-  const pending = async (): Promise<number> =>
-    (await b.master.keys.list({ state: 'pending' })).length;
-  while ((await pending()) === 0) await new Promise((resolve) => setImmediate(resolve));
-  // Both members have the pending key, and the other one accepts it.
-  t.deepEqual(
-    (await b.master.keys.accept({ match: 'web1' })).map(({ id, to }) => ({ id, to })),
-    [{ id: 'web1', to: 'accepted' }],
-  );
-  await within('web1 to be served by a', asked);
-  await within('web1 to be served by b', b.connect(t, 'web1'));
-  t.deepEqual(readdirSync(pkiFile(a, 'minions')), ['web1']);
-  t.deepEqual(readdirSync(pkiFile(b, 'minions')), ['web1']);
-});
+test.serial(
+  'a minion that one member accepts is served by the other, in the same session',
+  async (t) => {
+    const asked = a.connect(t, 'web1');
+    const pending = async (): Promise<number> =>
+      (await b.master.keys.list({ state: 'pending' })).length;
+    while ((await pending()) === 0) await new Promise((resolve) => setImmediate(resolve));
+    // Both members have the pending key, and the other one accepts it.
+    t.deepEqual(
+      (await b.master.keys.accept({ match: 'web1' })).map(({ id, to }) => ({ id, to })),
+      [{ id: 'web1', to: 'accepted' }],
+    );
+    await within('web1 to be served by a', asked);
+    await within('web1 to be served by b', b.connect(t, 'web1'));
+    t.deepEqual(readdirSync(pkiFile(a, 'minions')), ['web1']);
+    t.deepEqual(readdirSync(pkiFile(b, 'minions')), ['web1']);
+  },
+);
 
 test.serial(
-  'a job asked of one reaches the minions of both once, and returns stream to the asker',
+  'a job requested at one member reaches the minions of both once, and returns are streamed',
   async (t) => {
     const calls: string[] = [];
     const functions = (at: string) => ({
@@ -245,31 +248,34 @@ test.serial(
   },
 );
 
-test.serial('a return is told that comes before the job is acknowledged', async (t) => {
-  const minion = await join(t, b, 'web7');
-  const ask = { tgt: 'web7', fun: 'test.ping' };
-  // The first job of a process needs these requests in addition.
-  for await (const _ of a.master.jobs.run(ask));
-  t.teardown(() => {
+test.serial(
+  'a return that arrives before the acknowledgement of its job is reported',
+  async (t) => {
+    const minion = await join(t, b, 'web7');
+    const ask = { tgt: 'web7', fun: 'test.ping' };
+    // The first job of a process needs these requests in addition.
+    for await (const _ of a.master.jobs.run(ask));
+    t.teardown(() => {
+      masters.log.isQuiet = false;
+    });
+    // No other member confirms what it has applied.
+    masters.log.isQuiet = true;
+    const jid = '20260301100000000007';
+    const updates = a.master.jobs.run({ ...ask, jid });
+    const first = updates[Symbol.asyncIterator]().next();
+    const returns = async (): Promise<readonly JobReturn[]> =>
+      (await a.master.jobs.show(jid).catch(() => ({ returns: [] }))).returns;
+    while ((await returns()).length === 0) await new Promise((resolve) => setImmediate(resolve));
     masters.log.isQuiet = false;
-  });
-  // No other member confirms what it has applied.
-  masters.log.isQuiet = true;
-  const jid = '20260301100000000007';
-  const updates = a.master.jobs.run({ ...ask, jid });
-  const first = updates[Symbol.asyncIterator]().next();
-  const returns = async (): Promise<readonly JobReturn[]> =>
-    (await a.master.jobs.show(jid).catch(() => ({ returns: [] }))).returns;
-  while ((await returns()).length === 0) await new Promise((resolve) => setImmediate(resolve));
-  masters.log.isQuiet = false;
-  const types = [(await first).value?.type];
-  for await (const { type } of updates) types.push(type);
-  t.deepEqual(types, ['published', 'return', 'finished']);
-  await minion.stop();
-});
+    const types = [(await first).value?.type];
+    for await (const { type } of updates) types.push(type);
+    t.deepEqual(types, ['published', 'return', 'finished']);
+    await minion.stop();
+  },
+);
 
 test.serial(
-  'one of two jobs with one jid that two members receive at once is published',
+  'two members publish jobs with the same jid at once, and one job is published',
   async (t) => {
     await a.master.keys.create({ id: 'web9', force: true });
     const request = { tgt: 'web9', fun: 'test.ping', jid: '20260301100000000001' };
@@ -284,7 +290,7 @@ test.serial(
   },
 );
 
-test.serial('a request that comes again at another member has no second effect', async (t) => {
+test.serial('a repeated request at another member has no second effect', async (t) => {
   const end = new AbortController();
   const seen: MasterEvent[] = [];
   const events = await b.master.events.subscribe({ match: ['salt/minion/*', 'end'] }, end.signal);
@@ -315,7 +321,7 @@ test.serial('a request that comes again at another member has no second effect',
 });
 
 test.serial(
-  'a log-in holds at both, and a token that one revokes is none at the other',
+  'a log-in is valid at both members, and a revoked token is invalid at the other',
   async (t) => {
     const { token } = await a.master.logins.login({
       username: 'ann',
@@ -329,7 +335,7 @@ test.serial(
 );
 
 test.serial(
-  'a key that a tool of Salt moves in the PKI directory of one is moved at both',
+  'a key moved by a Salt tool in one PKI directory is moved at both members',
   async (t) => {
     renameSync(pkiFile(b, 'minions', 'web2'), pkiFile(b, 'minions_rejected', 'web2'));
     const rejected = async (): Promise<string[]> =>
@@ -341,18 +347,21 @@ test.serial(
   },
 );
 
-test.serial('a key that one deletes is gone at the other, with its connection', async (t) => {
-  await (await join(t, b, 'web1')).stop();
-  const before = b.disconnected.length;
-  await a.master.keys.delete({ match: 'web1' });
-  await until('b to end its connections', () => b.disconnected.slice(before).includes('web1'));
-  const ids = (await b.master.keys.list({ state: 'accepted' })).map(({ id }) => id);
-  t.false(ids.includes('web1'));
-  await until('the directory of b', () => !existsSync(pkiFile(b, 'minions', 'web1')));
-});
+test.serial(
+  'a key that one member deletes is removed at the other, with its connection',
+  async (t) => {
+    await (await join(t, b, 'web1')).stop();
+    const before = b.disconnected.length;
+    await a.master.keys.delete({ match: 'web1' });
+    await until('b to end its connections', () => b.disconnected.slice(before).includes('web1'));
+    const ids = (await b.master.keys.list({ state: 'accepted' })).map(({ id }) => id);
+    t.false(ids.includes('web1'));
+    await until('the directory of b', () => !existsSync(pkiFile(b, 'minions', 'web1')));
+  },
+);
 
 test.serial(
-  'a master that was cut off for long refuses minions and tokens until it is back',
+  'after a long disconnection, a master refuses minions and tokens until it has caught up',
   async (t) => {
     const short = masters.configOf('b', {
       cluster: { name: 'test', nats: ['nats://127.0.0.1:1'], member: 'b', staleAfterSeconds: 1 },
@@ -406,7 +415,7 @@ test.serial('a master that receives no entries of the log becomes stale', async 
   t.is((await b.master.logins.identify(token)).user, 'ann');
 });
 
-test.serial('a job that was not confirmed, and may have been published, is audited', async (t) => {
+test.serial('an unconfirmed job that may have been published is audited', async (t) => {
   const minion = await join(t, a, 'web1');
   t.teardown(() => {
     masters.log.isQuiet = false;
@@ -435,7 +444,7 @@ test.serial('a job that was not confirmed, and may have been published, is audit
   await minion.stop();
 });
 
-test.serial('a master that is alone refuses what it could not keep, with the reason', async (t) => {
+test.serial('a master without a quorum refuses writes with the reason', async (t) => {
   await b.master.close();
   const error = await t.throwsAsync(a.master.keys.create({ id: 'web3' }), {
     code: 'ERR_CLUSTER_ALONE',

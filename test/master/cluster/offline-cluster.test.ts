@@ -113,7 +113,7 @@ test('the state and the keys of a master become those of a cluster, and of a mas
   await initCluster(config, { connect: new ClusterMasters(root).connect });
 });
 
-test('the log is founded anew with the store of a member, which goes on with it', async (t) => {
+test('the log is created again from the store of a member, which continues with it', async (t) => {
   const masters = new ClusterMasters(temporaryDirectory(t));
   const a = await masters.first('a');
   await a.master.keys.create({ id: 'web1' });
@@ -130,7 +130,7 @@ test('the log is founded anew with the store of a member, which goes on with it'
   );
 });
 
-test('a cluster becomes what it was at a position, from a backup and the log', async (t) => {
+test('a cluster is restored to a position from a backup and the log', async (t) => {
   const root = temporaryDirectory(t);
   const masters = new ClusterMasters(root);
   const a = await masters.first('a');
@@ -181,7 +181,7 @@ test('a cluster becomes what it was at a position, from a backup and the log', a
   t.deepEqual(own(config), own(a.config));
 });
 
-test('a master with a store of its own, or a secret of a cluster, does not join', async (t) => {
+test('a master with its own store, or without the current cluster secret, cannot join', async (t) => {
   const masters = new ClusterMasters(temporaryDirectory(t));
   const a = await masters.first('a');
   t.teardown(() => a.master.close());
@@ -200,7 +200,7 @@ test('a master with a store of its own, or a secret of a cluster, does not join'
   await joinCluster(masters.configOf('c'), ticket, { connect: masters.connect });
 });
 
-test("a member's keys take the place of another master's, which are moved aside", async (t) => {
+test("a member's keys replace another master's, which are moved aside", async (t) => {
   const masters = new ClusterMasters(temporaryDirectory(t));
   const a = await masters.first('a');
   t.teardown(() => a.master.close());
@@ -234,7 +234,7 @@ function isOfService(directory: string): boolean {
   );
 }
 
-test('a master is copied into a cluster whose first member it is, and out of it again', async (t) => {
+test('a master is copied into a new cluster as its first member, and out of it again', async (t) => {
   const root = temporaryDirectory(t);
   const masters = new ClusterMasters(root);
   const { connect } = masters;
@@ -323,7 +323,7 @@ test('a master is copied into a cluster whose first member it is, and out of it 
   t.is(pub(alone), pub(own));
 });
 
-test('an export that is not whole, or does not fit, is refused and leaves nothing', async (t) => {
+test('an incomplete or unsuitable export is refused and leaves nothing behind', async (t) => {
   const root = temporaryDirectory(t);
   const masters = new ClusterMasters(root);
   const { connect } = masters;

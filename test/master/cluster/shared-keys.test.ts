@@ -49,7 +49,7 @@ test('a minion that signs in at two members at once has one session', async (t) 
   );
 });
 
-test('a publish key that one member has replaced comes back by no other', async (t) => {
+test('a publish key replaced by one member is not restored by another', async (t) => {
   const stores = await open(t, 'a', 'b');
   const publishKeys: PublishKey[] = [];
   for (const store of stores) {
@@ -70,7 +70,7 @@ test('a publish key that one member has replaced comes back by no other', async 
   }
 });
 
-test('serials of a member are above those that it has heard of', async (t) => {
+test('serials of a member are above those that it has received', async (t) => {
   const [store] = await open(t, 'a');
   if (store === undefined) return t.fail();
   const sign = async () => new Uint8Array(8);
@@ -83,7 +83,7 @@ test('serials of a member are above those that it has heard of', async (t) => {
   t.true((await again.take()).serial > 501);
 });
 
-test('with an accepted key its session goes, in the same write', async (t) => {
+test('a session is removed in the same write as its accepted key', async (t) => {
   const [store] = await open(t, 'a');
   if (store === undefined) return t.fail();
   const cluster = { ...follower(t, store) } as Cluster;
@@ -102,7 +102,7 @@ test('with an accepted key its session goes, in the same write', async (t) => {
   t.is(await revision, written);
 });
 
-test('one of two members that decide about a key at once is refused', async (t) => {
+test('two members decide about a key at once, and one of them is refused', async (t) => {
   const [a, b] = await open(t, 'a', 'b');
   if (a === undefined || b === undefined) return t.fail();
   const { publicPem } = pem('minion');
@@ -136,13 +136,13 @@ function jobCacheOf(store: LogStore): JobCache {
   return new JobCache({ store, isOn: true, isShared: true, ...lives, now });
 }
 
-test('one of two jobs with one jid that two members store at once is stored', async (t) => {
+test('two members store jobs with the same jid at once, and one job is stored', async (t) => {
   const caches = (await open(t, 'a', 'b')).map(jobCacheOf);
   const kept = await Promise.allSettled(caches.map((cache) => cache.add(record)));
   t.deepEqual(kept.map(({ status }) => status).sort(), ['fulfilled', 'rejected']);
 });
 
-test('a return that two members take at once is kept once, and known to both', async (t) => {
+test('a return that two members accept at once is stored once, and known to both', async (t) => {
   const [a, b] = await open(t, 'a', 'b');
   if (a === undefined || b === undefined) return t.fail();
   const caches = [jobCacheOf(a), jobCacheOf(b)];
@@ -167,7 +167,7 @@ test('a return that two members take at once is kept once, and known to both', a
   );
 });
 
-test('a message that comes again is not heard again', async (t) => {
+test('a repeated message is not processed again', async (t) => {
   const cluster = new TestCluster(t);
   await cluster.found();
   const [a, b] = [await cluster.open('a'), await cluster.open('b')];
@@ -184,7 +184,7 @@ test('a message that comes again is not heard again', async (t) => {
   t.deepEqual(heard, ['a once', 'a later']);
 });
 
-test('a secret that others may read is not used', async (t) => {
+test('a secret file readable by others is refused', async (t) => {
   const file = path.join(temporaryDirectory(t), 'secret');
   writeFileSync(file, Buffer.alloc(32).toString('base64'));
   chmodSync(file, 0o644);

@@ -20,7 +20,7 @@ import {
 import { altered, freshNonce, openReply, recorded } from '../../helpers/vector-requests.ts';
 import { base64, cases, keys, pem, text, vectorFile } from '../../helpers/vectors.ts';
 
-test('the options that a reload changes cannot be read from those that are fixed', (t) => {
+test('reloadable options cannot be read from the fixed ones', (t) => {
   const { fixed } = new LiveConfig(resolveMasterConfig());
   // @ts-expect-error it is reloadable
   t.is(fixed.nodegroups, undefined);
@@ -43,7 +43,7 @@ test('the options that a reload changes cannot be read from those that are fixed
   );
 });
 
-test('a configuration that is refused changes nothing, and nobody is told of it', async (t) => {
+test('a refused configuration changes nothing and notifies no listener', async (t) => {
   const before = resolveMasterConfig();
   const live = new LiveConfig(before);
   const order: string[] = [];
@@ -261,7 +261,7 @@ const effects: Readonly<Record<Name, Effect | string>> = {
 
 for (const [name, effect] of Object.entries(effects)) {
   if (typeof effect === 'string') continue;
-  test(`a running master goes by another ${name}`, async (t) => {
+  test(`a reload applies another ${name} to a running master`, async (t) => {
     const running = await startVectorMaster(t, effect.start);
     t.deepEqual(await effect.observe(running), effect.before);
     await reload(running, { ...effect.start?.config, ...effect.change });
@@ -276,7 +276,7 @@ async function reload(
   await master.reload(resolveMasterConfig({ ...directories(directory), ...options }));
 }
 
-test('requests_per_second holds for the next request', async (t) => {
+test('requests_per_second applies to the next request', async (t) => {
   const running = await startVectorMaster(t);
   await reload(running, { limits: { requestsPerSecond: 1, burst: 1 } });
   const ask = (): Promise<Buffer> => running.ask(altered(event, { load: { nonce: freshNonce() } }));
@@ -287,7 +287,7 @@ test('requests_per_second holds for the next request', async (t) => {
   t.true(performance.now() - begun > 1000);
 });
 
-test('rotate_aes_key and ping_on_rotate hold for the next deletion of a key', async (t) => {
+test('rotate_aes_key and ping_on_rotate apply to the next deletion of a key', async (t) => {
   const running = await startTwo(t, { rotateAesKey: false });
   const { master } = running;
   await reload(running, { rotateAesKey: true, pingOnRotate: true });

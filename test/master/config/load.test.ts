@@ -55,7 +55,7 @@ saltbridge:
     burst: 10
 `;
 
-test('a file in the style of the one that comes with Salt is taken', async (t) => {
+test("a file in the style of Salt's default file is accepted", async (t) => {
   const directory = configDirectory(t, { master: sample });
   const { config, warnings, files } = await loadMasterConfig(directory);
   t.like(config, {
@@ -82,7 +82,7 @@ test('a file in the style of the one that comes with Salt is taken', async (t) =
   );
 });
 
-test('a missing main file is a warning, and master.d is read all the same', async (t) => {
+test('a missing main file causes a warning, and master.d is still read', async (t) => {
   const directory = configDirectory(t, { 'master.d/a.conf': 'ret_port: 5000' });
   const { config, warnings } = await loadMasterConfig(directory);
   t.is(config.retPort, 5000);
@@ -92,7 +92,7 @@ test('a missing main file is a warning, and master.d is read all the same', asyn
   );
 });
 
-test('later files win: the main one, then master.d in order, then include', async (t) => {
+test('later files take precedence: the main file, then master.d in order, then include', async (t) => {
   const directory = configDirectory(t, {
     master: 'include: [more/*.conf, last]\ntimeout: 1\nloop_interval: 1\nid: a\nuser: main\n',
     'master.d/2.conf': 'timeout: 3\nloop_interval: 3\n',
@@ -111,7 +111,7 @@ test('later files win: the main one, then master.d in order, then include', asyn
   );
 });
 
-test('our own section is merged from several files', async (t) => {
+test('our own section can be split over several files', async (t) => {
   const directory = configDirectory(t, {
     master: 'saltbridge: {publish_serial_block: 5, limits: {burst: 5}}',
     'master.d/a.conf': 'saltbridge: {limits: {request_bytes: 2048}}',
@@ -122,7 +122,7 @@ test('our own section is merged from several files', async (t) => {
   t.like(config.limits, { burst: 5, requestBytes: 2048, returnBytes: 4096 });
 });
 
-test('an include that finds nothing is a warning, one that finds itself an error', async (t) => {
+test('an include without matches is a warning, and an include of itself is an error', async (t) => {
   const nothing = configDirectory(t, { master: 'include: nowhere/*.conf' });
   const { warnings } = await loadMasterConfig(nothing);
   t.like(warnings[0], { kind: 'nothing-included', line: 1, key: 'include' });
@@ -134,7 +134,7 @@ test('an include that finds nothing is a warning, one that finds itself an error
   t.like(error, { file: path.join(itself, 'b'), line: 2, key: 'include' });
 });
 
-test('YAML is that of version 1.1', async (t) => {
+test('files are parsed as YAML 1.1', async (t) => {
   const directory = configDirectory(t, {
     master:
       'auto_accept: yes\njob_cache: Off\npublish_port: 010\nid: 17\nroot_dir: &x /srv\nmaster_id: *x',
@@ -164,7 +164,7 @@ for (const [title, text, line] of broken) {
   });
 }
 
-test('a refused value is named by place, key and type, and never printed', async (t) => {
+test('the error for a value names place, key and type, but not the value', async (t) => {
   const directory = configDirectory(t, { 'master.d/a.conf': '\nkey_pass: [hunter2]\n' });
   const error = await t.throwsAsync(loadMasterConfig(directory), {
     instanceOf: ConfigError,
@@ -177,7 +177,7 @@ test('a refused value is named by place, key and type, and never printed', async
   );
 });
 
-test('a misspelt option of ours is refused, with the name that was meant', async (t) => {
+test('a misspelt option of ours is refused with the most similar name', async (t) => {
   const inner = configDirectory(t, { master: 'saltbridge:\n  limits:\n    brust: 5\n' });
   const error = await t.throwsAsync(loadMasterConfig(inner), {
     instanceOf: ConfigError,
@@ -192,7 +192,7 @@ test('a misspelt option of ours is refused, with the name that was meant', async
   await t.throwsAsync(loadMasterConfig(scalar), { code: 'ERR_OPTION_TYPE' });
 });
 
-test('an option that nobody has is a warning with its name', async (t) => {
+test('an unknown option causes a warning with its name', async (t) => {
   const directory = configDirectory(t, {
     master: 'publsh_port: 1\n__proto__: {a: 1}\nmysql.host: x',
   });
@@ -225,7 +225,7 @@ test('the report names each unsupported option with an alternative', async (t) =
   t.true(log.startsWith(`${file}:4: log_file names a log service`));
 });
 
-test('values that ask for nothing need no warning: defaults, nothing at all', async (t) => {
+test('values without effect cause no warning, such as defaults and empty values', async (t) => {
   const master =
     'worker_threads: 5\nfile_recv: no\nengines: []\nhttp_max_body: 107374182400\nssl:\n' +
     'gitfs_ref_types: [branch, tag, sha]\nexternal_auth: {}\nmaster_roots: {base: [/srv/salt-master]}\n';
@@ -233,7 +233,7 @@ test('values that ask for nothing need no warning: defaults, nothing at all', as
   t.deepEqual(warnings, []);
 });
 
-test('a map without a value in a list of modules is compared like any other', async (t) => {
+test('a map without a value in a list of modules is compared like any other entry', async (t) => {
   const master = 'engines: [{slack: }]\n';
   const { warnings } = await loadMasterConfig(configDirectory(t, { master }));
   t.deepEqual(
@@ -242,7 +242,7 @@ test('a map without a value in a list of modules is compared like any other', as
   );
 });
 
-test("options of programs beside Salt's pass", async (t) => {
+test('options of other Salt programs are accepted', async (t) => {
   const master = 'saltgui_public_pillars: [a]\nsaltgui: 5\n';
   const { warnings } = await loadMasterConfig(configDirectory(t, { master }));
   t.deepEqual(
@@ -251,7 +251,7 @@ test("options of programs beside Salt's pass", async (t) => {
   );
 });
 
-test('open mode needs to be confirmed', async (t) => {
+test('open mode requires a confirmation', async (t) => {
   const open = configDirectory(t, { master: 'timeout: 5\nopen_mode: true' });
   const error = await t.throwsAsync(loadMasterConfig(open), {
     instanceOf: ConfigError,
@@ -264,7 +264,7 @@ test('open mode needs to be confirmed', async (t) => {
   t.true((await loadMasterConfig(confirmed)).config.openMode);
 });
 
-test('a file that cannot be read is refused with its cause', async (t) => {
+test('an unreadable file is refused with its cause', async (t) => {
   const directory = configDirectory(t, { 'master.d/x.conf/y': '' });
   chmodSync(directory, 0o700);
   const error = await t.throwsAsync(loadMasterConfig(directory), {
@@ -285,7 +285,7 @@ test('nodegroups are texts or lists of words', async (t) => {
   t.deepEqual(warnings, []);
 });
 
-test('a letter is a text, as Salt reads it, and no boolean', async (t) => {
+test('a single letter is text, as in Salt, and not a boolean', async (t) => {
   const master = 'id: y\nnodegroups: {n: Y}\nauto_accept: yes\nopen_mode: off\n';
   const { config } = await loadMasterConfig(configDirectory(t, { master }));
   t.deepEqual([config.id, { ...config.nodegroups }], ['y', { n: 'Y' }]);
@@ -295,7 +295,7 @@ test('a letter is a text, as Salt reads it, and no boolean', async (t) => {
   });
 });
 
-test('a nodegroup that contains itself is a warning with the way', async (t) => {
+test('a nodegroup that contains itself causes a warning with the cycle', async (t) => {
   const master = 'nodegroups:\n  a: N@b or web1\n  b: [N@a]\n';
   const { warnings } = await loadMasterConfig(configDirectory(t, { master }));
   const [first, second] = warnings;
@@ -304,7 +304,7 @@ test('a nodegroup that contains itself is a warning with the way', async (t) => 
 });
 
 for (const definition of ['7', '{a: b}', '[[a]]']) {
-  test(`${definition} is no nodegroup`, async (t) => {
+  test(`${definition} is not a valid nodegroup`, async (t) => {
     const master = `nodegroups:\n  a: ${definition}\n`;
     await t.throwsAsync(loadMasterConfig(configDirectory(t, { master })), {
       code: 'ERR_OPTION_TYPE',
@@ -312,7 +312,7 @@ for (const definition of ['7', '{a: b}', '[[a]]']) {
   });
 }
 
-test('without options everything has its default, and nothing can be changed', (t) => {
+test('without options everything has its default, and the configuration is immutable', (t) => {
   const config = resolveMasterConfig();
   t.like(config, { publishPort: 4505, retPort: 4506, logFile: '/var/log/salt/master' });
   t.is(config.limits.requestBytes, 16_777_216);
@@ -356,7 +356,7 @@ test('a cluster has a name and NATS servers, and each of its options is checked'
   }
 });
 
-test('ports for relays have names of relays, and ports of their own', (t) => {
+test('ports for relays have unique ports and names of relays', (t) => {
   const relay = { publishPort: 4515, retPort: 4516, from: ['192.0.2.7', '198.51.100.0/28'] };
   t.deepEqual(resolveMasterConfig({ relay }).relay, relay);
   t.is(resolveMasterConfig().relay, null);
@@ -381,7 +381,7 @@ test('ports for relays have names of relays, and ports of their own', (t) => {
   }
 });
 
-test('a name that nobody has is refused, also one of every object', (t) => {
+test('an unknown name is refused, including names of Object.prototype', (t) => {
   const wrong = { publisPort: 1 } as Partial<MasterOptions>;
   t.throws(() => resolveMasterConfig(wrong), {
     instanceOf: ConfigError,
@@ -392,12 +392,12 @@ test('a name that nobody has is refused, also one of every object', (t) => {
   t.throws(() => resolveMasterConfig(inherited), { code: 'ERR_OPTION_UNKNOWN' });
 });
 
-test('undefined means not set', (t) => {
+test('undefined means that an option is not set', (t) => {
   const options = { publishPort: undefined } as unknown as Partial<MasterOptions>;
   t.is(resolveMasterConfig(options).publishPort, 4505);
 });
 
-test('paths go below root_dir once', (t) => {
+test('root_dir is added to paths once', (t) => {
   const config = resolveMasterConfig({
     rootDir: '/srv/test',
     pkiDir: '/srv/test/keys',
@@ -414,7 +414,7 @@ test('paths go below root_dir once', (t) => {
   });
 });
 
-test('a socket directory much longer than the cache moves into it', (t) => {
+test('a socket directory with a path that is too long is moved into the cache directory', (t) => {
   const long = resolveMasterConfig({ cachedir: '/c', sockDir: '/var/run/salt' });
   t.is(long.sockDir, '/c/.salt-unix');
   t.is(long.socket, '/c/.salt-unix/saltbridge.sock');
@@ -436,7 +436,7 @@ function allOther(config: MasterConfig): MasterConfig {
   return { ...change(rest), limits: change(limits), eauth: change(eauth) } as MasterConfig;
 }
 
-test('reloadable options apply at once, and no others do', async (t) => {
+test('only reloadable options apply at once', async (t) => {
   const before = resolveMasterConfig();
   const next = allOther(before);
   const live = new LiveConfig(before);
@@ -451,7 +451,7 @@ test('reloadable options apply at once, and no others do', async (t) => {
   }
 });
 
-test('the report names options as in files, and forgets none that waits for a restart', async (t) => {
+test('the report names options as in files, including all that require a restart', async (t) => {
   const before = resolveMasterConfig();
   const live = new LiveConfig(before);
   const next = {
@@ -476,12 +476,12 @@ const configurationPage = readFileSync(
   'utf8',
 );
 
-test('docs/configuration.md has the table of all options that their rows make', (t) => {
+test('docs/configuration.md contains the generated table of all options', (t) => {
   const [, table = ''] = configurationPage.split(optionsHeading);
   t.is(`${optionsHeading}${table}`, optionsPage(), 'run: node scripts/options-doc.js');
 });
 
-test('docs/configuration.md lists what a running master takes over', async (t) => {
+test('docs/configuration.md lists the reloadable options', async (t) => {
   const rows = [...configurationPage.matchAll(/^\| `([^`]+)` \|.* \| (.*) \|$/gm)];
   const listed = rows.filter(([, , reload]) => reload !== '').map(([, name]) => name);
   const before = resolveMasterConfig();
@@ -502,7 +502,7 @@ test('the JSON Schema has every option, and accepts the defaults that it shows',
   t.false(check.Check({ saltbridge: { stat_dir: '/x' } }));
 });
 
-test('nobody changes what is in force but by replacing it', (t) => {
+test('the current configuration can only be replaced', (t) => {
   const { all, current, fixed } = new LiveConfig(resolveMasterConfig());
   for (const options of [all, current]) {
     t.throws(() => Object.assign(options, { timeout: 1 }), { instanceOf: TypeError });
@@ -560,7 +560,7 @@ test('the fixture has the options of Salt', (t) => {
   t.true(salts.length > 340);
 });
 
-test('every option of Salt is served or has advice, and none has both', (t) => {
+test('every option of Salt is either served or has advice', (t) => {
   const included = ['include', 'default_include'];
   for (const [name] of salts.filter(([known]) => !included.includes(known))) {
     t.is(Number(served.has(name)) + Number(usual.has(name)), 1, name);
@@ -570,13 +570,13 @@ test('every option of Salt is served or has advice, and none has both', (t) => {
 for (const [name, { default: salt }] of salts) {
   const row = served.get(name);
   if (row === undefined || salt === undefined) continue;
-  test(`${name} has Salt's default, or the one that is told`, (t) => {
+  test(`${name} has Salt's default, or the documented one`, (t) => {
     t.deepEqual(row.default, ourDefaults.has(name) ? ourDefaults.get(name) : salt);
     if (salt !== null) t.deepEqual(parseValue(row.schema, salt), salt);
   });
 }
 
-test('options are of the type that Salt gives them', (t) => {
+test('options have the types of Salt', (t) => {
   const closed =
     /^(hash_type|log_level(_logfile)?|pillar_source_merging_strategy|publish_signing_algorithm|ssl|top_file_merging_strategy|transport)$/;
   for (const [name, { type = [] }] of salts) {
@@ -590,7 +590,7 @@ test('options are of the type that Salt gives them', (t) => {
   }
 });
 
-test("no advice is given for Salt's own default", (t) => {
+test("Salt's own defaults cause no advice", (t) => {
   for (const [name, { default: salt }] of salts) {
     const value = usual.get(name);
     if (value === undefined || value === anyValue) continue;
@@ -605,7 +605,7 @@ test('no option is in two groups of advice', (t) => {
   for (const name of unservedNames()) t.false(served.has(name), name);
 });
 
-test('advice tells what to do, in one line that follows the name', (t) => {
+test('advice names a remedy, in one line that follows the name', (t) => {
   for (const name of unservedNames()) {
     const { message = '' } = findUnserved(name) ?? {};
     t.regex(

@@ -40,7 +40,7 @@ saltbridge:
     file_bytes_per_second: 1000000
 `;
 
-test('the options of the file server are taken as Salt writes them', async (t) => {
+test("the options of the file server are accepted in Salt's form", async (t) => {
   const { config, warnings } = await loadMasterConfig(configDirectory(t, { master: sample }));
   t.deepEqual(warnings, []);
   t.deepEqual(config.fileRoots, {
@@ -60,7 +60,7 @@ test('the options of the file server are taken as Salt writes them', async (t) =
   t.is(config.limits.fileBytesPerSecond, 1_000_000);
 });
 
-test('a value that another option does not let have its effect is a warning', async (t) => {
+test('a value that another option disables causes a warning', async (t) => {
   const warningsOf = async (master: string): Promise<readonly string[]> => {
     const { warnings } = await loadMasterConfig(configDirectory(t, { master }));
     return warnings.map(({ kind, line }) => `${kind} ${line}`);
@@ -81,7 +81,7 @@ test('a value that another option does not let have its effect is a warning', as
   t.deepEqual(await warningsOf('job_cache: false\n'), []);
 });
 
-test('without options, files come from where Salt looks', (t) => {
+test("without options, files come from Salt's default directory", (t) => {
   t.deepEqual(resolveMasterConfig().fileRoots, { base: ['/srv/salt', '/srv/spm/salt'] });
 });
 
@@ -133,7 +133,7 @@ rest_cherrypy:
   });
 });
 
-test('our section takes the place of it', async (t) => {
+test("our section takes precedence over Salt's", async (t) => {
   const section = 'port: 1, disable_ssl: true, session_idle: 5';
   const master = `rest_cherrypy: {port: 2, disable_ssl: true}\nsaltbridge: {api: {${section}}}\n`;
   const { config } = await loadMasterConfig(configDirectory(t, { master }));
@@ -167,12 +167,12 @@ rest_cherrypy:
   ]);
 });
 
-test('nothing is served without a port', (t) => {
+test('the API is off without a port', (t) => {
   t.is(saltApiOptions(resolveMasterConfig()), undefined);
   t.is(saltApiOptions(resolveMasterConfig({ restCherrypy: {} })), undefined);
 });
 
-test('an API without TLS, or with access lists that cannot hold, is refused', async (t) => {
+test('an API without TLS, or with invalid access lists, is refused', async (t) => {
   for (const section of [
     'port: 8000',
     'port: 8000, ssl_crt: /etc/api.crt',
@@ -195,7 +195,7 @@ test('an API without TLS, or with access lists that cannot hold, is refused', as
   }
 });
 
-test('options for SaltGUI are passed on, and passphrases are not', async (t) => {
+test('options for SaltGUI are passed on, except for passphrases', async (t) => {
   const master = `
 saltgui_templates: {t1: {description: d, target: '*', command: test.ping}}
 state_verbose: false
@@ -230,13 +230,13 @@ function ports(config: MasterConfig): unknown {
   ]);
 }
 
-test('each of the three transports can be the one', async (t) => {
+test('each of the three transports can be the only one', async (t) => {
   t.deepEqual(ports(resolveMasterConfig()), [['zeromq', 4505, 4506]]);
   t.deepEqual(ports(await load(t, 'transport: tcp')), [['tcp', 4505, 4506]]);
   t.deepEqual(ports(await load(t, 'transport: ws')), [['ws', 4505, 4506]]);
 });
 
-test("the example of Salt's manual serves two, transport before the others", async (t) => {
+test("the example in Salt's manual serves two transports, with the value of transport first", async (t) => {
   const config = await load(
     t,
     'transport_opts:\n  tcp:\n    publish_port: 4605\n    ret_port: 4606\n  zeromq: []\n',
@@ -247,7 +247,7 @@ test("the example of Salt's manual serves two, transport before the others", asy
   ]);
 });
 
-test('transport may have options of its own too, and a program names them as members', (t) => {
+test('transport may contain options, which a program sets as members', (t) => {
   const config = resolveMasterConfig({
     transport: 'tcp',
     pubHwm: 7,
@@ -298,7 +298,7 @@ for (const wrong of [
   });
 }
 
-test("ssl takes Salt's names", async (t) => {
+test("ssl accepts Salt's names", async (t) => {
   const file =
     'ssl: {certfile: /c, keyfile: /k, ca_certs: /a, cert_reqs: CERT_REQUIRED, ' +
     'ssl_version: PROTOCOL_TLSv1_2, ciphers: HIGH}';
@@ -318,7 +318,7 @@ test("ssl takes Salt's names", async (t) => {
   }
 });
 
-test('options of log-ins are read under the names that Salt gives them', async (t) => {
+test("options of log-ins are read under Salt's names", async (t) => {
   const master = [
     'token_expire: 600',
     'token_expire_user_override: {pam: [fred]}',
@@ -353,9 +353,9 @@ test('options of log-ins are read under the names that Salt gives them', async (
 test('login methods without effect are reported with their line, and the master starts', async (t) => {
   const master = 'external_auth:\n  django: {}\n  auto: {fred: [.*]}\n  file: {fred: [.*]}\n';
   const { warnings } = await loadMasterConfig(configDirectory(t, { master }));
-  const told = warnings.filter(({ message }) => message.includes('no user can log in with it'));
+  const reported = warnings.filter(({ message }) => message.includes('no user can log in with it'));
   t.deepEqual(
-    told.map(({ line, key }) => [line, key]),
+    reported.map(({ line, key }) => [line, key]),
     [
       [2, 'external_auth:django'],
       [3, 'external_auth:auto'],
@@ -364,7 +364,7 @@ test('login methods without effect are reported with their line, and the master 
   );
 });
 
-test('a value that is no service, no life and no list of users is refused', (t) => {
+test('an invalid service, lifetime or list of users is refused', (t) => {
   const wrong = [
     { pamService: '../other' },
     { tokenExpire: 0 },
@@ -413,19 +413,19 @@ async function loadConfig(t: ExecutionContext, master: string) {
   return loadMasterConfig(configDirectory(t, { master }));
 }
 
-test('sources are read in their order, and a program gives them as they were read', async (t) => {
+test('sources are read in their order, and a program passes them in the form of files', async (t) => {
   const { config, warnings } = await loadConfig(t, written);
   t.deepEqual(config.extPillar, read);
   t.deepEqual(warnings, []);
   t.deepEqual(resolveMasterConfig({ extPillar: read }).extPillar, read);
 });
 
-test('headers are told to nobody who reads the options', async (t) => {
+test('headers are not shown in the options', async (t) => {
   const { config } = await loadConfig(t, written);
   t.false(JSON.stringify(saltValues(config)).includes('planted'));
 });
 
-test('options of extensions that are left out are shown to nobody', (t) => {
+test('options of extensions that are left out are not shown', (t) => {
   const config = resolveMasterConfig({ pillarOpts: true });
   t.like(valuesForMinions(config), { pillar_opts: true, file_recv: false, state_top: 'top.sls' });
   const left = valuesForMinions(config, ['files']);
@@ -442,7 +442,7 @@ const saltsOwn =
   'redis rethinkdb s3 saltclass sql_base sqlcipher sqlite3 stack svn varstack vault venafi ' +
   'virtkey vmware';
 
-test("each of Salt's own modules is refused by name, with what to do instead", async (t) => {
+test("each of Salt's own modules is refused by name, with an alternative", async (t) => {
   for (const name of saltsOwn.split(' ')) {
     const { config, warnings } = await loadConfig(t, `ext_pillar:\n  - ${name}: [secret]\n`);
     t.deepEqual(config.extPillar, [{ module: 'unserved', name }], name);
@@ -456,7 +456,7 @@ test("each of Salt's own modules is refused by name, with what to do instead", a
   }
 });
 
-test('a module that nobody has is named too, and the others are asked', async (t) => {
+test('an unknown module is named too, and the others are queried', async (t) => {
   const { config, warnings } = await loadConfig(
     t,
     'ext_pillar: [{minion_fils: /x}, {hg: [a], minion_files: /srv/a}]\n',
@@ -485,7 +485,7 @@ for (const [what, value] of Object.entries({
   'a header over two lines':
     '[{minion_http: {url: "https://a.test/{id}", hosts: [a.test], headers: {a: "b\\nc"}}}]',
 })) {
-  test(`${what} keeps the master from starting, and the line is told`, async (t) => {
+  test(`${what} prevents the start, and the error names the line`, async (t) => {
     const error = await t.throwsAsync(loadConfig(t, `timeout: 5\next_pillar: ${value}\n`), {
       instanceOf: ConfigError,
       code: 'ERR_OPTION_TYPE',
@@ -494,7 +494,7 @@ for (const [what, value] of Object.entries({
   });
 }
 
-test('a program is refused a module that is not served', (t) => {
+test('a module that is not served is refused for a program', (t) => {
   const extPillar: unknown = [{ module: 'git', directory: '/srv/a' }];
   const options = { extPillar } as { extPillar: readonly ExtPillarEntry[] };
   t.throws(() => resolveMasterConfig(options), { code: 'ERR_OPTION_TYPE' });
@@ -525,7 +525,7 @@ function replacing(usual: string, given: string): string {
   return `${[...options.values()].join('\n')}\n`;
 }
 
-test('each tenant has its own configuration, from the main file or anywhere', async (t) => {
+test('each tenant has its own configuration, from the main file or a file elsewhere', async (t) => {
   const directory = layOut(t, '', 'no_such_option: 1\n');
   const { tenants, warnings } = await loadTenants(directory);
   t.deepEqual(
@@ -585,7 +585,7 @@ const shared: readonly (readonly [what: string, red: string, blue: string, RegEx
 ];
 
 for (const [what, red, blue, message] of shared) {
-  test(`two tenants that share ${what} are refused with both names and files`, async (t) => {
+  test(`two tenants with the same ${what} are refused with both names and files`, async (t) => {
     const directory = layOut(t, red, blue);
     const error = await t.throwsAsync(loadTenants(directory), {
       instanceOf: ConfigError,
@@ -597,7 +597,7 @@ for (const [what, red, blue, message] of shared) {
   });
 }
 
-test('a folder that is shared by a link is found', async (t) => {
+test('a folder shared through a link is found', async (t) => {
   const directory = layOut(t, '', '');
   mkdirSync(path.join(directory, 'r/etc/salt/pki/master'), { recursive: true });
   mkdirSync(path.join(directory, 'b/etc/salt/pki'), { recursive: true });
@@ -608,7 +608,7 @@ test('a folder that is shared by a link is found', async (t) => {
   await t.throwsAsync(loadTenants(directory), { message: /pki_dir .* and pki_dir/ });
 });
 
-test('any free port is no conflict, nor is one port on two addresses', async (t) => {
+test('free ports, and the same port on two addresses, do not conflict', async (t) => {
   const directory = layOut(
     t,
     'interface: 127.0.0.1\npublish_port: 0\nret_port: 4506\n',
@@ -617,7 +617,7 @@ test('any free port is no conflict, nor is one port on two addresses', async (t)
   t.is((await loadTenants(directory)).tenants.length, 2);
 });
 
-test('a tenant has no tenants, and no other user than the process', async (t) => {
+test('a tenant has no tenants, and the same user as the process', async (t) => {
   const nested = layOut(t, 'saltbridge: {tenants: {green: /nowhere}}\n', '');
   await t.throwsAsync(loadTenants(nested), { message: /red .*has tenants of its own/ });
   const other = layOut(t, 'user: salt\n', '', 'user: root\n');
@@ -625,7 +625,7 @@ test('a tenant has no tenants, and no other user than the process', async (t) =>
   t.is((await loadTenants(layOut(t, 'user: salt\n', '', 'user: salt\n'))).tenants.length, 2);
 });
 
-test('a mistake in the file of one is told with its place', async (t) => {
+test('a mistake in the file of one tenant is reported with its place', async (t) => {
   const directory = layOut(t, '', 'auto_accept: perhaps\n');
   await t.throwsAsync(loadTenants(directory), {
     code: 'ERR_OPTION_TYPE',
@@ -633,7 +633,7 @@ test('a mistake in the file of one is told with its place', async (t) => {
   });
 });
 
-test('names of tenants are words, and each has a directory', async (t) => {
+test('names of tenants are words, and each tenant has its own directory', async (t) => {
   const directory = temporaryDirectory(t);
   for (const tenants of ["{'a b': x}", '{a: [x]}', '[a]', "{'../a': x}"]) {
     writeFileSync(path.join(directory, 'master'), `saltbridge: {tenants: ${tenants}}\n`);
@@ -675,7 +675,7 @@ const writtenReactions = `saltbridge:
       rate: 10/hour
 ${signals}`;
 
-test('reactions of several files are put together, each with its place', async (t) => {
+test('reactions of several files are merged, each with its place', async (t) => {
   const other =
     'saltbridge:\n  reactions:\n    look:\n      "on": salt/minion/*/start\n      do: { runner: { fun: manage.present } }\n';
   const directory = configDirectory(t, { master: writtenReactions, 'master.d/a.conf': other });
@@ -769,14 +769,14 @@ for (const [what, from, to, field] of [
   });
 }
 
-test('a signal without a schema may be reacted to, so long as nothing is taken from it', async (t) => {
+test('a reaction may use a signal without a schema if it uses no value of it', async (t) => {
   const bare = 'saltbridge:\n  acl: { signals: [{ tag: a/b }] }\n  reactions:\n    one:\n';
   const does = '      on: a/b\n      do: { run: { fun: test.ping, target: "*" } }\n';
   const directory = configDirectory(t, { master: bare + does });
   t.is((await loadMasterConfig(directory)).config.reactions.length, 1);
 });
 
-test('a program is told by the name where its reaction is wrong', (t) => {
+test('an error in a reaction of a program names the reaction and the field', (t) => {
   const wrong = reaction('mine', { on: 'a/b', do: { run: { fun: 'ping', target: '*' } } });
   const error = t.throws(() => resolveMasterConfig({ reactions: [wrong] }), {
     instanceOf: ConfigError,
@@ -786,7 +786,7 @@ test('a program is told by the name where its reaction is wrong', (t) => {
   t.throws(() => resolveMasterConfig({ reactions: [twice, twice] }), { instanceOf: ConfigError });
 });
 
-test('YAML 1.1 reads the key on as true, which is why it is taken for on', (t) => {
+test('YAML 1.1 reads the key on as true, which is accepted as on', (t) => {
   t.deepEqual([...parseConfigFile('on: 1', 'f').keys()], ['true']);
 });
 
@@ -798,7 +798,7 @@ async function unheard(t: ExecutionContext, more: string): Promise<readonly stri
   return warnings.filter(({ kind }) => kind === 'unheard').map(({ message }) => message);
 }
 
-test('the start says which tags of the reactor nobody may emit', async (t) => {
+test('the start lists tags of the reactor that no minion may emit', async (t) => {
   const [both = '', ...none] = await unheard(t, '');
   t.deepEqual(none, []);
   t.regex(both, /master:1: .* 2 of its tags \(infra\/puppet\/requested, deploy\/\*\/done\)/);

@@ -16,7 +16,7 @@ function refusalOf(options: object): { readonly code: string; readonly key: stri
   return undefined;
 }
 
-test('plain options make the same configuration as the names near to those of Salt', (t) => {
+test("plain options give the same configuration as Salt's names", (t) => {
   const { config } = createMaster({
     rootDir: '/srv/one',
     id: 'one',
@@ -67,7 +67,7 @@ test('a plain option beside a complete configuration is refused', (t) => {
   t.notThrows(() => createMaster({ config, logLevel: 'error' }));
 });
 
-test('a master takes over plain options while it runs, and cannot read again what it was not made of', async (t) => {
+test('a running master accepts plain options, and refuses to reload files that it did not use', async (t) => {
   const options = {
     rootDir: temporaryDirectory(t),
     interface: '127.0.0.1',

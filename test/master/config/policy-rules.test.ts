@@ -26,7 +26,7 @@ saltbridge:
         expires: 2030-01-01
 `;
 
-test('rules of several files are put together, each with its place', async (t) => {
+test('rules of several files are merged, each with its place', async (t) => {
   const other =
     "saltbridge:\n  acl:\n    rules:\n      no db:\n        effect: deny\n        subject: {minion: 'db*'}\n        action: mine\n        resource: {fun: '*'}\n";
   const directory = configDirectory(t, { master: written, 'master.d/a.conf': other });
@@ -48,7 +48,7 @@ test('rules of several files are put together, each with its place', async (t) =
   t.deepEqual(second?.origin, { file: `${directory}/master.d/a.conf`, line: 4 });
 });
 
-test('a rule that cannot be used ends the start, with its line and field', async (t) => {
+test('an invalid rule ends the start, with its line and field', async (t) => {
   for (const [change, field, line] of [
     ['signal', 'action', 7],
     ['infra/puppet/requested', 'resource:tag', 9],
@@ -66,7 +66,7 @@ test('a rule that cannot be used ends the start, with its line and field', async
   }
 });
 
-test('a nodegroup that nobody defined is refused, and one that is there is not', (t) => {
+test('an undefined nodegroup is refused, and a defined one is accepted', (t) => {
   const rule = {
     name: 'fronts',
     effect: 'allow',
@@ -79,7 +79,7 @@ test('a nodegroup that nobody defined is refused, and one that is there is not',
   t.is(resolveMasterConfig({ acl, nodegroups: { front: 'web*' } }).acl.rules.length, 1);
 });
 
-test('without options nothing is permitted but reading the mine and pillar of any environment', (t) => {
+test('without options only the mine and pillar environments may be read', (t) => {
   const rules = rulesOf(resolveMasterConfig());
   t.deepEqual(
     rules.map(({ name, action }) => [name, action]),
@@ -124,7 +124,7 @@ for (const [pattern, isNarrowed] of [
   ['[]|]a', true],
   ['a\\|b$', false],
 ] as const) {
-  test(`${pattern || 'nothing'} ${isNarrowed ? 'is' : 'is not'} warned of`, (t) => {
+  test(`${pattern || 'nothing'} ${isNarrowed ? 'causes' : 'does not cause'} a warning`, (t) => {
     t.is(isWarnedOf(pattern), isNarrowed);
   });
 }
@@ -140,7 +140,7 @@ const expression = fc.letrec<{ whole: string; sequence: string; atom: string }>(
   whole: fc.array(tie('sequence'), { minLength: 1, maxLength: 3 }).map((list) => list.join('|')),
 })).whole;
 
-test('an expression without a warning matches the same by its prefix and as a whole', (t) => {
+test('an expression without a warning matches the same as a prefix and as a whole', (t) => {
   const texts = fc.array(fc.constantFrom('a', 'b', '.', '$', '|'), { maxLength: 5 });
   fc.assert(
     fc.property(expression, fc.array(texts, { minLength: 20, maxLength: 20 }), (pattern, all) => {
@@ -154,7 +154,7 @@ test('an expression without a warning matches the same by its prefix and as a wh
   );
 });
 
-test('a start warns once for each id, with its line and what would be wider', async (t) => {
+test('a start warns once for each id, with its line and the wider meaning', async (t) => {
   const directory = configDirectory(t, {
     master: [
       'peer:',
@@ -191,7 +191,7 @@ test('a start warns once for each id, with its line and what would be wider', as
   );
 });
 
-test('a start warns of rights that go by grains alone', async (t) => {
+test('a start warns about rights that depend only on grains', async (t) => {
   const directory = configDirectory(t, {
     master: [
       'peer:',
@@ -242,7 +242,7 @@ test('a start warns of rights that go by grains alone', async (t) => {
   }
 });
 
-test('signal rules of several files are put together', async (t) => {
+test('signal rules of several files are merged', async (t) => {
   const directory = configDirectory(t, {
     master: 'saltbridge: {acl: {signals: [{tag: my/site/*}]}}',
     'master.d/a.conf': 'saltbridge: {acl: {signals: [{tag: deploy/done, minions: web*}]}}',
@@ -329,7 +329,7 @@ function siteConfig(): string {
   ].join('\n');
 }
 
-test('a site of 200 lines of rights loads with warnings only', async (t) => {
+test('a configuration with 200 lines of rights loads with warnings only', async (t) => {
   const text = siteConfig();
   t.true(text.split('\n').length > 195);
   const directory = configDirectory(t, { master: text });
@@ -348,7 +348,7 @@ test('a site of 200 lines of rights loads with warnings only', async (t) => {
   t.is(config.eauth.tokenExpire, 3600);
 });
 
-test('an expression that Salt reads as a beginning is told at its user', async (t) => {
+test('an expression that Salt reads as a prefix is reported with its user', async (t) => {
   const master = 'publisher_acl:\n  ann: [test.*]\n  fred: [pkg.list_|pkg.info]\n';
   const { warnings } = await loadMasterConfig(configDirectory(t, { master }));
   t.deepEqual(
@@ -362,7 +362,7 @@ test('an expression that Salt reads as a beginning is told at its user', async (
 // The fixtures are not compiled, so read them from the source directory.
 const site = fileURLToPath(new URL('../../../test/fixtures/site-config/', import.meta.url));
 
-test("a real site's 200 lines load with warnings only, each at its line", async (t) => {
+test('the 200 lines of a real site load with warnings only, each at its line', async (t) => {
   const lines = readFileSync(path.join(site, 'master'), 'utf8').split('\n');
   t.true(lines.length > 200);
   const { config, warnings } = await loadMasterConfig(site);
@@ -382,14 +382,14 @@ test("a real site's 200 lines load with warnings only, each at its line", async 
     t.true((actions.get(action) ?? 0) > 3, action);
 });
 
-test('expressions wider than they seem are reported with their line', async (t) => {
+test('expressions with a wider meaning than expected are reported with their line', async (t) => {
   const lines = readFileSync(path.join(site, 'master'), 'utf8').split('\n');
   const { warnings } = await loadMasterConfig(site);
-  const told = warnings
+  const reported = warnings
     .filter(({ kind }) => kind === 'rights')
     .map(({ line }) => lines[line - 1]?.trim() ?? '');
   t.deepEqual(
-    new Set(told),
+    new Set(reported),
     new Set([
       // An expression with lookaround is not supported, so the entry forbids everything.
       'users:',

@@ -59,7 +59,7 @@ function directory(content: string): string {
   return place;
 }
 
-test('remotes have their own parameters over those of all', async (t) => {
+test('parameters of a remote take precedence over those of all', async (t) => {
   const { config, warnings } = await loadMasterConfig(directory(file));
   t.deepEqual(config.fileserverBackend, ['roots', 'gitfs']);
   const [first, second, third] = gitfsRemotesOf(config);
@@ -82,7 +82,7 @@ test('remotes have their own parameters over those of all', async (t) => {
   );
 });
 
-test('a receiver has what its kind has, and a server of NATS a name', async (t) => {
+test('a receiver has the options of its kind, and a NATS server has a name', async (t) => {
   const load = (more: string) =>
     loadMasterConfig(directory(`saltbridge: {event_export: [{name: bus, ${more}}]}\n`));
   const { config } = await load('nats: tls://nats.example.org, nkey_file: /k, jetstream: false');
@@ -121,7 +121,7 @@ test('no password of a repository or header of a webhook is shown', async (t) =>
   t.notRegex(JSON.stringify(saltValues(config)), /secret-/);
 });
 
-test('a password over http, and remotes that no backend serves, are told', async (t) => {
+test('passwords over http, and remotes without a backend, are reported', async (t) => {
   const plain = 'gitfs_remotes: [{"http://a.test/x": [{user: a}, {password: b}]}]\n';
   const loading = loadMasterConfig(directory(`fileserver_backend: [gitfs]\n${plain}`));
   await t.throwsAsync(loading, {

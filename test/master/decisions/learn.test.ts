@@ -73,7 +73,7 @@ const values: fc.Arbitrary<WireValue> = fc.letrec<{ value: WireValue }>((tie) =>
 })).value;
 const asked = fc.record({ id: ids, tag: tags, data: values });
 
-test('learned rules permit the observed requests, and no other minion, tag or shape of data', async (t) => {
+test('learned rules permit only the observed requests, minions, tags and shapes of data', async (t) => {
   await fc.assert(
     fc.asyncProperty(
       fc.array(asked, { minLength: 1, maxLength: 12 }),
@@ -128,7 +128,7 @@ test('learned rules pass the check of a policy', async (t) => {
   );
 });
 
-test('requests that no rule can permit are named and not learned', async (t) => {
+test('requests that no rule can permit are named, and not learned', async (t) => {
   const { text, policy } = await learnFrom(t, [
     signal('web1', 'salt/auth'),
     signal('web1', 'salt/job/20240102030405678000/ret/web2'),
@@ -148,7 +148,7 @@ test('a request that a rule denies stays denied while learning', async (t) => {
   t.regex(learned.text, /^# denied by the rule not that/m);
 });
 
-test('the sender in a tag becomes a placeholder where that is asked for', async (t) => {
+test('the sender in a tag becomes a placeholder on request', async (t) => {
   const questions = ['web1', 'web2'].map((id) => signal(id, `deploy/${id}/done`, { ok: true }));
   const { policy } = await learnFrom(t, questions, { generalise: true });
   t.is(policy.rules.length, 1);
@@ -157,7 +157,7 @@ test('the sender in a tag becomes a placeholder where that is asked for', async 
   t.is((await learnFrom(t, questions)).policy.rules.length, 2);
 });
 
-test('jobs are learned with the minions that they were for, and marked', async (t) => {
+test('jobs are learned with their minions, and marked', async (t) => {
   const { gate, recorder } = await openJournal(t);
   const call = { fun: 'test.ping', args: [], kwargs: new Map<string, string>() };
   const question = (...minions: readonly string[]): MinionQuestion => ({
@@ -216,7 +216,7 @@ async function isFired(master: VectorMaster, tag: string): Promise<boolean> {
   return (await master.eventsDuring(() => master.ask(request))).some((event) => event.tag === tag);
 }
 
-test('a tag of nobody is fired while learning, and refused otherwise', async (t) => {
+test('an unowned tag is fired while learning, and refused otherwise', async (t) => {
   t.true(await isFired(await start(t, { mode: 'learn' }), 'my/tag'));
   t.false(await isFired(await start(t, {}), 'my/tag'));
 });
@@ -233,21 +233,21 @@ for (const tag of [
   '///',
   'two\nlines',
 ]) {
-  test(`${JSON.stringify(tag)} is not to be had by learning`, async (t) => {
+  test(`${JSON.stringify(tag)} cannot be permitted by learning`, async (t) => {
     const master = await start(t, { mode: 'learn' });
     t.false(await isFired(master, tag));
     t.is((await master.master.acl.learn()).rules.length, 0);
   });
 }
 
-test('a rule that denies holds while learning', async (t) => {
+test('a rule that denies remains effective while learning', async (t) => {
   const rule = { subject: { minion: '*' }, action: 'signal', resource: { tag: 'no/*' } } as const;
   const master = await start(t, { mode: 'learn', rules: [deny('not that', rule)] });
   t.false(await isFired(master, 'no/x'));
   t.true(await isFired(master, 'yes/x'));
 });
 
-test('requests that give power over others are recorded, and permitted only if the action is named', async (t) => {
+test('requests with power over others are recorded, and permitted only if the action is named', async (t) => {
   const revocation = recorded('aes_functions', 'revoke_auth disabled v3');
   const request = (): Buffer => altered(revocation, { load: { nonce: freshNonce() } });
   const careful = await start(t, { mode: 'learn' });
@@ -266,7 +266,7 @@ test('requests that give power over others are recorded, and permitted only if t
   t.false(await isFired(await start(t, { mode: 'learn', learnActions: ['key'] }), 'my/tag'));
 });
 
-test('a job that a minion asks for while learning is recorded with whom it meant', async (t) => {
+test('a job requested by a minion while learning is recorded with its target', async (t) => {
   const options = recorded('aes_functions', '_master_opts v3');
   const master = await start(t, { mode: 'learn' });
   const nonce = freshNonce();
@@ -277,7 +277,7 @@ test('a job that a minion asks for while learning is recorded with whom it meant
   t.like(learned?.rule, { action: 'publish', resource: { within: `L@${id}` } });
 });
 
-test('learned rules in force permit the same without learning', async (t) => {
+test('active learned rules permit the same requests without learning', async (t) => {
   const master = await start(t, { mode: 'learn' });
   t.is((await master.master.status()).aclMode, 'learn');
   t.true(await isFired(master, 'my/tag'));
@@ -293,7 +293,7 @@ test('learned rules in force permit the same without learning', async (t) => {
 
 const rule = { subject: { minion: '*' }, action: 'signal', resource: { tag: 'ok/*' } } as const;
 
-test('the same decision is one record with its times and its number', async (t) => {
+test('repeated decisions are one record with times and a count', async (t) => {
   const { gate, recorder, clock } = await openJournal(t, { policy: policyOf([allow('ok', rule)]) });
   for (let index = 0; index < 1000; index += 1) gate.decide(signal('web1', 'ok/a', { n: index }));
   clock.now += 5000;
@@ -321,7 +321,7 @@ test('requests that need no rule are not recorded', async (t) => {
   t.deepEqual(recorder.list(), []);
 });
 
-test('records survive, and go on being counted; nothing in the store can be read', async (t) => {
+test('records survive, and continue to be counted; the store contains no readable data', async (t) => {
   const first = await openJournal(t);
   first.gate.decide(signal('web1', 'my/tag', { password: 'hunter2' }));
   await first.recorder.close();
@@ -337,13 +337,13 @@ test('records survive, and go on being counted; nothing in the store can be read
   t.deepEqual((await openJournal(t, { store })).recorder.list(), []);
 });
 
-test('without record_data the shapes are kept and the values are not', async (t) => {
+test('without record_data, shapes are stored without values', async (t) => {
   const { gate, recorder } = await openJournal(t, { keepsValues: false });
   gate.decide(signal('web1', 'my/tag', { a: 'secret', b: [1.5, true], c: null }));
   t.deepEqual(recorder.list()[0]?.samples, [{ a: '', b: [0.5, false], c: null }]);
 });
 
-test('a minion that invents tags drives out none of the others', async (t) => {
+test('a minion that invents tags does not evict records of others', async (t) => {
   const { gate, recorder, clock } = await openJournal(t);
   gate.decide(signal('web1', 'my/tag'));
   for (let index = 0; index < 20_000; index += 1) {
@@ -356,7 +356,7 @@ test('a minion that invents tags drives out none of the others', async (t) => {
   t.is(recorder.missed, 19_800);
 });
 
-test('many minions that invent tags are bounded all together', async (t) => {
+test('the records of many minions that invent tags are limited together', async (t) => {
   const { gate, recorder, clock } = await openJournal(t);
   for (let index = 0; index < 6000; index += 1) {
     clock.now += 1;
@@ -367,7 +367,7 @@ test('many minions that invent tags are bounded all together', async (t) => {
   t.is(recorder.missed, 1000);
 });
 
-test('data that are too many, too large or no JSON are said to be missing', async (t) => {
+test('too many, too large or unserializable data are reported as missing', async (t) => {
   const { gate, recorder } = await openJournal(t);
   for (let index = 0; index < 9; index += 1) {
     gate.decide(signal('web1', 'many', { [`name${index}`]: 1 }));
@@ -390,7 +390,7 @@ const inForce = [
   deny('not that', signalGrant('site/secret')),
 ];
 
-test('every decision that would be another one is named, and no other', async (t) => {
+test('exactly the decisions that would change are named', async (t) => {
   const { gate, recorder } = await openJournal(t, { policy: policyOf(inForce) });
   for (const tag of ['site/a', 'site/b', 'site/c', 'site/secret', 'new/x', 'salt/auth']) {
     gate.decide(signal('web1', tag, { tag }));
@@ -418,7 +418,7 @@ test('every decision that would be another one is named, and no other', async (t
   t.deepEqual(replay(recorder.list(), policyOf(inForce), 0).changes, []);
 });
 
-test('a schema is asked with what was said, and one example that fails it is enough', async (t) => {
+test('a schema is checked with recorded data, and one example that fails is enough', async (t) => {
   const { gate, recorder } = await openJournal(t, { policy: policyOf(inForce) });
   gate.decide(signal('web1', 'site/a', { env: 'test' }));
   gate.decide(signal('web1', 'site/a', { env: 'test', more: 1 }));
@@ -428,7 +428,7 @@ test('a schema is asked with what was said, and one example that fails it is eno
   t.is(report.changes[0]?.kind, 'denied');
 });
 
-test('a running master replays against what its minions did, and uses up nothing', async (t) => {
+test("a running master replays its minions' requests without using up limits", async (t) => {
   const signals = [{ tag: 'site/*', minions: '*', rate: '1/day' }];
   const master = await startVectorMaster(t, { config: { acl: { signals } } });
   const event = recorded('minion_event', 'start event v3');

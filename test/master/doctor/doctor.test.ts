@@ -88,11 +88,11 @@ function age(file: string, ms: number): void {
   utimesSync(file, then, then);
 }
 
-test('the directory of a stopped master has no fault', async (t) => {
+test('the directory of a stopped master has no finding', async (t) => {
   t.deepEqual(await found(await copyOf(t, template)), []);
 });
 
-test('a running master has no fault, and its versions are told', async (t) => {
+test('a running master has no finding, and its versions are reported', async (t) => {
   const site = await copyOf(t, template);
   const master = await start(t, site);
   const report = await runDoctor({ ...site, world: { diskOf: roomy } });
@@ -102,7 +102,7 @@ test('a running master has no fault, and its versions are told', async (t) => {
   t.regex(report.versions.store ?? '', /^lmdb \d/);
 });
 
-test('a directory where no master ever ran has no fault', async (t) => {
+test('a directory where no master ever ran has no finding', async (t) => {
   const site = await copyOf(t, template);
   for (const name of ['etc/salt/pki', 'var']) {
     rmSync(path.join(site.root, name), { recursive: true, force: true });
@@ -110,7 +110,7 @@ test('a directory where no master ever ran has no fault', async (t) => {
   t.deepEqual(await found(site), []);
 });
 
-test('looking changes neither a mode nor a file', async (t) => {
+test('the doctor changes neither modes nor files', async (t) => {
   const site = await copyOf(t, template);
   chmodSync(site.config.stateDir, 0o755);
   chmodSync(pki(site, 'master.pem'), 0o644);
@@ -335,7 +335,7 @@ fault(
   },
 );
 
-test('certificates in the files of a cluster are looked at, and who may read its secrets', async (t) => {
+test('certificates in the files of a cluster are checked, and the modes of its secrets', async (t) => {
   const site = await copyOf(t, template);
   const secret = path.join(site.root, 'nats.nk');
   writeFileSync(secret, 'x', { mode: 0o640 });
@@ -461,7 +461,7 @@ test('version-differs: the running master is of another version', async (t) => {
   t.deepEqual(await found({ ...site, openApi }), ['version-differs']);
 });
 
-test('a running master is asked for its limits, its ports and its pins', async (t) => {
+test('a running master reports its limits, its ports and its pins', async (t) => {
   const site = await copyOf(t, template);
   const master = await start(t, site);
   const { pid, requestPort } = await master.status();
@@ -475,7 +475,7 @@ test('a running master is asked for its limits, its ports and its pins', async (
   t.deepEqual(await found(site), ['protocol-low']);
 });
 
-test('a fault above several directories is told once', async (t) => {
+test('a problem above several directories is reported once', async (t) => {
   const site = await copyOf(t, template);
   chmodSync(site.root, 0o777);
   const report = await runDoctor({ ...site, world: { diskOf: roomy } });
@@ -485,7 +485,7 @@ test('a fault above several directories is told once', async (t) => {
   );
 });
 
-test('several faults are all found, errors first', async (t) => {
+test('all of several problems are found, errors first', async (t) => {
   const site = await copyOf(t, template);
   site.set({ auto_accept: true, timeout: 'long' });
   chmodSync(pki(site, 'master.pem'), 0o444);
@@ -496,6 +496,6 @@ test('several faults are all found, errors first', async (t) => {
   );
 });
 
-test('every code has a planted fault', (t) => {
+test('every code has a test that causes it', (t) => {
   t.deepEqual([...planted].sort(), [...doctorCodes].sort());
 });

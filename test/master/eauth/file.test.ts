@@ -46,7 +46,7 @@ test('text files have plain passwords by default', async (t) => {
   t.false(await isLetIn('nobody', '{SHA}'));
 });
 
-test('fields, separator and digest of a text file are chosen by options', async (t) => {
+test('options select fields, separator and digest of a text file', async (t) => {
   const { isLetIn } = users(t, '46|trey|5ebe2294ecd0e0f08eab7690d2a6ee69\n', {
     '^hashtype': 'md5',
     '^field_separator': '|',
@@ -96,7 +96,7 @@ for (const [name, line, password] of kept) {
   });
 }
 
-test('bcrypt at too high a cost and DES are not read: nobody is let in by them, and the start tells it', async (t) => {
+test('DES and bcrypt with a high cost are not supported: such users cannot log in, and the start warns', async (t) => {
   const lines = [
     'gene:$2y$31$PPpdiVRDCuGzzSZ1wU3mPeIL.7w3rD9tVnWKNRoRqRIkSbIyMzwJm',
     'dean:rqXexS6ZhobKA',
@@ -135,7 +135,7 @@ test('a user who is removed from the file, or locked in it, can no longer log in
   t.false(await isThere('fred'));
 });
 
-test('a file that is not there is told, and is no wrong password', async (t) => {
+test('a missing file is reported, and does not count as a wrong password', async (t) => {
   const { backend } = users(t, '', { '^filename': '/nonexistent/users' });
   const signal = AbortSignal.timeout(1000);
   await t.throwsAsync(backend.authenticate({ username: 'a', password: 'b' }, signal), {
@@ -144,7 +144,7 @@ test('a file that is not there is told, and is no wrong password', async (t) => 
   t.truthy(await backend.obstacle?.());
 });
 
-test('back ends with a mistake in their options are left out', (t) => {
+test('back ends with invalid options are disabled', (t) => {
   const names = (externalAuth: Record<string, unknown>): string[] => [
     ...createBackends(resolveMasterConfig({ externalAuth }), () => 0).keys(),
   ];
@@ -159,7 +159,7 @@ test('back ends with a mistake in their options are left out', (t) => {
 });
 
 // This test is serial, because it counts asynchronous operations of the whole process.
-test.serial('an unknown user takes as long as the one whose password takes longest', async (t) => {
+test.serial('an unknown user takes as long as the slowest password', async (t) => {
   const slow = '$6$rounds=200000$abcdefgh$x';
   const { isLetIn } = users(t, `gene:{SHA}x\nfred:${slow}\n`, { '^filetype': 'htpasswd' });
   // A long comparison lets other work run after this number of rounds.

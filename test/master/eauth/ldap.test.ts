@@ -53,7 +53,7 @@ async function standing(backend: LoginBackend, user: string): Promise<unknown> {
   return backend.standingOf?.({ user, groups: [] }, AbortSignal.timeout(20_000));
 }
 
-withSlapd('a user is found by the filter, and binds with their own password', async (t) => {
+withSlapd('a user is found by the filter, and binds with the given password', async (t) => {
   const ask = asker(backendOf(await startSlapd(t)));
   t.deepEqual(await ask('fred', 'freds password'), { user: 'fred', groups: ['ops', 'staff'] });
   t.deepEqual(await ask('gina', 'ginas password'), { user: 'gina', groups: ['staff'] });
@@ -62,7 +62,7 @@ withSlapd('a user is found by the filter, and binds with their own password', as
 });
 
 withSlapd(
-  'however a name is spelled, the user is called as the directory calls the account',
+  'for any spelling of a name, the user has the name of the account in the directory',
   async (t) => {
     const slapd = await startSlapd(t);
     const direct = {
@@ -85,7 +85,7 @@ withSlapd(
 );
 
 withSlapd(
-  'an account with several names is called as its distinguished name says, or not let in',
+  'an account with several names has that of its distinguished name, or cannot log in',
   async (t) => {
     const slapd = await startSlapd(t);
     const change = (person: string): string =>
@@ -100,14 +100,14 @@ withSlapd(
   },
 );
 
-withSlapd('an empty password lets nobody in, though the server would', async (t) => {
+withSlapd('an empty password is refused, even if the server would accept it', async (t) => {
   const slapd = await startSlapd(t);
   t.is(await asker(backendOf(slapd))('fred', ''), undefined);
   const direct = { ldapBasedn: baseDn, ldapBinddn: `uid={{username}},ou=People,${baseDn}` };
   t.is(await asker(backendOf(slapd, direct))('fred', ''), undefined);
 });
 
-withSlapd('nothing in a name means anything in a filter', async (t) => {
+withSlapd('a name is escaped in a filter', async (t) => {
   const ask = asker(backendOf(await startSlapd(t)));
   for (const name of ['*', 'f*', 'fred)(uid=*', 'nobody)(|(uid=fred)', '\\66red', 'gina)(cn=*)']) {
     t.is(await ask(name, 'freds password'), undefined, name);
@@ -115,7 +115,7 @@ withSlapd('nothing in a name means anything in a filter', async (t) => {
   t.deepEqual(await ask('a*b(c)\\d', 'odd password'), { user: 'a*b(c)\\d', groups: [] });
 });
 
-withSlapd('without an account that searches, the name is part of the one that binds', async (t) => {
+withSlapd('without an account for searches, the name is part of the DN that binds', async (t) => {
   const backend = backendOf(await startSlapd(t), {
     ldapBasedn: baseDn,
     ldapBinddn: `uid={{ username }},ou=People,${baseDn}`,
@@ -128,7 +128,7 @@ withSlapd('without an account that searches, the name is part of the one that bi
   t.is(backend.standingOf, undefined);
 });
 
-withSlapd('anonymous search finds the user, who still needs a password', async (t) => {
+withSlapd('anonymous search finds the user, who still must authenticate', async (t) => {
   const ask = asker(
     backendOf(await startSlapd(t), {
       ldapBasedn: baseDn,
@@ -140,7 +140,7 @@ withSlapd('anonymous search finds the user, who still needs a password', async (
   t.is(await ask('gina', 'wrong'), undefined);
 });
 
-withSlapd('a filter that means several people lets in none of them', async (t) => {
+withSlapd('a filter that matches several people is refused', async (t) => {
   const ask = asker(
     backendOf(await startSlapd(t), {
       ...searching,
@@ -150,7 +150,7 @@ withSlapd('a filter that means several people lets in none of them', async (t) =
   t.is(await ask('fred', 'freds password'), undefined);
 });
 
-withSlapd('groups are followed, and who is deleted is gone', async (t) => {
+withSlapd('groups are resolved, and a deleted user is reported as gone', async (t) => {
   const slapd = await startSlapd(t);
   const backend = backendOf(slapd);
   t.deepEqual(await standing(backend, 'gina'), { state: 'valid', groups: ['staff'] });
@@ -162,7 +162,7 @@ withSlapd('groups are followed, and who is deleted is gone', async (t) => {
 });
 
 withSlapd(
-  'a user who is locked in the directory cannot log in, and loses their tokens',
+  'a user who is locked in the directory cannot log in, and loses all tokens',
   async (t) => {
     const slapd = await startSlapd(t);
     const backend = backendOf(slapd);
@@ -189,29 +189,29 @@ withSlapd(
   },
 );
 
-withSlapd('a server that is away is no wrong password, and nobody is gone', async (t) => {
-  const slapd = await startSlapd(t);
-  const backend = backendOf(slapd);
-  await slapd.stop();
-  const unavailable = { code: 'ERR_EAUTH_UNAVAILABLE' };
-  await t.throwsAsync(asker(backend)('fred', 'freds password'), unavailable);
-  await t.throwsAsync(standing(backend, 'fred'), unavailable);
-});
-
 withSlapd(
-  'STARTTLS is demanded where it is configured, with a certificate that holds',
+  'an unreachable server does not count as a wrong password, and no user is gone',
   async (t) => {
     const slapd = await startSlapd(t);
-    const tls = { ...searching, ldapStarttls: true };
-    await t.throwsAsync(asker(backendOf(slapd, tls))('fred', 'freds password'), {
-      code: 'ERR_EAUTH_UNAVAILABLE',
-    });
-    const trusting = backendOf(slapd, { ...tls, ldapNoVerify: true });
-    t.truthy(await asker(trusting)('fred', 'freds password'));
+    const backend = backendOf(slapd);
+    await slapd.stop();
+    const unavailable = { code: 'ERR_EAUTH_UNAVAILABLE' };
+    await t.throwsAsync(asker(backend)('fred', 'freds password'), unavailable);
+    await t.throwsAsync(standing(backend, 'fred'), unavailable);
   },
 );
 
-test('options that would let in anybody, or find nobody, serve nobody', (t) => {
+withSlapd('STARTTLS is required if it is configured, with a valid certificate', async (t) => {
+  const slapd = await startSlapd(t);
+  const tls = { ...searching, ldapStarttls: true };
+  await t.throwsAsync(asker(backendOf(slapd, tls))('fred', 'freds password'), {
+    code: 'ERR_EAUTH_UNAVAILABLE',
+  });
+  const trusting = backendOf(slapd, { ...tls, ldapNoVerify: true });
+  t.truthy(await asker(trusting)('fred', 'freds password'));
+});
+
+test('options that would admit everyone, or find no user, are refused', (t) => {
   const isServed = (eauth: Partial<EauthOptions>): boolean =>
     createBackends(resolveMasterConfig({ externalAuth: { ldap: {} }, eauth }), Date.now).has(
       'ldap',
@@ -224,7 +224,7 @@ test('options that would let in anybody, or find nobody, serve nobody', (t) => {
   t.false(isServed({ ldapBinddn: adminDn }));
 });
 
-test('a filter without outer parentheses is read as OpenLDAP reads it', (t) => {
+test('a filter without outer parentheses is parsed like OpenLDAP parses it', (t) => {
   for (const template of ['uid={{ username }}', ' uid={{username}} ', '(uid={{ username }})']) {
     t.is(fillFilter(template, 'fr)ed'), '(uid=fr\\29ed)', template);
     t.deepEqual(attributesOfFilter(template), ['uid'], template);
@@ -233,7 +233,7 @@ test('a filter without outer parentheses is read as OpenLDAP reads it', (t) => {
   t.is(fillFilter(withGroups, 'fred'), '(&(objectClass=group)(member=fred))');
 });
 
-test('a filter whose parentheses are unpaired is named', (t) => {
+test('a filter with unbalanced parentheses is named', (t) => {
   const problemOf = (eauth: Partial<EauthOptions>): unknown =>
     readBackend('ldap', resolveMasterConfig({ externalAuth: { ldap: {} }, eauth }));
   const unpaired = '(&(uid={{ username }})(objectClass=person)';
@@ -244,7 +244,7 @@ test('a filter whose parentheses are unpaired is named', (t) => {
   });
 });
 
-test('an escaped name has nothing left that means something', (t) => {
+test('an escaped name contains no special characters', (t) => {
   fc.assert(
     fc.property(fc.string(), (name) => {
       t.notRegex(escapeFilter(name).replace(/\\[0-9a-f]{2}/g, ''), /[\0()*\\]/);

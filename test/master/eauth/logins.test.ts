@@ -23,7 +23,7 @@ const refused = { instanceOf: AuthenticationError, code: 'ERR_EAUTH' } as const;
 const limited = { instanceOf: AuthenticationError, code: 'ERR_EAUTH_LIMIT' } as const;
 const noToken = { instanceOf: AuthenticationError, code: 'ERR_EAUTH_TOKEN' } as const;
 
-test('a log-in gives a token of 256 bits that tells who it belongs to', async (t) => {
+test('a log-in returns a token of 256 bits with its user', async (t) => {
   const { logins } = await openBench(t, { backends: [passwordBackend('right')] });
   const { token, id, ...login } = await logins.login(good);
   t.regex(token, /^[0-9a-f]{64}$/);
@@ -43,7 +43,7 @@ test('a log-in gives a token of 256 bits that tells who it belongs to', async (t
   );
 });
 
-test('two log-ins give two tokens', async (t) => {
+test('two log-ins return different tokens', async (t) => {
   const { logins } = await openBench(t, { backends: [passwordBackend('right')] });
   t.not((await logins.login(good)).token, (await logins.login(good)).token);
 });
@@ -60,7 +60,7 @@ test('the store has the digest of a token, not the token or the password', async
   t.is(count, 1);
 });
 
-test('the same answer and the same steps of time for whatever is wrong', async (t) => {
+test('every failure has the same answer and the same steps of time', async (t) => {
   const { logins, delays } = await openBench(t, { backends: [passwordBackend('right')] });
   const wrong: LoginRequest[] = [
     bad,
@@ -105,7 +105,7 @@ test('a slow failure is rounded up to the next quarter of a second', async (t) =
   t.deepEqual(bench.delays, [240]);
 });
 
-test('a failure tells by its time neither who is known nor which back end is slow', async (t) => {
+test('the time of a failure reveals neither known users nor slow back ends', async (t) => {
   const bench = await openBench(t, {
     backends: [
       {
@@ -123,7 +123,7 @@ test('a failure tells by its time neither who is known nor which back end is slo
   t.deepEqual(bench.delays, [150, 740, 750]);
 });
 
-test('an answer that came late once does not hold up all failures', async (t) => {
+test('a single late answer does not delay all failures', async (t) => {
   const bench = await openBench(t, {
     backends: [
       {
@@ -152,7 +152,7 @@ test('a password that is not text is refused like a wrong one', async (t) => {
   );
 });
 
-test('five failures in a minute refuse that user from that source, and nobody else', async (t) => {
+test('five failures in a minute lock out only that user from that source', async (t) => {
   const { logins, pass } = await openBench(t, { backends: [passwordBackend('right')] });
   for (let count = 0; count < 5; count += 1) {
     await t.throwsAsync(logins.login({ ...bad, source: 'a' }), refused);
@@ -164,7 +164,7 @@ test('five failures in a minute refuse that user from that source, and nobody el
   await t.notThrowsAsync(logins.login({ ...good, source: 'a' }));
 });
 
-test('failures of one user are counted together, however the name is spelled', async (t) => {
+test('failures of one user are counted together, for any spelling of the name', async (t) => {
   const { logins } = await openBench(t, { backends: [passwordBackend('right')] });
   for (const username of ['fred', 'FRED', 'Fred', '\uff46red', 'fRED']) {
     await t.throwsAsync(logins.login({ ...bad, username, source: 'a' }), refused);
@@ -174,7 +174,7 @@ test('failures of one user are counted together, however the name is spelled', a
   }
 });
 
-test('attempts at the same time are no way around the limit', async (t) => {
+test('simultaneous attempts do not bypass the limit', async (t) => {
   let asked = 0;
   const { logins } = await openBench(t, {
     backends: [
@@ -191,7 +191,7 @@ test('attempts at the same time are no way around the limit', async (t) => {
   t.is(asked, 5);
 });
 
-test('failures of many other users do not make those of one forgotten', async (t) => {
+test('failures of many users do not evict those of one user', async (t) => {
   const { logins } = await openBench(t, { backends: [passwordBackend('right')] });
   for (let count = 0; count < 5; count += 1) {
     await t.throwsAsync(logins.login({ ...bad, source: 'victim' }), refused);
@@ -203,7 +203,7 @@ test('failures of many other users do not make those of one forgotten', async (t
   await t.throwsAsync(logins.login({ ...bad, source: 'victim' }), limited);
 });
 
-test('a source can have so many log-ins under way, and others log in meanwhile', async (t) => {
+test('concurrent log-ins of a source are limited, and others can log in meanwhile', async (t) => {
   const waiting: (() => void)[] = [];
   const { logins } = await openBench(t, {
     backends: [passwordBackend('right')],
@@ -221,7 +221,7 @@ test('a source can have so many log-ins under way, and others log in meanwhile',
   await t.notThrowsAsync(logins.login({ ...good, source: 'flood' }));
 });
 
-test('addresses without end hold no slots of those that somebody has logged in from', async (t) => {
+test('endless addresses take no slots from those with successful log-ins', async (t) => {
   const waiting: (() => void)[] = [];
   const backend = passwordBackend('right');
   const { logins } = await openBench(t, {
@@ -253,7 +253,7 @@ function nextTurn(): Promise<boolean> {
   return new Promise((resolve) => setImmediate(() => resolve(false)));
 }
 
-test('a token ends when its time is over, the first time it is asked about', async (t) => {
+test('a token expires at its time, also if it was never used', async (t) => {
   const { logins, pass, store } = await openBench(t, {
     backends: [passwordBackend('right')],
     config: { eauth: { tokenExpire: 60 } },
@@ -274,7 +274,7 @@ test('a token ends when its time is over, the first time it is asked about', asy
   );
 });
 
-test('turning the clock back revives no token', async (t) => {
+test('a clock that is turned back does not revive a token', async (t) => {
   const { logins, clock, pass, restart } = await openBench(t, {
     backends: [passwordBackend('right')],
     config: { eauth: { tokenExpire: 60 } },
@@ -288,7 +288,7 @@ test('turning the clock back revives no token', async (t) => {
   await t.throwsAsync((await restart()).identify(token), noToken);
 });
 
-test('a clock that goes past the end of a token ends it', async (t) => {
+test('a clock that jumps past the expiry of a token ends it', async (t) => {
   const { logins, clock } = await openBench(t, { backends: [passwordBackend('right')] });
   const { token, expire } = await logins.login(good);
   clock.now = expire;
@@ -297,7 +297,7 @@ test('a clock that goes past the end of a token ends it', async (t) => {
   await t.throwsAsync(logins.identify(token), noToken);
 });
 
-test('a token of the future is dropped at the start', async (t) => {
+test('a token from the future is removed at the start', async (t) => {
   const { logins, clock, restart } = await openBench(t, { backends: [passwordBackend('right')] });
   const { token } = await logins.login(good);
   t.is((await (await restart()).identify(token)).user, 'fred');
@@ -305,7 +305,7 @@ test('a token of the future is dropped at the start', async (t) => {
   await t.throwsAsync((await restart()).identify(token), noToken);
 });
 
-test('logout and revocation hold at once, and after a restart', async (t) => {
+test('logout and revocation take effect at once, and survive a restart', async (t) => {
   const { logins, restart } = await openBench(t, { backends: [passwordBackend('right')] });
   const [a, b, c] = [
     await logins.login(good),
@@ -340,7 +340,7 @@ test('a malformed token is unknown', async (t) => {
   }
 });
 
-test('a user who is gone loses the token for good within a minute', async (t) => {
+test('the token of a deleted user ends within a minute', async (t) => {
   const standing: { current: Standing | Error } = {
     current: { state: 'valid', groups: ['staff'] },
   };
@@ -353,7 +353,7 @@ test('a user who is gone loses the token for good within a minute', async (t) =>
   await t.throwsAsync(logins.identify(token), noToken);
 });
 
-test('other groups of a user count within a minute', async (t) => {
+test('changed groups of a user apply within a minute', async (t) => {
   const standing: { current: Standing } = { current: { state: 'valid', groups: ['staff'] } };
   const { logins, pass } = await openBench(t, { backends: [passwordBackend('right', standing)] });
   const { token } = await logins.login(good);
@@ -362,7 +362,7 @@ test('other groups of a user count within a minute', async (t) => {
   t.deepEqual((await logins.identify(token)).groups, ['staff', 'admins']);
 });
 
-test('while a back end cannot be asked, its tokens are refused but not ended', async (t) => {
+test('while a back end is unreachable, its tokens are refused but not ended', async (t) => {
   const standing: { current: Standing | Error } = {
     current: { state: 'valid', groups: [] },
   };
@@ -375,7 +375,7 @@ test('while a back end cannot be asked, its tokens are refused but not ended', a
   await t.notThrowsAsync(logins.identify(token));
 });
 
-test('a back end that is down counts against nobody', async (t) => {
+test('an unreachable back end does not count as a failure', async (t) => {
   const { logins } = await openBench(t, {
     backends: [
       {
@@ -391,21 +391,21 @@ test('a back end that is down counts against nobody', async (t) => {
   }
 });
 
-test('tokens of a back end that is no longer served are none', async (t) => {
+test('tokens of a back end that is no longer configured are refused', async (t) => {
   const { logins } = await openBench(t, { backends: [passwordBackend('right')] });
   const { token } = await logins.login(good);
   logins.configure(new Map());
   await t.throwsAsync(logins.identify(token), noToken);
 });
 
-test('a token lives an hour if the back end cannot check whether its user may still log in', async (t) => {
+test('a token lasts an hour if the back end cannot check whether its user may still log in', async (t) => {
   const { standingOf: _, ...blind } = passwordBackend('right');
   const { logins } = await openBench(t, { backends: [blind] });
   const { expire, start } = await logins.login(good);
   t.is(expire - start, 3_600_000);
 });
 
-test('a token does not outlive what its back end vouches for', async (t) => {
+test('a token ends with the proof of its back end', async (t) => {
   const backend = {
     ...passwordBackend('right'),
     authenticate: async () => ({ user: 'fred', groups: [], until: startAt + 5000 }),
@@ -414,7 +414,7 @@ test('a token does not outlive what its back end vouches for', async (t) => {
   t.is((await logins.login(good)).expire, startAt + 5000);
 });
 
-test('only those whom token_expire_user_override names choose how long a token lives', async (t) => {
+test('only users named by token_expire_user_override may choose the lifetime of a token', async (t) => {
   const lifeOf = async (tokenExpireUserOverride: boolean | Record<string, string[]>) => {
     const { logins } = await openBench(t, {
       backends: [passwordBackend('right')],
@@ -429,7 +429,7 @@ test('only those whom token_expire_user_override names choose how long a token l
   t.is(await lifeOf(true), 90_000);
 });
 
-test('a held token signals its end', async (t) => {
+test('a held token signals when it ends', async (t) => {
   const { logins } = await openBench(t, { backends: [passwordBackend('right')] });
   const { token } = await logins.login(good);
   const other = await logins.login(good);
@@ -442,7 +442,7 @@ test('a held token signals its end', async (t) => {
   stays.stop();
 });
 
-test('keep_acl_in_token keeps with a token what was granted then', async (t) => {
+test('keep_acl_in_token stores the rights of the log-in with the token', async (t) => {
   const { logins } = await openBench(t, {
     backends: [passwordBackend('right')],
     config: { eauth: { keepAclInToken: true } },
@@ -510,7 +510,7 @@ function ask(backend: LoginBackend, password: string, username = 'fred'): Promis
   return backend.authenticate({ username, password }, AbortSignal.timeout(20_000));
 }
 
-test('a token of the provider lets in whom it names, with its groups, until it ends', async (t) => {
+test('a token of the provider logs in its user, with its groups, until it expires', async (t) => {
   const { backend, token } = await startProvider(t);
   t.deepEqual(await ask(backend, await token()), {
     user: 'fred',
@@ -520,7 +520,7 @@ test('a token of the provider lets in whom it names, with its groups, until it e
   t.is(await ask(backend, await token(), 'gina'), undefined);
 });
 
-test('a token of another issuer, for others, too old, or without an end is refused', async (t) => {
+test('a token of another issuer or audience, too old, or without an expiry is refused', async (t) => {
   const { backend, token } = await startProvider(t);
   const wrong: JWTPayload[] = [
     { iss: 'https://other.example' },
@@ -547,7 +547,7 @@ test('a token without signature, or signed with the public key as a secret, is r
   t.is(await ask(backend, `${text}.${mac}`), undefined);
 });
 
-test('an algorithm that is not listed is refused, though the key would do', async (t) => {
+test('an algorithm that is not listed is refused, even if the key fits', async (t) => {
   const { backend, token } = await startProvider(t);
   t.is(await ask(backend, await token({}, 'RS512')), undefined);
 });
@@ -560,14 +560,14 @@ test('a key that the provider does not have is refused', async (t) => {
   t.is(await ask(backend, await third.token()), undefined);
 });
 
-test('a provider that is away is no wrong password', async (t) => {
+test('an unreachable provider does not count as a wrong password', async (t) => {
   const { backend, token, close } = await startProvider(t);
   close();
   const password = await token();
   await t.throwsAsync(ask(backend, password), { code: 'ERR_EAUTH_UNAVAILABLE' });
 });
 
-test('symmetric algorithms, none, and keys over plain http are refused as options', (t) => {
+test('symmetric algorithms, none, and keys over plain http are invalid options', (t) => {
   const base = { '^issuer': issuer, '^audience': audience, '^jwks_uri': 'https://idp.example/k' };
   const isServed = (options: Record<string, unknown>): boolean =>
     createBackends(
@@ -583,7 +583,7 @@ test('symmetric algorithms, none, and keys over plain http are refused as option
   t.false(isServed({ '^issuer': null }));
 });
 
-test('groups that the provider names give the rights of groups', async (t) => {
+test('groups named by the provider give the rights of groups', async (t) => {
   const { options, token } = await startProvider(t);
   const { master } = await startVectorMaster(t, {
     config: { externalAuth: { jwt: { ...options, 'ops%': ['@jobs'] } } },
@@ -658,44 +658,50 @@ async function createUser(t: ExecutionContext): Promise<NewUser> {
   return { ...administrator, name, id: user.id, password };
 }
 
-withKeystone('a user of Keystone logs in, with groups, until the token there ends', async (t) => {
-  const { authUrl, name, password } = await createUser(t);
-  const keystone = createKeystoneBackend({ authUrl, domain: 'Default' });
-  const found = await keystone.authenticate({ username: name, password }, signal());
-  t.is(found?.user, name);
-  t.deepEqual(found?.groups, [name]);
-  t.true((found?.until ?? 0) > Date.now());
-  const refused = [
-    { username: name, password: 'wrong' },
-    { username: name.toUpperCase(), password },
-    { username: 'nobody', password },
-  ];
-  for (const credentials of refused) {
-    t.is(await keystone.authenticate(credentials, signal()), undefined);
-  }
-  const other = createKeystoneBackend({ authUrl: `${authUrl}/`, domain: 'Other' });
-  t.is(await other.authenticate({ username: name, password }, signal()), undefined);
-});
+withKeystone(
+  'a user of Keystone logs in, with groups, until the Keystone token expires',
+  async (t) => {
+    const { authUrl, name, password } = await createUser(t);
+    const keystone = createKeystoneBackend({ authUrl, domain: 'Default' });
+    const found = await keystone.authenticate({ username: name, password }, signal());
+    t.is(found?.user, name);
+    t.deepEqual(found?.groups, [name]);
+    t.true((found?.until ?? 0) > Date.now());
+    const refused = [
+      { username: name, password: 'wrong' },
+      { username: name.toUpperCase(), password },
+      { username: 'nobody', password },
+    ];
+    for (const credentials of refused) {
+      t.is(await keystone.authenticate(credentials, signal()), undefined);
+    }
+    const other = createKeystoneBackend({ authUrl: `${authUrl}/`, domain: 'Other' });
+    t.is(await other.authenticate({ username: name, password }, signal()), undefined);
+  },
+);
 
-withKeystone('a user who is disabled is gone, and so is one whom nobody remembers', async (t) => {
-  const { authUrl, name, password, id, ask } = await createUser(t);
-  const keystone = createKeystoneBackend({ authUrl, domain: 'Default' });
-  const user = { user: name, groups: [] };
-  t.deepEqual(await keystone.standingOf?.(user, signal()), { state: 'gone' });
-  await keystone.authenticate({ username: name, password }, signal());
-  t.deepEqual(await keystone.standingOf?.(user, signal()), { state: 'valid', groups: [name] });
-  await ask('PATCH', `/users/${id}`, { user: { enabled: false } });
-  t.deepEqual(await keystone.standingOf?.(user, signal()), { state: 'gone' });
-  t.is(await keystone.authenticate({ username: name, password }, signal()), undefined);
-});
+withKeystone(
+  'a disabled user is gone, and so is a user that Keystone does not remember',
+  async (t) => {
+    const { authUrl, name, password, id, ask } = await createUser(t);
+    const keystone = createKeystoneBackend({ authUrl, domain: 'Default' });
+    const user = { user: name, groups: [] };
+    t.deepEqual(await keystone.standingOf?.(user, signal()), { state: 'gone' });
+    await keystone.authenticate({ username: name, password }, signal());
+    t.deepEqual(await keystone.standingOf?.(user, signal()), { state: 'valid', groups: [name] });
+    await ask('PATCH', `/users/${id}`, { user: { enabled: false } });
+    t.deepEqual(await keystone.standingOf?.(user, signal()), { state: 'gone' });
+    t.is(await keystone.authenticate({ username: name, password }, signal()), undefined);
+  },
+);
 
-test('a Keystone that is away is no wrong password', async (t) => {
+test('an unreachable Keystone does not count as a wrong password', async (t) => {
   const keystone = createKeystoneBackend({ authUrl: 'http://127.0.0.1:1/v3', domain: 'Default' });
   const asking = keystone.authenticate({ username: 'fred', password: 'x' }, signal());
   await t.throwsAsync(asking, { instanceOf: AuthenticationError, code: 'ERR_EAUTH_UNAVAILABLE' });
 });
 
-test('an address of version 2.0 is told at the start', async (t) => {
+test('an address of version 2.0 is reported at the start', async (t) => {
   const at = (authUrl: string) => createKeystoneBackend({ authUrl, domain: 'Default' });
   t.regex(
     (await at('http://localhost:35357/v2.0').obstacle?.()) ?? '',
@@ -706,7 +712,7 @@ test('an address of version 2.0 is told at the start', async (t) => {
 
 const abortSignal = AbortSignal.timeout(30_000);
 
-test('with the shared secret, one is whoever one says', async (t) => {
+test('a user with the shared secret may choose any name', async (t) => {
   const config = resolveMasterConfig({
     externalAuth: { sharedsecret: { fred: ['.*'] } },
     eauth: { sharedsecret: 'between us' },
@@ -718,7 +724,7 @@ test('with the shared secret, one is whoever one says', async (t) => {
   for (const other of ['between u', 'between us!', 'x']) t.is(await ask(other), undefined);
 });
 
-test('auto lets in everybody, once that is confirmed', async (t) => {
+test('auto accepts every user, once that is confirmed', async (t) => {
   const externalAuth = { auto: { fred: ['.*'] } };
   const backends = createBackends(
     resolveMasterConfig({ externalAuth, confirmAutoEauth: true }),
@@ -729,7 +735,7 @@ test('auto lets in everybody, once that is confirmed', async (t) => {
   t.false(createBackends(resolveMasterConfig({ externalAuth }), () => 0).has('auto'));
 });
 
-test('a reload keeps a back end whose options are the same, with what it remembers', (t) => {
+test('a reload keeps a back end with unchanged options, including its state', (t) => {
   const externalAuth = { keystone: { fred: ['.*'] } };
   const of = (keystoneAuthUrl: string, users: object = externalAuth) =>
     resolveMasterConfig({ externalAuth: { ...users }, eauth: { keystoneAuthUrl } });

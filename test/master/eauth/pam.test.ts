@@ -15,7 +15,7 @@ const [, account = '', password = ''] =
 const withAccount = testWhere(isThere && account !== '', 'SALTBRIDGE_TEST_PAM and pamtester');
 const signal = (): AbortSignal => AbortSignal.timeout(30_000);
 
-withPam('an account that is not there is refused, and gone', async (t) => {
+withPam('a missing account is refused, and reported as gone', async (t) => {
   const pam = createPamBackend('login');
   const nobody = { username: 'no.such.account', password: 'x' };
   t.is(await pam.authenticate(nobody, signal()), undefined);
@@ -24,7 +24,7 @@ withPam('an account that is not there is refused, and gone', async (t) => {
   });
 });
 
-withPam('pam is available where the program is', async (t) => {
+withPam('pam is available if the program is installed', async (t) => {
   t.is(await createPamBackend('login').obstacle?.(), undefined);
 });
 
@@ -46,19 +46,19 @@ test('values on standard input of a program are not among its arguments', async 
   t.true(output.endsWith('secret'));
 });
 
-test('a program is given nothing of our environment', async (t) => {
+test('a program does not inherit our environment', async (t) => {
   process.env.SALTBRIDGE_TEST_SECRET = 'secret';
   const { output } = await runProgram('env', [], { signal: signal() });
   t.notRegex(output, /SALTBRIDGE/);
 });
 
-test('a program that takes too long is ended', async (t) => {
+test('a program that takes too long is killed', async (t) => {
   const end = new AbortController();
   const running = runProgram('sleep', ['60'], { signal: end.signal });
   end.abort();
   t.is((await running).code, null);
 });
 
-test('a program that is not there is told as such', async (t) => {
+test('a missing program is reported', async (t) => {
   await t.throwsAsync(runProgram('no-such-program', [], { signal: signal() }), { code: 'ENOENT' });
 });

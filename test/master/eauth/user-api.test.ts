@@ -71,7 +71,7 @@ async function published(
   return events.find(({ tag }) => /^salt\/job\/\d+\/publish$/.test(tag))?.data;
 }
 
-test('a user may publish what external_auth grants, and nothing else', async (t) => {
+test('a user may publish only what external_auth grants', async (t) => {
   const running = await start(t, { fred: ['test.ping'] });
   const fred = await running.as('fred');
   const load = await published(running, () => fred.jobs.publish({ tgt: '*', fun: 'test.ping' }));
@@ -97,7 +97,7 @@ test('a user that external_auth does not name has no rights', async (t) => {
   await t.throwsAsync(ann.wheel.run({ fun: 'key.list_all' }), denied);
 });
 
-test('a request of a restricted user goes by name to the minions that were authorised', async (t) => {
+test('a request of a restricted user is sent by name to the authorised minions', async (t) => {
   const running = await start(t, { fred: [{ 'web*': ['test.ping'] }] });
   const { jobs } = await running.as('fred');
   const load = await published(running, () =>
@@ -107,7 +107,7 @@ test('a request of a restricted user goes by name to the minions that were autho
   t.is(load?.tgt_type, 'list');
 });
 
-test('a target means the minions that the rules name, and nobody else', async (t) => {
+test('a target means only the minions that the rules name', async (t) => {
   const running = await start(t, { fred: [{ 'web*': ['test.ping'] }] });
   const { jobs } = await running.as('fred');
   const both = ['web1', 'web2'];
@@ -173,7 +173,7 @@ async function answerTo(work: () => Promise<unknown>): Promise<unknown> {
   }
 }
 
-test('no target reveals minions that the user may not reach, or their data', async (t) => {
+test('no target reveals data or existence of minions that the user may not reach', async (t) => {
   const facts = {
     web1: { grains: { os: 'Debian' }, pillar: { key: 'front' } },
     db1: { grains: { os: 'Alpine', ip4: '10.0.0.1' }, pillar: { key: 'hunter2' } },
@@ -208,7 +208,7 @@ test('no target reveals minions that the user may not reach, or their data', asy
   }
 });
 
-test('which nodegroups there are, a user that may not reach their minions does not find out', async (t) => {
+test('a user cannot find out about nodegroups of minions beyond its reach', async (t) => {
   const nodegroups = { front: 'web1', back: 'db1', broken: 'E@(', odd: 'db1 and' };
   const running = await start(t, { fred: [{ 'web*': ['test.ping'] }] }, { nodegroups });
   const { jobs } = await running.as('fred');
@@ -227,7 +227,7 @@ test('which nodegroups there are, a user that may not reach their minions does n
   t.deepEqual(minions, ['web1']);
 });
 
-test('pillar is asked for by equality, where a rule shows it', async (t) => {
+test('pillar is compared only by equality, and only if a rule shows it', async (t) => {
   const facts = { web1: { pillar: { key: 'front' } }, db1: { pillar: { key: 'front' } } };
   const rule = allow('fred', {
     subject: { user: 'fred' },
@@ -247,7 +247,7 @@ test('pillar is asked for by equality, where a rule shows it', async (t) => {
   t.deepEqual((await ask('*', 'test.echo')).minions, ['db1', 'web1', 'web2']);
 });
 
-test('rules permit together what each permits on some minions, and a rule that denies takes its own away', async (t) => {
+test('rules permit together what each permits, and a rule that denies takes its own part away', async (t) => {
   const rights = { fred: [{ web1: ['test.*'] }, { db1: ['test.ping'] }, { web2: ['test.ping'] }] };
   const rule = deny('not web2', {
     subject: { user: 'fred' },
@@ -286,7 +286,7 @@ test('the cost of a target does not depend on minions that the user may not reac
   }
 });
 
-test('run and batch are judged before anything is published', async (t) => {
+test('run and batch are authorised before any job is published', async (t) => {
   const running = await start(t, { fred: [{ 'web*': ['test.ping'] }] });
   const { jobs } = await running.as('fred');
   const events = await running.eventsDuring(async () => {
@@ -317,7 +317,7 @@ test('each of several functions must be permitted', async (t) => {
   await t.throwsAsync(jobs.publish({ tgt: '*', fun: 'test.ping,cmd.run' }), denied);
 });
 
-test('arguments are judged as the minion takes them', async (t) => {
+test('arguments are checked as the minion receives them', async (t) => {
   const rights = { fred: [{ 'web*': [{ 'service.restart': { kwargs: { name: 'nginx' } } }] }] };
   const running = await start(t, rights);
   const { jobs } = await running.as('fred');
@@ -371,7 +371,7 @@ test('a user with full rights keeps the target and fields of a request, and othe
   t.is(limited?.user, 'fred');
 });
 
-test('a restricted user can choose and follow only job ids of their own', async (t) => {
+test('a restricted user can choose and follow only its own job ids', async (t) => {
   const running = await start(t, {
     root: ['.*', '@runner', '@wheel'],
     fred: ['test.*'],
@@ -409,7 +409,7 @@ test('a restricted user can choose and follow only job ids of their own', async 
   await t.throwsAsync(fred.jobs.publish({ ...request, jid: early }), { code: 'ERR_ARGS' });
 });
 
-test('a user with a rule that denies is not one who may do everything', async (t) => {
+test('a user with a rule that denies is not unrestricted', async (t) => {
   const running = await start(
     t,
     { root: ['.*'] },
@@ -421,7 +421,7 @@ test('a user with a rule that denies is not one who may do everything', async (t
   t.deepEqual(load?.tgt, ['db1', 'web1', 'web2']);
 });
 
-test('runners and wheel functions go by their own rights', async (t) => {
+test('runners and wheel functions have their own rights', async (t) => {
   const running = await start(t, { fred: ['@jobs', { '@wheel': ['key.list_all'] }] });
   const fred = await running.as('fred');
   const events = await running.eventsDuring(async () => {
@@ -434,7 +434,7 @@ test('runners and wheel functions go by their own rights', async (t) => {
   await t.throwsAsync(fred.runners.run({ fun: 'manage.up' }), denied);
 });
 
-test('a limited user passes nothing on that Salt would interpret', async (t) => {
+test('a limited user cannot send text that Salt would interpret', async (t) => {
   const slot = '__slot__:salt:cmd.run(id)';
   const rights = { fred: ['state.*', 'test.arg', '@runner'], root: ['.*', '@runner', '@wheel'] };
   const running = await start(t, rights);
@@ -459,7 +459,7 @@ test('a limited user passes nothing on that Salt would interpret', async (t) => 
   t.truthy(await published(running, () => root.jobs.publish({ ...job, kwarg: { pillar } })));
 });
 
-test('each call looks at the token', async (t) => {
+test('each call checks the token', async (t) => {
   const running = await start(t, { fred: ['test.*'] });
   const { token } = await running.master.logins.login({
     username: 'fred',
@@ -477,7 +477,7 @@ test('each call looks at the token', async (t) => {
   );
 });
 
-test('a job that is followed ends with the token', async (t) => {
+test('following a job ends with the token', async (t) => {
   const running = await start(t, { fred: ['test.*'] });
   const credentials = { username: 'fred', password: 'secret', eauth: 'sharedsecret' };
   const { token } = await running.master.logins.login(credentials);
@@ -493,7 +493,7 @@ test('a job that is followed ends with the token', async (t) => {
   await t.throwsAsync(reading, noToken);
 });
 
-test('a holder of a token learns its user and its end', async (t) => {
+test('the holder of a token can read its user and expiry', async (t) => {
   const { logins } = (await start(t, { fred: ['test.*'] })).master;
   const credentials = { username: 'fred', password: 'secret', eauth: 'sharedsecret' };
   const following = logins.follow((await logins.login(credentials)).token)[Symbol.asyncIterator]();
@@ -515,7 +515,7 @@ test('a reload changes rights and back ends at once', async (t) => {
   await t.throwsAsync(running.as('fred'), { code: 'ERR_EAUTH' });
 });
 
-test('with keep_acl_in_token a token keeps what was granted, but nothing that is forbidden', async (t) => {
+test('with keep_acl_in_token a token keeps its granted rights, but not forbidden ones', async (t) => {
   const running = await start(t, { fred: ['test.*'] }, { eauth: { keepAclInToken: true } });
   const { jobs } = await running.as('fred');
   const ping = { tgt: '*', fun: 'test.ping' };
@@ -532,7 +532,7 @@ test('with keep_acl_in_token a token keeps what was granted, but nothing that is
   await t.throwsAsync(jobs.publish(ping), denied);
 });
 
-test('perms are the entries of the user, of groups and of *, as Salt gives them', async (t) => {
+test("perms are the entries of the user, of its groups and of *, in Salt's form", async (t) => {
   const { master } = await start(t, {
     fred: ['test.*', '@jobs', { 'web*': ['pkg.*'] }],
     'f.*': ['grains.items', 'test.*'],
@@ -565,7 +565,7 @@ test('a user of sudo is bound by publisher_acl if sudo_acl is set', async (t) =>
   await t.notThrowsAsync((await jobsOf(true, {} as typeof publisherAcl)).publish(request));
 });
 
-test('neither passwords nor tokens come into the log', async (t) => {
+test('passwords and tokens do not appear in the log', async (t) => {
   let text = '';
   const destination = {
     write: (line: string) => {
@@ -589,7 +589,7 @@ test('neither passwords nor tokens come into the log', async (t) => {
   t.notRegex(text, new RegExp(`planted|${token}`));
 });
 
-test('the audit log names who logged in, what they did and by which rule, and what was refused', async (t) => {
+test('the audit log names the user of each log-in, its actions with their rules, and refusals', async (t) => {
   const running = await start(t, { fred: ['test.ping'] });
   const { master, directory } = running;
   const fred = await running.as('fred');
@@ -687,7 +687,7 @@ test('a user who may publish everything reads all jobs, and others only their ow
   end.abort();
 });
 
-test('an event is fired by who may run event.send', async (t) => {
+test('a user who may run event.send may fire events', async (t) => {
   const { as, eventsDuring } = await startUserEvents(t);
   const [fred, ann] = [await as('fred'), await as('ann')];
   const events = await eventsDuring(async () => {
@@ -700,7 +700,7 @@ test('an event is fired by who may run event.send', async (t) => {
   );
 });
 
-test('events end with the token', async (t) => {
+test('an event stream ends with the token', async (t) => {
   const { master, as } = await startUserEvents(t);
   const admin = await as('admin');
   const events = await admin.events.subscribe();

@@ -68,7 +68,7 @@ async function startMaster(
   return master;
 }
 
-test('events that match reach a webhook and a file, also those of a time when both were away', async (t) => {
+test('matching events reach a webhook and a file, including those of an outage of both', async (t) => {
   const root = temporaryDirectory(t);
   const { state, taken } = await webhook(t);
   const file = path.join(root, 'events.jsonl');
@@ -138,7 +138,7 @@ async function openExporter(
   return { bus, exporter, dropped: () => dropped };
 }
 
-test('over the bound the oldest are dropped, counted, and told by one event', async (t) => {
+test('over the limit the oldest are dropped, counted, and reported by one event', async (t) => {
   const { state, taken } = await webhook(t);
   state.status = 503;
   const { bus, exporter, dropped } = await openExporter(t, state.url, 20_000);
@@ -163,7 +163,7 @@ test('over the bound the oldest are dropped, counted, and told by one event', as
   );
 });
 
-test('events are written in slices, and what was written is not read back', async (t) => {
+test('events are written in slices, and written events are not read back', async (t) => {
   const { state, taken } = await webhook(t);
   const store = createMemoryStore();
   const [writes, reads]: [number[], number[]] = [[], []];
@@ -207,7 +207,7 @@ test('large events are sent a few at a time', async (t) => {
   t.is(state.requests, 3, 'the one that is larger than a batch, and twice two of the others');
 });
 
-test('firing waits for no receiver', async (t) => {
+test('firing does not wait for receivers', async (t) => {
   const { state } = await webhook(t);
   state.hangs = true;
   const { bus, exporter } = await openExporter(t, state.url, 1_000_000);

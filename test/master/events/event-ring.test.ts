@@ -54,7 +54,7 @@ class Member {
   }
 }
 
-test('an id holds at a member that heard the same in another order', async (t) => {
+test('an id is valid at a member that received the same events in a different order', async (t) => {
   const [a, b] = [await Member.open('a'), await Member.open('b')];
   a.fire('a1');
   b.fire('b1');
@@ -69,7 +69,7 @@ test('an id holds at a member that heard the same in another order', async (t) =
   t.deepEqual(await a.tagsAfter(atA), ['b2']);
 });
 
-test('events that the next member receives only later are not emitted twice', async (t) => {
+test('events that the next member receives later are not emitted twice', async (t) => {
   const [a, b] = [await Member.open('a'), await Member.open('b')];
   a.fire('a1');
   b.hear(a, 1);
@@ -87,7 +87,7 @@ test('events that the next member receives only later are not emitted twice', as
   t.deepEqual(tags, ['a3']);
 });
 
-test('an id holds after both have been started again', async (t) => {
+test('an id is valid after both members restart', async (t) => {
   const stores = [createMemoryStore(), createMemoryStore()] as const;
   const before = [await Member.open('a', stores[0]), await Member.open('b', stores[1])] as const;
   before[0].fire('a1');
@@ -121,7 +121,7 @@ test('readers are notified of events of another member that did not arrive', asy
   t.deepEqual(seen, ['saltbridge/events/missed', 'a3']);
 });
 
-test('a master by itself has ids of one part', async (t) => {
+test('ids of a single master have one part', async (t) => {
   const ring = await EventRing.open({
     store: createMemoryStore(),
     size: { entries: 10, bytes: 10_000 },

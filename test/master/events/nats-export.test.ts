@@ -67,45 +67,42 @@ async function nextMessage(
   return async () => (await messages.next()).value?.string() ?? '';
 }
 
-natsTest(
-  'JetStream gets every event, also those of a time when it was away, and none twice',
-  async (t) => {
-    const server = await startNatsServer(t);
-    const bus = new EventBus({ maxEventBytes: 0 });
-    const exporter = await EventExporter.open({
-      exports: [exportTo(server.host, { match: ['mine/*'] })],
-      maxBytes: 1_000_000,
-      store: createMemoryStore(),
-      bus,
-      log: createLogger('quiet'),
-      onDropped: () => {},
-    });
-    t.teardown(() => exporter.close());
-    // Without a stream, there are no acknowledgements.
-    bus.fire('mine/web1.example.org', { i: 1 });
-    bus.fire('other', {});
-    while (exporter.waitingBytes === 0) await sleep(10);
-    await createStream(await server.connect());
-    while (exporter.waitingBytes > 0) await sleep(10);
-    await server.stop();
-    for (const i of [2, 3]) bus.fire('mine/x', { i });
-    while (exporter.waitingBytes === 0) await sleep(10);
-    await server.start();
-    while (exporter.waitingBytes > 0) await sleep(10);
-    const client = await server.connect();
-    t.deepEqual(
-      (await stored(client)).map(([subject, event]) => [subject, Object(event).data.i]),
-      [
-        ['salt.event.mine.web1%2Eexample%2Eorg', 1],
-        ['salt.event.mine.x', 2],
-        ['salt.event.mine.x', 3],
-      ],
-    );
-  },
-);
+natsTest('JetStream gets every event once, including those of an outage', async (t) => {
+  const server = await startNatsServer(t);
+  const bus = new EventBus({ maxEventBytes: 0 });
+  const exporter = await EventExporter.open({
+    exports: [exportTo(server.host, { match: ['mine/*'] })],
+    maxBytes: 1_000_000,
+    store: createMemoryStore(),
+    bus,
+    log: createLogger('quiet'),
+    onDropped: () => {},
+  });
+  t.teardown(() => exporter.close());
+  // Without a stream, there are no acknowledgements.
+  bus.fire('mine/web1.example.org', { i: 1 });
+  bus.fire('other', {});
+  while (exporter.waitingBytes === 0) await sleep(10);
+  await createStream(await server.connect());
+  while (exporter.waitingBytes > 0) await sleep(10);
+  await server.stop();
+  for (const i of [2, 3]) bus.fire('mine/x', { i });
+  while (exporter.waitingBytes === 0) await sleep(10);
+  await server.start();
+  while (exporter.waitingBytes > 0) await sleep(10);
+  const client = await server.connect();
+  t.deepEqual(
+    (await stored(client)).map(([subject, event]) => [subject, Object(event).data.i]),
+    [
+      ['salt.event.mine.web1%2Eexample%2Eorg', 1],
+      ['salt.event.mine.x', 2],
+      ['salt.event.mine.x', 3],
+    ],
+  );
+});
 
 natsTest(
-  'the same event is stored once, one that is too large without its data, and a full stream refuses',
+  'an event is stored once, an oversized event without its data, and a full stream refuses',
   async (t) => {
     const server = await startNatsServer(t, ['max_payload: 4096']);
     const client = await server.connect();
@@ -129,7 +126,7 @@ natsTest(
 );
 
 natsTest(
-  'without JetStream the server acknowledges, over TLS, for a key from a file',
+  'without JetStream the server acknowledges, over TLS, with a key from a file',
   async (t) => {
     const [own, reader] = [nkeys.createUser(), nkeys.createUser()];
     const directory = temporaryDirectory(t);
@@ -159,7 +156,7 @@ natsTest(
   },
 );
 
-natsTest('a server without TLS gets nothing where TLS is asked for', async (t) => {
+natsTest('a server without TLS gets nothing if TLS is required', async (t) => {
   const server = await startNatsServer(t);
   const next = await nextMessage(await server.connect(), 'salt.event.>');
   const options = exportTo(server.host, {
@@ -171,14 +168,14 @@ natsTest('a server without TLS gets nothing where TLS is asked for', async (t) =
   t.is(JSON.parse(await next()).tag, 'mine/2');
 });
 
-natsTest('credentials of an account are read from a file, as nsc writes them', async (t) => {
+natsTest('credentials of an account are read from a file of nsc', async (t) => {
   const { server, credentialsFile } = await startOperatorServer(t);
   const options = exportTo(server.host, { jetstream: false });
   await t.notThrowsAsync(sendOne({ ...options, credentialsFile }));
   await t.throwsAsync(sendOne(options), { message: /authorization/i });
 });
 
-test('each part of a tag is one part of a subject, whatever is in it', (t) => {
+test('each part of a tag is one part of a subject, for any characters', (t) => {
   t.is(subjectOf('salt.event', 'salt/job/2/ret/a.b*>'), 'salt.event.salt.job.2.ret.a%2Eb%2A%3E');
   t.is(subjectOf('x', 'a//b c/ü'), 'x.a._.b%20c.%C3%BC');
   t.is(subjectOf('x', 'a'.repeat(2_000)), 'x._');

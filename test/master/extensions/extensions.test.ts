@@ -38,28 +38,28 @@ const signalRule = {
 function extension(
   parts: Partial<OpenExtension> = {},
   name = 'probe',
-): { readonly one: MasterExtension; host(): ExtensionHost; readonly told: string[] } {
-  const told: string[] = [];
+): { readonly one: MasterExtension; host(): ExtensionHost; readonly calls: string[] } {
+  const calls: string[] = [];
   let opened: ExtensionHost | undefined;
   const one: MasterExtension = {
     name,
     open: async (host) => {
       opened = host;
-      told.push('open');
+      calls.push('open');
       return {
         ...parts,
         start: () => {
-          told.push('start');
+          calls.push('start');
         },
         close: async () => {
-          told.push(host.closing.aborted ? 'close' : 'close before the signal');
+          calls.push(host.closing.aborted ? 'close' : 'close before the signal');
         },
       };
     },
   };
   return {
     one,
-    told,
+    calls,
     host: () => {
       if (opened === undefined) throw new TypeError('not opened');
       return opened;
@@ -68,15 +68,15 @@ function extension(
 }
 
 test('an extension is opened, started and closed with its master', async (t) => {
-  const { one, told } = extension();
+  const { one, calls } = extension();
   const { master } = await startVectorMaster(t, { extensions: [one] });
-  t.deepEqual(told, ['open', 'start']);
+  t.deepEqual(calls, ['open', 'start']);
   await master.close();
-  t.deepEqual(told, ['open', 'start', 'close']);
+  t.deepEqual(calls, ['open', 'start', 'close']);
 });
 
-test('an extension that cannot be opened ends the start, and those before it are closed', async (t) => {
-  const { one, told } = extension();
+test('a failure to open an extension ends the start, and opened ones are closed', async (t) => {
+  const { one, calls } = extension();
   const broken: MasterExtension = {
     name: 'broken',
     open: async () => {
@@ -84,17 +84,17 @@ test('an extension that cannot be opened ends the start, and those before it are
     },
   };
   await t.throwsAsync(startVectorMaster(t, { extensions: [one, broken] }), { code: 'ERR_ARGS' });
-  t.is(told.length, 2);
+  t.is(calls.length, 2);
 });
 
 for (const names of [['two words'], ['__proto__']]) {
-  test(`extensions cannot be named ${names.join(' and ')}`, async (t) => {
+  test(`extensions cannot have the names ${names.join(' and ')}`, async (t) => {
     const extensions = names.map((name) => extension({}, name).one);
     await t.throwsAsync(startVectorMaster(t, { extensions }), { instanceOf: TypeError });
   });
 }
 
-test("the master's interface is there from the start on, and not before", async (t) => {
+test("the master's interface is available from the start of the master", async (t) => {
   const early: MasterExtension = {
     name: 'early',
     open: async (host) => {
@@ -107,7 +107,7 @@ test("the master's interface is there from the start on, and not before", async 
   t.truthy((await host().master().status()).id);
 });
 
-test('rows of one extension are out of reach of another, and of what the master keeps', async (t) => {
+test('an extension cannot reach rows of another one or of the master', async (t) => {
   const a = extension({}, 'a');
   const b = extension({}, 'b');
   const { store } = await startVectorMaster(t, { extensions: [a.one, b.one] });
@@ -124,7 +124,7 @@ test('rows of one extension are out of reach of another, and of what the master 
   t.truthy(await store.get(['state', 'a', 'row', '1']));
 });
 
-test('a list of rows goes on behind a key', async (t) => {
+test('a list of rows continues after a key', async (t) => {
   const { one, host } = extension();
   await startVectorMaster(t, { extensions: [one] });
   const { state } = host();
@@ -139,7 +139,7 @@ test('a list of rows goes on behind a key', async (t) => {
   );
 });
 
-test('a write is all of it or nothing, under conditions', async (t) => {
+test('a write is atomic and conditional', async (t) => {
   const { one, host } = extension();
   await startVectorMaster(t, { extensions: [one] });
   const { state } = host();
@@ -170,7 +170,7 @@ test('one extension cannot open the sealed data of another', async (t) => {
   t.throws(() => b.host().state.unseal(sealed), { code: 'ERR_SEAL' });
 });
 
-test('a signal that an extension wants is taken before it is answered, once', async (t) => {
+test('a signal for an extension is accepted before its reply, and once', async (t) => {
   const taken: TriggerEvent[] = [];
   const { one } = extension({
     intake: {
@@ -185,9 +185,9 @@ test('a signal that an extension wants is taken before it is answered, once', as
   const request = altered(startEvent, { load: { tag, data: { n: 1 }, nonce } });
   t.is(openReply(startEvent, await ask(request), nonce), null);
   t.is(taken.length, 1);
-  const [{ tag: told, sender, data, rule, request: mark } = {}] = taken;
+  const [{ tag: firedTag, sender, data, rule, request: mark } = {}] = taken;
   t.deepEqual(
-    [told, sender, { ...(data as object) }, rule],
+    [firedTag, sender, { ...(data as object) }, rule],
     [tag, keys.minionId, { n: 1 }, 'ready'],
   );
   t.is(mark?.place, 0);
@@ -196,7 +196,7 @@ test('a signal that an extension wants is taken before it is answered, once', as
   t.is(taken.length, 1);
 });
 
-test('a signal that no rule permits is not handed to an extension', async (t) => {
+test('a signal that no rule permits is not passed to an extension', async (t) => {
   const taken: TriggerEvent[] = [];
   const { one } = extension({
     intake: {
@@ -212,7 +212,7 @@ test('a signal that no rule permits is not handed to an extension', async (t) =>
   t.deepEqual(taken, []);
 });
 
-test('methods of an extension are served under its name, and their parameters are looked at', async (t) => {
+test('methods of an extension are served under its name, and their parameters are checked', async (t) => {
   const { one } = extension({
     rpc: {
       double: extensionMethod({
@@ -236,7 +236,7 @@ test('methods of an extension are served under its name, and their parameters ar
   await t.throwsAsync(probe.call('triple'), { code: 'ERR_RPC_UNKNOWN_METHOD' });
 });
 
-test('pillar of an extension lies over all other pillar', async (t) => {
+test('pillar of an extension takes precedence over all other pillar', async (t) => {
   const { one } = extension({
     pillar: { name: 'probe', provide: async ({ id }) => ({ role: `of ${id}` }) },
   });
@@ -248,7 +248,7 @@ test('pillar of an extension lies over all other pillar', async (t) => {
   t.like(await master.pillar.show({ minion: keys.minionId }), { role: `of ${keys.minionId}` });
 });
 
-test('a decision that denies is told to the audit log', async (t) => {
+test('a denial by an extension is written to the audit log', async (t) => {
   const { one, host } = extension();
   const { master } = await startVectorMaster(t, { extensions: [one] });
   const question = {
@@ -263,7 +263,7 @@ test('a decision that denies is told to the audit log', async (t) => {
   t.truthy(await master.audit.flush());
 });
 
-test('a target means those that match for certain, and what entitles them is asked by name', async (t) => {
+test('a target means certain matches, and the attributes that entitle them are named', async (t) => {
   const { one, host } = extension();
   await startVectorMaster(t, { extensions: [one] });
   t.deepEqual((await host().resolveTarget({ tgt: '*' })).minions, [keys.minionId]);
@@ -272,13 +272,13 @@ test('a target means those that match for certain, and what entitles them is ask
   t.false(host().isWithin([keys.minionId], 'other*'));
 });
 
-test('a token that nobody has is of nobody', async (t) => {
+test('an unknown token belongs to no user', async (t) => {
   const { one, host } = extension();
   await startVectorMaster(t, { extensions: [one] });
   await t.throwsAsync(host().holdToken('0'.repeat(64)), { instanceOf: AuthenticationError });
 });
 
-test('events of an extension have its name', async (t) => {
+test('events of an extension contain its name', async (t) => {
   const { one, host } = extension();
   const { master } = await startVectorMaster(t, { extensions: [one] });
   const events = (await master.events.subscribe({ match: 'saltbridge/*' }))[Symbol.asyncIterator]();
@@ -288,7 +288,7 @@ test('events of an extension have its name', async (t) => {
   t.like(value, { tag: 'saltbridge/probe/run/new', data: { n: 1 } });
 });
 
-test('extensions are opened after those that they require, and otherwise as they are given', async (t) => {
+test('extensions are opened after those that they require, and otherwise in the given order', async (t) => {
   const opened: string[] = [];
   const named = (name: string, order: Partial<MasterExtension> = {}): MasterExtension => ({
     ...order,
@@ -338,7 +338,7 @@ test('a service reaches the extensions that use it, with its wrappers', async (t
   t.is(used, 2);
 });
 
-test('extensions that wait for each other end the start', async (t) => {
+test('extensions that require each other end the start', async (t) => {
   const extensions: readonly MasterExtension[] = [
     { name: 'one', after: ['two'], open: async () => ({}) },
     { name: 'two', requires: ['one'], open: async () => ({}) },
@@ -349,7 +349,7 @@ test('extensions that wait for each other end the start', async (t) => {
   });
 });
 
-test('an extension or service that is missing ends the start', async (t) => {
+test('a missing extension or service ends the start', async (t) => {
   const extensions: readonly MasterExtension[] = [
     { name: 'one', requires: ['absent'], open: async () => ({}) },
   ];
@@ -423,7 +423,7 @@ test('two extensions with one name end the start', async (t) => {
   });
 });
 
-test('an extension cannot claim what the master or one of its services has', async (t) => {
+test('an extension cannot claim names of the master or its services', async (t) => {
   const taken: readonly Partial<OpenExtension>[] = [
     { requests: { _return: answer } },
     { requests: { _pillar: answer } },

@@ -41,7 +41,7 @@ test('files in memory are served with hash, size and parts', async (t) => {
   t.deepEqual((await files.lists('base')).dirs, ['_modules']);
 });
 
-test('changes of files in memory show at once', async (t) => {
+test('changes of files in memory are visible at once', async (t) => {
   const files = createMemoryFiles();
   t.is(await files.lists('base'), noFiles);
   files.put('base', 'a', 'one');
@@ -55,14 +55,14 @@ test('changes of files in memory show at once', async (t) => {
   t.deepEqual(files.envs(), []);
 });
 
-test('a path that no minion could ask for cannot be put', (t) => {
+test('a path that no minion can request is refused', (t) => {
   const files = createMemoryFiles();
   for (const path of ['/a', '../a', 'a//b', '', 'a\0']) {
     t.throws(() => files.put('base', path, ''), { instanceOf: TypeError });
   }
 });
 
-test('the first backend that has a file serves it, and says so', async (t) => {
+test('the first backend with a file serves it, and is named in the result', async (t) => {
   const server = new FileServer([
     createMemoryFiles({ base: { a: 'first' } }),
     createMemoryFiles({ base: { a: 'second', b: 'second' }, dev: { c: 'dev' } }),
@@ -79,7 +79,7 @@ test('the first backend that has a file serves it, and says so', async (t) => {
   t.is((await server.find('a', 'base'))?.back, 'memory');
 });
 
-test('lists of several backends are joined once for each state of theirs', async (t) => {
+test('lists of several backends are merged once for each of their states', async (t) => {
   const changing = createMemoryFiles({ base: { 'x/b': '' } });
   const server = new FileServer([createMemoryFiles({ base: { a: '', 'x/b': '' } }), changing]);
   const lists = await server.lists('base');
@@ -106,7 +106,7 @@ function fallback(...files: readonly string[]): FileServerBackend {
   };
 }
 
-test('environments that somebody invents are merged once for all of them', async (t) => {
+test('unknown environments are merged once for all of them', async (t) => {
   const backends = [fallback('a', 'b'), createMemoryFiles(), fallback('b', 'c'), fallback('d')];
   const lists = await new FileServer(backends).lists('base');
   t.deepEqual(lists.files, ['a', 'b', 'c', 'd']);
@@ -130,7 +130,7 @@ test('the file lists of 64 branches of a repository are cached', (t) => {
   t.deepEqual(listsOf('tree0'), all[0]);
 });
 
-test('a list is packed once for all who ask with the same prefix', (t) => {
+test('a list is packed once for all requests with the same prefix', (t) => {
   const lists: FileLists = {
     files: ['_modules/a', '_modules/b', 'top.sls'],
     dirs: ['_modules'],
@@ -172,7 +172,7 @@ function open(
   };
 }
 
-test('parts in order make the file, whoever else pushes', async (t) => {
+test('parts in order make up the file, even if others push at the same time', async (t) => {
   const { push, read, cachedir } = open(t);
   t.true(await push(['var', 'log', 'x'], 'one'));
   t.true(await push(['var', 'log', 'x'], Buffer.from('two'), 3));
@@ -183,7 +183,7 @@ test('parts in order make the file, whoever else pushes', async (t) => {
   t.is(statSync(path.dirname(file)).mode & 0o777, 0o700);
 });
 
-test('a part that is sent again because its answer was lost is in the file once', async (t) => {
+test('a part that is sent again after a lost reply is in the file once', async (t) => {
   const { push, read } = open(t);
   await push(['x'], 'one');
   await push(['x'], 'two', 3);
@@ -191,14 +191,14 @@ test('a part that is sent again because its answer was lost is in the file once'
   t.is(read('x'), 'onetwo');
 });
 
-test('parts sent at the same time are written in the order in which they came', async (t) => {
+test('parts sent at the same time are written in the order of arrival', async (t) => {
   const { push, read } = open(t);
   const parts = Array.from({ length: 20 }, (_, index) => push(['x'], 'ab', 2 * index));
   t.true((await Promise.all(parts)).every(Boolean));
   t.is(read('x'), 'ab'.repeat(20));
 });
 
-test('the first part starts the file anew', async (t) => {
+test('the first part replaces the file', async (t) => {
   const { push, read } = open(t);
   await push(['x'], 'a longer one');
   t.true(await push(['x'], 'new'));
@@ -245,7 +245,7 @@ test('a file may not be larger than file_recv_max_size', async (t) => {
   t.is(read('x').length, 10);
 });
 
-test('all files of a minion together are bounded, small ones by the room they take', async (t) => {
+test('the total size of files of a minion is limited, and small ones count with the blocks they use', async (t) => {
   const { push, cachedir } = open(t, 1000, 3 * 4096);
   for (const name of ['a', 'b', 'c']) t.true(await push([name], 'x'));
   t.false(await push(['d'], 'x'));
@@ -260,7 +260,7 @@ test('all files of a minion together are bounded, small ones by the room they ta
   t.false(await restarted.take('web1', { path: ['d'], data: 'x', loc: 0 }), 'after a restart too');
 });
 
-test('files and folders of a minion are bounded in number', async (t) => {
+test('the number of files and folders of a minion is limited', async (t) => {
   const { push, cachedir } = open(t, 1000, 0, 4);
   t.true(await push(['a', 'b', 'c'], 'x'), 'two folders and a file');
   t.false(await push(['d', 'e'], 'x'), 'a folder and a file are too many');
@@ -273,7 +273,7 @@ test('files and folders of a minion are bounded in number', async (t) => {
   t.false(await restarted.take('web1', { path: ['e'], data: 'x', loc: 0 }), 'after a restart too');
 });
 
-test('folders whose file cannot be made count', async (t) => {
+test('folders of a file that cannot be created count', async (t) => {
   const { push, cachedir } = open(t, 1000, 0, 3);
   for (const name of ['a', 'b', 'c', 'd', 'e']) {
     await push([name, 'x'.repeat(300)], 'x').catch(() => {});
@@ -281,7 +281,7 @@ test('folders whose file cannot be made count', async (t) => {
   t.true(readdirSync(path.join(cachedir, 'minions/web1/files')).length <= 3);
 });
 
-test('links that lead out of the folder are not followed', async (t) => {
+test('links out of the folder are not followed', async (t) => {
   const { push, cachedir } = open(t);
   const outside = path.join(cachedir, 'outside');
   const base = path.join(cachedir, 'minions/web1/files');
@@ -298,7 +298,7 @@ test('links that lead out of the folder are not followed', async (t) => {
   t.is(readFileSync(path.join(outside, 'canary'), 'utf8'), 'alive');
 });
 
-test('a file in the way of a folder, and a folder in the way of a file, stay', async (t) => {
+test('a file in place of a folder, and a folder in place of a file, are not replaced', async (t) => {
   const { push, read } = open(t);
   await push(['a'], 'file');
   t.false(await push(['a', 'b'], 'x'));
@@ -307,7 +307,7 @@ test('a file in the way of a folder, and a folder in the way of a file, stay', a
   t.is(read('a'), 'file');
 });
 
-test('an id that is no id is refused', async (t) => {
+test('an invalid id is refused', async (t) => {
   const { push } = open(t);
   for (const id of ['..', 'a/b', '', 'a\0']) t.false(await push(['x'], 'x', 0, id));
 });
@@ -316,7 +316,7 @@ test('a path is read with the environment of its load', (t) => {
   t.deepEqual(requestedFile('a/b.sls', 'dev'), { path: 'a/b.sls', saltenv: 'dev' });
 });
 
-test('an environment behind the path wins over that of the load', (t) => {
+test('an environment in the path takes precedence over that of the load', (t) => {
   t.deepEqual(requestedFile('a?x=1&saltenv=dev', 'base'), { path: 'a', saltenv: 'dev' });
 });
 
@@ -344,23 +344,23 @@ for (const [what, path] of Object.entries({
   'a number': 7,
   nothing: null,
 })) {
-  test(`${what} names no file`, (t) => {
+  test(`${what} does not name a file`, (t) => {
     t.is(requestedFile(path, 'base'), undefined);
   });
 }
 
 for (const saltenv of [undefined, null, '', true, ['base']]) {
-  test(`an environment given as ${JSON.stringify(saltenv)} is none`, (t) => {
+  test(`the environment ${JSON.stringify(saltenv)} is invalid`, (t) => {
     t.is(requestedFile('a', saltenv), undefined);
   });
 }
 
-test('names with dots, backslashes and percent signs are names', (t) => {
+test('names with dots, backslashes and percent signs are valid', (t) => {
   for (const name of ['...', '..a', 'a..', '..\\a', '%2e%2e', 'ä/✓'])
     t.is(relativePath(name), name);
 });
 
-test('doubled slashes and dots are taken out', (t) => {
+test('repeated slashes and dots are removed', (t) => {
   t.is(relativePath('./a//b/./c/'), 'a/b/c');
 });
 
@@ -403,7 +403,7 @@ async function serve(
   return { directory, backend };
 }
 
-test('with a list cache of 0 seconds, each list is made anew', async (t) => {
+test('with a list cache of 0 seconds, each list is built anew', async (t) => {
   const tree = { 'srv/a.sls': 'a' };
   const { directory, backend } = await serve(t, tree, { fileserverListCacheTime: 0 });
   t.deepEqual((await backend.lists('base')).files, ['a.sls']);
@@ -428,7 +428,7 @@ async function listed(backend: FileServerBackend, files: readonly string[]): Pro
   await within(`the files ${files}`, look(), 30_000);
 }
 
-test('lists tell files, directories, empty ones and links', async (t) => {
+test('lists contain files, directories, empty directories and links', async (t) => {
   const { backend } = await serve(t, {
     'srv/a': '1',
     'srv/sub/b': '2',
@@ -447,7 +447,7 @@ test('lists tell files, directories, empty ones and links', async (t) => {
   });
 });
 
-test('the first root that has a file serves it, and lists are those of all roots', async (t) => {
+test('the first root with a file serves it, and lists contain the files of all roots', async (t) => {
   const { backend } = await serve(
     t,
     { 'one/a': 'one', 'two/a': 'two', 'two/b': 'two' },
@@ -458,7 +458,7 @@ test('the first root that has a file serves it, and lists are those of all roots
   t.deepEqual((await backend.lists('base')).files, ['a', 'b']);
 });
 
-test('a root may be several by globs', async (t) => {
+test('a glob may give several roots', async (t) => {
   const { backend } = await serve(
     t,
     { 'formulas/x/x.sls': 'x', 'formulas/y/y.sls': 'y' },
@@ -486,7 +486,7 @@ test('links that leave the root are neither listed nor served', async (t) => {
   t.is(lists.links.size, 0);
 });
 
-test('links that are not followed are listed as what they are', async (t) => {
+test('links that are not followed are listed with their own type', async (t) => {
   const tree = { 'srv/sub/b': '2', 'srv/dir': { link: 'sub' }, 'srv/out': { link: '/etc' } };
   const { backend } = await serve(t, tree, { fileserverFollowsymlinks: false });
   const lists = await backend.lists('base');
@@ -495,7 +495,7 @@ test('links that are not followed are listed as what they are', async (t) => {
   t.is(await content(backend, 'out/passwd'), undefined);
 });
 
-test('ignored links are in no list', async (t) => {
+test('ignored links are not listed', async (t) => {
   const tree = { 'srv/sub/b': '2', 'srv/dir': { link: 'sub' }, 'srv/b': { link: 'sub/b' } };
   const { backend } = await serve(t, tree, { fileserverIgnoresymlinks: true });
   const lists = await backend.lists('base');
@@ -503,7 +503,7 @@ test('ignored links are in no list', async (t) => {
   t.is(lists.links.size, 0);
 });
 
-test('links in a circle end', async (t) => {
+test('circular links do not cause an endless loop', async (t) => {
   const { backend } = await serve(t, {
     'srv/a/up': { link: '..' },
     'srv/a/self': { link: 'self' },
@@ -512,7 +512,7 @@ test('links in a circle end', async (t) => {
   t.deepEqual((await backend.lists('base')).files.slice(0, 2), ['a/file', 'a/self']);
 });
 
-test('a root that is a link itself is where it leads', async (t) => {
+test('a root that is a link is replaced by its target', async (t) => {
   const { backend } = await serve(t, { 'releases/1/a': 'one', srv: { link: 'releases/1' } });
   t.is(await content(backend, 'a'), 'one');
   t.deepEqual((await backend.lists('base')).files, ['a']);
@@ -531,7 +531,7 @@ test('ignored paths do not exist', async (t) => {
   }
 });
 
-test('hidden directories are not served though they lie below a root', async (t) => {
+test('hidden directories are not served, even below a root', async (t) => {
   const { backend } = await serve(
     t,
     { 'srv/pki/master.pem': 'canary', 'srv/a': '1', 'srv/way': { link: 'pki' } },
@@ -550,7 +550,7 @@ test('directories, and paths through a file, are not served', async (t) => {
   }
 });
 
-test('an environment that nobody knows has nothing', async (t) => {
+test('an unknown environment is empty', async (t) => {
   const { backend } = await serve(t, { 'srv/a': '1' });
   t.is(await content(backend, 'a', 'dev'), undefined);
   t.is(await backend.lists('dev'), noFiles);
@@ -576,7 +576,7 @@ test('__env__ stands for every other environment, within one segment of a path',
   }
 });
 
-test('a change shows in the lists, and without one they stay the same object', async (t) => {
+test('a change is visible in the lists, and without a change they are the same object', async (t) => {
   const { backend, directory } = await serve(t, { 'srv/a': '1' });
   const before = await backend.lists('base');
   t.is(await backend.lists('base'), before);
@@ -591,7 +591,7 @@ test('a change shows in the lists, and without one they stay the same object', a
   t.pass();
 });
 
-test('a root that comes to exist, or leads elsewhere, is noticed without a watch', async (t) => {
+test('without a watch, a root that is created or points elsewhere is noticed', async (t) => {
   const { backend, directory } = await serve(t, { 'one/a': '1', 'two/b': '2' });
   t.deepEqual((await backend.lists('base')).files, []);
   symlinkSync('one', path.join(directory, 'srv'));
@@ -602,7 +602,7 @@ test('a root that comes to exist, or leads elsewhere, is noticed without a watch
   t.pass();
 });
 
-test('a changed file has another hash at once', async (t) => {
+test('a changed file has a new hash at once', async (t) => {
   const { backend, directory } = await serve(t, { 'srv/a': 'one' });
   const hash = async (): Promise<string | undefined> =>
     (await backend.find('a', 'base'))?.hash('md5');
@@ -611,7 +611,7 @@ test('a changed file has another hash at once', async (t) => {
   t.is(await hash(), 'b8a9f715dbb64fd5c56e7783c6820a61');
 });
 
-test('parts of a file are read from where they begin, and none behind its end', async (t) => {
+test('parts of a file are read from their offset, and end with the file', async (t) => {
   const { backend } = await serve(t, { 'srv/a': '0123456789' });
   const found = await backend.find('a', 'base');
   const read = async (offset: number, length: number): Promise<string> =>

@@ -125,7 +125,7 @@ test('branches and tags are environments, and a push is served after the next fe
   t.is(await served.text('top.sls', 'new'), undefined);
 });
 
-test('a remote that is away and a rewritten history leave the last state, then the new one', async (t) => {
+test('if a remote is unreachable, the last state stays; a rewritten history replaces it', async (t) => {
   const repo = repository(t);
   repo.commit({ a: 'one' });
   const directory = temporaryDirectory(t);
@@ -147,7 +147,7 @@ test('a remote that is away and a rewritten history leave the last state, then t
   t.is(await again.text('a'), 'rewritten');
 });
 
-test('without git the last state is served, and the error says so', async (t) => {
+test('without git the last state is served, and the error names the cause', async (t) => {
   const repo = repository(t);
   repo.commit({ a: 'one' });
   const directory = temporaryDirectory(t);
@@ -164,7 +164,7 @@ test('without git the last state is served, and the error says so', async (t) =>
   t.is(await without.text('a'), 'one');
 });
 
-test('a git that is killed in the middle of a file fails the update, and the next one succeeds', async (t) => {
+test('if git is killed during a file, the update fails, and the next one succeeds', async (t) => {
   const repo = repository(t);
   repo.commit({ a: 'content '.repeat(100_000) });
   const killed = 'git "$@" | dd bs=1024 count=100 2>/dev/null; kill -KILL $$';
@@ -194,7 +194,7 @@ function fakeGit(
   return program;
 }
 
-test('no error and no answer shows the password in an address', async (t) => {
+test('no error or reply shows the password in an address', async (t) => {
   const url = 'https://me:pass@word@git.invalid/x';
   const refs = `printf '${'a'.repeat(40)}\\0commit\\0\\0refs/heads/master\\n'`;
   const program = fakeGit(t, { '*for-each-ref*': refs }, 'exit 0');
@@ -218,7 +218,7 @@ test('no error and no answer shows the password in an address', async (t) => {
   }
 });
 
-test('a remote in which nothing has changed is fetched and not read', async (t) => {
+test('an unchanged remote is fetched and not read again', async (t) => {
   const runs = path.join(temporaryDirectory(t), 'runs');
   const refs = (commit: string): string =>
     `printf '${commit.repeat(40)}\\0commit\\0\\0refs/heads/master\\n'`;
@@ -244,7 +244,7 @@ test('a remote in which nothing has changed is fetched and not read', async (t) 
   t.is(reads(), 2);
 });
 
-test('names that are no paths, links that lead out, submodules and .git are not served', async (t) => {
+test('invalid paths, links out of the root, submodules and .git are not served', async (t) => {
   const repo = repository(t);
   const outside = path.join(temporaryDirectory(t), 'secret');
   writeFileSync(outside, 'secret');
@@ -289,7 +289,7 @@ test('names that are no paths, links that lead out, submodules and .git are not 
   }
 });
 
-test('hooks in the repository that is fetched into never run', async (t) => {
+test('hooks in the fetched repository never run', async (t) => {
   const repo = repository(t);
   repo.commit({ a: 'one' });
   const directory = temporaryDirectory(t);
@@ -309,7 +309,7 @@ test('hooks in the repository that is fetched into never run', async (t) => {
   t.false(existsSync(mark));
 });
 
-test('ext, file and local paths are refused where protocols do not name them', (t) => {
+test('ext, file and local paths are refused unless protocols names them', (t) => {
   for (const url of ['ext::sh -c touch% /tmp/x', 'file:///srv/x', '/srv/x', 'fd::17', 'srv/x']) {
     const options = { fileserverBackend: ['gitfs'] as const, gitfsRemotes: [remote(url)] };
     t.throws(() => resolveMasterConfig(options), {
@@ -325,7 +325,7 @@ test('ext, file and local paths are refused where protocols do not name them', (
   );
 });
 
-test('a repository over its limits is an error that names it, and the last state stays', async (t) => {
+test('a repository over its limits is reported by name, and the last state stays', async (t) => {
   const repo = repository(t);
   repo.commit({ a: 'one', b: 'two' });
   const directory = temporaryDirectory(t);
@@ -373,7 +373,7 @@ test('a repository over its limits is an error that names it, and the last state
   t.is(await bomb.text('a'), 'one');
 });
 
-test('a remote that answers nothing is given up after the time limit', async (t) => {
+test('fetching from a silent remote ends after the time limit', async (t) => {
   const server = createServer(() => {}).listen(0, '127.0.0.1');
   await once(server, 'listening');
   t.teardown(() => server.close());
@@ -386,7 +386,7 @@ test('a remote that answers nothing is given up after the time limit', async (t)
   await t.throwsAsync(served.update(), { code: 'ERR_GIT', message: /timed out after 1 s/ });
 });
 
-test('a file of credentials that others may read is not used', async (t) => {
+test('a file of credentials readable by others is not used', async (t) => {
   const repo = repository(t);
   repo.commit({ a: 'one' });
   const credentialsFile = path.join(temporaryDirectory(t), 'credentials');
@@ -402,7 +402,7 @@ test('a file of credentials that others may read is not used', async (t) => {
   t.is(await served.text('a'), 'one');
 });
 
-test('over http a remote is fetched with user and password, which no error tells', async (t) => {
+test('over http a remote is fetched with user and password, which no error contains', async (t) => {
   const repo = repository(t);
   repo.commit({ a: 'one' });
   repo.git('update-server-info');
@@ -438,62 +438,59 @@ test('over http a remote is fetched with user and password, which no error tells
 const sshd = '/usr/sbin/sshd';
 const withSshd = testWhere(existsSync(sshd), 'the package openssh-server');
 
-withSshd(
-  'over ssh a remote is fetched by a key, and not where the host key has changed',
-  async (t) => {
-    const directory = temporaryDirectory(t);
-    const at = (name: string): string => path.join(directory, name);
-    for (const name of ['host', 'other', 'own']) {
-      execFileSync('ssh-keygen', ['-q', '-t', 'ed25519', '-N', '', '-f', at(name)]);
+withSshd('over ssh a remote is fetched with a key, unless the host key has changed', async (t) => {
+  const directory = temporaryDirectory(t);
+  const at = (name: string): string => path.join(directory, name);
+  for (const name of ['host', 'other', 'own']) {
+    execFileSync('ssh-keygen', ['-q', '-t', 'ed25519', '-N', '', '-f', at(name)]);
+  }
+  const port = await freePort();
+  const know = (host: string): void =>
+    writeFileSync(at('known'), `[127.0.0.1]:${port} ${readFileSync(at(`${host}.pub`), 'utf8')}`);
+  // This is required if the process runs as root.
+  if (process.getuid?.() === 0) mkdirSync('/run/sshd', { recursive: true });
+  const listen = async (host: string): Promise<() => Promise<void>> => {
+    const options = [
+      ...['ListenAddress=127.0.0.1', `AuthorizedKeysFile=${at('own.pub')}`, 'StrictModes=no'],
+      ...['PidFile=none', 'UsePAM=no', 'PermitRootLogin=prohibit-password'],
+    ];
+    const words = ['-D', '-e', '-f', '/dev/null', '-p', String(port), '-h', at(host)];
+    const server = spawn(sshd, [...words, ...options.flatMap((it) => ['-o', it])]);
+    const end = once(server, 'exit');
+    t.teardown(() => server.kill());
+    let log = '';
+    for await (const chunk of server.stderr) {
+      log += chunk;
+      if (log.includes('Server listening')) break;
     }
-    const port = await freePort();
-    const know = (host: string): void =>
-      writeFileSync(at('known'), `[127.0.0.1]:${port} ${readFileSync(at(`${host}.pub`), 'utf8')}`);
-    // This is required if the process runs as root.
-    if (process.getuid?.() === 0) mkdirSync('/run/sshd', { recursive: true });
-    const listen = async (host: string): Promise<() => Promise<void>> => {
-      const options = [
-        ...['ListenAddress=127.0.0.1', `AuthorizedKeysFile=${at('own.pub')}`, 'StrictModes=no'],
-        ...['PidFile=none', 'UsePAM=no', 'PermitRootLogin=prohibit-password'],
-      ];
-      const words = ['-D', '-e', '-f', '/dev/null', '-p', String(port), '-h', at(host)];
-      const server = spawn(sshd, [...words, ...options.flatMap((it) => ['-o', it])]);
-      const end = once(server, 'exit');
-      t.teardown(() => server.kill());
-      let log = '';
-      for await (const chunk of server.stderr) {
-        log += chunk;
-        if (log.includes('Server listening')) break;
-      }
-      return async () => {
-        server.kill();
-        await end;
-      };
+    return async () => {
+      server.kill();
+      await end;
     };
-    const repo = repository(t);
-    repo.commit({ a: 'one' });
-    const url = `ssh://${userInfo().username}@127.0.0.1:${port}${repo.directory}`;
-    const served = await serve(t, {
-      gitfsRemotes: [remote(url, { privkey: at('own') })],
-      git: git({ protocols: ['ssh'], knownHosts: at('known') }),
-    });
+  };
+  const repo = repository(t);
+  repo.commit({ a: 'one' });
+  const url = `ssh://${userInfo().username}@127.0.0.1:${port}${repo.directory}`;
+  const served = await serve(t, {
+    gitfsRemotes: [remote(url, { privkey: at('own') })],
+    git: git({ protocols: ['ssh'], knownHosts: at('known') }),
+  });
 
-    know('host');
-    const close = await listen('host');
-    await served.update();
-    t.is(await served.text('a'), 'one');
-    await close();
+  know('host');
+  const close = await listen('host');
+  await served.update();
+  t.is(await served.text('a'), 'one');
+  await close();
 
-    repo.commit({ a: 'two' });
-    await listen('other');
-    const error = await t.throwsAsync(served.update(), { code: 'ERR_GIT', message: /host key/i });
-    t.true(error.message.startsWith(url.replace(/\/\/.*@/, '//')), error.message);
-    t.is(await served.text('a'), 'one', 'the last state');
-    know('other');
-    await served.update();
-    t.is(await served.text('a'), 'two');
-  },
-);
+  repo.commit({ a: 'two' });
+  await listen('other');
+  const error = await t.throwsAsync(served.update(), { code: 'ERR_GIT', message: /host key/i });
+  t.true(error.message.startsWith(url.replace(/\/\/.*@/, '//')), error.message);
+  t.is(await served.text('a'), 'one', 'the last state');
+  know('other');
+  await served.update();
+  t.is(await served.text('a'), 'two');
+});
 
 test('git daemon: root, mountpoint, whitelist, fallback and mapped environments', async (t) => {
   const repo = repository(t);
@@ -539,7 +536,7 @@ test('git daemon: root, mountpoint, whitelist, fallback and mapped environments'
 // `npm run campaign -- gitfs` uses 2,000 files in 50 branches.
 const [fileCount, branchCount] = effort === 1 ? [60, 10] : [2000, 50];
 
-test(`${fileCount} files in ${branchCount} branches are fetched, and after a push only what it changed`, async (t) => {
+test(`${fileCount} files in ${branchCount} branches are fetched, and a push transfers only its changes`, async (t) => {
   const repo = repository(t);
   const files = Array.from({ length: fileCount }, (_, i) => [`d${i % 40}/f${i}`, `content ${i}`]);
   repo.commit(Object.fromEntries(files));
@@ -559,7 +556,7 @@ test(`${fileCount} files in ${branchCount} branches are fetched, and after a pus
   t.is(objects.length, branchCount + 2, 'the tree of each branch, one directory and one file');
 });
 
-test('a master fetches by its clock and by fileserver.update, beside file_roots', async (t) => {
+test('a master fetches by its clock and with fileserver.update, beside file_roots', async (t) => {
   const repo = repository(t);
   repo.commit({ 'in-git': 'one', both: 'git' });
   const root = temporaryDirectory(t);

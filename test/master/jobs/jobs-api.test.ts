@@ -26,7 +26,7 @@ async function takeTwo(events: AsyncIterable<unknown>): Promise<void> {
   }
 }
 
-test('a published job is kept with what comes back, whoever waits', async (t) => {
+test('a published job is stored with its returns, whether or not a caller waits', async (t) => {
   const { master } = await startFleet(t, { ids: ['m1', 'm2'] });
   const returned = takeTwo(await master.events.subscribe({ match: `salt/job/${jid}/ret/*` }));
   const receipt = await master.jobs.publish({ tgt: '*', fun: 'test.ping', user: 'me', jid });
@@ -46,7 +46,7 @@ test('a published job is kept with what comes back, whoever waits', async (t) =>
   t.is(summary?.counts.answered, 2);
 });
 
-test('a jid serves once, and must be one', async (t) => {
+test('a jid can be used once, and must be valid', async (t) => {
   const { master } = await startFleet(t, { ids: [] });
   const error = { code: 'ERR_ARGS' };
   await t.throwsAsync(master.jobs.publish({ tgt: '*', fun: 'test.ping', jid: 'req' }), error);
@@ -55,7 +55,7 @@ test('a jid serves once, and must be one', async (t) => {
   await t.throwsAsync(fleet.master.jobs.publish({ tgt: 'm1', fun: 'test.ping', jid }), error);
 });
 
-test('jobs are listed from the latest on, and a jid that nobody has is refused', async (t) => {
+test('jobs are listed from the latest on, and an unknown jid is refused', async (t) => {
   const { master } = await startFleet(t, { ids: ['m1'] });
   for (const fun of ['test.ping', 'test.version', 'test.echo']) {
     await master.jobs.publish({ tgt: 'm1', fun });
@@ -68,7 +68,7 @@ test('jobs are listed from the latest on, and a jid that nobody has is refused',
   await t.throwsAsync(master.jobs.show(jid), { code: 'ERR_JOB_UNKNOWN' });
 });
 
-test('several functions are published as lists, and nothing else passes for them', async (t) => {
+test('several functions are published as lists, and invalid lists are refused', async (t) => {
   const { master } = await startFleet(t, { ids: ['m1'] });
   const published = await master.events.subscribe({ match: 'salt/job/*/publish' });
   const next = published[Symbol.asyncIterator]().next();
@@ -93,7 +93,7 @@ test('several functions are published as lists, and nothing else passes for them
   }
 });
 
-test('a subset is of minions that have the function, and no larger than asked', async (t) => {
+test('a subset contains minions with the function, and at most the requested number', async (t) => {
   const { master } = await startFleet(t, { ids: ['m1', 'm2', 'm3'] });
   const updates = await collect(master.jobs.run({ tgt: '*', fun: 'test.ping', subset: 2 }));
   t.is(returnsOf(updates).size, 2);
@@ -131,15 +131,15 @@ test('a batch runs on every minion that answers, one at a time', async (t) => {
   t.deepEqual(updates.at(-1), { type: 'ended', left: [] });
 });
 
-test('all slices of a batch are one job, which is for all of their minions', async (t) => {
+test('all slices of a batch are one job for all of their minions', async (t) => {
   const { master } = await startFleet(t, { ids: ['m1', 'm2', 'm3'] });
   const jids = new Set<string>();
-  const told: string[] = [];
+  const received: string[] = [];
   for await (const update of master.jobs.batch({ tgt: '*', fun: 'test.echo', arg: [1], size: 2 })) {
     if (update.type === 'published') jids.add(update.jid);
-    if (update.type === 'return') told.push(update.minion);
+    if (update.type === 'return') received.push(update.minion);
   }
-  t.deepEqual(told.sort(), ['m1', 'm2', 'm3']);
+  t.deepEqual(received.sort(), ['m1', 'm2', 'm3']);
   const [jid = '', ...others] = jids;
   t.deepEqual(others, []);
   const { tgt, deliveries, returns } = await master.jobs.show(jid);
@@ -151,7 +151,7 @@ test('all slices of a batch are one job, which is for all of their minions', asy
   t.is(returns.length, 3);
 });
 
-test('a jid that a job has is taken for more minions of the same function, and for nothing else', async (t) => {
+test('an existing jid is accepted only for further minions of the same function', async (t) => {
   const { master } = await startFleet(t, { ids: ['m1', 'm2'] });
   const publish = (minion: string, fun: string) =>
     master.jobs.publish({ tgt: [minion], tgtType: 'list', fun, jid: '20200102030405678901' });
@@ -165,7 +165,7 @@ test('a jid that a job has is taken for more minions of the same function, and f
   t.deepEqual(minions, ['m1', 'm2']);
 });
 
-test('minions of a job that was just published are waited for', async (t) => {
+test('a caller can wait for the minions of a job that was just published', async (t) => {
   const { master, minions } = await startFleet(t, { ids: ['m1'] });
   await minions.get('m1')?.stop();
   const { jid: own } = await master.jobs.publish({ tgt: '*', fun: 'test.ping' });
@@ -173,7 +173,7 @@ test('minions of a job that was just published are waited for', async (t) => {
   t.deepEqual(deliveries, [{ minion: 'm1', state: 'waiting' }]);
 });
 
-test('the ledger says of each minion what became of the job, and why', async (t) => {
+test('the ledger contains the result for each minion, and the reason', async (t) => {
   const { master, minions } = await startFleet(t, {
     ids: ['m1', 'm2', 'm3'],
     config: { timeout: 0, gatherJobTimeout: 0 },
@@ -205,8 +205,8 @@ test('the ledger says of each minion what became of the job, and why', async (t)
   t.is(typeof m3?.lastHeardAt, 'number');
   const report = await master.jobs.show(finished.jid);
   t.deepEqual(report.deliveries, finished.deliveries);
-  const nobody = { running: 0, waiting: 0, reconnecting: 0 };
-  t.deepEqual(report.counts, { ...nobody, answered: 1, failed: 1, silent: 2 });
+  const noMinions = { running: 0, waiting: 0, reconnecting: 0 };
+  t.deepEqual(report.counts, { ...noMinions, answered: 1, failed: 1, silent: 2 });
   await master.keys.delete({ match: 'm3' });
   const [, , later] = (await master.jobs.show(finished.jid)).deliveries;
   t.deepEqual(later, { minion: 'm3', state: 'silent', reason: 'key-not-accepted' });
@@ -261,7 +261,7 @@ async function batch(
   return { ...ran, updates };
 }
 
-test('each minion is sent to once, and never more are at it than permitted', async (t) => {
+test('each minion gets the job once, within the permitted concurrency', async (t) => {
   const property = fc.asyncProperty(
     fc.integer({ min: 0, max: 9 }),
     fc.integer({ min: 1, max: 5 }),
@@ -276,7 +276,7 @@ test('each minion is sent to once, and never more are at it than permitted', asy
   t.pass();
 });
 
-test('a part is of those that answered the ping, and at least one', async (t) => {
+test('a percentage applies to the minions that answered the ping, and means at least one', async (t) => {
   const ids = ['m1', 'm2', 'm3', 'm4', 'm5'];
   t.is((await batch({ ids, down: ['m6', 'm7', 'm8'] }, { size: '50%' })).most, 2);
   t.is((await batch({ ids }, { size: '1%' })).most, 1);
@@ -286,13 +286,13 @@ test('a part is of those that answered the ping, and at least one', async (t) =>
   t.is((await batch({ ids }, { size: ' 3 ' })).most, 3);
 });
 
-test('nothing is sent to a minion that does not answer the ping', async (t) => {
+test('minions that do not answer the ping get no job', async (t) => {
   const { sent, updates } = await batch({ ids: ['m1'], down: ['m2'] }, { size: 5 });
   t.deepEqual(sent, [['m1']]);
   t.deepEqual(updates[0], { type: 'gathered', minions: ['m1'], silent: ['m2'] });
 });
 
-test('a failure ends it when it shall, and says who was left out', async (t) => {
+test('a failure ends the batch if configured, and names the remaining minions', async (t) => {
   const minions = { ids: ['m1', 'm2', 'm3'], retcodes: { m1: 2 } };
   const hard = await batch(minions, { size: 1, failHard: true });
   t.deepEqual(hard.sent, [['m1']]);
@@ -301,7 +301,7 @@ test('a failure ends it when it shall, and says who was left out', async (t) => 
   t.deepEqual(soft.sent, [['m1'], ['m2'], ['m3']]);
 });
 
-test('a place stays empty for the time that was asked for', async (t) => {
+test('a place stays empty for the requested time', async (t) => {
   const ran: Ran = { sent: [], most: 0 };
   const request = { tgt: '*', fun: 'x.y', size: 1, waitSeconds: 2.5 };
   const waits: number[] = [];
@@ -321,7 +321,7 @@ test('a place stays empty for the time that was asked for', async (t) => {
   t.deepEqual(ran.sent, [['m1'], ['m2']]);
 });
 
-test('leaving ends it: nothing more is sent', async (t) => {
+test('leaving a batch ends it, and no further job is sent', async (t) => {
   const ran: Ran = { sent: [], most: 0 };
   const run = fakeRun({ ids: ['m1', 'm2', 'm3'] }, ran);
   const leave = new AbortController();
@@ -343,7 +343,7 @@ test('a batch fails with the error of its job', async (t) => {
   await t.throwsAsync(collect(runBatch(failing, request)), { instanceOf: RangeError });
 });
 
-test('a size that is none is refused before anything is sent', async (t) => {
+test('an invalid size is refused before any job is sent', async (t) => {
   for (const size of [0, -1, Number.NaN, '', '0', '1.5', 'x%', '%']) {
     const ran: Ran = { sent: [], most: 0 };
     const request = { tgt: '*', fun: 'x.y', size };
@@ -391,7 +391,7 @@ function startRound(publish: () => Promise<void> = async () => {}): Round {
   };
 }
 
-test('the minions that acknowledge a job run it, and the round ends when all return', async (t) => {
+test('minions that acknowledge a job run it, and the round ends when all have returned', async (t) => {
   const round = startRound();
   const asked = findRunning(round.dispatcher, jid, ['web1', 'web2'], 600_000, never);
   await round.published;
@@ -400,7 +400,7 @@ test('the minions that acknowledge a job run it, and the round ends when all ret
   t.deepEqual(await asked, new Set(['web1', 'web2']));
 });
 
-test('a minion that does not run the job has the whole round to return', async (t) => {
+test('a minion that does not confirm the job has the whole round to return', async (t) => {
   const round = startRound();
   const end = new AbortController();
   let isOver = false;
@@ -418,7 +418,7 @@ test('a minion that does not run the job has the whole round to return', async (
   t.deepEqual(await asked, new Set(['web1']));
 });
 
-test('a round that is over is listened to by nobody, however it ended', async (t) => {
+test('a finished round has no listeners, however it ended', async (t) => {
   const late = startRound();
   await findRunning(late.dispatcher, jid, ['web1'], 1, never);
   t.is(late.listeners, 0);

@@ -31,7 +31,7 @@ function rewrite(directory: string, change: object, number?: number): void {
 /** Process identity that no process has. */
 const ended = { startTicks: 1 };
 
-test('a job that an ended process had not begun to send was never sent', async (t) => {
+test('a job whose process ended before sending it was never sent', async (t) => {
   const [directory, store] = [temporaryDirectory(t), createMemoryStore()];
   const former = await open(directory, store);
   const [first, second, third] = [former.next(), former.next(), former.next()];
@@ -53,7 +53,7 @@ test('a job that an ended process had not begun to send was never sent', async (
   );
 });
 
-test('nothing is known of a process that may go on, nor of one of another kernel', async (t) => {
+test('jobs of a process that may be running, or of another kernel, are undecided', async (t) => {
   for (const change of [{}, { ...ended, bootId: 'x' }, { ...ended, pidNamespace: 'pid:[1]' }]) {
     const [directory, store] = [temporaryDirectory(t), createMemoryStore()];
     const former = await open(directory, store);
@@ -63,13 +63,13 @@ test('nothing is known of a process that may go on, nor of one of another kernel
   }
 });
 
-test('a job that cannot be logged is not sent: a closed log refuses it', async (t) => {
+test('a job is not sent if the log is closed and refuses it', async (t) => {
   const log = await open(temporaryDirectory(t), createMemoryStore());
   log.close();
   t.throws(() => log.noteSending(log.next()), { code: 'ERR_MASTER_STOPPED' });
 });
 
-test('a slice takes its minions out of those that they were never sent with', (t) => {
+test('a slice removes its minions from those that never received the job', (t) => {
   const record = (minions: string[], number: number) => ({
     ...{ jid, fun: 'test.ping', arg: [], tgt: '*', tgtType: 'glob', user: 'u', missing: [] },
     ...{ publishedAt: 0, selfMade: false, minions },
@@ -105,7 +105,7 @@ async function startMaster(
   return master;
 }
 
-test('a job that was stored and never sent says so, and may be published once more', async (t) => {
+test('a job that was stored but never sent is reported, and may be published again', async (t) => {
   const directory = temporaryDirectory(t);
   const request = { tgt: ['m1'], tgtType: 'list', fun: 'test.ping', jid };
   const former = await startMaster(t, directory);

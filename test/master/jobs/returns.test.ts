@@ -92,7 +92,7 @@ async function giveBack(
   return { value, tags: events.map(({ tag }) => tag) };
 }
 
-test('a return is taken for a job that was published to its sender', async (t) => {
+test('a return is accepted for a job that was published to its sender', async (t) => {
   const master = await startWithJob(t, keys.minionId);
   const { jid } = master;
   t.deepEqual(await giveBack(master, { jid }), {
@@ -116,7 +116,7 @@ test('fields that later releases add to a return are stored, signed or not', asy
   t.deepEqual(events[0]?.data.sig, new Uint8Array(256).fill(0xf0));
 });
 
-test('a return that comes hours later, to a master that was restarted since, is taken', async (t) => {
+test('a return is accepted hours later, even after a restart of the master', async (t) => {
   const first = await startWithJob(t, keys.minionId);
   const { jid, directory, store, clock } = first;
   await first.master.close();
@@ -131,13 +131,13 @@ test('a return that comes hours later, to a master that was restarted since, is 
   t.is((await master.master.jobs.show(jid)).deliveries[0]?.state, 'answered');
 });
 
-test('a job that was published to others takes no return of this minion', async (t) => {
+test('a job published to other minions accepts no return of this minion', async (t) => {
   const master = await startWithJob(t, 'other');
   t.deepEqual(await giveBack(master, { jid: master.jid }), { value: false, tags: [] });
   t.is((await master.counters())['return-addressee-only'], 1);
 });
 
-test('a job that never was takes no return', async (t) => {
+test('an unknown job accepts no return', async (t) => {
   const master = await startWithJob(t, keys.minionId);
   for (const jid of [
     '20200102030405678901',
@@ -153,7 +153,7 @@ test('a job that never was takes no return', async (t) => {
   t.is((await master.counters())['return-known-job'], 7);
 });
 
-test('a job id that is no text, or too long, is no return', async (t) => {
+test('a return with an invalid or long job id is refused', async (t) => {
   const master = await startWithJob(t, keys.minionId);
   for (const jid of [undefined, null, 7, [], {}, '', '1'.repeat(65)]) {
     const { tags } = await giveBack(master, { jid });
@@ -162,7 +162,7 @@ test('a job id that is no text, or too long, is no return', async (t) => {
   t.is((await master.counters())['malformed-return'], 7);
 });
 
-test('another function than the published one is refused', async (t) => {
+test('a return with a different function than the published one is refused', async (t) => {
   const master = await startWithJob(t, keys.minionId);
   for (const fun of ['test.echo', ['test.ping', 'test.echo'], undefined, '']) {
     t.deepEqual((await giveBack(master, { jid: master.jid, fun })).tags, []);
@@ -170,7 +170,7 @@ test('another function than the published one is refused', async (t) => {
   t.deepEqual((await giveBack(master, { jid: master.jid })).tags.length, 1);
 });
 
-test('a second return changes nothing: the first one stays', async (t) => {
+test('a second return does not replace the first', async (t) => {
   const master = await startWithJob(t, keys.minionId);
   const { jid } = master;
   await giveBack(master, { jid, return: 'first' });
@@ -184,7 +184,7 @@ test('a second return changes nothing: the first one stays', async (t) => {
   t.true(kept[0]?.includes('first'));
 });
 
-test('fields of a return reach the event, but never in place of who and what it was', async (t) => {
+test('fields of a return reach the event, but cannot replace sender and job', async (t) => {
   const master = await startWithJob(t, keys.minionId);
   const { jid } = master;
   const nonce = freshNonce();
@@ -202,7 +202,7 @@ test('fields of a return reach the event, but never in place of who and what it 
   t.is(event?.tag, `salt/job/${jid}/ret/${keys.minionId}`);
 });
 
-test('a return that is too large is counted, and the job says so in its place', async (t) => {
+test('an oversized return is counted, and the job contains a note in its place', async (t) => {
   const master = await startVectorMaster(t, { config: { limits: { returnBytes: 4096 } } });
   const load = { return: 'x'.repeat(5000), jid: 'req', nonce: freshNonce() };
   const [event] = await master.eventsDuring(() => master.ask(altered(pingReturn, { load })));
@@ -212,7 +212,7 @@ test('a return that is too large is counted, and the job says so in its place', 
   t.is((await giveBack(master, { return: 'x', jid: 'req' })).tags.length, 1);
 });
 
-test('self-made jobs are bounded by the hour', async (t) => {
+test('self-made jobs are limited per hour', async (t) => {
   const master = await startVectorMaster(t, { config: { limits: { requestsPerSecond: 0 } } });
   const ask = async (): Promise<WireValue> => {
     const nonce = freshNonce();
@@ -241,7 +241,7 @@ test('the bytes of self-made jobs are bounded, and highstates of 5 MB fit', asyn
   t.is((await master.counters())['return-self-made-bytes'], 3);
 });
 
-test('a self-made job is never one that was published', async (t) => {
+test('a self-made job cannot have the id of a published job', async (t) => {
   const master = await startWithJob(t, 'other');
   const events = await master.eventsDuring(() =>
     master.ask(
@@ -252,7 +252,7 @@ test('a self-made job is never one that was published', async (t) => {
   t.is(events[0]?.data.tgt, keys.minionId);
 });
 
-test('a return of protocol 2 counts for the id whose key the master knows, not for others', async (t) => {
+test('a return of protocol 2 counts for the id of the verified key only', async (t) => {
   const master = await startWithJob(t, keys.minionId);
   const vector = recorded('return', 'simple v2');
   const load = { jid: master.jid, id: 'nobody' };
@@ -268,7 +268,7 @@ const published = vectors.filter((vector) => loadOf(vector).jid !== 'req');
 const selfMadeReturns = vectors.filter((vector) => loadOf(vector).jid === 'req');
 
 for (const [version, group] of byVersion(published)) {
-  test(`answers recorded returns of protocol ${version} as Salt, with the same events`, async (t) => {
+  test(`answers recorded returns of protocol ${version} like Salt, with the same events`, async (t) => {
     const master = await startVectorMaster(t, { prepare: publishRecordedJobs });
     for (const vector of group) {
       const name = text(vector.name);
@@ -280,7 +280,7 @@ for (const [version, group] of byVersion(published)) {
     }
   });
 
-  test(`keeps what recorded returns of protocol ${version} hold`, async (t) => {
+  test(`stores the content of recorded returns of protocol ${version}`, async (t) => {
     const { ask, store } = await startVectorMaster(t, { prepare: publishRecordedJobs });
     for (const vector of group) {
       await ask(base64(vector.request_b64));
@@ -311,7 +311,7 @@ test('a recorded failed state fires the events of the failure before the return'
 });
 
 for (const [version, vectors] of byVersion(selfMadeReturns)) {
-  test(`a self-made job that was recorded in protocol ${version} gets a job id of the master`, async (t) => {
+  test(`a recorded self-made job of protocol ${version} gets a job id of the master`, async (t) => {
     const master = await startVectorMaster(t);
     for (const vector of vectors) {
       const events = await master.eventsDuring(() => master.ask(base64(vector.request_b64)));
@@ -387,7 +387,7 @@ const publishVectors = cases(vectorFile('publish'), 'cases').filter(
 );
 
 for (const vector of publishVectors) {
-  test(`a job like "${vector.name}" is published as a real master does`, async (t) => {
+  test(`a job like "${vector.name}" is published as by a real master`, async (t) => {
     const sent: OutgoingPublication[] = [];
     const { master } = await startVectorMaster(t, { keys: accepted, transport: recording(sent) });
     const recorded = object(vector.load);
@@ -479,7 +479,7 @@ function openCache(t: ExecutionContext): JobCache {
   return new JobCache({ store, isOn: true, keepMs: 60_000, keepMarksMs: 1, now: Date.now });
 }
 
-test('jobs for a whole fleet are not all known by heart, and each is found all the same', async (t) => {
+test('memory holds only some jobs of a whole fleet, and all can be found', async (t) => {
   const cache = openCache(t);
   const records = Array.from({ length: 40 }, (_, number) => recordOf(number));
   for (const record of records) await cache.add(record);
@@ -490,7 +490,7 @@ test('jobs for a whole fleet are not all known by heart, and each is found all t
   t.is((await cache.find(first?.jid ?? ''))?.minions.size, fleet.length);
 });
 
-test('a job that somebody listens to is known by heart until nobody does', async (t) => {
+test('a job stays in memory while a client listens to it', async (t) => {
   const cache = openCache(t);
   const { job, stopListening } = await cache.add(recordOf(0), () => {});
   for (let number = 1; number < 40; number += 1) await cache.add(recordOf(number));
@@ -500,7 +500,7 @@ test('a job that somebody listens to is known by heart until nobody does', async
   t.is(cache.remembered(job.jid), undefined);
 });
 
-test('the latest job is known by heart, however many minions it is for', async (t) => {
+test('the latest job stays in memory, for any number of minions', async (t) => {
   const cache = openCache(t);
   const crowd = Array.from({ length: 260_000 }, (_, index) => `minion-${index}`);
   const { job } = await cache.add(recordOf(0, crowd));
@@ -509,7 +509,7 @@ test('the latest job is known by heart, however many minions it is for', async (
 
 const publishedAt = 1000;
 const record = { minions: ['m1'], missing: [], publishedAt };
-const nobody = { returns: [], running: new Set<string>(), isFollowed: false };
+const noReports = { returns: [], running: new Set<string>(), isFollowed: false };
 
 function facts(lastHeardAt?: number, isAccepted = true, isReconnecting = false): MinionFacts {
   return {
@@ -519,47 +519,47 @@ function facts(lastHeardAt?: number, isAccepted = true, isReconnecting = false):
   };
 }
 
-test('a return tells success or failure, by its retcode', (t) => {
+test('the retcode of a return decides success or failure', (t) => {
   const states = [0, false, { 'test.ping': 0 }, 1, true, { 'test.ping': 0, 'cmd.run': 2 }].map(
     (retcode) => {
       const returns = [{ minion: 'm1', retcode, receivedAt: 2000 }];
-      return describeDeliveries(record, { ...nobody, returns }, facts())[0]?.state;
+      return describeDeliveries(record, { ...noReports, returns }, facts())[0]?.state;
     },
   );
   t.deepEqual(states, ['answered', 'answered', 'answered', 'failed', 'failed', 'failed']);
 });
 
-test('a minion that reports the job is running, and one that has yet to report is waiting', (t) => {
-  const running = { ...nobody, running: new Set(['m1']), isFollowed: true };
+test('a minion that reports the job is running, and a minion that has not reported is waiting', (t) => {
+  const running = { ...noReports, running: new Set(['m1']), isFollowed: true };
   t.deepEqual(describeDeliveries(record, running, facts()), [{ minion: 'm1', state: 'running' }]);
-  const followed = { ...nobody, isFollowed: true };
+  const followed = { ...noReports, isFollowed: true };
   t.deepEqual(describeDeliveries(record, followed, facts()), [{ minion: 'm1', state: 'waiting' }]);
 });
 
-test('a return counts more than what was said before it', (t) => {
+test('a return takes precedence over earlier reports', (t) => {
   const returns = [{ minion: 'm1', retcode: 0, receivedAt: 2000 }];
   const progress = { returns, running: new Set(['m1']), isFollowed: true };
   const [line] = describeDeliveries(record, progress, facts());
   t.deepEqual(line, { minion: 'm1', state: 'answered', receivedAt: 2000 });
 });
 
-test('nobody waits for a name that has no key', (t) => {
+test('a name without a key is not awaited', (t) => {
   const missing = { minions: [], missing: ['m9'], publishedAt };
-  const followed = { ...nobody, isFollowed: true };
+  const followed = { ...noReports, isFollowed: true };
   const [line] = describeDeliveries(missing, followed, facts(undefined, false));
   t.deepEqual(line, { minion: 'm9', state: 'silent', reason: 'key-not-accepted' });
 });
 
 test('a minion that did not return after a restart is reconnecting, unless its key is deleted', (t) => {
-  const state = (given: MinionFacts) => describeDeliveries(record, nobody, given)[0];
+  const state = (given: MinionFacts) => describeDeliveries(record, noReports, given)[0];
   const missed = facts(5000, true, true);
   t.deepEqual(state(missed), { minion: 'm1', state: 'reconnecting', lastHeardAt: 5000 });
   t.is(state(facts(5000, false, true))?.reason, 'key-not-accepted');
 });
 
-test('why nothing came: the first reason that is certain', (t) => {
+test('the reason for a missing return is the first certain one', (t) => {
   const reason = (given: MinionFacts, skipped = 0): unknown =>
-    describeDeliveries({ ...record, skipped }, nobody, given)[0]?.reason;
+    describeDeliveries({ ...record, skipped }, noReports, given)[0]?.reason;
   t.is(reason(facts(5000, false)), 'key-not-accepted');
   t.is(reason(facts(publishedAt), 3), 'no-return');
   t.is(reason(facts(publishedAt - 1), 3), 'queue-full');
@@ -572,7 +572,7 @@ test('why nothing came: the first reason that is certain', (t) => {
 
 const fun = 'test.arg';
 
-test('keywords are given by name or as a last map with a mark, and published as that', (t) => {
+test('keywords are given by name or as a marked last map, and published alike', (t) => {
   const marked = { __kwarg__: true, a: 1 };
   t.deepEqual(separateKeywords(['x', marked], { b: 2 }), { arg: ['x'], kwarg: { a: 1, b: 2 } });
   t.deepEqual(toArguments({ fun, arg: ['x', marked] }), ['x', marked]);
@@ -581,7 +581,7 @@ test('keywords are given by name or as a last map with a mark, and published as 
   t.deepEqual(toArguments({ fun, arg: [{ a: 1 }] }), [{ a: 1 }]);
 });
 
-test('a keyword given twice is published once, with the value that is judged', (t) => {
+test('a duplicate keyword is published once, with the value that was checked', (t) => {
   const arg = [{ __kwarg__: true, a: 1 }];
   t.deepEqual(separateKeywords(arg, { a: 2 }).kwarg, { a: 2 });
   t.deepEqual(toArguments({ fun, arg, kwarg: { a: 2 } }), [{ __kwarg__: true, a: 2 }]);
@@ -631,7 +631,7 @@ interface ArgumentCase {
   readonly kwargs: [string, unknown][];
 }
 
-test('arguments are read as Salt reads them', (t) => {
+test('arguments are parsed as by Salt', (t) => {
   const cases = readCases<ArgumentCase>('arguments.json');
   const read = cases.map(({ inputs, noParse }) => {
     const { arg, kwarg } = parseArguments(inputs, noParse);
@@ -646,7 +646,7 @@ test('arguments are read as Salt reads them', (t) => {
   t.deepEqual(read, expected);
 });
 
-test('values without a form in JSON travel over the local socket unchanged', (t) => {
+test('values without a JSON form pass the local socket unchanged', (t) => {
   const value = { id: 20180828195351562601n, list: [new Float(1), 1, 1.5, -(2n ** 70n)] };
   let read: unknown;
   const reading = readJsonInSteps(writeMarkedJson(value), markedJson);
@@ -658,13 +658,13 @@ test('values without a form in JSON travel over the local socket unchanged', (t)
   t.deepEqual({ ...Object(read) }, value);
 });
 
-test('a name that objects inherit is a keyword like any other', (t) => {
+test('a name of Object.prototype is an ordinary keyword', (t) => {
   const { kwarg } = parseArguments(['__proto__=1', 'constructor={toString: 2}']);
   t.deepEqual(Object.keys(kwarg), ['__proto__', 'constructor']);
   t.is(Object.getPrototypeOf(kwarg), null);
 });
 
-test('aliases that multiply are text', (t) => {
+test('multiplying aliases are text', (t) => {
   const ten = (name: string) => `[${`*${name}, `.repeat(10)}]`;
   const laughs = `[&a [x], &b ${ten('a')}, &c ${ten('b')}, &d ${ten('c')}, ${ten('d')}]`;
   t.is(parseArgument(laughs), laughs);
@@ -674,7 +674,7 @@ function nested(open: string, close: string, depth: number): string {
   return open.repeat(depth) + close.repeat(depth);
 }
 
-test('nested data is read up to 64 levels', (t) => {
+test('nested data is accepted up to 64 levels', (t) => {
   t.notThrows(() => parseYaml(nested('[', ']', 64)));
   t.notThrows(() => parseYaml(`- ["${'['.repeat(100)}"]`));
   for (const text of [
@@ -689,7 +689,7 @@ test('nested data is read up to 64 levels', (t) => {
   }
 });
 
-test('a text that would end the process is an argument like any other', (t) => {
+test('a text that would end the process is an ordinary argument', (t) => {
   for (const text of ['['.repeat(100_000), '{a: '.repeat(50_000), '- '.repeat(100_000)]) {
     t.is(parseArgument(text), text);
   }

@@ -74,7 +74,7 @@ function places(directory: string, id: string): string[] {
     .sort();
 }
 
-test('a key is pended, accepted, rejected and deleted, on disk before it is told', async (t) => {
+test('a key is added, accepted, rejected and deleted on disk before the event', async (t) => {
   const directory = temporaryDirectory(t);
   const store = await openIn(t, directory);
   const seen: unknown[] = [];
@@ -93,7 +93,7 @@ test('a key is pended, accepted, rejected and deleted, on disk before it is told
   ]);
 });
 
-test('files are as Salt has them: the text as sent, 0644, in directories of 0700', async (t) => {
+test("files have Salt's form: the text as sent, mode 0644, in directories with mode 0700", async (t) => {
   const directory = path.join(temporaryDirectory(t), 'pki', 'master');
   const store = await openIn(t, directory);
   await store.pend('web', one);
@@ -112,7 +112,7 @@ test('files are as Salt has them: the text as sent, 0644, in directories of 0700
   ]);
 });
 
-test('a directory of Salt is read at the start, and the state that Salt would use counts', async (t) => {
+test('a directory of Salt is read at the start, with the states that Salt would use', async (t) => {
   const directory = temporaryDirectory(t);
   const files = [
     ['minions', 'both'],
@@ -140,7 +140,7 @@ test('a directory of Salt is read at the start, and the state that Salt would us
   t.deepEqual(places(directory, 'web'), []);
 });
 
-test('the first pending key keeps its place', async (t) => {
+test('a pending key is not replaced by a later one', async (t) => {
   const store = await openIn(t, temporaryDirectory(t));
   await store.pend('web', one);
   const changes = record(store);
@@ -150,7 +150,7 @@ test('the first pending key keeps its place', async (t) => {
   t.deepEqual(changes, []);
 });
 
-test('denied keys stand beside the key of the id, the last one only', async (t) => {
+test('only the last denied key is stored, beside the key of the id', async (t) => {
   const directory = temporaryDirectory(t);
   const store = await openIn(t, directory);
   await store.acceptNew('web', one);
@@ -167,7 +167,7 @@ test('denied keys stand beside the key of the id, the last one only', async (t) 
   t.deepEqual(places(directory, 'web'), ['minions']);
 });
 
-test('a key is accepted by its fingerprint, and not by that of another', async (t) => {
+test('a key is accepted by its own fingerprint only', async (t) => {
   const store = await openIn(t, temporaryDirectory(t));
   await store.pend('web', one);
   await t.throwsAsync(store.accept('web', { fingerprint: keyFingerprint(two) }), {
@@ -179,7 +179,7 @@ test('a key is accepted by its fingerprint, and not by that of another', async (
   t.is(store.get('web')?.state, 'accepted');
 });
 
-test('a rejected key needs its option to be accepted', async (t) => {
+test('accepting a rejected key requires its option', async (t) => {
   const store = await openIn(t, temporaryDirectory(t));
   await store.rejectNew('web', one);
   await t.throwsAsync(store.accept('web'), { instanceOf: KeyError, code: 'ERR_KEY_STATE' });
@@ -189,7 +189,7 @@ test('a rejected key needs its option to be accepted', async (t) => {
   await t.throwsAsync(store.reject('web'), { code: 'ERR_KEY_STATE' });
 });
 
-test('automatic rejection keeps the pending key, automatic acceptance replaces any', async (t) => {
+test('automatic rejection keeps the pending key, and automatic acceptance replaces any', async (t) => {
   const directory = temporaryDirectory(t);
   const store = await openIn(t, directory);
   await store.pend('web', one);
@@ -200,7 +200,7 @@ test('automatic rejection keeps the pending key, automatic acceptance replaces a
   t.deepEqual(places(directory, 'web'), ['minions']);
 });
 
-test('globs choose among the states that are asked for', async (t) => {
+test('globs select only among the given states', async (t) => {
   const store = await openIn(t, temporaryDirectory(t));
   for (const id of ['web1', 'web2', 'db1']) await store.pend(id, one);
   await store.rejectNew('web3', one);
@@ -216,7 +216,7 @@ test('globs choose among the states that are asked for', async (t) => {
   );
 });
 
-test('no more keys wait than permitted, in all and from one address', async (t) => {
+test('pending keys are limited, in total and for each address', async (t) => {
   const store = await openIn(t, temporaryDirectory(t), {
     pendingKeys: 3,
     pendingKeysPerAddress: 2,
@@ -234,7 +234,7 @@ test('no more keys wait than permitted, in all and from one address', async (t) 
   t.is(store.get('e'), undefined);
 });
 
-test('an invalid id touches no file', async (t) => {
+test('an invalid id accesses no file', async (t) => {
   const parent = temporaryDirectory(t);
   const store = await openIn(t, path.join(parent, 'pki'));
   for (const id of ['../../x', '..', '', 'a/b', 'a\0']) {
@@ -247,7 +247,7 @@ test('an invalid id touches no file', async (t) => {
   t.deepEqual(readdirSync(parent), ['pki']);
 });
 
-test('an unknown id is refused by name, escaped', async (t) => {
+test('an unknown id is refused with its escaped name', async (t) => {
   const store = await openIn(t, temporaryDirectory(t), { takesNewId: () => true });
   for (const work of [store.accept('a"'), store.reject('a"'), store.delete('a"')]) {
     const error = await t.throwsAsync(work, { instanceOf: KeyError, code: 'ERR_KEY_UNKNOWN' });
@@ -280,7 +280,7 @@ test('key changes by another program emit the same events as our own', async (t)
   t.deepEqual(await added, { id: 'db', from: null, to: 'denied', act: 'denied' });
 });
 
-test('a directory that cannot be used is refused with its cause', async (t) => {
+test('an unusable directory is refused with its cause', async (t) => {
   const file = path.join(temporaryDirectory(t), 'file');
   writeFileSync(file, '');
   const error = await t.throwsAsync(openPkiFiles(file), {
@@ -316,13 +316,13 @@ function write(file: string, text: string, mode = 0o644): string {
   return file;
 }
 
-test('without rules every key waits, with auto_accept none does', async (t) => {
+test('without rules every key stays pending, and auto_accept accepts all', async (t) => {
   const directory = temporaryDirectory(t);
   t.is(await (await openWith(t, directory)).decide('web'), 'pend');
   t.is(await (await openWith(t, directory, { autoAccept: true })).decide('web'), 'accept');
 });
 
-test('lines are globs or whole regular expressions, and rejection wins', async (t) => {
+test('lines are globs or whole regular expressions, and rejection takes precedence', async (t) => {
   const directory = temporaryDirectory(t);
   const autosignFile = write(
     path.join(directory, 'sign'),
@@ -338,7 +338,7 @@ test('lines are globs or whole regular expressions, and rejection wins', async (
   t.deepEqual(rules.problems(), []);
 });
 
-test('an expression that would explode is answered, one that cannot be read is told', async (t) => {
+test('an exploding expression gets a result, and an invalid one is reported', async (t) => {
   const directory = temporaryDirectory(t);
   const file = write(path.join(directory, 'sign'), '(a+)+b\n(?=x)y\n');
   const rules = await openWith(t, directory, { autosignFile: file });
@@ -348,7 +348,7 @@ test('an expression that would explode is answered, one that cannot be read is t
   ]);
 });
 
-test('a file that others may write to is ignored, with its reason', async (t) => {
+test('a file that others may write is ignored, with its reason', async (t) => {
   const directory = temporaryDirectory(t);
   const file = write(path.join(directory, 'sign'), '*\n', 0o646);
   const rules = await openWith(t, directory, { autosignFile: file });
@@ -361,7 +361,7 @@ test('a file that others may write to is ignored, with its reason', async (t) =>
   t.is(await (await openWith(t, directory, permissive)).decide('web'), 'accept');
 });
 
-test('files are read again when they change', async (t) => {
+test('changed files are read again', async (t) => {
   const directory = temporaryDirectory(t);
   const file = path.join(directory, 'sign');
   const rules = await openWith(t, directory, { autosignFile: file });
@@ -383,7 +383,7 @@ test('a stub accepts its id once', async (t) => {
   t.false(existsSync(stub));
 });
 
-test('an expired stub is removed and accepts nobody', async (t) => {
+test('an expired stub is removed without accepting a key', async (t) => {
   const directory = temporaryDirectory(t);
   const stub = write(path.join(directory, 'minions_autosign', 'web'), '');
   utimesSync(stub, 1000, 1000);
@@ -396,7 +396,7 @@ test('an expired stub is removed and accepts nobody', async (t) => {
   t.false(existsSync(stub));
 });
 
-test('a grain accepts when its Python text is a line of the file of its name', async (t) => {
+test('a grain accepts a key if its Python text is a line of the file with its name', async (t) => {
   const directory = temporaryDirectory(t);
   const autosignGrainsDir = path.join(directory, 'grains');
   write(path.join(autosignGrainsDir, 'uuid'), "# nobody\nabc\n12\nTrue\n['a', \"it's\"]\nNone\n");
@@ -414,7 +414,7 @@ test('a grain accepts when its Python text is a line of the file of its name', a
 
 const program = fileURLToPath(new URL('./endless-keys.ts', import.meta.url));
 
-test('a killed process leaves whole keys, and only those accepted that it accepted', async (t) => {
+test('a killed process leaves only complete keys, and accepted ones only if it accepted them', async (t) => {
   const directory = temporaryDirectory(t);
   const child = fork(program, [directory], { stdio: 'ignore' });
   let last = -1;
@@ -473,7 +473,7 @@ async function start(t: ExecutionContext): Promise<Setting> {
   return { revocation, clock, rotations };
 }
 
-test('the first deletion rotates at once, more within a minute do not', async (t) => {
+test('the first deletion rotates at once, but not further ones within a minute', async (t) => {
   const { revocation, clock, rotations } = await start(t);
   await revocation.revoke(['a']);
   t.is(await rotations(), 1);
@@ -493,7 +493,7 @@ test('a deletion a minute after the last rotation rotates at once', async (t) =>
   t.is(await rotations(), 2);
 });
 
-test('many deletions at the same time cost one rotation', async (t) => {
+test('many simultaneous deletions cause one rotation', async (t) => {
   const { revocation, rotations } = await start(t);
   await Promise.all(['a', 'b', 'c', 'd'].map((id) => revocation.revoke([id])));
   t.is(await rotations(), 1);
@@ -503,7 +503,7 @@ function optionsOf(t: ExecutionContext): MasterKeyOptions {
   return { pkiDir: path.join(temporaryDirectory(t), 'pki'), name: 'master', bits: 2048 };
 }
 
-test('a new key is encrypted with the passphrase, and opens with no other', async (t) => {
+test('a new key is encrypted with the passphrase, and cannot be opened with another', async (t) => {
   const options = optionsOf(t);
   const made = await openMasterKeys({ ...options, passphrase: 'right' });
   const text = readFileSync(path.join(options.pkiDir, 'master.pem'), 'utf8');
@@ -515,7 +515,7 @@ test('a new key is encrypted with the passphrase, and opens with no other', asyn
   await t.throwsAsync(openMasterKeys(options), refused);
 });
 
-test('a key that is not encrypted opens with a passphrase too', async (t) => {
+test('an unencrypted key opens with any passphrase', async (t) => {
   const options = optionsOf(t);
   const made = await openMasterKeys(options);
   const again = await openMasterKeys({ ...options, passphrase: 'needless' });
@@ -551,7 +551,7 @@ function killedAt(store: Store, count: number, isAfter: boolean): Store {
   });
 }
 
-test('serials rise over any number of kills at any write, and the key stays', async (t) => {
+test('serials increase over any kills at any write, and the key stays', async (t) => {
   const lives = fc.array(
     fc.record({ takes: fc.nat(12), killAt: fc.integer({ min: 1, max: 6 }), isAfter: fc.boolean() }),
     { minLength: 1, maxLength: 6 },
@@ -576,13 +576,13 @@ test('serials rise over any number of kills at any write, and the key stays', as
   );
 });
 
-test('serials that are taken at the same time are all different', async (t) => {
+test('simultaneous serials are all different', async (t) => {
   const publishKey = await open(createMemoryStore());
   const taken = await Promise.all(Array.from({ length: 50 }, () => publishKey.take()));
   t.is(new Set(taken.map(({ serial }) => serial)).size, 50);
 });
 
-test('a new key begins its serials anew, and outlives a restart', async (t) => {
+test('a new key starts new serials, and survives a restart', async (t) => {
   const store = createMemoryStore();
   const publishKey = await open(store);
   const old = publishKey.current.key.text;
@@ -594,7 +594,7 @@ test('a new key begins its serials anew, and outlives a restart', async (t) => {
   t.is((await open(store)).current.key.text, key.text);
 });
 
-test('a retired key serves until the next start, which makes another', async (t) => {
+test('a retired key is used until the next start, which creates a new one', async (t) => {
   const store = createMemoryStore();
   const publishKey = await open(store);
   await publishKey.retire();
@@ -604,7 +604,7 @@ test('a retired key serves until the next start, which makes another', async (t)
   t.is((await open(store)).current.key.text, next.current.key.text);
 });
 
-test('the store holds key data sealed', async (t) => {
+test('the store contains only sealed key data', async (t) => {
   const store = createMemoryStore();
   const { key } = (await open(store)).current;
   const entry = await store.get(['secrets', 'publish-key']);
@@ -613,7 +613,7 @@ test('the store holds key data sealed', async (t) => {
   t.throws(() => other.open(entry?.value ?? new Uint8Array(0)), { code: 'ERR_SEAL' });
 });
 
-test('a key that was used lately is ready, one with another text is made ready', (t) => {
+test('a recently used key is cached, and a changed text is parsed again', (t) => {
   const keys = new RecentKeys();
   const [first, second] = [generateKeyString(), generateKeyString()];
   const ready = keys.ready('web1', first);
@@ -622,7 +622,7 @@ test('a key that was used lately is ready, one with another text is made ready',
   t.not(keys.ready('web1', first), ready, 'the one before is gone');
 });
 
-test('one that is forgotten is not kept', (t) => {
+test('a removed key is not cached', (t) => {
   const keys = new RecentKeys();
   const text = generateKeyString();
   const ready = keys.ready('web1', text);
@@ -630,7 +630,7 @@ test('one that is forgotten is not kept', (t) => {
   t.not(keys.ready('web1', text), ready);
 });
 
-test('however many speak, so many are kept, and who has been silent for a minute makes room', (t) => {
+test('the number of cached keys is limited, and those silent for a minute are evicted', (t) => {
   let now = 0;
   const keys = new RecentKeys(() => now);
   const text = generateKeyString();
@@ -650,14 +650,14 @@ test('however many speak, so many are kept, and who has been silent for a minute
 
 const secret = Buffer.from('a key that nobody else may read');
 
-test('data that one key sealed opens with it, and is not readable without it', (t) => {
+test('data sealed with a key opens with it, and is unreadable without it', (t) => {
   const seal = createSeal(new Uint8Array(32).fill(1));
   const sealed = Buffer.from(seal.seal(secret));
   t.false(sealed.includes(secret));
   t.deepEqual(Buffer.from(seal.open(sealed)), secret);
 });
 
-test('the same content is never sealed to the same bytes', (t) => {
+test('sealing the same content twice gives different bytes', (t) => {
   const seal = createSeal(new Uint8Array(32).fill(1));
   t.notDeepEqual(seal.seal(secret), seal.seal(secret));
 });
@@ -681,7 +681,7 @@ function openSealed(bytes: Uint8Array): Uint8Array {
   return createSeal(new Uint8Array(32).fill(1)).open(bytes);
 }
 
-test('the seal key is made once, for this user alone', async (t) => {
+test('the seal key is created once, readable by this user only', async (t) => {
   const directory = await mkdtemp(path.join(tmpdir(), 'seal-'));
   t.teardown(() => rm(directory, { recursive: true }));
   const first = await openSeal(directory);
@@ -714,15 +714,18 @@ function loadedBy(file: string, loaded: Set<string> = new Set()): Set<string> {
   return loaded;
 }
 
-test('a thread for RSA loads the RSA half of the protocol, and nothing else', (t) => {
+test('a thread for RSA loads only the RSA half of the protocol', (t) => {
   const worker = path.join(root, 'master/auth/rsa-worker.ts');
   const [own, ...others] = Array.from(loadedBy(worker), (file) => path.relative(root, file));
   t.is(own, 'master/auth/rsa-worker.ts');
   t.true(others.includes('minion-protocol/signing.ts'));
   t.true(others.includes('minion-protocol/rsa.ts'));
   t.deepEqual(others.filter((file) => !/^minion-protocol\/[\w-]+\.ts$/.test(file)).sort(), [
+    'master/auth/rsa-limits.ts',
+    'runtime/bounded-map.ts',
     'runtime/errors.ts',
     'runtime/json.ts',
+    'runtime/limits.ts',
     'template/python/exceptions.ts',
     'template/python/values.ts',
   ]);

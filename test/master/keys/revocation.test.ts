@@ -43,7 +43,7 @@ const many = ['minion', 'other_minion', 'minion2', 'master_sign'].map((name, ind
   publicPem: pem(name).publicPem,
 }));
 
-test('a deleted key has no session, no pin, and no shared key any more', async (t) => {
+test('a deleted key loses its session, its pin and the shared key', async (t) => {
   const master = await startVectorMaster(t, { keys: many });
   await isHeard(t, master);
   const rotated = nextRotation(master);
@@ -60,7 +60,7 @@ test('a deleted key has no session, no pin, and no shared key any more', async (
   t.deepEqual(rows, []);
 });
 
-test('the data of a revoked key ends at once, so that the next key of the id keeps its own', async (t) => {
+test('data of a revoked key is removed at once, so that the next key of the id has only its own', async (t) => {
   let open = (): void => {};
   const gate = new Promise<void>((resolve) => {
     open = resolve;
@@ -94,14 +94,14 @@ test('the data of a revoked key ends at once, so that the next key of the id kee
   t.is((await master.keys.list()).find(({ id }) => id === 'm1')?.protocol, 3);
 });
 
-test('a later owner of the id gets a key of its own', async (t) => {
+test('a later owner of the id gets its own key', async (t) => {
   const master = await startVectorMaster(t, { config: { autoAccept: true } });
   t.is(await sessionGiven(t, master), keys.session);
   await master.master.keys.delete({ match: '*' });
   t.not(await sessionGiven(t, master), keys.session);
 });
 
-test('a rotation that was put off is made up for by the next start', async (t) => {
+test('the next start makes up for a delayed rotation', async (t) => {
   const master = await startVectorMaster(t, { keys: many });
   const first = nextRotation(master);
   await master.master.keys.delete({ match: 'm1' });
@@ -124,7 +124,7 @@ test('a deletion long after the last rotation rotates at once', async (t) => {
   }
 });
 
-test('a pending key that is deleted costs no rotation', async (t) => {
+test('deleting a pending key causes no rotation', async (t) => {
   const [first, ...others] = many;
   const pending = others.map((key) => ({ ...key, directory: 'minions_pre' as const }));
   const master = await startVectorMaster(t, {
@@ -177,7 +177,7 @@ async function publishKeyOf({ store }: VectorMaster): Promise<number | undefined
   return (await store.get(publishKey))?.revision;
 }
 
-test('nothing ends when no key was lost', async (t) => {
+test('data remains if no key was lost', async (t) => {
   const first = await runOnce(t);
   const before = await publishKeyOf(first);
   const second = await startVectorMaster(t, first);
@@ -187,7 +187,7 @@ test('nothing ends when no key was lost', async (t) => {
   t.is(info?.protocol, 3);
 });
 
-test('a key deleted without a master loses its session and pin, and the publish key goes', async (t) => {
+test('a key deleted without a master loses its session and pin, and the publish key is replaced', async (t) => {
   const first = await runOnce(t);
   const before = await publishKeyOf(first);
   const offline = await openOfflineKeys(resolveMasterConfig(directories(first.directory)));
@@ -203,7 +203,7 @@ test('a key deleted without a master loses its session and pin, and the publish 
   t.deepEqual(pinned, []);
 });
 
-test('the session of a key does not serve another key under the same id', async (t) => {
+test('the session of a key is not valid for another key under the same id', async (t) => {
   const first = await runOnce(t);
   const file = path.join(first.directory, 'pki', 'minions', keys.minionId);
   rmSync(file);
@@ -214,7 +214,7 @@ test('the session of a key does not serve another key under the same id', async 
   t.is(await refusedAs(second, altered(startEvent, {})), 'no-session');
 });
 
-test('a loss ends something once: the start after the next one rotates nothing', async (t) => {
+test('a loss takes effect once: the second start after it rotates nothing', async (t) => {
   const first = await runOnce(t);
   rmSync(path.join(first.directory, 'pki', 'minions', keys.minionId));
   const second = await startVectorMaster(t, first);
@@ -232,7 +232,7 @@ test('with rotate_aes_key off the publish key stays', async (t) => {
   t.is(await publishKeyOf(first), before);
 });
 
-test('a denied key that takes the place of the accepted one ends its session', async (t) => {
+test('a denied key that replaces the accepted one ends its session', async (t) => {
   const master = await startVectorMaster(t, {
     keys: [
       { directory: 'minions', id: keys.minionId, publicPem: pem('minion').publicPem },
@@ -246,7 +246,7 @@ test('a denied key that takes the place of the accepted one ends its session', a
 
 // The master's own keys: passphrases and signatures.
 
-test('key_pass is for master.pem, signing_key_pass for the key that signs it', async (t) => {
+test('key_pass opens master.pem, and signing_key_pass the key that signs it', async (t) => {
   const directory = temporaryDirectory(t);
   const master = createMaster({
     config: resolveMasterConfig({
@@ -292,7 +292,7 @@ for (const [what, publicHalf] of [
   ['the public half of the key that signed is there', true],
   ['nothing of that key is there', false],
 ] as const) {
-  test(`minions get the recorded signature that was made beforehand, where ${what}`, async (t) => {
+  test(`minions get the recorded signature created in advance if ${what}`, async (t) => {
     const place = await layOut(t, {
       'own.sig': recordedSignature,
       ...(publicHalf ? { 'master_sign.pub': pem('master_sign').publicPem } : {}),

@@ -23,7 +23,7 @@ function pool(t: ExecutionContext): RsaPool {
   return made;
 }
 
-test('a master has its turn while another one of the process has 300 operations waiting', async (t) => {
+test('a master gets its turn while another one in the process has 300 pending operations', async (t) => {
   const [busy, quiet] = [pool(t), pool(t)];
   let done = 0;
   const flood = Array.from({ length: 300 }, async () => {
@@ -35,7 +35,7 @@ test('a master has its turn while another one of the process has 300 operations 
   await Promise.all(flood);
 });
 
-test('a master that is closed is answered nothing more, and others go on', async (t) => {
+test('a closed master gets no more results, and others continue', async (t) => {
   const [closing, other] = [pool(t), pool(t)];
   const flood = Array.from({ length: 200 }, () => closing.run(signing, 'master'));
   const settled = Promise.allSettled(flood);
@@ -46,7 +46,7 @@ test('a master that is closed is answered nothing more, and others go on', async
   t.true(isSigned(await other.run(signing, 'master')));
 });
 
-test('a flood is refused at its bound, which other masters do not share', async (t) => {
+test('a flood is refused at its limit, which other masters do not share', async (t) => {
   const [busy, quiet] = [pool(t), pool(t)];
   const flood = Promise.allSettled(Array.from({ length: 5000 }, () => busy.run(signing, 'master')));
   t.true(isSigned(await quiet.run(signing, 'master')));

@@ -25,7 +25,7 @@ test('pins of earlier versions are read, and written with the time of the proof'
   t.deepEqual([...(await readPins(store)).values()], [3, 3]);
 });
 
-test('the row in docs/architecture/adding.md is the one in the code', (t) => {
+test('the row in docs/architecture/adding.md matches the code', (t) => {
   const read = (file: string): string =>
     readFileSync(new URL(`../../../${file}`, import.meta.url), 'utf8');
   const example = /```ts\n(const pinRow = [^`]*)```/.exec(

@@ -65,7 +65,7 @@ function snapshot(directory: string): string[] {
     });
 }
 
-test('expressions that permit less than in Salt are told with their line', async (t) => {
+test('expressions that permit less than in Salt are reported with their line', async (t) => {
   const report = await check(site(t, { 'etc/master': "peer:\n  '.*':\n    - test.ping\n" }));
   const [option, narrowed] = report.findings.filter(({ name }) => name.startsWith('peer'));
   t.like(option, { outcome: 'honoured', meaning: 'The option is supported.' });
@@ -74,7 +74,7 @@ test('expressions that permit less than in Salt are told with their line', async
   t.is(narrowed?.line, (option?.line ?? 0) + 1);
 });
 
-test('permissions that are refused are told as such, and nothing more of them', async (t) => {
+test('refused permissions are reported once, without further findings', async (t) => {
   const report = await check(site(t, { 'etc/master': "peer:\n  '.*':\n    - '(?=a)'\n" }));
   const found = report.findings.filter(({ name }) => name.startsWith('peer'));
   t.deepEqual(
@@ -83,7 +83,7 @@ test('permissions that are refused are told as such, and nothing more of them', 
   );
 });
 
-test('options are honoured, ignored or refused, each with its file and line', async (t) => {
+test('options are classified as supported, ignored or refused, each with its file and line', async (t) => {
   const report = await check(
     site(t, {
       'etc/master':
@@ -102,7 +102,7 @@ test('options are honoured, ignored or refused, each with its file and line', as
   t.true(report.findings.every((it) => it.outcome !== 'refused' || it.remedy !== ''));
 });
 
-test('the modules that an option brings into use are named, and no values', async (t) => {
+test('modules used by an option are named, without values', async (t) => {
   const yaml = [
     'ext_pillar: [{cmd_yaml: secret-command}, {hg: [main https://secret]}]',
     'engines: [{slack: {token: secret}}, stalekey]',
@@ -117,7 +117,7 @@ test('the modules that an option brings into use are named, and no values', asyn
   t.notRegex(JSON.stringify(report.findings), /secret/);
 });
 
-test('external pillar is honoured where all of its modules are', async (t) => {
+test('external pillar is supported if all of its modules are', async (t) => {
   const reportOf = (ext: string) =>
     check(site(t, { 'etc/master': `ext_pillar: [{minion_files: /srv/a}${ext}]\n` }));
   t.is(said(await reportOf(''), 'ext_pillar')?.[0], 'honoured');
@@ -125,7 +125,7 @@ test('external pillar is honoured where all of its modules are', async (t) => {
   t.is(said(await reportOf(', {hg: [a]}'), 'ext_pillar')?.[0], 'refused');
 });
 
-test('a part that is switched off, or what Salt does anyway, is not refused', async (t) => {
+test("a disabled part, or Salt's default, is not refused", async (t) => {
   const yaml = 'engines: []\nmaster_job_cache: local_cache\nmaster_tops:\n';
   const report = await check(site(t, { 'etc/master': yaml }));
   for (const name of ['engines', 'master_job_cache', 'master_tops']) {
@@ -133,7 +133,7 @@ test('a part that is switched off, or what Salt does anyway, is not refused', as
   }
 });
 
-test('every option that keeps the master from starting is found, not the first alone', async (t) => {
+test('every option that prevents the start is found', async (t) => {
   const report = await check(
     site(t, {
       'etc/master':
@@ -146,7 +146,7 @@ test('every option that keeps the master from starting is found, not the first a
   t.deepEqual(said(report, 'keysize'), ['honoured', 'master:8']);
 });
 
-test('a file that is not YAML is a finding, and the others are read', async (t) => {
+test('an invalid YAML file is a finding, and the others are read', async (t) => {
   const report = await check(
     site(t, {
       'etc/master': 'timeout: 7\n',
@@ -170,7 +170,7 @@ test('a directory that does not exist is a finding', async (t) => {
   t.true(report.findings.some(({ name, kind }) => kind === 'file' && name === 'unreadable'));
 });
 
-test('renderers of pillar are refused where they are no Jinja, YAML or JSON', async (t) => {
+test('renderers of pillar other than Jinja, YAML and JSON are refused', async (t) => {
   const report = await check(
     site(t, {
       'etc/master': 'file_roots: {base: [ROOT/salt]}\npillar_roots: {base: [ROOT/pillar]}\n',
@@ -193,7 +193,7 @@ test('renderers of pillar are refused where they are no Jinja, YAML or JSON', as
   t.regex(gpg?.remedy ?? '', /decrypt/);
 });
 
-test('a tree with a link to itself is walked once', async (t) => {
+test('a tree with a link to itself is read once', async (t) => {
   const root = site(t, {
     'etc/master': 'file_roots: {base: [ROOT/salt]}\npillar_roots: {}\n',
     'salt/a.sls': '#!mako\n',
@@ -207,7 +207,7 @@ test('a tree with a link to itself is walked once', async (t) => {
   );
 });
 
-test("Python code is the minions' or the master's", async (t) => {
+test('Python code belongs to the minions or to the master', async (t) => {
   const report = await check(
     site(t, {
       'etc/master': 'file_roots: {base: [ROOT/salt]}\npillar_roots: {}\nmodule_dirs: [ROOT/more]\n',
@@ -227,7 +227,7 @@ test("Python code is the minions' or the master's", async (t) => {
   t.is(said(report, '_states'), undefined);
 });
 
-test('salt-cloud, a roster and proxies are named where their files are', async (t) => {
+test('salt-cloud, a roster and proxies are named with their files', async (t) => {
   const report = await check(
     site(t, {
       'etc/cloud.providers.d/aws.conf': 'x: y\n',
@@ -240,7 +240,7 @@ test('salt-cloud, a roster and proxies are named where their files are', async (
   t.deepEqual(said(report, 'proxy minions'), ['honoured', 'proxy:0']);
 });
 
-test('keys are counted by state, and those that cannot go on are named', async (t) => {
+test('keys are counted by state, and unusable ones are named', async (t) => {
   const good = rsaPair().publicPem;
   const report = await check(
     site(t, {
@@ -262,7 +262,7 @@ test('keys are counted by state, and those that cannot go on are named', async (
   t.deepEqual(said(report, 'unreadable'), ['refused', 'minions_rejected:0']);
 });
 
-test('ids that no new minion may have are named', async (t) => {
+test('ids that are invalid for new minions are named', async (t) => {
   const files = {
     'pki/minions/old*': rsaPair().publicPem,
     'pki/minions_pre/a b': rsaPair().publicPem,
@@ -274,7 +274,7 @@ test('ids that no new minion may have are named', async (t) => {
   t.is(said(await check(site(t, lax)), 'id "old*"'), undefined);
 });
 
-test('nothing of the site is written, made or touched', async (t) => {
+test('the check writes, creates and touches no file of the site', async (t) => {
   const root = site(t, {
     'etc/master': 'file_roots: {base: [ROOT/salt]}\npillar_roots: {}\nreactor: [{x: [y]}]\n',
     'salt/a.sls': '#!py\n',
@@ -356,7 +356,7 @@ const derived: readonly (readonly [what: string, sls: string, rules: readonly st
 ];
 
 for (const [what, sls, rules] of derived) {
-  test(`rules are derived of ${what}`, async (t) => {
+  test(`rules are derived from ${what}`, async (t) => {
     t.deepEqual(await plannedFor(t, sls), [rules, []]);
   });
 }
@@ -409,7 +409,7 @@ const underivable: readonly (readonly [what: string, sls: string, reason: RegExp
 ];
 
 for (const [what, sls, reason] of underivable) {
-  test(`no rule is derived of ${what}, and the report says so`, async (t) => {
+  test(`no rule is derived from ${what}, and the report names it`, async (t) => {
     const nodegroups = "nodegroups: {west: 'N@all and web*', all: 'G@os:Debian'}\n";
     const [rules, reasons] = await plannedFor(t, sls, nodegroups);
     t.deepEqual(rules, []);
@@ -418,7 +418,7 @@ for (const [what, sls, reason] of underivable) {
   });
 }
 
-test('a reactor file that is not there is told, and so is what is not derivable', async (t) => {
+test('a missing reactor file is reported, and so are rules that cannot be derived', async (t) => {
   const main = "reactor: [{'my/*': [/nonexistent/a.sls]}]\nfile_roots: {}\npillar_roots: {}\n";
   const etc = configDirectory(t, { master: main });
   const { findings, reactions } = await checkMigration(etc);
@@ -482,7 +482,7 @@ for (const pattern of [
   'salt/engines/docker_events/*',
   'salt/jobs/*',
 ]) {
-  test(`${pattern} is granted as it is`, (t) => {
+  test(`${pattern} is granted unchanged`, (t) => {
     t.deepEqual(tagsOf(planOf(pattern)), [pattern]);
   });
 }
@@ -497,7 +497,7 @@ for (const pattern of [
   'a\nb*',
   'x'.repeat(600),
 ]) {
-  test(`${JSON.stringify(pattern.slice(0, 20))} is not granted, and the reason is told`, (t) => {
+  test(`${JSON.stringify(pattern.slice(0, 20))} is not granted, with a reason`, (t) => {
     const plan = planOf(pattern);
     t.deepEqual(tagsOf(plan), []);
     t.is(plan.ungranted.length, 1);
@@ -507,7 +507,7 @@ for (const pattern of [
 
 const reactions = { rules: [], underivable: [] };
 
-test('salt/* is narrowed to what needs a rule there', (t) => {
+test('salt/* is narrowed to the tags that need a rule', (t) => {
   for (const pattern of ['salt/*', 'salt*']) {
     const plan = planOf(pattern);
     t.deepEqual(tagsOf(plan), ['salt/state_result/*']);
@@ -527,7 +527,7 @@ test('tags that an engine of the master fires need no rule', (t) => {
   ]);
 });
 
-test('a rule that two listeners need is written once, with both', (t) => {
+test('a rule needed by two listeners is written once, with both names', (t) => {
   const plan = planSignals(listening('my/tag', 'my/tag'), []);
   t.deepEqual(tagsOf(plan), ['my/tag']);
   t.is(plan.rules[0]?.listeners.length, 2);
@@ -568,7 +568,7 @@ test('reactors of several files are all listeners', async (t) => {
   t.deepEqual(tagsOf(plan), ['my/one', 'my/two']);
 });
 
-test('formulas of Thorium say which tags they listen for, where it is on', async (t) => {
+test('formulas of Thorium name the tags that they listen for, if it is enabled', async (t) => {
   const directory = configDirectory(t, {
     'thorium/watch.sls': "x:\n  reg.set:\n    - add: y\n    - match: 'my/metric/*'  # often\n",
     master: '',
@@ -583,7 +583,7 @@ test('formulas of Thorium say which tags they listen for, where it is on', async
   t.deepEqual(tagsOf(await planOfFile(t, roots)), []);
 });
 
-test('orchestrations say which tags they wait for', async (t) => {
+test('orchestrations name the tags that they wait for', async (t) => {
   const directory = configDirectory(t, {
     'salt/orch/deploy.sls': `wait_a:
   salt.wait_for_event:
@@ -614,7 +614,7 @@ next:
   );
 });
 
-test('the policy that is written is one that the master reads', async (t) => {
+test('the master can read the written policy', async (t) => {
   const odd = ['my/tag', 'quo"te*', "it's: #x", 'ünïcode/*', '- {a}', 'back\\slash'];
   const plan = planSignals(listening(...odd, '*', 'salt/*', 'salt/auth'), []);
   const directory = configDirectory(t, {
@@ -628,13 +628,13 @@ test('the policy that is written is one that the master reads', async (t) => {
   );
 });
 
-test('a policy without rules is read too', async (t) => {
+test('the master can read a policy without rules', async (t) => {
   const text = policyText({ signals: planSignals([], []), reactions });
   const { config } = await loadMasterConfig(configDirectory(t, { master: text }));
   t.deepEqual(config.acl.signals, []);
 });
 
-test('no name in a comment gets out of it', (t) => {
+test('no name can break out of its comment', (t) => {
   const [item] = listening('salt/auth');
   const listener = 'x\nsaltbridge: {acl: 1}\u2028y';
   const text = policyText({
@@ -660,7 +660,7 @@ const piece = fc.oneof(segment, segment, fc.constantFrom('*', '?', 'm*', 's*', '
 const pattern = fc.array(piece, { minLength: 1, maxLength: 4 }).map((parts) => parts.join('/'));
 const tag = fc.array(segment, { minLength: 1, maxLength: 4 }).map((parts) => parts.join('/'));
 
-test('a tag that somebody listens for is permitted, or is one that needs or gets no rule', (t) => {
+test('a tag with a listener is permitted, or needs no rule, or cannot get one', (t) => {
   const check = (globs: string[], candidate: string): void => {
     const plan = planSignals(listening(...globs), []);
     const rules = plan.rules.map((rule) => ({ tag: rule.tag, minions: '*' }));
@@ -684,7 +684,7 @@ test('a tag that somebody listens for is permitted, or is one that needs or gets
   fc.assert(fc.property(fc.array(pattern, { minLength: 1, maxLength: 3 }), tag, check), tries(200));
 });
 
-test('a value that has no effect here is refused, also behind another mistake', async (t) => {
+test('a value without effect is refused, also after another mistake', async (t) => {
   const report = await check(
     site(t, {
       'etc/master': `gitfs_remotes: [nonsense]
@@ -716,7 +716,7 @@ schedule:
   );
 });
 
-test('functions that templates of the master cannot call are refused with their places', async (t) => {
+test('functions that templates of the master cannot call are reported with their places', async (t) => {
   const root = site(t, {
     'etc/master': 'file_roots: {base: [ROOT/srv]}\npillar_roots: {base: [ROOT/pillar]}\n',
     'pillar/a.sls': `{# salt['comment.only']() #}

@@ -54,7 +54,7 @@ test('a minion can delete values from its mine', async (t) => {
   t.is(await ask(master, '_mine_get two functions v3'), canonicalWire({}));
 });
 
-test('the mine is kept when the master starts anew', async (t) => {
+test('the mine survives a restart of the master', async (t) => {
   const store = createMemoryStore();
   const first = await startVectorMaster(t, { store });
   await ask(first, '_mine v3');
@@ -64,7 +64,7 @@ test('the mine is kept when the master starts anew', async (t) => {
   t.is(await ask(second, '_mine_get one function v3'), canonicalWire({ vecminion: true }));
 });
 
-test('a mine goes with the key of its minion', async (t) => {
+test('a mine is removed with the key of its minion', async (t) => {
   const master = await startVectorMaster(t);
   await ask(master, '_mine v3');
   const { store } = master;
@@ -81,7 +81,7 @@ test('a mine goes with the key of its minion', async (t) => {
   t.is(await count(), 0);
 });
 
-test('too much for a mine is counted and told', async (t) => {
+test('an oversized mine is counted and reported', async (t) => {
   const master = await startVectorMaster(t);
   const data = { big: 'x'.repeat(70_000), small: 1 };
   t.is(await ask(master, '_mine v3', { data }), canonicalWire(false));
@@ -90,7 +90,7 @@ test('too much for a mine is counted and told', async (t) => {
   t.is(got, canonicalWire({ vecminion: 1 }));
 });
 
-test('without minion data nothing is kept, unless enforce_mine_cache says so', async (t) => {
+test('without minion data the mine is not stored, unless enforce_mine_cache is set', async (t) => {
   const off = await startVectorMaster(t, { config: { minionDataCache: false } });
   t.is(await ask(off, '_mine v3'), canonicalWire(true));
   t.is(await ask(off, '_mine_get one function v3'), canonicalWire({}));
@@ -102,7 +102,7 @@ test('without minion data nothing is kept, unless enforce_mine_cache says so', a
   t.is(found, canonicalWire({ vecminion: true }));
 });
 
-test('older minions name the type of their target otherwise', async (t) => {
+test('older minions send the target type in another field', async (t) => {
   const master = await startVectorMaster(t);
   await ask(master, '_mine v3');
   const load = { tgt: 'vecminion,x', tgt_type: undefined, expr_form: 'list' };
@@ -200,13 +200,13 @@ for (const [tgtType, tgt, owners] of [
   ['compound', 'I@tier:back or E@web1', ['db1', 'web1']],
   ['nodegroup', 'fronts', ['web1', 'web2']],
 ] as const) {
-  test(`a mine is asked by ${tgtType} ${tgt}`, async (t) => {
+  test(`a mine can be read by ${tgtType} ${tgt}`, async (t) => {
     const { reader } = await startMine({ gate: gateOf(policyOf([showing])) });
     t.deepEqual(Object.keys(await read(reader, 'web1', tgt, tgtType)).sort(), [...owners]);
   });
 }
 
-test('a mine is not asked by pillar unless a rule shows it', async (t) => {
+test('a mine cannot be read by pillar unless a rule shows it', async (t) => {
   const { reader } = await startMine();
   for (const [tgtType, tgt] of [
     ['pillar', 'tier:back'],
@@ -219,7 +219,7 @@ test('a mine is not asked by pillar unless a rule shows it', async (t) => {
   t.deepEqual(Object.keys(both), ['web2']);
 });
 
-test('a mine that may not be read is not looked up', async (t) => {
+test('a mine without read permission is not read from the store', async (t) => {
   const asked: string[] = [];
   const rule = allow('own', { ...showing, resource: { ...showing.resource, owner: 'web*' } });
   const { reader } = await startMine({ gate: gateOf(policyOf([rule])) }, asked);
@@ -228,7 +228,7 @@ test('a mine that may not be read is not looked up', async (t) => {
   t.deepEqual([...new Set(asked)], ['web1', 'web2']);
 });
 
-test('no pattern finds out what is in the pillar of another', async (t) => {
+test('no pattern reveals the pillar of another minion', async (t) => {
   const { reader } = await startMine({ gate: gateOf(policyOf([showing])) });
   for (const [tgtType, tgt] of [
     ['pillar', 'key:x*'],
@@ -240,7 +240,7 @@ test('no pattern finds out what is in the pillar of another', async (t) => {
   }
 });
 
-test('expressions that may not end are not run for minions', async (t) => {
+test('expressions that may not terminate are not run for minions', async (t) => {
   const { reader } = await startMine();
   t.deepEqual(await read(reader, 'web1', '(?=web).*', 'pcre'), { refused: 'mine-target' });
 });
@@ -262,7 +262,7 @@ for (const [allow, type, readers] of [
   ['nobody', 'glob', []],
   ['*', 'no-such-type', []],
 ] as const) {
-  test(`allow_tgt ${allow} as ${type ?? 'glob'} lets ${readers.join(' and ') || 'nobody'} read`, async (t) => {
+  test(`allow_tgt ${allow} as ${type ?? 'glob'} permits ${readers.join(' and ') || 'no minion'} to read`, async (t) => {
     const { mine, reader } = await startMine();
     const data = { guarded: wrapped(allow, type) };
     await mine.update('db1', { data, clear: false }, undefined);
@@ -276,7 +276,7 @@ for (const [allow, type, readers] of [
   });
 }
 
-test('mine_trusts_grains gives rights by grains, as Salt does', async (t) => {
+test('mine_trusts_grains grants rights by grains, as in Salt', async (t) => {
   const { mine, reader } = await startMine({ trustsGrains: true });
   await mine.update('db1', { data: { x: wrapped('role:web', 'grain') }, clear: false }, undefined);
   t.deepEqual(await read(reader, 'web1', 'db1', 'glob', 'x'), { db1: 'secret' });
@@ -289,14 +289,14 @@ test('an invalid target lets no minion read', async (t) => {
   t.deepEqual(await read(reader, 'web1', 'db1', 'glob', 'x'), {});
 });
 
-test('values that are wrapped without a target are for everybody', async (t) => {
+test('wrapped values without a target are readable by all minions', async (t) => {
   const { mine, reader } = await startMine();
   const data = { x: { __data__: 1, __saltmine_acl__: 1 } };
   await mine.update('db1', { data, clear: false }, undefined);
   t.deepEqual(await read(reader, 'web1', 'db1', 'glob', 'x'), { db1: 1 });
 });
 
-test('functions that mine_get does not name are not there', async (t) => {
+test('functions not named by mine_get are not in the result', async (t) => {
   const mineGet = { 'web.*': ['test.*'] };
   const policy = policyOf(rulesOf(resolveMasterConfig({ mineGet })));
   const { reader } = await startMine({ gate: gateOf(policy) });
@@ -304,12 +304,12 @@ test('functions that mine_get does not name are not there', async (t) => {
   t.deepEqual(await read(reader, 'db1', 'web2', 'glob'), {});
 });
 
-test('an answer that would be too large is not given', async (t) => {
+test('an oversized reply is not sent', async (t) => {
   const { reader } = await startMine({ maxBytes: 8 });
   t.deepEqual(await read(reader, 'web1', '*', 'glob'), { refused: 'mine-reply-bytes' });
 });
 
-test('a request names a hundred functions at most', async (t) => {
+test('a request names at most a hundred functions', async (t) => {
   const { reader } = await startMine();
   const funs = Array.from({ length: 101 }, (_, index) => `f${index}`);
   const query = { target: { tgt: '*' }, funs, isByFunction: true };
@@ -322,7 +322,7 @@ function openMine(options: Partial<MineStoreOptions> = {}): MineStore {
   return new MineStore({ store, isOn: true, ...bounds, now: () => 0, ...options });
 }
 
-test('values are merged, or replace all when clear is set', async (t) => {
+test('values are merged, or replaced entirely if clear is set', async (t) => {
   const mine = openMine();
   await mine.update('m', { data: { a: 1, b: 1 }, clear: false }, undefined);
   await mine.update('m', { data: { b: 2 }, clear: false }, undefined);
@@ -333,7 +333,7 @@ test('values are merged, or replace all when clear is set', async (t) => {
   t.deepEqual({ ...(await mine.all('m')) }, {});
 });
 
-test('a minion changes nobody else', async (t) => {
+test('a minion changes only its own mine', async (t) => {
   const mine = openMine();
   await mine.update('m', { data: { a: 1 }, clear: false }, undefined);
   await mine.update('m2', { data: { a: 2 }, clear: true }, undefined);
@@ -347,7 +347,7 @@ test('the mine is there after a restart', async (t) => {
   t.deepEqual({ ...(await openMine({ store }).all('m')) }, { a: 1 });
 });
 
-test('a request that comes again, after whatever came between, changes nothing', async (t) => {
+test('a repeated request has no effect, whatever happened in between', async (t) => {
   const store = createMemoryStore({ now: () => 0 });
   const first = { data: { a: 'old' }, clear: false };
   await openMine({ store }).update('m', first, 'mark-1');
@@ -357,7 +357,7 @@ test('a request that comes again, after whatever came between, changes nothing',
   t.deepEqual({ ...(await mine.all('m')) }, { a: 'new' });
 });
 
-test('a value that is too large is left out, and the others are kept', async (t) => {
+test('an oversized value is skipped, and the others are stored', async (t) => {
   const mine = openMine();
   const data = { big: 'x'.repeat(2000), small: 1, [`n${'a'.repeat(256)}`]: 1, '': 1 };
   t.deepEqual(
@@ -367,7 +367,7 @@ test('a value that is too large is left out, and the others are kept', async (t)
   t.deepEqual({ ...(await mine.all('m')) }, { small: 1 });
 });
 
-test('a mine never grows beyond its bound, whatever is written at the same time', async (t) => {
+test('a mine never exceeds its limit, for any concurrent writes', async (t) => {
   const value = fc.record({
     fun: fc.constantFrom('a', 'b', 'c', 'd', 'e', 'f'),
     size: fc.integer({ min: 0, max: 900 }),
@@ -388,7 +388,7 @@ test('a mine never grows beyond its bound, whatever is written at the same time'
   );
 });
 
-test('the owners are told one by one', async (t) => {
+test('the owners are passed to the callback one by one', async (t) => {
   const mine = openMine();
   for (const id of ['a', 'a1', 'b']) {
     await mine.update(id, { data: { x: 1, y: 2, 'z\u{10fffe}': 3 }, clear: false }, undefined);

@@ -62,7 +62,7 @@ test('a value with a costly allow_tgt is not stored, and others of the request a
   t.deepEqual(stored, ['c', 'd']);
 });
 
-test('a costly allow_tgt that is in the store withholds its own value alone', async (t) => {
+test('a stored value with a costly allow_tgt is withheld, but no other value', async (t) => {
   const ids = ['db1', 'web1', 'web2'];
   const mine = new MineStore({
     store: createMemoryStore(),

@@ -105,7 +105,7 @@ function resultsOf({ return: value }: WireMap): Record<string, unknown> {
   );
 }
 
-test('an orchestration goes on at another member when its own leaves, and does nothing twice', async (t) => {
+test('an orchestration continues at another member when its own leaves, and repeats no step', async (t) => {
   const { masters, asked, answer } = await start(t);
   const { a, b } = masters;
   const told: MasterEvent[] = [];
@@ -151,7 +151,7 @@ test('a step without a job ends as interrupted after its member is gone, and the
   t.deepEqual(asked, ['held']);
 });
 
-test('an awaited result arrives, whichever member is gone by then', async (t) => {
+test('an awaited result arrives, even if any member is gone by then', async (t) => {
   const { masters } = await start(t);
   const { a, b } = masters;
   const call = { fun: 'state.orchestrate', arg: ['wait'] };
@@ -208,7 +208,7 @@ const settled = {
   endedAt: 2,
 };
 
-test('a member that has lost an orchestration to another begins no more steps', async (t) => {
+test('a member that has lost an orchestration to another begins no further steps', async (t) => {
   const cluster = new TestCluster(t);
   await cluster.found();
   const [a, b] = [await cluster.open('a'), await cluster.open('b')];
@@ -246,7 +246,7 @@ test('a member that has lost an orchestration to another begins no more steps', 
   await second.close();
 });
 
-test('SLS that are others at the next member end it there', async (t) => {
+test('an orchestration ends if the SLS differ at the next member', async (t) => {
   const cluster = new TestCluster(t);
   await cluster.found();
   const store = await cluster.open('a');

@@ -52,7 +52,7 @@ file: {test.show_notification: [{text: "{{ salt['cp.get_file_str']('salt://data.
   });
 });
 
-test('a call of a template that fails is named with its reason', async (t) => {
+test('a failed call in a template is named with its reason', async (t) => {
   const reasons = [
     ["salt['saltutil.runner']('no.such')", /'no\.such' is not available/],
     [
@@ -97,10 +97,7 @@ other: {module.run: [{pkg.install: [{name: vim}]}]}
   });
   t.like(outside, { result: false, changes: { ret: false } });
   t.is(other?.result, false);
-  t.regex(
-    String(other?.comment),
-    /pkg\.install is not served on the master: it changes a machine/,
-  );
+  t.regex(String(other?.comment), /pkg\.install is not served on the master: it changes a machine/);
 });
 
 test('fail_function decides whether minions succeeded', async (t) => {

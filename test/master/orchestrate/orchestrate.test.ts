@@ -81,7 +81,7 @@ test('a file outside file_roots is not an SLS, whatever its name', async (t) => 
   t.false((await other('site')).success);
 });
 
-test('pillar that the caller gives is data, and no template', async (t) => {
+test('pillar of the caller is data, and not a template', async (t) => {
   const { orchestrate } = await start(t, {
     'srv/site.sls': 'told:\n  test.show_notification:\n    - text: {{ pillar.word | json }}\n',
   });
@@ -90,7 +90,7 @@ test('pillar that the caller gives is data, and no template', async (t) => {
   t.like(states.told, { comment: word, name: 'told' });
 });
 
-test('words of whoever may not do everything are values, however a file has them', async (t) => {
+test('text of a restricted user is a value, however a file uses it', async (t) => {
   const { master } = await start(t, {
     'srv/site.sls': `
 plain:
@@ -136,7 +136,7 @@ map:
   t.deepEqual(await run(), {});
 });
 
-test('an orchestration has so many states, and there are so many at once', async (t) => {
+test('the states of an orchestration and concurrent orchestrations are limited', async (t) => {
   const { orchestrate } = await start(
     t,
     {
@@ -157,7 +157,7 @@ test('an orchestration has so many states, and there are so many at once', async
   t.is(told.match(/salt_\|-again/g)?.length, 3);
 });
 
-test('SLS that include each other without end, and SLS without number, are refused', async (t) => {
+test('endless includes and too many SLS are refused', async (t) => {
   const deep = "include: ['d{{ sls[1:] | int + 1 }}']\n";
   const files = Object.fromEntries(
     Array.from({ length: 60 }, (_, n) => [`srv/d${n}.sls`, deep] as const),
@@ -171,7 +171,7 @@ test('SLS that include each other without end, and SLS without number, are refus
   t.deepEqual(Object.keys((await orchestrate('a')).states), ['b', 'a']);
 });
 
-test('an orchestration ends with its time', async (t) => {
+test('an orchestration ends at its deadline', async (t) => {
   const { orchestrate } = await start(
     t,
     { 'srv/site.sls': 'waits:\n  salt.wait_for_event: [{name: never}, {id_list: [x]}]\n' },
@@ -219,7 +219,7 @@ test('calls of an orchestration are reported and audited as those of its caller'
   t.true(begun.every(({ who }) => who.name === 'fred'));
 });
 
-test('soft_kill ends an orchestration before a state, and waits for those that run', async (t) => {
+test('soft_kill ends an orchestration before a state, and waits for running ones', async (t) => {
   const { master } = await start(t, {
     'srv/site.sls': [
       'first: {salt.runner: [{name: test.sleep}, {arg: [1]}]}',
@@ -249,7 +249,7 @@ test('soft_kill ends an orchestration before a state, and waits for those that r
   );
 });
 
-test("nobody tells anything under a stranger's orchestration", async (t) => {
+test("no other caller can report under a stranger's orchestration", async (t) => {
   const { master } = await start(t, {
     'srv/outer.sls': 'waits:\n  salt.wait_for_event: [{name: go/on}, {id_list: [x]}]\n',
     'srv/inner.sls': 'shows:\n  salt.runner: [{name: test.stdout_print}]\n',
@@ -275,7 +275,7 @@ test("nobody tells anything under a stranger's orchestration", async (t) => {
   await master.events.fire('go/on', { id: 'x' });
 });
 
-test('runners run at the same time, and each says what came of it', async (t) => {
+test('runners run concurrently, and each reports its result', async (t) => {
   const { orchestrate } = await start(t, {
     'srv/site.sls': `
 together:
@@ -313,7 +313,7 @@ one fails:
   t.like(states['one fails'], { result: false, comment: 'Runner fails failed.' });
 });
 
-test('a state without its command, or with an unknown argument, fails alone', async (t) => {
+test('only a state without its command, or with an unknown argument, fails', async (t) => {
   const { orchestrate } = await start(t, {
     'srv/site.sls': `
 command:
@@ -364,7 +364,7 @@ async function play(
   return { returned: comparable(returned), told };
 }
 
-test('orchestrations return and tell what they do in Salt', async (t) => {
+test('orchestrations return and emit the same as in Salt', async (t) => {
   const master = await startRecorded(t);
   const ours: Record<string, unknown> = {};
   const salts: Record<string, unknown> = {};
@@ -376,7 +376,7 @@ test('orchestrations return and tell what they do in Salt', async (t) => {
   t.deepEqual(ours, salts);
 });
 
-test('the recorded orchestrations are enough', (t) => {
+test('the recorded orchestrations cover all features', (t) => {
   t.true(recorded.cases.length >= 60);
   t.true(recorded.answers.length >= 20);
 });

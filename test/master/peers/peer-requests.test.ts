@@ -53,7 +53,7 @@ async function published(
   return events.filter(({ tag }) => /^salt\/job\/\d+\/publish$/.test(tag)).map(({ data }) => data);
 }
 
-test('a minion publishes nothing while peer is not set', async (t) => {
+test('a minion cannot publish if peer is not set', async (t) => {
   const master = await start(t);
   for (const cmd of ['minion_pub', 'minion_publish']) {
     const jobs = await published(master, async () =>
@@ -63,7 +63,7 @@ test('a minion publishes nothing while peer is not set', async (t) => {
   }
 });
 
-test('a permitted job goes to the minions that the target means, by name', async (t) => {
+test('a permitted job goes by name to the minions of its target', async (t) => {
   const master = await start(t, { peer: { vecminion: ['test.*'] } });
   let reply: WireMap = {};
   const [job] = await published(master, async () => {
@@ -94,7 +94,7 @@ async function readDuring(work: () => Promise<unknown>): Promise<readonly Readin
 /** A map of twenty thousand keys. Comparing each pair of keys would take seconds. */
 const manyKeys = `{${Array.from({ length: 20_000 }, (_, index) => `k${index}: 1`).join(', ')}}`;
 
-test.serial('arguments of a function that a minion may not call are not read', async (t) => {
+test.serial('arguments of a forbidden function are not parsed', async (t) => {
   const master = await start(t, {
     peer: { vecminion: ['test.*'] },
     peerRun: { vecminion: ['test.*'] },
@@ -107,7 +107,7 @@ test.serial('arguments of a function that a minion may not call are not read', a
   }
 });
 
-test.serial('long arguments of a permitted function are read in a thread', async (t) => {
+test.serial('long arguments of a permitted function are parsed in a thread', async (t) => {
   const master = await start(t, { peer: { vecminion: ['test.*'] } });
   const jobs = await published(master, async () => {
     const steps = await readDuring(() => publish(master, { fun: 'test.arg', arg: [manyKeys] }));
@@ -146,7 +146,7 @@ for (const [what, load] of Object.entries<Load>({
   });
 }
 
-test('several functions each have the words of one argument', async (t) => {
+test('each of several functions has its own arguments', async (t) => {
   const master = await start(t, { peer: { '.*': ['test.*'] } });
   const [job] = await published(master, () =>
     publish(master, { fun: 'test.ping,test.arg', arg: ['', '1 a=2'] }),
@@ -155,7 +155,7 @@ test('several functions each have the words of one argument', async (t) => {
   t.deepEqual(job?.arg, [[], [1, { __kwarg__: true, a: 2 }]]);
 });
 
-test('conditions on arguments are looked at as minions would take them', async (t) => {
+test('conditions on arguments are checked as minions would receive them', async (t) => {
   const condition = [{ 'service.restart': { args: ['nginx'], kwargs: { no_block: 'True' } } }];
   const master = await start(t, { peer: { '.*': [{ 'web*': condition }] } });
   const restart = { fun: 'service.restart' };
@@ -166,7 +166,7 @@ test('conditions on arguments are looked at as minions would take them', async (
   t.not((await publish(master, { ...restart, arg: ['nginx', marked] })).jid, undefined);
 });
 
-test('a minion passes nothing on that Salt would interpret', async (t) => {
+test('a minion cannot pass on text that Salt would interpret', async (t) => {
   const master = await start(t, { peer: everybody, peerRun: everybody });
   const pillar = { a: '__slot__:salt:cmd.run(id)' };
   const arg = ['site', { __kwarg__: true, pillar }];
@@ -179,7 +179,7 @@ test('a minion passes nothing on that Salt would interpret', async (t) => {
   t.is(counters['peer-interpreted'], 2);
 });
 
-test('a rule for some minions does not let a job reach others', async (t) => {
+test('a rule for some minions does not permit jobs for others', async (t) => {
   const master = await start(t, { peer: { '.*': [{ 'web*': ['test.ping'] }] } });
   t.deepEqual((await publish(master, { tgt: 'web1' })).minions, ['web1']);
   t.deepEqual((await publish(master, { tgt: '*' })).minions, ['web1', 'web2']);
@@ -188,7 +188,7 @@ test('a rule for some minions does not let a job reach others', async (t) => {
   t.deepEqual(await publish(master, { tgt: 'db1' }), {});
 });
 
-test('a rule that goes by grains reaches nobody by them alone', async (t) => {
+test('a rule with grains alone reaches no minion', async (t) => {
   const master = await start(t, { peer: { '.*': [{ 'G@role:web': ['test.ping'] }] } });
   t.deepEqual(await publish(master, { tgt: 'web1' }), {});
   const explanation = await master.master.acl.explain({
@@ -207,7 +207,7 @@ test('nodegroups are those of the master', async (t) => {
   t.deepEqual(await publish(master, { tgt: 'back', tgt_type: 'nodegroup' }), {});
 });
 
-test('only who asked for a job is told what came back', async (t) => {
+test('only the sender of a job gets its returns', async (t) => {
   const master = await start(t, { peer: everybody });
   const { jid = '' } = await publish(master, { tgt: 'vecminion' });
   const answer = altered(recorded('return', 'simple v3'), { load: { jid, nonce: freshNonce() } });
@@ -227,7 +227,7 @@ async function returnsOf(master: VectorMaster, jid: WireValue): Promise<WireMap>
   return isWireMap(reply) ? JSON.parse(JSON.stringify(reply)) : { reply };
 }
 
-test('a request that comes twice publishes once and is answered alike', async (t) => {
+test('a repeated request publishes once and gets the same reply', async (t) => {
   const master = await start(t, { peer: everybody });
   const nonce = freshNonce();
   const request = requestOf({ cmd: 'minion_pub' }, nonce);
@@ -252,7 +252,7 @@ test('a request from before a restart publishes nothing', async (t) => {
   t.deepEqual(await published(second, () => second.ask(request)), []);
 });
 
-test('minion_publish gives what came back when it is over', async (t) => {
+test('minion_publish returns all results at the end', async (t) => {
   const master = await start(t, { peer: everybody });
   const events = await master.master.events.subscribe({ match: 'salt/job/*/new' });
   const reader = events[Symbol.asyncIterator]();
@@ -265,7 +265,7 @@ test('minion_publish gives what came back when it is over', async (t) => {
   t.like(await reply, { __jid__: jid, vecminion: { id: 'vecminion', ret: true } });
 });
 
-test('a minion runs no runner while peer_run is not set, and then only what it names', async (t) => {
+test('a minion runs only runners that peer_run names, and none by default', async (t) => {
   const off = await start(t);
   const run = (master: VectorMaster, fun: string, arg: WireValue[] = []): Promise<WireValue> =>
     ask(master, { cmd: 'minion_runner', fun, arg, tgt: undefined });
@@ -278,7 +278,7 @@ test('a minion runs no runner while peer_run is not set, and then only what it n
   t.deepEqual({ ...asMap(await run(master, 'event.send', ['salt/auth'])) }, {});
 });
 
-test('a request to wait that comes twice is one, and not done again afterwards', async (t) => {
+test('a repeated request to wait is one request, and is not repeated afterwards', async (t) => {
   const master = await start(t, { peer: everybody });
   const nonce = freshNonce();
   const load = { cmd: 'minion_publish', tgt: 'vecminion', tmo: 30 };
@@ -303,17 +303,17 @@ test('a request to wait that comes twice is one, and not done again afterwards',
   t.deepEqual(jobs, []);
 });
 
-test('a runner tells on whose behalf it runs', async (t) => {
+test('a runner reports on whose behalf it runs', async (t) => {
   const master = await start(t, { peerRun: everybody });
   const events = await master.eventsDuring(() =>
     ask(master, { cmd: 'minion_runner', fun: 'manage.alived', arg: [], tgt: undefined }),
   );
-  const told = events.filter(({ tag }) => tag.startsWith('salt/run/'));
+  const reported = events.filter(({ tag }) => tag.startsWith('salt/run/'));
   t.deepEqual(
-    told.map(({ tag }) => tag.split('/').at(-1)),
+    reported.map(({ tag }) => tag.split('/').at(-1)),
     ['new', 'ret'],
   );
-  for (const { data } of told) t.like(data, { fun: 'runner.manage.alived', user: 'vecminion' });
+  for (const { data } of reported) t.like(data, { fun: 'runner.manage.alived', user: 'vecminion' });
 });
 
 function asMap(value: WireValue): WireMap {

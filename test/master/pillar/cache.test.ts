@@ -89,7 +89,7 @@ const changes: readonly (readonly [
 ];
 
 for (const [what, change, expected] of changes) {
-  test(`after a restart a pillar is made again when ${what} changed meanwhile`, async (t) => {
+  test(`after a restart a pillar is rendered again if ${what} changed meanwhile`, async (t) => {
     const { pillar, directory, reopen } = await openStored(t);
     await ask(pillar);
     const files = 'files' in change ? change.files : {};
@@ -103,7 +103,7 @@ for (const [what, change, expected] of changes) {
   });
 }
 
-test('after a restart new nodegroups make pillars again', async (t) => {
+test('after a restart with new nodegroups pillars are rendered again', async (t) => {
   const files = { ...tree, 'base/b.sls': 'b: 1\n' };
   const { pillar, reopen } = await openStored(t, files);
   t.like(await ask(pillar), { pillar: { b: 1 } });
@@ -111,7 +111,7 @@ test('after a restart new nodegroups make pillars again', async (t) => {
   t.false('b' in (await ask(again)).pillar);
 });
 
-test('a pillar that asked for the time is not kept', async (t) => {
+test('a pillar that depends on the time is not cached', async (t) => {
   const store = createMemoryStore();
   const files = { ...tree, 'base/x1.sls': "x1: {{ None | strftime('%Y') }}\n" };
   const { pillar } = await openStored(t, files, store);
@@ -131,7 +131,7 @@ test('pillar values that do not depend on grains are the same after a restart', 
   t.like(after.proven, { x1: 'none' });
 });
 
-test('neither the files of the store nor a backup hold a word of a pillar', async (t) => {
+test('neither the files of the store nor a backup contain text of a pillar', async (t) => {
   const directory = path.join(temporaryDirectory(t), 'store');
   const store = await openEmbeddedStore({ directory });
   t.teardown(() => store.close());
@@ -148,7 +148,7 @@ test('neither the files of the store nor a backup hold a word of a pillar', asyn
   for (const name of all) t.false(readFileSync(path.join(directory, name)).includes(canary), name);
 });
 
-test('a record opens under no other seal key, and under no other id', async (t) => {
+test('a record opens only with its seal key and under its id', async (t) => {
   const store = createMemoryStore();
   const cache = await PersistentPillarCache.open({ store, seal, hasKey: () => true });
   await cache.put('web1', [kept('secret')]);
@@ -160,7 +160,7 @@ test('a record opens under no other seal key, and under no other id', async (t) 
   t.deepEqual(await (await reopened(store, other)).get('web1'), []);
 });
 
-test('records of ids without a key are gone after the start, and bounds hold', async (t) => {
+test('records of ids without a key are removed at the start, and limits hold', async (t) => {
   const store = createMemoryStore();
   const cache = await PersistentPillarCache.open({
     store,
@@ -224,7 +224,7 @@ async function textOf(cache: PillarCache, its: PillarKey): Promise<unknown> {
   return found && traverseFacts(found.pillar, ['text']);
 }
 
-test('the pillar that was not asked for longest goes first', async (t) => {
+test('the pillar that was not requested for the longest time is evicted first', async (t) => {
   const cache = new PillarCache({ sources: noSources, maxBytes: 3500 });
   for (const id of ['a', 'b']) await keep(cache, key(id), id.repeat(1000));
   t.is(await textOf(cache, key('a')), 'a'.repeat(1000));
@@ -244,7 +244,7 @@ test('a minion cannot fill the cache by naming environments', async (t) => {
   t.is(await textOf(cache, key('a', 'env0')), undefined);
 });
 
-test('one minion gets nothing that was made for another, or for another environment', async (t) => {
+test('a minion gets no cached pillar of another minion or environment', async (t) => {
   const cache = new PillarCache({ sources: noSources });
   await keep(cache, key('a', 'dev'), 'secret');
   t.is(await textOf(cache, key('b', 'dev')), undefined);
@@ -260,7 +260,7 @@ test('a new pillar replaces the cached one, and its bytes', async (t) => {
   t.true(cache.bytes < 600);
 });
 
-test('a pillar of more values than a peer may send is given again whole', async (t) => {
+test('a pillar with more values than a peer may send is cached completely', async (t) => {
   const cache = new PillarCache({ sources: noSources });
   const list = Array.from({ length: 300_000 }, (_, index) => index);
   const pillar = { list };
@@ -292,7 +292,7 @@ async function answeredDuring(
   return count;
 }
 
-test('while a pillar loops to its limit others get theirs', async (t) => {
+test('while a pillar loops to its limit, others get theirs', async (t) => {
   const { pillar, configure } = await openTree(t, {
     'base/top.sls': "base:\n  'evil': [loops]\n  'good*': [fine]\n",
     'base/loops.sls': `\n${loops}\na: 1\n`,
@@ -321,7 +321,7 @@ test('while a pillar loops to its limit others get theirs', async (t) => {
   t.is(pillar.made, before + 1, 'what ended by the clock is not kept');
 });
 
-test('while a file for the reactor loops to its limit other events are planned', async (t) => {
+test('while a file of the reactor loops to its limit, other events are processed', async (t) => {
   const { directory, plan } = await planFiles(
     t,
     {

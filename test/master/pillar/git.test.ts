@@ -44,7 +44,7 @@ async function start(
   return master;
 }
 
-test('pillar of a branch lies over the files, is fetched anew, and sees other remotes', async (t) => {
+test('pillar of a branch overrides the files, is fetched again, and can read other remotes', async (t) => {
   const directory = temporaryDirectory(t);
   const repo = new GitRepository(path.join(directory, 'one'));
   repo.commit({
@@ -75,7 +75,7 @@ test('pillar of a branch lies over the files, is fetched anew, and sees other re
   t.is(Object(await show('web1')).version, 2);
 });
 
-test('__env__ is the branch of the environment that is asked for, and no other one', async (t) => {
+test('__env__ is only the branch of the requested environment', async (t) => {
   const repo = new GitRepository(path.join(temporaryDirectory(t), 'one'));
   repo.commit({ 'top.sls': "base:\n  '*': [a]\n", 'a.sls': 'branch: master\n' });
   repo.git('checkout', '--quiet', '-b', 'dev');

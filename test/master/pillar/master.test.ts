@@ -62,7 +62,7 @@ const tree = {
   'state.sls': 'a: b\n',
 };
 
-test('minions get the pillar of the files, and it is kept for targets', async (t) => {
+test('minions get the pillar of the files, and it is stored for targets', async (t) => {
   const master = await start(t, tree);
   const pillar = await returnOf(master, 'pillar.items');
   t.like(pillar, { name: 'web1', tier: 'core', db: 'secret' });
@@ -72,7 +72,7 @@ test('minions get the pillar of the files, and it is kept for targets', async (t
   t.like(top, { success: true, return: new Map([['base', ['a', 'db']]]) });
 });
 
-test('a pillar that a minion claims by its grains gives no right', async (t) => {
+test('a pillar claimed through grains gives no right', async (t) => {
   const rules = ['tier:core', 'name:web1', 'tier:front'].map((pillar) => {
     const resource = { tag: `my/${pillar.split(':')[1]}` };
     return allow(pillar, { subject: { minion: '*', pillar }, action: 'signal', resource });
@@ -95,7 +95,7 @@ test('a pillar that a minion claims by its grains gives no right', async (t) => 
   t.is(await ask('own/front'), 'allow');
 });
 
-test('files of pillar below a root of files are not there for minions', async (t) => {
+test('minions cannot read pillar files below a file root', async (t) => {
   const { master } = await start(t, tree);
   const { return: files } = await master.runners.run({ fun: 'fileserver.file_list' });
   t.deepEqual(files, ['state.sls']);
@@ -120,7 +120,7 @@ test('deleting a key removes the pillar of its minion', async (t) => {
   t.deepEqual(await stored(), []);
 });
 
-test('an explanation names the files in the order in which they lie over each other', async (t) => {
+test('an explanation names the files in their order of precedence', async (t) => {
   const { master } = await start(t, tree);
   const explained = await master.pillar.explain({ minion: 'web1', key: 'x:y' });
   t.is(explained.value, 2);
@@ -135,7 +135,7 @@ test('an explanation names the files in the order in which they lie over each ot
   t.deepEqual(name.files, [{ saltenv: 'base', sls: 'a', file: 'a.sls', line: 2, value: 'web1' }]);
 });
 
-test('a difference is told between what a minion got and what it would get', async (t) => {
+test('a difference is shown between the current and the next pillar of a minion', async (t) => {
   const master = await start(t, tree);
   t.deepEqual(await master.master.pillar.diff({ minion: 'web1' }), []);
   layOut(master.root, { 'db.sls': 'db: other\nnew: 1\n' });
@@ -147,7 +147,7 @@ test('a difference is told between what a minion got and what it would get', asy
   ]);
 });
 
-test('a pillar that has errors says which file, and a program has no files to explain', async (t) => {
+test('a pillar with errors names the file, and a program has no files to explain', async (t) => {
   const broken = await start(t, { ...tree, 'pillar/a.sls': 'a: {{ nothing }}\n' });
   const pillar = await returnOf(broken, 'pillar.items');
   t.true(isWireMap(pillar));
@@ -202,7 +202,7 @@ const extPillarTree = {
   'state.sls': 'a: b\n',
 };
 
-test('sources lie over the files, which see nothing of them', async (t) => {
+test('sources override the files, and cannot read them', async (t) => {
   const { master } = await startWithExtPillar(t, extPillarTree);
   t.deepEqual(await pillarOf(master), {
     x: { from: 'ext', files: 1, ext: 1 },
@@ -211,7 +211,7 @@ test('sources lie over the files, which see nothing of them', async (t) => {
   });
 });
 
-test('with ext_pillar_first the files lie over them and see them, as do targets', async (t) => {
+test('with ext_pillar_first the files override sources and can read them, as can targets', async (t) => {
   const { master, directory } = await startWithExtPillar(t, extPillarTree, {
     extPillarFirst: true,
   });
@@ -238,7 +238,7 @@ test('with ext_pillar_first the files lie over them and see them, as do targets'
   );
 });
 
-test('with ext_pillar_first a source that fails is named, and the files are there', async (t) => {
+test('with ext_pillar_first a failed source is named, and the files are used', async (t) => {
   const broken = { ...extPillarTree, 'ext/web1.json': '[1]' };
   const { master } = await startWithExtPillar(t, broken, { extPillarFirst: true });
   t.deepEqual(await pillarOf(master), {
@@ -248,7 +248,7 @@ test('with ext_pillar_first a source that fails is named, and the files are ther
   });
 });
 
-test('a module that is not served leaves an error, unless it is named as left out', async (t) => {
+test('an unsupported module leaves an error, unless it is listed as left out', async (t) => {
   const files = path.join(temporaryDirectory(t), 'ext');
   const extPillar: MasterOptions['extPillar'] = [
     { module: 'minion_files', directory: files },
@@ -294,7 +294,7 @@ test('while a large file of one minion is read, others get theirs', async (t) =>
   t.like(await large, { k5999: { a: [1, 2], b: 'some text' } });
 });
 
-test('a program lies over both', async (t) => {
+test('a program overrides both', async (t) => {
   for (const extPillarFirst of [false, true]) {
     const directory = temporaryDirectory(t);
     layOut(directory, extPillarTree);
@@ -319,13 +319,13 @@ test('a program lies over both', async (t) => {
   }
 });
 
-test('the files of minions below a root of files are not there for minions', async (t) => {
+test('minions cannot read per-minion pillar files below a file root', async (t) => {
   const { master } = await startWithExtPillar(t, extPillarTree);
   const { return: files } = await master.runners.run({ fun: 'fileserver.file_list' });
   t.deepEqual(files, ['state.sls']);
 });
 
-test('pillar_opts puts options and paths into the pillar, and no secret or right', async (t) => {
+test('pillar_opts puts options and paths into the pillar, but no secrets and rights', async (t) => {
   const { master, directory } = await startWithExtPillar(t, extPillarTree, {
     pillarOpts: true,
     failhard: true,
@@ -356,7 +356,7 @@ async function over(sources: readonly ExtPillar[]) {
   return source.provide({ id: 'web1', grains: { id: 'web1', role: 'db' }, ...nobodyElse });
 }
 
-test('sources lie over the files, the later ones over the earlier', async (t) => {
+test('sources override the files, and later sources override earlier ones', async (t) => {
   const asked: unknown[] = [];
   const first: ExtPillar = {
     name: 'first',
@@ -374,7 +374,7 @@ test('sources lie over the files, the later ones over the earlier', async (t) =>
   t.deepEqual(asked, [{ id: 'web1', ...nobodyElse }]);
 });
 
-test('a source that fails is named to the minion, without its reason', async (t) => {
+test('a failed source is named to the minion, without its reason', async (t) => {
   const failing: ExtPillar = {
     name: 'vault',
     provide: async () => {
@@ -396,7 +396,7 @@ async function fromFiles(t: ExecutionContext, tree: FileTree, id: string): Promi
   return pillar && { ...pillar };
 }
 
-test('each minion has a file of its own, which is data', async (t) => {
+test('each minion has its own file, which is data', async (t) => {
   const tree = {
     'data/web1.json': '{"a": "{{ 7 * 7 }}"}',
     'data/web1.yaml': 'a: 2\n',
@@ -413,7 +413,7 @@ test('each minion has a file of its own, which is data', async (t) => {
   await t.throwsAsync(fromFiles(t, tree, 'web5'), { code: 'ERR_PILLAR_FILE' });
 });
 
-test('no id reaches a file outside the directory', async (t) => {
+test('no id can select a file outside the directory', async (t) => {
   const tree = {
     'data/inner/web1.json': '{"a": 1}',
     'data/out.json': { link: '../secret.json' },
@@ -452,14 +452,14 @@ async function serve(t: ExecutionContext, answer: (response: ServerResponse) => 
   return { asked, ask };
 }
 
-test('a service is asked by id, with its headers', async (t) => {
+test('a service gets requests with the id and its headers', async (t) => {
   const { asked, ask } = await serve(t, (response) => response.end('{"a": {"b": 1}}'));
   const pillar = await ask('web1/../x?y#z', { headers: { authorization: 'Bearer t' } });
   t.deepEqual(JSON.parse(JSON.stringify(pillar)), { a: { b: 1 } });
   t.deepEqual(asked, ['/pillar/web1%2F..%2Fx%3Fy%23z Bearer t']);
 });
 
-test('a service may have nothing, and must not answer otherwise, elsewhere, or too much', async (t) => {
+test('a service may have no data, but must not fail, redirect or exceed the limit', async (t) => {
   const none = await serve(t, (response) => response.writeHead(404).end('none'));
   t.is(await none.ask('web1'), undefined);
   const broken = await serve(t, (response) => response.writeHead(500).end());

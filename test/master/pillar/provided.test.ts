@@ -27,14 +27,14 @@ async function ask(pillar: OwnPillar, { id = 'web1', grains = {}, ...env }: Aske
   return pillar.provide({ ...request, ...env });
 }
 
-test('a file that changes is in the next pillar', async (t) => {
+test('a changed file is in the next pillar', async (t) => {
   const { pillar, directory } = await openTree(t, { 'base/top.sls': top, 'base/a.sls': 'a: 1\n' });
   t.like(await ask(pillar), { pillar: { a: 1 } });
   writeFileSync(path.join(directory, 'base/a.sls'), 'a: 2\n');
   t.like(await ask(pillar), { pillar: { a: 2 } });
 });
 
-test('floats without a fraction are floats to the minion, from YAML, JSON and templates', async (t) => {
+test('floats without a fraction stay floats, from YAML, JSON and templates', async (t) => {
   const { pillar } = await openTree(t, {
     'base/top.sls': "base:\n  '*': [a, b]\n",
     'base/a.sls': 'a: 1.0\nb: {{ {"x": [2.0, 3]} | json }}\nc: {{ 4 / 2 }}\nd: 1\n',
@@ -53,7 +53,7 @@ test('floats without a fraction are floats to the minion, from YAML, JSON and te
   t.is(JSON.stringify(new Float(1)), '1.0');
 });
 
-test('an imported file that changes, comes or goes is in the next pillar', async (t) => {
+test('an imported file that is changed, added or removed affects the next pillar', async (t) => {
   const { pillar, directory } = await openTree(t, {
     'base/top.sls': top,
     'base/a.sls':
@@ -69,7 +69,7 @@ test('an imported file that changes, comes or goes is in the next pillar', async
   t.deepEqual(Object.keys((await ask(pillar)).pillar), ['a']);
 });
 
-test('a file that was looked for in vain is in the next pillar when it comes', async (t) => {
+test('a file that was missing is in the next pillar once it exists', async (t) => {
   const { pillar, directory } = await openTree(t, {
     'base/top.sls': "base:\n  '*':\n    - ignore_missing: true\n    - b\n",
   });
@@ -79,7 +79,7 @@ test('a file that was looked for in vain is in the next pillar when it comes', a
   t.like(await ask(pillar), { pillar: { b: 1 } });
 });
 
-test('a grain that was looked at changes the pillar, and another does not make it anew', async (t) => {
+test('only grains that were read cause a new pillar', async (t) => {
   const { pillar } = await openTree(t, {
     'base/top.sls': top,
     'base/a.sls': "a: {{ grains.get('role', 'none') }}\n",
@@ -91,7 +91,7 @@ test('a grain that was looked at changes the pillar, and another does not make i
   t.is(pillar.made, before);
 });
 
-test('a template that goes through all grains is made anew when any changes', async (t) => {
+test('a template that iterates over all grains is rendered again if any changes', async (t) => {
   const { pillar } = await openTree(t, {
     'base/top.sls': top,
     'base/a.sls': 'a: {{ grains | length }}\n',
@@ -100,7 +100,7 @@ test('a template that goes through all grains is made anew when any changes', as
   t.like(await ask(pillar, { grains: { role: 'db' } }), { pillar: { a: 2 } });
 });
 
-test('a file that has no part in a pillar does not make it anew, unless it comes under a pattern', async (t) => {
+test('a file without a part in a pillar causes a new one only if it matches a pattern', async (t) => {
   const { pillar, directory } = await openTree(t, {
     'base/top.sls': "base:\n  'web*': [a, b.c]\n  'db*': ['x*']\n",
     'base/a.sls': 'include: [.more, b/d]\na: 1\n',
@@ -139,7 +139,7 @@ test('new nodegroups are in the next pillar', async (t) => {
   t.deepEqual(Object.keys((await ask(pillar)).pillar), []);
 });
 
-test('a target by grains is matched anew when the grain changes', async (t) => {
+test('a target with grains is matched again if the grain changes', async (t) => {
   const { pillar } = await openTree(t, {
     'base/top.sls': "base:\n  'role:db':\n    - match: grain\n    - a\n",
     'base/a.sls': 'a: 1\n',
@@ -148,7 +148,7 @@ test('a target by grains is matched anew when the grain changes', async (t) => {
   t.like(await ask(pillar, { grains: { role: 'db' } }), { pillar: { a: 1 } });
 });
 
-test('a template that asks for chance is rendered each time', async (t) => {
+test('a template with random values is rendered each time', async (t) => {
   const { pillar } = await openTree(t, {
     'base/top.sls': top,
     'base/a.sls': 'a: {{ range(1000) | random }}\n',
@@ -159,7 +159,7 @@ test('a template that asks for chance is rendered each time', async (t) => {
   t.is(pillar.made, before + 2);
 });
 
-test('500 minions that ask at once after a change cost one parse of each file', async (t) => {
+test('500 minions that ask at once after a change cause one parse of each file', async (t) => {
   const { pillar, directory } = await openTree(t, {
     'base/top.sls': top,
     'base/a.sls': "{% import 'm.jinja' as m %}\na: {{ grains.id }}\n",
@@ -175,7 +175,7 @@ test('500 minions that ask at once after a change cost one parse of each file', 
     t.like(answer.pillar, { a: `${crowd[index]}-2` });
 });
 
-test('a grain that looks like a template is text, in templates and in names of files', async (t) => {
+test('a grain that looks like a template stays text, in templates and in names of files', async (t) => {
   const { pillar } = await openTree(t, {
     'base/top.sls': "base:\n  '{{ grains.evil }}':\n    - b\n  '*':\n    - a\n",
     'base/a.sls': 'a: {{ grains.evil | yaml_dquote }}\n{% include grains.path ignore missing %}\n',
@@ -187,7 +187,7 @@ test('a grain that looks like a template is text, in templates and in names of f
   t.deepEqual({ ...made }, { a: grains.evil });
 });
 
-test('files behind links that leave the roots do not exist', async (t) => {
+test('files behind links out of the roots do not exist', async (t) => {
   const { pillar, directory } = await openTree(t, {
     'base/top.sls': "base:\n  '*': [out, key]\n",
     'outside/out.sls': 'out: 1\n',
@@ -199,7 +199,7 @@ test('files behind links that leave the roots do not exist', async (t) => {
   t.deepEqual(Object.keys(made), ['_errors']);
 });
 
-test("the master's own folders are not read as pillar, whatever root they lie in", async (t) => {
+test("the master's own folders are not read as pillar, below any root", async (t) => {
   const tree = {
     'top.sls': "base:\n  '*': [state.key, open.a]\n",
     'state/key.sls': 'key: 1\n',
@@ -242,7 +242,7 @@ for (const [what, text, said] of [
   ['nests YAML without end', `a: ${'['.repeat(5000)}`, /nesting|stack/],
   ['is a bomb of aliases', bomb(), /limit/],
 ] as const) {
-  test(`a file that ${what} stops at a limit, with its name and line`, async (t) => {
+  test(`a file that ${what} stops at a limit, and the error has its name and line`, async (t) => {
     const { pillar } = await openTree(
       t,
       { 'base/top.sls': "base:\n  '*': [a, b]\n", 'base/a.sls': text, 'base/b.sls': 'b: 1\n' },
@@ -299,7 +299,7 @@ for (const [line, said] of [
   ['#!mako|yaml', /"mako" is not served/],
   ['#!yaml|jinja', /"yaml\|jinja"|jinja\|yaml/],
 ] as const) {
-  test(`${line} is refused by name, with the way out`, async (t) => {
+  test(`${line} is refused by name, with an alternative`, async (t) => {
     const { pillar } = await openTree(
       t,
       { 'base/top.sls': top, 'base/a.sls': `${line}\na: 1\n` },
@@ -311,7 +311,7 @@ for (const [line, said] of [
   });
 }
 
-test('rights go by the pillar that a minion has without its grains', async (t) => {
+test('rights depend on the pillar that a minion has without its grains', async (t) => {
   const { pillar } = await openTree(t, {
     'base/top.sls': "base:\n  'role:db':\n    - match: grain\n    - db\n  'web*':\n    - a\n",
     'base/a.sls': "tier: {{ grains.get('tier', 'front') }}\nsafe: 1\n",
@@ -322,7 +322,7 @@ test('rights go by the pillar that a minion has without its grains', async (t) =
   t.deepEqual({ ...proven }, { tier: 'front', safe: 1 });
 });
 
-test('with pillar_trusts_grains off a minion gets nothing by claiming it', async (t) => {
+test('with pillar_trusts_grains off a minion gains nothing by false grains', async (t) => {
   const { pillar } = await openTree(
     t,
     {
@@ -337,7 +337,7 @@ test('with pillar_trusts_grains off a minion gets nothing by claiming it', async
   t.deepEqual({ ...made }, { role: 'none', id: 'web1' });
 });
 
-test('1 MB of pillar is made whole', async (t) => {
+test('1 MB of pillar is compiled completely', async (t) => {
   const { pillar } = await openTree(t, {
     'base/top.sls': top,
     'base/a.sls': `{% for i in range(1000) %}\nkey{{ i }}: '${'x'.repeat(1000)}'\n{% endfor %}\n`,
@@ -352,7 +352,7 @@ function errorsOf(t: ExecutionContext, pillar: unknown): readonly string[] {
   return Array.isArray(errors) ? errors.map(String) : [];
 }
 
-test('templates can ask whether a target means the minion, and a pillar remembers by which grain', async (t) => {
+test('templates can match a target against the minion, and a pillar depends on the grain used', async (t) => {
   const questions = [
     "match.glob('web*')",
     "match.compound('web* and G@role:db')",
@@ -419,7 +419,7 @@ const members: Readonly<Record<string, keyof PillarConfig>> = {
 };
 
 for (const it of recorded.cases) {
-  test(`a recorded pillar is made as Salt makes it (${it.name})`, async (t) => {
+  test(`a recorded pillar is compiled like by Salt (${it.name})`, async (t) => {
     const roots = it.roots_map ?? Object.fromEntries((it.roots ?? ['base']).map((e) => [e, [e]]));
     const options = Object.entries(it.opts ?? {}).map(([name, value]) => {
       const member = members[name];
@@ -445,7 +445,7 @@ for (const it of recorded.cases) {
   });
 }
 
-test('the recorded trees are enough', (t) => {
+test('the recorded trees cover all features', (t) => {
   const lines = recorded.cases.map(({ files }) =>
     Math.max(...Object.values(files).map((text) => text.split('\n').length)),
   );
@@ -503,7 +503,7 @@ function shortened(value: Canonical): Canonical {
 
 const request = { id: 'web1', grains: { id: 'web1' }, saltenv: undefined, pillarenv: undefined };
 
-test('an explanation names the files that lie uppermost, and counts the others', async (t) => {
+test('an explanation names the uppermost files, and counts the others', async (t) => {
   const names = Array.from({ length: 250 }, (_, index) => `s${String(index).padStart(3, '0')}`);
   const files = Object.fromEntries(names.map((name) => [`base/${name}.sls`, `a: ${name}\n`]));
   const { pillar } = await openTree(t, { ...files, 'base/top.sls': "base:\n  '*': ['s*']\n" });
@@ -517,7 +517,7 @@ test('an explanation names the files that lie uppermost, and counts the others',
   t.deepEqual(originsOf(layers, 'b'), { files: [], omitted: 0 });
 });
 
-test('a pillar has only so many includes', async (t) => {
+test('the includes of a pillar are limited', async (t) => {
   const include = (count: number): string => `include: [${Array(count).fill('b').join(', ')}]\n`;
   const tree = { 'base/top.sls': "base:\n  '*': [a]\n", 'base/b.sls': 'b: 1\n' };
   const few = await openTree(t, { ...tree, 'base/a.sls': include(300) });

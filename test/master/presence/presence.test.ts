@@ -43,7 +43,7 @@ const releases = ['minion 3004.2', 'minion 3007.x'];
 const recorded = `presence announcement on the publish connection, ${releases[1]}`;
 
 for (const release of releases) {
-  test(`the announcement of a ${release} is believed, and told`, async (t) => {
+  test(`the announcement of a ${release} is accepted and reported`, async (t) => {
     const { running, announce } = await start(t);
     const peer = await announce(
       frameOf(`presence announcement on the publish connection, ${release}`),
@@ -68,7 +68,7 @@ for (const [title, body] of [
   ['in the clear', { enc: 'clear', load }],
   ['that is a text', 'hello'],
 ] as const) {
-  test(`an announcement ${title} is not believed, and its connection stays`, async (t) => {
+  test(`an announcement ${title} is refused, and its connection stays`, async (t) => {
     const { running, announce } = await start(t);
     const peer = await announce(
       Buffer.concat([Buffer.from('82a46865616480a4626f6479', 'hex'), packWire(body)]),
@@ -83,7 +83,7 @@ for (const [title, body] of [
   });
 }
 
-test('an announcement of a key that is not accepted is not believed', async (t) => {
+test('an announcement with a key that is not accepted is refused', async (t) => {
   const pending = {
     directory: 'minions_pre',
     id: keys.minionId,
@@ -107,7 +107,7 @@ test('deleting the key ends the connection that it announced', async (t) => {
   t.is((await running.master.status()).subscribers, 0);
 });
 
-test('presence_events tell who came, who is there, and who went', async (t) => {
+test('presence_events report minions that arrive, are present, and leave', async (t) => {
   const { running, announce } = await start(t, { presenceEvents: true, loopInterval: 1 });
   const events = await running.master.events.subscribe({ match: 'salt/presence/*' });
   const next = async (): Promise<unknown> => {
@@ -116,15 +116,16 @@ test('presence_events tell who came, who is there, and who went', async (t) => {
     return [value?.tag, data];
   };
   const peer = await announce(frameOf(recorded));
-  let told = await next();
-  while (JSON.stringify(told) === '["salt/presence/present",{"present":[]}]') told = await next();
-  t.deepEqual(told, ['salt/presence/change', { new: [keys.minionId], lost: [] }]);
+  let reported = await next();
+  while (JSON.stringify(reported) === '["salt/presence/present",{"present":[]}]')
+    reported = await next();
+  t.deepEqual(reported, ['salt/presence/change', { new: [keys.minionId], lost: [] }]);
   t.deepEqual(await next(), ['salt/presence/present', { present: [keys.minionId] }]);
   t.deepEqual(await next(), ['salt/presence/present', { present: [keys.minionId] }]);
   peer.socket.destroy();
-  do told = await next();
-  while (JSON.stringify(told).includes('present",{"present":["'));
-  t.deepEqual(told, ['salt/presence/change', { new: [], lost: [keys.minionId] }]);
+  do reported = await next();
+  while (JSON.stringify(reported).includes('present",{"present":["'));
+  t.deepEqual(reported, ['salt/presence/change', { new: [], lost: [keys.minionId] }]);
   t.deepEqual(await next(), ['salt/presence/present', { present: [] }]);
 });
 
@@ -200,7 +201,7 @@ function present(
 
 const here = { address: '10.0.0.1', transport: 'zeromq' };
 
-test('a minion that announced itself is present, whatever its address', (t) => {
+test('a minion that announced itself is present, from any address', (t) => {
   const tcp = transport('tcp', [{ minionIds: ['one'] }]);
   t.deepEqual(present([tcp], ['one', 'two']), [
     { id: 'one', transport: 'tcp', address: '10.0.0.1', by: 'announcement', isSure: true },
@@ -211,7 +212,7 @@ test('a minion without an accepted key is not present', (t) => {
   t.deepEqual(present([transport('tcp', [{ minionIds: ['one'] }])], []), []);
 });
 
-test('a subscriber of its own topic is present, and surely so if it sends requests from there too', (t) => {
+test('a subscriber of its own topic is present, and certainly so if the same address sends requests', (t) => {
   const filtering = transport('zeromq', [{ topics: ['broadcast', minionTopic('one')] }]);
   const elsewhere = { ...here, address: '10.0.0.2' };
   const sureness = (heard: Record<string, HeardFrom>) =>
@@ -221,14 +222,14 @@ test('a subscriber of its own topic is present, and surely so if it sends reques
   t.deepEqual(sureness({ one: here, two: here }), [['one', 'topic', true]]);
 });
 
-test('a minion is present if its address subscribes, and a subscriber elsewhere does not count', (t) => {
+test('a minion is present if its address subscribes, and other subscribers do not count', (t) => {
   const heard = { one: here, two: { ...here, address: '10.0.0.2' } };
   t.deepEqual(present([transport('zeromq', [{}])], ['one', 'two', 'silent'], heard), [
     { id: 'one', transport: 'zeromq', address: '10.0.0.1', by: 'address', isSure: true },
   ]);
 });
 
-test('more minions than connections at an address are there perhaps', (t) => {
+test('more minions than connections at an address are possibly present', (t) => {
   const heard = { one: here, two: here };
   const sure = (connections: number) =>
     present([transport('zeromq', Array(connections).fill({}))], ['one', 'two'], heard).map(
@@ -239,12 +240,12 @@ test('more minions than connections at an address are there perhaps', (t) => {
   t.deepEqual(sure(2), [true, true]);
 });
 
-test('an address on one transport says nothing of another', (t) => {
+test('an address on one transport has no meaning for another', (t) => {
   const heard = { one: here };
   t.deepEqual(present([transport('ws', [{}])], ['one'], heard), []);
 });
 
-test('the connection of one who announced itself is nobody else', (t) => {
+test('the connection of an announced minion does not count for others', (t) => {
   const heard = { two: { address: '10.0.0.1', transport: 'tcp' } };
   const ids = present([transport('tcp', [{ minionIds: ['one'] }])], ['one', 'two'], heard);
   t.deepEqual(
@@ -257,7 +258,7 @@ function presentMinion(id: string, transport: string): PresentMinion {
   return { id, transport, address: '192.0.2.1', by: 'announcement', isSure: true };
 }
 
-test('minions over WebSocket, and of 3007 and later over TCP, do not come back by themselves', (t) => {
+test('minions over WebSocket, and of 3007 and later over TCP, do not reconnect by themselves', (t) => {
   const releases: Readonly<Record<string, string>> = {
     old: '3006.16',
     new: '3007.8',
@@ -290,7 +291,7 @@ function reconnecting(signedIn: readonly string[]) {
   return { it, clock, hear: (id: string) => lastHeard.note(id, clock.now, from) };
 }
 
-test('a publication is held while a minion that it is for is away', (t) => {
+test('a publication is held while one of its minions is away', (t) => {
   const { it, hear } = reconnecting(['m1', 'm2']);
   t.is(it.holdMs(['m1', 'm9']), 3000);
   t.is(it.holdMs(['m9']), 0);
@@ -299,7 +300,7 @@ test('a publication is held while a minion that it is for is away', (t) => {
   t.is(it.holdMs(['m1', 'm2']), 3000);
 });
 
-test('a minion that is late for a job was reconnecting, and one that is in time was not', (t) => {
+test('only a minion that is late for a job was reconnecting', (t) => {
   const { it, clock, hear } = reconnecting(['late', 'quick', 'away']);
   const publishedAt = clock.now;
   clock.now += 2000;
@@ -312,7 +313,7 @@ test('a minion that is late for a job was reconnecting, and one that is in time 
   t.false(of('late', publishedAt - 1), 'what the master before published was not missed by it');
 });
 
-test('two minutes after the start nobody is taken to be reconnecting', (t) => {
+test('two minutes after the start no minion counts as reconnecting', (t) => {
   const { it, clock } = reconnecting(['m1']);
   clock.now += 119_999;
   t.true(it.isReconnecting('m1', clock.now));
@@ -321,7 +322,7 @@ test('two minutes after the start nobody is taken to be reconnecting', (t) => {
   t.is(it.holdMs(['m1']), 0);
 });
 
-test('a job that is published right after the master was killed reaches minions that come back', async (t) => {
+test('a job published right after a kill of the master reaches minions that reconnect', async (t) => {
   t.timeout(60_000);
   const field = await startKillable(t, 'auto_accept: true\nsaltbridge:\n  reconnect_wait: 30\n');
   await Promise.all([field.join('m1'), field.join('m2')]);

@@ -96,7 +96,7 @@ test('an idle minion is reachable after a restart of the master, before it makes
   t.is(pings, 2);
 });
 
-test('a dead minion behind a shared address is not taken for a living one', async (t) => {
+test('a dead minion behind a shared address is not mistaken for a living one', async (t) => {
   const site = await openSite(t);
   const stage = await site.start();
   await site.join('web1');
@@ -113,7 +113,7 @@ test('a dead minion behind a shared address is not taken for a living one', asyn
   t.deepEqual(await Promise.all(asked), [true, false, true, false]);
 });
 
-test('a minion is reachable whose requests come from another address than its subscription', async (t) => {
+test('a minion is reachable if its requests come from another address than its subscription', async (t) => {
   const site = await openSite(t);
   const stage = await site.start();
   // The option `source_address` has this effect.
@@ -134,7 +134,7 @@ test('a minion is reachable whose requests come from another address than its su
   t.true(await stage.host.isReachable('web1'));
 });
 
-test('a minion that subscribes after the question answers the next one', async (t) => {
+test('a minion that subscribes after one question answers the next one', async (t) => {
   const site = await openSite(t, { gatherJobTimeout: 20 });
   const { host } = await site.start();
   const minion = await site.join('web1');

@@ -82,7 +82,7 @@ test('the effects of one event at two members are queued once', async (t) => {
   t.deepEqual([a.count('one'), b.count('one')], [2, 2]);
 });
 
-test('one other member takes over the work of a lost member, which can then end nothing', async (t) => {
+test('another member takes over the work of a lost member, which can then end nothing', async (t) => {
   const { stores, a, b } = await site(t);
   await a.add(run('1'), { mark: undefined, window: undefined });
   await stores[1].barrier();
@@ -123,7 +123,7 @@ test('a process that has lost a run without notice has no effect', async (t) => 
   t.is(await a.end('1', 'succeeded'), undefined);
 });
 
-test('a run that was kept although its write failed is taken by the process that queued it', async (t) => {
+test('a run that was stored despite a failed write is taken by the process that queued it', async (t) => {
   const { stores } = await site(t);
   const [store] = stores;
   let isFailing = true;
@@ -179,7 +179,7 @@ function workerOf(t: ExecutionContext, queue: ReactionQueue, running: Map<string
   return worker;
 }
 
-test('so many runs of a reaction at a time as it may have, over all members', async (t) => {
+test('the concurrent runs of a reaction are limited over all members', async (t) => {
   const { stores, a, b } = await site(t);
   const applied = () => Promise.all(stores.map((store) => store.barrier()));
   const running = new Map<string, () => void>();
@@ -208,7 +208,7 @@ test('so many runs of a reaction at a time as it may have, over all members', as
   t.deepEqual(a.first('one', 2), []);
 });
 
-test('the member that has a run repeats a failed write once the store accepts it', async (t) => {
+test('the member with the run repeats a failed write once the store accepts it', async (t) => {
   const { stores } = await site(t);
   const [store] = stores;
   let isFailing = false;
@@ -233,7 +233,7 @@ test('the member that has a run repeats a failed write once the store accepts it
   t.deepEqual(queue.first('one', 1), []);
 });
 
-test('runs of a member that leaves are free at once', async (t) => {
+test('runs of a member that leaves are available at once', async (t) => {
   const { stores, a, b } = await site(t);
   await a.add(run('1'), { mark: undefined, window: undefined });
   await stores[1].barrier();

@@ -51,7 +51,7 @@ async function ended({ api }: Field, count: number): Promise<readonly ReactionRu
   }
 }
 
-test('Jenkins asks for puppet and for nothing else, and a killed master still sees to it', async (t) => {
+test('Jenkins may only run puppet, and a killed master still completes the run', async (t) => {
   t.timeout(90_000);
   const field = await startField(t);
   const asked: unknown[] = [];

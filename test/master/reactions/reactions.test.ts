@@ -24,7 +24,7 @@ import { altered, freshNonce, openReply, recorded } from '../../helpers/vector-r
 import { keys } from '../../helpers/vectors.ts';
 import { acl, grant, puppet, type Stage, startStage, startWeb, tag } from './stage.ts';
 
-test('a permitted signal leads to a job with its data, and the run is told', async (t) => {
+test('a permitted signal starts a job with its data, and the run is reported', async (t) => {
   const stage = await startStage(t, {});
   const { calls } = await startWeb(t, stage);
   await stage.emit({ env: 'live=1 & more' });
@@ -35,13 +35,13 @@ test('a permitted signal leads to a job with its data, and the run is told', asy
   t.like(job, { user: 'reaction:puppet', tgt: ['web1'], tgtType: 'list' });
 });
 
-test('a signal that no rule permits leads to nothing', async (t) => {
+test('a signal that no rule permits starts no job', async (t) => {
   const stage = await startStage(t, { acl: { signals: [], rules: [grant] }, reactions: [bare()] });
   await stage.emit({ env: 'live' });
   t.deepEqual(await stage.master.reactions.runs(), []);
 });
 
-test('without a rule of its own a reaction is denied, and that is told once a burst', async (t) => {
+test('without its own rule a reaction is denied, and that is reported once per burst', async (t) => {
   const stage = await startStage(t, { acl: acl() });
   const { calls } = await startWeb(t, stage);
   const end = new AbortController();
@@ -61,7 +61,7 @@ test('without a rule of its own a reaction is denied, and that is told once a bu
   t.deepEqual(tags, ['saltbridge/reaction/denied']);
 });
 
-test('the rule of one reaction permits nothing to another', async (t) => {
+test('the rule of one reaction does not apply to another', async (t) => {
   const other = { ...puppet, name: 'other' };
   const stage = await startStage(t, { reactions: [other] });
   await startWeb(t, stage);
@@ -69,7 +69,7 @@ test('the rule of one reaction permits nothing to another', async (t) => {
   t.is((await stage.ended(1))[0]?.state, 'denied');
 });
 
-test('a job goes no further than the minions of its rule', async (t) => {
+test('a job reaches only the minions of its rule', async (t) => {
   const wide = reaction('puppet', {
     on: tag,
     do: { run: { fun: 'test.kwarg', target: '*', kwargs: { env: { from: 'data.env' } } } },
@@ -83,7 +83,7 @@ test('a job goes no further than the minions of its rule', async (t) => {
   t.deepEqual(tgt, ['web1']);
 });
 
-test('text that begins with a dash is taken only where that is said', async (t) => {
+test('text that begins with a dash is accepted only if configured', async (t) => {
   const stage = await startStage(t, {});
   await stage.emit({ env: '--noop' });
   t.deepEqual(await stage.master.reactions.runs(), []);
@@ -101,14 +101,14 @@ test('text that begins with a dash is taken only where that is said', async (t) 
   t.deepEqual(calls, [{ env: '--noop' }]);
 });
 
-test('a value of an event that Salt would interpret leads to nothing', async (t) => {
+test('a value of an event that Salt would interpret starts no job', async (t) => {
   const stage = await startStage(t, {});
   await stage.emit({ env: '__slot__:salt:cmd.run(id)' });
   t.deepEqual(await stage.master.reactions.runs(), []);
   t.is((await stage.counters())['reaction-interpreted'], 1);
 });
 
-test('data that another rule let in without a schema is not taken', async (t) => {
+test('data that a rule without a schema permitted is not used', async (t) => {
   const loose = allow('loose', {
     subject: { minion: keys.minionId },
     action: 'signal',
@@ -127,7 +127,7 @@ test('data that another rule let in without a schema is not taken', async (t) =>
   t.is((await stage.counters())['reaction-no-schema'], 1);
 });
 
-test('only the minions that are selected lead to something', async (t) => {
+test('only the selected minions start a run', async (t) => {
   const from = (selector: string) => ({ ...puppet, from: selector });
   const stage = await startStage(t, { reactions: [from('jenkins-*')] });
   await stage.emit({ env: 'live' });
@@ -151,7 +151,7 @@ test('a value of an event is a whole id in a list, not an expression', async (t)
   t.is(calls.length, 1);
 });
 
-test('a name without a key in the list of a reaction fails its run, and is named', async (t) => {
+test('a name without a key in the list of a reaction fails its run, and is reported', async (t) => {
   const on = { on: tag, do: { run: { fun: 'test.kwarg', target: { list: ['web1', 'gone'] } } } };
   const stage = await startStage(t, { reactions: [reaction('puppet', on)] });
   const { calls } = await startWeb(t, stage);
@@ -162,7 +162,7 @@ test('a name without a key in the list of a reaction fails its run, and is named
   t.is(calls.length, 1);
 });
 
-test('the sender of an event may be whom a job is for', async (t) => {
+test('the sender of an event may be the target of a job', async (t) => {
   const back = reaction('puppet', {
     on: 'salt/minion/*/start',
     do: { run: { fun: 'test.kwarg', target: { minion: 'sender' } } },
@@ -173,7 +173,7 @@ test('the sender of an event may be whom a job is for', async (t) => {
   t.is(calls.length, 1);
 });
 
-test('in its window of time, an event of the same values counts once', async (t) => {
+test('events with the same values within the window count once', async (t) => {
   // Events that match no reaction do not use up its rate.
   const once = { ...puppet, throttleSeconds: 60, throttleKey: ['data.env'], rate: '3/hour' };
   const stage = await startStage(t, { reactions: [once] });
@@ -187,7 +187,7 @@ test('in its window of time, an event of the same values counts once', async (t)
   t.is((await stage.counters())['reaction-once'], 2);
 });
 
-test('beyond its rate, a reaction drops events and counts them', async (t) => {
+test('a reaction over its rate drops events and counts them', async (t) => {
   const stage = await startStage(t, { reactions: [{ ...puppet, rate: '2/hour' }] });
   await startWeb(t, stage);
   for (const env of ['a', 'b', 'c']) await stage.emit({ env });
@@ -196,7 +196,7 @@ test('beyond its rate, a reaction drops events and counts them', async (t) => {
   t.is((await stage.counters())['reaction-rate'], 1);
 });
 
-test('one run at a time, a bounded queue behind it, and the rest is dropped', async (t) => {
+test('one run is active at a time, some are queued, and the rest is dropped', async (t) => {
   const stage = await startStage(t, { reactions: [{ ...puppet, queue: 2 }] });
   let most = 0;
   let now = 0;
@@ -225,7 +225,7 @@ test('one run at a time, a bounded queue behind it, and the rest is dropped', as
   t.is(most, 1);
 });
 
-test('a run that takes too long is given up, and the next one begins', async (t) => {
+test('a run that takes too long is ended, and the next one begins', async (t) => {
   const stage = await startStage(t, { reactions: [{ ...puppet, timeoutSeconds: 3 }] });
   let first = true;
   await startWeb(t, stage, {
@@ -244,7 +244,7 @@ test('a run that takes too long is given up, and the next one begins', async (t)
   t.deepEqual(states, ['succeeded', 'timeout']);
 });
 
-test('a reaction to its own job ends after a few rounds', async (t) => {
+test('a reaction triggered by its own job ends after a few rounds', async (t) => {
   const loop = reaction('puppet', {
     on: 'salt/job/*/ret/web1',
     do: { run: { fun: 'test.kwarg', target: 'web1' } },
@@ -258,7 +258,7 @@ test('a reaction to its own job ends after a few rounds', async (t) => {
   t.is((await stage.counters())['reaction-depth'], 1);
 });
 
-test('a runner runs by the right of its reaction alone', async (t) => {
+test('a runner runs only with the rights of its reaction', async (t) => {
   const look = reaction('look', { on: tag, do: { runner: { fun: 'manage.present' } } });
   const right = allow('looks', {
     subject: { service: 'reaction:look' },
@@ -275,7 +275,7 @@ test('a runner runs by the right of its reaction alone', async (t) => {
   }
 });
 
-test('a function that the master does not have is told', async (t) => {
+test('a missing function of the master is reported', async (t) => {
   const look = reaction('puppet', { on: tag, do: { runner: { fun: 'none.such' } } });
   const right = allow('all', {
     subject: { service: 'reaction:*' },
@@ -295,7 +295,7 @@ async function opens(waiting: readonly unknown[]): Promise<void> {
   while (waiting.length === 0) await new Promise((resolve) => setImmediate(resolve));
 }
 
-test('a reload puts other reactions in force, all or none', async (t) => {
+test('a reload applies all new reactions or none', async (t) => {
   const stage = await startStage(t, { reactions: [] });
   const { calls } = await startWeb(t, stage);
   await stage.emit({ env: 'a' });
@@ -378,7 +378,7 @@ async function leaveWaiting(t: ExecutionContext): Promise<Pick<Stage, 'store' | 
 }
 
 for (let writes = 0; writes <= 5; writes += 1) {
-  test(`a master that ends after ${writes} writes has done the run once, or leaves it`, async (t) => {
+  test(`after a master ends after ${writes} writes, the run is either done or left to the next one`, async (t) => {
     const memory = createMemoryStore({ now: () => RECORDED_AT });
     const disk = fragileStore(memory);
     const first = await startStage(t, {}, { store: disk.store });
@@ -411,7 +411,7 @@ for (let writes = 0; writes <= 5; writes += 1) {
   });
 }
 
-test('a request that comes again, also to the next master, leads to no second run', async (t) => {
+test('a repeated request causes no second run, even at the next master', async (t) => {
   const store = createMemoryStore({ now: () => RECORDED_AT });
   const first = await startStage(t, {}, { store });
   const { calls } = await startWeb(t, first);
@@ -428,7 +428,7 @@ test('a request that comes again, also to the next master, leads to no second ru
   t.is(calls.length, 1);
 });
 
-test('an event that was dropped does not lead to a run when it comes again', async (t) => {
+test('a dropped event causes no run when it is repeated', async (t) => {
   const store = createMemoryStore({ now: () => RECORDED_AT });
   const once = { ...puppet, throttleSeconds: 60 };
   const first = await startStage(t, { reactions: [once] }, { store });
@@ -445,7 +445,7 @@ test('an event that was dropped does not lead to a run when it comes again', asy
   t.is((await second.master.reactions.runs()).length, 1);
 });
 
-test('a run that waits is done by the next master, in which its right is asked for anew', async (t) => {
+test('a waiting run is executed by the next master, which checks its right again', async (t) => {
   for (const [rules, state] of [
     [[grant], 'succeeded'],
     [[], 'denied'],
@@ -458,7 +458,7 @@ test('a run that waits is done by the next master, in which its right is asked f
   }
 });
 
-test('a run of a reaction that is gone is not done', async (t) => {
+test('a run of a removed reaction is not executed', async (t) => {
   const left = await leaveWaiting(t);
   const second = await startStage(t, { reactions: [] }, left);
   const { calls } = await startWeb(t, second);
@@ -466,7 +466,7 @@ test('a run of a reaction that is gone is not done', async (t) => {
   t.deepEqual(calls, []);
 });
 
-test('a job that has left is not published again, though its minions know nothing of it', async (t) => {
+test('a sent job is not published again, even if its minions do not know it', async (t) => {
   const store = createMemoryStore({ now: () => RECORDED_AT });
   const first = await startStage(t, {}, { store });
   let began: () => void = () => {};
@@ -497,7 +497,7 @@ test('a job that has left is not published again, though its minions know nothin
   t.is(jobs.length, 1);
 });
 
-test('work begun during the start is not taken over as left by another master', async (t) => {
+test('work begun during the start is not mistaken for that of another master', async (t) => {
   const store = createMemoryStore({ now: () => RECORDED_AT });
   const first = createMemoryTransport();
   const late = createMemoryTransport();
@@ -540,7 +540,7 @@ const run = {
   isSent: false,
 } as const;
 
-test('a backup that is put back does nothing that waited when it was made', async (t) => {
+test('a restored backup does not execute runs that waited when it was made', async (t) => {
   const directory = temporaryDirectory(t);
   const config = resolveMasterConfig(directories(directory));
   const place = { directory: storeDirectory(config.stateDir) };
@@ -569,7 +569,7 @@ const syntax = {
   target: () => ({ isEntitled: () => false, claims: () => false, mayMean: () => false }),
 };
 
-test('a value is vouched for only where each step says that it is there', (t) => {
+test('a value is guaranteed only if each step guarantees it', (t) => {
   const leaf = { type: ['string', 'null'] };
   for (const [schema, types] of [
     [{ type: 'object', required: ['a'], properties: { a: { type: 'integer' } } }, ['number']],

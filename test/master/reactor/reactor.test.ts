@@ -50,7 +50,7 @@ function grant(name: string, action: 'publish' | 'runner' | 'wheel', fun: string
   return allow(`${action} ${fun}`, { subject, action, resource: { fun } });
 }
 
-test('a permitted reactor file runs, under the name of the file', async (t) => {
+test('a permitted reactor file runs, with the rights of its name', async (t) => {
   const stage = await startReactor(
     t,
     { 'puppet.sls': puppet },
@@ -65,7 +65,7 @@ test('a permitted reactor file runs, under the name of the file', async (t) => {
   t.like(calls, [{ env }]);
 });
 
-test('an event that no rule permits is denied, and a file that the policy refuses is not rendered', async (t) => {
+test('an event that no rule permits is denied, and a denied file is not rendered', async (t) => {
   const stage = await startReactor(
     t,
     { 'puppet.sls': puppet },
@@ -150,7 +150,7 @@ test('a grant to one file does not extend to another', async (t) => {
   t.is(calls.length, 1);
 });
 
-test("the master's own events lead to runners and wheel functions", async (t) => {
+test("the master's own events start runners and wheel functions", async (t) => {
   const stage = await startReactor(
     t,
     {
@@ -171,7 +171,7 @@ test("the master's own events lead to runners and wheel functions", async (t) =>
   ]);
 });
 
-test('a file may lead to an orchestration, and a failed one is a failed run', async (t) => {
+test('a file may start an orchestration, and a failed orchestration is a failed run', async (t) => {
   const orchestrate =
     'deploy:\n  runner.state.orchestrate:\n    - args: [{mods: deploy}, {pillar: {env: {{ data.data.env | json }}}}]\n';
   const deploy = [
@@ -196,7 +196,7 @@ test('a file may lead to an orchestration, and a failed one is a failed run', as
   ]);
 });
 
-test('a file that fails leads to nothing, is counted, and told without what was said', async (t) => {
+test('a failed file starts nothing, is counted, and reported without data of the event', async (t) => {
   const stage = await startReactor(
     t,
     { 'puppet.sls': 'a:\n  local.test.kwarg:\n    - tgt: {{ data.nothing.more }}\n' },
@@ -205,8 +205,8 @@ test('a file that fails leads to nothing, is counted, and told without what was 
   );
   const events = await stage.master.events.subscribe();
   await stage.emit({ env: 'secret-word' });
-  for await (const { tag: told, data } of events) {
-    if (told !== 'saltbridge/reaction/dropped') continue;
+  for await (const { tag, data } of events) {
+    if (tag !== 'saltbridge/reaction/dropped') continue;
     t.like(data, { reaction: stage.nameOf('puppet.sls'), reason: 'render' });
     t.regex(String(data.why), /line 3$/);
     t.false(JSON.stringify(data).includes('secret-word'));
@@ -215,7 +215,7 @@ test('a file that fails leads to nothing, is counted, and told without what was 
   t.is((await stage.master.status()).counters['reaction-render'], 1);
 });
 
-test('under the policy that the migration check derives, the reactor of a site does what it did', async (t) => {
+test('with the policy of the migration check, the reactor of a site behaves as before', async (t) => {
   const directory = temporaryDirectory(t);
   const etc = path.join(directory, 'etc');
   layOut(directory, { 'srv/puppet.sls': puppet });
@@ -315,11 +315,11 @@ const places: readonly string[] = [
 ];
 
 for (const place of places) {
-  test(`an event cannot leave its place: ${place}`, (t) => staysInPlace(t, place));
+  test(`an event cannot break out of its place: ${place}`, (t) => staysInPlace(t, place));
 }
 
 for (const filter of ['json', 'yaml_dquote']) {
-  test(`output of the filter ${filter} stays in its place`, (t) =>
+  test(`output of the filter ${filter} cannot break out of its place`, (t) =>
     staysInPlace(t, `- {{ data.data.v | ${filter} }}`));
 }
 
@@ -340,7 +340,7 @@ async function staysInPlace(t: ExecutionContext, place: string): Promise<void> {
   await fc.assert(fc.asyncProperty(fc.string({ unit: 'binary' }), check), tries(50));
 }
 
-test('text of an event arrives as it was said', async (t) => {
+test('text of an event arrives unchanged', async (t) => {
   const file = 'tell:\n  local.test.arg:\n    - tgt: web1\n    - args: [{v: {{ data.data.v }}}]\n';
   const { directory, plan } = await planFiles(t, { 'react.sls': file });
   for (const v of hostile) {
@@ -352,14 +352,14 @@ test('text of an event arrives as it was said', async (t) => {
   }
 });
 
-test("the operator's own expressions stay what they are", async (t) => {
+test("the operator's own expressions stay unchanged", async (t) => {
   const file =
     "{% set hosts = {'test': 'web* and not web9'} %}\nping:\n  local.test.ping:\n    - tgt: {{ hosts[data.data.env] }}\n    - tgt_type: compound\n";
   const { calls } = await planOf(t, file, { env: 'test' });
   t.like(calls[0], { target: { tgt: 'web* and not web9', tgtType: 'compound' } });
 });
 
-test('a target is no text of an event, except for ids in a list', async (t) => {
+test('text of an event is not a target, except as an id in a list', async (t) => {
   const file = (type: string): string =>
     `ping:\n  local.test.ping:\n    - tgt: {{ data.data.tgt }}\n    - tgt_type: ${type}\n`;
   for (const tgt of ['*', 'web[0-9]', 'G@os:Debian or L@a', 'a,b']) {
@@ -370,7 +370,7 @@ test('a target is no text of an event, except for ids in a list', async (t) => {
   t.like(calls[0], { target: { tgt: ['*', 'web1'], tgtType: 'list' } });
 });
 
-test('text of an event is no pattern, whatever it consists of', async (t) => {
+test('text of an event is never a pattern', async (t) => {
   const target = (tgt: string, type: string): string =>
     `ping:\n  local.test.ping:\n    - tgt: ${tgt}\n    - tgt_type: ${type}\n`;
   const says = { v: '.+', w: 'web1' };
@@ -406,13 +406,13 @@ const runnerCalls = [
 ];
 
 for (const call of runnerCalls) {
-  test(`text of an event is no pattern and no function of a runner: ${call}`, async (t) => {
+  test(`text of an event is neither a pattern nor a function of a runner: ${call}`, async (t) => {
     const says = { v: '.+', w: 'web1', f: 'test.ping' };
     t.deepEqual(reasons(await planOf(t, `up:\n  runner.${call}\n`, says)), ['pattern']);
   });
 }
 
-test('text of an event that Salt would interpret becomes no value', async (t) => {
+test('text of an event that Salt would interpret is refused as a value', async (t) => {
   const places = [
     '- args: [{name: {{ data.data.v }}}]',
     "- args: [{name: 'a{{ data.data.v }}'}]",
@@ -437,7 +437,7 @@ test('text of an event that Salt would interpret becomes no value', async (t) =>
   }
 });
 
-test('functions, and what keys are told by, are no text of an event', async (t) => {
+test('text of an event is neither a function nor the selector of keys', async (t) => {
   const fun = 'do:\n  local.{{ data.data.fun }}:\n    - tgt: web1\n';
   t.deepEqual(reasons(await planOf(t, fun, { fun: 'cmd.run ' })), ['pattern']);
   const forms = ['- match: {{ data.data.id }}', '- args: [{match: {{ data.data.id }}}]'];
@@ -450,7 +450,7 @@ test('functions, and what keys are told by, are no text of an event', async (t) 
   t.deepEqual(reasons(await planOf(t, runner, { id: 'web*' })), ['pattern']);
 });
 
-test('text of an event becomes no keyword and no option of a program', async (t) => {
+test('text of an event is neither a keyword nor an option of a program', async (t) => {
   const file = 'run:\n  local.cmd.run:\n    - tgt: web1\n    - arg: [{{ data.data.v }}]\n';
   t.deepEqual(reasons(await planOf(t, file, { v: 'runas=root' })), ['positional-text']);
   t.deepEqual(reasons(await planOf(t, file, { v: '--force' })), ['dash']);
@@ -474,7 +474,7 @@ const event: ReactionEvent = {
 };
 const ping = (tgt: string): string => `ping_${tgt}:\n  local.test.ping: [{tgt: ${tgt}}]\n`;
 
-test('a glob means all the files that are there, in their order', async (t) => {
+test('a glob means all existing files in their order', async (t) => {
   const { directory, plan } = await planFiles(t, { 'b.sls': ping('b'), 'a.sls': ping('a') });
   const { calls } = await plan(path.join(directory, '*.sls'), event);
   t.deepEqual(
@@ -483,7 +483,7 @@ test('a glob means all the files that are there, in their order', async (t) => {
   );
 });
 
-test('files come from the file server too, and import from there', async (t) => {
+test('files are also read from the file server, including imports', async (t) => {
   const { plan } = await planFiles(t, {});
   for (const reference of ['salt://reactor/served.sls', 'salt://reactor/served.sls?saltenv=base']) {
     t.like((await plan(reference, event)).calls, [{ target: { tgt: 'web1' } }]);
@@ -504,7 +504,7 @@ test('keys and the store are never read', async (t) => {
   }
 });
 
-test('a file that is broken harms no other', async (t) => {
+test('a broken file does not affect others', async (t) => {
   const { directory, plan } = await planFiles(t, {
     'a.sls': '{{ nothing }}\n',
     'b.sls': ping('b'),
@@ -519,7 +519,7 @@ test('a file that is broken harms no other', async (t) => {
   t.regex(refused[0]?.why ?? '', /a\.sls, line 1$/);
 });
 
-test('a template that does not end stops at its limit', async (t) => {
+test('an endless template stops at its limit', async (t) => {
   const { directory, plan } = await planFiles(
     t,
     { 'a.sls': '{% for a in range(100000) %}{% for b in range(100000) %}{% endfor %}{% endfor %}' },
@@ -528,7 +528,7 @@ test('a template that does not end stops at its limit', async (t) => {
   t.like(await plan(path.join(directory, 'a.sls'), event), { refused: [{ reason: 'render' }] });
 });
 
-test('caller is refused, and what else the file says is done', async (t) => {
+test('caller is refused, and the rest of the file is executed', async (t) => {
   const { directory, plan } = await planFiles(t, {
     'a.sls': `here:\n  caller.cmd.run:\n    - args: [{cmd: uptime}]\n${ping('a')}`,
   });
@@ -537,19 +537,19 @@ test('caller is refused, and what else the file says is done', async (t) => {
   t.is(refused[0]?.reason, 'caller');
 });
 
-test('calls that a reaction ran on the master trigger no other reaction', async (t) => {
+test('calls of a reaction on the master trigger no further reaction', async (t) => {
   const { directory, plan } = await planFiles(t, { 'a.sls': ping('a') });
   const tag = 'salt/run/20260102030405678901/ret';
-  const told = (user: string, sender?: string): ReactionEvent => ({
+  const eventBy = (user: string, sender?: string): ReactionEvent => ({
     ...event,
     tag,
     sender,
     body: { user },
   });
   const place = path.join(directory, 'a.sls');
-  t.is((await plan(place, told('reaction:/srv/a.sls'))).calls.length, 0);
-  t.is((await plan(place, told('root'))).calls.length, 1);
-  t.is((await plan(place, told('reaction:/srv/a.sls', 'web1'))).calls.length, 1);
+  t.is((await plan(place, eventBy('reaction:/srv/a.sls'))).calls.length, 0);
+  t.is((await plan(place, eventBy('root'))).calls.length, 1);
+  t.is((await plan(place, eventBy('reaction:/srv/a.sls', 'web1'))).calls.length, 1);
 });
 
 // Results of Salt for the same files; see test/fixtures/reactor/README.md.
@@ -585,7 +585,7 @@ const recorded: {
 } = JSON.parse(readFileSync(fixture, 'utf8'));
 
 for (const it of recorded.cases) {
-  test(`a recorded reaction does what it does in Salt (${it.name})`, async (t) => {
+  test(`a recorded reaction has the same effect as in Salt (${it.name})`, async (t) => {
     const { directory, plan } = await planFiles(t, it.files, {
       takes: (kind, fun, name) => {
         const spec = recorded.takes[`${kind}.${fun}`];
@@ -599,7 +599,7 @@ for (const it of recorded.cases) {
   });
 }
 
-test('the recorded files are enough', (t) => {
+test('the recorded files cover all features', (t) => {
   t.true(recorded.cases.length >= 50);
   t.true(recorded.cases.filter(({ fails }) => fails).length >= 15);
 });

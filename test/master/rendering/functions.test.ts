@@ -101,7 +101,7 @@ const asInSalt: readonly (readonly [expression: string, value: unknown])[] = [
   ["salt['log.warning']('seen')", true],
 ];
 
-test('functions give templates of pillar what they give under Salt', async (t) => {
+test('functions return in templates of pillar what they return in Salt', async (t) => {
   const { evaluate } = await start(t);
   for (const [expression, value] of asInSalt) {
     t.deepEqual(await evaluate(expression), value, expression);
@@ -117,7 +117,7 @@ const otherThanInSalt: readonly (readonly [expression: string, value: unknown])[
   ["salt['mine.get']('*', 'x')", {}],
 ];
 
-test('targets in pillar are about the minion, and no path leaves a root', async (t) => {
+test('targets in pillar refer to the minion, and paths cannot leave a root', async (t) => {
   const { evaluate } = await start(t);
   for (const [expression, value] of otherThanInSalt) {
     t.deepEqual(await evaluate(expression), value, expression);
@@ -149,7 +149,7 @@ const refused: readonly (readonly [expression: string, reason: RegExp])[] = [
   ["salt['pillar.keys']('a')", /Pillar key not found: a/],
 ];
 
-test('a function that reaches beyond the master is refused by name, with an alternative', async (t) => {
+test('a function that acts outside the master is refused by name, with an alternative', async (t) => {
   const { evaluate } = await start(t);
   for (const [expression, reason] of refused) {
     t.regex(String(await evaluate(expression)), reason, expression);

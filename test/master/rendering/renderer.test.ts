@@ -123,14 +123,14 @@ const shared = new Renderer({ threads: 1 });
 test.after.always(() => shared.close());
 
 for (const template of templates) {
-  test(`beside the main thread the same comes of ${JSON.stringify(template)}`, async (t) => {
+  test(`a worker thread renders the same as the main thread: ${JSON.stringify(template)}`, async (t) => {
     const here = await outcomeOf(shared, template, pillarTask);
     const there = await outcomeOf(shared, long(template), pillarTask);
     t.deepEqual(there, here);
   });
 }
 
-test('beside the main thread an event is a value as well', async (t) => {
+test('a worker thread gets an event as a value', async (t) => {
   const renderer = shared;
   const template = '{{ data.data.text }} {{ data.data.list }} {{ tag }} {{ grains.id }}';
   const here = await outcomeOf(renderer, template, reactionTask);
@@ -138,7 +138,7 @@ test('beside the main thread an event is a value as well', async (t) => {
   t.like(here.result, { marked: ["x'\n- y: {{ 1 }}", 'a: b'] });
 });
 
-test('data that are read beside the main thread are the same', async (t) => {
+test('a worker thread parses the same data as the main thread', async (t) => {
   const renderer = shared;
   const text = 'a: [2.0, 2.5, 0755, yes, null, 12345678901234567890]\nb: &x {1: 3.0}\nc: *x\n';
   const read = (source: string) =>
@@ -154,7 +154,7 @@ test('data that are read beside the main thread are the same', async (t) => {
 
 const endless = '\n{% for a in range(9999) %}{% for b in range(9999) %}{% endfor %}{% endfor %}';
 
-test('integers of JSON beyond 2^53 stay what they are, and a mistake beside them has its line', async (t) => {
+test('integers of JSON beyond 2^53 are exact, and a mistake beside them has its line', async (t) => {
   const renderer = new Renderer();
   t.teardown(() => renderer.close());
   const read = (text: string) =>
@@ -179,7 +179,7 @@ test('a template that exceeds the main thread gets the full limits of a worker t
   });
 });
 
-test('a template that moved to a worker thread is as constant as one rendered there', async (t) => {
+test('a template that moved to a worker thread is as cacheable as one rendered there', async (t) => {
   const busy = makeRenderer(t, { threads: 1, inlineMs: -1 });
   for (const template of ['{% for a in range(999) %}{{ a }}{% endfor %}', endless]) {
     const { notes, result } = await outcomeOf(busy, template, pillarTask);
@@ -188,7 +188,7 @@ test('a template that moved to a worker thread is as constant as one rendered th
   }
 });
 
-test('a thread that does not answer in its time is ended, and what waited is done', async (t) => {
+test('a thread that exceeds its time is ended, and waiting work is done', async (t) => {
   const renderer = makeRenderer(t, { threads: 1, deadlineMs: 1000 });
   const stuck = renderer.render(
     sourceOf(long(endless)),
@@ -200,7 +200,7 @@ test('a thread that does not answer in its time is ended, and what waited is don
   t.like((await next).result, { text: 'Debian' });
 });
 
-test('a rendering that takes more memory than it may ends alone', async (t) => {
+test('only the rendering that uses too much memory fails', async (t) => {
   const renderer = makeRenderer(t, { threads: 1, memoryMb: 32 });
   const hoard =
     '{% set all = [] %}{% for a in range(9999) %}{% do all.append(range(9999) | list) %}{% endfor %}';
@@ -213,7 +213,7 @@ test('a rendering that takes more memory than it may ends alone', async (t) => {
   });
 });
 
-test('one more than may wait is given up, and a closed renderer does nothing more', async (t) => {
+test('work over the limit of the queue is refused, and a closed renderer accepts none', async (t) => {
   const renderer = makeRenderer(t, { threads: 1, waiting: { perOwner: 1, total: 1 } });
   const render = (): Promise<unknown> =>
     renderer.render(sourceOf(long(endless)), pillarTask, makeImports());
@@ -226,7 +226,7 @@ test('one more than may wait is given up, and a closed renderer does nothing mor
   await t.throwsAsync(render(), { code: 'ERR_MASTER_STOPPED' });
 });
 
-test('a text that many ask for at once is read once', async (t) => {
+test('a text that many request at once is parsed once', async (t) => {
   const renderer = makeRenderer(t);
   let count = 0;
   const kept = new ParsedFileCache({

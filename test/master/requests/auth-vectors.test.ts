@@ -48,7 +48,7 @@ const directoriesOfKeys: readonly KeyDirectory[] = [
 for (const vectors of groups()) {
   const names = vectors.map((vector) => text(vector.name)).join('; ');
   // These tests run serially, because each master has worker threads for RSA.
-  test.serial(`answers recorded sign-ins as Salt: ${names}`, async (t) => {
+  test.serial(`answers recorded sign-ins like Salt: ${names}`, async (t) => {
     const [first = {}] = vectors;
     const master = await startVectorMaster(t, setting(first));
     for (const id of others(first)) await connectMinion(t, master, id);
@@ -117,7 +117,7 @@ function changesKeys(vector: JsonObject): boolean {
   );
 }
 
-test('a key that takes the place of another in open mode is the one on disk', async (t) => {
+test('a key that replaces another in open mode is the one on disk', async (t) => {
   const vector = caseNamed('v3 open_mode replaces stored key');
   const { directory, ask } = await startVectorMaster(t, setting(vector));
   await ask(base64(vector.request_b64));

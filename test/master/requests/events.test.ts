@@ -82,7 +82,7 @@ for (const [name, loadOf] of shapes) {
   });
 }
 
-test('a tag that the operator granted is fired, from the minions that it is granted to', async (t) => {
+test('a granted tag is fired, from the minions with the grant', async (t) => {
   const signals = [
     { tag: 'my/*', minions: keys.minionId },
     { tag: 'other/tag', minions: 'somebody-else' },
@@ -97,7 +97,7 @@ test('a tag that the operator granted is fired, from the minions that it is gran
 });
 
 for (const [name, loadOf] of shapes) {
-  test(`no grant fires a tag of the master's from a ${name} event`, async (t) => {
+  test(`no grant permits a tag of the master from a ${name} event`, async (t) => {
     const signals = [{ tag: '*s*', minions: '*' }];
     const master = await startVectorMaster(t, { config: { acl: { signals } } });
     for (const tag of foreignTags.filter((tag) => /^salt\/(job|auth|key|run|wheel)/.test(tag))) {
@@ -113,7 +113,7 @@ test('a beacon without a name is not fired', async (t) => {
   t.is((await master.counters())['signal-default-deny'], 1);
 });
 
-test('the master says who an event is from', async (t) => {
+test('the master sets the sender of an event', async (t) => {
   const master = await startVectorMaster(t);
   const events = [{ tag: start, data: { id: 'other', minions: ['other'], jid: '1' } }];
   const [event] = await fire(t, master, { tag: undefined, events });
@@ -123,7 +123,7 @@ test('the master says who an event is from', async (t) => {
   t.is(other?.data.id, keys.minionId);
 });
 
-test('progress of a job is told by those that it was published to', async (t) => {
+test('only the minions of a job report its progress', async (t) => {
   const master = await startVectorMaster(t);
   for await (const update of master.master.jobs.run({ tgt: '*', fun: 'test.ping' })) {
     if (update.type !== 'published') continue;
@@ -135,7 +135,7 @@ test('progress of a job is told by those that it was published to', async (t) =>
   }
 });
 
-test('with startEvent minions are asked to tell the start, and each tells its own', async (t) => {
+test('with startEvent minions report their start, each under its own id', async (t) => {
   const master = await startVectorMaster(t);
   let jid = '';
   const published = await master.eventsDuring(async () => {
@@ -169,7 +169,7 @@ test('a malformed event is counted and fires nothing', async (t) => {
   await isHeard(t, master);
 });
 
-test('events beyond the burst are dropped, counted, and nobody else is affected', async (t) => {
+test('events beyond the burst are dropped and counted, and others are not affected', async (t) => {
   const master = await startVectorMaster(t, {
     config: { limits: { eventsPerSecond: 1, burst: 5 } },
   });
@@ -211,7 +211,7 @@ test('a request that is not permitted writes nothing', async (t) => {
   t.is(written.length, before);
 });
 
-test('no more requests of a minion wait than a number, over however many connections', async (t) => {
+test('the waiting requests of a minion are limited, over all its connections', async (t) => {
   const master = await startVectorMaster(t, {
     config: { limits: { requestsPerSecond: 200, burst: 1 } },
   });
@@ -233,7 +233,7 @@ test('no more requests of a minion wait than a number, over however many connect
   t.is((await master.counters())['too-many-waiting'], 400 - answered);
 });
 
-test('an event that is too large is trimmed, counted and listed', async (t) => {
+test('an oversized event is trimmed, counted and listed', async (t) => {
   const master = await startVectorMaster(t, { config: { limits: { eventBytes: 4096 } } });
   const told = await fire(t, master, { data: 'x'.repeat(5000) });
   const [cut] = told.filter(({ tag }) => !tag.includes('denied'));
@@ -245,7 +245,7 @@ test('an event that is too large is trimmed, counted and listed', async (t) => {
   t.is((await fire(t, master, { data: 'x'.repeat(2000) })).length, 1);
 });
 
-test('a flood of tags that nobody permits is a few lines in the log', async (t) => {
+test('a flood of forbidden tags causes a few lines in the log', async (t) => {
   const master = await startVectorMaster(t);
   const events = Array.from({ length: 1000 }, (_, index) => ({ tag: `flood/${index}`, data: {} }));
   await fire(t, master, { tag: undefined, events });
@@ -302,7 +302,7 @@ const schema = {
 };
 
 for (const [index, shape] of ['single', 'batch', 'prefixed'].entries()) {
-  test(`the data of a ${shape} signal must fit its schema`, async (t) => {
+  test(`the data of a ${shape} signal must match its schema`, async (t) => {
     const master = await startWithAcl(t, {
       signals: [{ tag: 'infra/puppet', minions: '*', schema }],
     });
@@ -317,7 +317,7 @@ for (const [index, shape] of ['single', 'batch', 'prefixed'].entries()) {
   });
 }
 
-test('a signal has the size and the rate that its rule gives it', async (t) => {
+test('the rule of a signal limits its size and rate', async (t) => {
   const signals = [
     { tag: 'small/one', minions: '*', bytes: 2048 },
     { tag: 'rare/one', minions: '*', rate: '2/hour' },
@@ -333,7 +333,7 @@ test('a signal has the size and the rate that its rule gives it', async (t) => {
   ]);
 });
 
-test('a signal with the sender in its tag is fired for the sender alone', async (t) => {
+test('a signal with the sender in its tag is fired only for that sender', async (t) => {
   const tag = `deploy/\${minion.id}/done`;
   const master = await startWithAcl(t, { signals: [{ tag, minions: '*' }] });
   const own = `deploy/${keys.minionId}/done`;
@@ -341,7 +341,7 @@ test('a signal with the sender in its tag is fired for the sender alone', async 
   t.deepEqual(await fireSignal(t, master, { tag: 'deploy/other/done' }), []);
 });
 
-test('a refused signal is told once a burst, by an event that no minion can forge', async (t) => {
+test('a refused signal is reported once per burst, by an event that no minion can forge', async (t) => {
   const master = await startWithAcl(t, { signals: [{ tag: 's*', minions: '*' }] });
   const end = new AbortController();
   const denied = await master.master.events.subscribe({ match: 'saltbridge/*' }, end.signal);
@@ -410,7 +410,7 @@ async function giveBack(
   return { value, tags: events.map(({ tag }) => tag) };
 }
 
-test('a registration is answered, emits events, and replaces the former one', async (t) => {
+test('a registration is answered, emits events, and replaces the previous one', async (t) => {
   const master = await startWithResources(t);
   const meant = async (tgt: string) =>
     (await master.master.jobs.plan({ tgt, tgtType: 'compound' })).minions.map(({ id }) => id);
@@ -464,7 +464,7 @@ test('each resource returns once for itself, beside the minion', async (t) => {
   t.like(deliveries, [{ minion: minionId, state: 'failed' }]);
 });
 
-test('a return for what the minion has not registered, or for another minion, is refused', async (t) => {
+test('a return for an unregistered resource, or for another minion, is refused', async (t) => {
   const master = await startWithResources(t);
   await register(master, { switch: ['sw1', 'other'] });
   const { jid } = await master.master.jobs.publish({ tgt: '*', fun: 'test.ping' });
@@ -475,7 +475,7 @@ test('a return for what the minion has not registered, or for another minion, is
   t.deepEqual((await master.master.jobs.show(jid)).returns, []);
 });
 
-test('a minion of which only resources have answered is not silent', async (t) => {
+test('a minion whose resources have answered is not silent', async (t) => {
   const master = await startWithResources(t);
   await register(master, { switch: ['sw1', 'sw2'] });
   const request = { tgt: 'T@switch', tgtType: 'compound', fun: 'test.ping', timeoutSeconds: 0.2 };
@@ -492,7 +492,7 @@ test('a minion of which only resources have answered is not silent', async (t) =
   t.deepEqual(told, [{ minion: minionId, resource: 'sw1' }]);
 });
 
-test('a job for resources alone ends when each of them has returned', async (t) => {
+test('a job for resources only ends when each of them has returned', async (t) => {
   const master = await startWithResources(t);
   await register(master, { switch: ['sw1', 'sw2', 'sw3'], router: ['r1'] });
   for (const [tgt, expected] of [
@@ -512,7 +512,7 @@ test('a job for resources alone ends when each of them has returned', async (t) 
   }
 });
 
-test('a job for resources ends too when the minion returns for itself', async (t) => {
+test('a job for resources also ends when the minion returns for itself', async (t) => {
   const master = await startWithResources(t);
   await register(master, { switch: ['sw1'] });
   const request = { tgt: 'T@switch', tgtType: 'compound', fun: 'test.ping', timeoutSeconds: 600 };
@@ -524,7 +524,7 @@ test('a job for resources ends too when the minion returns for itself', async (t
   t.deepEqual(answered, [minionId]);
 });
 
-test('resources survive a restart, and end with the key', async (t) => {
+test('resources survive a restart, and are removed with the key', async (t) => {
   const first = await startWithResources(t);
   await register(first, { switch: ['sw1'] });
   await first.master.close();
@@ -566,7 +566,7 @@ test('names of prototypes and of internal methods are unknown commands', async (
   t.is((await counters())['unknown-cmd'], names.length);
 });
 
-test('a command that is no text is refused', async (t) => {
+test('a command that is not text is refused', async (t) => {
   const master = await startVectorMaster(t);
   for (const cmd of [undefined, null, 7, ['_pillar'], {}]) {
     const reply = await master.ask(altered(startEvent, { load: { cmd, nonce: freshNonce() } }));
@@ -576,7 +576,7 @@ test('a command that is no text is refused', async (t) => {
   await isHeard(t, master);
 });
 
-test('in the clear, everything but _auth and ping is unknown', async (t) => {
+test('without encryption, all commands but _auth and ping are unknown', async (t) => {
   const { ask, counters, master } = await startVectorMaster(t);
   const encrypted = ['_return', '_pillar', '_minion_event', '_serve_file', '_master_opts'];
   const names = [...prototypeNames, ...internalNames, ...encrypted, ''];
@@ -588,13 +588,13 @@ test('in the clear, everything but _auth and ping is unknown', async (t) => {
   t.is((await master.status()).keys.accepted, 1);
 });
 
-test('a ping in the clear comes back', async (t) => {
+test('a ping without encryption is answered', async (t) => {
   const { ask } = await startVectorMaster(t);
   const reply = unpackWire(await ask(packWire({ enc: 'clear', load: { cmd: 'ping', x: 1 } })));
   t.deepEqual({ ...Object(reply) }, { cmd: 'ping', x: 1 });
 });
 
-test('a request whose handler fails is answered with an empty text, and the next one is served', async (t) => {
+test('a request whose handler fails gets an empty text, and the next one is served', async (t) => {
   const master = await startVectorMaster(t);
   const { jid } = await published(master.master.jobs.run({ tgt: '*', fun: 'test.ping' }));
   const write = master.store.write.bind(master.store);
@@ -610,7 +610,7 @@ test('a request whose handler fails is answered with an empty text, and the next
   await isHeard(t, master);
 });
 
-test('pillars that cannot be sent fail one request each, however many there are', async (t) => {
+test('each pillar that cannot be sent fails only its own request', async (t) => {
   let pillar: unknown = { call: () => 'no value of the wire' };
   const { ask } = await startVectorMaster(t, { pillar: async () => pillar as WireMap });
   for (let count = 0; count < 10; count += 1) {
@@ -645,7 +645,7 @@ async function reasonOf({ master }: VectorMaster, tgt: string, tgtType: string):
   return minions[0]?.reason ?? 'not meant';
 }
 
-test('targets match the data that a minion sends and the pillar that it gets', async (t) => {
+test('targets match the data that a minion sends and its pillar', async (t) => {
   const vector = await startVectorMaster(t, { pillar });
   t.is(await reasonOf(vector, 'os:Debian', 'grain'), 'facts-unknown');
   await vector.ask(withGrains({ os: 'Debian' }));
@@ -655,21 +655,21 @@ test('targets match the data that a minion sends and the pillar that it gets', a
   t.is(await reasonOf(vector, 'role:w', 'pillar_exact'), 'not meant');
 });
 
-test('the id among the grains is the verified one', async (t) => {
+test('the id in the grains is the verified one', async (t) => {
   const vector = await startVectorMaster(t, { pillar });
   await vector.ask(withGrains({ id: 'other' }));
   t.is(await reasonOf(vector, 'id:other', 'grain'), 'not meant');
   t.is(await reasonOf(vector, `id:${keys.minionId}`, 'grain'), 'matched');
 });
 
-test('each pillar request tells that the facts are fresh, as a real master does', async (t) => {
+test('each pillar request reports new facts, like a real master', async (t) => {
   const vector = await startVectorMaster(t, { pillar });
   const events = await vector.eventsDuring(() => vector.ask(base64(request.request_b64)));
   t.like(events[0], { tag: refreshed, data: { 'Minion data cache refresh': keys.minionId } });
   t.is(events.length, 1);
 });
 
-test('minion_data_cache_events switches the event off, and the facts are kept', async (t) => {
+test('minion_data_cache_events disables the event, and the facts are stored', async (t) => {
   const config = { minionDataCacheEvents: false };
   const vector = await startVectorMaster(t, { pillar, config });
   const events = await vector.eventsDuring(() => vector.ask(withGrains({ os: 'Debian' })));
@@ -677,14 +677,14 @@ test('minion_data_cache_events switches the event off, and the facts are kept', 
   t.is(await reasonOf(vector, 'os:Debian', 'grain'), 'matched');
 });
 
-test('without minion_data_cache nothing is known, and everybody may be meant', async (t) => {
+test('without minion_data_cache no facts are known, and every minion is a possible match', async (t) => {
   const vector = await startVectorMaster(t, { pillar, config: { minionDataCache: false } });
   const events = await vector.eventsDuring(() => vector.ask(withGrains({ os: 'Debian' })));
   t.deepEqual(events, []);
   t.is(await reasonOf(vector, 'os:RedHat', 'grain'), 'facts-unknown');
 });
 
-test('facts outlive the master', async (t) => {
+test('facts survive a restart of the master', async (t) => {
   const first = await startVectorMaster(t, { pillar });
   await first.ask(withGrains({ os: 'Debian' }));
   await first.master.close();
@@ -702,16 +702,16 @@ async function afterDeletion(vector: VectorMaster): Promise<string[]> {
   return kept;
 }
 
-test('facts are forgotten with the key', async (t) => {
+test('facts are removed with the key', async (t) => {
   t.deepEqual(await afterDeletion(await startVectorMaster(t, { pillar })), []);
 });
 
-test('preserve_minion_cache keeps facts when the key is deleted', async (t) => {
+test('preserve_minion_cache keeps facts if the key is deleted', async (t) => {
   const vector = await startVectorMaster(t, { pillar, config: { preserveMinionCache: true } });
   t.deepEqual(await afterDeletion(vector), [keys.minionId]);
 });
 
-test('a pillar that cannot be kept is given to the minion all the same', async (t) => {
+test('a pillar that cannot be stored is still sent to the minion', async (t) => {
   const vector = await startVectorMaster(t, { pillar });
   const reply = await vector.ask(withGrains({ os: 'Debian' }));
   await vector.store.close();

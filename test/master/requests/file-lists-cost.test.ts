@@ -28,7 +28,7 @@ async function fileSystemRequests(work: () => Promise<unknown>): Promise<number>
   return requests;
 }
 
-test('500 who ask for lists at once read no directory, and for a hash share one look', async (t) => {
+test('500 simultaneous requests for lists read no directory, and requests for a hash share one look-up', async (t) => {
   const root = path.join(temporaryDirectory(t), 'srv');
   const names = Array.from({ length: 200 }, (_, index) => `d${index}/file`);
   layOut(root, Object.fromEntries([...names, 'a.txt'].map((name) => [name, name])));

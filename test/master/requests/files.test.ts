@@ -88,7 +88,7 @@ const strange: readonly WireValue[] = [
   { path: 'big' },
 ];
 
-test('paths that are none, or lead out of the root, do not exist for any request', async (t) => {
+test('invalid paths, and paths out of the root, do not exist for any request', async (t) => {
   const master = await start(t);
   for (const path of strange) {
     const what = JSON.stringify(path)?.slice(0, 40);
@@ -100,7 +100,7 @@ test('paths that are none, or lead out of the root, do not exist for any request
   t.is((await master.counters())['handler-failed'], undefined);
 });
 
-test('environments that are none have nothing', async (t) => {
+test('invalid environments are empty', async (t) => {
   const master = await start(t);
   for (const saltenv of ['..', '../..', '__proto__', '', null, true, ['base'], {}]) {
     t.deepEqual(await ask(master, { path: 'big', saltenv }), missing);
@@ -110,7 +110,7 @@ test('environments that are none have nothing', async (t) => {
   t.is((await master.counters())['handler-failed'], undefined);
 });
 
-test('offsets that are none get no content', async (t) => {
+test('invalid offsets return no content', async (t) => {
   const master = await start(t);
   for (const loc of [-1, 0.5, Number.POSITIVE_INFINITY, '0', null, undefined, 2n ** 63n]) {
     t.deepEqual(await ask(master, { path: 'big', loc }), missing);
@@ -126,7 +126,7 @@ test('a file comes in parts of file_buffer_size', async (t) => {
   t.deepEqual(await ask(master, { path: 'big', loc: 2000 }), rest);
 });
 
-test('a level of compression that gzip does not have is none', async (t) => {
+test('an invalid level of compression is ignored', async (t) => {
   const master = await start(t);
   for (const gzip of [0, -1, 10, 1e9, 0.5, '5', null, true]) {
     const reply = await ask(master, { path: 'sub/small', gzip });
@@ -137,7 +137,7 @@ test('a level of compression that gzip does not have is none', async (t) => {
   t.is(gunzipSync(wireBytes(packed.data) ?? '').toString(), 'small');
 });
 
-test('requests for files over file_bytes_per_second are delayed and all answered', async (t) => {
+test('requests for files over file_bytes_per_second are delayed, and all are answered', async (t) => {
   const limits = { fileBytesPerSecond: 400_000, requestsPerSecond: 1, burst: 1 };
   const master = await start(t, { config: { limits } });
   const replies = await Promise.all(
@@ -164,7 +164,7 @@ test('the requests of a highstate with 500 files are not delayed by the default 
   t.is((await master.counters())['file-delayed'], undefined);
 });
 
-test('files from memory are served like others, and file_roots are not beside them', async (t) => {
+test('files in memory are served like others, without file_roots', async (t) => {
   const files = createMemoryFiles({ base: { '_modules/guest.py': 'pass' } });
   const master = await start(t, { fileserver: { backends: [files] } });
   t.deepEqual(await ask(master, { path: '_modules/guest.py' }), {
@@ -176,12 +176,12 @@ test('files from memory are served like others, and file_roots are not beside th
   t.deepEqual(await ask(master, { cmd: '_file_envs' }), ['base']);
 });
 
-test('nothing is taken from a minion while file_recv is off', async (t) => {
+test('the master accepts no files while file_recv is off', async (t) => {
   const master = await start(t);
   t.is(await ask(master, { cmd: '_file_recv', path: ['x'], loc: 0, data: 'x' }), false);
 });
 
-test('top data come from the provider, for the id that is verified', async (t) => {
+test('top data come from the provider, for the verified id', async (t) => {
   const master = await start(t, {
     tops: async ({ id, grains, saltenv }) => ({ base: [id, String(grains.id), String(saltenv)] }),
   });
@@ -194,7 +194,7 @@ test('top data come from the provider, for the id that is verified', async (t) =
   }
 });
 
-test('a provider of top data that fails adds nothing', async (t) => {
+test('a failing provider of top data adds nothing', async (t) => {
   const master = await start(t, {
     tops: async () => {
       throw new Error('no data base');
@@ -203,7 +203,7 @@ test('a provider of top data that fails adds nothing', async (t) => {
   t.deepEqual(await ask(master, { cmd: '_master_tops', opts: {} }), {});
 });
 
-test('minions are told the options for states that the master was given', async (t) => {
+test('minions get the state options of the master', async (t) => {
   const config = {
     stateTop: 'site.sls',
     failhard: true,
@@ -242,7 +242,7 @@ const privateKey = parsePrivateKey(privatePem);
 const recordings = object(vectorFile('startup_transcripts').versions);
 
 for (const release of Object.keys(recordings)) {
-  test(`a minion of release ${release} is answered as it was by Salt, from start to last return`, async (t) => {
+  test(`a minion of release ${release} gets the replies of Salt, from start to last return`, async (t) => {
     const master = await startVectorMaster(t, {
       keys: [{ directory: 'minions', id: minionId, publicPem }],
     });

@@ -42,7 +42,7 @@ const startEvent = recorded('minion_event', 'start event v3');
 const selfMade = recorded('return', 'standalone job, jid req v3');
 
 for (const version of [2, 3]) {
-  test(`an event of protocol ${version} that comes twice is fired once and answered the same`, async (t) => {
+  test(`a repeated event of protocol ${version} is fired once and answered the same`, async (t) => {
     const vector = recorded('minion_event', `start event v${version}`);
     const master = await startVectorMaster(t);
     const events = await master.eventsDuring(async () => {
@@ -77,7 +77,7 @@ for (const version of [2, 3]) {
     t.is(events.length, 1);
   });
 
-  test(`the same nonce with another load is another request of protocol ${version}`, async (t) => {
+  test(`the same nonce with another load is a new request of protocol ${version}`, async (t) => {
     const vector = recorded('minion_event', `start event v${version}`);
     const master = await startVectorMaster(t);
     const events = await master.eventsDuring(async () => {
@@ -102,7 +102,7 @@ test('an event from before the start is not fired again by the next master', asy
   t.is((await second.eventsDuring(() => second.ask(fresh))).length, 1);
 });
 
-test('a self-made job that is reported twice is kept once, also after a restart', async (t) => {
+test('a self-made job that is reported twice is stored once, even after a restart', async (t) => {
   const first = await startVectorMaster(t);
   const request = base64(selfMade.request_b64);
   const events = await first.eventsDuring(async () => {
@@ -120,7 +120,7 @@ test('a self-made job that is reported twice is kept once, also after a restart'
   t.is((await second.eventsDuring(() => second.ask(another))).length, 1);
 });
 
-test('a self-made job that is not kept is told once all the same', async (t) => {
+test('a self-made job that is not stored is reported once', async (t) => {
   const master = await startVectorMaster(t);
   const request = altered(selfMade, { load: { nocache: true } });
   const events = await master.eventsDuring(async () => {
@@ -130,7 +130,7 @@ test('a self-made job that is not kept is told once all the same', async (t) => 
   t.is(events.length, 1);
 });
 
-test('a return that comes twice is kept and told once, also after a restart', async (t) => {
+test('a return that arrives twice is stored and reported once, even after a restart', async (t) => {
   const vector = recorded('return', 'simple v3');
   const jid = String(loadOf(vector).jid);
   const first = await startVectorMaster(t, {
@@ -181,7 +181,7 @@ const stamps: readonly (readonly [string, WireValue | undefined])[] = [
   ['not a number', Number.NaN],
 ];
 
-test('a request whose time stamp is off or odd is refused', async (t) => {
+test('a request with a wrong or malformed time stamp is refused', async (t) => {
   const master = await startVectorMaster(t);
   for (const [title, ts] of stamps) {
     t.is(await refusedAs(master, altered(startEvent, { load: { ts } })), 'ERR_EXPIRED', title);
@@ -254,7 +254,7 @@ function guardAt(clock: { seconds: number }, reply: Reply = usual) {
 
 for (const reply of [usual, send(false), send({ a: 1 })]) {
   const text = JSON.stringify(reply.kind === 'send' ? reply.value : reply.kind);
-  test(`a request that arrives again is answered ${text} once more and not run`, async (t) => {
+  test(`a repeated request gets ${text} again and is not run`, async (t) => {
     const { ask, runs } = guardAt({ seconds: startedAt }, reply);
     t.deepEqual(await ask(request('n')), reply);
     t.deepEqual(await ask(request('n')), reply);
@@ -262,14 +262,14 @@ for (const reply of [usual, send(false), send({ a: 1 })]) {
   });
 }
 
-test('one that arrives while the first is under way waits for its answer', async (t) => {
+test('a request repeated while the first is in progress waits for its answer', async (t) => {
   const { ask, runs } = guardAt({ seconds: startedAt }, send(7));
   const both = await Promise.all([ask(request('n')), ask(request('n'))]);
   t.deepEqual(both, [send(7), send(7)]);
   t.is(runs(), 1);
 });
 
-test('another nonce, another load and another minion are other requests', async (t) => {
+test('requests with another nonce, load or minion are new', async (t) => {
   const { ask, runs } = guardAt({ seconds: startedAt });
   await ask(request('n'));
   await ask(request('o'));
@@ -278,7 +278,7 @@ test('another nonce, another load and another minion are other requests', async 
   t.is(runs(), 4);
 });
 
-test('a mark lasts as long as its time stamp is good, not longer', async (t) => {
+test('a mark lasts exactly as long as its time stamp is valid', async (t) => {
   const clock = { seconds: startedAt };
   const { ask, runs } = guardAt(clock);
   await ask(request('n'));
@@ -291,7 +291,7 @@ test('a mark lasts as long as its time stamp is good, not longer', async (t) => 
   t.is(runs(), 3);
 });
 
-test('a request without a time stamp is known however late it comes again', async (t) => {
+test('a request without a time stamp is recognized after any time', async (t) => {
   const clock = { seconds: startedAt };
   const { ask, runs } = guardAt(clock);
   await ask(request('n', { ts: undefined }));
@@ -301,7 +301,7 @@ test('a request without a time stamp is known however late it comes again', asyn
   t.is(runs(), 2);
 });
 
-test('a request that failed is tried again', async (t) => {
+test('a failed request is tried again', async (t) => {
   const guard = new ReplayCache({ ttlSeconds, now: () => startedAt * 1000 });
   const failed = guard.once(request('n'), () => Promise.reject(new Error('broken')));
   await t.throwsAsync(async () => failed, { message: 'broken' });
@@ -328,7 +328,7 @@ interface Mark {
   readonly expiresAt: number;
 }
 
-test('queues hold the latest marks that have not expired, each as a list of its own would', (t) => {
+test('queues hold the latest unexpired marks, like separate lists would', (t) => {
   const minion = fc.nat(2);
   const step = fc.oneof(
     { weight: 10, arbitrary: fc.record({ minion, add: fc.nat(50), for: fc.nat(20) }) },
@@ -375,7 +375,7 @@ test('queues hold the latest marks that have not expired, each as a list of its 
   );
 });
 
-test('entries added after the end of a queue take no memory', (t) => {
+test('entries added after the end of a queue use no memory', (t) => {
   const pool = new DigestPool();
   const queue = new DigestQueue(pool, 20);
   queue.add(digestOf(1), 10);
@@ -454,7 +454,7 @@ const attacks: readonly Attack[] = [
   },
 ];
 
-test('no variant of somebody else is heard, and each is counted by its reason', async (t) => {
+test('every forged variant of a request is refused, and counted by its reason', async (t) => {
   const master = await startWithVictim(t);
   for (const { title, reason, alteration } of attacks) {
     t.is(await refusedAs(master, altered(startEvent, alteration)), reason, title);
@@ -462,7 +462,7 @@ test('no variant of somebody else is heard, and each is counted by its reason', 
   await isHeard(t, master);
 });
 
-test("another minion's session key opens nothing under one's own id", async (t) => {
+test("another minion's session key cannot be used under one's own id", async (t) => {
   const master = await startWithVictim(t);
   t.is(await refusedAs(master, altered(startEvent, { key: victimSession })), 'ERR_BAD_HMAC');
 });
@@ -476,7 +476,7 @@ test('a request of protocol 2 with an id must have the token of that id, if it h
   t.is(await refusedAs(master, nobody), 'not-accepted');
 });
 
-test('a minion that proved protocol 3 is not heard below it, also after a restart', async (t) => {
+test('a minion that proved protocol 3 is refused below it, even after a restart', async (t) => {
   const first = await startVectorMaster(t);
   t.is(openReply(startEventV2, await first.ask(altered(startEventV2, {}))), null);
   await isHeard(t, first);
@@ -491,7 +491,7 @@ test('a minion that proved protocol 3 is not heard below it, also after a restar
   t.is(openReply(startEventV2, reply, nonce), null);
 });
 
-test('a sign-in proves no version: nobody can pin another minion', async (t) => {
+test('a sign-in proves no version, so no minion can pin another one', async (t) => {
   const master = await startVectorMaster(t);
   const signIn = recorded('auth', 'v3 OAEP-SHA1 PKCS1v15-SHA1 accepted, first contact (no token)');
   await master.ask(Buffer.from(String(signIn.request_b64), 'base64'));
@@ -499,21 +499,21 @@ test('a sign-in proves no version: nobody can pin another minion', async (t) => 
   t.is(openReply(startEventV2, reply), null);
 });
 
-test('below the pin a sign-in is refused with the words of Salt', async (t) => {
+test("below the pin a sign-in is refused with Salt's text", async (t) => {
   const master = await startVectorMaster(t);
   await isHeard(t, master);
   const signIn = recorded('auth', 'v2 accepted, first contact (no token)');
   t.is(await refusedAs(master, Buffer.from(String(signIn.request_b64), 'base64')), 'auth-version');
 });
 
-test('a file request without an id pins nobody and is answered', async (t) => {
+test('a file request without an id is answered, and sets no pin', async (t) => {
   const master = await startVectorMaster(t);
   await isHeard(t, master);
   const request = recorded('aes_functions', '_file_hash v2');
   t.is(openReply(request, await master.ask(altered(request, {}))), '');
 });
 
-test('an event of protocol 2 without a token is refused as older masters refuse it', async (t) => {
+test('an event of protocol 2 without a token is refused as by older masters', async (t) => {
   const master = await startWithVictim(t);
   const nonce = freshNonce();
   const before = (await master.counters()).unproven ?? 0;
@@ -569,7 +569,7 @@ function pick(memory: MasterTransport): MasterTransport {
   };
 }
 
-test('others do not wait for a pillar that its provider takes its time for', async (t) => {
+test('others do not wait for a slow pillar provider', async (t) => {
   let provide = (): void => {};
   const provided = new Promise<void>((resolve) => {
     provide = resolve;
@@ -616,7 +616,7 @@ function fillableStore(): { readonly store: Store; isFull: boolean } {
   return disk;
 }
 
-test('a return that cannot be kept has no answer and no event; sent again, it is kept', async (t) => {
+test('a return that cannot be stored gets no reply and no event, and is stored when sent again', async (t) => {
   if (vector === undefined) return t.fail('no recorded return');
   const { jid, fun } = loadOf(vector);
   const disk = fillableStore();
@@ -660,7 +660,7 @@ test('a return that cannot be kept has no answer and no event; sent again, it is
   t.is((await master.master.jobs.show(String(jid))).returns.length, 1);
 });
 
-test('a minion that proves its version while nothing can be kept is served', async (t) => {
+test('a minion that proves its version while the store fails is served', async (t) => {
   const disk = fillableStore();
   const master = await startVectorMaster(t, { store: disk.store });
   disk.isFull = true;

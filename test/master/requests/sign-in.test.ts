@@ -41,7 +41,7 @@ function mostSince(begun: number): number {
   return 20 + (performance.now() - begun) / 200;
 }
 
-test('a flood from one address is refused without signatures, and nobody else waits for it', async (t) => {
+test('a flood from one address is refused without signatures, and does not delay others', async (t) => {
   const master = await startVectorMaster(t, { config: { limits: { authsPerSecond: 5 } } });
   const begun = performance.now();
   const strangers = Array.from({ length: 300 }, (_, index) =>
@@ -55,7 +55,7 @@ test('a flood from one address is refused without signatures, and nobody else wa
   t.true(((await master.counters())['auth-rate'] ?? 0) >= 300 - most);
 });
 
-test('a flood with the known key of a minion costs only the address that it comes from', async (t) => {
+test('a flood with the known key of a minion affects only its own address', async (t) => {
   const master = await startVectorMaster(t, { config: { limits: { authsPerSecond: 5 } } });
   const begun = performance.now();
   const flood = Array.from({ length: 300 }, () => master.ask(signIn(), '192.0.2.66'));
@@ -65,7 +65,7 @@ test('a flood with the known key of a minion costs only the address that it come
   t.true(signed.length <= mostSince(begun), `${signed.length} signed answers`);
 });
 
-test('requests that differ in an algorithm alone do not share an answer', async (t) => {
+test('requests that differ only in an algorithm do not share a reply', async (t) => {
   const master = await startVectorMaster(t);
   const nonce = freshNonce();
   const [sha1, sha224] = await Promise.all(
@@ -74,7 +74,7 @@ test('requests that differ in an algorithm alone do not share an answer', async 
   t.notDeepEqual(sha1, sha224);
 });
 
-test('identical requests at the same time share one answer', async (t) => {
+test('identical simultaneous requests share one reply', async (t) => {
   const master = await startVectorMaster(t);
   const request = signIn();
   const [first, second] = await Promise.all([master.ask(request), master.ask(request)]);
@@ -99,7 +99,7 @@ test('a wrong key changes nothing for the owner of an id', async (t) => {
   t.true(map(unpackWire(await master.ask(signIn()))).sig instanceof Uint8Array);
 });
 
-test('as many wrong keys as one likes leave one denied key of an id', async (t) => {
+test('any number of wrong keys leaves one denied key for an id', async (t) => {
   const master = await startVectorMaster(t);
   for (const name of ['other_minion', 'minion2', 'master']) {
     await master.ask(signIn({ pub: pem(name).publicPem }));
@@ -108,7 +108,7 @@ test('as many wrong keys as one likes leave one denied key of an id', async (t) 
   t.deepEqual(denied, [keys.minionId]);
 });
 
-test('a pending key keeps its place; another one is denied and counted', async (t) => {
+test('a pending key stays, and another key is denied and counted', async (t) => {
   const master = await startVectorMaster(t, { keys: [] });
   await master.ask(signIn());
   await master.ask(signIn({ pub: pem('other_minion').publicPem }));
@@ -118,7 +118,7 @@ test('a pending key keeps its place; another one is denied and counted', async (
   t.is(map(unpackWire(signedBytes(await master.ask(signIn())))).enc, 'pub');
 });
 
-test('pending keys are bounded, in all and for each address', async (t) => {
+test('pending keys are limited, in total and for each address', async (t) => {
   const master = await startVectorMaster(t, {
     config: { limits: { pendingKeys: 5, pendingKeysPerAddress: 3, authsPerSecond: 0 } },
   });
@@ -147,7 +147,7 @@ test('an unusable key is refused and not stored', async (t) => {
   t.deepEqual(inventory(master.directory), before);
 });
 
-test('unknown ids leave no trace: not in the store, not on disk', async (t) => {
+test('unknown ids leave no trace in the store or on disk', async (t) => {
   const master = await startVectorMaster(t);
   const vector = recorded('minion_event', 'start event v3');
   // The start of the master is audited, and is in the store within a second.
@@ -174,14 +174,14 @@ test('unknown ids leave no trace: not in the store, not on disk', async (t) => {
   t.deepEqual({ files: inventory(master.directory), rows: await rows(master) }, before);
 });
 
-test('ids of a crafted form are refused with a correct key too, signed from protocol 2 on', async (t) => {
+test('crafted ids are refused even with a correct key, signed from protocol 2 on', async (t) => {
   const master = await startVectorMaster(t);
   for (const id of ['..', 'a/b', 'a\\b/..', '', '.']) {
     t.deepEqual(signedLoad(await master.ask(signIn({ id }))).ret, false, JSON.stringify(id));
   }
 });
 
-test('the master signs no nonce but 32 hex digits', async (t) => {
+test('the master signs only nonces of 32 hex digits', async (t) => {
   const master = await startVectorMaster(t);
   const oracle = packWire({ enc: 'aes', load: 'x' }).toString('latin1');
   for (const nonce of ['', oracle, keys.nonce.toUpperCase(), `${keys.nonce}\n`, 7, null, [1]]) {
@@ -192,7 +192,7 @@ test('the master signs no nonce but 32 hex digits', async (t) => {
   }
 });
 
-test('after each malformed sign-in the genuine one is answered', async (t) => {
+test('a genuine sign-in is answered after each malformed one', async (t) => {
   const master = await startVectorMaster(t, { config: { limits: { authsPerSecond: 0 } } });
   const odd: WireValue[] = [null, 7, true, [], {}, 'x'.repeat(20_000), new Uint8Array(300)];
   for (const field of ['id', 'pub', 'nonce', 'enc_algo', 'sig_algo', 'token']) {
@@ -258,7 +258,7 @@ async function isFull({ ask, clock }: VectorMaster): Promise<boolean> {
   return JSON.stringify(unpackWire(reply)).includes('full');
 }
 
-test('as many as the limit leave room for one more, as in Salt', async (t) => {
+test('the limit of minions permits one more, as in Salt', async (t) => {
   const master = await startMaster(t, 1);
   await connectMinion(t, master, 'a', '192.0.2.1');
   t.false(await isFull(master));
@@ -266,14 +266,14 @@ test('as many as the limit leave room for one more, as in Salt', async (t) => {
   t.true(await isFull(master));
 });
 
-test('without a limit all are let in', async (t) => {
+test('without a limit all minions are admitted', async (t) => {
   const master = await startMaster(t, 0);
   await connectMinion(t, master, 'a', '192.0.2.1');
   await connectMinion(t, master, 'b', '192.0.2.2');
   t.false(await isFull(master));
 });
 
-test('a minion that is connected may sign in again, and one that leaves makes room', async (t) => {
+test('a connected minion may sign in again, and a minion that leaves makes room', async (t) => {
   const master = await startMaster(t, 1);
   await connectMinion(t, master, 'a', '192.0.2.1');
   const b = await connectMinion(t, master, 'b', '192.0.2.2');
@@ -283,7 +283,7 @@ test('a minion that is connected may sign in again, and one that leaves makes ro
   t.false(await isFull(master));
 });
 
-test('a topic that anybody may ask for takes no room, until its minion is heard from there', (t) => {
+test('a subscribed topic takes no place until its minion sends a request from there', (t) => {
   const place = { transport: 'zeromq', address: '192.0.2.9' };
   const isFull = (isSure: boolean): boolean =>
     createFullnessCheck({
@@ -299,7 +299,7 @@ test('a topic that anybody may ask for takes no room, until its minion is heard 
   t.true(isFull(true));
 });
 
-test('a second of sign-ins costs one count', (t) => {
+test('sign-ins within a second count the minions once', (t) => {
   let now = 0;
   let counts = 0;
   const isFull = createFullnessCheck({
@@ -342,7 +342,7 @@ const unusual = [
   'a..b',
 ];
 
-test('an id that means others as a target, or looks like another one, is refused', async (t) => {
+test('an id that is a target for others, or resembles another one, is refused', async (t) => {
   const config: Partial<MasterOptions> = { autoAccept: true };
   const master = await startVectorMaster(t, { keys: [], config });
   for (const id of unusual) t.is(await signInAs(master, id), 'refused', JSON.stringify(id));
@@ -351,12 +351,12 @@ test('an id that means others as a target, or looks like another one, is refused
   t.is(await signInAs(master, 'web-1.example.org'), 'accepted');
 });
 
-test('with minion_ids: salt an id is whatever Salt takes', async (t) => {
+test("with minion_ids: salt, Salt's rules for ids apply", async (t) => {
   const master = await startVectorMaster(t, { keys: [], config: { minionIds: 'salt' } });
   for (const id of unusual) t.is(await signInAs(master, id), 'pending', JSON.stringify(id));
 });
 
-test('an id that was accepted before goes on working, and is marked; one that waited is not accepted', async (t) => {
+test('an accepted id continues to work with a mark, and a pending one is not accepted', async (t) => {
   const keys = [
     { directory: 'minions', id: 'old *', publicPem },
     { directory: 'minions_pre', id: 'new *', publicPem: pem('minion2').publicPem },
@@ -381,7 +381,7 @@ test('an id that was accepted before goes on working, and is marked; one that wa
   t.is((await master.master.keys.delete({ match: 'new [*]' })).length, 1);
 });
 
-test('ids that differ in case only, and ids with one key, are taken and marked', async (t) => {
+test('ids that differ only in case, and ids with the same key, are accepted and marked', async (t) => {
   const master = await startVectorMaster(t, {
     keys: [
       { directory: 'minions', id: 'web-1', publicPem },
@@ -403,7 +403,7 @@ test('ids that differ in case only, and ids with one key, are taken and marked',
   ]);
 });
 
-test('a file that somebody puts among the accepted keys is an accepted id', async (t) => {
+test('a file placed among the accepted keys is an accepted id', async (t) => {
   const master = await startVectorMaster(t, { keys: [] });
   await master.master.close();
   const folder = path.join(master.directory, 'pki', 'minions');
@@ -415,7 +415,7 @@ test('a file that somebody puts among the accepted keys is an accepted id', asyn
 
 // Requests of a version that is too low: the log names the minion, with few messages.
 
-test('the log names the minion whose version is too low, once a minute', async (t) => {
+test('the log names a minion with a version that is too low, once a minute', async (t) => {
   const lines: Record<string, unknown>[] = [];
   const stream = new Writable({
     write: (line, _encoding, done) => {

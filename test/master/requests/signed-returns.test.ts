@@ -92,7 +92,7 @@ for (const [name, form] of Object.entries({
   'since 3006.26 with SHA-224': { ...recent, algorithm: 'PKCS1v15-SHA224' },
   'of an old MessagePack': { ...former, pack: packWire },
 } satisfies Record<string, Form>)) {
-  test(`a return signed as minions do ${name} is taken, and refused when it was changed`, async (t) => {
+  test(`a return signed like by minions ${name} is accepted, and refused if it was changed`, async (t) => {
     const master = await start(t, both);
     const good = signed(load(ofVersion3, { return: values }), form);
     t.true(await isTaken(master, ofVersion3, good));
@@ -102,7 +102,7 @@ for (const [name, form] of Object.entries({
   });
 }
 
-test('a return without a signature is refused where one is required', async (t) => {
+test('a return without a signature is refused if one is required', async (t) => {
   const master = await start(t, { requireMinionSignMessages: true });
   t.false(await isTaken(master, ofVersion3, load(ofVersion3)));
   t.is((await master.counters())['return-unsigned'], 1);
@@ -110,7 +110,7 @@ test('a return without a signature is refused where one is required', async (t) 
   t.is((await master.counters())['return-signature'], 1);
 });
 
-test('a wrong signature is refused where it has to verify, and none is not', async (t) => {
+test('a wrong signature is refused if verification is required, and a missing one is accepted', async (t) => {
   const master = await start(t, { dropMessagesSignatureFail: true });
   t.true(await isTaken(master, ofVersion3, load(ofVersion3)));
   for (const sig of ['text', '', Buffer.alloc(256, 0xff), Buffer.alloc(100_000, 0xff)]) {
@@ -118,7 +118,7 @@ test('a wrong signature is refused where it has to verify, and none is not', asy
   }
 });
 
-test('without these options a wrong signature is counted only', async (t) => {
+test('without these options a wrong signature is only counted', async (t) => {
   const master = await start(t);
   t.true(await isTaken(master, ofVersion3, { ...load(ofVersion3), sig: 'text' }));
   t.is((await master.counters())['return-signature'], 1);

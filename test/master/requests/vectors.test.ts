@@ -66,7 +66,7 @@ const different = new Map<unknown, Buffer>([
  */
 const served: ReadonlySet<unknown> = new Set(['aes v2 no tok is fine', 'aes v2 tok but no id']);
 
-test('answers recorded broken requests with the words of Salt', async (t) => {
+test("answers recorded broken requests with Salt's text", async (t) => {
   const { ask, clock } = await startVectorMaster(t, { config: { requestServerTtl: 60 } });
   clock.now = recordedAt;
   for (const vector of vectors.filter(({ name }) => !served.has(name))) {
@@ -75,7 +75,7 @@ test('answers recorded broken requests with the words of Salt', async (t) => {
   }
 });
 
-test('counts each recorded broken request once, and no good one', async (t) => {
+test('counts each recorded broken request once, and no valid one', async (t) => {
   const { ask, clock, counters } = await startVectorMaster(t, { config: { requestServerTtl: 60 } });
   clock.now = recordedAt;
   for (const vector of vectors.filter(({ name }) => !served.has(name))) {
@@ -86,7 +86,7 @@ test('counts each recorded broken request once, and no good one', async (t) => {
   }
 });
 
-test('takes requests of protocol 2 without a token, or with one and no id, as Salt does', async (t) => {
+test('accepts requests of protocol 2 without a token, or with a token and no id, like Salt', async (t) => {
   const { ask, clock } = await startVectorMaster(t);
   clock.now = recordedAt;
   for (const vector of vectors.filter(({ name }) => served.has(name))) {
@@ -146,7 +146,7 @@ for (const [version, group] of byVersion(cases(vectorFile('aes_functions'), 'cas
   });
 }
 
-test('a reply is bound to its request, and made with a new IV each time', async (t) => {
+test('a reply is bound to its request, and has a new IV each time', async (t) => {
   const { ask } = await startVectorMaster(t);
   const [vector] = cases(vectorFile('aes_functions'), 'cases').filter(
     ({ version }) => version === 3,
@@ -230,7 +230,7 @@ for (const [version, group] of byVersion(pillarVectors)) {
   });
 }
 
-test('a pillar of the command line lies over the answer, and is kept nowhere', async (t) => {
+test('a pillar of the command line overrides the reply, and is not stored', async (t) => {
   const pillar = async () => ({ a: { x: 1, y: 1 }, tier: 'front' });
   const { ask, master } = await startVectorMaster(t, { pillar });
   const vector = recorded('pillar', 'v3 OAEP-SHA1 PKCS1v15-SHA1');
@@ -242,7 +242,7 @@ test('a pillar of the command line lies over the answer, and is kept nowhere', a
   t.deepEqual(JSON.parse(JSON.stringify(kept)), { [keys.minionId]: await pillar() });
 });
 
-test('which environments of pillar minions may ask for can be ruled', async (t) => {
+test('rules can limit the pillar environments of minions', async (t) => {
   const production = deny('production', {
     subject: { minion: '*', except: ['prod-*'] },
     action: 'pillar',
@@ -265,7 +265,7 @@ test('which environments of pillar minions may ask for can be ruled', async (t) 
   t.is(explained.decision.effect, 'allow');
 });
 
-test('a pillar is made from the verified id, the grains and the environments', async (t) => {
+test('a pillar is compiled from the verified id, the grains and the environments', async (t) => {
   const asked: PillarRequest[] = [];
   const pillar = async (request: PillarRequest): Promise<WireMap> => {
     asked.push(request);
@@ -296,7 +296,7 @@ test('a pillar is made from the verified id, the grains and the environments', a
   );
 });
 
-test('a pillar that cannot be made is an error in the reply, never part of a pillar', async (t) => {
+test('a failed pillar is an error in the reply, and never a partial pillar', async (t) => {
   const { ask } = await startVectorMaster(t, {
     pillar: async () => {
       throw new Error('no pillar today');
@@ -308,7 +308,7 @@ test('a pillar that cannot be made is an error in the reply, never part of a pil
   t.false(JSON.stringify(reply).includes('today'));
 });
 
-test('grains that are too large are named in the pillar, and no provider sees them', async (t) => {
+test('oversized grains are named in the pillar, and not passed to providers', async (t) => {
   let asked = 0;
   const { ask, counters } = await startVectorMaster(t, {
     pillar: async () => ({ asked: ++asked }),
@@ -322,7 +322,7 @@ test('grains that are too large are named in the pillar, and no provider sees th
   t.is(asked, 0);
 });
 
-test('a pillar is encrypted to the accepted key, whatever key is in the request', async (t) => {
+test('a pillar is encrypted to the accepted key, not to one in the request', async (t) => {
   const { ask } = await startVectorMaster(t, { pillar: async () => ({ role: 'web' }) });
   const vector = recorded('pillar', 'v3 OAEP-SHA1 PKCS1v15-SHA1');
   const reply = await ask(altered(vector, { load: { pub: pem('other_minion').publicPem } }));
@@ -407,7 +407,7 @@ for (const [version, group] of byVersion(files)) {
   });
 }
 
-test('a recorded push of a file is kept for that minion alone', async (t) => {
+test('a recorded push of a file is stored only for that minion', async (t) => {
   const { ask, directory } = await startWithFiles(t);
   const push = (name: string): JsonObject => {
     const found = files.find((vector) => vector.name === name);
@@ -420,7 +420,7 @@ test('a recorded push of a file is kept for that minion alone', async (t) => {
   t.deepEqual(readFileSync(place), Buffer.from('0001fffe', 'hex'));
 });
 
-test('the content of a file is byte for byte in the reply as minions read it', async (t) => {
+test('the content of a file is byte for byte in the reply', async (t) => {
   const { ask } = await startWithFiles(t);
   const vector = files.find(({ name }) => name === '_serve_file binary v3');
   if (vector === undefined) throw new Error('no such case');

@@ -52,7 +52,7 @@ function proofOf(socketPath: string): string {
   return path.join(path.dirname(socketPath), `.caller-${digest}`);
 }
 
-test('a job of the local socket is the account of whoever calls, and no file is left of it', async (t) => {
+test('a job of the local socket belongs to the account of its caller, and leaves no file', async (t) => {
   const socketPath = await start(t);
   t.is(await userOf(socketPath), username);
   t.deepEqual(
@@ -61,13 +61,13 @@ test('a job of the local socket is the account of whoever calls, and no file is 
   );
 });
 
-test('a caller may name who came by sudo, and nobody else', async (t) => {
+test('only root may name the user who used sudo', async (t) => {
   const socketPath = await start(t);
   t.is(await userOf(socketPath, 'sudo_fred'), 'sudo_fred');
   t.is(await userOf(socketPath, 'fred'), username);
 });
 
-testAsRoot('without a proof a job is the account that owns the socket', async (t) => {
+testAsRoot('without a proof a job belongs to the account that owns the socket', async (t) => {
   const socketPath = await start(t);
   chownSync(socketPath, nobody, nobody);
   t.is(await userOfCall(socketPath, {}), `uid:${nobody}`);
@@ -76,7 +76,7 @@ testAsRoot('without a proof a job is the account that owns the socket', async (t
 });
 
 testAsRoot(
-  'a proof is good once, and only as a file of its own with the digest in it',
+  "a proof is valid once, and only as the caller's own file with the digest in it",
   async (t) => {
     const socketPath = await start(t);
     const file = proofOf(socketPath);
@@ -95,7 +95,7 @@ testAsRoot(
   },
 );
 
-testAsRoot('a file of root with something else in it proves nothing', async (t) => {
+testAsRoot('a file of root with other content proves nothing', async (t) => {
   const socketPath = await start(t);
   chownSync(socketPath, nobody, nobody);
   writeFileSync(proofOf(socketPath), 'x'.repeat(digest.length));

@@ -37,14 +37,14 @@ function socketOf(directory: string): string {
   return directories(directory).socket ?? '';
 }
 
-test('the socket is for the user of the master alone', async (t) => {
+test('only the user of the master can use the socket', async (t) => {
   const { directory } = await startVectorMaster(t);
   const { mode } = statSync(socketOf(directory));
   t.is(mode & 0o777, 0o600);
   t.is(statSync(path.dirname(socketOf(directory))).mode & 0o777, 0o700);
 });
 
-test('nothing is made beside the folder of the socket, which may be closed to this user', async (t) => {
+test('no file is created beside the folder of the socket, which may be closed to this user', async (t) => {
   const directory = temporaryDirectory(t);
   const seen = new Set<string | null>();
   const watcher = watch(directory, (_kind, name) => seen.add(name));
@@ -55,7 +55,7 @@ test('nothing is made beside the folder of the socket, which may be closed to th
   t.deepEqual([...seen], ['run', 'last']);
 });
 
-test('a socket that nobody listens on any more is replaced', async (t) => {
+test('a stale socket is replaced', async (t) => {
   const first = await startVectorMaster(t);
   await first.master.close();
   const stale = socketOf(first.directory);
@@ -65,7 +65,7 @@ test('a socket that nobody listens on any more is replaced', async (t) => {
   t.is((await call(socketOf(second.directory), 'status', '{}')).status, 200);
 });
 
-test('closing takes the socket away', async (t) => {
+test('closing removes the socket', async (t) => {
   const { directory, master } = await startVectorMaster(t);
   await master.close();
   t.false(existsSync(socketOf(directory)));
@@ -80,7 +80,7 @@ for (const method of ['nothing', '__proto__', 'constructor', 'toString', 'keys._
   });
 }
 
-test('wrong parameters are named, with what was expected, and without a stack', async (t) => {
+test('wrong parameters are named, with the expected type, and without a stack', async (t) => {
   const { directory } = await startVectorMaster(t);
   const wrong: readonly (readonly [method: string, body: string, named: RegExp])[] = [
     ['jobs.run', '{"tgt":"*"}', /fun/],
@@ -112,7 +112,7 @@ test('an error of a stream comes as its last line', async (t) => {
   t.is(JSON.parse(line ?? '').error.code, 'ERR_BAD_TGT');
 });
 
-test('parameters that are too large are refused before they are read', async (t) => {
+test('oversized parameters are refused before they are parsed', async (t) => {
   const { directory } = await startVectorMaster(t);
   const length = 64 * 1024 * 1024 + 1;
   const { status, body } = await call(socketOf(directory), 'status', '{', {
@@ -122,7 +122,7 @@ test('parameters that are too large are refused before they are read', async (t)
   t.regex(JSON.parse(body).error.message, /exceed/);
 });
 
-test('a caller that ends its stream ends what was followed for it', async (t) => {
+test('closing a stream ends the subscription behind it', async (t) => {
   const { directory, master } = await startVectorMaster(t);
   const parameters = '{"tgt":"*","fun":"test.ping","timeout":3600}';
   const stream = httpRequest(options(socketOf(directory), 'jobs.run'));
@@ -138,7 +138,7 @@ test('a caller that ends its stream ends what was followed for it', async (t) =>
   t.pass();
 });
 
-test('callers that never finish their request do not hold a master that closes', async (t) => {
+test('callers with unfinished requests do not delay closing', async (t) => {
   const { directory, master } = await startVectorMaster(t);
   const silent = createConnection(socketOf(directory));
   const half = createConnection(socketOf(directory));
@@ -228,7 +228,7 @@ test('a closed master leaves no socket behind', async (t) => {
   t.deepEqual(readdirSync(path.join(directory, 'run')), []);
 });
 
-test('the socket of a master that runs is not taken over', async (t) => {
+test('the socket of a running master is not replaced', async (t) => {
   const directory = temporaryDirectory(t);
   await masterIn(t, directory).start();
   const other = masterIn(t, temporaryDirectory(t), directory);
@@ -267,7 +267,7 @@ const { value: anyValue } = fc.letrec<{ value: WireValue; leaf: WireValue }>((ti
   ),
 }));
 
-test('every value of the wire comes back from its JSON text as it was', async (t) => {
+test('every wire value is unchanged after a round trip through JSON text', async (t) => {
   const scheduler = new StepScheduler();
   await fc.assert(
     fc.asyncProperty(anyValue, async (value) => {
@@ -280,17 +280,17 @@ test('every value of the wire comes back from its JSON text as it was', async (t
   );
 });
 
-test('a negative zero stays one', (t) => {
+test('a negative zero is preserved', (t) => {
   t.true(Object.is(readMarkedJson(writeMarkedJson(-0)), -0));
 });
 
-test('names of the prototype are names like others', (t) => {
+test('names of Object.prototype are ordinary names', (t) => {
   const value = fromJson(JSON.parse('{"__proto__":{"admin":true},"a":1}'));
   t.is(Object.getPrototypeOf(value), null);
   t.false('admin' in Object(value));
 });
 
-test('a mark that does not hold what it should is refused', (t) => {
+test('a mark with invalid content is refused', (t) => {
   for (const text of [
     '{"$bytes":7}',
     '{"$map":[1]}',

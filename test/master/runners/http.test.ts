@@ -36,7 +36,7 @@ async function serve(
   return { port: (server.address() as AddressInfo).port, heard };
 }
 
-test('listed hosts are asked as by Salt, within bounds, and no others', async (t) => {
+test('only listed hosts get requests, like in Salt, within limits', async (t) => {
   const { port, heard } = await serve(t, ({ url = '' }, response) => {
     if (url.startsWith('/large')) return response.end('x'.repeat(1001));
     if (url === '/hang') return;
@@ -135,7 +135,7 @@ test('listed hosts are asked as by Salt, within bounds, and no others', async (t
   t.notRegex(JSON.stringify(events), /secret-1|"b"/);
 });
 
-test('http.query is off until hosts are listed, and says so', async (t) => {
+test('http.query is off until hosts are listed, and the error says so', async (t) => {
   const { master } = await startVectorMaster(t);
   const { return: answer } = await master.runners.run({
     fun: 'http.query',
@@ -150,7 +150,7 @@ for (const [what, hosts] of [
   ['an address of another scheme', [{ url: 'ftp://a.test' }]],
   ['a network that is none', [{ url: 'https://a.test', addresses: ['10.0.0.0/99'] }]],
 ] as const) {
-  test(`${what} is no host of http_query`, (t) => {
+  test(`${what} is not a valid host of http_query`, (t) => {
     t.throws(() => resolveMasterConfig({ httpQuery: { hosts, timeout: 1, maxBytes: 1 } }), {
       instanceOf: ConfigError,
       message: /hosts\[0\]: .*an address without a path/,
@@ -158,7 +158,7 @@ for (const [what, hosts] of [
   });
 }
 
-test('authorities of a host that cannot be read are named at the start', async (t) => {
+test('unreadable certificate authorities of a host are named at the start', async (t) => {
   const hosts = [{ url: 'https://a.test', caFile: '/nowhere/ca.pem' }];
   await t.throwsAsync(
     startVectorMaster(t, { config: { httpQuery: { hosts, timeout: 1, maxBytes: 1 } } }),

@@ -89,7 +89,7 @@ async function finish(
   return { jid };
 }
 
-test('a job that is not kept is shown as in Salt', async (t) => {
+test('a job that is not stored is shown as in Salt', async (t) => {
   const { master } = await startVectorMaster(t);
   const jid = '20200101000000000000';
   t.deepEqual(await run(master, 'jobs.list_job', jid), {
@@ -101,7 +101,7 @@ test('a job that is not kept is shown as in Salt', async (t) => {
   t.deepEqual(await run(master, 'jobs.lookup_jid', jid), {});
 });
 
-test('minions that did not answer are told when they are asked for', async (t) => {
+test('minions that did not answer are shown on request', async (t) => {
   const { master } = await startVectorMaster(t);
   const { jid } = await master.jobs.publish({ tgt: '*', fun: 'test.ping' });
   t.deepEqual(await run(master, 'jobs.lookup_jid', jid), {});
@@ -111,7 +111,7 @@ test('minions that did not answer are told when they are asked for', async (t) =
   t.deepEqual(await run(master, 'jobs.exit_success', jid), { vecminion: false });
 });
 
-test('manage asks minions, and tells who is there', async (t) => {
+test('manage queries minions and lists those present', async (t) => {
   const { master, minions } = await startFleet(t, { ids: ['a1', 'b1'] });
   t.deepEqual(await run(master, 'manage.up'), ['a1', 'b1']);
   t.deepEqual(await run(master, 'manage.status', true, 'a*'), { up: ['a1'], down: [] });
@@ -127,7 +127,7 @@ test('manage asks minions, and tells who is there', async (t) => {
   t.deepEqual((await wheel(master, 'key.list', 'acc')) as unknown, { minions: ['a1'] });
 });
 
-test('the cache shows and forgets what is known of minions', async (t) => {
+test('the cache shows and removes stored data of minions', async (t) => {
   const { master, ask } = await startVectorMaster(t, {
     pillar: async () => ({ role: 'web' }),
   });
@@ -157,7 +157,7 @@ test('the cache shows and forgets what is known of minions', async (t) => {
   t.is(await run(master, 'cache.clear_all'), false);
 });
 
-test('pillar is shown as it is made now', async (t) => {
+test('pillar is shown as currently compiled', async (t) => {
   const { master } = await startVectorMaster(t, {
     pillar: async ({ id, grains, saltenv = '' }) => ({ id, saltenv, role: grains.role ?? null }),
   });
@@ -166,7 +166,7 @@ test('pillar is shown as it is made now', async (t) => {
   t.deepEqual(plain(value), { id: 'web1', saltenv: 'dev', role: 'db' });
 });
 
-test('runs are told as Salt tells them, and events are sent', async (t) => {
+test('runs are reported as by Salt, and events are sent', async (t) => {
   const { master, eventsDuring } = await startVectorMaster(t);
   const events = await eventsDuring(() =>
     master.runners.run({ fun: 'event.send', arg: ['my/tag', { a: 1 }], user: 'root' }),
@@ -180,7 +180,7 @@ test('runs are told as Salt tells them, and events are sent', async (t) => {
   t.like(last?.data, { fun: 'runner.event.send', return: true, success: true });
 });
 
-test('wheel functions are told under their own tags', async (t) => {
+test('wheel functions are reported under their own tags', async (t) => {
   const { master, eventsDuring } = await startVectorMaster(t);
   const events = await eventsDuring(() => master.wheel.run({ fun: 'key.list_all' }));
   t.deepEqual(
@@ -190,7 +190,7 @@ test('wheel functions are told under their own tags', async (t) => {
   for (const { data } of events) t.like(data, { fun: 'wheel.key.list_all', user: 'saltbridge' });
 });
 
-test('a runner that was started and not awaited is stored as a job', async (t) => {
+test('a runner that was started in the background is stored as a job', async (t) => {
   const { master } = await startVectorMaster(t);
   const events = await master.events.subscribe({ match: 'salt/run/*/ret' });
   const { jid, tag } = await master.runners.start({ fun: 'saltutil.sync_modules' });
@@ -205,7 +205,7 @@ test('a runner that was started and not awaited is stored as a job', async (t) =
   }
 });
 
-test('a function that fails is a result', async (t) => {
+test('a failed function is a result', async (t) => {
   const { master } = await startVectorMaster(t, {
     pillar: async () => {
       throw new Error('no pillar today');
@@ -231,7 +231,7 @@ for (const [what, call, code] of [
   ],
   ['a jid that is none', { fun: 'manage.alived', jid: 'x' }, 'ERR_ARGS'],
 ] as const satisfies readonly (readonly [string, FunctionCall, string])[]) {
-  test(`${what} is refused before anything is told`, async (t) => {
+  test(`${what} is refused before any event is sent`, async (t) => {
     const { master, eventsDuring } = await startVectorMaster(t);
     const events = await eventsDuring(() =>
       t.throwsAsync(master.runners.run(call), { instanceOf: MasterError, code }),
@@ -240,7 +240,7 @@ for (const [what, call, code] of [
   });
 }
 
-test('every function is one of Salt, and documented', async (t) => {
+test('every function exists in Salt, and is documented', async (t) => {
   const { master } = await startVectorMaster(t);
   for (const [api, known] of [
     [master.runners, saltRunners],
@@ -318,7 +318,7 @@ test('served files are listed by environment and by backend', async (t) => {
   t.deepEqual(await runFileserver(master, 'fileserver.file_list', { saltenv: 'none' }), []);
 });
 
-test('lists are made anew when that is asked for', async (t) => {
+test('lists are built again on request', async (t) => {
   const { master, root } = await serve(t);
   t.deepEqual(await runFileserver(master, 'fileserver.clear_file_list_cache'), {
     roots: ['base', 'dev'],
@@ -336,7 +336,7 @@ test('lists are made anew when that is asked for', async (t) => {
   t.deepEqual(await runFileserver(master, 'fileserver.file_list', dev), ['d', 'new']);
 });
 
-test('an update reaches every backend that keeps lists, and no other', async (t) => {
+test('an update reaches exactly the backends that cache lists', async (t) => {
   const refreshed: unknown[] = [];
   const backend = (name: string): FileServerBackend => ({
     ...createMemoryFiles(),
@@ -360,7 +360,7 @@ test('an update reaches every backend that keeps lists, and no other', async (t)
   ]);
 });
 
-test('there are no caches and locks of version control', async (t) => {
+test('version control has no caches and locks', async (t) => {
   const { master } = await serve(t);
   t.is(await runFileserver(master, 'fileserver.clear_cache'), 'No cache was cleared');
   t.is(
@@ -425,7 +425,7 @@ async function serveRoots(t: ExecutionContext): Promise<ServedRoots> {
   return { master, below };
 }
 
-test('a file is found in each root that has it', async (t) => {
+test('a file is found in each root that contains it', async (t) => {
   const { master, below } = await serveRoots(t);
   t.deepEqual(await runFileRoots(master, 'find', { path: 'a' }), [
     { [below('one/a')]: 'txt' },
@@ -439,7 +439,7 @@ test('a file is found in each root that has it', async (t) => {
   t.deepEqual(await runFileRoots(master, 'find', { path: 'a', saltenv: 'constructor' }), []);
 });
 
-test('text is read, and nothing else', async (t) => {
+test('only text is read', async (t) => {
   const { master, below } = await serveRoots(t);
   t.deepEqual(await runFileRoots(master, 'read', { path: 'a' }), [
     { [below('one/a')]: 'first ä' },
@@ -463,7 +463,7 @@ for (const [what, call] of [
   });
 }
 
-test('environments are listed as trees, without what is hidden', async (t) => {
+test('environments are listed as trees, without hidden files', async (t) => {
   const { master, below } = await serveRoots(t);
   const base = {
     [below('one')]: {
@@ -534,7 +534,7 @@ test('keys are accepted, rejected and deleted by glob', async (t) => {
   t.deepEqual(await runKeyWheel(master, 'key.list', { match: 'acc' }), { minions: ['old1'] });
 });
 
-test('a map names keys by state; those that are in another are left alone', async (t) => {
+test('a map names keys by state, and skips keys in another state', async (t) => {
   const { master } = await startVectorMaster(t, { keys });
   const match = { minions_pre: ['web2', 'web1'], minions_rejected: ['old1'] };
   t.deepEqual(await runKeyWheel(master, 'key.accept_dict', { match }), {
@@ -550,7 +550,7 @@ test('a map names keys by state; those that are in another are left alone', asyn
   });
 });
 
-test('a map acts on the folder that it names, also where the id has a key in another', async (t) => {
+test('a map acts on the named folder, even if the id has a key in another', async (t) => {
   const other = pem('other_minion').publicPem;
   const denied: StoredKey = { directory: 'minions_denied', id: 'web1', publicPem: other };
   const waiting: StoredKey = { directory: 'minions_denied', id: 'web2', publicPem: other };
@@ -563,7 +563,7 @@ test('a map acts on the folder that it names, also where the id has a key in ano
   t.is((await master.keys.list()).find(({ id }) => id === 'web2')?.publicKey, other);
 });
 
-test('a map deletes or rejects the one that it names of two keys of one id', async (t) => {
+test('a map deletes or rejects the named key if an id has two', async (t) => {
   const other = pem('other_minion').publicPem;
   const denied = ['web1', 'web2'].map((id) => ({
     directory: 'minions_denied' as const,
@@ -598,7 +598,7 @@ test('keys and fingerprints are shown', async (t) => {
   t.regex(JSON.stringify(await runKeyWheel(master, 'key.master_key_str')), /BEGIN PUBLIC KEY/);
 });
 
-test('options are shown under the names of Salt, and no secret among them', async (t) => {
+test("options are shown under Salt's names, without secrets", async (t) => {
   const peer = { '.*': [{ 'web*': ['test.ping'] }] };
   const { master } = await startVectorMaster(t, { keys, config: { peer, timeout: 7 } });
   const values = await runKeyWheel(master, 'config.values');
@@ -607,7 +607,7 @@ test('options are shown under the names of Salt, and no secret among them', asyn
   t.false(Object.hasOwn(values as object, 'key_pass'));
 });
 
-test('with a fingerprint, only the key that was seen is accepted or rejected', async (t) => {
+test('with a fingerprint, only the matching key is accepted or rejected', async (t) => {
   const { master } = await startVectorMaster(t, { keys });
   const [key] = await master.keys.list({ state: 'pending' });
   const fingerprint = key?.fingerprint ?? '';

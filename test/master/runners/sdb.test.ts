@@ -16,7 +16,7 @@ async function run(master: Master, fun: string, ...arg: readonly WireValue[]): P
   return value;
 }
 
-test('profiles of the configuration lead to variables and to files, as in Salt', async (t) => {
+test('profiles of the configuration refer to variables and files, as in Salt', async (t) => {
   const directory = temporaryDirectory(t);
   const place = (name: string): string => path.join(directory, name);
   layOut(directory, {
@@ -112,7 +112,7 @@ vaulted: {driver: vault}
   );
 });
 
-test('variables that are set are bounded', async (t) => {
+test('stored variables are limited', async (t) => {
   const driver = new EnvironmentDriver({});
   const bounded = { code: 'ERR_ARGS', message: /at most 1000 variables of 65536 bytes/ };
   t.throws(() => driver.set('k', 'x'.repeat(65_536)), bounded);

@@ -23,7 +23,7 @@ async function run(master: Master, fun: string, ...arg: readonly WireValue[]): P
   return value;
 }
 
-test('minions are asked by a runner, and those that return the same stand together', async (t) => {
+test('a runner queries minions, and groups those with the same return', async (t) => {
   const { master } = await startFleet(t, { ids: ['a1', 'b1', 'c1'] });
   t.deepEqual(await run(master, 'salt.execute', 'a*', 'test.echo', ['x']), { a1: 'x' });
   t.deepEqual(await run(master, 'salt.execute', 'nobody', 'test.ping'), {});
@@ -35,7 +35,7 @@ test('minions are asked by a runner, and those that return the same stand togeth
   ]);
 });
 
-test('survey.diff compares what the others return with what most return, each in its turn', async (t) => {
+test('survey.diff compares each differing return with the most frequent one', async (t) => {
   const texts = [
     'a\nb\nc',
     'a\nb\nc',
@@ -83,7 +83,7 @@ test('survey.diff compares what the others return with what most return, each in
   t.true(turns >= 52, `${turns}`);
 });
 
-test('a compound target is judged for one minion, and what is not known matches nothing', async (t) => {
+test('a compound target is evaluated for one minion, and unknown facts match nothing', async (t) => {
   const { master } = await startVectorMaster(t);
   const matches = (expr: string, id: string): Promise<unknown> =>
     run(master, 'match.compound_matches', expr, id);
@@ -103,7 +103,7 @@ test('options of the master are read by their path, without secrets', async (t) 
   t.is(await run(master, 'config.get', 'key_pass'), '');
 });
 
-test('values are kept in banks, and the banks of minions are theirs alone', async (t) => {
+test('values are stored in banks, and only a minion has access to its own bank', async (t) => {
   const { master } = await startVectorMaster(t);
   await run(master, 'cache.store', 'site/a', 'one', { deep: [1] });
   await run(master, 'cache.store', 'site/a', 'two', 2);
@@ -157,7 +157,7 @@ function countingStore(): { readonly store: Store; readonly read: () => number }
   return { store, read: () => entries };
 }
 
-test('a change of a queue reads what it takes out and nothing else', async (t) => {
+test('a change of a queue reads only the items that it removes', async (t) => {
   const { store, read } = countingStore();
   const queues = new Queues(store);
   for (let i = 0; i < 200; i++) await queues.insert('q', [i, i]);
@@ -176,7 +176,7 @@ test('a change of a queue reads what it takes out and nothing else', async (t) =
   t.is((await again.pop('q', undefined)).at(-1), 'new');
 });
 
-test('queues are bounded by bytes, and a write that fails changes nothing', async (t) => {
+test('the bytes of queues are limited, and a failed write changes nothing', async (t) => {
   const store = createMemoryStore();
   const queues = new Queues(store, { items: 3, bytes: 100 });
   const full = { code: 'ERR_ARGS', message: /queues are full \(100 bytes\)/ };
@@ -208,7 +208,7 @@ test('a value is stored in a bank without reading the others', async (t) => {
   t.is(await again.get('site/3', '3'), undefined);
 });
 
-test('queued runners are run for the local interface alone', async (t) => {
+test('queued runners run only for the local interface', async (t) => {
   const { master } = await startVectorMaster(t);
   await run(master, 'queue.insert_runner', 'cache.store', ['bank', 'key', 'value']);
   const by = { who: { kind: 'user', name: 'fred' }, rule: 'test' } as const;
@@ -220,7 +220,7 @@ test('queued runners are run for the local interface alone', async (t) => {
   t.is(await run(master, 'cache.fetch', 'bank', 'key'), 'value');
 });
 
-test('salt.cmd calls what templates have, and refuses the rest by name', async (t) => {
+test('salt.cmd calls functions of templates, and refuses others by name', async (t) => {
   const { master } = await startVectorMaster(t, { config: { id: 'north_master' } });
   t.true(await run(master, 'salt.cmd', 'test.ping'));
   const call = { fun: 'salt.cmd', arg: ['test.arg', 1, 'x'], kwarg: { a: 2 } };
@@ -231,7 +231,7 @@ test('salt.cmd calls what templates have, and refuses the rest by name', async (
   t.regex(String(refused.return), /cmd\.run is not served on the master: .*cannot run commands/);
 });
 
-test('state.event returns so many events that match, as lines', async (t) => {
+test('state.event returns the requested number of matching events, as lines', async (t) => {
   const { master } = await startVectorMaster(t);
   const waiting = run(master, 'state.event', 'site/*', 2);
   const quiet = master.runners.run({ fun: 'state.event', kwarg: { count: 1, quiet: true } });
@@ -257,7 +257,7 @@ test('state.event returns so many events that match, as lines', async (t) => {
   t.regex(String(refused.return), /only the local interface/);
 });
 
-test('jobs.master lists the runners that run', async (t) => {
+test('jobs.master lists running runners', async (t) => {
   const { master } = await startVectorMaster(t);
   const { jid } = await master.runners.start({ fun: 'test.sleep', arg: [1], user: 'ann' });
   const running = await run(master, 'jobs.master');
@@ -267,7 +267,7 @@ test('jobs.master lists the runners that run', async (t) => {
   t.like(second, { fun: 'runner.jobs.master' });
 });
 
-test('modules for the master are refused by name, and nothing is claimed to be copied', async (t) => {
+test('modules for the master are refused by name, and no copy is reported', async (t) => {
   const directory = temporaryDirectory(t);
   layOut(directory, { '_modules/site.py': '', '_states/own.py': '', 'a.sls': '' });
   const { master } = await startVectorMaster(t, { config: { fileRoots: { base: [directory] } } });
@@ -283,7 +283,7 @@ test('modules for the master are refused by name, and nothing is claimed to be c
   t.deepEqual(await run(master, 'saltutil.sync_grains'), []);
 });
 
-test('file_roots.write writes below a root and nowhere else', async (t) => {
+test('file_roots.write writes only below a root', async (t) => {
   const directory = temporaryDirectory(t);
   layOut(directory, { 'root/a.sls': 'old', 'other/b.sls': 'kept', 'root/pki/key': '' });
   symlinkSync(path.join(directory, 'other'), path.join(directory, 'root/out'));
@@ -323,7 +323,7 @@ test('an unsupported runner names its alternative', async (t) => {
   }
 });
 
-test('the pages in docs/compatibility/ have every row of the table, as the code serves it', async (t) => {
+test('the pages in docs/compatibility/ contain every row of the table', async (t) => {
   const { master } = await startVectorMaster(t);
   const servedBy = async (docs: Promise<object>): Promise<Set<string>> =>
     new Set(Object.keys(await docs));

@@ -132,7 +132,7 @@ async function dueStore(...names: readonly string[]): Promise<Store> {
   return store;
 }
 
-test('work that ends while the next begins is not counted as running', async (t) => {
+test('work that ends while the next work begins is not counted as running', async (t) => {
   const store = await dueStore('work');
   const ends: (() => void)[] = [];
   let [clock, begun, writes] = [0, 0, 0];
@@ -168,7 +168,7 @@ test('work that ends while the next begins is not counted as running', async (t)
   t.is(begun, 5);
 });
 
-test('splay puts work off, and run_on_start begins it at once', async (t) => {
+test('splay delays work, and run_on_start begins it at once', async (t) => {
   const store = await dueStore('late');
   const startedAt = Date.now();
   const ran = (schedule: WireMap): Promise<number> =>
@@ -215,7 +215,7 @@ function fired(events: readonly MasterEvent[], what: string): number {
     .length;
 }
 
-test('runners run by the clock, once at a time, and what a restart passed over runs once', async (t) => {
+test('runners run by the clock, one at a time, and missed runs run once after a restart', async (t) => {
   const root = temporaryDirectory(t);
   const entry = (text: string, more: WireMap): WireMap => ({
     function: 'test.arg',

@@ -44,7 +44,7 @@ function resolver(options: Partial<TargetResolverOptions> = {}): TargetResolver 
 
 const badTarget = { instanceOf: MasterError, code: 'ERR_BAD_TGT' };
 
-test('a minion whose facts are not known is a possible match, and is named as such', async (t) => {
+test('a minion without known facts is a possible match, and is reported as such', async (t) => {
   const { minions, unknown } = await resolver().resolve({ tgt: 'os:Debian', tgtType: 'grain' });
   t.deepEqual(minions, ['new1', 'web1']);
   t.deepEqual(unknown, ['new1']);
@@ -65,7 +65,7 @@ for (const tgt of [
   '* and not G@os:RedHat',
   'not ( not G@os:Debian )',
 ]) {
-  test(`for rights, ${tgt} does not mean a minion whose facts are not known`, async (t) => {
+  test(`for rights, ${tgt} does not match a minion without known facts`, async (t) => {
     const target = { tgt, tgtType: 'compound' };
     const { minions, unknown } = await resolver().resolve(target, { greedy: false });
     t.deepEqual(minions, ['web1']);
@@ -73,7 +73,7 @@ for (const tgt of [
   });
 }
 
-test('without the minion data cache, what facts would decide matches every accepted key', async (t) => {
+test('without the minion data cache, a target by facts matches every accepted key', async (t) => {
   const targets = resolver({ factsOf: () => unknown, isDataCached: false });
   const all = ['new1', 'web1', 'web2'];
   t.deepEqual((await targets.resolve({ tgt: 'a:b', tgtType: 'grain' })).minions, all);
@@ -95,7 +95,7 @@ test('a nodegroup is resolved and published as a compound expression', async (t)
   t.deepEqual(minions, ['new1', 'web2']);
 });
 
-test('a nodegroup inside of a compound expression is replaced, and others are left as they are', async (t) => {
+test('a nodegroup inside a compound expression is replaced, and other words are unchanged', async (t) => {
   const targets = resolver({ nodegroups });
   const inside = await targets.resolve({ tgt: 'web* and not N@list', tgtType: 'compound' });
   t.deepEqual(inside.target.tgt, ['web*', 'and', 'not', '(', 'L@web1,gone', ')']);
@@ -146,13 +146,13 @@ for (const [tgt, tgtType, delimiter] of refused) {
   });
 }
 
-test('a broken compound expression means nobody, and says why', async (t) => {
+test('a broken compound expression matches no minion, and gives a reason', async (t) => {
   const { minions, problem } = await resolver().resolve({ tgt: 'web1 and', tgtType: 'compound' });
   t.deepEqual(minions, []);
   t.is(problem, 'a term is missing at the end');
 });
 
-test('lookaround and back-references are tried in a thread, on ids and on values', async (t) => {
+test('lookaround and back-references are evaluated in a thread, on ids and on values', async (t) => {
   const targets = resolver();
   const meant = async (tgt: string, tgtType: string): Promise<readonly string[]> =>
     (await targets.resolve({ tgt, tgtType })).minions;
@@ -162,7 +162,7 @@ test('lookaround and back-references are tried in a thread, on ids and on values
   t.deepEqual(await meant('not E@(?!web) and P@roles:(?=d)db', 'compound'), ['web1']);
 });
 
-test('a regular expression that would never end is refused, and the next one is answered', async (t) => {
+test('an endless regular expression is refused, and the next one is answered', async (t) => {
   const id = 'a'.repeat(60);
   const targets = resolver({
     acceptedIds: () => [id],
@@ -190,13 +190,13 @@ test('a plan gives the reason for each minion', async (t) => {
   t.deepEqual(await reasons('web1', 'glob'), [{ id: 'web1', reason: 'matched', by: ['web1'] }]);
 });
 
-test('a plan shows what would be published', async (t) => {
+test('a plan shows the publication', async (t) => {
   const plan = await resolver({ nodegroups }).plan({ tgt: 'web', tgtType: 'nodegroup' });
   t.is(plan.tgtType, 'compound');
   t.deepEqual(plan.tgt, ['G@roles:web']);
 });
 
-test('ten thousand minions are asked for the one grain each, once', async (t) => {
+test('ten thousand minions are asked for only the one grain each, once', async (t) => {
   const ids = Array.from({ length: 10_000 }, (_, index) => `m${index}`);
   const asked: string[] = [];
   const targets = resolver({
@@ -241,7 +241,7 @@ async function withinWeb1(
   return { minions, asked };
 }
 
-test('a target is evaluated over a reach, and of nobody else facts are looked up', async (t) => {
+test('a target is evaluated over a reach, and facts of other minions are not read', async (t) => {
   for (const [tgt, minions, asked] of [
     ['*', ['web1'], []],
     ['web2', [], []],
@@ -256,7 +256,7 @@ test('a target is evaluated over a reach, and of nobody else facts are looked up
   }
 });
 
-test('a reach may show pillar, which is compared by equality', async (t) => {
+test('a reach may include pillar, which is compared by equality', async (t) => {
   for (const [tgt, minions] of [
     ['I@role:web', ['web1']],
     ['I@role:w*', []],
@@ -268,7 +268,7 @@ test('a reach may show pillar, which is compared by equality', async (t) => {
   }
 });
 
-test('secrets follow ids and values of pillar, which grains have no part in', async (t) => {
+test('secrets depend on ids and pillar values that are independent of grains', async (t) => {
   const targets = resolver({
     factsOf: () => ({ grains: factsOf({ role: 'db' }), pillar: factsOf({ role: 'db' }) }),
     rightsOf: (id) => ({
@@ -329,7 +329,7 @@ async function stored(store: Store): Promise<Buffer[]> {
   return values;
 }
 
-test('facts are there after a restart', async (t) => {
+test('facts survive a restart', async (t) => {
   const store = createMemoryStore();
   await (await open(store)).keep([{ id: 'web1', grains, pillar }]);
   const known = (await open(store)).of('web1');
@@ -338,12 +338,12 @@ test('facts are there after a restart', async (t) => {
   t.is(known.grains?.get('nope'), undefined);
 });
 
-test('nothing is known of a minion that sent nothing', async (t) => {
+test('a minion that sent nothing has no facts', async (t) => {
   const known = (await open(createMemoryStore())).of('web1');
   t.deepEqual(known, { grains: undefined, pillar: undefined });
 });
 
-test('pillar lies sealed in the store', async (t) => {
+test('pillar is sealed in the store', async (t) => {
   const store = createMemoryStore();
   await (await open(store)).keep([{ id: 'web1', grains, pillar }]);
   const [record] = await stored(store);
@@ -352,7 +352,7 @@ test('pillar lies sealed in the store', async (t) => {
   t.false(record?.includes('not to be seen'));
 });
 
-test('the same facts again are not written again', async (t) => {
+test('unchanged facts are not written again', async (t) => {
   const store = createMemoryStore();
   const facts = await open(store);
   await facts.keep([{ id: 'web1', grains, pillar }]);
@@ -364,7 +364,7 @@ test('the same facts again are not written again', async (t) => {
   t.is(facts.of('web1').grains?.get('os'), 'RedHat');
 });
 
-test('facts that are too big are not known, whatever was known before', async (t) => {
+test('oversized facts are unknown, whatever was stored before', async (t) => {
   const facts = await open(createMemoryStore());
   await facts.keep([{ id: 'web1', grains, pillar }]);
   await facts.keep([{ id: 'web1', grains, pillar: { big: 'x'.repeat(1000) } }]);
@@ -372,7 +372,7 @@ test('facts that are too big are not known, whatever was known before', async (t
   t.is(facts.of('web1').pillar, undefined);
 });
 
-test('a forgotten minion stays forgotten', async (t) => {
+test('a removed minion stays removed', async (t) => {
   const store = createMemoryStore();
   const facts = await open(store);
   await facts.keep([{ id: 'web1', grains, pillar }]);
@@ -381,7 +381,7 @@ test('a forgotten minion stays forgotten', async (t) => {
   t.is((await open(store)).size, 0);
 });
 
-test('facts of ids without a key are neither kept nor read again', async (t) => {
+test('facts of ids without a key are neither stored nor loaded', async (t) => {
   const store = createMemoryStore();
   await (await open(store)).keep([{ id: 'web1', grains, pillar }]);
   const facts = await open(store, { hasKey: () => false });
@@ -391,7 +391,7 @@ test('facts of ids without a key are neither kept nor read again', async (t) => 
   t.deepEqual(await stored(store), []);
 });
 
-test('without the cache nothing is kept', async (t) => {
+test('without the cache no facts are stored', async (t) => {
   const store = createMemoryStore();
   const facts = await open(store, { isOn: false });
   await facts.keep([{ id: 'web1', grains, pillar }]);
@@ -399,14 +399,14 @@ test('without the cache nothing is kept', async (t) => {
   t.deepEqual(await stored(store), []);
 });
 
-test('a grain named like what objects inherit is an ordinary one', async (t) => {
+test('a grain with a name of Object.prototype is an ordinary grain', async (t) => {
   const facts = await open(createMemoryStore());
   await facts.keep([{ id: 'web1', grains: JSON.parse('{"__proto__": "x"}'), pillar }]);
   t.is(facts.of('web1').grains?.get('__proto__'), 'x');
   t.is(facts.of('web1').grains?.get('constructor'), undefined);
 });
 
-test('names that minions make up are not kept beyond a bound', (t) => {
+test('the number of grain names that minions invent is limited', (t) => {
   const names = new SharedNames(2);
   t.deepEqual(
     ['a', 'b', 'c', 'a'].map((name) => names.share(name)),
@@ -415,7 +415,7 @@ test('names that minions make up are not kept beyond a bound', (t) => {
   t.is(names.size, 2);
 });
 
-test('minions with the same names share one list, up to a bound', (t) => {
+test('minions with the same names share one list, up to a limit', (t) => {
   const names = new SharedNames(1000, 1);
   const first = names.shareAll(['os', 'id']);
   t.is(names.shareAll(['os', 'id']), first);
@@ -426,7 +426,7 @@ test('minions with the same names share one list, up to a bound', (t) => {
   t.not(others.shareAll(long), others.shareAll(long));
 });
 
-test('rights go by what grains have no part in, also after a restart', async (t) => {
+test('rights depend on values independent of grains, even after a restart', async (t) => {
   const store = createMemoryStore();
   const proven = { tier: 'front' };
   await (await open(store)).keep([{ id: 'web1', grains, pillar: { tier: 'core' }, proven }]);
@@ -439,14 +439,14 @@ test('rights go by what grains have no part in, also after a restart', async (t)
   t.is(facts.rightsOf('web1').pillar, undefined);
 });
 
-test('pillar values proven to be independent of grains are empty, rather than all, if too large', async (t) => {
+test('pillar values proven to be independent of grains are empty if they are too large', async (t) => {
   const facts = await open(createMemoryStore());
   const proven = { tier: 'x'.repeat(2000) };
   await facts.keep([{ id: 'web1', grains, pillar: { tier: 'core' }, proven }]);
   t.is(facts.rightsOf('web1').pillar?.get('tier'), undefined);
 });
 
-test('without anything said of it, rights go by the whole pillar', async (t) => {
+test('without information about grains, rights depend on the whole pillar', async (t) => {
   const facts = await open(createMemoryStore());
   await facts.keep([{ id: 'web1', grains, pillar: { tier: 'core' } }]);
   t.is(facts.rightsOf('web1').pillar?.get('tier'), 'core');
@@ -504,7 +504,7 @@ test('the minion data of a real salt-master is imported', async (t) => {
   t.deepEqual(warnings, []);
 });
 
-test('files that cannot be used are named, and the others are taken', async (t) => {
+test('unusable files are named, and the others are imported', async (t) => {
   const cachedir = temporaryDirectory(t);
   writeData(cachedir, 'web1', recorded('web1').subarray(0, 50));
   writeData(cachedir, 'web2', recorded('web2'));
@@ -517,7 +517,7 @@ test('files that cannot be used are named, and the others are taken', async (t) 
   t.true(warnings.every(({ file }) => file.endsWith('data.p')));
 });
 
-test('a file that is too big is not read', async (t) => {
+test('an oversized file is not read', async (t) => {
   const cachedir = temporaryDirectory(t);
   writeData(cachedir, 'web1', recorded('web1'));
   const { facts, warnings } = await takeOver(cachedir, 100);
@@ -525,7 +525,7 @@ test('a file that is too big is not read', async (t) => {
   t.is(warnings.length, 1);
 });
 
-test('without such a cache nothing is taken over', async (t) => {
+test('without such a cache nothing is imported', async (t) => {
   const { facts, warnings } = await takeOver(path.join(temporaryDirectory(t), 'nowhere'));
   t.is(facts.size, 0);
   t.deepEqual(warnings, []);
@@ -543,7 +543,7 @@ const vectorResolver = new TargetResolver({
 });
 
 for (const { title, target, minions, missing } of targetCases) {
-  test(`a job for ${title} waits for whom a real master waits for`, async (t) => {
+  test(`a job for ${title} waits for the same minions as a real master`, async (t) => {
     const resolved = await vectorResolver.resolve(target);
     t.deepEqual([...resolved.minions].sort(), minions);
     t.deepEqual([...resolved.missing].sort(), missing);

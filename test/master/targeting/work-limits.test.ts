@@ -71,7 +71,7 @@ test.serial('no slice of a long evaluation is long', async (t) => {
   }
 });
 
-test.serial('a stored target has a budget of its own', (t) => {
+test.serial('a stored target has its own budget', (t) => {
   const targets = fleet();
   const budget = new WorkBudget(minionWork);
   const programs = { tgt: 'E@x{1000} or E@y{1000} or web1*', tgtType: 'compound' };

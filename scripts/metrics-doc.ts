@@ -1,0 +1,80 @@
+// Writes the tables of docs/metrics.md from the metrics of a master with all extensions. With --check it
+// only compares them.
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { monitorEventLoopDelay } from 'node:perf_hooks';
+import { resolveMasterConfig } from '#config';
+import { createBridge } from '#guests';
+import { createSilentLogger, type MetricFamily } from '#master';
+import { createMemoryTransport } from '#minion-protocol';
+import { httpFamilies, processFamilies } from '#salt-api/routes/metric-families.ts';
+import { createMaster } from '#server';
+import { createMemoryStore } from '#store';
+
+/** Sections of the page, each with the names of its metrics. The last section takes the rest. */
+const sections: readonly (readonly [string, RegExp])[] = [
+  ['process', /^(?:process|nodejs)_|event_loop/],
+  ['http', /_http_/],
+  ['cluster', /_cluster_/],
+  ['store', /_(?:store|audit)_/],
+  ['bridge', /_(?:command|plan|outbox|enrolments|data|deployments?)(?:_|$)/],
+  ['jobs', /_(?:returns|job|event|events|signals)_/],
+  ['requests', /./],
+];
+
+/** Returns the metrics of a master that has just started. */
+async function families(): Promise<readonly MetricFamily[]> {
+  const rootDir = mkdtempSync(path.join(tmpdir(), 'sb-metrics-'));
+  const master = createMaster({
+    config: resolveMasterConfig({ rootDir, bridge: { guests: {} } }),
+    store: createMemoryStore(),
+    transports: [createMemoryTransport().master],
+    extensions: [createBridge()],
+    logger: createSilentLogger(),
+  });
+  try {
+    await master.start();
+    const http = { answers: new Map(), streams: 0, sessions: 0, refusals: {} };
+    return [
+      ...(await master.metrics()),
+      ...httpFamilies(http),
+      ...processFamilies(monitorEventLoopDelay()),
+    ];
+  } finally {
+    await master.close();
+    rmSync(rootDir, { recursive: true, force: true });
+  }
+}
+
+function tableOf(metrics: readonly MetricFamily[]): string {
+  const rows = metrics.map(({ name, type, labels, help }) => [
+    `\`${name}\``,
+    type,
+    labels.map((label) => `\`${label}\``).join(', '),
+    help.replaceAll('|', '\\|'),
+  ]);
+  const head = ['name', 'type', 'labels', 'meaning'];
+  const lines = [head, head.map(() => '---'), ...rows];
+  return lines.map((cells) => `| ${cells.join(' | ')} |\n`).join('');
+}
+
+/** Returns the page with its tables as the metrics have them. */
+function withMetrics(page: string, metrics: readonly MetricFamily[]): string {
+  const sectionOf = ({ name }: MetricFamily): string | undefined =>
+    sections.find(([, names]) => names.test(name))?.[0];
+  return page.replaceAll(
+    /(<!-- metrics: (\w+) -->\n)[\s\S]*?(?=\n<!-- end of metrics -->)/g,
+    (_, start: string, section: string) =>
+      `${start}\n${tableOf(metrics.filter((it) => sectionOf(it) === section))}`,
+  );
+}
+
+const file = new URL('../docs/metrics.md', import.meta.url);
+const before = readFileSync(file, 'utf8');
+const page = withMetrics(before, await families());
+if (!process.argv.includes('--check')) writeFileSync(file, page);
+else if (before !== page) {
+  process.stderr.write('docs/metrics.md is out of date: run node scripts/metrics-doc.ts\n');
+  process.exitCode = 1;
+}
