@@ -12,7 +12,7 @@ import { expectedBy, fileNameOf, shapeOf } from './schema.ts';
 export const optionsHeading = '## All options';
 
 const introduction =
-  'The tables are made from the option rows in `config/` by `node scripts/options-doc.js`. A new value of an option applies after a restart unless the last column names another time.';
+  'The script `node scripts/options-doc.js` generates these tables from the option rows in `config/`. If you change an option, restart the master, unless the last column names another time at which the new value applies.';
 
 const tableHead = `| option | value | default | meaning | a reload applies to |
 | --- | --- | --- | --- | --- |

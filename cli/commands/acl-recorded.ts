@@ -26,7 +26,7 @@ interface LearnOptions extends SinceOptions {
 export function addLearnCommand(acl: Command, context: CommandContext): void {
   acl
     .command('learn')
-    .description('print the smallest policy that permits all recorded denials; changes nothing')
+    .description('print the smallest policy that permits all recorded denied requests')
     .option('--since <time>', 'only requests since this time: 30m, 1h, 7d, or a date')
     .option('--generalise', "write one rule for tags that differ only in the minion's own id")
     .option('--forget', 'delete the recorded denials afterwards')
@@ -49,7 +49,7 @@ export function addLearnCommand(acl: Command, context: CommandContext): void {
 export function addReplayCommand(acl: Command, context: CommandContext): void {
   acl
     .command('replay')
-    .description('list past decisions that another policy would change; changes nothing')
+    .description('list past decisions that the policy in a file would change')
     .argument('<file>', 'policy file, in the format of master.d')
     .option('--since <time>', 'only decisions since this time: 30m, 1h, 7d, or a date')
     .addOption(configOption())

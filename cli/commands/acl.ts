@@ -62,7 +62,7 @@ export function defineAcl(command: Command, context: CommandContext): void {
 function addDenials(acl: Command, context: CommandContext): void {
   acl
     .command('denials')
-    .description('list the latest events of minions that the policy denied')
+    .description('list the latest events that the policy denied to minions')
     .addOption(configOption())
     .addOption(jsonOption())
     .addOption(logLevelOption())
@@ -80,7 +80,7 @@ function addDenials(acl: Command, context: CommandContext): void {
 function addExplain(acl: Command, context: CommandContext): void {
   acl
     .command('explain')
-    .description('show what the running master would decide, and why; runs nothing')
+    .description('show how the running master would decide about a request, and why')
     .argument('<subject>', 'id of a minion, or user:NAME, project:NAME, service:NAME, token:NAME')
     .argument('<action>', actions.join(', '))
     .argument('<resource>', 'tag, function (several: separated by commas), path or operation')
@@ -110,7 +110,7 @@ function addExplain(acl: Command, context: CommandContext): void {
 function addCheck(acl: Command, context: CommandContext): void {
   acl
     .command('check')
-    .description('report rules that have no effect; changes nothing')
+    .description('report rules that have no effect, without changing them')
     .argument('[file]', 'policy file (default: the policy of the configuration)')
     .addOption(configOption())
     .addOption(jsonOption())
@@ -137,7 +137,9 @@ function addCheck(acl: Command, context: CommandContext): void {
 function addReload(acl: Command, context: CommandContext): void {
   acl
     .command('reload')
-    .description('make the running master reload its configuration; an error changes nothing')
+    .description(
+      'make the running master reload its configuration; after an error, it keeps the old one',
+    )
     .addOption(configOption())
     .addOption(jsonOption())
     .addOption(logLevelOption())

@@ -49,7 +49,7 @@ export function defineAudit(command: Command, context: CommandContext): void {
     .action((options: ShowOptions) => showRecords(options, context));
   command
     .command('verify')
-    .description('verify that the audit log, or copies of its files, have not been changed')
+    .description('verify that the audit log, or copies of its files, are unchanged')
     .argument('[files...]', 'copied files, oldest first (default: the audit log)')
     .option(
       '--members <directory>',

@@ -97,7 +97,7 @@ function addHandleAdd(handle: Command, context: CommandContext): void {
 function addHandleList(handle: Command, context: CommandContext): void {
   handle
     .command('list')
-    .description('list handles; expired ones are listed for a day')
+    .description('list handles, including handles that expired less than a day ago')
     .option('--owner <name>', 'only handles of this owner')
     .addOption(configOption())
     .addOption(jsonOption())
@@ -204,7 +204,7 @@ export function addOutboxCommands(bridge: Command, context: CommandContext): voi
 function addOutboxList(outbox: Command, context: CommandContext): void {
   outbox
     .command('list')
-    .description('list failed signals, then pending and held ones; oldest first')
+    .description('list failed, then pending, then held signals, each oldest first')
     .option('--handle <alias>', 'only signals of this handle')
     .addOption(new Option('--dead', 'only failed signals').conflicts('delivered'))
     .option('--delivered', 'only signals delivered within a day, the latest first')

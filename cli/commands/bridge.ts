@@ -182,7 +182,7 @@ function addNamedCommands(bridge: Command, context: CommandContext): void {
 function addLint(bridge: Command, context: CommandContext): void {
   bridge
     .command('lint')
-    .description('check the files of a catalog; the master need not run')
+    .description('check the files of a catalog, without a running master')
     .argument('[places...]', 'files or directories (default: those of the configuration)')
     .addOption(configOption())
     .addOption(jsonOption())
@@ -208,7 +208,7 @@ function addList(bridge: Command, context: CommandContext): void {
   bridge
     .command('list')
     .description('list the commands and plans of the running master')
-    .option('--service <name>', 'only those that rules may permit this service')
+    .option('--service <name>', 'only commands and plans that the policy permits to this service')
     .addOption(configOption())
     .addOption(jsonOption())
     .addOption(logLevelOption())

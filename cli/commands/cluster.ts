@@ -47,7 +47,10 @@ export function defineCluster(command: Command, context: CommandContext): void {
       ]);
     },
   );
-  subcommand('ticket', 'print a ticket with which one master can join; a master must be running')
+  subcommand(
+    'ticket',
+    'print a ticket that one master can use to join the cluster of the running master',
+  )
     .option('--seconds <count>', 'validity of the ticket (default: 3600)', parseCount)
     .action(async (options: TicketOptions) => {
       const api = await context.openApi(options.configDir);
@@ -78,7 +81,7 @@ export function defineCluster(command: Command, context: CommandContext): void {
         'before you start it again, remove saltbridge: cluster from its configuration',
       ]);
     });
-  subcommand('drain', 'prepare the running member for a restart: it accepts no new jobs and calls')
+  subcommand('drain', 'prepare the running member for a restart, and reject new jobs and calls')
     .option('--timeout <seconds>', 'time for calls to end (default: 300)', parseCount)
     .action(async (options: DrainOptions) => {
       const api = await context.openApi(options.configDir);

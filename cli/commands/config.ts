@@ -26,7 +26,7 @@ interface ConfigOptions {
 export function defineConfig(command: Command, context: CommandContext): void {
   command
     .command('check')
-    .description('report every mistake and warning of a configuration; changes nothing')
+    .description('report every mistake and warning of a configuration')
     .argument('[dir]', 'configuration directory (default: that of -c)')
     .addOption(configOption())
     .addOption(jsonOption())
@@ -41,7 +41,7 @@ export function defineConfig(command: Command, context: CommandContext): void {
     });
   command
     .command('show')
-    .description('print every option with its value and where it comes from, without secrets')
+    .description('print every option with its value and source, without secrets')
     .argument('[dir]', 'configuration directory (default: that of -c)')
     .option('--changed', 'only options that the files set')
     .addOption(configOption())

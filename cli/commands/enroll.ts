@@ -238,7 +238,7 @@ function addCreate(enroll: Command, context: CommandContext, open: OpenBridge): 
 function addImport(enroll: Command, context: CommandContext, open: OpenBridge): void {
   const command = enroll
     .command('import')
-    .description('accept the keys of a list of minions; an error accepts none of them')
+    .description('accept the keys of a list of minions; if an entry has an error, accept no key')
     .argument('<file>', 'JSON: a list of {id, publicKey or fingerprint, project?}; - for stdin')
     .option('--project <name>', 'project of entries without one');
   withCommonOptions(command).action(
@@ -279,7 +279,7 @@ function addShowCommands(enroll: Command, context: CommandContext, open: OpenBri
 function addRetire(enroll: Command, context: CommandContext, open: OpenBridge): void {
   const command = enroll
     .command('retire')
-    .description('remove a machine: its key, connections, mine and jobs')
+    .description('remove the key, connections, mine and jobs of a machine')
     .argument('[id]', 'id of the minion')
     .option('--instance <name>', 'instance id in the cloud');
   withCommonOptions(command).action(

@@ -133,7 +133,7 @@ export function defineJobs(command: Command, context: CommandContext): void {
     });
   const show = command
     .command('show')
-    .description('show one job: its state and its return on each minion')
+    .description('show the state of a job, and its return on each minion')
     .argument('<jid>', "the job's id")
     .addOption(configOption())
     .option('--no-returns', 'omit the returns');

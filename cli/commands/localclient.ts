@@ -28,14 +28,14 @@ export function defineLocalClient(command: Command, context: CommandContext): vo
     );
   command
     .command('disable')
-    .description('close them, and remove the client configuration and the key')
+    .description('close the port and the sockets, and remove the client configuration and the key')
     .addOption(configOption())
     .addOption(jsonOption())
     .addOption(logLevelOption())
     .action((options: LocalClientOptions) => call('disable', {}, options, context));
   command
     .command('status')
-    .description('show whether and where the interface is served')
+    .description('show whether the interface for local clients is open, and its address')
     .addOption(configOption())
     .addOption(jsonOption())
     .addOption(logLevelOption())

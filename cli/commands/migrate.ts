@@ -72,7 +72,7 @@ interface MigrateOptions {
 export function defineMigrate(command: Command, context: CommandContext): void {
   command
     .command('check')
-    .description('report what works, what is ignored and what must change; changes nothing')
+    .description('report which parts of a salt-master configuration work with saltbridge')
     .argument('[dir]', 'configuration directory of salt-master', '/etc/salt')
     .option(
       '--write <file>',

@@ -80,8 +80,8 @@ export function defineStore(command: Command, context: CommandContext): void {
   );
   move(
     'copy',
-    'do the same from the directories of a stopped master',
-    ['<config>', 'its configuration directory'],
+    'create a new master from the directories of another, stopped master',
+    ['<config>', 'configuration directory of the stopped master'],
     (access, directory) => access.copy(directory),
   );
 }

@@ -95,7 +95,10 @@ interface StackFollowerDeps {
   readonly intervalMs: number;
 }
 
-/** Workers of a stack: for the servers that it names, and for those found among its resources. */
+/**
+ * Manages one worker for each server of a stack. The registration of the stack lists servers, and
+ * further servers are found among the resources of the stack.
+ */
 export class StackFollower {
   readonly #stack: RegisteredStack;
   readonly #deps: StackFollowerDeps;

@@ -145,7 +145,7 @@ export class FilesDriver implements SdbDriver {
     const format = this.#profile.driver === 'json' ? 'json' : 'yaml';
     const data = await this.#parse({ file, format, text });
     if (isPillarMap(data)) return data;
-    throw fileError(file, 'it must contain a map');
+    throw fileError(file, 'the file must contain a map at its top level');
   }
 
   /**
