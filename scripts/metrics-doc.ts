@@ -64,9 +64,9 @@ function withMetrics(page: string, metrics: readonly MetricFamily[]): string {
   const sectionOf = ({ name }: MetricFamily): string | undefined =>
     sections.find(([, names]) => names.test(name))?.[0];
   return page.replaceAll(
-    /(<!-- metrics: (\w+) -->\n)[\s\S]*?(?=\n<!-- end of metrics -->)/g,
+    /(<!-- metrics: (\w+) -->\n\n)(?:\|.*\n)*/g,
     (_, start: string, section: string) =>
-      `${start}\n${tableOf(metrics.filter((it) => sectionOf(it) === section))}`,
+      `${start}${tableOf(metrics.filter((it) => sectionOf(it) === section))}`,
   );
 }
 
