@@ -422,7 +422,10 @@ function failureOf({ type, minion, retcode }: Update): string | undefined {
   return type === 'return' && retcode !== 0 ? minion : undefined;
 }
 
-/** Converts a percentage to a number of minions, of those that the target matched initially. */
+/**
+ * Converts a percentage of the minions that the target matched initially to a number of minions.
+ * Returns any other size unchanged.
+ */
 function absoluteSize(size: number | string = 1, minions: number): number | string {
   if (typeof size !== 'string' || !size.endsWith('%')) return size;
   return Math.max(1, Math.floor((Number(size.slice(0, -1)) / 100) * minions));

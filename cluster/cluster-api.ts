@@ -39,7 +39,7 @@ export function createClusterApi(
       return { active: cluster.calls.active };
     },
     resume: async () => {
-      log.info('this member accepts jobs and calls again');
+      log.info('this member accepts new jobs and calls');
       cluster.calls.open();
       context.duties?.resume();
     },

@@ -1,7 +1,7 @@
 import { type Limit, LimitExceeded, type LimitValues } from './limits.ts';
 import { LinkedList, type ListNode } from './linked-list.ts';
 
-/** Slot of a task, or its request that waits for one. */
+/** Request of a task for a slot. The request holds a slot, or waits for one. */
 export interface FairSlot {
   /** Whether the request waits for a slot. */
   readonly isWaiting: boolean;

@@ -13,7 +13,10 @@ export interface SendLimits {
    * that waits for several readers counts once.
    */
   readonly totalBytes?: number;
-  /** Maximum number of bytes waiting for one reader besides its largest message. Default: 1 MiB. */
+  /**
+   * Maximum number of bytes that may wait for one reader, not counting the largest of the waiting
+   * messages. Default: 1 MiB.
+   */
   readonly extraBytes?: number;
 }
 

@@ -45,9 +45,9 @@ function addHandleAdd(handle: Command, context: CommandContext): void {
     .argument('<alias>', 'name for minions to use: event.send heat/<alias>')
     .argument('<file>', 'handle attribute of Heat, as JSON or text; - reads standard input')
     .option('--minion <ids...>', 'ids of minions that may signal the handle')
-    .option('--glob <patterns...>', 'globs on the ids of minions that may signal it')
-    .option('-N, --nodegroup <names...>', 'nodegroups whose minions may signal it')
-    .option('--project <names...>', 'projects whose enrolled minions may signal it')
+    .option('--glob <patterns...>', 'globs on the ids of minions that may signal the handle')
+    .option('-N, --nodegroup <names...>', 'nodegroups whose minions may signal the handle')
+    .option('--project <names...>', 'projects whose enrolled minions may signal the handle')
     .option('--member <names...>', 'members that a minion may signal for: heat/<alias>/<member>')
     .option('--empty-is-success', 'count an event without data as SUCCESS, not as FAILURE')
     .option('--stack <name>', 'stack whose quota applies to the signals')
@@ -207,7 +207,10 @@ function addOutboxList(outbox: Command, context: CommandContext): void {
     .description('list failed, then pending, then held signals, each oldest first')
     .option('--handle <alias>', 'only signals of this handle')
     .addOption(new Option('--dead', 'only failed signals').conflicts('delivered'))
-    .option('--delivered', 'only signals delivered within a day, the latest first')
+    .option(
+      '--delivered',
+      'only signals that were delivered in the last 24 hours, the latest first',
+    )
     .addOption(
       new Option('--limit <number>', 'maximum number of signals')
         .argParser(parseCount)

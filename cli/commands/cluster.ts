@@ -82,7 +82,11 @@ export function defineCluster(command: Command, context: CommandContext): void {
       ]);
     });
   subcommand('drain', 'prepare the running member for a restart, and reject new jobs and calls')
-    .option('--timeout <seconds>', 'time for calls to end (default: 300)', parseCount)
+    .option(
+      '--timeout <seconds>',
+      'maximum time to wait for running calls, in seconds (default: 300)',
+      parseCount,
+    )
     .action(async (options: DrainOptions) => {
       const api = await context.openApi(options.configDir);
       const { timeout: seconds } = options;
@@ -96,7 +100,7 @@ export function defineCluster(command: Command, context: CommandContext): void {
   subcommand('resume', 'let a drained member accept jobs and calls again').action(
     async (options: ClusterCommandOptions) => {
       await (await context.openApi(options.configDir)).cluster.resume();
-      await report(context, options, null, ['this member accepts jobs and calls again']);
+      await report(context, options, null, ['this member accepts new jobs and calls']);
     },
   );
   subcommand('refound', 'recreate the log from the store of this stopped master, or from a backup')

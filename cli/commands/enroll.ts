@@ -195,7 +195,10 @@ function addCreate(enroll: Command, context: CommandContext, open: OpenBridge): 
       'instance id in the cloud; the ticket is valid for this instance only',
     )
     .option('--address <ip>', 'IP address that must present the ticket')
-    .option('--agent', "let the network's metadata agent claim the key, instead of enroll: url")
+    .option(
+      '--agent',
+      "let the metadata agent of the network claim the key; the machine does not use 'url' of 'enroll'",
+    )
     .option(
       '--master <address...>',
       'addresses of the masters for the machine (default: enroll: masters)',

@@ -140,9 +140,10 @@ export class CodeCatalog {
   }
 
   /**
-   * Returns the call of the entry that permits the config and its inputs, or the reason if there
-   * is none.
-   * @param mayCall - whether the owner of the deployment may call an entry. Others are not revealed
+   * Returns the call of the entry that permits the config and its inputs, or the reason if no entry
+   * permits them.
+   * @param mayCall - whether the owner of the deployment may call an entry. The reason names no
+   * other entries
    */
   resolve(
     deployment: Deployment & { readonly group: CodeGroup },

@@ -91,7 +91,8 @@ export class HeldSignals {
   }
 
   /**
-   * Assigns the held signals of a minion with an alias to their handle, if one is registered.
+   * Assigns the held signals that a minion sent to an alias to the handle with this alias, if such
+   * a handle is registered.
    * Resolves when the changes are durable.
    * @param isForced - whether to include signals whose data may still arrive
    */

@@ -261,20 +261,20 @@ function unmark(map: WireMap): WireValue {
   if (name === '$ext' && Array.isArray(content)) {
     return new WireExtension(Number(content[0]), Buffer.from(String(content[1]), 'base64'));
   }
-  if (typeof content !== 'string') throw new TypeError(`the mark ${name} requires a string`);
+  if (typeof content !== 'string')
+    throw new TypeError(`the value of the key ${name} must be a string`);
   switch (name) {
     case '$bytes':
       return new Uint8Array(Buffer.from(content, 'base64'));
     case '$int':
-      if (content.length > maxDigits)
-        throw new TypeError('the number in the mark $int is too long');
+      if (content.length > maxDigits) throw new TypeError('the number in the key $int is too long');
       return BigInt(content);
     case '$float':
       return wholeFloat.test(content) ? new Float(Number(content)) : Number(content);
     case '$datetime':
       return new WireDateTime(content);
     default:
-      throw new TypeError(`the mark ${name} does not accept this string`);
+      throw new TypeError(`the value of the key ${name} is not valid`);
   }
 }
 
@@ -282,7 +282,7 @@ function toMap(pairs: readonly WireValue[]): WireValue {
   const entries = pairs.map((pair): [WireValue, WireValue] => {
     const [key, item, more] = Array.isArray(pair) ? pair : [];
     if (key === undefined || item === undefined || more !== undefined) {
-      throw new TypeError('the mark $map requires a list of key and value pairs');
+      throw new TypeError('the value of the key $map must be a list of pairs of key and value');
     }
     return [key, item];
   });

@@ -56,7 +56,7 @@ interface Repeated {
 interface ReadUpTo {
   /** Sequence number of the last record that the reader has read, by member. */
   readonly sequences: ReadonlyMap<string, number>;
-  /** Sequence number that applies to members that the id does not contain. */
+  /** Sequence number for members of the cluster that are missing in `sequences`. */
   readonly others: number;
   /** Whether all events after the reader's position are available. */
   readonly isWhole: boolean;

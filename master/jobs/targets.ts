@@ -295,7 +295,8 @@ export class TargetResolver {
   }
 
   /**
-   * Whether all of these minions have accepted keys and the rights that are granted to a target.
+   * Whether each of these minions has an accepted key, and a right that is granted to this target
+   * applies to it.
    * See {@link entitles}.
    */
   entitlesAll(request: TargetRequest, minions: readonly string[]): boolean {
