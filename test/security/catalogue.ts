@@ -136,7 +136,7 @@ export const catalogue: readonly Threat[] = [
       'minion-protocol/envelope.test.ts: every changed bit and every cut of a blob is noticed by its HMAC',
       'minion-protocol/envelope.test.ts: bad padding is detectable only for holders of the signing key',
     ],
-    sentence: 'MACs, tokens and digests are compared by `timingSafeEqual`',
+    sentence: 'The master compares MACs, tokens and digests with `timingSafeEqual`',
   },
   {
     id: 'C-02',
@@ -180,7 +180,7 @@ export const catalogue: readonly Threat[] = [
     id: 'C-07',
     threat: 'unsafe temporary files; YAML that builds objects',
     tests: ['master/jobs/returns.test.ts: multiplying aliases are text', ownFiles],
-    sentence: 'There is no client for SSH',
+    sentence: 'saltbridge has no SSH client and no roster',
   },
   {
     id: 'C-08',
@@ -251,7 +251,7 @@ export const catalogue: readonly Threat[] = [
     id: 'C-17',
     threat: 'the ssh client of the API',
     tests: [],
-    sentence: 'There is no client for SSH',
+    sentence: 'saltbridge has no SSH client and no roster',
   },
   {
     id: 'C-18',
@@ -329,7 +329,7 @@ export const catalogue: readonly Threat[] = [
       `master/runners/runners.test.ts: \${what} finds and reads nothing`,
       orchestrations('a file outside file_roots is not an SLS, whatever its name'),
     ],
-    sentence: 'no function writes configuration, pillar or file roots',
+    sentence: 'No function can write the configuration, the pillar or file roots',
   },
   {
     id: 'C-28',
@@ -341,7 +341,7 @@ export const catalogue: readonly Threat[] = [
     ],
   },
   { id: 'C-29', threat: 'data in a shell command', tests: [], sentence: 'starts no shell' },
-  { id: 'C-30', threat: 'planted files on minions', tests: [], sentence: 'the minions’ side' },
+  { id: 'C-30', threat: 'planted files on minions', tests: [], sentence: 'A master cannot fix faults in the software of minions' },
   {
     id: 'C-31',
     threat: 'pillars that are not signed',
@@ -402,7 +402,7 @@ export const catalogue: readonly Threat[] = [
     id: 'C-38',
     threat: 'predictable names of scripts',
     tests: [],
-    sentence: 'There is no client for SSH',
+    sentence: 'saltbridge has no SSH client and no roster',
   },
   {
     id: 'C-39',
@@ -616,7 +616,7 @@ export const catalogue: readonly Threat[] = [
     id: 'N-13',
     threat: 'listening without a key',
     tests: [strangers('a listener without a key cannot read any part of a job')],
-    sentence: 'sizes and times are visible',
+    sentence: 'An observer of the network can see the sizes and times of messages',
   },
   {
     id: 'N-14',
@@ -634,7 +634,7 @@ export const catalogue: readonly Threat[] = [
       `master/presence/presence.test.ts: an announcement \${title} is refused, and its connection stays`,
       'master/presence/presence.test.ts: an announcement with a key that is not accepted is refused',
     ],
-    sentence: 'The announcement of a minion over TCP',
+    sentence: 'a minion announces its presence with a constant text',
   },
   {
     id: 'N-16',
@@ -707,7 +707,7 @@ export const catalogue: readonly Threat[] = [
     id: 'M-08',
     threat: 'requests of relays',
     tests: [reports('a minion cannot start anything on others, on the master, or for a relay')],
-    sentence: 'no relay is served',
+    sentence: 'The master rejects requests of syndics as unknown',
   },
   {
     id: 'M-09',
@@ -787,7 +787,7 @@ export const catalogue: readonly Threat[] = [
     id: 'M-18',
     threat: 'one key under two ids, one id on two machines',
     tests: ['master/doctor/doctor.test.ts: a machine was cloned with its key'],
-    sentence: 'reported, not refused',
+    sentence: 'The master reports shared keys, but does not reject them',
   },
   {
     id: 'M-19',
@@ -1117,7 +1117,7 @@ export const catalogue: readonly Threat[] = [
     id: 'A-20',
     threat: 'paths and configuration in privileged functions',
     tests: [`master/runners/runners.test.ts: \${what} finds and reads nothing`],
-    sentence: 'no function writes configuration, pillar or file roots',
+    sentence: 'No function can write the configuration, the pillar or file roots',
   },
   {
     id: 'A-21',
