@@ -452,5 +452,9 @@ test.serial('a master without a quorum refuses writes with the reason', async (t
   t.regex(error.message, /must be stored by 2 members, but only 1 of 2 are running/);
   t.true((await a.master.cluster.status())?.refusesWrites);
   b = await masters.start(b.config);
-  await within('a to go on', a.master.keys.create({ id: 'web3' }));
+  await until('a to count b', async () => {
+    const status = await a.master.cluster.status();
+    return status?.refusesWrites === false;
+  });
+  await within('a to continue', a.master.keys.create({ id: 'web3' }));
 });
