@@ -12,6 +12,7 @@ import { createJidSource, type Minion } from '#minion-protocol';
 import { StoreError } from '#store';
 import { type ClusterMaster, ClusterMasters } from '../../helpers/cluster-masters.ts';
 import { until, within } from '../../helpers/deadline.ts';
+import { eventually } from '../../interop/eventually.ts';
 
 const directory = mkdtempSync(path.join(tmpdir(), 'saltbridge-cluster-'));
 const masters = new ClusterMasters(directory, {
@@ -452,7 +453,7 @@ test.serial('a master without a quorum refuses writes with the reason', async (t
   t.regex(error.message, /must be stored by 2 members, but only 1 of 2 are running/);
   t.true((await a.master.cluster.status())?.refusesWrites);
   b = await masters.start(b.config);
-  await until('a to count b', async () => {
+  await eventually('a to count b', async () => {
     const status = await a.master.cluster.status();
     return status?.refusesWrites === false;
   });
