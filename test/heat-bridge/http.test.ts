@@ -227,6 +227,7 @@ test('a flood of bad tokens ends neither known tokens of the address nor its gue
   t.is(await ask('/commands', 'good'), 200);
   for (let count = 0; count < 101; count += 1) await ask('/commands', 'bad');
   t.is(await ask('/commands', 'bad'), 429);
+  t.is(await ask('/commands?of=/guest/data', 'bad'), 429);
   t.is(await ask('/commands', 'good'), 200);
   t.is(await ask('/guest/data', 'good'), 200);
 });
