@@ -65,6 +65,7 @@ export { familyOf, figureOf } from './figures.ts';
 export { groupTexts } from './group-texts.ts';
 export {
   createCallerResolver,
+  requireRight,
   resolveProject,
   tokenHolderOf,
 } from './http/http-caller.ts';

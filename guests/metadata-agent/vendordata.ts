@@ -7,15 +7,8 @@
 import type { FastifyInstance } from 'fastify';
 import type { Logger } from 'pino';
 import Type, { type Static } from 'typebox';
-import { mayCallCommand } from '#acl';
-import { describeRoute, parseForm } from '#heat-bridge';
-import {
-  AuthenticationError,
-  AuthorizationError,
-  actorOf,
-  type ExtensionHost,
-  type HttpServerContext,
-} from '#master';
+import { describeRoute, parseForm, requireRight } from '#heat-bridge';
+import { AuthenticationError, actorOf, type ExtensionHost, type HttpServerContext } from '#master';
 import { compileSchema, TokenBuckets } from '#runtime';
 import { guestLimits } from '../limits.ts';
 import type { parseVendordata } from './agent-section.ts';
@@ -125,9 +118,7 @@ export function addVendordataRoute(
       const asked = parseForm(requestCheck, request.body, 'ERR_ENROLL_ARGS');
       const { subject, policy, stop } = await host.holdToken(doors.tokenOf(request) ?? '');
       stop();
-      if (!mayCallCommand(subject, vendordataRight, policy)) {
-        throw new AuthorizationError(`no rule permits ${vendordataRight}`);
-      }
+      requireRight({ subject, policy }, vendordataRight);
       const instance = asked['instance-id'];
       if (rates.take(instance) > 0) {
         throw new AuthenticationError(

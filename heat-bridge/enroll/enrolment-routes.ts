@@ -5,11 +5,11 @@
 
 import type { FastifyInstance, FastifyRequest, FastifySchema } from 'fastify';
 import Type from 'typebox';
-import { mayCallCommand, type Subject } from '#acl';
+import type { Subject } from '#acl';
 import { AuthorizationError, actorOf, type ExtensionHost, type HttpServerContext } from '#master';
 import { compileSchema } from '#runtime';
 import { BridgeError } from '../errors.ts';
-import { resolveProject } from '../http/http-caller.ts';
+import { requireRight, resolveProject } from '../http/http-caller.ts';
 import { describeRoute, parseForm } from '../http/route-schema.ts';
 import {
   type Enrolment,
@@ -77,9 +77,7 @@ export function addServiceRoutes(
     right: EnrolmentRight,
   ): Promise<{ readonly holder: TokenHolder; readonly enrolment: Enrolment }> => {
     const holder = await holderOf(request);
-    if (!mayCallCommand(holder.subject, right, holder.policy)) {
-      throw new AuthorizationError(`no rule permits ${right}`);
-    }
+    requireRight(holder, right);
     const enrolment = await api.show(request.params.number);
     if (belongsToProject(holder.subject, enrolment)) return { holder, enrolment };
     // For an enrolment of another project, send the same error as for an unknown one.

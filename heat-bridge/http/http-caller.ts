@@ -2,8 +2,11 @@
 
 import type { FastifyRequest } from 'fastify';
 import { hasRules, mayCallCommand, type Subject } from '#acl';
-import type { ExtensionHost, HttpServerContext } from '#master';
+import { AuthorizationError, type ExtensionHost, type HttpServerContext } from '#master';
 import { BridgeError } from '../errors.ts';
+
+/** Subject of a token, and the policy that applies to it. */
+type Rights = Pick<Awaited<ReturnType<ExtensionHost['holdToken']>>, 'subject' | 'policy'>;
 
 /** Caller that the token of an HTTP request authenticates. */
 export interface HttpCaller {
@@ -40,6 +43,16 @@ export function createCallerResolver(
 export function requireCommandRule(caller: HttpCaller, command: string): void {
   if (caller.mayCall(command)) return;
   throw new BridgeError('ERR_COMMAND_DENIED', 'no rule permits a command with this name');
+}
+
+/**
+ * Checks that a rule may grant the holder of a token a right of the bridge. Call it before anything is
+ * looked up, so that callers without the right cause no work and learn nothing.
+ * @throws AuthorizationError ERR_DENIED
+ */
+export function requireRight({ subject, policy }: Rights, right: string): void {
+  if (mayCallCommand(subject, right, policy)) return;
+  throw new AuthorizationError(`no rule permits ${right}`);
 }
 
 /**

@@ -7,7 +7,7 @@ import { Readable } from 'node:stream';
 import { setImmediate as turn } from 'node:timers/promises';
 import type { FastifyInstance, FastifyRequest, FastifySchema } from 'fastify';
 import Type, { type TObject, type TSchema } from 'typebox';
-import { mayCallCommand, type Subject } from '#acl';
+import type { Subject } from '#acl';
 import {
   type AuditRequester,
   AuthorizationError,
@@ -19,7 +19,7 @@ import { writeJson } from '#runtime';
 import { BridgeError, type BridgeErrorCode } from '../errors.ts';
 import { ownerNameOf } from '../owner-name.ts';
 import type { RegistrationOwner, RegistrationsApi } from '../registrations.ts';
-import { tokenHolderOf } from './http-caller.ts';
+import { requireRight, tokenHolderOf } from './http-caller.ts';
 import { describeRoute } from './route-schema.ts';
 
 const strict = { additionalProperties: false };
@@ -106,10 +106,7 @@ export function addRegistrationRoutes<Registration, Info, Details>(
   const add = async (request: FastifyRequest, given: object, replaces: boolean): Promise<Info> => {
     const { subject, policy, stop } = await tokenHolderOf(request, server, host);
     stop();
-    // A caller without the right causes no further work.
-    if (!mayCallCommand(subject, right, policy)) {
-      throw new AuthorizationError(`no rule permits ${right}`);
-    }
+    requireRight({ subject, policy }, right);
     const { registration, minions } = kind.read(given, subject);
     const resource = {
       call: { fun: right, args: [], kwargs: new Map<string, string>() },
