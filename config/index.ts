@@ -67,7 +67,7 @@ export { optionsHeading, optionsPage } from './options-page.ts';
 export { configJsonSchema } from './options-schema.ts';
 export { type PlainOptions, resolvePlainOptions } from './plain-options.ts';
 export { rulesOf } from './policy-rules.ts';
-export { policySyntax, type SignalRule } from './policy-schema.ts';
+export { formWorld, policySyntax, type SignalRule } from './policy-schema.ts';
 export type {
   CallValue,
   MappedValue,

@@ -250,8 +250,8 @@ export const policySyntax: Omit<PolicySyntax, 'target'> = {
 };
 
 /**
- * Environment in which rules are validated without their targets. Another check validates targets
- * together with the nodegroups.
+ * Environment in which rules are examined without their targets and without minions. Another check
+ * validates targets together with the nodegroups.
  */
 export const formWorld: PolicyEnvironment = {
   ...policySyntax,

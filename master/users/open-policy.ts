@@ -1,6 +1,6 @@
 import type { Logger } from 'pino';
 import { createPolicy, type LintFinding, lintPolicy } from '#acl';
-import { type MasterConfig, policySyntax, type ReloadableConfig, rulesOf } from '#config';
+import { formWorld, type MasterConfig, type ReloadableConfig, rulesOf } from '#config';
 import type { Audit } from '../audit/index.ts';
 import type { Auth } from '../auth/index.ts';
 import { type ModuleDeps, versionOf } from '../context/index.ts';
@@ -81,13 +81,6 @@ export function lintConfiguredPolicy(
   minionIds: readonly string[] | undefined,
   now: () => number = Date.now,
 ): readonly LintFinding[] {
-  const never = (): boolean => false;
-  const policy = createPolicy(rulesOf(config), {
-    ...policySyntax,
-    // The check is only about the rules, so it does not need the facts of minions.
-    target: () => ({ isEntitled: never, claims: never, mayMean: never }),
-    pillarOf: () => undefined,
-    now,
-  });
-  return lintPolicy(policy, minionIds);
+  // The check is only about the rules, so it does not need the facts of minions.
+  return lintPolicy(createPolicy(rulesOf(config), { ...formWorld, now }), minionIds);
 }

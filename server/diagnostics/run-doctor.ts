@@ -10,9 +10,9 @@ import {
   type CheckedConfig,
   type ConfigWarning,
   checkMasterConfig,
+  formWorld,
   type MasterConfig,
   placeOf,
-  policySyntax,
   rulesOf,
   serviceOf,
   withoutPlace,
@@ -233,14 +233,8 @@ async function checkReactions({
   const { config } = survey;
   const references = new Set(config.reactor.flatMap(({ sls }) => sls));
   if (references.size === 0) return [];
-  const never = (): boolean => false;
-  const policy = createPolicy(rulesOf(config), {
-    ...policySyntax,
-    // The check only asks whether a rule exists, so the target of the rule is irrelevant.
-    target: () => ({ isEntitled: never, claims: never, mayMean: never }),
-    pillarOf: () => undefined,
-    now: world.now,
-  });
+  // The check only asks whether a rule exists, so the target of the rule is irrelevant.
+  const policy = createPolicy(rulesOf(config), { ...formWorld, now: world.now });
   return [...references]
     .filter((reference) => !actions.some((it) => hasRules(serviceOf(reference), it, policy)))
     .map((reference) => ({
