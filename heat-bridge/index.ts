@@ -78,7 +78,7 @@ export { type Credentials, requestToken } from './openstack/log-in.ts';
 export type { DeliveryOutcome } from './openstack/service-answer.ts';
 export { publicServiceUrl } from './openstack/service-catalog.ts';
 export { BridgeOptionsError, keyPath, parseSection, type SectionProblem } from './options.ts';
-export { ownerNameOf, ownerNameOfProject } from './owner-name.ts';
+export { ownerNameOf } from './owner-name.ts';
 export { PlanCatalog } from './plans/plan-catalog.ts';
 export {
   definePlan,

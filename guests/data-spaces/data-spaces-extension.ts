@@ -5,7 +5,6 @@ import {
   bridgeServices,
   createPresence,
   figureOf,
-  ownerNameOfProject,
   sectionProblems,
 } from '#heat-bridge';
 import { audited, type ExtensionHost, type MetricFamily } from '#master';
@@ -67,7 +66,7 @@ const openDataSpaces: BridgeExtensionModule['open'] = async (host, { sections, n
   const tokens = await GuestTokens.open({ state, findEnrolment });
   enrolment.giveTokens((it) => tokens.of(it));
   enrolment.api.onRetire((id) => spaces.dismiss(id));
-  enrolment.onRelease((id, project) => spaces.dismiss(id, ownerNameOfProject(project)));
+  enrolment.onRelease((id, owner) => spaces.dismiss(id, owner));
   const peers = new PeerDirectory(enrolments);
   const requests = new GuestRequests({ host, values, peers, addresses: addressReader(host) });
   const poller = cloud && createPoller(host, cloud, peers);

@@ -1,11 +1,6 @@
 /** Extension of the bridge that runs software deployments. */
 
-import {
-  type BridgeExtensionModule,
-  bridgeServices,
-  ownerNameOfProject,
-  sectionProblems,
-} from '#heat-bridge';
+import { type BridgeExtensionModule, bridgeServices, sectionProblems } from '#heat-bridge';
 import { guestServices } from '../services.ts';
 import { codeEntries } from './code-catalog.ts';
 import { parseDeploymentsOptions } from './deployments-options.ts';
@@ -28,7 +23,7 @@ export const deploymentsExtension: BridgeExtensionModule = {
     });
     host.provide(guestServices.stacks, deployments.api);
     enrolment?.api.onRetire((id) => deployments.dismiss(id));
-    enrolment?.onRelease((id, project) => deployments.dismiss(id, ownerNameOfProject(project)));
+    enrolment?.onRelease((id, owner) => deployments.dismiss(id, owner));
     const { rpc, metrics, start, close } = deployments;
     return {
       rpc,

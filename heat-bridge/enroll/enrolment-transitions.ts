@@ -5,6 +5,7 @@
 
 import type { KeyLifecycle } from '#master';
 import { StoreError } from '#store';
+import { ownerNameOfProject } from '../owner-name.ts';
 import type { Enrolment } from './enrolment.ts';
 import type { EnrolmentRepository } from './enrolment-repository.ts';
 import type { UsedTickets } from './used-tickets.ts';
@@ -37,8 +38,8 @@ export interface TransitionParts extends EnrolmentParts {
    * Removes data that other parts of the bridge have about an id. Called before the key is removed.
    */
   readonly onRetire: (id: string) => Promise<void>;
-  /** Ends what a project registered for an id, whose ticket ended unused. */
-  readonly onRelease: (id: string, project: string) => Promise<void>;
+  /** Ends what an owner registered for an id, whose ticket ended unused. */
+  readonly onRelease: (id: string, owner: string) => Promise<void>;
 }
 
 /** Time in which a machine must sign in after its key was accepted, in milliseconds. */
@@ -250,7 +251,7 @@ export class EnrolmentTransitions {
     const { id, number, project } = live;
     if (live.state !== 'open' || over.state === 'retired') await onRetire(id);
     // The id may become a guest of another project, unless a newer ticket replaced this one.
-    else if (book.liveOf(id)?.number === number) await onRelease(id, project);
+    else if (book.liveOf(id)?.number === number) await onRelease(id, ownerNameOfProject(project));
     if (keepsKey) await book.put(over);
     else await book.putEnd(over);
     await this.#spend(live);

@@ -49,8 +49,8 @@ export interface EnrolmentModule {
   /** Sets the function that returns the guest token for the response to a claim. */
   giveTokens(tokenOf: (enrolment: Enrolment) => string | undefined): void;
   /**
-   * Calls the listener with each id whose ticket ended unused, and the project of the ticket. What
-   * that project registered for the id ends, because another project may enrol the id next.
+   * Calls the listener with each id whose ticket ended unused, and the owner name of the ticket's
+   * project. What that owner registered for the id ends, because another project may enrol the id next.
    */
   onRelease(listener: ReleaseListener): void;
   /** Whether machines can be enrolled by ticket. */
@@ -87,8 +87,8 @@ export async function openEnrolment(
     for (const listener of listeners) await listener(id);
   };
   const releases = new Set<ReleaseListener>();
-  const onRelease: ReleaseListener = async (id, project) => {
-    for (const listener of releases) await listener(id, project);
+  const onRelease: ReleaseListener = async (id, owner) => {
+    for (const listener of releases) await listener(id, owner);
   };
   const base = { book, admission, tell, now, names, options };
   const moves = new EnrolmentTransitions({ ...base, spent, onRetire, onRelease });

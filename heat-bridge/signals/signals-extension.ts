@@ -2,7 +2,6 @@
 
 import { masterServices } from '#master';
 import type { BridgeExtensionModule } from '../bridge-extension.ts';
-import { ownerNameOfProject } from '../owner-name.ts';
 import { sectionProblems } from '../section-problems.ts';
 import { bridgeServices } from '../services.ts';
 import { openSignals } from './open-signals.ts';
@@ -18,7 +17,7 @@ export const signalsExtension: BridgeExtensionModule = {
     const signals = await openSignals({ ...host, events }, sections.handles, { projectOf, traces });
     host.provide(bridgeServices.signals, signals);
     enrolment?.api.onRetire((id) => signals.dismiss(id));
-    enrolment?.onRelease((id, project) => signals.release(id, ownerNameOfProject(project)));
+    enrolment?.onRelease((id, owner) => signals.release(id, owner));
     const { intake, rpc, metrics, start, close } = signals;
     return {
       intake,
