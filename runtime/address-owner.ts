@@ -1,40 +1,36 @@
+import { isIPv6 } from 'node:net';
+
 /**
  * Returns the owner of a network address for limits: an IPv4 address itself, and the network of 64
  * bits of an IPv6 address, because one customer usually has all of it. An IPv4 address mapped into
  * IPv6 counts as IPv4. Other text, such as `local`, is returned unchanged.
  */
 export function addressOwner(address: string): string {
+  // Most addresses are IPv4, and every request asks.
   if (!address.includes(':')) return address;
-  const [text = ''] = address.toLowerCase().split('%');
+  const [text = ''] = address.split('%');
+  if (!isIPv6(text)) return address;
   const groups = groupsOf(text);
-  if (groups === undefined) return address;
-  const [a, b, c, d, e, f, g = 0, h = 0] = groups;
-  if (f === 0xff_ff && a === 0 && b === 0 && c === 0 && d === 0 && e === 0) {
+  const [g = 0, h = 0] = groups.slice(6);
+  if (groups.slice(0, 6).join() === '0,0,0,0,0,65535') {
     return `${g >> 8}.${g & 255}.${h >> 8}.${h & 255}`;
   }
-  return `${groups
-    .slice(0, 4)
-    .map((group) => group.toString(16))
-    .join(':')}::/64`;
+  const network = groups.slice(0, 4).map((group) => group.toString(16));
+  return `${network.join(':')}::/64`;
 }
 
-/** Returns the eight groups of an IPv6 address, or `undefined` for other text. */
-function groupsOf(text: string): readonly number[] | undefined {
-  const [head = [], tail, ...rest] = text.split('::').map(readGroups);
-  const all = [...head, ...(tail ?? [])];
-  const isWhole = tail === undefined ? all.length === 8 : all.length < 8;
-  if (rest.length > 0 || !isWhole || all.some((group) => !(group <= 0xff_ff))) return undefined;
-  return [...head, ...Array.from({ length: 8 - all.length }, () => 0), ...(tail ?? [])];
+/** Returns the eight groups of a valid IPv6 address. */
+function groupsOf(text: string): readonly number[] {
+  const [head = [], tail = []] = text.split('::').map(readGroups);
+  const zeros = Array.from({ length: 8 - head.length - tail.length }, () => 0);
+  return [...head, ...zeros, ...tail];
 }
 
-/** Returns the groups of a part of an address. A group that is not a number is NaN. */
-function readGroups(text: string): number[] {
-  if (text === '') return [];
-  return text.split(':').flatMap((group) => {
-    if (!group.includes('.'))
-      return /^[0-9a-f]{1,4}$/.test(group) ? [Number.parseInt(group, 16)] : [NaN];
-    const bytes = group.split('.').map(Number);
-    const [a = NaN, b = NaN, c = NaN, d = NaN] = bytes;
-    return bytes.length === 4 ? [a * 256 + b, c * 256 + d] : [NaN];
+function readGroups(part: string): readonly number[] {
+  if (part === '') return [];
+  return part.split(':').flatMap((group) => {
+    if (!group.includes('.')) return [Number.parseInt(group, 16)];
+    const [a = 0, b = 0, c = 0, d = 0] = group.split('.').map(Number);
+    return [a * 256 + b, c * 256 + d];
   });
 }

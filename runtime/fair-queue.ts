@@ -1,4 +1,4 @@
-import { type Limit, LimitExceeded } from './limits.ts';
+import { type Limit, requireWaitingPlace, unlimitedWaiting } from './limits.ts';
 import { LinkedList, type ListNode } from './linked-list.ts';
 
 interface Waiting<Item> extends ListNode<Waiting<Item>> {
@@ -17,16 +17,14 @@ interface Owner<Item> extends ListNode<Owner<Item>> {
  */
 export class FairQueue<Item> {
   readonly #limit: Limit;
-  readonly #perOwner: number;
-  readonly #total: number;
+  readonly #maxWaiting: NonNullable<Limit['waiting']>;
   readonly #owners = new Map<string, Owner<Item>>();
   readonly #ring = new LinkedList<Owner<Item>>();
   #length = 0;
 
   constructor(limit: Limit) {
     this.#limit = limit;
-    this.#perOwner = limit.waiting?.perOwner ?? Infinity;
-    this.#total = limit.waiting?.total ?? Infinity;
+    this.#maxWaiting = limit.waiting ?? unlimitedWaiting;
   }
 
   /** Number of waiting items. */
@@ -40,11 +38,7 @@ export class FairQueue<Item> {
    */
   push(name: string, item: Item): void {
     let owner = this.#owners.get(name);
-    const { count = 0 } = owner ?? {};
-    if (count >= this.#perOwner) throw new LimitExceeded(this.#limit, this.#perOwner);
-    if (this.#length >= (count === 0 ? this.#total : this.#total / 2)) {
-      throw new LimitExceeded(this.#limit, this.#total);
-    }
+    requireWaitingPlace(this.#limit, this.#maxWaiting, owner?.count ?? 0, this.#length);
     if (owner === undefined) {
       owner = { name, items: new LinkedList(), count: 0, previous: undefined, next: undefined };
       this.#owners.set(name, owner);

@@ -1,4 +1,4 @@
-import { type Limit, LimitExceeded, type LimitValues } from './limits.ts';
+import { type Limit, type LimitValues, requireWaitingPlace } from './limits.ts';
 import { LinkedList, type ListNode } from './linked-list.ts';
 
 /** Request of a task for a slot. The request holds a slot, or waits for one. */
@@ -76,7 +76,7 @@ export class FairSlots {
   enter(name: string, onEntered?: () => void): FairSlot {
     const owner = this.#owners.get(name) ?? createOwner(name);
     const isFree = owner.waiting === 0 && this.#mayEnter(owner);
-    if (!isFree) this.#checkWaiting(owner);
+    if (!isFree) requireWaitingPlace(this.#limit, this.#maxWaiting, owner.waiting, this.#waiting);
     this.#owners.set(name, owner);
     const request = new Request(owner, onEntered, (it) => this.#leave(it));
     if (isFree) this.#admit(request);
@@ -106,15 +106,6 @@ export class FairSlots {
   #mayEnter({ held }: Owner): boolean {
     const free = this.#total - this.#held - (held === 0 ? 0 : this.#reserved);
     return free > 0 && held < this.#perOwner;
-  }
-
-  /** Half of the waiting places are for owners that have none. */
-  #checkWaiting({ waiting }: Owner): void {
-    const { perOwner, total } = this.#maxWaiting;
-    if (waiting >= perOwner) throw new LimitExceeded(this.#limit, perOwner);
-    if (this.#waiting >= (waiting === 0 ? total : total / 2)) {
-      throw new LimitExceeded(this.#limit, total);
-    }
   }
 
   #admit(request: Request): void {

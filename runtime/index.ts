@@ -56,6 +56,7 @@ export {
   type LimitTable,
   type LimitValues,
   type Rate,
+  unlimitedWaiting,
 } from './limits.ts';
 export { LinkedList, type ListNode } from './linked-list.ts';
 export { mapMaybePromise } from './map-maybe-promise.ts';

@@ -120,6 +120,25 @@ export function defineLimits<const Name extends string>(
   return Object.fromEntries(limits) as LimitTable<Name>;
 }
 
+/** Waiting places without a maximum, for uses that another limit bounds. */
+export const unlimitedWaiting = { perOwner: Infinity, total: Infinity } as const;
+
+/**
+ * Checks that one more use may wait. Half of the places are for owners that have none.
+ * @param own number of waiting uses of the owner
+ * @param all number of waiting uses of all owners
+ * @throws LimitExceeded
+ */
+export function requireWaitingPlace(
+  limit: Limit,
+  { perOwner, total }: NonNullable<LimitValues['waiting']>,
+  own: number,
+  all: number,
+): void {
+  if (own >= perOwner) throw new LimitExceeded(limit, perOwner);
+  if (all >= (own === 0 ? total : total / 2)) throw new LimitExceeded(limit, total);
+}
+
 /** The error of a use that exceeds a limit. The message names the limit. */
 export class LimitExceeded extends SaltbridgeError<'ERR_LIMIT'> {
   readonly limit: Limit;

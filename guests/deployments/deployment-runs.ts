@@ -10,7 +10,7 @@ import {
   ownerNameOf,
 } from '#heat-bridge';
 import type { ExtensionHost } from '#master';
-import { FairSlots } from '#runtime';
+import { FairSlots, unlimitedWaiting } from '#runtime';
 import { guestLimits } from '../limits.ts';
 import { type DeploymentResult, failedResult, resultOfRun } from '../run-result.ts';
 import type { DeploymentRecord, DeploymentRecords } from './deployment-records.ts';
@@ -48,8 +48,8 @@ export class DeploymentRuns {
     this.#deps = deps;
     const total = deps.maxRunning;
     const reserved = Math.floor(total / reservedPart);
-    const waiting = { perOwner: Infinity, total: Infinity };
-    this.#running = new FairSlots(guestLimits.deployments, { total, reserved, waiting });
+    const values = { total, reserved, waiting: unlimitedWaiting };
+    this.#running = new FairSlots(guestLimits.deployments, values);
   }
 
   /**

@@ -1,4 +1,4 @@
-import { FairSlots, inTime } from '#runtime';
+import { FairSlots, inTime, unlimitedWaiting } from '#runtime';
 import { guestLimits } from '../limits.ts';
 
 /** Limits the rate of requests by spacing them evenly. Owners of stacks take turns. */
@@ -7,7 +7,7 @@ export class Pacer {
   readonly #slots = new FairSlots(guestLimits.stackReads, {
     total: 1,
     // Each server of a stack waits for one turn at most.
-    waiting: { perOwner: Infinity, total: Infinity },
+    waiting: unlimitedWaiting,
   });
 
   constructor(perSecond: number) {

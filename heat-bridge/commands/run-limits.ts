@@ -1,6 +1,6 @@
 /** Limits on concurrent runs of commands. Further runs are queued or rejected. */
 
-import { type FairSlot, FairSlots, LinkedList, type ListNode } from '#runtime';
+import { type FairSlot, FairSlots, LinkedList, type ListNode, unlimitedWaiting } from '#runtime';
 import { BridgeError } from '../errors.ts';
 import { bridgeLimits } from '../limits.ts';
 import type { CommandDefinition } from './command-definition.ts';
@@ -143,8 +143,7 @@ export class RunConcurrency {
   #commandOf(name: string, total: number): CommandRuns {
     const known = this.#commands.get(name);
     if (known !== undefined) return known;
-    const waiting = { perOwner: Infinity, total: Infinity };
-    const slots = new FairSlots(bridgeLimits.commandRuns, { total, waiting });
+    const slots = new FairSlots(bridgeLimits.commandRuns, { total, waiting: unlimitedWaiting });
     const command = { waiting: 0, owners: new Map(), turn: 0, slots };
     this.#commands.set(name, command);
     return command;
