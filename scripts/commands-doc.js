@@ -1,10 +1,9 @@
 // Writes docs/command-options.md from the definitions in cli/commands/. The page lists the
 // arguments and options of all subcommands. With --check, the script only compares the page.
-import { readFileSync, writeFileSync } from 'node:fs';
 import { Command, Help } from 'commander';
 import { addSubcommands } from '#cli/subcommands.ts';
+import { tableOf, updatePage } from './generated-page.ts';
 
-const file = new URL('../docs/command-options.md', import.meta.url);
 const help = new Help();
 
 /** Rows of options that many commands have, by their text. */
@@ -17,10 +16,9 @@ function cellOf(text) {
   return text.replaceAll('|', '\\|').replaceAll('<', '&lt;').replaceAll('*', '\\*');
 }
 
-function tableOf(head, rows) {
-  if (rows.length === 0) return '';
-  const line = (cells) => `| ${cells.join(' | ')} |\n`;
-  return `\n${[head, head.map(() => '---'), ...rows].map(line).join('')}`;
+/** Returns a paragraph with a table, or nothing if the table has no rows. */
+function tableWith(head, rows) {
+  return rows.length === 0 ? '' : `\n${tableOf(head, rows)}`;
 }
 
 /** Returns the commands below `command` that have an action, with their full names. */
@@ -58,8 +56,8 @@ function sectionOf({ command, name }) {
   return [
     `\n## ${name}\n\n${sentence(cellOf(command.description()))}\n`,
     `\n\`\`\`text\n${usage.trim()}\n\`\`\`\n`,
-    tableOf(['argument', 'meaning'], positional),
-    tableOf(['option', 'meaning'], rows),
+    tableWith(['argument', 'meaning'], positional),
+    tableWith(['option', 'meaning'], rows),
     others.length === 0 ? '' : `\nShared options: ${others.map((it) => `\`${it}\``).join(', ')}.\n`,
   ].join('');
 }
@@ -85,12 +83,6 @@ The page is generated from \`cli/commands/\` by \`scripts/commands-doc.js\`.
 ## Shared options
 
 The section of each subcommand names the shared options that it has.
-${tableOf(['option', 'meaning'], [...shared.values()])}${commands.map(sectionOf).join('')}`;
+${tableWith(['option', 'meaning'], [...shared.values()])}${commands.map(sectionOf).join('')}`;
 
-if (!process.argv.includes('--check')) writeFileSync(file, page);
-else if (readFileSync(file, 'utf8') !== page) {
-  process.stderr.write(
-    'docs/command-options.md is out of date: run node scripts/commands-doc.js\n',
-  );
-  process.exitCode = 1;
-}
+updatePage('docs/command-options.md', () => page);

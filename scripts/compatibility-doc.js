@@ -1,6 +1,6 @@
 // Writes the tables in docs/compatibility/ from the compatibility table of the sources. With
 // --check, the script only compares them.
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { resolveMasterConfig } from '#config';
@@ -11,8 +11,8 @@ import {
 } from '#salt/compatibility.ts';
 import { createMaster } from '#server';
 import { createMemoryStore } from '#store';
+import { updatePage } from './generated-page.ts';
 
-const root = new URL('../', import.meta.url);
 const rootDir = mkdtempSync(path.join(tmpdir(), 'saltbridge-'));
 const config = resolveMasterConfig({ rootDir, interface: '127.0.0.1', publishPort: 0, retPort: 0 });
 const master = createMaster({ config, store: createMemoryStore() });
@@ -25,14 +25,7 @@ try {
   };
   const rows = compatibilityRows(served);
   for (const [name, kinds] of Object.entries(compatibilityPages)) {
-    const file = new URL(name, root);
-    const before = readFileSync(file, 'utf8');
-    const page = withCompatibilityTables(before, rows, kinds);
-    if (!process.argv.includes('--check')) writeFileSync(file, page);
-    else if (before !== page) {
-      process.stderr.write(`${name} is out of date: run node scripts/compatibility-doc.js\n`);
-      process.exitCode = 1;
-    }
+    updatePage(name, (page) => withCompatibilityTables(page, rows, kinds));
   }
 } finally {
   await master.close();

@@ -6,7 +6,7 @@
 // docs/errors.md from the error tables, docs/limits.md from the tables of limits, and docs/metrics.md
 // from the metrics of a master. With --check, it only compares the reports and the pages.
 import { spawnSync } from 'node:child_process';
-import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, rmSync } from 'node:fs';
 import path from 'node:path';
 import { CompilerState, Extractor } from '@microsoft/api-extractor';
 import { coreMethods } from '#master';
@@ -18,6 +18,7 @@ import {
   root,
   temporaryFolder,
 } from './declarations.ts';
+import { updatePage } from './generated-page.ts';
 
 const isCheck = process.argv.includes('--check');
 const temporary = temporaryFolder();
@@ -93,15 +94,11 @@ function documentMethods() {
     const columns = [`\`${name}\``, parametersOf(parameters), answer, `\`${access}\``, action];
     return `| ${columns.join(' | ')} |\n`;
   });
-  const file = path.join(root, 'docs', 'rpc.md');
-  const before = readFileSync(file, 'utf8');
-  const start = before.search(tableStart);
-  if (start === -1) fail('docs/rpc.md: expected a table that begins with the column Method');
-  const page = before.slice(0, start) + tableHead + rows.sort().join('');
-  if (!isCheck) writeFileSync(file, page);
-  else if (before !== page) {
-    fail('docs/rpc.md is not what the method table says now; run: npm run docs');
-  }
+  updatePage('docs/rpc.md', (page) => {
+    const start = page.search(tableStart);
+    if (start === -1) fail('docs/rpc.md: expected a table that begins with the column Method');
+    return page.slice(0, start) + tableHead + rows.sort().join('');
+  });
 }
 
 process.on('exit', () => rmSync(temporary, { recursive: true, force: true }));

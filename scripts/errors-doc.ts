@@ -1,7 +1,6 @@
 // Writes the meaning, action and retry of each error code into the tables of docs/errors.md. The
 // texts come from the error tables of the rooms. For a new code, add a row with the code to a
 // section of the page. With --check, the script only compares the page with the tables.
-import { readFileSync, writeFileSync } from 'node:fs';
 import { policyErrors } from '#acl';
 import { commandErrors } from '#cli/errors.ts';
 import { clientErrors, sharedMasterErrors } from '#client';
@@ -18,6 +17,7 @@ import { saltApiErrors } from '#salt-api';
 import { processErrors } from '#server/process/errors.ts';
 import { storeErrors } from '#store';
 import { templateErrors } from '#template';
+import { tableOf, updatePage } from './generated-page.ts';
 
 /** Error tables of all rooms. */
 export const errorTables: readonly Readonly<Record<string, ErrorEntry>>[] = [
@@ -42,7 +42,6 @@ export const errorTables: readonly Readonly<Record<string, ErrorEntry>>[] = [
   templateErrors,
 ];
 
-const file = new URL('../docs/errors.md', import.meta.url);
 const head = ['code', 'meaning', 'what to do', 'same call may succeed later'];
 
 /** Returns the page with its tables filled from the error tables. */
@@ -55,17 +54,10 @@ function withErrorTables(page: string): string {
       if (entry === undefined) return [];
       return [[`\`${code}\``, entry.meaning, entry.action, entry.retry === true ? 'yes' : 'no']];
     });
-    const line = (cells: readonly string[]): string => `| ${cells.join(' | ')} |\n`;
-    return [head, head.map(() => '---'), ...rows].map(line).join('');
+    return tableOf(head, rows);
   });
 }
 
 if (import.meta.main || process.argv[1]?.endsWith('docs.js')) {
-  const before = readFileSync(file, 'utf8');
-  const page = withErrorTables(before);
-  if (!process.argv.includes('--check')) writeFileSync(file, page);
-  else if (before !== page) {
-    process.stderr.write('docs/errors.md is out of date: run node scripts/errors-doc.ts\n');
-    process.exitCode = 1;
-  }
+  updatePage('docs/errors.md', withErrorTables);
 }

@@ -1,6 +1,5 @@
 // Writes the tables of docs/limits.md from the tables of limits of the rooms. With --check it only
 // compares them.
-import { readFileSync, writeFileSync } from 'node:fs';
 import { policyLimits } from '#acl/limits.ts';
 import { clientLimits } from '#client/limits.ts';
 import { clusterLimits } from '#cluster/limits.ts';
@@ -20,6 +19,7 @@ import type { Limit, LimitTable } from '#runtime';
 import { saltLimits } from '#salt/limits.ts';
 import { apiLimits } from '#salt-api/limits.ts';
 import { storeLimits } from '#store/limits.ts';
+import { tableOf, updatePage } from './generated-page.ts';
 
 /** The tables of limits of all rooms, by the file that defines them. */
 export const limitTables: Readonly<Record<string, LimitTable>> = {
@@ -43,7 +43,6 @@ export const limitTables: Readonly<Record<string, LimitTable>> = {
   'store/limits.ts': storeLimits,
 };
 
-const file = new URL('../docs/limits.md', import.meta.url);
 const start = '<!-- limits -->\n';
 const head = ['limit', 'of', 'owner', 'amount', 'option', 'effect', 'code'];
 const counted = new Intl.NumberFormat('en');
@@ -80,20 +79,12 @@ function rowOf(limit: Limit): readonly string[] {
 
 /** Returns the page with its table as the tables of limits have it. */
 export function withLimits(page: string): string {
-  const line = (cells: readonly string[]): string => `| ${cells.join(' | ')} |\n`;
   const limits = Object.values(limitTables).flatMap((table) => Object.values(table));
   const rows = limits.map(rowOf).sort(([a = ''], [b = '']) => (a < b ? -1 : 1));
-  const table = [head, head.map(() => '---'), ...rows].map(line).join('');
   const [text = ''] = page.split(start);
-  return `${text}${start}\n${table}`;
+  return `${text}${start}\n${tableOf(head, rows)}`;
 }
 
 if (import.meta.main || process.argv[1]?.endsWith('docs.js')) {
-  const before = readFileSync(file, 'utf8');
-  const page = withLimits(before);
-  if (!process.argv.includes('--check')) writeFileSync(file, page);
-  else if (before !== page) {
-    process.stderr.write('docs/limits.md is out of date: run node scripts/limits-doc.ts\n');
-    process.exitCode = 1;
-  }
+  updatePage('docs/limits.md', withLimits);
 }

@@ -1,6 +1,6 @@
 // Writes the tables of docs/metrics.md from the metrics of a master with all extensions. With --check it
 // only compares them.
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { monitorEventLoopDelay } from 'node:perf_hooks';
@@ -11,6 +11,7 @@ import { createMemoryTransport } from '#minion-protocol';
 import { httpFamilies, processFamilies } from '#salt-api/routes/metric-families.ts';
 import { createMaster } from '#server';
 import { createMemoryStore } from '#store';
+import { tableOf, updatePage } from './generated-page.ts';
 
 /** Sections of the page, each with the names of its metrics. The last section takes the rest. */
 const sections: readonly (readonly [string, RegExp])[] = [
@@ -47,16 +48,11 @@ async function families(): Promise<readonly MetricFamily[]> {
   }
 }
 
-function tableOf(metrics: readonly MetricFamily[]): string {
-  const rows = metrics.map(({ name, type, labels, help }) => [
-    `\`${name}\``,
-    type,
-    labels.map((label) => `\`${label}\``).join(', '),
-    help.replaceAll('|', '\\|'),
-  ]);
-  const head = ['name', 'type', 'labels', 'meaning'];
-  const lines = [head, head.map(() => '---'), ...rows];
-  return lines.map((cells) => `| ${cells.join(' | ')} |\n`).join('');
+const head = ['name', 'type', 'labels', 'meaning'];
+
+function rowOf({ name, type, labels, help }: MetricFamily): readonly string[] {
+  const names = labels.map((label) => `\`${label}\``).join(', ');
+  return [`\`${name}\``, type, names, help.replaceAll('|', '\\|')];
 }
 
 /** Returns the page with its tables as the metrics have them. */
@@ -66,15 +62,9 @@ function withMetrics(page: string, metrics: readonly MetricFamily[]): string {
   return page.replaceAll(
     /(<!-- metrics: (\w+) -->\n\n)(?:\|.*\n)*/g,
     (_, start: string, section: string) =>
-      `${start}${tableOf(metrics.filter((it) => sectionOf(it) === section))}`,
+      `${start}${tableOf(head, metrics.filter((it) => sectionOf(it) === section).map(rowOf))}`,
   );
 }
 
-const file = new URL('../docs/metrics.md', import.meta.url);
-const before = readFileSync(file, 'utf8');
-const page = withMetrics(before, await families());
-if (!process.argv.includes('--check')) writeFileSync(file, page);
-else if (before !== page) {
-  process.stderr.write('docs/metrics.md is out of date: run node scripts/metrics-doc.ts\n');
-  process.exitCode = 1;
-}
+const metrics = await families();
+updatePage('docs/metrics.md', (page) => withMetrics(page, metrics));
