@@ -341,7 +341,12 @@ export const catalogue: readonly Threat[] = [
     ],
   },
   { id: 'C-29', threat: 'data in a shell command', tests: [], sentence: 'starts no shell' },
-  { id: 'C-30', threat: 'planted files on minions', tests: [], sentence: 'A master cannot fix faults in the software of minions' },
+  {
+    id: 'C-30',
+    threat: 'planted files on minions',
+    tests: [],
+    sentence: 'A master cannot fix faults in the software of minions',
+  },
   {
     id: 'C-31',
     threat: 'pillars that are not signed',
