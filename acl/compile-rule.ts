@@ -393,7 +393,7 @@ function refuseContradictions(rule: PolicyRule): void {
     throw new PolicyError(
       'ERR_POLICY_FORM',
       place,
-      'a rule that denies cannot have facts; remove them',
+      'a rule that denies cannot have the field facts; remove it',
     );
   }
 }
@@ -494,7 +494,8 @@ function compileResource(rule: PolicyRule, world: PolicyEnvironment): CompiledRe
       const compiled = byText(fun, world, place('fun'));
       if (owner === '*') return compiled;
       const isOwner = compileTexts(owner, world, place('owner'));
-      const obstacle = 'the owner of the mine does not match';
+      const obstacle =
+        'the mine belongs to a minion that the field owner of the rule does not match';
       return { ...compiled, among: { isEntitled: isOwner, mayMean: isOwner, obstacle } };
     }
     case 'file-send':
@@ -524,8 +525,10 @@ function compileSignal(
     keys: [pattern.key],
     meansText: pattern.matches,
     obstacle: ({ event }) => {
-      if (bytes < (event?.bytes?.() ?? 0)) return `it is larger than ${bytes} bytes`;
-      return fits?.(event?.data) === false ? 'its data does not match the schema' : undefined;
+      if (bytes < (event?.bytes?.() ?? 0)) return `the event is larger than ${bytes} bytes`;
+      return fits?.(event?.data) === false
+        ? 'the data of the event does not match the schema'
+        : undefined;
     },
   };
 }
@@ -547,7 +550,8 @@ function compilePublish(
     ...compiled,
     obstacle: (request) => {
       const given = request.call?.kwargs.get('saltenv');
-      if (given !== undefined && !inEnvironment(given)) return 'the environment does not match';
+      if (given !== undefined && !inEnvironment(given))
+        return 'saltenv does not match the field environment of the rule';
       return compiled.obstacle(request);
     },
   };
@@ -573,7 +577,7 @@ function compileWithin(
       ? orPatternError(place('within'), () => world.target(within, 'compound'))
       : (orUndefined(() => world.target(within, 'compound')) ?? noMinions);
   const restsOnGrains = effect === 'allow' && test.restsOnGrains === true;
-  const limit = `not all of the target is within ${within}`;
+  const limit = `the target contains minions outside ${within}`;
   const obstacle = restsOnGrains ? `${limit}; ${grainsGiveNoRight}` : limit;
   return { ...compiled, among: { ...test, obstacle, within, restsOnGrains } };
 }
@@ -608,7 +612,7 @@ function compileCall(
     ...byText(fun, world, place('fun')),
     obstacle: ({ call }) => {
       const isMet = call === undefined ? isMetUnknown : meets(call);
-      return isMet ? undefined : 'the arguments do not meet its conditions';
+      return isMet ? undefined : 'the arguments do not meet the conditions of the rule';
     },
   };
 }
@@ -623,7 +627,7 @@ function byName(
     ...compiled,
     obstacle: (request) => {
       if (mustBeNamed(action, request.text, fun))
-        return `it does not name ${request.text} explicitly`;
+        return `the rule does not name ${request.text} explicitly`;
       return compiled.obstacle(request);
     },
   };

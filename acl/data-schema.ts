@@ -171,7 +171,7 @@ function readSchema(
 
 function describeKeyword(keyword: string): string {
   if (keyword === 'pattern' || Object.hasOwn(plainKeywords, keyword)) {
-    return 'its value has the wrong type for this keyword';
+    return 'the value of this keyword has the wrong type';
   }
   const { one, list, map } = schemaKeywords;
   const known = [...one, ...list, ...map, ...Object.keys(plainKeywords), 'pattern'];

@@ -7,8 +7,8 @@ import { type ErrorEntry, SaltbridgeError } from './errors.ts';
 
 export const limitErrors = {
   ERR_LIMIT: {
-    meaning: 'The caller, or all callers together, already use as much as the limit allows.',
-    action: 'Retry later. The message names the limit, a row of limits.md.',
+    meaning: 'The caller, or all callers together, have reached a limit.',
+    action: 'Retry later. The message names the limit; docs/limits.md describes it.',
     retry: true,
   },
 } as const satisfies Readonly<Record<string, ErrorEntry>>;

@@ -317,8 +317,8 @@ function lockedError(directory: string, { pid, host, startedAt }: Partial<LockHo
     startedAt === undefined ? '' : `, which started ${new Date(startedAt).toISOString()}`;
   return new StoreError(
     'ERR_STORE_LOCKED',
-    `${directory} is in use by ${process}${since}, or opened twice by this one; ` +
-      'stop that process (saltbridge master?), or use its local socket',
+    `${directory} is in use by ${process}${since}, or this process has opened it twice; ` +
+      'stop the other process (a running saltbridge master?) or use its local socket',
   );
 }
 
