@@ -479,7 +479,7 @@ export async function joinCluster(
   const ticket = parseTicket(ticketText);
   if (ticket.cluster !== cluster.name) {
     throw refusedTicket(
-      `it is for cluster ${ticket.cluster}, but this master belongs to ${cluster.name}`,
+      `it was created for cluster ${ticket.cluster}, but saltbridge: cluster: name is ${cluster.name}`,
     );
   }
   await assertNothingHere(config, secretFile);
@@ -531,7 +531,7 @@ async function assertNothingHere({ stateDir }: MasterConfig, secretFile: string)
   const data = path.join(storeDirectory(stateDir), 'data.mdb');
   const found = await stat(data).catch(() => undefined);
   if (found === undefined) return;
-  const message = `${data} is the store of a standalone master: move ${stateDir} away, or found the cluster with it (saltbridge cluster init)`;
+  const message = `${data} is the store of a standalone master: move ${stateDir} away, or run saltbridge cluster init to create a cluster with this store`;
   throw new StoreError('ERR_CLUSTER_FOUNDED', message);
 }
 
@@ -604,7 +604,9 @@ class JoinExchange {
           if (decodeFrame(frameKinds.unknown, bytes)?.id === id) {
             // If a member had the ticket, it would have answered by the end of this time.
             unknown ??= setTimeout(() => {
-              reject(refusedTicket('no member has it; it may have expired'));
+              reject(
+                refusedTicket('no member of the cluster has this ticket; it may have expired'),
+              );
             }, unknownMs);
           }
           const frame = decodeFrame(frameKinds.reply, bytes);

@@ -148,7 +148,9 @@ function decodeStep(reader: ByteReader): WriteStep {
     case 'append':
       return { op, stream: reader.text(), value: reader.buffer() };
     default:
-      throw new RangeError('the step has an unknown type; a later version wrote it');
+      throw new RangeError(
+        'an entry of the log has a step of an unknown type: a later version wrote it; upgrade this member',
+      );
   }
 }
 
@@ -209,7 +211,8 @@ class ByteReader {
   buffer(): Buffer {
     const length = this.#bytes.readUInt32BE(this.#offset);
     const start = this.#offset + 4;
-    if (start + length > this.#bytes.length) throw new RangeError('the entry is truncated');
+    if (start + length > this.#bytes.length)
+      throw new RangeError('an entry of the log is truncated');
     this.#offset = start + length;
     return this.#bytes.subarray(start, this.#offset);
   }

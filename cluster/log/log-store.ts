@@ -524,7 +524,7 @@ export class LogStore extends TableStore {
 
   #failBehind(position: number): void {
     const own = this.#view.state.position;
-    const message = `this store is ahead of the log: it has applied ${own} entries, but position ${position} was reused`;
+    const message = `this store is ahead of the log: the store has applied entry ${own}, but the log wrote a new entry at position ${position}`;
     this.fail(new StoreError('ERR_STORE_DIVERGED', message));
   }
 }

@@ -65,7 +65,7 @@ export async function checkRights(
   if (missing.length > 0) {
     throw new StoreError(
       'ERR_CLUSTER_RIGHTS',
-      `the NATS user of this member lacks the right to ${missing.join(', ')}; docs/cluster.md lists the rights that it needs`,
+      `the NATS user of this member lacks the right to ${missing.join(', ')}; docs/cluster.md lists all required rights`,
     );
   }
   const others = ['PURGE', 'DELETE'].map((verb) => `$JS.API.STREAM.${verb}.${unusedName}`);

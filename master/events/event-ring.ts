@@ -298,7 +298,7 @@ export class EventRing {
     } catch (error) {
       this.#parts.log.warn(
         { err: error },
-        'cannot store that all events were written; after a restart, readers will receive a notice of missing events',
+        'cannot record that all events were stored; after a restart, readers will be notified that events may be missing',
       );
     }
   }

@@ -147,7 +147,7 @@ test('the output of acl learn passes acl check, and acl replay lists its changes
     learned.stdout,
     /^ {6}# 2 times, .*\n {6}"learned: signal my\/tag":\n {8}subject: \{ "minion": \[ "vecminion" \] \}/m,
   );
-  t.regex(learned.stdout, /^# no rule can permit it: vecminion signal "salt\/auth"/m);
+  t.regex(learned.stdout, /^# no rule can permit this request: vecminion signal "salt\/auth"/m);
   const file = path.join(site.directory, 'learned.yaml');
   writeFileSync(file, learned.stdout);
   const checked = await site.run('check', file);

@@ -135,7 +135,7 @@ const wrong: readonly (readonly [what: string, master: string, ...messages: stri
   [
     'one port twice',
     'publish_port: 4506\n',
-    'DIR/master:1: publish_port: publish_port of zeromq and ret_port of zeromq are the same; expected different ports',
+    'DIR/master:1: publish_port: publish_port of zeromq and ret_port of zeromq use the same port; set different ports',
   ],
   [
     'a relative directory of states',
@@ -437,7 +437,7 @@ saltbridge:
     messages: [
       'DIR/master:3: saltbridge:reactions:one: rate: must be a number, a slash, and second, minute, hour or day',
       'DIR/master:3: saltbridge:reactions:one: do.run.fnu: there is no such key; did you mean fun?',
-      'DIR/master:4: saltbridge:reactions:two: maxConcurrent: in files this is max_concurrent',
+      'DIR/master:4: saltbridge:reactions:two: maxConcurrent: in files, the name of this field is max_concurrent',
       'DIR/master:5: saltbridge:reactions:three: throttle: found a text, expected a number from 0 to 31536000',
       'DIR/master:5: saltbridge:reactions:three: ratee: there is no such key; did you mean rate?',
       'DIR/master:5: saltbridge:reactions:three: on must be set',

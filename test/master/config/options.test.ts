@@ -619,7 +619,7 @@ test('free ports, and the same port on two addresses, do not conflict', async (t
 
 test('a tenant has no tenants, and the same user as the process', async (t) => {
   const nested = layOut(t, 'saltbridge: {tenants: {green: /nowhere}}\n', '');
-  await t.throwsAsync(loadTenants(nested), { message: /red .*has tenants of its own/ });
+  await t.throwsAsync(loadTenants(nested), { message: /red .*must not define tenants itself/ });
   const other = layOut(t, 'user: salt\n', '', 'user: root\n');
   await t.throwsAsync(loadTenants(other), { message: /user of red/ });
   t.is((await loadTenants(layOut(t, 'user: salt\n', '', 'user: salt\n'))).tenants.length, 2);
@@ -757,7 +757,7 @@ for (const [what, from, to, field] of [
     'the name of a program',
     'max_concurrent: 2',
     'maxConcurrent: 2',
-    'in files this is max_concurrent',
+    'in files, the name of this field is max_concurrent',
   ],
   ['a rate that cannot be read', '10/hour', 'often', 'rate'],
   ['a time that cannot be read', '5m', 'soon', 'throttle: '],
