@@ -171,8 +171,8 @@ function matchesKeystoneName({ id, name }: KeystoneName, test: TextTest | undefi
 const idForm = /^(?:[0-9a-f]{32}|[0-9a-f]{64})$/i;
 
 /**
- * Whether the test matches the id, or the name if it does not look like an id. Users choose names,
- * so one could choose another entity's id as a name.
+ * Whether the test matches the id. If the name does not look like an id, the test may match the
+ * name instead. Users choose names, so a user could choose the id of another entity as a name.
  */
 function matchesUnambiguously(entity: KeystoneName, test: TextTest | undefined): boolean {
   if (test === undefined || test(entity.id)) return true;
@@ -260,8 +260,8 @@ function refuseGrainsAlone(
 }
 
 /**
- * Request to decide, which is a question or a part of it. A job with several functions is one
- * request for each function.
+ * Part of a question that is decided separately. A job with several functions is one request for
+ * each function.
  */
 export interface Request {
   readonly subject: Subject;
@@ -336,7 +336,9 @@ export interface CompiledRule {
   /** Expiry in milliseconds since 1970, or `Infinity`. */
   readonly expiresAt: number;
   readonly meter: TokenBuckets | undefined;
-  /** Whether targets may query the pillar of minions that the rule allows. */
+  /**
+   * Whether targets of requests that this rule allows may query the pillar of the rule's minions.
+   */
   readonly showsPillar: boolean;
   /** Explanation of a decision by this rule, in one sentence. */
   readonly reason: string;
@@ -446,7 +448,7 @@ function problemOf(look: () => unknown): readonly PolicyError[] {
   }
 }
 
-/** Whether targets may query the pillar of the minions that a rule allows. */
+/** Whether targets of requests that a rule allows may query the pillar of the rule's minions. */
 export function showsPillar({ resource }: PolicyRule): boolean {
   return 'facts' in resource && resource.facts === 'pillar';
 }
@@ -588,8 +590,8 @@ const noMinions: Pick<MinionTest, 'isEntitled' | 'mayMean' | 'restsOnGrains'> = 
 };
 
 /**
- * Returns the result, or `undefined` if the target cannot be parsed. An invalid target in Salt's
- * options grants nothing, and must not make other grants fail.
+ * Returns the result of `read`, or `undefined` if the target cannot be parsed. An invalid target in
+ * Salt's options grants nothing, and must not make other grants fail.
  */
 function orUndefined<T>(read: () => T): T | undefined {
   try {

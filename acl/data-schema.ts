@@ -198,7 +198,7 @@ function textRefinement(
 
 /**
  * Replaces `$` with `\Z`, the end of the text. In Python, `$` also matches before a final line
- * break, but not in JSON Schema.
+ * break. In JSON Schema, it does not.
  */
 function toWholeEnd(pattern: string): string {
   return pattern.replace(/\\.|\[(?:\\.|[^\]\\])*\]|\$/gs, (part) => (part === '$' ? '\\Z' : part));

@@ -36,7 +36,7 @@ export function decide(question: Question, policy: Policy = emptyPolicy): Decisi
 }
 
 /**
- * Whether some rule of the policy allows this subject the action.
+ * Whether the policy has a rule that allows this subject to perform the action.
  * @param texts requested functions or other texts; a rule must match each of them
  */
 export function hasRules(
@@ -171,10 +171,11 @@ export function rulesOn(
 }
 
 /**
- * Obstacle of rules whose patterns do not match the request. It is never reported, because most
- * rules have it.
+ * Obstacle of rules whose patterns do not match the request. A denial never mentions it, because
+ * most rules have this obstacle.
  */
 const otherTextObstacle = 'the rule does not match the function, tag or name in the request';
+
 function hasNoTargets({ action, resource }: Question): boolean {
   if (action !== 'publish' && action !== 'command') return false;
   return resource.minions?.length === 0;

@@ -165,8 +165,8 @@ class RightsReader implements UserRights {
   }
 
   /**
-   * Adds the rules for `@runner`, `@wheel`, and `@module` for both [salt/utils/minions.py
-   * spec_check].
+   * Adds the rules for `@runner` or `@wheel`. Any other `@module` permits the runner module and the
+   * wheel module of this name [salt/utils/minions.py spec_check].
    */
   #permitSpecial(
     path: readonly string[],

@@ -24,8 +24,8 @@ type JobsOfMembersDeps = Parameters<ClusterMember['jobs']['open']>[0];
 
 const publishingPrefix: Key = ['publishing'];
 /**
- * Maximum age of a job of another member at which this member still publishes it, in milliseconds.
- * Older jobs are found in the log when this member was cut off from it for a while.
+ * Maximum age of another member's job that this member still sends to its minions, in milliseconds.
+ * After a disconnection from the log, this member also reads older jobs, and skips them.
  */
 const publishedWithinMs = 15_000;
 const rowLifeMs = 60_000;

@@ -1,4 +1,7 @@
-/** Initialises, joins, leaves and refounds clusters. The master must not be running. */
+/**
+ * Creates, joins and leaves clusters, and begins the log of a cluster again. The master must not be
+ * running.
+ */
 
 import { createHash, randomBytes } from 'node:crypto';
 import { appendFile, mkdtemp, rm, stat } from 'node:fs/promises';
@@ -57,8 +60,8 @@ export interface OfflineClusterOptions {
   readonly connect?: (isFounding: boolean) => Promise<TransactionLog>;
   readonly now?: () => number;
   /**
-   * Time during which no report of a member may arrive before the log is refounded, in
-   * milliseconds. Default: 2,500.
+   * Time to wait for reports of running members before the log is begun again, in milliseconds.
+   * Default: 2,500.
    */
   readonly quietMs?: number;
 }
@@ -346,7 +349,7 @@ export interface RestorePoint {
   readonly until?: ReplayPoint;
 }
 
-/** Result of refounding a cluster. */
+/** Result of {@link refoundCluster}. */
 export interface RefoundReceipt extends ClusterReceipt {
   /** Result of replaying the log. Only set if a backup was given. */
   readonly restored?: ReplayReceipt & {

@@ -31,8 +31,8 @@ import {
 /** Options that all kinds of export have. */
 interface ExportOptions {
   /**
-   * `name`: name of the export, under which the store has its position in the events. With a new
-   * name, the export starts from the oldest stored event.
+   * `name`: name of the export, under which the store records the last event that was sent. With a
+   * new name, the export starts from the oldest stored event.
    */
   readonly name: string;
   /** `match`: globs on tags of events to send. Default: all events. */
@@ -114,7 +114,7 @@ const exportSection = section(members, {
   expected: 'a map with name and one of webhook, file and nats',
 });
 
-/** Options that only one kind of export has. */
+/** Options that apply to only one kind of export, by kind. */
 const ownMembers = {
   webhook: ['webhook', 'headers', 'timeout', 'allowPlainHttp'],
   file: ['file'],
@@ -215,7 +215,7 @@ function foreignMembers(set: readonly (keyof Given)[], kind: keyof typeof ownMem
     .map((member) => [member, `this option does not apply to an export with ${kind}`]);
 }
 
-/** Returns the options that are present. Files and programs write their names differently. */
+/** Returns the options that are set, by their names in programs. */
 function membersOf(value: unknown): (keyof Given)[] {
   return (sectionEntries(value) ?? [])
     .map(([name]) => memberNames.get(name) ?? name)

@@ -16,7 +16,7 @@ export interface WorkerPoolOptions {
    * or 2.
    */
   readonly threads?: number;
-  /** Maximum number of waiting tasks, if it differs from that of the limit. */
+  /** Maximum number of waiting tasks. Default: that of the limit. */
   readonly waiting?: LimitValues['waiting'];
   /** Timeout of a task, in milliseconds, after which its thread is terminated. Default: 30,000. */
   readonly deadlineMs?: number;
@@ -50,7 +50,7 @@ export class WorkerPoolError extends Error {
 
 interface WaitingTask<Task, Result> {
   readonly task: Task;
-  /** Thread of the task, or its place among the waiting ones. */
+  /** Slot of the task, or its request for one. */
   slot: FairSlot | undefined;
   readonly resolve: (result: Result) => void;
   readonly reject: (error: WorkerPoolError) => void;

@@ -43,7 +43,7 @@ export class HolderRecord {
   }
 
   /**
-   * Checks inside a transaction that the record is that of this process. Call it before the first
+   * Checks inside a transaction that the record identifies this process. Call it before the first
    * write of the transaction.
    * @throws StoreError ERR_STORE_FENCED
    */

@@ -14,8 +14,8 @@ export interface AppenderOptions {
   /** Maximum time that a write waits for the log, in milliseconds. */
   readonly writeTimeoutMs: number;
   /**
-   * Function that is called if a new entry gets a position that this view has already applied,
-   * which means that the log has lost entries.
+   * Function that is called if the log assigns a new entry a position that this store has already
+   * applied. In this case, the log has lost entries.
    */
   readonly onBehind: (position: number) => void;
 }

@@ -12,8 +12,8 @@ export interface HistoryMark {
 /** Content of an entry of the log. */
 export type EntryContent =
   /**
-   * The first entry of a log. A store can follow the log if its history is `from`. Default: an
-   * empty store.
+   * The first entry of a log. Only stores whose history equals `from` can follow the log. Default:
+   * only empty stores.
    */
   | { readonly kind: 'found'; readonly from?: HistoryMark }
   /**

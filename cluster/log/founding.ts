@@ -9,7 +9,7 @@ import { digestOf, readViewState, type ViewState, writeViewState } from './view.
 export interface FoundingOptions {
   /** Directory of the store that becomes the initial content. Default: an empty store. */
   readonly directory?: string;
-  /** The log to found. This function does not close it. */
+  /** The log to begin. This function does not close it. */
   readonly log: TransactionLog;
   readonly secret: Uint8Array;
   readonly cluster: string;

@@ -11,7 +11,7 @@ type Transport = typeof import('@nats-io/transport-node');
 
 /** Names on which the required rights depend. */
 export interface RightsOptions {
-  /** Stream of the log. */
+  /** Name of the JetStream stream that contains the log. */
   readonly stream: string;
   /** Prefix of the member's own subjects. */
   readonly subject: string;
