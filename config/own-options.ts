@@ -25,6 +25,7 @@ import {
   text,
   textList,
 } from './schema.ts';
+import { siteOptions, sitesOptions } from './site-options.ts';
 import { tenantDirectories } from './tenant-directories.ts';
 
 const nextSignIn = 'the next sign-in';
@@ -104,6 +105,17 @@ export const ownOptions = {
     defaultText: 'no cluster',
     migration: 'Replaces `cluster_id` and the related options.',
   }),
+  site: option('site', siteOptions, null, 'Makes this master the master of a site; see edge.md.', {
+    extension: 'edge',
+    defaultText: 'no site',
+  }),
+  sites: option(
+    'sites',
+    sitesOptions,
+    null,
+    'Makes this master the centre of sites; see edge.md.',
+    { extension: 'edge', defaultText: 'no sites' },
+  ),
   minionIds: option(
     'minion_ids',
     oneOf(['strict', 'salt']),
