@@ -51,9 +51,7 @@ export interface PolicySyntax {
 
 /** Data that decisions use besides the question. */
 export interface PolicyEnvironment extends PolicySyntax {
-  /**
-   * Returns the text or number at a path (`a:b`) in the pillar of a minion, otherwise `undefined`.
-   */
+  /** Compilers, facts and clock that decisions need besides the question. */
   readonly pillarOf: (id: string, path: string) => string | undefined;
   /**
    * Returns the id of the project that a guest belongs to, or `undefined` for other minions.

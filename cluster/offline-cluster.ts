@@ -378,7 +378,7 @@ export async function refoundCluster(
   const log = await connectTo(cluster, options, true);
   let restored: RefoundReceipt['restored'];
   try {
-    await assertNobodyRuns(log, { secret, cluster: cluster.name, quietMs: options.quietMs });
+    await assertNoneRunning(log, { secret, cluster: cluster.name, quietMs: options.quietMs });
     if (point !== undefined) restored = await restorePoint(config, point, { log, secret });
     const directory = storeDirectory(config.stateDir);
     await foundLog({ log, secret, cluster: cluster.name, directory, replace: true });
@@ -405,7 +405,7 @@ interface QuietOptions {
  * Checks that no member is running, because its writes would be lost.
  * @throws StoreError ERR_STORE_LOCKED if a report of a member arrives
  */
-async function assertNobodyRuns(
+async function assertNoneRunning(
   log: TransactionLog,
   { secret, cluster, quietMs: duration = quietMs }: QuietOptions,
 ): Promise<void> {

@@ -78,7 +78,7 @@ const known: ReadonlySet<string> = new Set([
 
 class ScheduleProblem extends Error {}
 
-/** Entry as written. */
+/** Entry of the schedule, as written in a file. */
 type Given = ReadonlyMap<string, unknown>;
 
 /**

@@ -69,7 +69,7 @@ export type ReadResult<T> =
   | { readonly value: T; readonly problems?: undefined }
   | { readonly problems: readonly ConfigError[] };
 
-/** Keywords of a schema that the reader evaluates. */
+/** Keywords of a schema that {@link readSetting} evaluates. */
 export interface Shape extends Keywords {
   readonly type?: string | readonly string[];
   readonly properties?: Readonly<Record<string, TSchema>>;

@@ -16,7 +16,7 @@ interface Owner extends ListNode<Owner> {
   /** Number of waiting requests. */
   waiting: number;
   readonly requests: LinkedList<Request>;
-  /** Ring that contains the owner while it waits. */
+  /** List that contains the owner while it waits. Owners in a list take turns. */
   ring: LinkedList<Owner> | undefined;
 }
 
@@ -151,7 +151,7 @@ export class FairSlots {
       const request = owner?.requests.first;
       if (owner === undefined || request === undefined || !this.#mayEnter(owner)) return;
       this.#unqueue(request);
-      // The owner moves to the end of its ring, so that the other owners have their turns first.
+      // The owner moves to the end of its list, so that the other owners have their turns first.
       owner.ring?.remove(owner);
       owner.ring = undefined;
       this.#admit(request);
@@ -159,7 +159,7 @@ export class FairSlots {
     }
   }
 
-  /** Puts an owner into the ring in which it waits. */
+  /** Adds an owner to the list in which it waits for its turn. */
   #place(owner: Owner): void {
     const ring = this.#ringOf(owner);
     if (ring === owner.ring) return;

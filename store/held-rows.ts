@@ -60,7 +60,9 @@ const heldRow = defineRow({
 
 type RowHead = Omit<RowOf<typeof heldRow>, 'body'>;
 
-/** A row without its body, in the latest version that this process has received. */
+/**
+ * A row of unfinished work without its data, in the latest version that this process has received.
+ */
 export interface HeldRow extends RowHead {
   readonly revision: number;
 }

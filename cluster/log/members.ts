@@ -113,7 +113,7 @@ export class Members {
   assertEnough(): void {
     const needed = this.#needed();
     const alive = this.#alive().length + 1;
-    if (alive >= needed || this.#goesOnAlone()) return;
+    if (alive >= needed || this.#continuesAlone()) return;
     throw new StoreError(
       'ERR_CLUSTER_ALONE',
       `a write must be stored by ${needed} members, but only ${alive} of ${this.#size()} are running`,
@@ -127,7 +127,7 @@ export class Members {
 
   /** Whether writes are rejected because fewer members are running than `acknowledge` requires. */
   get refusesWrites(): boolean {
-    return this.isAlone && !this.#goesOnAlone();
+    return this.isAlone && !this.#continuesAlone();
   }
 
   /** Waits until enough members have applied the log up to a position. */
@@ -270,7 +270,7 @@ export class Members {
       (name) => (this.#heard.get(name)?.position ?? 0) >= position,
     );
     if (others.length + 1 >= this.#needed()) return true;
-    return this.isAlone && this.#goesOnAlone();
+    return this.isAlone && this.#continuesAlone();
   }
 
   #alive(): string[] {
@@ -288,7 +288,7 @@ export class Members {
       .map(([name]) => name);
   }
 
-  #goesOnAlone(): boolean {
+  #continuesAlone(): boolean {
     return (this.#options.whenAlone ?? (this.#size() <= 1 ? 'local' : 'refuse')) === 'local';
   }
 

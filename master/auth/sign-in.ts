@@ -140,7 +140,7 @@ export class SignIn {
     }
     if (this.#options.isFull(id)) {
       meter.authentications.add('full');
-      this.#tell({ result: false, act: 'full' }, request);
+      this.#emit({ result: false, act: 'full' }, request);
       return this.#refuse(request, 'full', peer);
     }
     if (!mayAccept && !(await this.#isUsable(request.pub, peer))) {
@@ -155,7 +155,7 @@ export class SignIn {
       return this.#refuse(request, true, peer);
     }
     meter.authentications.add(verdict.outcome);
-    this.#tell(verdict.event, request);
+    this.#emit(verdict.event, request);
     log.debug({ minion: id, remote: peer.address, act: verdict.outcome }, 'sign-in');
     return verdict.outcome === 'accept'
       ? this.#accept(request, peer)
@@ -274,7 +274,7 @@ export class SignIn {
     );
   }
 
-  #tell(
+  #emit(
     event: KeyDecision['event'] | { readonly result: false; readonly act: 'full' },
     { id, pub }: AuthRequest,
   ): void {

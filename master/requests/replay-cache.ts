@@ -235,11 +235,11 @@ export interface ReplayCacheOptions {
    * Reports an answered request to the other members of a cluster. Default: requests are not
    * reported.
    */
-  readonly tell?: ((mark: ToldMark) => void) | undefined;
+  readonly report?: ((mark: ReportedMark) => void) | undefined;
 }
 
 /** Mark of a request that another member of the cluster has answered. */
-export interface ToldMark {
+export interface ReportedMark {
   readonly minion: string;
   readonly mark: Uint8Array;
   /** Expiry time in seconds since 1970. 0 if it never expires. */
@@ -276,11 +276,12 @@ export class ReplayCache {
     const reply = run();
     if (reply instanceof Promise) {
       const told = this.#follow(marks, mark, expiresAt, reply);
-      if (this.#options.tell !== undefined) this.#tellOf(request.minionId, mark, expiresAt, told);
+      if (this.#options.report !== undefined)
+        this.#reportAfter(request.minionId, mark, expiresAt, told);
       return told;
     }
     this.#keep(marks, mark, expiresAt, reply);
-    this.#tell(request.minionId, mark, expiresAt);
+    this.#report(request.minionId, mark, expiresAt);
     return reply;
   }
 
@@ -288,7 +289,7 @@ export class ReplayCache {
    * Records a request that another cluster member has answered, so that a repetition has no effect
    * at this member.
    */
-  note({ minion, mark, expiresAt }: ToldMark): void {
+  note({ minion, mark, expiresAt }: ReportedMark): void {
     const { done } = this.#marksOf(minion);
     done.removeExpired(this.#options.now() / 1000);
     done.add(Buffer.from(mark), expiresAt === 0 ? Number.POSITIVE_INFINITY : expiresAt);
@@ -303,17 +304,22 @@ export class ReplayCache {
     this.#marks.delete(minionId);
   }
 
-  #tell(minion: string, mark: Uint8Array, expiresAt: number): void {
-    this.#options.tell?.({ minion, mark, expiresAt: Number.isFinite(expiresAt) ? expiresAt : 0 });
+  #report(minion: string, mark: Uint8Array, expiresAt: number): void {
+    this.#options.report?.({ minion, mark, expiresAt: Number.isFinite(expiresAt) ? expiresAt : 0 });
   }
 
   /**
    * Reports a request to the other members after it has succeeded. A failed request may be repeated
    * at any member.
    */
-  #tellOf(minion: string, mark: Uint8Array, expiresAt: number, answered: Promise<Reply>): void {
+  #reportAfter(
+    minion: string,
+    mark: Uint8Array,
+    expiresAt: number,
+    answered: Promise<Reply>,
+  ): void {
     answered.then(
-      () => this.#tell(minion, mark, expiresAt),
+      () => this.#report(minion, mark, expiresAt),
       () => {},
     );
   }

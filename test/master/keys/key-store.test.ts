@@ -28,8 +28,8 @@ import {
   type AutoAcceptOptions,
   openAutoAccept,
 } from '#master/auth/auto-accept.ts';
+import type { KeyChange } from '#master/auth/key-changer.ts';
 import { Revocation } from '#master/auth/key-lifecycle.ts';
-import type { KeyChange } from '#master/auth/key-moves.ts';
 import { KeyStore, type KeyStoreOptions } from '#master/auth/key-store.ts';
 import type { MasterKeyOptions } from '#master/auth/master-keys.ts';
 import { openPkiFiles } from '#master/auth/pki-directory.ts';
