@@ -1,6 +1,6 @@
 /**
- * Interface to the syntax of patterns and targets. The caller supplies the implementation, so that
- * this room does not import the room that has it.
+ * Interface to the syntax of patterns and targets. The room `acl` must not import the
+ * implementation, so its callers supply it.
  */
 
 /** Whether a pattern matches a text. */

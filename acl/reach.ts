@@ -43,7 +43,10 @@ export interface Reach {
   readonly covers: (target: string) => boolean;
 }
 
-/** Returns the minions on which a subject may perform an action. It consumes no rate. */
+/**
+ * Returns the minions on which a subject may perform an action. The call does not count towards
+ * rate limits.
+ */
 export function reachOf(question: ReachQuestion, policy: Policy): Reach {
   const { subject, action } = question;
   const { deny, allow } = policy.ofSubjects.of(subject, action);

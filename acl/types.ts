@@ -133,7 +133,7 @@ interface Resources {
 /** Action of a question. */
 export type Action = keyof Resources;
 
-/** Question of one action. */
+/** Question about one action. */
 export type QuestionOf<A extends Action> = {
   readonly [Each in A]: {
     readonly subject: Each extends 'return' ? MinionSubject : Subject;

@@ -136,7 +136,8 @@ function connectTo(
 /**
  * Makes a master the first member of a new cluster, with its state and its keys. If it is
  * interrupted, run it again; it continues where it stopped.
- * @param beforeFounding - checks the store of the future member; if it throws, no log is founded
+ * @param beforeFounding - checks the store of the future member. If it throws, no cluster is
+ * created
  * @throws StoreError ERR_CLUSTER_FOUNDED, ERR_CLUSTER_SECRET; ERR_STORE_LOCKED if the master is
  * running
  */

@@ -149,7 +149,10 @@ function repeat(look: () => void, closing: AbortSignal): void {
   closing.addEventListener('abort', () => clearInterval(timer), { once: true });
 }
 
-/** Time in milliseconds after which a member that the store considers stopped counts as gone. */
+/**
+ * Time after which other members continue the work of a member that has stopped reporting, in
+ * milliseconds. It begins when the store reports the member as stopped.
+ */
 const goneAfterMs = 10_000;
 
 /**

@@ -88,7 +88,7 @@ export interface TransferReceipt {
   readonly content: ContentDigest;
   /** Number of files besides the store. */
   readonly files: number;
-  /** The cluster that was founded with the imported store, and this master's name in it. */
+  /** The cluster that was created with the imported store, and this master's name in it. */
   readonly cluster?: {
     readonly name: string;
     readonly member: string;
@@ -275,8 +275,8 @@ interface PlaceContext {
   readonly manifest: Manifest;
   readonly options: OfflineClusterOptions;
   /**
-   * Functions that undo the steps completed so far. Empty when the log has been founded, because
-   * the import cannot be undone after that.
+   * Functions that undo the steps completed so far. Empty when the log has been begun, because the
+   * import cannot be undone after that.
    */
   readonly undo: (() => Promise<void>)[];
   readonly at: number;

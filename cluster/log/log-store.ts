@@ -68,7 +68,7 @@ export interface LogStoreOptions extends EmbeddedStoreOptions {
 
 /** State of the cluster from the point of view of one member. */
 interface LogStoreStatus {
-  /** Identity of the log. */
+  /** Identifier of the log. */
   readonly log: string;
   readonly position: number;
   /**

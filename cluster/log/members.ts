@@ -38,7 +38,7 @@ interface Heard {
   readonly at: number;
   readonly position: number;
   readonly skewMs: number;
-  /** Last position at which this member and the other one had the same hash. */
+  /** Last position at which this member and the other member had the same hash. */
   readonly agreedAt: number;
 }
 

@@ -16,7 +16,7 @@ import type { LogEntry } from './transaction-log.ts';
 
 /** State of a member, as the entries of the log determine it. */
 interface MemberState {
-  /** Current session of the member. Each opening of its store begins a new one. */
+  /** Current session of the member. A new session begins each time the member opens its store. */
   readonly session: string;
   /** Position of the entry that began this session. */
   readonly openedAt: number;

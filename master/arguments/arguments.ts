@@ -145,12 +145,18 @@ function checkedText(text: string): string {
 // mark, such as `$bytes`. An ordinary map that looks like this is encoded with a mark too. An
 // integer beyond 2^53 is a `bigint` in memory and a number in JSON.
 
-/** Types of values that JSON lacks and that are encoded with a mark. */
+/**
+ * Types of values that JSON lacks. Marked JSON encodes each as a map with a single key such as
+ * `$bytes`.
+ */
 type MarkedValue = Uint8Array | Float | WireDateTime | WireExtension | Map<WireValue, WireValue>;
 
 const mark = /^\$(bytes|int|float|map|datetime|ext)$/;
 
-/** Converts a value, or an object whose members are such values, to marked JSON. */
+/**
+ * Converts a value to marked JSON, in which a map with a key such as `$bytes` represents a type
+ * that JSON lacks. Also accepts an object whose members are values.
+ */
 export function toJson(value: WireValue | object): JsonValue {
   if (typeof value === 'number') return numberToJson(value);
   if (isBeyond64Bits(value)) return { $int: String(value) };
@@ -170,7 +176,7 @@ export function toJson(value: WireValue | object): JsonValue {
   return Object.fromEntries(entries.map(([key, item]) => [key, toJson(item)]));
 }
 
-/** Returns a value, or an object whose members are such values, as the text of marked JSON. */
+/** Returns the text of {@link toJson}. */
 export function writeMarkedJson(value: WireValue | object): string {
   return writeJson(toJson(value));
 }
@@ -246,7 +252,7 @@ export function fromJson(json: unknown, depth = 0): WireValue {
 }
 
 /**
- * Returns the value that a parsed map represents.
+ * Returns the value that a map of marked JSON represents. Returns a map without a mark unchanged.
  * @throws TypeError
  */
 function unmark(map: WireMap): WireValue {

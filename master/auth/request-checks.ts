@@ -99,7 +99,7 @@ export function requestOwner({
   return isProven ? `id ${minionId}` : addressOwner(address);
 }
 
-/** Returns a reply of the usual kind. */
+/** Returns an ordinary reply, which is encrypted in the same way as the request. */
 export function send(value: WireValue): Reply {
   return { kind: 'send', value };
 }

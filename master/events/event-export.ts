@@ -79,7 +79,9 @@ export class EventExporter {
   #bytes = 0;
   /** Sequence number of the last record written. */
   #last = 0;
-  /** Whether a loss was reported since the backlog was last below half of its limit. */
+  /**
+   * Whether a loss was reported, and the backlog has not shrunk to half of its limit since then.
+   */
   #isOver = false;
   #work: Promise<unknown> = Promise.resolve();
 

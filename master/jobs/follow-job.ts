@@ -90,7 +90,10 @@ export interface JobProgress {
   readonly notSent?: ReadonlySet<string>;
 }
 
-/** Returns the state of each minion of a job, in the order of the record. */
+/**
+ * Returns the state of each minion of a job, in the order in which the job's record lists the
+ * minions.
+ */
 export function describeDeliveries(
   record: Pick<JobRecord, 'minions' | 'missing' | 'publishedAt' | 'skipped'>,
   progress: JobProgress,

@@ -196,7 +196,8 @@ function markOf({ nonce, load, mac }: VerifiedRequest): Buffer {
 }
 
 /**
- * Returns the mark of a request as text, so that it can be stored with the effect of the request.
+ * Returns a text that identifies a request among the requests of its minion. It is stored with the
+ * effect of the request.
  */
 export function requestDigest(request: VerifiedRequest): string {
   return markOf(request).toString('base64');

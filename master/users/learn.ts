@@ -50,7 +50,9 @@ export function learnPolicy(
   };
 }
 
-/** Maximum length of a text in a rule, or of its list of ids, in characters. */
+/**
+ * Maximum length of a text in a derived rule, and of the rule's list of minion ids, in characters.
+ */
 const maxText = 1000;
 
 function isPossible(record: RecordedDecision): boolean {

@@ -36,7 +36,10 @@ export const jidSkewMs = 3_600_000;
  */
 const ownJidForm = /^\d{20}_c[0-9a-f]{10}(u[0-9a-f]{16})$/;
 
-/** Returns the suffix of a user's job ids. No other user without full rights may use it. */
+/**
+ * Returns the suffix of the job ids that a user may choose. Users with another suffix may use such
+ * a job id only if they have full rights.
+ */
 export function suffixOf(subject: UserSubject): string {
   return `u${hash('sha256', `job ids\0${nameOf(subject)}`).slice(0, 16)}`;
 }

@@ -43,7 +43,7 @@ export class LivePolicy {
     this.#projectOf = find;
   }
 
-  /** Current facts that rules use in addition to the question. */
+  /** Patterns, facts and clock with which the current policy decides. */
   get world(): PolicyEnvironment {
     return this.#world(this.#config.nodegroups);
   }
