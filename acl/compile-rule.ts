@@ -275,7 +275,7 @@ export interface Request {
   readonly call?: Call;
   /** Targeted minions, or the owner of the mine. `undefined` if they are not known. */
   readonly minions?: readonly string[] | undefined;
-  /** Project of the minions, if it is not that of their enrolment. */
+  /** Project of the minions, if it differs from the project of their enrolment. */
   readonly project?: string | undefined;
   readonly event?: EventResource;
 }

@@ -49,9 +49,11 @@ export interface PolicySyntax {
   readonly target: (tgt: string, tgtType: string) => MinionTest;
 }
 
-/** Data that decisions use besides the question. */
+/** Compilers, facts and clock that decisions need besides the question. */
 export interface PolicyEnvironment extends PolicySyntax {
-  /** Compilers, facts and clock that decisions need besides the question. */
+  /**
+   * Returns the text or number at a path (`a:b`) in the pillar of a minion, otherwise `undefined`.
+   */
   readonly pillarOf: (id: string, path: string) => string | undefined;
   /**
    * Returns the id of the project that a guest belongs to, or `undefined` for other minions.

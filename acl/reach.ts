@@ -37,8 +37,8 @@ export interface Reach {
    */
   readonly showsPillar: (id: string) => boolean;
   /**
-   * Whether the reach includes every minion that this compound target can match. Compares only the
-   * texts of rules, so that the result reveals nothing about other minions.
+   * Whether the reach includes every minion that this compound target can match. The target is
+   * compared with the texts of rules only, so that the result reveals nothing about other minions.
    */
   readonly covers: (target: string) => boolean;
 }

@@ -77,8 +77,8 @@ export interface ClusterReceipt {
 const completeRow: Key = ['cluster', 'initialised'];
 
 /**
- * Tables that are not shared. Each member has its own. The first member keeps those of its former
- * standalone master.
+ * Tables that are not shared. Each member has its own. The first member continues to use the tables
+ * of its former standalone master.
  */
 const ownTables: readonly Key[] = [
   ['audit'],

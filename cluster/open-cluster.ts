@@ -74,7 +74,7 @@ function followFile(
 
 /**
  * Reads a file that only its owner may read.
- * @throws StoreError with this code if others can read the file, or it cannot be read
+ * @throws StoreError with the given code if others can read the file, or it cannot be read
  */
 function readPrivately(
   file: string,

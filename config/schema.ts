@@ -51,7 +51,7 @@ export type Keywords = {
   readonly takesNull?: boolean;
   /** Whether a single item is accepted as a list of one. */
   readonly takesOne?: boolean;
-  /** Words that the value may be. Used to detect misspelt ones. */
+  /** Words that are valid values. They are used to detect misspelt words. */
   readonly words?: readonly string[];
 };
 

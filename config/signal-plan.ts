@@ -11,7 +11,10 @@ interface PlannedRule {
   readonly listeners: readonly Listening[];
 }
 
-/** Pattern for which no rule is proposed, or only a narrower one, with the reason. */
+/**
+ * Pattern that no proposed rule covers, or that a proposed rule covers only in part, with the
+ * reason.
+ */
 interface UnplannedPattern extends Listening {
   readonly reason: string;
 }

@@ -61,8 +61,8 @@ export interface HolderState {
 const maxTries = 5;
 const retryMs = 50;
 /**
- * Timeout for the holder's reply. If a holder is stopped or busy, the error does not contain its
- * process id.
+ * Timeout for the reply of the process that has locked the directory, in milliseconds. Without a
+ * reply, the error message does not contain the process id.
  */
 const replyTimeoutMs = 200;
 const maxReplyBytes = 1024;

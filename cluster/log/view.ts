@@ -24,7 +24,7 @@ interface MemberState {
    * Counter up to which all entries of the session were applied, or will not be applied any more.
    */
   readonly through: number;
-  /** Counters above `through` whose entries were applied. */
+  /** Counters of further applied entries of the session. All of them are greater than `through`. */
   readonly beyond: readonly number[];
 }
 

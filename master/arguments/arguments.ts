@@ -181,7 +181,10 @@ export function writeMarkedJson(value: WireValue | object): string {
   return writeJson(toJson(value));
 }
 
-/** Format for writing marked JSON in steps. Members that are `undefined` are omitted. */
+/**
+ * Format for writing marked JSON (see {@link toJson}) in steps. Members that are `undefined` are
+ * omitted.
+ */
 export const markedForm: JsonForm = {
   write: (value) => writeMarkedJson((value ?? null) as WireValue), // the caller states this type
   open: (value) => {
@@ -197,14 +200,14 @@ export const markedForm: JsonForm = {
 };
 
 /**
- * Parses marked JSON.
+ * Parses marked JSON, see {@link toJson}.
  * @throws SyntaxError, TypeError
  */
 export function readMarkedJson(text: string): WireValue {
   return fromJson(parseJson(text));
 }
 
-/** Options for reading marked JSON from a client in steps. */
+/** Options for reading marked JSON (see {@link toJson}) from a client in steps. */
 export const markedJson: JsonOptions<MarkedValue> = {
   maxDepth: 256,
   isStrict: true,
@@ -212,8 +215,8 @@ export const markedJson: JsonOptions<MarkedValue> = {
 };
 
 /**
- * Encodes a number. Infinities, negative zero, and floats that look like integers in JSON are
- * encoded with a mark.
+ * Encodes a number for marked JSON. Infinities, negative zero, and floats that look like integers
+ * in JSON become a map with the key `$float`.
  */
 function numberToJson(value: number): JsonValue {
   if (Object.is(value, -0)) return { $float: '-0' };
@@ -237,7 +240,7 @@ const maxDigits = 1000;
 const maxDepth = 256;
 
 /**
- * Converts marked JSON to a value.
+ * Converts marked JSON, see {@link toJson}, to a value.
  * @throws TypeError if a mark has invalid content
  */
 export function fromJson(json: unknown, depth = 0): WireValue {

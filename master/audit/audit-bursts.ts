@@ -6,7 +6,10 @@ import { auditLimits } from './limits.ts';
 export interface AuditBurstsOptions {
   readonly audit: AuditTrail;
   readonly now: () => number;
-  /** Limits of a source, and of all sources. Default: those of decisions. */
+  /**
+   * Limit on the entries of one source, and limit on the entries of all sources. Default: the
+   * limits on policy decisions.
+   */
   readonly limits?: { readonly ofSource: Limit; readonly all: Limit };
 }
 

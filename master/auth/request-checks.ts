@@ -88,8 +88,8 @@ export class DropConnectionError extends Error {
 export type Handler = (request: VerifiedRequest) => Reply | Promise<Reply>;
 
 /**
- * Returns the owner of a request for limits. An unproven id may belong to another minion, which
- * would be charged, so such a request counts for its address.
+ * Returns the owner of a request for limits. An unproven id may belong to another minion, so a
+ * request without a proven id counts towards the limits of its address.
  */
 export function requestOwner({
   isProven,

@@ -61,8 +61,7 @@ export class RecentKeys {
   }
 
   /**
-   * Returns the prepared key of a minion. If the cached key does not have this text, prepares a new
-   * one.
+   * Returns the prepared key of a minion. If the cache has no key with this text, prepares the key.
    */
   ready(id: string, text: string): CrypticleKey {
     const now = this.#now();

@@ -300,7 +300,10 @@ export class SignIn {
   }
 }
 
-/** Decisions for the answers of extensions. An accepted key replaces a pending key. */
+/**
+ * Decision about a key for each possible answer of an extension. An accepted key replaces a pending
+ * key.
+ */
 const verdicts: Readonly<Record<'accept' | 'deny' | 'wait', KeyDecision>> = {
   accept: verdict('accept', true, 'store-accepted'),
   deny: verdict('denied', false, 'store-denied'),
@@ -342,8 +345,8 @@ export interface FullnessOptions {
 }
 
 /**
- * Time for which the count is cached, in milliseconds. When many minions sign in together, the
- * master does not count for each of them.
+ * Time for which the number of connected minions is cached, in milliseconds. When many minions sign
+ * in together, the master does not count again for each of them.
  */
 const countHoldsMs = 1000;
 

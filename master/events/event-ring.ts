@@ -47,7 +47,8 @@ interface Waiting extends Taken {
 interface Repeated {
   readonly id: string;
   /**
-   * Id of the previous event of that member. Present if events between the two were not received.
+   * Id of the last event that was received from the member before. Present if the member's events
+   * between that event and this one are missing.
    */
   readonly missedAfter?: string;
 }
@@ -180,13 +181,19 @@ export class EventRing {
     return missedAfter === undefined ? { id: own } : { id: own, missedAfter };
   }
 
-  /** Id for a reader that has read all events so far. `undefined` if there were no events. */
+  /**
+   * Id after which a reader that has read all events can continue later. `undefined` if there were
+   * no events.
+   */
   get position(): string | undefined {
     const places = [...this.#latest.values()];
     return places.length === 0 ? undefined : formatEventId(places);
   }
 
-  /** Returns the id that the latest event of a member has at this member. */
+  /**
+   * Returns the id of the latest event of a member, in the form that readers of this member
+   * receive.
+   */
   #idOf(place: EventPlace): string {
     return formatEventId([place, ...this.#othersThan(place)]);
   }
@@ -318,7 +325,9 @@ export class EventRing {
     };
   }
 
-  /** Returns the progress that corresponds to the position of one member. */
+  /**
+   * Returns the progress of a reader that has read the events of one member up to this position.
+   */
   #upTo(place: EventPlace): { readonly sequence: number; readonly isWhole: boolean } {
     const { run, number } = place;
     const mark = memberMark(place);

@@ -40,7 +40,10 @@ export interface PublishedJob {
 interface SharedPublication {
   readonly load: PublicationLoad;
   readonly serial: number;
-  /** Whether transports may send it only to the targeted minions instead of all subscribers. */
+  /**
+   * Whether transports may send the publication only to the targeted minions instead of all
+   * subscribers.
+   */
   readonly isByIds: boolean;
 }
 

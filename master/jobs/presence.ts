@@ -182,7 +182,9 @@ export function presentMinions(
 
 type Place = Omit<PresentMinion, 'id' | 'isSure'>;
 
-/** Subscribers, grouped by the way in which their minion is identified. */
+/**
+ * Connections that receive publications, grouped by the way in which their minion is identified.
+ */
 class Listeners {
   readonly announced = new Map<string, Place>();
   /**

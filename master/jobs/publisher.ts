@@ -136,7 +136,8 @@ interface Turn {
 /** Queue of positions. Each begins when all earlier ones were released. */
 class TurnQueue {
   /**
-   * Functions that begin the positions which were not released yet. The first position has begun.
+   * One function for each position that was not released yet, in order. Calling the function begins
+   * the position. The first position has already begun.
    */
   readonly #waiting: (() => void)[] = [];
 

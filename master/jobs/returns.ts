@@ -34,7 +34,7 @@ export interface ReturnKeeperOptions {
   readonly now: () => number;
   /** Rate limit for the self-started jobs (`jid: req`) that each minion reports. */
   readonly selfMadeLimit: TokenBuckets;
-  /** Rate limit for the bytes of self-started jobs that each minion stores. */
+  /** Rate limit for the size of the self-started jobs of each minion, in bytes. */
   readonly selfMadeBytes: TokenBuckets;
   readonly meter: Meter;
   /**

@@ -92,7 +92,7 @@ export class DigestQueue {
   readonly #maxMarks: number;
   #firstBlock = noBlock;
   #lastBlock = noBlock;
-  /** Index of the oldest mark in the first block. */
+  /** Index of the mark of the oldest request in the first block. */
   #firstIndex = 0;
   #count = 0;
   #isReleased = false;
@@ -204,8 +204,8 @@ export function requestDigest(request: VerifiedRequest): string {
 }
 
 /**
- * Maximum number of marks of a minion. It is larger than the number of events that a minion can
- * send while their time stamps are valid (300 s).
+ * Maximum number of marks of a minion, each for one request. It is larger than the number of events
+ * that a minion can send while their time stamps are valid (300 s).
  */
 const maxPerMinion = 8_192;
 
@@ -297,8 +297,8 @@ export class ReplayCache {
   }
 
   /**
-   * Deletes the marks of a minion whose keys have become invalid. Its old requests can no longer be
-   * decrypted, so they cannot be repeated.
+   * Deletes the marks of all requests of a minion whose keys have become invalid. Its old requests
+   * can no longer be decrypted, so they cannot be repeated.
    */
   forget(minionId: string): void {
     this.#marks.get(minionId)?.done.release();

@@ -194,9 +194,9 @@ export class DecisionRecorder {
   }
 
   /**
-   * Evicts the first record in the order of eviction. If that record was used since it was put
-   * there, it is moved to the end, and the next one is considered. So a record need not be moved
-   * for each decision.
+   * Evicts a record that was not used recently. If the first record in the order of eviction was
+   * used since it was placed there, it is moved to the end, and the next record is considered. So a
+   * decision need not move its record.
    */
   #forgetOldest(): void {
     for (const [key, count] of this.#counts) {

@@ -97,7 +97,7 @@ export class Logins {
   }
 
   /**
-   * Returns the backends that do not work, or not for all users, on this machine, each with the
+   * Returns the backends that do not work on this machine for some or all users, each with the
    * reason.
    */
   async obstacles(): Promise<readonly (readonly [eauth: string, reason: string])[]> {

@@ -3,7 +3,10 @@ import type { UserSubject } from '#acl';
 import { FairTable } from '#runtime';
 import { userLimits } from './limits.ts';
 
-/** Jobs and calls that users started, by jid. The oldest of the user with most are evicted. */
+/**
+ * Jobs and calls that users started, by jid. At the limit, the oldest job of the user with the most
+ * jobs is evicted.
+ */
 export class OwnJobs {
   readonly #nextJid: () => string;
   readonly #owners = new FairTable<string>(userLimits.ownJobs);

@@ -19,7 +19,9 @@ export class LivePolicy {
   #policy: Policy;
   #config: MasterConfig;
   #projectOf: (id: string) => string | undefined = () => undefined;
-  /** Policies for tokens that store their rights, by these rights. */
+  /**
+   * Policies for tokens that store the rights of their users. The key represents the stored rights.
+   */
   readonly #ofTokens = createBoundedMap<string, Policy>(userLimits.policiesOfTokens);
 
   /**
