@@ -38,7 +38,8 @@ function createLenientLexer(): Lexer {
 
 function ignoreIndent(lexer: Lexer, method: string): void {
   const parse: unknown = Reflect.get(lexer, method);
-  if (typeof parse !== 'function') throw new TypeError(`the lexer has no ${method}`);
+  if (typeof parse !== 'function')
+    throw new TypeError(`internal error: the YAML lexer has no method ${method}`);
   Reflect.set(lexer, method, function* lenient(): Generator<unknown, unknown> {
     const least: unknown = Reflect.get(lexer, 'indentNext');
     Reflect.set(lexer, 'indentNext', 0);
@@ -123,7 +124,8 @@ function parse(
   const lexed = tokens(text, lineCounter, levels);
   try {
     const [document, second] = composer.compose(lexed, true, text.length);
-    if (document === undefined) throw new TypeError('there is always a document');
+    if (document === undefined)
+      throw new TypeError('internal error: the YAML parser returned no document');
     if (second !== undefined && document.errors.length === 0) {
       problems.fail('ParserError', 'Source contains multiple documents', second.range[0]);
     }
@@ -215,7 +217,7 @@ class Problems {
    * @throws TemplateError ERR_TEMPLATE_LIMIT
    */
   tooMuch(what: string, limit: number, offset: number | undefined): never {
-    const detail = `the limit of ${limit} ${what} is exceeded`;
+    const detail = `the limit of ${what} is exceeded: the maximum is ${limit}`;
     const place = this.#place(offset);
     throw new TemplateError('ERR_TEMPLATE_LIMIT', { place, kind: 'LimitExceeded', detail });
   }
