@@ -80,7 +80,7 @@ export async function shareOwnKeys(
 }
 
 /** Writes the key of the seal to the file from which a standalone master reads it. */
-export async function keepSeal(
+export async function exportSealKey(
   { stateDir }: Pick<FixedConfig, 'stateDir'>,
   store: Pick<Store, 'get'>,
   cluster: SealingCluster,

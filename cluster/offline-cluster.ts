@@ -26,7 +26,7 @@ import {
   type Store,
   StoreError,
 } from '#store';
-import { keepSeal, shareOwnKeys, writeOwnKeys } from './cluster-keys.ts';
+import { exportSealKey, shareOwnKeys, writeOwnKeys } from './cluster-keys.ts';
 import {
   decodeFrame,
   encodeFrame,
@@ -304,7 +304,7 @@ export async function leaveCluster(
   const { receipt } = memberOf(config);
   const { member } = receipt;
   await asMember(config, options, async (own, now) => {
-    await keepSeal(config, own.store, own);
+    await exportSealKey(config, own.store, own);
     await writeOwnKeys(config, own.store, { cluster: own, now });
     // While this member was stopped, other members may have changed keys.
     await writeMinionKeys(own.store, await PkiDir.open(config.pkiDir));

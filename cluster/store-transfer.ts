@@ -34,7 +34,7 @@ import {
   restoreStore,
   StoreError,
 } from '#store';
-import { keepSeal, writeOwnKeys } from './cluster-keys.ts';
+import { exportSealKey, writeOwnKeys } from './cluster-keys.ts';
 import { forEachFile } from './for-each-file.ts';
 import {
   assertNoLog,
@@ -194,7 +194,7 @@ async function writeMemberKeys(
   await makeDirectory(target, 0o700);
   const dir = await PkiDir.open(pkiDir);
   await readStore(store, async (rows) => {
-    await keepSeal({ stateDir: target }, rows, own);
+    await exportSealKey({ stateDir: target }, rows, own);
     await writeOwnKeys({ pkiDir }, rows, { cluster: own, now: Date.now });
     await writeMinionKeys(rows, dir);
   });

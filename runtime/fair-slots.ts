@@ -1,4 +1,4 @@
-import { type Limit, type LimitValues, requireWaitingPlace } from './limits.ts';
+import { assertMayWait, type Limit, type LimitValues } from './limits.ts';
 import { LinkedList, type ListNode } from './linked-list.ts';
 
 /** Request of a task for a slot. The request holds a slot, or waits for one. */
@@ -77,7 +77,7 @@ export class FairSlots {
   enter(name: string, onEntered?: () => void): FairSlot {
     const owner = this.#owners.get(name) ?? createOwner(name);
     const isFree = owner.waiting === 0 && this.#mayEnter(owner);
-    if (!isFree) requireWaitingPlace(this.#limit, this.#maxWaiting, owner.waiting, this.#waiting);
+    if (!isFree) assertMayWait(this.#limit, this.#maxWaiting, owner.waiting, this.#waiting);
     this.#owners.set(name, owner);
     const request = new Request(owner, onEntered, (it) => this.#leave(it));
     if (isFree) this.#admit(request);

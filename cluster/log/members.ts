@@ -1,6 +1,6 @@
 import { StoreError } from '#store';
 import type { HistoryMark } from './entry.ts';
-import { LatestHeard, type MemberLink } from './latest-heard.ts';
+import { LatestMessages, type MemberLink } from './latest-heard.ts';
 
 /**
  * Number of members that must have applied a write before it is acknowledged: this member, one
@@ -68,7 +68,7 @@ export class Members {
   readonly #options: MembersOptions;
   readonly #openedAt = performance.now();
   readonly #heard = new Map<string, Heard>();
-  readonly #latest: LatestHeard;
+  readonly #latest: LatestMessages;
   /**
    * Reported positions and hashes of members that are ahead of this one. They are compared when
    * this member reaches their position.
@@ -82,7 +82,7 @@ export class Members {
 
   constructor(options: MembersOptions) {
     this.#options = options;
-    this.#latest = new LatestHeard(options.view);
+    this.#latest = new LatestMessages(options.view);
     options.log.onAnnouncement((bytes) => this.#hear(bytes), this.#ending.signal);
     this.#timer = setInterval(() => this.#tick(), options.reportIntervalMs).unref();
   }

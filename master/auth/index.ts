@@ -28,11 +28,11 @@ export {
 } from './request-checks.ts';
 export {
   createSeal,
-  type HeardFrom,
-  type LastHeard,
+  type LastRequests,
   makeSealKey,
   openSeal,
   type PublishKey,
+  type RequestSource,
   readSealKey,
   type Seal,
   type SessionKeys,

@@ -16,7 +16,7 @@ import type { MasterContext } from '../context/index.ts';
 import { type EventBus, tags } from '../events/index.ts';
 import type { Auth } from './auth.ts';
 import { decideKey, type KeyDecision } from './key-decision.ts';
-import type { LastHeard } from './session-keys.ts';
+import type { LastRequests } from './session-keys.ts';
 
 /** Options of {@link SignIn}. */
 export interface SignInOptions
@@ -339,7 +339,7 @@ function digestOf(request: AuthRequest): string {
 /** Options of the check for `max_minions`. */
 export interface FullnessOptions {
   readonly config: Pick<LiveConfig, 'current'>;
-  readonly lastHeard: Pick<LastHeard, 'size'>;
+  readonly lastRequests: Pick<LastRequests, 'size'>;
   readonly present: () => readonly PresentMinion[];
   readonly now: () => number;
 }
@@ -355,14 +355,14 @@ const countHoldsMs = 1000;
  * `max_minions` minions are connected and the id is not one of them [WIRE 6.2].
  */
 export function createFullnessCheck(options: FullnessOptions): (id: string) => boolean {
-  const { config, lastHeard, present, now } = options;
+  const { config, lastRequests, present, now } = options;
   let connected: ReadonlySet<string> = new Set();
   let countedAt = Number.NEGATIVE_INFINITY;
   return (id) => {
     const { maxMinions } = config.current;
     // Only minions that have sent requests can be connected. If these are few, counting is
     // unnecessary.
-    if (maxMinions === 0 || lastHeard.size <= maxMinions) return false;
+    if (maxMinions === 0 || lastRequests.size <= maxMinions) return false;
     if (Math.abs(now() - countedAt) >= countHoldsMs) {
       // Any client can subscribe to a topic. So a minion that is present only because of a topic is
       // not counted.

@@ -24,7 +24,7 @@ export type ReturnOutcome =
    */
   | { readonly refused: string };
 
-export interface ReturnKeeperOptions {
+export interface ReturnProcessorOptions {
   readonly cache: JobCache;
   /** Returns whether a job was published to a previous machine with the same id. */
   readonly isOfFormerOwner: (minionId: string, jid: string) => boolean;
@@ -51,9 +51,9 @@ export type ReturnRedaction = (minionId: string, load: ReturnLoad) => ReturnLoad
  * reports it [WIRE 9.4].
  */
 export class ReturnProcessor {
-  readonly #options: ReturnKeeperOptions;
+  readonly #options: ReturnProcessorOptions;
 
-  constructor(options: ReturnKeeperOptions) {
+  constructor(options: ReturnProcessorOptions) {
     this.#options = options;
   }
 

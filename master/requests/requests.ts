@@ -125,14 +125,14 @@ export function createSignIn(deps: SignInDeps): SignIn {
   config.onChange(({ limits }) => {
     rate.setRate({ perSecond: limits.authsPerSecond, burst: limits.authsPerSecond });
   });
-  const { lastHeard } = auth;
+  const { lastRequests } = auth;
   return new SignIn({
     ...auth,
     ...context,
     bus: events.bus,
     rate,
     config,
-    isFull: createFullnessCheck({ config, lastHeard, present: jobs.present, now: context.now }),
+    isFull: createFullnessCheck({ config, lastRequests, present: jobs.present, now: context.now }),
     advice,
     log: context.log.child({ component: 'requests' }),
   });

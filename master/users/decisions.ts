@@ -13,12 +13,12 @@ import type { RecordedDecision } from '../api/index.ts';
 import type { Seal } from '../auth/index.ts';
 import {
   type DecisionSubject,
-  keptSample,
   keyOf,
   keyOfQuestion,
   type MinionQuestion,
   type Sample,
   sampleOf,
+  storedSample,
   subjectOf,
 } from './decision-samples.ts';
 import { userLimits } from './limits.ts';
@@ -28,7 +28,7 @@ export interface DecisionRecorderOptions {
   /** Encrypts the stored records, because samples contain data of minions. */
   readonly seal: Seal;
   /** Returns whether samples contain the values of minions, or only their shapes. */
-  readonly keepsValues: () => boolean;
+  readonly storesValues: () => boolean;
   readonly now: () => number;
   readonly log: Logger;
 }
@@ -217,7 +217,7 @@ export class DecisionRecorder {
     const { shape } = sample;
     if (shape !== undefined && known.shapes.has(shape)) return;
     const hasRoom = shape !== undefined && known.shapes.size < maxShapes;
-    const kept = hasRoom ? keptSample(sample, this.#options.keepsValues()) : undefined;
+    const kept = hasRoom ? storedSample(sample, this.#options.storesValues()) : undefined;
     if (shape === undefined || kept === undefined) {
       known.isWhole = false;
       return;
