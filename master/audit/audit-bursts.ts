@@ -64,7 +64,7 @@ export class AuditBursts {
       known.entry = entry;
       return false;
     }
-    if (!this.#isTold(source)) {
+    if (!this.#mayRecord(source)) {
       this.#others.set(entry.outcome, (this.#others.get(entry.outcome) ?? 0) + 1);
       return false;
     }
@@ -107,7 +107,7 @@ export class AuditBursts {
     this.#others.clear();
   }
 
-  #isTold(source: string): boolean {
+  #mayRecord(source: string): boolean {
     return (
       this.#bursts.size < this.#maxKinds && this.#perSource.tryTake(source) && this.#all.tryTake('')
     );
