@@ -118,7 +118,7 @@ function grant(pattern: string, begin: string): Verdict {
       kind: 'grant',
       tag: `${stateResults}*`,
       narrowedBecause:
-        'below salt/, only results of states (fire_event) need a rule; list your own tags with this prefix',
+        'of the tags that begin with salt/, only results of states (fire_event) need this rule; list your own tags that begin with salt/',
     };
   }
   return begin !== pattern && reachesOwn(pattern)

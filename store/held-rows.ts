@@ -17,7 +17,7 @@ const noRevision = Number.MAX_SAFE_INTEGER;
 
 type RowOperation = Exclude<Operation, { readonly op: 'append' }>;
 
-/** Store that all members of the cluster read and write. */
+/** Access to rows that all members of the cluster read and write. */
 interface RowState {
   get(key: Key): Promise<Entry | undefined>;
   write(operations: readonly RowOperation[]): Promise<number>;
