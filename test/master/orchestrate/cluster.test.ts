@@ -262,7 +262,7 @@ test('an orchestration ends if the SLS differ at the next member', async (t) => 
   const again = await journal.begin('1', call);
   t.throws(() => again?.next('two'), {
     code: 'ERR_ORCHESTRATION',
-    message: /found two instead of one/,
+    message: /the next state is two, but one had started/,
   });
   const third = await journal.begin('1', call);
   const kept = third?.next('one').settled;
