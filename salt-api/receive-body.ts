@@ -17,7 +17,7 @@ export type ReceiveBody = (request: FastifyRequest, payload: IncomingMessage) =>
  * Adds a content parser that receives bodies as bytes. A body without a token may have at most
  * `maxUnauthenticatedBodySize`. All such bodies of one address share a budget until their requests
  * are answered.
- * @returns the same function, for use by parsers of plugins
+ * @returns the function that receives a body, for parsers of plugins
  */
 export function addBodyReception(app: FastifyInstance, context: ApiContext): ReceiveBody {
   const responses = new WeakMap<IncomingMessage, ServerResponse>();
@@ -99,7 +99,7 @@ async function isCaller(context: ApiContext, request: FastifyRequest): Promise<b
 function tooMany(): SaltApiError {
   return new SaltApiError(
     'ERR_HTTP_BUSY',
-    'too many bytes from this address wait to be parsed: retry later',
+    'too much request data from this address is being processed; retry later',
   );
 }
 

@@ -50,8 +50,7 @@ export async function acceptWebsocket(
   } catch (error) {
     const status = error instanceof SaltApiError ? error.status : 401;
     const text = `HTTP/1.1 ${status} Refused\r\nConnection: close\r\nContent-Length: 0\r\n\r\n`;
-    // This ensures that the connection is closed eventually, because the server's time limits no
-    // longer apply to it.
+    // Destroy the socket in any case, because the time limits of the server no longer apply to it.
     socket.end(text, () => socket.destroy());
   }
 }
@@ -116,7 +115,7 @@ class WebsocketStream {
     this.#holdBack().catch(() => this.#queue.destroy());
   }
 
-  /** Pauses reading from the client as long as the client does not read. */
+  /** Stops reading from the client while the client does not read. */
   async #holdBack(): Promise<void> {
     if (this.#queue.waitingBytes <= maxUnreadBytes) return;
     this.#socket.pause();

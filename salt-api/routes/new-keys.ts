@@ -56,7 +56,10 @@ function packKeyPair({ publicPem, privatePem }: CreatedKey): Buffer {
 async function formOf(context: ApiContext, request: FastifyRequest): Promise<Lowstate> {
   const [form] = loginForms((await bodyOf(context, request)).value);
   if (form === undefined)
-    throw new SaltApiError('ERR_HTTP_BODY', 'the body must be a map with mid and credentials');
+    throw new SaltApiError(
+      'ERR_HTTP_BODY',
+      'the body must be a map with mid (the minion id) and credentials',
+    );
   return form;
 }
 
