@@ -49,7 +49,7 @@ browser('the page follows events, and keys can be decided on by keyboard', async
   t.is(await page.locator('main img').count(), 0);
   await page.locator('#denials >> text=explain').first().focus();
   await page.keyboard.press('Enter');
-  await page.waitForSelector('text=It would be denied');
+  await page.waitForSelector('text=The signal would now be denied');
   t.true((await page.textContent('main'))?.includes(planted));
   await page.goBack();
 
