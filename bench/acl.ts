@@ -92,7 +92,7 @@ export function benchAcl(): Record<string, number> {
     '1,000 rules, refused': microseconds(site, refused),
     ...Object.fromEntries(
       Object.entries(alike).map(([what, tagOf]) => [
-        `1,000 rules that ${what}, refused`,
+        `1,000 rules that ${what}, denied`,
         microseconds(createPolicy(alikeRules(tagOf), world), refused),
       ]),
     ),

@@ -58,12 +58,12 @@ export async function benchClusterFleet(
     await site.status('a', ({ members }) => members.filter(({ isAlive }) => isAlive).length === 3);
     const idle = residentMegabytes(site);
     await enlist(site, swarms, keys);
-    await told('all sign in for the first time', () => tellAll(swarms, signIn));
+    await told('all minions sign in for the first time', () => tellAll(swarms, signIn));
     await told('all subscribe', () => subscribe(site, swarms));
     const subscribed = residentMegabytes(site);
     for (let round = 1; round <= pings; round += 1) {
       const name = masters[round % masters.length] ?? 'a';
-      await told(`test.ping on all, asked of ${name}`, () => ping(site, name, count));
+      await told(`test.ping on all minions, through ${name}`, () => ping(site, name, count));
     }
     const before = processorSeconds(site, swarms);
     await ping(site, 'b', count);
@@ -71,13 +71,13 @@ export async function benchClusterFleet(
     const taken = [...after].map(
       ([who, s]) => `${who} ${(s - (before.get(who) ?? 0)).toFixed(1)} s`,
     );
-    print(`processor time of one more: ${taken.join(', ')}`);
+    print(`processor time of another test.ping: ${taken.join(', ')}`);
     const busy = residentMegabytes(site);
-    await told('forced re-authentication of all, under a new publish key', async () => {
+    await told('all minions sign in again after a change of the publish key', async () => {
       await rotatePublishKey(site);
       await tellAll(swarms, signIn);
     });
-    await told('test.ping on all, asked of b', () => ping(site, 'b', count));
+    await told('test.ping on all minions, through b', () => ping(site, 'b', count));
     for (const [at, name] of masters.entries()) {
       const [before = 0, after = 0, pinged = 0] = [idle[at], subscribed[at], busy[at]];
       const perMinion = ((after - before) * 1000) / shareOf(count, at);
@@ -114,7 +114,7 @@ function tellAll(swarms: readonly Swarm[], what: Order): Promise<number[]> {
 
 function portsOf(site: ClusterSite, master: string) {
   const ports = site.ports.get(master);
-  if (ports === undefined) throw new TypeError(`${master} has no ports`);
+  if (ports === undefined) throw new TypeError(`the master ${master} has no ports`);
   return ports;
 }
 

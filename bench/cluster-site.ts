@@ -103,7 +103,7 @@ export class ClusterSite {
 
   processOf(name: string): MasterProcess {
     const master = this.#masters.get(name);
-    if (master === undefined) throw new TypeError(`${name} does not run`);
+    if (master === undefined) throw new TypeError(`the master ${name} is not running`);
     return master;
   }
 

@@ -54,7 +54,7 @@ function amountsOf({ row, perOwner, total, reserved, waiting, rate }: Limit): st
   if (perOwner !== undefined) parts.push(`${counted.format(perOwner)} of one owner`);
   if (total !== undefined) parts.push(`${counted.format(total)} in all`);
   if (reserved !== undefined && row.amounts === undefined) {
-    parts.push(`${counted.format(reserved)} reserved for owners that have none`);
+    parts.push(`${counted.format(reserved)} reserved for owners without any`);
   }
   if (waiting !== undefined) {
     const { perOwner: own, total: all } = waiting;

@@ -118,7 +118,7 @@ export class LastingMinion {
       if (job === undefined) return;
       const load = this.#serials.admit(job);
       if (!isWireMap(load) || load.jid === undefined) {
-        onOutdated(id, 'a serial that was used before');
+        onOutdated(id, 'the serial of a publication was used before');
         return;
       }
       const jid = String(load.jid);
@@ -126,7 +126,7 @@ export class LastingMinion {
       onJob?.(jid, id, load);
       await this.#return(jid, returnTo(load), this.#jobMs(String(load.fun)));
     } catch (error) {
-      onOutdated(id, error instanceof Error ? error.message : 'a job that does not open');
+      onOutdated(id, error instanceof Error ? error.message : 'a publication cannot be decrypted');
     }
   }
 
@@ -154,7 +154,8 @@ export class LastingMinion {
     while (!this.#isStopped) {
       const answer = await this.#sendOnce(this.#minion.seal(load));
       if (answer === null) onAcknowledged(jid, id);
-      else if (answer !== 'none' && answer !== 'outdated') onOutdated(id, 'a return was refused');
+      else if (answer !== 'none' && answer !== 'outdated')
+        onOutdated(id, 'the master rejected a return');
       const isOver = answer !== 'none' && (answer !== 'outdated' || !this.#options.signsInAgain);
       if (isOver) return;
       await sleep(pauseMs);

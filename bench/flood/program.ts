@@ -35,7 +35,7 @@ async function carryOut(order: FloodOrder): Promise<FloodOutcome> {
 
 function enlisted(): Attacker {
   if (attacker === undefined)
-    throw new Error('no minions are connected: send the order enlist first');
+    throw new Error('no simulated minions are connected: send the order enlist first');
   return attacker;
 }
 

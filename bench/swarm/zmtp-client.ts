@@ -183,7 +183,7 @@ interface Waiting {
 /** Error for a connection that ended before the reply. */
 export class ConnectionEnded extends Error {
   constructor() {
-    super('the connection ended before the answer');
+    super('the connection was closed before the reply');
   }
 }
 

@@ -58,7 +58,7 @@ const commands: readonly CommandDefinition[] = [
   },
   {
     name: 'demo.slow',
-    description: 'Ends when it is told to.',
+    description: 'Runs until it is stopped.',
     function: 'demo.slow',
     reviewed: 'made for the examples: it waits',
     parameters: { type: 'object', properties: {} },
@@ -66,7 +66,7 @@ const commands: readonly CommandDefinition[] = [
   },
   {
     name: 'demo.program',
-    description: 'Runs a program that writes to both of its outputs and fails if it is told to.',
+    description: 'Runs a program that writes to stdout and stderr, and exits with the given code.',
     function: 'cmd.run_all',
     unsafe: 'i-understand',
     parameters: {
