@@ -19,7 +19,7 @@ interface Reference {
   readonly name: string;
 }
 
-/** A state with `listen`, and the state that it listens to. */
+/** A state with `listen`, and the reference to the state that it listens to. */
 interface Listener {
   readonly listener: Reference;
   readonly to: PlainData;

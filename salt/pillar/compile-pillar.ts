@@ -18,7 +18,7 @@ import type { SourceFile } from '../render/source-file.ts';
 import { matchTop } from './match-top.ts';
 import { readTop, type Top } from './top-files.ts';
 
-/** Data of an SLS including its includes, and the layers that contributed to it. */
+/** Data of an SLS with its includes, and the files that contributed to it. */
 interface Rendered {
   readonly data: PlainData | undefined;
   readonly layers: readonly PillarLayer[];
@@ -83,7 +83,7 @@ class PillarCompiler {
 
   /**
    * Counts an include.
-   * @throws MasterError ERR_PILLAR_FILE if there are too many
+   * @throws MasterError ERR_PILLAR_FILE if there are too many includes
    */
   countInclude(): void {
     this.#includes += 1;
@@ -96,8 +96,8 @@ class PillarCompiler {
   }
 
   /**
-   * Expands patterns to names of SLS. A pattern without a match is returned unchanged, and later
-   * reported as missing.
+   * Expands patterns to names of SLS. A pattern without a match is returned unchanged, and a later
+   * step reports it as a missing SLS.
    */
   async #expand(patterns: readonly string[], saltenv: string): Promise<string[]> {
     const expanded: string[] = [];
@@ -169,7 +169,7 @@ class PillarCompiler {
   }
 }
 
-/** Renders the SLS of one environment, each once. */
+/** Renders the SLS of one environment. Each SLS is rendered once. */
 class EnvironmentRun {
   readonly #saltenv: string;
   readonly #compiler: PillarCompiler;
@@ -288,7 +288,7 @@ function under(key: string | undefined, data: PillarMap): PillarMap {
 }
 
 /**
- * Adds the key `master` to the pillar of a source: the options of the master that minions may read.
+ * Adds the key `master` to a pillar. It contains the options of the master that minions may read.
  */
 export function withMasterOptions(base: PillarSource, config: LiveConfig): PillarSource {
   const compile = base.compile?.bind(base);

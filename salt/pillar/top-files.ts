@@ -17,7 +17,7 @@ export interface TopTarget {
 /** All top files merged. */
 export interface Top {
   readonly targets: readonly TopTarget[];
-  /** SLS that are not reported if they are missing, as `<saltenv>:<sls>`. */
+  /** SLS that may be missing without an error, as `<saltenv>:<sls>`. */
   readonly mayBeMissing: ReadonlySet<string>;
   readonly errors: readonly string[];
 }

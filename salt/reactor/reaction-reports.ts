@@ -1,5 +1,5 @@
 /**
- * Reports reactions that did not run. Each is counted, and one of each burst is logged and
+ * Reports reactions that did not run. All are counted. The first of each burst is also logged and
  * published.
  */
 
@@ -17,7 +17,7 @@ export interface ReactionReportOptions {
 }
 
 /**
- * Reports runs that were not performed. Reports with the same reaction and reason within one minute
+ * Reports calls that were not made. Reports with the same reaction and reason within one minute
  * form a burst.
  */
 export class ReactionReports {
@@ -29,7 +29,7 @@ export class ReactionReports {
     this.#bursts = new TokenBuckets(saltLimits.reactionReports, options.now);
   }
 
-  /** Counts an event without logging or publishing anything. */
+  /** Counts an outcome without logging or publishing it. */
   count(reason: string): void {
     this.#options.counters.count(`reaction-${reason}`);
   }

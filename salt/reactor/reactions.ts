@@ -161,7 +161,7 @@ export interface ReactionCallDeps {
   readonly commands: () => NonNullable<OpenExtension['commands']> | undefined;
 }
 
-/** Returns the parts of the master with which reactions make their calls. */
+/** Returns the interfaces of the master through which reactions make their calls. */
 export function createReactionCalls({
   jobs,
   users,
@@ -219,8 +219,8 @@ function actionsOf(action: ReactionAction): readonly RuleAction[] {
 }
 
 /**
- * Logs a warning about reactions for which there is no access rule, because all their calls will be
- * denied.
+ * Logs a warning for each reaction to which no access rule applies, because all of its calls will
+ * be denied.
  */
 function warnOfPowerless(
   compiled: readonly CompiledReaction[],

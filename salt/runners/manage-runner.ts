@@ -80,7 +80,7 @@ export function manageRunner(parts: ManageRunnerDeps): FunctionTable {
   };
 }
 
-/** Names of the presence functions. In Salt several names have the same meaning. */
+/** Names of the functions for presence. In Salt, several names have the same meaning. */
 const states = ['state', 'present', 'joined', 'allowed', 'alived', 'reaped'];
 
 function presenceFunctions({ acceptedIds, present: listPresent }: ManageRunnerDeps): FunctionTable {
@@ -126,7 +126,7 @@ async function versions(parts: ManageRunnerDeps, context: CallContext): Promise<
 
 /**
  * Compares a minion's version with the supported releases. Salt compares it with the version of the
- * master, which this master does not have.
+ * master.
  */
 function versionLabel(version: string | false): string {
   if (version === false) return 'Minion offline';
