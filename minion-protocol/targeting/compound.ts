@@ -7,7 +7,7 @@ import type { WorkMeter } from '#runtime';
 
 /**
  * Whether a target matches a minion. `unknown` if the result depends on grains or pillar that the
- * master does not have.
+ * master has not stored.
  */
 export type MatchResult = 'yes' | 'no' | 'unknown';
 
@@ -55,8 +55,8 @@ export function parseCompound(words: readonly string[], meter?: WorkMeter): Comp
 }
 
 /**
- * Evaluates an expression from the results of its terms. The result is `unknown` only if an unknown
- * term could change it.
+ * Evaluates an expression from the results of its terms. The result is `unknown` if a term with an
+ * unknown result could change it.
  */
 export function evaluateCompound(
   expression: CompoundExpression,
@@ -80,8 +80,8 @@ function opposite(verdict: MatchResult): MatchResult {
 }
 
 /**
- * Returns `decisive` if any part has this result. Otherwise returns `unknown` if any part is
- * unknown, and `rest` if none is.
+ * Combines the results of the parts. Returns `decisive` if any part has this result. Otherwise
+ * returns `unknown` if any part is unknown, and else `rest`.
  */
 function decisiveResult(
   parts: readonly CompoundExpression[],

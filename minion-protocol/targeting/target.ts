@@ -50,7 +50,7 @@ export interface TargetExpression {
   readonly delimiter?: string;
 }
 
-/** A minion against which a target is matched. */
+/** A minion with which a target is compared. */
 export interface TargetCandidate {
   readonly id: string;
   readonly facts: MinionFacts;
@@ -62,7 +62,10 @@ export interface TargetCandidate {
 interface TargetTerm {
   /** The condition as it was written. */
   readonly text: string;
-  /** The ids that the condition lists. Empty for other conditions, and for excluded ones. */
+  /**
+   * The ids that the condition lists. Empty for conditions of other kinds, and for conditions after
+   * `not`.
+   */
   readonly ids: readonly string[];
   /** The only ids that the condition can match. Absent if it can match any id. */
   readonly names?: readonly string[];
@@ -90,18 +93,18 @@ export interface CompiledTarget {
   /** Whether the target matches this minion. */
   test(candidate: TargetCandidate): MatchResult;
   /**
-   * Whether the target may match this minion: conditions on unknown grains or pillar are treated as
-   * true. Salt's master resolves targets in this way when it publishes a job [WIRE 12.2].
+   * Whether the target may match this minion. Conditions on unknown grains or pillar count as true.
+   * Salt's master resolves targets in this way when it publishes a job [WIRE 12.2].
    */
   isPossible(candidate: TargetCandidate): boolean;
   /**
-   * Whether a right with this target applies to the minion. The target must match for certain, and
-   * must also match if conditions on grains and resources are left out. A minion can therefore lose
-   * a right by its grains, but not gain one.
+   * Whether an access rule with this target applies to the minion. The target must match for
+   * certain. It must also match if conditions on grains and resources are omitted. A minion can
+   * therefore lose a right by its grains, but not gain one.
    */
   isEntitled(candidate: TargetCandidate): boolean;
   /**
-   * Whether grains or resources alone can satisfy the target, or one of its alternatives. That part
+   * Whether grains or resources alone can satisfy the target, or one of its alternatives. This part
    * of the target gives no minion a right.
    */
   readonly restsOnGrains: boolean;
@@ -186,8 +189,7 @@ export function* compileTargetInSteps(
 }
 
 /**
- * Removes the ids from an excluded condition (`not`), because the minions that are left can have
- * any id.
+ * Removes the ids from a condition after `not`, because the minions that it leaves can have any id.
  */
 function withoutNames({ names: _names, ...term }: TargetTerm): TargetTerm {
   return { ...term, ids: [] };
@@ -432,7 +434,7 @@ function resourceTerm(text: string, wanted: string): TargetTerm {
 }
 
 /**
- * Compiles an IP address or network. An invalid one matches no minion, including minions whose
+ * Compiles an IP address or network. If it is invalid, it matches no minion, not even minions whose
  * grains are unknown.
  */
 function addressTerm(text: string, meter: WorkMeter | undefined): TargetTerm {
