@@ -21,7 +21,7 @@ const world = {
 
 /**
  * Returns the policy of a large site: tags and functions of many teams. Some rules apply to all
- * minions, others to a few.
+ * minions, others only to a few.
  */
 function rulesOfASite(count: number): PolicyRule[] {
   return Array.from({ length: count }, (_, index): PolicyRule => {

@@ -99,7 +99,7 @@ function startSwarm(master: string, count: number): Swarm {
   return { master, process: fork(swarmProgram), count };
 }
 
-/** Returns how many of `count` minions connect to the master with this index. */
+/** Returns the number of minions, of `count` in all, that connect to the master with this index. */
 function shareOf(count: number, at: number): number {
   return Math.floor((count + at) / masters.length);
 }

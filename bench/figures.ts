@@ -8,8 +8,8 @@ import { benchStore } from './store.ts';
 import { benchZmtp } from './zmtp.ts';
 
 /**
- * Measures and prints all figures of docs/BENCHMARKS.md. Always state the machine together with the
- * figures.
+ * Measures and prints all figures of docs/BENCHMARKS.md. Figures must be published together with
+ * the machine.
  */
 export async function printFigures(print: (line: string) => void): Promise<void> {
   const [cpu] = cpus();

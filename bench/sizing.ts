@@ -1,7 +1,7 @@
 /**
- * Estimates the size of an installation from an operator's numbers and the figures in
- * docs/BENCHMARKS.md, which were measured on two shared cores. It only calculates and starts
- * nothing.
+ * Estimates the size of an installation. The inputs are an operator's numbers and the figures in
+ * docs/BENCHMARKS.md, which were measured on two shared cores. It only calculates, and starts no
+ * process.
  */
 
 /** Numbers that the operator supplies. */
@@ -51,7 +51,9 @@ const measured = {
   publication: 26e-6,
   return: 166e-6,
   event: 93e-6,
-  /** Transaction that another member wrote. A member replays 12,000 per second. */
+  /**
+   * Processing of a transaction that another member wrote. A member processes 12,000 per second.
+   */
   apply: 1 / 12_000,
   signInsPerSecond: 1_120,
   masterBytes: 180e6,
@@ -64,7 +66,7 @@ const measured = {
 
 /**
  * Share of a processor that is planned for steady load. The rest is for bursts, for clients, and
- * for the minions of a master that is unavailable.
+ * for the minions of a master that has failed.
  */
 const steadyShare = 0.5;
 /**

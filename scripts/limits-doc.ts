@@ -77,7 +77,7 @@ function rowOf(limit: Limit): readonly string[] {
   return [`\`${name}\``, unit, owner, amountsOf(limit), option, effect, code];
 }
 
-/** Returns the page with its table as the tables of limits have it. */
+/** Returns the page with a table of all limits. */
 export function withLimits(page: string): string {
   const limits = Object.values(limitTables).flatMap((table) => Object.values(table));
   const rows = limits.map(rowOf).sort(([a = ''], [b = '']) => (a < b ? -1 : 1));

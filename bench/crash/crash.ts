@@ -159,7 +159,10 @@ class Trial {
     this.#tellLoad();
   }
 
-  /** Resolves when the next return is acknowledged. A kill without load would not test anything. */
+  /**
+   * Resolves when the next return is acknowledged, because a kill without load would not test
+   * anything.
+   */
   #underLoad(): Promise<void> {
     return new Promise((resolve) => {
       this.#tellLoad = resolve;

@@ -40,7 +40,9 @@ export interface LastingMinionOptions {
    * Called when a reply or a job cannot be decrypted, so that a real minion would sign in again.
    */
   readonly onOutdated: (id: string, why: string) => void;
-  /** Whether the minion then signs in again and continues. Default: `false`. */
+  /**
+   * Whether the minion signs in again after such a reply or job, and continues. Default: `false`.
+   */
   readonly signsInAgain?: boolean;
 }
 

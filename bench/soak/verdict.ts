@@ -3,7 +3,7 @@ import { growthPerMinute, type MemorySample, mean, warm, warmUpSeconds } from '.
 import type { SoakResult } from './soak.ts';
 
 /**
- * Growth of memory in megabytes per minute above which the check fails. The reserves of V8 and of
+ * Growth of memory, in megabytes per minute, above which the check fails. The reserves of V8 and of
  * the allocator vary by about ten megabytes. Over nine minutes, this is a slope far below the
  * limit.
  */
@@ -38,8 +38,8 @@ export function complaints(result: SoakResult): string[] {
 }
 
 /**
- * Returns a complaint if less load was produced than requested. Such a run proves nothing about the
- * requested load.
+ * Returns a failed check if less load was produced than requested. The run then proves nothing
+ * about the requested load.
  */
 function shortfall(what: string, done: number, due: number): string[] {
   return done < due * enough ? [`the machine was too slow: ${done} of ${due} ${what}`] : [];

@@ -226,7 +226,10 @@ function keyFilesBelow(directory: string): readonly string[] {
     .sort();
 }
 
-/** Makes a report print only its findings with a remedy, because steps print their results. */
+/**
+ * Returns a report that is printed with only its findings that have a remedy, because steps print
+ * their results.
+ */
 function withoutText(report: MigrationReport): MigrationReport {
   const toJSON = () =>
     report.findings

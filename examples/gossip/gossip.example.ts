@@ -123,7 +123,7 @@ class Cluster {
 
   start(index: number): void {
     const env = { PATH: process.env.PATH ?? '', METADATA: this.#metadata };
-    // With `setpriv`, the guest is killed when this process ends, whatever the reason.
+    // With `setpriv`, the guest is killed when this process ends for any reason.
     const guest = spawn('setpriv', ['--pdeathsig', 'KILL', 'python3', joinPeers], {
       stdio: 'ignore',
       env: { ...env, OWN_ADDRESS: addressOf(index), GOMAXPROCS: '1' },
@@ -201,7 +201,7 @@ function addressOf(index: number): string {
   return `127.0.20.${index + 1}`;
 }
 
-/** Makes the guest plane print as a short text, because steps print their results. */
+/** Returns a guest plane that is printed as a short text, because steps print their results. */
 function withoutText(plane: GuestPlane): GuestPlane {
   return Object.assign(plane, { toJSON: () => plane.folder });
 }

@@ -121,7 +121,7 @@ async function runGroup(step: Step, heat: HeatClient, stage: Stage): Promise<voi
   );
 }
 
-/** Makes a stack print as its name only. */
+/** Returns a stack that is printed as its name only. */
 function hidden(it: Stack): { readonly it: Stack; toJSON(): string } {
   return { it, toJSON: () => it.name };
 }

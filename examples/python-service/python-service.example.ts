@@ -109,7 +109,7 @@ async function callService(
     SALTBRIDGE_PASSWORD: passwords.get(user),
   };
   return await new Promise((resolve, reject) => {
-    // A rejection is also a result.
+    // A program that fails is also a result.
     execFile('python3', [service, ...argv], { env }, (error, stdout) => {
       if (stdout === '') reject(error ?? new Error('service.py did not print a result'));
       else resolve(JSON.parse(stdout));

@@ -115,7 +115,7 @@ class Engine extends PythonCaller {
 
   /**
    * Submits a job.
-   * @returns the job in the form that the other methods need
+   * @returns the job in the form that the other methods require
    * @throws Error if the job was rejected
    */
   async submit(execution: JobExecution): Promise<JobExecution> {
