@@ -176,7 +176,9 @@ class PayloadReader {
    */
   readAll(): WireValue {
     if (this.#bytes.length > this.#limits.maxBytes) {
-      throw limitError(`${this.#bytes.length} bytes; the maximum is ${this.#limits.maxBytes}`);
+      throw limitError(
+        `it has ${this.#bytes.length} bytes; the maximum is ${this.#limits.maxBytes}`,
+      );
     }
     const value = this.#value();
     if (this.#offset !== this.#bytes.length) {
@@ -273,11 +275,11 @@ class PayloadReader {
   #enter(entries: number): void {
     this.#depth += 1;
     if (this.#depth > this.#limits.maxDepth) {
-      throw limitError(`nested more than ${this.#limits.maxDepth} levels deep`);
+      throw limitError(`it is nested more than ${this.#limits.maxDepth} levels deep`);
     }
     this.#elements += entries;
     if (this.#elements > this.#limits.maxElements) {
-      throw limitError(`more than ${this.#limits.maxElements} elements`);
+      throw limitError(`it has more than ${this.#limits.maxElements} elements`);
     }
   }
 

@@ -134,9 +134,9 @@ class CompoundParser {
   parse(): CompoundExpression {
     const expression = this.#or();
     const left = this.#words[this.#at];
-    if (left === ')') throw new SyntaxError('a closing parenthesis has no opening one');
+    if (left === ')') throw new SyntaxError('a closing parenthesis has no opening parenthesis');
     if (left !== undefined)
-      throw new SyntaxError('an operator (and, or) is missing between two terms');
+      throw new SyntaxError('an operator (and, or) is missing between two conditions');
     return expression;
   }
 
@@ -160,8 +160,8 @@ class CompoundParser {
   #primary(isExcluded: boolean): CompoundExpression {
     if (this.#take('(')) return this.#parenthesised();
     const word = this.#words[this.#at];
-    if (word === undefined) throw new SyntaxError('a term is missing at the end');
-    if (isCompoundOperator(word)) throw new SyntaxError(`a term is missing before "${word}"`);
+    if (word === undefined) throw new SyntaxError('a condition is missing at the end');
+    if (isCompoundOperator(word)) throw new SyntaxError(`a condition is missing before "${word}"`);
     this.#at += 1;
     this.#terms += 1;
     return { kind: 'term', word, index: this.#terms - 1, isExcluded };

@@ -90,7 +90,9 @@ class Expansion {
     return words.flatMap((word) => {
       this.#count += 1;
       if (this.#count > maxWords)
-        throw new SyntaxError(`the nodegroups expand to more than ${maxWords} words`);
+        throw new SyntaxError(
+          `after nodegroups are expanded, the target has more than ${maxWords} words`,
+        );
       const name = groupNameOf(word);
       return name === undefined ? word : ['(', ...this.group(name, path), ')'];
     });

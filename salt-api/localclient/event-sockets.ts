@@ -106,7 +106,10 @@ export class EventSockets {
     });
     server.maxConnections = maxConnections;
     server.on('drop', () => {
-      log.warn({ connections: maxConnections }, 'local client rejected: too many connections');
+      log.warn(
+        { connections: maxConnections },
+        'rejected a connection of a LocalClient: too many are open',
+      );
     });
     return server;
   }
@@ -115,7 +118,7 @@ export class EventSockets {
     // Clients do not send anything on this socket. Received data is discarded.
     socket.resume();
     const queue = this.#pool.open(socket, () => {
-      this.#options.log.warn('local client disconnected: it read events too slowly');
+      this.#options.log.warn('disconnected a LocalClient: it read events too slowly');
       return [];
     });
     this.#queues.add(queue);
@@ -127,7 +130,10 @@ export class EventSockets {
     socket.on('data', (chunk) => {
       for (const frame of decoder.push(chunk)) {
         if (frame.type === 'breach') {
-          this.#options.log.warn({ reason: frame.reason }, 'local client sent an invalid event');
+          this.#options.log.warn(
+            { reason: frame.reason },
+            'disconnected a LocalClient: invalid event',
+          );
           socket.destroy();
           return;
         }
@@ -145,11 +151,11 @@ export class EventSockets {
       events
         .fire(tag, data)
         .catch((error: unknown) =>
-          log.error({ err: error }, 'cannot publish an event of a local client'),
+          log.error({ err: error }, 'cannot publish an event of a LocalClient'),
         );
     } catch (error) {
       if (!(error instanceof ProtocolError)) throw error;
-      log.warn({ err: error }, 'ignored an invalid event of a local client');
+      log.warn({ err: error }, 'ignored an invalid event of a LocalClient');
     }
   }
 
@@ -169,7 +175,7 @@ export class EventSockets {
       } catch (error) {
         this.#options.log.error(
           { err: error },
-          'local clients missed events and were disconnected',
+          'disconnected all LocalClients: they missed events',
         );
         for (const queue of this.#queues) queue.destroy();
       }

@@ -143,7 +143,7 @@ class LocalClientServer {
         this.#problem ??= error instanceof Error ? error.message : String(error);
         this.#host.logger.error(
           { err: error },
-          "cannot start the service for Salt's own clients (localclient)",
+          "cannot start the service for Salt's own clients (LocalClient, salt, salt-run)",
         );
       }
     });

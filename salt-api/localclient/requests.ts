@@ -230,7 +230,7 @@ export class LocalRequests {
   #logRefusal(cmd: string, code: string | undefined): void {
     this.#refused += 1;
     const about = { cmd, code, refused: this.#refused };
-    this.#warnings.warn('refused', about, 'rejected a request of a local client');
+    this.#warnings.warn('refused', about, 'rejected a request of a LocalClient');
   }
 
   /**

@@ -57,7 +57,9 @@ export async function beginOnce(
 ): Promise<BegunWork | undefined> {
   const begun = await step?.begin();
   if (begun?.wasBegun === true) {
-    throw new SlsError(`another member started ${what} and stopped; it may be partly done`);
+    throw new SlsError(
+      `another member of the cluster stopped while it ran ${what}; the work may be partly done`,
+    );
   }
   return begun;
 }

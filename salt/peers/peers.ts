@@ -249,7 +249,7 @@ export class PeerPublisher {
     const fun = calls.map((call) => call.fun);
     this.#options.log.info(
       { minion: minionId, fun, tgt: minions.slice(0, 10), rule: decision.reason, ...leftOut },
-      'published a job requested by a minion',
+      'published a job that a minion requested',
     );
     const by = { who: actorOf({ kind: 'minion', id: minionId }), rule: decision.rule };
     const caller = { user: minionId, requestedBy: minionId, by };
@@ -297,7 +297,7 @@ export class PeerPublisher {
     if (decision.effect === 'allow') return { calls, addressed, decision };
     counters.count(`peer-${decision.rule}`);
     const { rule, reason } = decision;
-    log.info({ minion: subject.id, rule, reason }, 'refused a job requested by a minion');
+    log.info({ minion: subject.id, rule, reason }, 'rejected a job that a minion requested');
     return undefined;
   }
 
@@ -392,7 +392,10 @@ export class PeerRunner {
     const decision = gate.decide({ subject, action: 'runner', resource });
     if (decision.effect === 'deny') {
       counters.count(`runner-${decision.rule}`);
-      log.info({ minion: minionId, rule: decision.rule }, 'refused a runner requested by a minion');
+      log.info(
+        { minion: minionId, rule: decision.rule },
+        'rejected a runner that a minion requested',
+      );
       return {};
     }
     if (!isInert(call)) return this.#refuse('peer-interpreted');
@@ -403,7 +406,7 @@ export class PeerRunner {
     if (!(await cache.addMark(minionId, mark))) return {};
     log.info(
       { minion: minionId, fun: call.fun, rule: decision.reason },
-      'running a runner requested by a minion',
+      'starting a runner that a minion requested',
     );
     try {
       const by = { who: actorOf({ kind: 'minion', id: minionId }), rule: decision.rule };

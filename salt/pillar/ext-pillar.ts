@@ -126,7 +126,10 @@ async function askAll({ sources, log }: ExtPillarDeps, request: PillarRequest): 
           errors.push(err.message);
           return undefined;
         }
-        log.error({ minion: request.id, source: source.name, err }, 'external pillar failed');
+        log.error(
+          { minion: request.id, source: source.name, err },
+          'a source of external pillar failed for a minion',
+        );
         errors.push(`Failed to load ext_pillar ${source.name}. Please see master log for details.`);
         return undefined;
       }

@@ -78,13 +78,19 @@ export function pillarRequest(source: PillarSource, options: PillarRequestOption
         await options.keepFacts({ ...facts, pillar, proven }).catch((error: unknown) => {
           // The minion gets its pillar even if this write fails. Targets then use the previous
           // data.
-          options.log.error({ minion: minionId, err: error }, 'cannot store minion data');
+          options.log.error(
+            { minion: minionId, err: error },
+            'cannot store the grains and pillar of a minion',
+          );
         });
         const whole = mergeOverride(pillar, override, options.merge);
         const unserved = ext.filter((name) => !options.modules.has(name));
         return { kind: 'private', pillar: withErrors(whole, unserved.map(notOnDemand)) };
       } catch (error) {
-        options.log.error({ minion: minionId, err: error }, 'cannot compile pillar');
+        options.log.error(
+          { minion: minionId, err: error },
+          'cannot compile the pillar of a minion',
+        );
         return failure('The master could not compile this pillar.');
       }
     },

@@ -33,7 +33,7 @@ export class EventText {
     this.#marks = new RegExp(`${open}${secret}\\.(\\d+)${close}`, 'gu');
   }
 
-  /** Whether a text contains marks. */
+  /** Whether a text contains marks, the placeholders for texts of the event. */
   isIn(text: string): boolean {
     return this.restore(text) !== text;
   }

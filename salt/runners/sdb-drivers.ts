@@ -142,7 +142,7 @@ export class FilesDriver implements SdbDriver {
       return undefined;
     }
     const { size } = found.stat;
-    if (size > maxFileBytes) throw fileError(file, `it exceeds ${maxFileBytes} bytes`);
+    if (size > maxFileBytes) throw fileError(file, `the file is larger than ${maxFileBytes} bytes`);
     const text = new TextDecoder().decode(await found.read(0, size));
     if (text.trim() === '') return undefined;
     const format = this.#profile.driver === 'json' ? 'json' : 'yaml';

@@ -31,7 +31,7 @@ const controls: Readonly<Record<string, number>> = { a: 7, f: 12, n: 10, r: 13, 
 const coded =
   /^\\(?:x([0-9A-Fa-f]{2})|u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})|(0[0-7]{0,2}|[0-3][0-7]{2}))/;
 
-/** Translates Python's escapes and sets to a dialect. */
+/** Translates Python's escapes and bracket sets to the syntax of an engine. */
 class RegexCharacters {
   readonly #dialect: RegexDialect;
 
