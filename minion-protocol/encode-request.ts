@@ -21,7 +21,7 @@ export interface SealedRequest {
   readonly load: WireMap;
   /** Required from version 2 on. */
   readonly nonce?: string;
-  /** Fields that version 3 adds to the load. */
+  /** Fields that protocol version 3 adds to the load. */
   readonly identity?: {
     readonly id: string;
     /** Time of the request, in seconds since 1970. */

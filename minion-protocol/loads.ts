@@ -99,9 +99,9 @@ export type ReturnLoad = WireMap & {
   /** Function name, or a list for a job of several functions. */
   fun?: string | string[];
   fun_args?: WireValue;
-  /** Integer, or a map or list for several functions. */
+  /** Return code: an integer; for a job of several functions, a map or list. */
   retcode?: WireValue;
-  /** Boolean, or a map or list for several functions. */
+  /** Whether the job succeeded: a boolean; for a job of several functions, a map or list. */
   success?: WireValue;
   /** Name of the outputter. */
   out?: string | null;

@@ -279,7 +279,10 @@ export class TcpFrameDecoder {
     return this.#assembly !== undefined;
   }
 
-  /** Returns the events that `chunk` completes, in order. After a breach it returns none. */
+  /**
+   * Returns the events that `chunk` completes, in order. After a protocol violation it returns
+   * none.
+   */
   push(chunk: Uint8Array): TcpEvent[] {
     const events: TcpEvent[] = [];
     for (let start = 0; start < chunk.length && !this.#isBroken; ) {

@@ -141,7 +141,8 @@ export class WebsocketDecoder {
   }
 
   /**
-   * Returns the events that `chunk` completes, in order. After a breach or the end it returns none.
+   * Returns the events that `chunk` completes, in order. After a protocol violation or the end it
+   * returns none.
    */
   push(chunk: Uint8Array): WebsocketEvent[] {
     if (this.#state === 'over') return [];

@@ -15,7 +15,7 @@ import {
 } from '#runtime';
 import { SaltApiError } from './errors.ts';
 
-/** A body as received, in pieces. No piece is empty. */
+/** Received bytes of a body, in pieces. No piece is empty. */
 export type BodyBytes = readonly Buffer[];
 
 /** Parsed body of a request. */

@@ -63,7 +63,8 @@ async function receive(
 }
 
 /**
- * Counts the bytes of bodies for an address, until the request is answered or the connection ends.
+ * Counts the bytes of request bodies for the client's address, until the request is answered or the
+ * connection ends.
  */
 function holderOf(
   { anonymousBodyBudget: openBodies, connections }: ApiContext,

@@ -137,7 +137,7 @@ export interface RenderOptions {
   readonly loader?: TemplateLoader;
   /** Limits of the rendering. Limits that are not given have their defaults. */
   readonly limits?: Partial<TemplateLimits>;
-  /** Functions for `salt['test.ping']` and `salt.test.ping`. */
+  /** Functions that templates call as `salt['test.ping']` or `salt.test.ping`, by name. */
   readonly functions?: Readonly<Record<string, SaltFunction>>;
   /** Returns the reason why a function is not available, with an alternative. */
   readonly insteadOf?: (fun: string) => string;

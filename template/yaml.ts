@@ -396,7 +396,7 @@ function resolveAlias(alias: Alias, document: Document<Node>, problems: Problems
 class Constructor {
   readonly #document: Document<Node>;
   readonly #problems: Problems;
-  /** Constructed values by node. An alias refers to the same value, not to a copy. */
+  /** Constructed values, by node. An alias and its anchor share one value. */
   readonly #made = new Map<Node, Value>();
   readonly #text: string;
 

@@ -27,7 +27,10 @@ type BreachEvent = {
 
 /** Decoder for the incoming bytes of a protocol. It does no I/O. */
 interface StreamDecoder<Event> {
-  /** Returns the events that `chunk` completes, in order. After a breach it returns none. */
+  /**
+   * Returns the events that `chunk` completes, in order. After a protocol violation it returns
+   * none.
+   */
   push(chunk: Uint8Array): readonly (Event | BreachEvent)[];
   /** Memory held for an incomplete message, in bytes. */
   readonly heldBytes: number;

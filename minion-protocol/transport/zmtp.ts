@@ -130,7 +130,10 @@ export class ZmtpDecoder implements ZmtpFrameFilter<ZmtpBreach> {
     return this.#parts.length > 0 || this.#reader.isMidFrame;
   }
 
-  /** Returns the events that `chunk` completes, in order. After a breach it returns none. */
+  /**
+   * Returns the events that `chunk` completes, in order. After a protocol violation it returns
+   * none.
+   */
   push(chunk: Uint8Array): ZmtpEvent[] {
     const events: ZmtpEvent[] = [];
     if (this.#state === 'broken') return events;

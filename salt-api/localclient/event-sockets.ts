@@ -130,10 +130,7 @@ export class EventSockets {
     socket.on('data', (chunk) => {
       for (const frame of decoder.push(chunk)) {
         if (frame.type === 'breach') {
-          this.#options.log.warn(
-            { reason: frame.reason },
-            'disconnected a LocalClient: invalid event',
-          );
+          this.#options.log.warn({ reason: frame.reason }, 'LocalClient sent an invalid event');
           socket.destroy();
           return;
         }

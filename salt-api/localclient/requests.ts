@@ -78,7 +78,7 @@ interface Underway {
   readonly reply: Promise<WireValue>;
 }
 
-/** Answers requests of Salt's own clients. Each answer is one value. */
+/** Answers requests of Salt's own clients. */
 export class LocalRequests {
   readonly #deps: LocalRequestDeps;
   readonly #underway = new Map<string, Underway>();
@@ -294,7 +294,7 @@ function checked<T>(
 }
 
 /**
- * Converts the fields to a publish request.
+ * Converts the fields of a client's request to a request of the master's job interface.
  * @throws MasterError ERR_ARGS
  */
 function toPublishRequest(load: Static<typeof PublishLoad>): PublishRequest {

@@ -1,4 +1,4 @@
-/** Collects the data of the status page, as far as the user may read it. */
+/** Collects the data of the status page that the user may read. */
 
 import type { Explanation } from '#acl';
 import type { Denial, KeyInfo, MasterApi, MasterStatus, UserApi } from '#master';

@@ -14,8 +14,8 @@ import { newKeysSchema } from './schemas.ts';
 type CreatedKey = NonNullable<Awaited<ReturnType<MasterApi['keys']['create']>>>;
 
 /**
- * Creates the method. The body of a request contains the credentials, as for `/run`. If no key is
- * created, the archive contains empty files.
+ * Creates the method `POST /keys`. The body of a request contains the credentials, as for `/run`.
+ * If no key is created, the archive contains empty files.
  */
 export function newKeysMethod(context: ApiContext): RouteMethod {
   return {

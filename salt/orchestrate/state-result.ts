@@ -26,7 +26,7 @@ export function failed(comment: string): Outcome {
 
 /** Result of a state. The result of a parallel state is incomplete until the state has ended. */
 export interface StateResult {
-  /** Text, unless an entry of `names` is of another type. */
+  /** Name of the state: text, unless an entry of `names` has another type. */
   readonly name: WireValue;
   outcome: Outcome;
   /** Members with Salt's names for the position in the run, the start time and the duration. */

@@ -14,7 +14,7 @@ export interface TopTarget {
   readonly items: readonly PlainData[];
 }
 
-/** All top files merged. */
+/** The top files of all environments, merged. */
 export interface Top {
   readonly targets: readonly TopTarget[];
   /** SLS that may be missing without an error, as `<saltenv>:<sls>`. */

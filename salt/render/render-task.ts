@@ -38,7 +38,7 @@ export interface PillarTask extends TemplateTask {
   readonly asked: readonly string[];
   /** Answers to earlier questions, by {@link Question.mark}. */
   readonly answers: ReadonlyMap<string, Answer>;
-  /** Data of a caller who does not have all rights, in an orchestration. */
+  /** Data that a caller without all rights passed to an orchestration. */
   readonly foreign?: UntrustedInput | undefined;
 }
 

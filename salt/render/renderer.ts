@@ -67,8 +67,8 @@ const inlineLimits: Omit<TemplateLimits, 'depth'> = {
 /** Maximum size of a file or data text that the main thread processes, in characters. */
 const charactersAtOnce = 16 * 1024;
 /**
- * Maximum number of files that one file may include and import, plus calls that the main thread
- * must execute.
+ * Maximum number of files that one file may include or import. Calls that the main thread must
+ * execute count as well.
  */
 const maxImports = 500;
 

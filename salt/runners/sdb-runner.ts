@@ -35,8 +35,8 @@ const maxLength = 4096;
 const saltCharacters = 'abcdefghijklmnopqrstuvwxyz0123456789!@#$%^&*(-_=+)';
 
 /**
- * Returns the functions. All are confidential, because values may be secret, and also an address
- * that does not exist.
+ * Returns the functions. All are confidential, because they return values that may be secret, or
+ * the address itself if it is unknown.
  */
 export function sdbRunner(deps: SdbRunnerDeps): FunctionTable {
   const find = openProfiles(deps);

@@ -67,7 +67,7 @@ export function unsupportedFilter(what: string, name: string, reason: string): F
   });
 }
 
-/** Implements jinja2's `soft_str`: returns text unchanged and prints other values. */
+/** Implements jinja2's `soft_str`: returns text unchanged, and converts other values to text. */
 export function softText(value: Value): string {
   return isText(value) ? textOf(value) : str(value);
 }

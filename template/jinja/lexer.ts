@@ -394,7 +394,7 @@ export class TokenStream {
   }
 
   /**
-   * Parses a construct that can contain itself.
+   * Calls `read`, which parses a construct that can contain itself, such as parentheses.
    * @throws JinjaSyntaxError if it is nested too deeply
    */
   nested<T>(read: () => T): T {

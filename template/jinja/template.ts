@@ -10,7 +10,7 @@ import { JinjaSyntaxError } from './string-literal.ts';
 
 /** Options for parsing a template. */
 export interface ParseOptions extends WhitespaceOptions {
-  /** Name in errors and `tplfile`, for example `web/init.sls`. */
+  /** Name of the template in errors and value of `tplfile`, for example `web/init.sls`. */
   readonly name: string;
 }
 
