@@ -11,10 +11,10 @@ import { policySyntax } from '#config';
 
 const rounds = 200_000;
 
-const nobody = (): boolean => false;
+const never = (): boolean => false;
 const world = {
   ...policySyntax,
-  target: () => ({ isEntitled: nobody, claims: nobody, mayMean: nobody }),
+  target: () => ({ isEntitled: never, claims: never, mayMean: never }),
   pillarOf: () => undefined,
   now: () => 0,
 };

@@ -215,7 +215,7 @@ export class Attempts {
    * Resets the counters of lost connections and stopped masters. Call it when the stream has made
    * progress.
    */
-  goesOn(): void {
+  resetBreaks(): void {
     [this.#breaks, this.#ends] = [0, 0];
   }
 
@@ -403,7 +403,7 @@ export async function subscribeOver(
     for (let events = first; events !== undefined; events = await open(after ?? noEvent)) {
       try {
         for await (const event of events) {
-          attempts.goesOn();
+          attempts.resetBreaks();
           // The method's row in the RPC table guarantees this type.
           after = (event as MasterEvent).id ?? after;
           yield event;

@@ -110,7 +110,7 @@ class WebsocketStream {
       else if (event.type === 'ping') this.#send(OPCODE_PONG, event.payload);
       else if (event.type === 'close') this.#finish(event.response);
       else if (event.type === 'breach') this.#finish(event.farewell);
-      else this.#hear(Buffer.from(event.body).toString('utf8'));
+      else this.#receive(Buffer.from(event.body).toString('utf8'));
     }
     this.#holdBack().catch(() => this.#queue.destroy());
   }
@@ -129,16 +129,16 @@ class WebsocketStream {
     this.#queue.end();
   }
 
-  #hear(text: string): void {
+  #receive(text: string): void {
     if (text !== ready || this.#isReady) {
       this.#confirm();
       return;
     }
     this.#isReady = true;
-    this.#tell().catch(() => this.#queue.destroy());
+    this.#sendEvents().catch(() => this.#queue.destroy());
   }
 
-  async #tell(): Promise<void> {
+  async #sendEvents(): Promise<void> {
     const gone = new AbortController();
     this.#socket.once('close', () => gone.abort());
     const { closing } = this.#context;

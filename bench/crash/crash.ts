@@ -73,7 +73,7 @@ class Trial {
   readonly #jids: string[] = [];
   readonly #seen = new Set<string>();
   #lost = 0;
-  #tellLoad: () => void = () => {};
+  #resolveLoad: () => void = () => {};
   #signIns = 0;
   #isOver = false;
 
@@ -156,7 +156,7 @@ class Trial {
 
   #onAcknowledged(jid: string, id: string): void {
     appendFileSync(this.#log, `${jid} ${id}\n`);
-    this.#tellLoad();
+    this.#resolveLoad();
   }
 
   /**
@@ -165,7 +165,7 @@ class Trial {
    */
   #underLoad(): Promise<void> {
     return new Promise((resolve) => {
-      this.#tellLoad = resolve;
+      this.#resolveLoad = resolve;
     });
   }
 

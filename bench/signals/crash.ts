@@ -75,7 +75,7 @@ class Trial {
   #allowed = 0;
   #begun = 0;
   #isOver = false;
-  #tellLoad: () => void = () => {};
+  #resolveLoad: () => void = () => {};
 
   constructor(setting: Setting, endpoint: RecordingEndpoint, options: TrialOptions) {
     this.#setting = setting;
@@ -128,7 +128,7 @@ class Trial {
       const isAcknowledged = await emit(minion, handle, number, () => this.#isOver);
       const moments = { sentAt, endedAt: Date.now() };
       this.#emitted.push({ handle, minion: minion.id, number, ...moments, isAcknowledged });
-      if (isAcknowledged) this.#tellLoad();
+      if (isAcknowledged) this.#resolveLoad();
       number += 1;
     }
   }
@@ -136,7 +136,7 @@ class Trial {
   /** Resolves when the next signal is acknowledged. A kill without load would not test anything. */
   #underLoad(): Promise<void> {
     return new Promise((resolve) => {
-      this.#tellLoad = resolve;
+      this.#resolveLoad = resolve;
     });
   }
 

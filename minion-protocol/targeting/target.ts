@@ -72,7 +72,7 @@ interface TargetTerm {
   /**
    * Whether the condition depends on grains or resources, which minions report about themselves.
    */
-  readonly isSelfTold: boolean;
+  readonly isSelfReported: boolean;
   /**
    * Whether the condition is written as a pattern for pillar values, even if it is compiled as an
    * exact comparison.
@@ -204,7 +204,7 @@ function ready(
     meter?.spend('evaluation of a target', 2);
     return terms[index]?.test(candidate) ?? 'no';
   };
-  const verified = filterTerms(expression, (index) => terms[index]?.isSelfTold === false);
+  const verified = filterTerms(expression, (index) => terms[index]?.isSelfReported === false);
   const isByResources = terms.every(({ meansResource }) => meansResource !== undefined);
   const holds = (part: CompoundExpression, candidate: TargetCandidate): boolean =>
     evaluateCompound(part, (index) => verdictOf(candidate, index)) === 'yes';
@@ -218,7 +218,8 @@ function ready(
       ) === 'yes',
     restsOnGrains:
       verified === undefined ||
-      evaluateCompound(expression, (index) => (terms[index]?.isSelfTold ? 'yes' : 'no')) === 'yes',
+      evaluateCompound(expression, (index) => (terms[index]?.isSelfReported ? 'yes' : 'no')) ===
+        'yes',
     isEntitled: (candidate) =>
       verified !== undefined && holds(verified, candidate) && holds(expression, candidate),
     resourcesMeant: ({ resources }) => {
@@ -371,7 +372,7 @@ function compileEqual(wanted: string): (text: string) => boolean {
  * Properties of a condition that lists no ids and does not depend on data that minions report about
  * themselves.
  */
-const plainTerm = { ids: [], isSelfTold: false, isPillarPattern: false } as const;
+const plainTerm = { ids: [], isSelfReported: false, isPillarPattern: false } as const;
 
 function idTerm(text: string, matches: (id: string) => boolean): TargetTerm {
   return { ...plainTerm, text, test: ({ id }) => (matches(id) ? 'yes' : 'no') };
@@ -397,7 +398,7 @@ function factTerm(
   return {
     ...plainTerm,
     text,
-    isSelfTold: kind === 'grains',
+    isSelfReported: kind === 'grains',
     test: ({ facts }) => {
       const source = facts[kind];
       if (source === undefined) return 'unknown';
@@ -411,7 +412,7 @@ function groupTerm(text: string, group: CompiledTarget | undefined): TargetTerm 
   return {
     ...plainTerm,
     text,
-    isSelfTold: group.terms.some(({ isSelfTold }) => isSelfTold),
+    isSelfReported: group.terms.some(({ isSelfReported }) => isSelfReported),
     isPillarPattern: group.terms.some(({ isPillarPattern }) => isPillarPattern),
     test: (candidate) => group.test(candidate),
   };
@@ -424,7 +425,7 @@ function resourceTerm(text: string, wanted: string): TargetTerm {
   return {
     ...plainTerm,
     text,
-    isSelfTold: true,
+    isSelfReported: true,
     test: ({ resources }) => {
       const managed = resources?.get(type);
       return managed !== undefined && (id === undefined || managed.has(id)) ? 'yes' : 'no';
@@ -441,7 +442,7 @@ function addressTerm(text: string, meter: WorkMeter | undefined): TargetTerm {
   meter?.spend('an address', text.length);
   const network = parseNetwork(text);
   if (network === undefined) {
-    return { ...plainTerm, text, isSelfTold: true, test: () => 'no' };
+    return { ...plainTerm, text, isSelfReported: true, test: () => 'no' };
   }
   return factTerm(text, 'grains', (grains) =>
     containsAny(network, grains.get(`ipv${network.version}`), meter),

@@ -105,7 +105,7 @@ export class GitMirror {
   #blobs = new Map<string, number | undefined>();
   #updating: Promise<boolean> | undefined;
   #timer: NodeJS.Timeout | undefined;
-  #toldFailure = '';
+  #loggedFailure = '';
 
   private constructor(
     { access, limits, directory, log, closing }: GitMirrorDeps,
@@ -191,17 +191,17 @@ export class GitMirror {
     const startedAt = performance.now();
     try {
       await this.update();
-      if (this.#toldFailure !== '')
+      if (this.#loggedFailure !== '')
         this.#log.info({ remote: this.place }, 'a git remote can be fetched again');
-      this.#toldFailure = '';
+      this.#loggedFailure = '';
     } catch (err) {
       // A repeated failure is logged once.
-      if (!this.#closing.aborted && String(err) !== this.#toldFailure) {
+      if (!this.#closing.aborted && String(err) !== this.#loggedFailure) {
         this.#log.error(
           { remote: this.place, err },
           'cannot fetch a git remote; files of the last successful fetch are served',
         );
-        this.#toldFailure = String(err);
+        this.#loggedFailure = String(err);
       }
     }
     if (this.#closing.aborted) return;

@@ -119,8 +119,8 @@ function complaintOf(complaint: string, code: number | null): string {
     .split('\n')
     .map((line) => line.trim())
     .filter((line) => line !== '');
-  const told = lines.join(' | ').slice(-maxComplaint);
-  return told === '' ? `git exited with status ${code}` : `git: ${told}`;
+  const lastLines = lines.join(' | ').slice(-maxComplaint);
+  return lastLines === '' ? `git exited with status ${code}` : `git: ${lastLines}`;
 }
 
 function environmentOf(access: GitAccess, limits: GitLimits): NodeJS.ProcessEnv {

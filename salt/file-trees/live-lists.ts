@@ -46,7 +46,7 @@ export class LiveLists {
   #walkTimer: NodeJS.Timeout | undefined;
   #checkTimer: NodeJS.Timeout | undefined;
   #isClosed = false;
-  #isRefusalTold = false;
+  #isRefusalLogged = false;
 
   constructor(options: LiveListsOptions) {
     this.#options = options;
@@ -122,8 +122,8 @@ export class LiveLists {
   }
 
   #refused(err: unknown): void {
-    if (this.#isRefusalTold) return;
-    this.#isRefusalTold = true;
+    if (this.#isRefusalLogged) return;
+    this.#isRefusalLogged = true;
     const { log, checkMs } = this.#options;
     log.warn(
       { err, checkMs },

@@ -24,5 +24,5 @@ export async function openOrchestration(host: ExtensionHost): Promise<OpenExtens
     },
     log: context.log.child({ component: 'runners' }),
   });
-  return { runners: stateRunner({ orchestrator }), start: () => orchestrator.goOn() };
+  return { runners: stateRunner({ orchestrator }), start: () => orchestrator.resumeAll() };
 }

@@ -146,7 +146,7 @@ export class OrchestrationJournal {
         onHeld: (listener) => duties.onHeld(listener),
       },
       prefix: openPrefix,
-      resume: (jid, body) => this.#goOn(jid, body),
+      resume: (jid, body) => this.#resumeStored(jid, body),
       log,
     });
   }
@@ -188,7 +188,7 @@ export class OrchestrationJournal {
     return this.#rows.close();
   }
 
-  async #goOn(jid: string, body: Uint8Array): Promise<void> {
+  async #resumeStored(jid: string, body: Uint8Array): Promise<void> {
     const call = callRow.decode({ key: [...openPrefix, jid], value: body });
     if (this.#resume === undefined) throw new MasterError('ERR_MASTER_STOPPED', 'not started yet');
     await this.#options.store.write(this.#rows.take(jid, body));

@@ -191,10 +191,10 @@ async function collect(
     if (update.type !== 'finished' || isBatch) continue;
     // As in Salt, a targeted name without an accepted key counts as failed, even if some minions
     // may be silent.
-    const inVain = new Set(missing);
+    const withoutKey = new Set(missing);
     for (const minion of [...update.silent, ...update.reconnecting]) {
-      if (!expectsAll && !inVain.has(minion)) continue;
-      if (isSubset && inVain.has(minion)) continue;
+      if (!expectsAll && !withoutKey.has(minion)) continue;
+      if (isSubset && withoutKey.has(minion)) continue;
       answers.set(minion, { value: undefined, hasFailed: true });
     }
   }

@@ -150,7 +150,7 @@ export class Orchestrator {
    * Starts to resume orchestrations that other members of a cluster left unfinished. Call it after
    * all services that states use are open.
    */
-  async goOn(): Promise<void> {
+  async resumeAll(): Promise<void> {
     await this.#options.journal?.start(async (jid, { by, ...call }) => {
       this.#resumed.add(jid);
       const asked = by === undefined ? call : { ...call, by };

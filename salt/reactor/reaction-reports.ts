@@ -36,15 +36,15 @@ export class ReactionReports {
 
   /** Reports an event that matches a reaction but triggers no run. */
   dropped(reaction: string, reason: string, fields: WireMap): void {
-    this.#tell('dropped', reaction, reason, fields);
+    this.#report('dropped', reaction, reason, fields);
   }
 
   /** Reports a run that the access rules do not permit. */
   denied(reaction: string, jid: string, reason: string): void {
-    this.#tell('denied', reaction, 'denied', { jid, why: reason });
+    this.#report('denied', reaction, 'denied', { jid, why: reason });
   }
 
-  #tell(kind: 'dropped' | 'denied', reaction: string, reason: string, fields: WireMap): void {
+  #report(kind: 'dropped' | 'denied', reaction: string, reason: string, fields: WireMap): void {
     const { bus, log } = this.#options;
     this.count(reason);
     if (!this.#bursts.tryTake(JSON.stringify([reaction, reason]))) return;

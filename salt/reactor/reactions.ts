@@ -133,7 +133,7 @@ export async function createReactor(deps: ReactionDeps): Promise<Reactions> {
     api: createReactionsApi({ reactions, queue }),
     intake,
     start: () => {
-      warnOfPowerless(compiled, calls, log);
+      warnAboutDenied(compiled, calls, log);
       worker.resume(left);
       if (cluster !== undefined) {
         queue.onLeft = takeOver;
@@ -222,7 +222,7 @@ function actionsOf(action: ReactionAction): readonly RuleAction[] {
  * Logs a warning for each reaction to which no access rule applies, because all of its calls will
  * be denied.
  */
-function warnOfPowerless(
+function warnAboutDenied(
   compiled: readonly CompiledReaction[],
   { policy }: ReactionCalls,
   log: Logger,

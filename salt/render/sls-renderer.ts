@@ -193,9 +193,9 @@ async function answerOf(
     if (call === undefined) throw new TypeError(`${fun} is not available in this template`);
     return { value: await call(args, kwargs) };
   } catch (error) {
-    const isTold =
+    const isReported =
       error instanceof TypeError || error instanceof MasterError || error instanceof TemplateError;
-    if (isTold) return { error: error.message };
+    if (isReported) return { error: error.message };
     throw error;
   }
 }
