@@ -812,7 +812,7 @@ external_auth:
       'master:2: renderer: the renderer "yml" is not served: use jinja|yaml, jinja|json, yaml or json',
       'master:25: nodegroups:a: nodegroup "a" contains itself: a > b > a; it matches no minion',
       'master:26: nodegroups:b: nodegroup "b" contains itself: b > a > b; it matches no minion',
-      'master:27: nodegroups:bad: a term is missing before "and"; it matches no minion',
+      'master:27: nodegroups:bad: a condition is missing before "and"; it matches no minion',
       'master:28: nodegroups:ghost: nodegroup "nosuch" is not defined; it matches no minion',
       `master:32: external_auth:file:^filename: /nonexistent/users ${absent}`,
       `master:3: autosign_file: /nonexistent/sign ${absent}`,
