@@ -46,7 +46,8 @@ export function resultOfRun(
   call: DeploymentCall | undefined,
 ): DeploymentResult {
   const [result] = results;
-  if (result === undefined) return failedResult('unknown', 'the run returned no result');
+  if (result === undefined)
+    return failedResult('unknown', 'the run contains no result of the minion');
   const { state, reason = '' } = result;
   if (state === 'succeeded' || state === 'failed') {
     if (call?.kind === 'states') return resultOfStates(result, labelsOf(call.params));
@@ -55,7 +56,7 @@ export function resultOfRun(
     return resultOfReturn({ ...result, jid: jids.at(-1) }, names, code);
   }
   const why = status === 'timeout' ? 'the command timed out before the minion returned' : reason;
-  return failedResult('unknown', `${why}; it is unknown whether it ran`);
+  return failedResult('unknown', `${why}; it is unknown whether the command ran`);
 }
 
 /** Returns the result of applied states. It is successful only if every state was applied. */

@@ -33,6 +33,6 @@ export async function readSecretFile(
  */
 export function checkSecret(secret: string): void {
   if (secret.length < minLength) {
-    throw new TypeError(`the secret must have at least ${minLength} characters`);
+    throw new TypeError(`the shared secret must have at least ${minLength} characters`);
   }
 }

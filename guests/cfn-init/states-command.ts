@@ -38,7 +38,10 @@ export function createStatesCommand(
     standing: 'unsafe',
     check: (given) => {
       if (isCompiled(given)) return given;
-      throw new BridgeError('ERR_COMMAND_PARAMETERS', `${definition.name}: states are missing`);
+      throw new BridgeError(
+        'ERR_COMMAND_PARAMETERS',
+        `${definition.name}: the parameters contain no compiled states`,
+      );
     },
     toCall: (_given, reference) => applyStatesCall(reference),
     pillarOf: (given) => ({ [statesKey]: given[statesKey] ?? {} }),

@@ -47,7 +47,7 @@ export function parseCloudOptions(given: unknown, common: unknown) {
   if (keystone === undefined) {
     const key = 'saltbridge:bridge:guests:peers';
     throw new BridgeOptionsError([
-      { key, problem: 'keystone is required, here or in the section bridge' },
+      { key, problem: 'set keystone here, or under saltbridge: bridge:' },
     ]);
   }
   const section = own === undefined ? undefined : 'bridge:guests:peers:keystone';

@@ -164,7 +164,7 @@ export class CloudReader {
     if (body === undefined) return undefined;
     const [problem] = oneServer.Errors(body);
     if (problem === undefined) return cloudServerOf(oneServer.Parse(body).server);
-    throw new CloudError(`${url}: ${problem.instancePath}: ${problem.message}`);
+    throw new CloudError(`invalid response of ${url}: ${problem.instancePath}: ${problem.message}`);
   }
 
   /**
@@ -285,7 +285,9 @@ export class CloudReader {
       const body = await this.#get(`${url}?${query}`);
       const [problem] = form.check.Errors(body);
       if (problem !== undefined) {
-        throw new CloudError(`${url}: ${form.list}${problem.instancePath}: ${problem.message}`);
+        throw new CloudError(
+          `invalid response of ${url}: ${form.list}${problem.instancePath}: ${problem.message}`,
+        );
       }
       const read = Object(body) as Readonly<Record<string, unknown>>;
       // Push entries one by one: a service without pages may return more entries than a call
@@ -296,10 +298,12 @@ export class CloudReader {
       if (next === undefined) return entries;
       const [, more = ''] = next.split('?');
       if (more === '' || more === query)
-        throw new CloudError(`${url}: the link to the next page refers to the same page`);
+        throw new CloudError(
+          `invalid response of ${url}: the link to the next page leads to the same page`,
+        );
       query = more;
     }
-    throw new CloudError(`${url}: more than ${maxPages} pages`);
+    throw new CloudError(`the list at ${url} has more than ${maxPages} pages`);
   }
 
   /**
@@ -333,7 +337,7 @@ export class CloudReader {
     const result = await requestToken(ask, keystone.url, { user, scope: { project } });
     if (result.isIn) return result.token;
     const { outcome } = result;
-    throw new CloudError('reason' in outcome ? outcome.reason : 'the login failed');
+    throw new CloudError('reason' in outcome ? outcome.reason : 'the login to Keystone failed');
   }
 }
 

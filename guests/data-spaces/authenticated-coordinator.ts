@@ -38,9 +38,9 @@ export function authenticateValues(
         warnings.warn(
           'altered',
           { space, key: name },
-          'a value of a data space was not written by this bridge',
+          'rejected a value of a data space, because another program wrote or changed it in etcd or ZooKeeper',
         );
-        const text = `${name}: the stored value was not written by this bridge; see the log of the master`;
+        const text = `${name}: another program wrote or changed the stored value; see the log of the master`;
         throw new BridgeError('ERR_DATA_ALTERED', text);
       }
       return own;

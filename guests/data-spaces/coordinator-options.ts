@@ -114,7 +114,10 @@ function checkCoordinatorOptions({ etcd, zookeeper }: CoordinatorOptions): void 
   const { servers, credentials_file: credentials } = zookeeper;
   const clear = servers.map(addressOf).find(({ host }) => !isLoopback(host));
   if (credentials !== undefined && !usesTls(zookeeper) && clear !== undefined) {
-    refuse('zookeeper:servers', `${clear.host}: tls is required, because a password is sent`);
+    refuse(
+      'zookeeper:servers',
+      `tls is required for ${clear.host}, because the password would be sent without encryption`,
+    );
   }
 }
 
@@ -128,7 +131,10 @@ function checkEtcd(options: EtcdOptions): void {
     (url) => url.startsWith('http:') && !isLoopback(new URL(url).hostname),
   );
   if (username !== undefined && clear !== undefined) {
-    refuse('etcd:endpoints', `${clear}: https is required, because a password is sent`);
+    refuse(
+      'etcd:endpoints',
+      `https is required for ${clear}, because the password would be sent without encryption`,
+    );
   }
 }
 
@@ -249,7 +255,8 @@ async function readTls(
 
 async function readLine(file: string): Promise<string> {
   const line = (await readFile(file, 'utf8')).trim();
-  if (line === '') throw new Error(`${file}: must contain a line of text, but is empty`);
+  if (line === '')
+    throw new Error(`the file ${file} is empty; write the secret into it as one line of text`);
   return line;
 }
 

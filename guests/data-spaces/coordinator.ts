@@ -47,7 +47,8 @@ export interface Coordinator {
  * only.
  */
 export function unavailableError(cause: unknown): BridgeError {
-  const text = 'the server that stores the values of data spaces is unavailable; retry later';
+  const text =
+    'the server that stores the values of data spaces (etcd or ZooKeeper) is unavailable; retry later';
   return new BridgeError('ERR_DATA_UNAVAILABLE', text, { cause });
 }
 

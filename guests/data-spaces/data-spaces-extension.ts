@@ -100,7 +100,10 @@ const openDataSpaces: BridgeExtensionModule['open'] = async (host, { sections, n
     start: () => {
       state.cluster?.onHeld(() => {
         spaces.takeOver().catch((err: unknown) => {
-          host.logger.error({ err }, 'could not delete the values of removed data spaces');
+          host.logger.error(
+            { err },
+            'could not delete the values of data spaces that have been removed',
+          );
         });
       });
       if (poller !== undefined) polling = poller.run(closing);
@@ -160,7 +163,7 @@ function createPoller(
 function connectionFigures(coordinator: Coordinator): readonly MetricFamily[] {
   const isConnected = coordinator.isConnected?.() ?? true;
   const help =
-    '1 if the etcd or ZooKeeper with the values of data spaces is connected, or if the store holds these values.';
+    '1 if values of data spaces can be read and written: etcd or ZooKeeper is connected, or the store holds the values.';
   return [figureOf('gauge', 'data_coordinator_connected', help, isConnected ? 1 : 0)];
 }
 

@@ -109,16 +109,20 @@ export function parseDataSpace(given: unknown, keysPerStack: number): DataSpaceR
   if (problem !== undefined) throw formError(problem.text);
   for (const [role, { writes = {}, minions }] of Object.entries(roles)) {
     if (Object.keys(writes).length > 0 && minions.length > 1) {
-      throw formError(`roles.${role}.minions: a role with writes must have one minion`);
+      throw formError(
+        `roles.${role}.minions: must list one minion only, because the role writes values`,
+      );
     }
   }
   const interpreted = findInterpretedText(roles);
   if (interpreted !== undefined) {
-    throw formError(`roles.${interpreted.path.join('.')}: a name ${interpreted.expected}`);
+    throw formError(
+      `roles.${interpreted.path.join('.')}: the name of a value ${interpreted.expected}`,
+    );
   }
   const minions = minionsOfSpace(registration);
   if (new Set(minions).size < minions.length)
-    throw formError('roles: a minion has more than one role');
+    throw formError('roles: a minion is listed in more than one role');
   const keys = writtenKeys(roles).size;
   if (keys > keysPerStack) {
     const text = `the space declares ${keys} values, more than keys_per_stack (${keysPerStack})`;
@@ -220,13 +224,16 @@ export class DataSpaces {
       if (before !== undefined && !replaces) {
         throw new BridgeError(
           'ERR_DATA_EXISTS',
-          `${registration.name}: a data space with this name already exists; remove or replace it`,
+          `${registration.name}: the owner already has a data space with this name; remove or replace it`,
         );
       }
       for (const minion of minionsOfSpace(registration)) {
         const other = this.#members.get(minion)?.space;
         if (other !== undefined && other.id !== before?.id) {
-          throw new BridgeError('ERR_DATA_EXISTS', `${minion} is in another data space`);
+          throw new BridgeError(
+            'ERR_DATA_EXISTS',
+            `the minion ${minion} already belongs to another data space`,
+          );
         }
       }
       if (before === undefined) requireRegistrationRoom(this.all, owner, limits);
@@ -287,7 +294,7 @@ export class DataSpaces {
   async #write(space: DataSpace, steps: readonly StateOperation[]): Promise<void> {
     const value = spaceRow.encode(space);
     if (value.length > maxRegistrationBytes) {
-      throw formError(`the registration exceeds ${maxRegistrationBytes} bytes`);
+      throw formError(`the registration of the data space exceeds ${maxRegistrationBytes} bytes`);
     }
     this.#requireBytes(space, value.length);
     const { state } = this.#options;
@@ -320,7 +327,8 @@ export class DataSpaces {
       this.#bytes.heldBy(budgetOwner(space)) + more > perOwner || this.#bytes.total + more > total;
     // A space that becomes smaller is always accepted.
     if (more > 0 && isFull) {
-      const text = 'the data spaces of this owner, or all of them, reach the limit of their size';
+      const text =
+        'the registrations of all data spaces, or of those of this owner, reach their size limit; remove data spaces';
       throw new BridgeError('ERR_DATA_LIMIT', text);
     }
   }

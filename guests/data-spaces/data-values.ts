@@ -94,7 +94,7 @@ export class DataValues {
     });
     if (known !== undefined) return known;
     if (!this.#waiting.tryTake(reader.minion)) {
-      throw new BridgeError('ERR_DATA_BUSY', 'too many waiting reads; retry later');
+      throw new BridgeError('ERR_DATA_BUSY', 'too many reads already wait for values; retry later');
     }
     try {
       const found = await this.#wait(reader, { key, waitMs, after });
@@ -186,11 +186,11 @@ export class DataValues {
     const declared = writtenKeys(space.roles).get(key);
     const isGranted = Object.values(space.roles[role]?.reads ?? {}).includes(key);
     if (declared === undefined || !isGranted) {
-      const text = `role ${role} does not read ${describeKey(key)}`;
+      const text = `the role ${role} of the minion does not declare that it reads ${describeKey(key)}`;
       throw new BridgeError('ERR_DATA_DENIED', text);
     }
     if (declared.secret === true && !isPrivate) {
-      const text = `${key} is secret; it is available to minions with protocol 3 or over HTTPS only`;
+      const text = `the value ${key} is secret; read it with minion protocol 3 or over HTTPS`;
       throw new BridgeError('ERR_DATA_DENIED', text);
     }
     return space;
@@ -198,7 +198,7 @@ export class DataValues {
 
   #requireWritable({ space, role }: Membership, key: string): void {
     if (writtenKeys(space.roles).has(key) && splitKey(key).role === role) return;
-    const text = `role ${role} does not write ${describeKey(key)}`;
+    const text = `the role ${role} of the minion does not declare that it writes ${describeKey(key)}`;
     throw new BridgeError('ERR_DATA_DENIED', text);
   }
 
@@ -212,7 +212,7 @@ export class DataValues {
     if (known !== undefined && declared?.versioned !== true) {
       throw new BridgeError(
         'ERR_DATA_WRITTEN',
-        `${key} is already written, and is declared to be written once`,
+        `the value ${key} has already been written, and is not declared with versioned: true`,
       );
     }
     const isSecret = declared?.secret === true;
@@ -222,7 +222,7 @@ export class DataValues {
     const { sizes } = stored;
     const held = [...sizes.values()].reduce((sum, size) => sum + size, 0);
     if (held - (sizes.get(key) ?? 0) + row.length > bytesPerStack) {
-      const text = `${key}: the values of the stack would exceed ${bytesPerStack} bytes (bytes_per_stack)`;
+      const text = `cannot write ${key}: the values of the stack would exceed ${bytesPerStack} bytes (option bytes_per_stack)`;
       throw new BridgeError('ERR_DATA_QUOTA', text);
     }
     const version = (known?.version ?? 0) + 1;
@@ -237,7 +237,10 @@ export class DataValues {
       if (!spaces.has(space.id)) await this.#forget(space.id);
       return { key, version };
     }
-    throw new BridgeError('ERR_DATA_WRITTEN', `${key} was written by another request meanwhile`);
+    throw new BridgeError(
+      'ERR_DATA_WRITTEN',
+      `cannot write ${key}: other requests wrote it at the same time`,
+    );
   }
 
   async #isThere(space: DataSpace, key: string, value: Buffer): Promise<boolean> {
@@ -324,8 +327,8 @@ export class DataValues {
     const who = await Promise.all(
       minions.map(async (id) => `minion ${id} (${await this.#options.describeMinion(id)})`),
     );
-    const writers = who.length === 0 ? 'which has no minion' : who.join(', ');
-    const text = `${key} has not been written yet by role ${role}, ${writers}`;
+    const writers = who.length === 0 ? 'no minion has this role' : who.join(', ');
+    const text = `the value ${key} has not been written yet by the role ${role}: ${writers}`;
     return new BridgeError('ERR_DATA_TIMEOUT', text);
   }
 }
@@ -354,5 +357,8 @@ function describeKey(key: string): string {
 }
 
 function noSpaceError(): BridgeError {
-  return new BridgeError('ERR_DATA_UNKNOWN', 'the minion has no role in a data space');
+  return new BridgeError(
+    'ERR_DATA_UNKNOWN',
+    'the minion belongs to no data space; register it in a role of one',
+  );
 }

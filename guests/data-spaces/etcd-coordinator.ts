@@ -68,7 +68,9 @@ export function createEtcdCoordinator({
     for await (const answer of gateway.stream('/v3/watch', body, signal)) {
       const result = isMap(answer.result) ? answer.result : undefined;
       if (result === undefined || result.canceled === true) {
-        throw new Error(`etcd ended the stream: ${JSON.stringify(answer).slice(0, 300)}`);
+        throw new Error(
+          `etcd ended the watch of the values: ${JSON.stringify(answer).slice(0, 300)}`,
+        );
       }
       if (result.created === true) {
         isConnected = true;

@@ -48,7 +48,7 @@ class EtcdRefusal extends Error {
   readonly isOfToken: boolean;
 
   constructor(status: number, text: string) {
-    super(`etcd responded with ${status}: ${text}`);
+    super(`etcd responded with status ${status}: ${text}`);
     this.isOfToken =
       status === 401 || /auth token|user name is empty|revision in header/.test(text);
   }
@@ -209,7 +209,7 @@ export class EtcdGateway {
       throw new EtcdRefusal(response.statusCode ?? 0, reason);
     } catch (error) {
       if (!signal.aborted) throw error;
-      throw new Error(`no response from ${request.endpoint} within ${timeoutMs} ms`, {
+      throw new Error(`etcd at ${request.endpoint} did not respond within ${timeoutMs} ms`, {
         cause: error,
       });
     } finally {
@@ -218,7 +218,9 @@ export class EtcdGateway {
   }
 
   async #readInTime(response: IncomingMessage): Promise<string> {
-    const late = new Error('etcd did not complete its response in time');
+    const late = new Error(
+      `etcd did not complete its response within ${this.#options.timeoutMs} ms`,
+    );
     const timer = setTimeout(() => response.destroy(late), this.#options.timeoutMs);
     try {
       return await readText(response);

@@ -143,7 +143,7 @@ export class GuestRequests {
       if (code === 'ERR_INTERNAL')
         this.#host.logger.error(
           { err: error },
-          'request of a guest failed because of an internal error',
+          'internal error in a request of a guest to its data space',
         );
       return { error: { code, message } };
     }
@@ -153,7 +153,10 @@ export class GuestRequests {
 /** @throws BridgeError ERR_DATA_BUSY */
 function requireRate(rates: TokenBuckets, minion: string): void {
   if (rates.tryTake(minion)) return;
-  throw new BridgeError('ERR_DATA_BUSY', 'too many requests of this machine; retry later');
+  throw new BridgeError(
+    'ERR_DATA_BUSY',
+    'too many requests of this machine within a short time; retry later',
+  );
 }
 
 /** Converts peers to wire values. */
@@ -169,6 +172,6 @@ function keywordsOf({ arg, kwarg }: MinionRunnerCall): object {
   if (arg.length === 0) return kwarg;
   throw new BridgeError(
     'ERR_DATA_FORM',
-    'positional arguments are not supported; use keywords such as key',
+    'positional arguments are not supported; pass keyword arguments such as key=NAME',
   );
 }

@@ -74,7 +74,9 @@ export function addGuestRoutes(
     kwargs: Readonly<Record<string, string>>,
   ): void => {
     if (!requests.permits(minion, fun, kwargs)) {
-      throw new AuthorizationError(`no rule permits the minion to call the runner ${fun}`);
+      throw new AuthorizationError(
+        `no rule permits the minion of this machine to call the runner ${fun}`,
+      );
     }
   };
   const permitted = async (

@@ -52,7 +52,7 @@ export function addGuestSignalRoute(
       if (!rates.tryTake(minion)) {
         throw new AuthenticationError(
           'ERR_EAUTH_LIMIT',
-          'too many signals of this machine; retry later',
+          'too many signals of this machine within a short time; retry later',
         );
       }
       const tag = `heat/${request.query.alias ?? ''}`;
@@ -67,7 +67,9 @@ export function addGuestSignalRoute(
       const subject = { kind: 'minion', id: minion } as const;
       const { effect } = host.decide({ subject, action: 'signal', resource });
       if (effect !== 'allow') {
-        throw new AuthorizationError('no rule permits the minion to send the signal');
+        throw new AuthorizationError(
+          'no rule permits the minion of this machine to send this signal',
+        );
       }
       const taken = await intake.accept({ tag, data, sender: minion, request: undefined });
       if (taken.kind === 'accepted') return {};

@@ -137,7 +137,7 @@ export function* findRoleProblems(roles: Roles): Generator<RoleProblem, void, vo
     for (const [name, { needs = [] }] of Object.entries(writes)) {
       const strange = needs.find((key) => !own.has(key));
       if (strange === undefined) continue;
-      const text = `${keyOf(role, name)} needs ${strange}, which role ${role} does not read`;
+      const text = `the value ${keyOf(role, name)} needs ${strange}, which the role ${role} does not read`;
       yield { kind: 'unknown-value', text };
     }
   }
@@ -161,10 +161,10 @@ function describeMissing(role: string, key: string, roles: Roles): RoleProblem {
     const known = [...names.slice(0, maxShownRoles), ...(names[maxShownRoles] ? ['…'] : [])].join(
       ', ',
     );
-    const text = `role ${role} reads ${key}: unknown role "${writer}" (roles: ${known})`;
+    const text = `the role ${role} reads ${key}, but there is no role "${writer}"; roles are ${known}`;
     return { kind: 'unknown-role', text };
   }
-  const text = `role ${role} reads ${key}: role ${writer} does not write "${name}"`;
+  const text = `the role ${role} reads ${key}, but the role ${writer} does not write "${name}"`;
   return { kind: 'unknown-value', text };
 }
 
@@ -219,6 +219,6 @@ export function findCycle(
 function describeCycle(nodes: readonly string[]): RoleProblem {
   const [first = '', ...others] = nodes.slice(0, -1).filter((it) => splitKey(it).name !== '');
   const chain = [first, ...others, first];
-  const text = `circular dependency: ${chain.join(' waits for ')}`;
+  const text = `values wait for each other in a cycle: ${chain.join(' waits for ')}`;
   return { kind: 'cycle', text, chain };
 }

@@ -28,7 +28,7 @@ export class ZookeeperError extends Error {
   readonly code: number;
 
   constructor(code: number) {
-    super(`ZooKeeper responded with code ${code}`);
+    super(`ZooKeeper responded with the error code ${code}`);
     this.code = code;
   }
 }
@@ -103,7 +103,7 @@ export class ZookeeperConnection {
     this.#socket.setNoDelay();
     this.#socket.on('data', (bytes: Buffer) => this.#receive(bytes));
     this.#socket.on('error', (error) => this.#fail(error));
-    this.#socket.on('close', () => this.#fail(new Error('the server closed the connection')));
+    this.#socket.on('close', () => this.#fail(new Error('ZooKeeper closed the connection')));
   }
 
   /**
@@ -176,7 +176,7 @@ export class ZookeeperConnection {
   close(): void {
     if (this.#lost.signal.aborted) return;
     this.#socket.end(frame([int(0), int(operations.close)]));
-    this.#fail(new Error('the connection was closed'));
+    this.#fail(new Error('the connection to ZooKeeper was closed by this master'));
   }
 
   async #begin(): Promise<void> {
@@ -203,7 +203,7 @@ export class ZookeeperConnection {
   #request(operation: number, body: readonly Buffer[], given?: number): Promise<Reader> {
     if (this.lost.aborted) return Promise.reject(this.lost.reason);
     if (this.#pending.length >= maxPending) {
-      return Promise.reject(new Error('too many pending requests'));
+      return Promise.reject(new Error('too many requests wait for a response of ZooKeeper'));
     }
     this.#xid = (this.#xid + 1) & 0x7fffffff;
     const xid = given ?? this.#xid;
@@ -217,7 +217,8 @@ export class ZookeeperConnection {
   #awaitAnswer(): void {
     const { timeoutMs } = this.#options;
     clearTimeout(this.#deadline);
-    const late = (): void => this.#fail(new Error(`no response within ${timeoutMs} ms`));
+    const late = (): void =>
+      this.#fail(new Error(`ZooKeeper did not respond within ${timeoutMs} ms`));
     this.#deadline = setTimeout(late, timeoutMs);
   }
 
@@ -228,7 +229,7 @@ export class ZookeeperConnection {
     while (all !== undefined && all.length >= 4 && !this.lost.aborted) {
       const length = all.readInt32BE(0);
       if (length < 0 || length > maxFrameBytes) {
-        this.#fail(new Error(`invalid frame size: ${length} bytes`));
+        this.#fail(new Error(`ZooKeeper sent a message with the invalid length ${length}`));
         return;
       }
       if (all.length < length + 4) break;
@@ -266,7 +267,7 @@ export class ZookeeperConnection {
 
   #handleSession(answer: Reader): void {
     answer.int();
-    if (answer.int() <= 0) throw new Error('ZooKeeper rejected the session');
+    if (answer.int() <= 0) throw new Error('ZooKeeper refused to open a session');
     this.#onSession?.();
     this.#onSession = undefined;
     clearTimeout(this.#deadline);
@@ -284,7 +285,8 @@ export class ZookeeperConnection {
       return;
     }
     const request = this.#pending.shift();
-    if (request?.xid !== xid) throw new Error(`ZooKeeper responded to request ${xid} out of order`);
+    if (request?.xid !== xid)
+      throw new Error(`ZooKeeper responded to request ${xid} before earlier requests`);
     clearTimeout(this.#deadline);
     this.#deadline = undefined;
     if (this.#pending.length > 0) this.#awaitAnswer();

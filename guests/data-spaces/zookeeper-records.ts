@@ -63,7 +63,7 @@ export class Reader {
   buffer(): Uint8Array {
     const length = Math.max(0, this.int());
     if (length > this.#bytes.length - this.#at)
-      throw new RangeError('a record of ZooKeeper is truncated');
+      throw new RangeError('ZooKeeper sent an incomplete record');
     this.#at += length;
     return Uint8Array.from(this.#bytes.subarray(this.#at - length, this.#at));
   }

@@ -20,11 +20,17 @@ export function chefScript({ config, inputs, outputs, options }: GroupConfig): s
   const list = typeof config === 'string' ? readConfigJson(config) : undefined;
   const isRecipe = (it: unknown): boolean => typeof it === 'string' && recipeForm.test(it);
   if (!Array.isArray(list) || !list.every(isRecipe)) {
-    throw configError('group chef', 'the config must be a JSON list of recipes and roles');
+    throw configError(
+      'group chef',
+      'the config must be a run list of Chef: a JSON list of recipes and roles',
+    );
   }
   const { environment, ...attributes } = inputs;
   if (environment !== undefined && !toolNameForm.test(String(environment))) {
-    throw configError('group chef', 'the environment must have letters, digits, _ and - only');
+    throw configError(
+      'group chef',
+      'the Chef environment may contain only letters, digits, _ and -',
+    );
   }
   const kitchen = String(options.kitchen_path ?? defaultKitchen);
   // Ruby and the shell read the result of `quoteForShell` in the same way, because wordForm permits

@@ -87,14 +87,18 @@ export function parseCodeEntry(name: string, value: unknown): CodeDefinition {
   const permissions = [sha256, unsafe, paths].filter((it) => it !== undefined).length;
   if (paths !== undefined && row.permits !== 'config-or-paths') {
     const groups = codeGroups.filter((it) => codeRowOf(it).permits === 'config-or-paths');
-    throw catalogError(name, 'paths', `supported for the groups ${groups.join(' and ')} only`);
+    throw catalogError(name, 'paths', `only permitted for the groups ${groups.join(' and ')}`);
   }
   if (row.permits !== 'no-config' && permissions !== 1) {
-    const more = row.permits === 'config-or-paths' ? ', or paths' : '';
-    throw catalogError(name, 'sha256', `set exactly one of sha256 or unsafe: i-understand${more}`);
+    const more = row.permits === 'config-or-paths' ? ', paths' : '';
+    throw catalogError(name, 'sha256', `set exactly one of sha256, unsafe: i-understand${more}`);
   }
   if (row.permits === 'no-config' && permissions > 0) {
-    throw catalogError(name, 'group', `${group} has no config; omit sha256, unsafe and paths`);
+    throw catalogError(
+      name,
+      'group',
+      `deployments of the group ${group} have no code; omit sha256, unsafe and paths`,
+    );
   }
   try {
     readGroupOptions(group, row.options, undefined, options);
@@ -229,7 +233,7 @@ function refusalOf(group: CodeGroup, digest: string, entries: readonly CompiledC
     return `group ${group}: no catalog entry permits this inline SLS (SHA-256 ${digest})`;
   }
   if (entries.length === 0) {
-    return `group "${group}" is not supported: no catalog entry permits it or this code (SHA-256 ${digest})`;
+    return `group "${group}" is not enabled: no catalog entry permits the group or this code (SHA-256 ${digest})`;
   }
   return `group ${group}: no catalog entry permits this code (SHA-256 ${digest})`;
 }

@@ -40,7 +40,7 @@ function resolveCommand(deployment: Deployment, { commands, mayCall }: CallCatal
   const command = commands.list().find(({ definition }) => definition.name === name);
   if (command !== undefined && mayCall(name)) return callOf(command, deployment);
   return refusal(
-    `group saltbridge: the catalog has no command that the config names for ${action}, or no rule permits it`,
+    `group saltbridge: for ${action}, the config must name a command of the catalog that a rule permits`,
   );
 }
 
@@ -67,12 +67,12 @@ function resolveState(
   }
   if (command === undefined) {
     return refusal(
-      `group ${group}: no command of the catalog that a rule permits applies the state file that the config names`,
+      `group ${group}: the config names a state file, but no permitted command of the catalog applies this file`,
     );
   }
   if (another === undefined) return callOf(command, deployment);
   return refusal(
-    `group ${group}: several commands of the catalog apply this state file; use the group saltbridge to name one`,
+    `group ${group}: several commands of the catalog apply this state file; use the group saltbridge and name one of them`,
   );
 }
 

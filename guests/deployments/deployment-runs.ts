@@ -74,12 +74,15 @@ export class DeploymentRuns {
     const { target, begunAt } = record;
     const { call } = await records.storedPartsOf(record);
     if (call === undefined || target === undefined) {
-      return failedResult('unknown', 'the stored record of the run is incomplete');
+      return failedResult(
+        'unknown',
+        'the stored record of the deployment has no command or destination',
+      );
     }
     if (isResumed && host.now() > begunAt + keyCertainMs) {
       return failedResult(
         'unknown',
-        'the master was down for too long to determine whether the deployment ran',
+        'the master was stopped for too long to determine whether the deployment ran',
       );
     }
     if (host.closing.aborted) return undefined;
@@ -94,7 +97,7 @@ export class DeploymentRuns {
       if (host.closing.aborted) return undefined;
       host.logger.error(
         { err: error, deployment: record.id },
-        'run of a deployment failed because of an internal error',
+        'internal error during the run of a deployment; reporting its result as unknown',
       );
       return failedResult('unknown', 'internal error of the master during the run; see its log');
     }

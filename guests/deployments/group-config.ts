@@ -63,15 +63,18 @@ export function readGroupOptions(
 function readOptions(group: string, given: unknown, names: readonly string[]): GroupOptions {
   const entries = Object.entries(isPlainMap(given) ? given : {}).map(([name, value]) => {
     if (!names.includes(name)) {
-      const hint = 'only a catalog entry may set options that select code';
+      const hint = 'it selects code, so only a catalog entry may set it';
       throw configError(
         `group ${group}`,
-        `the option ${name.slice(0, 64)} is not permitted: ${hint}`,
+        `the template must not set the option ${name.slice(0, 64)}: ${hint}`,
       );
     }
     if (flagForm.test(name)) return [name, value === true || value === 'true'] as const;
     if (typeof value === 'string' && wordForm.test(value)) return [name, value] as const;
-    throw configError(`group ${group}`, `the option ${name} must be plain text`);
+    throw configError(
+      `group ${group}`,
+      `the option ${name} may contain only letters, digits, spaces and _ , . : / -`,
+    );
   });
   return Object.fromEntries(entries);
 }

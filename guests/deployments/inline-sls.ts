@@ -49,14 +49,16 @@ export function slsWithInputs(
   const names = Object.keys(inputs);
   const isRenderedElsewhere = sls.startsWith('#!');
   if (names.length > 0 && isRenderedElsewhere) {
-    throw inputsError('inline SLS with a renderer line (#!…) cannot have inputs');
+    throw inputsError(
+      'inline SLS that begins with a renderer line (#!…) cannot have inputs; remove the line or the inputs',
+    );
   }
   const [, reader] = new RegExp(`(${ownReader.source})`).exec(sls) ?? [];
   const misread = [...names, ...Object.keys(facts)].find((name) =>
     new RegExp(`['"]${name}(?:['":])`).test(callsOf(sls)),
   );
   if (reader !== undefined && misread !== undefined) {
-    const text = `${reader} does not read the input ${misread}; use pillar['${misread}'] or opts['${misread}']`;
+    const text = `${reader} cannot return the input ${misread}; write pillar['${misread}'] or opts['${misread}'] instead`;
     throw inputsError(text);
   }
   const readsFacts = sls.includes('deploy_');

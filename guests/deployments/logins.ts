@@ -45,7 +45,10 @@ export class StackLogins {
     const result = await requestToken(ask, login.auth_url, credentialsOf(login));
     if (!result.isIn) {
       const { outcome } = result;
-      return { ok: false, reason: 'reason' in outcome ? outcome.reason : 'the login failed' };
+      return {
+        ok: false,
+        reason: 'reason' in outcome ? outcome.reason : 'the login to Keystone failed',
+      };
     }
     const { token, body } = result;
     const session = {
@@ -82,7 +85,10 @@ export class StackLogins {
       if (!found.ok) return { kind: 'unreachable', reason: found.reason };
       const made = request(found.session);
       if (made === undefined) {
-        return { kind: 'unreachable', reason: "the login's service catalog lacks the service" };
+        return {
+          kind: 'unreachable',
+          reason: "Keystone's service catalog does not contain the service",
+        };
       }
       const headers = { ...made.headers, 'x-auth-token': found.session.token };
       const result = await ask({ ...made, headers });

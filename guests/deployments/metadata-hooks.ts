@@ -170,7 +170,10 @@ interface ParsedHook {
 function parseHook(name: string, given: unknown): ParsedHook {
   if (!isPlainMap(given)) return { name, warning: 'the hook never runs: it must be a map' };
   if (name === initKey) {
-    return { name, warning: `the hook never runs: the name ${initKey} is reserved` };
+    return {
+      name,
+      warning: `the hook never runs: the name ${initKey} is reserved; rename the hook`,
+    };
   }
   const { triggers = '', path = '', action } = given;
   const words = String(triggers)
@@ -180,10 +183,10 @@ function parseHook(name: string, given: unknown): ParsedHook {
   const known = events.map((it) => `post.${it}`);
   const found = events.filter((it) => words.includes(`post.${it}`));
   const unknown = words.filter((it) => !known.includes(it));
-  const hint = `triggers are ${known.join(', ')}`;
+  const hint = `known triggers are ${known.join(', ')}`;
   if (found.length === 0) {
     const which = unknown.length === 0 ? '' : ` (${unknown.map(shownName).join(', ')})`;
-    return { name, warning: `the hook never runs: it has no known trigger${which}; ${hint}` };
+    return { name, warning: `the hook never runs: it names no known trigger${which}; ${hint}` };
   }
   const keys = pathOf(String(path).trim());
   if (keys === undefined) {
@@ -195,7 +198,7 @@ function parseHook(name: string, given: unknown): ParsedHook {
   }
   const hook = { name, triggers: new Set(found), path: keys, action: action.trim() };
   if (unknown.length === 0) return { name, hook };
-  const text = `triggers that never run: ${unknown.map(shownName).join(', ')}; ${hint}`;
+  const text = `unknown triggers are ignored: ${unknown.map(shownName).join(', ')}; ${hint}`;
   return { name, hook, warning: text };
 }
 

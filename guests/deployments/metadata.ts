@@ -102,9 +102,13 @@ export type ParsedMetadata =
 /** Parses the metadata of a server resource: a map with `deployments`. */
 export function parseServerMetadata(given: unknown): ParsedMetadata {
   const value = cutNesting(given, maxMetadataDepth);
-  if (!isPlainMap(value)) return { ok: false, problem: 'the metadata is not a map' };
+  if (!isPlainMap(value)) return { ok: false, problem: 'the metadata of the server is not a map' };
   const { deployments = [], 'saltbridge:minion': minion, 'saltbridge:handles': handles } = value;
-  if (!Array.isArray(deployments)) return { ok: false, problem: 'deployments is not a list' };
+  if (!Array.isArray(deployments))
+    return {
+      ok: false,
+      problem: 'the field deployments in the metadata of the server is not a list',
+    };
   if (deployments.length > maxDeployments) {
     return { ok: false, problem: `the server has more than ${maxDeployments} deployments` };
   }
@@ -115,7 +119,9 @@ export function parseServerMetadata(given: unknown): ParsedMetadata {
       ? []
       : ['saltbridge:handles: must be a map of aliases']),
     ...(named.length > maxHandles
-      ? [`saltbridge:handles: only the first ${maxHandles} of ${named.length} are registered`]
+      ? [
+          `saltbridge:handles: only the first ${maxHandles} of ${named.length} handles are registered`,
+        ]
       : []),
   ];
   return {
@@ -152,13 +158,14 @@ function parseDeployment(entry: unknown): Deployment | UnreadableDeployment | un
       : { resource: { stackPath, name: resourceName } };
   const signal = parseResultDestination(heat);
   if (signal === undefined) {
-    const problem = 'the destination of its result is incomplete or unknown';
+    const problem = 'its inputs do not describe where Heat expects the result';
     return { id, name, ...resource, signal: { transport: 'NO_SIGNAL' }, problem };
   }
   const common = { id, name, ...resource, signal };
   const serverId = heat('server_id');
   const action = deploymentActions.find((it) => it === (heat('action') ?? 'CREATE'));
-  if (action === undefined) return { ...common, problem: 'its action is unknown' };
+  if (action === undefined)
+    return { ...common, problem: 'its input deploy_action is not a known action' };
   const tool = resolveComponent(entry.group ?? '', entry.config, action);
   if ('problem' in tool) return { ...common, ...tool };
   const inputs: Record<string, JsonValue> = Object.create(null);

@@ -164,7 +164,10 @@ export async function openDeployments(
     const isOver = registry.get(id) === undefined && state.cluster?.isHeld === true;
     const changed = isOver ? forget(id) : followers.update(id);
     changed.catch((error: unknown) => {
-      log.error({ err: error }, 'could not delete the deployments of a removed stack');
+      log.error(
+        { err: error },
+        'could not apply the change of a registered stack to its deployments',
+      );
     });
   };
   const parts = { registry, followers, records, forget, signals };

@@ -147,7 +147,7 @@ export class ServerWorker {
         if (this.#isOver) return;
         log.error(
           { server: this.server.server, err: error },
-          'could not follow the deployments of a server; retrying',
+          'internal error while reading or running the deployments of a server; retrying',
         );
         wait = this.#fail('internal error of the master; see its log');
       }
@@ -200,7 +200,7 @@ export class ServerWorker {
 
   #waitFor(minion: string, digest: string): number {
     this.#waiting = digest;
-    return this.#wait(`minion ${minion} does not respond`);
+    return this.#wait(`deployments wait: the minion ${minion} is not connected`);
   }
 
   /** Starts the first new deployment. The others wait until the metadata is read again. */
@@ -212,7 +212,8 @@ export class ServerWorker {
     const isWaiting = this.#waiting === digest && this.#minion === minion;
     if (this.#minion !== minion) await this.withdrawHandles();
     this.#minion = minion;
-    if (minion === undefined) return this.#wait('no minion is assigned to this server');
+    if (minion === undefined)
+      return this.#wait('deployments wait: no minion is assigned to this server');
     if (isWaiting && !(await isPresent(minion))) return this.#waitFor(minion, digest);
     await this.#registerHandles(minion, metadata.handles);
     const updates = metadataUpdates(metadata.values, records.of(source.stack, server));
@@ -235,7 +236,10 @@ export class ServerWorker {
     this.#warnings = warnings;
     const { server } = this.server;
     for (const warning of fresh) {
-      this.#deps.log.warn({ server, warning }, 'part of the metadata of a server has no effect');
+      this.#deps.log.warn(
+        { server, warning },
+        'ignored an invalid part of the metadata of a server',
+      );
     }
   }
 
@@ -303,7 +307,8 @@ export class ServerWorker {
     const { run } = this.#deps;
     const result = await run(record, this.server.subject, !this.#begun.has(record.id));
     if (this.#isOver) return 0;
-    if (result === undefined) return this.#fail(`${record.command} cannot run now; retrying`);
+    if (result === undefined)
+      return this.#fail(`the command ${record.command} cannot run now; retrying`);
     return this.#report(record, result);
   }
 

@@ -77,7 +77,10 @@ async function readAsOwner(
   deps: SourceDeps,
 ): Promise<ReadResult> {
   if (login === undefined)
-    return { kind: 'failed', reason: 'the stack has no login; register it with one' };
+    return {
+      kind: 'failed',
+      reason: 'the stack is registered without a login; register it again with one',
+    };
   if (resourcePath !== undefined) {
     const read = await deps.logins.ask(deps.ask, stack, login, ({ heat }) =>
       getRequest(heat && `${heat}/stacks/${encodePath(resourcePath)}/metadata`, deps),
@@ -189,7 +192,7 @@ async function readQueue(
   }
   return {
     kind: 'failed',
-    reason: 'the queue has more messages than one read processes; the next read continues',
+    reason: 'the Zaqar queue holds more messages than one read accepts; the next read continues',
   };
 }
 

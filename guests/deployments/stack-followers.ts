@@ -142,7 +142,7 @@ export class StackFollower {
       await sleepUntilAborted(wait, closing, this.#stop.signal);
       if (closing.aborted || this.#stop.signal.aborted) return;
       const found = await find().catch((error: unknown) => {
-        log.error({ err: error }, 'could not list the servers of a stack; retrying');
+        log.error({ err: error }, 'internal error while listing the servers of a stack; retrying');
         return { ok: false, reason: 'internal error of the master; see its log' } as const;
       });
       if (closing.aborted || this.#stop.signal.aborted) return;
@@ -161,7 +161,7 @@ export class StackFollower {
       const ended = worker.done
         .then(() => worker.withdrawHandles())
         .catch((error: unknown) => {
-          const text = 'could not remove the handles of a removed server';
+          const text = 'could not remove the handles of a server that left its stack';
           this.#deps.worker.log.error({ server: name, err: error }, text);
         })
         .finally(() => this.#ending.delete(ended));

@@ -17,7 +17,11 @@ export function createHandleSignaller(
   return async (minion, alias, signal) => {
     const handle = handleFor(alias, minion);
     const isOwn = handle?.stack === handleStackOf(registration) && handle.owner === owner;
-    if (!isOwn) return { kind: 'final', reason: `the stack has registered no handle ${alias}` };
+    if (!isOwn)
+      return {
+        kind: 'final',
+        reason: `no handle with the alias ${alias} is registered for this stack`,
+      };
     const data = { ...signal };
     const taken = await intake.accept({
       tag: `heat/${alias}`,
@@ -81,7 +85,10 @@ export async function registerHandles(given: HandlesOfServer): Promise<readonly 
     } catch (error) {
       // Log an internal error with its call stack. The caller logs rejections when they are new.
       if (!(error instanceof BridgeError)) {
-        log.error({ alias, minion, err: error }, 'could not register a handle of a server');
+        log.error(
+          { alias, minion, err: error },
+          'internal error while registering a handle from the metadata of a server',
+        );
       }
       const reason = error instanceof Error ? error.message : String(error);
       problems.push(`handle not registered: ${reason}`);

@@ -41,7 +41,7 @@ export function addStackRoutes(
       if (registration.service !== undefined) {
         throw new BridgeError(
           'ERR_STACK_FORM',
-          'service: not permitted over HTTP, because the rules of the token apply; omit it',
+          'service: not permitted over HTTP, because the rules for the owner of the token apply; omit it',
         );
       }
       return { registration, minions: minionsOfRegistration(registration) };

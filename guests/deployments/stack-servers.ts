@@ -68,7 +68,7 @@ export async function findServers(
   const read = jsonOf(result, { maxBytes: maxListBytes });
   if (!read.ok) return read;
   if (!isResources.Check(read.body))
-    return { ok: false, reason: 'the response has no list of resources' };
+    return { ok: false, reason: 'the response of Heat contains no list of resources' };
   const collected = new Set(
     servers.filter(({ collect }) => collect !== undefined).map(({ server }) => server),
   );

@@ -142,16 +142,20 @@ const isRegistration = compileSchema(StackRegistrationSchema);
 export function parseStackRegistration(given: unknown): StackRegistration {
   const registration = parseForm(isRegistration, given, 'ERR_STACK_FORM', 'registration');
   const { servers = [], stack, login } = registration;
-  if (stack !== undefined && login === undefined) throw formError('login', 'required with stack');
+  if (stack !== undefined && login === undefined)
+    throw formError('login', 'required, because stack is set');
   if (servers.length === 0 && stack === undefined) {
-    throw formError('servers', 'required, unless stack and login are given');
+    throw formError('servers', 'required, unless stack and login are set');
   }
   if (new Set(servers.map(({ server }) => server)).size < servers.length) {
     throw formError('servers', 'duplicate server');
   }
   for (const [index, { collect }] of servers.entries()) {
     if (collect === undefined && login === undefined) {
-      throw formError(`servers.${index}.collect`, 'required, because the stack has no login');
+      throw formError(
+        `servers.${index}.collect`,
+        'required, because the registration has no login',
+      );
     }
   }
   originsOf(registration);
@@ -176,7 +180,7 @@ function urlsOf({ heat, zaqar, cfn, request }: CollectConfig): readonly string[]
   const urls = [heat?.auth_url, zaqar?.auth_url, cfn?.metadata_url, request?.metadata_url];
   const found = urls.filter((url) => url !== undefined);
   if (found.length === 1) return found;
-  throw formError('collect', 'must have exactly one of heat, zaqar, cfn and request');
+  throw formError('collect', 'must set exactly one of heat, zaqar, cfn and request');
 }
 
 function formError(field: string, problem: string): BridgeError {
@@ -330,7 +334,7 @@ export class StackRegistry {
     const { state } = this.#options;
     const bytes = stackRow.encode(stack);
     if (bytes.length > maxRegistrationBytes) {
-      const text = `the registration exceeds ${maxRegistrationBytes} bytes`;
+      const text = `the registration of the stack exceeds ${maxRegistrationBytes} bytes`;
       throw new BridgeError('ERR_STACK_LIMIT', text);
     }
     await state.write([{ op: 'put', key: rowKey(stack.id), value: state.seal(bytes) }, ...steps]);

@@ -140,7 +140,7 @@ export async function loadAgentOptions(
     if (first !== undefined) throw optionError(first.instancePath, first.message);
     const { socket, networks: listed = [], nova, master, relay, ...more } = fileCheck.Parse(given);
     if (socket === undefined && listed.length === 0) {
-      throw optionError('/socket', 'required, unless networks is given');
+      throw optionError('/socket', 'required, unless networks is set');
     }
     const networks = listed.map(toAgentNetwork);
     const secretOf = async (name: string): Promise<string> => (await text(name)).trim();
@@ -185,7 +185,7 @@ function toAgentNetwork(
   }
   const scopeless = addresses.find((it) => /^fe80:/i.test(it) && !it.includes('%'));
   if (scopeless !== undefined) {
-    const problem = `${scopeless} must be ${scopeless}%DEVICE: a link-local address needs a device`;
+    const problem = `${scopeless} is a link-local address; append its network device: ${scopeless}%DEVICE`;
     throw optionError(`/networks/${index}/addresses`, problem);
   }
   return { networks: [network].flat(), namespace, addresses, port };
@@ -201,10 +201,7 @@ function toRelayOptions(
 ): RelayOptions {
   const { publish_socket: publishSocket, ret_socket: retSocket } = relay;
   if ((publishSocket === undefined || retSocket === undefined) && networks.length === 0) {
-    throw optionError(
-      '/relay',
-      'must have publish_socket and ret_socket, unless networks is given',
-    );
+    throw optionError('/relay', 'must set publish_socket and ret_socket, unless networks is set');
   }
   return {
     host: relay.master,
@@ -243,7 +240,8 @@ function finderOf(
     const networksOf: FindNetworks = async (router) => byRouter.get(router) ?? [];
     return { find: findInFile(whole(instances)), networksOf };
   }
-  if (routers !== undefined) throw optionError('/routers', 'requires instances');
+  if (routers !== undefined)
+    throw optionError('/routers', 'only permitted together with instances');
   if (neutron !== undefined && instances === undefined) return findInNeutron(neutron, closing);
   throw optionError('/instances', 'set exactly one of instances and neutron');
 }
@@ -269,7 +267,8 @@ function findInFile(file: string): FindInstance {
     const { mtimeMs } = await stat(file);
     if (mtimeMs !== readAt) {
       const given: unknown = tryParseJson(await readFile(file, 'utf8'));
-      if (!listCheck.Check(given)) throw new TypeError(`${file}: must be a list of instances`);
+      if (!listCheck.Check(given))
+        throw new TypeError(`the file ${file} is not a JSON list of instances`);
       list = given;
       readAt = mtimeMs;
     }

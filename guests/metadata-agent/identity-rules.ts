@@ -105,11 +105,13 @@ function missingParts({
   const missing = [
     ...(agents.length > 0
       ? []
-      : ['agents are required, because only metadata agents ask for instances']),
-    ...(hasEnroll ? [] : ['the section bridge: enroll with masters is required']),
+      : ['agents is required: only a metadata agent can request user-data for an instance']),
+    ...(hasEnroll ? [] : ['the section saltbridge: bridge: enroll with masters is required']),
     // A tenant can set the id of another tenant's instance on its port, and agents identify
     // instances by ports.
-    ...(hasCloud ? [] : ['peers is required, which configures Nova and Neutron']),
+    ...(hasCloud
+      ? []
+      : ['the section peers is required, because it configures the access to Nova and Neutron']),
   ];
   return missing.map((it) => ({ key: `saltbridge:${section}`, problem: it }));
 }
@@ -123,12 +125,12 @@ function problemsOf(
     problems.push({ key: `saltbridge:${section}:${name}${place}`, problem });
   };
   if (Object.keys(conditions).length === 0) {
-    note(':instance', `must have at least one of ${factNames.join(', ')}`);
+    note(':instance', `must set at least one of the conditions ${factNames.join(', ')}`);
   }
   if (!idForms.includes(id)) note(':id', `must be ${idForms.join(' or ')}`);
   for (const agent of conditions.agent ?? []) {
     if (!agents.includes(agent))
-      note(':instance:agent', `unknown agent ${agent}; add it under agents`);
+      note(':instance:agent', `unknown metadata agent ${agent}; add it under agents`);
   }
   return problems;
 }

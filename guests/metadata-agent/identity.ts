@@ -81,13 +81,13 @@ export class IdentityEnrolment {
     const { instance, project, agent } = asking;
     const known = { project: [project], agent: [agent] };
     const candidates = rules.filter((it) => matchesRule(it, known));
-    if (candidates.length === 0) throw new IdentityRefusal('no rule matches the instance');
+    if (candidates.length === 0) throw new IdentityRefusal('no identity rule matches the instance');
     // Check before the cloud is asked, because an instance asks each time it starts.
     if (await enrolments.isOver(asking))
       throw new IdentityRefusal('the instance has already used its enrolment');
     const facts = await this.#lookUp(asking);
     const rule = candidates.find((it) => matchesRule(it, { ...known, ...facts }));
-    if (rule === undefined) throw new IdentityRefusal('no rule matches the instance');
+    if (rule === undefined) throw new IdentityRefusal('no identity rule matches the instance');
     const { ticketLifetime, masters } = rule;
     const answer = await enrolments.userDataFor({
       id: minionIdOf(rule.id, { uuid: instance, name: facts.name, project }),
@@ -109,8 +109,8 @@ export class IdentityEnrolment {
     } catch (error) {
       if (error instanceof IdentityRefusal) throw error;
       const reason = error instanceof Error ? error.message : 'unknown';
-      log.warn({ instance, reason }, 'could not look up an instance in the cloud');
-      throw new IdentityRefusal('the cloud did not respond');
+      log.warn({ instance, reason }, 'could not read an instance from Nova and Neutron');
+      throw new IdentityRefusal('Nova, Neutron or Keystone did not respond');
     }
   }
 
@@ -141,9 +141,9 @@ async function readFacts(
 ): Promise<CloudFacts> {
   const server = await cloud.server(instance);
   if (server === undefined || server.isDeleted)
-    throw new IdentityRefusal('Nova has no such instance');
+    throw new IdentityRefusal('the instance does not exist in Nova');
   if (server.project !== project)
-    throw new IdentityRefusal('the instance belongs to another project in Nova');
+    throw new IdentityRefusal('according to Nova, the instance belongs to another project');
   // A tenant may set the id of another tenant's instance on its own port.
   const ports = (await cloud.ports([instance])).filter(
     (it) => it.device === instance && it.project === project,

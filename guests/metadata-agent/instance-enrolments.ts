@@ -88,7 +88,8 @@ export class InstanceEnrolments {
       await state.write([{ op: 'put', key: askedKey, value: noValue }]);
     const known = await this.#knownOf(request);
     const isAnother = known !== undefined && known.enrolment?.project !== project;
-    if (isAnother) return { refusal: 'the enrolment has ended, or belongs to another project' };
+    if (isAnother)
+      return { refusal: 'the enrolment of the instance has ended, or belongs to another project' };
     if (isUsed(known?.enrolment)) return { refusal: 'the instance has already used its enrolment' };
     const holder = enroll.enrolments.liveOf(id);
     if (id === instance && holder?.state === 'open' && holder.project !== project) {
@@ -96,7 +97,7 @@ export class InstanceEnrolments {
       await enroll.api.retire({ number: holder.number });
     } else if (holder !== undefined && holder.instance !== instance) {
       // Otherwise, this enrolment would replace an unused one of the id.
-      return { refusal: `the id ${id} is enrolled for another machine` };
+      return { refusal: `the minion id ${id} is already enrolled for another machine` };
     }
     try {
       if (known?.enrolment?.state === 'open') {

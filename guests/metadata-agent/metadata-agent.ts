@@ -108,7 +108,8 @@ class AgentRefusal extends Error {
 export async function startMetadataAgent(options: MetadataAgentOptions): Promise<MetadataAgent> {
   const { socket, networks = [], nova, master, log } = options;
   // Requests to Nova are signed with this secret. If it were empty, any client could sign them.
-  if (nova.secret === '') throw new TypeError("Nova's secret is empty");
+  if (nova.secret === '')
+    throw new TypeError("the file with Nova's metadata proxy secret is empty");
   checkSecret(master.secret);
   const warnings = new RepeatedWarnings(log, options.now);
   const slots = new FairSlots(guestLimits.agentRequests);
@@ -207,7 +208,8 @@ function targetOf(url: string): RequestTarget {
   if (!url.startsWith('/') || url.includes('/../')) throw new AgentRefusal(400, 'invalid path');
   if (!url.startsWith(ownPrefix)) return { path: url, isOwn: false };
   const [name = '', ...query] = url.slice(ownPrefix.length).split('?');
-  if (!ownPaths.has(name)) throw new AgentRefusal(404, 'the bridge has no such path');
+  if (!ownPaths.has(name))
+    throw new AgentRefusal(404, 'the path does not exist below /saltbridge/v1/');
   // The HTTP client escapes the query, so the signature has to cover the escaped form.
   const { search } = new URL(`http://master/?${query.join('?')}`);
   return { path: `/bridge/v1/guest/${name}${search}`, isOwn: true };
@@ -268,12 +270,15 @@ function originOfRequest(rawHeaders: readonly string[]): ConnectionOrigin | Rout
   const [place = { id: '', isRouter: false }, ...morePlaces] = places;
   const [given = '', ...moreAddresses] = addresses;
   if (morePlaces.length > 0 || moreAddresses.length > 0) {
-    throw new AgentRefusal(400, 'duplicate header of the proxy');
+    throw new AgentRefusal(400, 'the metadata proxy sent a header twice');
   }
   const address = plainAddress(given);
   const { id, isRouter } = place;
   if (!/^[A-Za-z0-9-]{1,64}$/.test(id) || isIP(address) === 0) {
-    throw new AgentRefusal(400, 'the proxy sent no valid network or router, or no valid address');
+    throw new AgentRefusal(
+      400,
+      'the metadata proxy sent no valid network or router id, or no valid address',
+    );
   }
   return isRouter ? { router: id, address } : { networks: [id], address };
 }
@@ -320,7 +325,9 @@ function forward(
       passOn(incoming, response).then(resolve, reject);
     });
     outgoing.once('timeout', () =>
-      outgoing.destroy(new AgentRefusal(504, 'the service did not respond in time')),
+      outgoing.destroy(
+        new AgentRefusal(504, 'the service behind the metadata agent did not respond in time'),
+      ),
     );
     outgoing.once('error', (error) => {
       reject(error instanceof AgentRefusal ? error : new AgentRefusal(503, error.message));
@@ -336,7 +343,8 @@ async function passOn(incoming: IncomingMessage, response: ServerResponse): Prom
   for await (const part of incoming) {
     const bytes: Buffer = part;
     length += bytes.length;
-    if (length > maxAnswerBytes) throw new AgentRefusal(502, 'the response is too large');
+    if (length > maxAnswerBytes)
+      throw new AgentRefusal(502, 'the response of the service is too large');
     parts.push(bytes);
   }
   const headers = Object.fromEntries(

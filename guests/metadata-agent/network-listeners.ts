@@ -139,7 +139,12 @@ function listenInNamespace(namespace: string, host: string, port: number): Promi
     });
     // Wait for 'disconnect': it is emitted after all messages, 'exit' may be emitted before.
     child.once('disconnect', () =>
-      reject(new Error(said.trim() || 'the listener process ended without a socket')),
+      reject(
+        new Error(
+          said.trim() ||
+            'the process that opens sockets in the network namespace ended before it opened one',
+        ),
+      ),
     );
   });
 }

@@ -190,7 +190,11 @@ class ByteRelay implements Relay {
       return await this.#found.of(key, () => this.#ask({ networks, address }));
     } catch (error) {
       const reason = error instanceof Error ? error.message : 'unknown';
-      this.#warnings.warn('find', { networks, address, reason }, 'could not look up an instance');
+      this.#warnings.warn(
+        'find',
+        { networks, address, reason },
+        'could not determine which instance a relayed connection belongs to',
+      );
       return undefined;
     }
   }
@@ -229,7 +233,11 @@ class ByteRelay implements Relay {
   }
 
   #refuse(socket: Socket, about: Refusal): void {
-    this.#warnings.warn(about.reason, about, 'relayed connection rejected');
+    this.#warnings.warn(
+      about.reason,
+      about,
+      'closed a connection of an instance instead of relaying it',
+    );
     socket.destroy();
   }
 }

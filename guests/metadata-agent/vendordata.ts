@@ -63,7 +63,10 @@ export class Vendordata {
     const { code, refusal: reason } = answer;
     const instance = asked['instance-id'];
     if (code !== undefined)
-      this.#log.warn({ code, reason, instance }, 'an instance requested vendordata but gets none');
+      this.#log.warn(
+        { code, reason, instance },
+        'sent empty vendordata to an instance, because its enrolment was rejected',
+      );
     return undefined;
   }
 

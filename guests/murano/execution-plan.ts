@@ -94,7 +94,7 @@ export function parseExecutionPlan(id: string, given: JsonMap): ExecutionPlan {
   for (const script of Object.values(scripts)) checkScript(script, version);
   for (const file of Object.values(files)) checkFile(file);
   const { Stamp: stamp, Parameters: parameters = {} } = given;
-  if (!isPlainMap(parameters)) throw malformed('Parameters is not an object');
+  if (!isPlainMap(parameters)) throw malformed('Parameters of the execution plan is not an object');
   const isStamped = typeof stamp === 'number' && Number.isSafeInteger(stamp) && stamp >= 0;
   return {
     id,

@@ -68,17 +68,21 @@ export class MuranoCatalog {
       const { name, type, entry_point: entryPoint, argument } = definition;
       const found = commands.list().find((it) => it.definition.name === definition.command);
       if (found === undefined)
-        throw catalogError(name, 'command', 'no command in the catalog has this name');
+        throw catalogError(name, 'command', 'the command is not in the command catalog');
       const properties = found.definition.parameters?.properties;
       if (
         argument !== undefined &&
         !(isPlainMap(properties) && Object.hasOwn(properties, argument))
       ) {
-        throw catalogError(name, 'argument', `${definition.command} has no parameter ${argument}`);
+        throw catalogError(
+          name,
+          'argument',
+          `the command ${definition.command} has no parameter ${argument}`,
+        );
       }
       const key = keyOf(type, entryPoint);
       if (this.#entries.has(key)) {
-        throw catalogError(name, 'entry_point', 'another entry has the same entry point');
+        throw catalogError(name, 'entry_point', 'two entries have the same type and entry point');
       }
       this.#entries.set(key, definition);
     }
@@ -97,7 +101,7 @@ export class MuranoCatalog {
   ): MuranoDefinition {
     const entry = this.#entries.get(keyOf(type, entryPoint));
     if (entry === undefined || !mayCall(entry.command)) {
-      const problem = 'the catalog has no such entry point, or no rule permits its command';
+      const problem = 'no catalog entry has this entry point, or no rule permits its command';
       throw new ExecutionPlanError(errorCodes.malformed, problem);
     }
     if (entry.sha256 === undefined) return entry;

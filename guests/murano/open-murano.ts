@@ -140,13 +140,17 @@ function requireSignature(
     if (acceptsUnsigned) return;
     throw new ExecutionPlanError(
       errorCodes.malformed,
-      'the project has no public key under murano: keys, and unsigned execution plans are not permitted',
+      'the execution plan is rejected: the project has no public key under murano: keys, and unsigned plans are not permitted',
     );
   }
   // The guest's id is part of the signed text, so the signature is valid for this guest only.
   const signed = Buffer.from(`${guest}${text}`);
   const isValid = signature !== undefined && verify('sha256', signed, key, signature);
-  if (!isValid) throw new ExecutionPlanError(errorCodes.malformed, 'missing or invalid signature');
+  if (!isValid)
+    throw new ExecutionPlanError(
+      errorCodes.malformed,
+      'the signature of the execution plan is missing or invalid',
+    );
 }
 
 interface ExecutionDeps extends Pick<ExecutionPlanRequest, 'caller' | 'mayCall' | 'project'> {
@@ -173,7 +177,8 @@ async function executePlan(
   const last = await lastStamp(host, whose);
   const requireLaterStamp = async (): Promise<void> => {
     if (plan.stamp !== undefined && isTooFarAhead(plan.stamp, host.now())) {
-      const problem = 'the stamp is more than a day ahead of the clock of the master';
+      const problem =
+        'the Stamp of the execution plan is more than a day ahead of the clock of the master';
       throw new ExecutionPlanError(errorCodes.malformed, problem);
     }
     if (
@@ -182,7 +187,8 @@ async function executePlan(
       plan.stamp <= last.stamp &&
       id !== last.id
     ) {
-      const problem = 'the stamp must be greater than that of the previous execution plan';
+      const problem =
+        'the Stamp of the execution plan must be greater than that of the previous one';
       throw new ExecutionPlanError(errorCodes.malformed, problem);
     }
   };
@@ -224,7 +230,10 @@ function parametersOf(
   const parameterValue = (parameter: string): Parameters[string] => {
     const value = Object.hasOwn(given, parameter) ? given[parameter] : undefined;
     if (value !== undefined) return value;
-    throw new ExecutionPlanError(errorCodes.malformed, `Parameters has no ${parameter}`);
+    throw new ExecutionPlanError(
+      errorCodes.malformed,
+      `the Body uses args.${parameter}, which Parameters does not contain`,
+    );
   };
   if ('parameter' in argument) {
     const value = parameterValue(argument.parameter);
@@ -241,7 +250,7 @@ function parametersOf(
   if (hasParameter && !hasOwnText) return given;
   throw new ExecutionPlanError(
     errorCodes.malformed,
-    'the catalog entry accepts no argument for this call',
+    'the Body passes an argument, but the catalog entry has no field argument to receive it',
   );
 }
 

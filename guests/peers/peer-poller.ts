@@ -105,7 +105,10 @@ export class PeerPoller {
       if (closing.aborted) return;
       this.#failures = Math.min(this.#failures + 1, maxBackOff);
       const reason = error instanceof Error ? error.message : 'unknown';
-      this.#options.log.warn({ reason }, 'could not read peers from the cloud; retrying');
+      this.#options.log.warn(
+        { reason },
+        'could not read instances and ports from Nova and Neutron; retrying',
+      );
     }
   }
 

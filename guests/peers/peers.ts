@@ -117,7 +117,7 @@ export class PeerDirectory {
     if (own === undefined || !hasKey(own)) {
       throw new BridgeError(
         'ERR_ENROLL_UNKNOWN',
-        'the minion has no current enrolment for a project',
+        'the minion is not enrolled for a project, so it has no peers',
       );
     }
     const { project, instance: self } = own;

@@ -88,10 +88,12 @@ export function compileTemplate(text: string, options: CompileOptions = {}): Com
     : cycleOf(found, resources, heatValues);
   problems.push(...unknown.map((it) => it.text));
   if (cycle !== undefined) {
-    problems.push(`circular dependency: ${cycle.join(' waits for ')}`);
+    problems.push(`values wait for each other in a cycle: ${cycle.join(' waits for ')}`);
   }
   if (problems.length > 0) throw formError(problems);
-  const warnings = unreadKeys(roles).map((key) => `no role reads ${key}, so it is not sent`);
+  const warnings = unreadKeys(roles).map(
+    (key) => `no role reads the value ${key}, so the compiled template omits it`,
+  );
   const expressions = expressionsOf(document, found, heatValues);
   const machines = found.map(({ name, role, reads }): TemplateMachine => {
     const values = Object.fromEntries(
@@ -101,8 +103,10 @@ export function compileTemplate(text: string, options: CompileOptions = {}): Com
     );
     removeMetadata(document, name);
     if (withoutUserData.has(resources[name]?.type)) {
-      const held = Object.keys(values).length > 0 ? '; it gets no values of Heat' : '';
-      warnings.push(`${name} accepts no user-data; enrol its machine in another way${held}`);
+      const held = Object.keys(values).length > 0 ? '; it does not receive values from Heat' : '';
+      warnings.push(
+        `the resource ${name} accepts no user-data; enrol its machine in another way${held}`,
+      );
       return { resource: name, role };
     }
     const parts = { name, values, ...options };
@@ -130,8 +134,8 @@ function writerProblems(found: readonly RoleResource[]): string[] {
       const who = writers.map(({ name }) => name).join(' and ');
       problems.push(
         writers.length > 1
-          ? `${keyOf(role, key)} has several writers: ${who}`
-          : `${who} writes ${keyOf(role, key)}, but ${names} share the role; a role with writes must have one resource`,
+          ? `several resources write ${keyOf(role, key)}: ${who}`
+          : `${who} writes ${keyOf(role, key)}, but ${names} share the role; a role that writes values must have one resource only`,
       );
     }
   }
