@@ -43,6 +43,6 @@ async function readTextFile(file: string): Promise<string> {
   try {
     return await readFile(file, 'utf8');
   } catch (cause) {
-    throw new CommandError('ERR_ARGS', `${file} cannot be read`, { cause });
+    throw new CommandError('ERR_ARGS', `the file ${file} cannot be read`, { cause });
   }
 }

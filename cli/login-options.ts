@@ -29,10 +29,13 @@ export function eauthOf({ auth, eauth, externalAuth }: LoginOptions): string | u
  */
 export function addLoginOptions(command: Command, flags = '-a, --auth'): Command {
   return command
-    .option(`${flags} <eauth>`, "log in with this eauth and act with the user's rights")
+    .option(
+      `${flags} <eauth>`,
+      'log in with this eauth back end, and act with the rights of the user',
+    )
     .addOption(new Option('--eauth <eauth>').hideHelp())
     .addOption(new Option('--external-auth <eauth>').hideHelp())
-    .option('-T, --make-token', 'log in, and store the token for later commands')
+    .option('-T, --make-token', 'log in, and store the token for later commands with -T')
     .option('--username <name>', 'name of the user (default: ask for it)')
     .option(
       '--password <text>',

@@ -111,7 +111,7 @@ export async function openCommandSession(
   if (eauth === undefined) {
     const { jobs, runners, wheel } = api;
     if (options.makeToken !== true) return { jobs, runners, wheel, close: async () => {} };
-    throw new CommandError('ERR_ARGS', '-T requires -a: the eauth to log in with');
+    throw new CommandError('ERR_ARGS', '-T requires -a with the name of the eauth back end');
   }
   const kept = await findSavedToken(api, eauth, context, options);
   if (kept !== undefined) return createUserSession(api, kept, async () => {});

@@ -85,7 +85,7 @@ async function requireConfigDirectory(command: Command): Promise<void> {
   const directory = String(command.opts().configDir);
   const found = await stat(directory).catch(() => undefined);
   if (found?.isDirectory()) return;
-  const problem = '-c: directory not found; expected a directory with a file named master';
+  const problem = '-c: the directory does not exist; name a directory with a file named master';
   const { ConfigError } = await import('#config');
   throw new ConfigError('ERR_CONFIG_READ', { file: directory, line: 0, key: '' }, problem);
 }
@@ -110,7 +110,7 @@ async function reportError(
   const message = ofSystem ?? (error instanceof Error ? error.message : String(error));
   const prefix = known === undefined && ofSystem === undefined ? 'unexpected error: ' : '';
   const count = problemCount(error);
-  const heading = count > 1 ? `${count} mistakes in the configuration:\n` : prefix;
+  const heading = count > 1 ? `the configuration has ${count} errors:\n` : prefix;
   // Only the message of a configuration error may have several lines, because it quotes the
   // operator's own text.
   const escapeMessage = known === exitCodes.configuration ? escapeLines : escapeLine;

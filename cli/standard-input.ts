@@ -65,7 +65,7 @@ export class StandardInput {
     let length = 0;
     for (let chunk = await this.#next(); chunk !== undefined; chunk = await this.#next()) {
       length += chunk.length;
-      if (length > maxBytes) throw unreadableInput(`it has more than ${maxBytes} bytes`);
+      if (length > maxBytes) throw unreadableInput(`the input has more than ${maxBytes} bytes`);
       chunks.push(chunk);
     }
     return chunks.join('');
@@ -94,7 +94,7 @@ export class StandardInput {
       };
       const onError = (cause: Error): void => {
         stop();
-        reject(unreadableInput('it cannot be read', cause));
+        reject(unreadableInput('the input cannot be read', cause));
       };
       stream.once('data', onData).once('end', onEnd).once('error', onError);
       stream.resume();

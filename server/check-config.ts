@@ -102,7 +102,7 @@ function noDirectory(
   directory: string,
   origin: OptionOrigin = { file: directory, line: 0, key: '' },
 ): ConfigError {
-  const problem = `${directory === origin.file ? '' : `${directory}: `}directory not found; expected a directory with a file named master`;
+  const problem = `${directory === origin.file ? '' : `${directory}: `}the directory does not exist; name a directory with a file named master`;
   return new ConfigError('ERR_CONFIG_READ', origin, problem);
 }
 

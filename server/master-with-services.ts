@@ -80,7 +80,7 @@ class HttpApiExtension implements MasterExtension {
     } catch (error) {
       this.#host?.logger.error(
         { err: error },
-        'certificate not renewed; the previous one remains in use',
+        'could not load the renewed TLS certificate; the previous one remains in use',
       );
       return [];
     }
@@ -97,7 +97,7 @@ class HttpApiExtension implements MasterExtension {
     this.#api = await createSaltApi(served, { ...options, logger, plugins, extensionHost });
     this.address = await this.#api.listen();
     const { address, port } = this.address;
-    logger.info({ address, port }, 'http api started');
+    logger.info({ address, port }, 'the HTTP API is listening');
   }
 }
 

@@ -110,7 +110,7 @@ export async function findMissingRoots(settings: Settings): Promise<ConfigWarnin
     for (const [name, { value, origin }] of isSettings(environments) ? environments : []) {
       for (const place of textsOf(value)) {
         if (/[*?[]|__env__/.test(place) || (await isDirectory(place))) continue;
-        const message = `${placeOf(origin)}: ${option}:${name}: ${place} is not a directory; no file is served from it`;
+        const message = `${placeOf(origin)}: ${option}:${name}: ${place} is not a directory, so no file is served from it`;
         warnings.push({ kind: 'missing-directory', ...origin, message });
       }
     }
@@ -141,7 +141,7 @@ export async function findMissingFiles({
   const found = await Promise.all(
     named.map(async ([key, file]) => {
       const isThere = await Promise.all(placesOf(file, config).map(exists));
-      const problem = `${file} does not exist, and has no effect`;
+      const problem = `${file} does not exist, so this entry has no effect`;
       return isThere.includes(true) ? [] : [{ key, problem }];
     }),
   );

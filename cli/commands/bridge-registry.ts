@@ -59,7 +59,10 @@ export function addRegistry<Info extends object, Details extends Info>(
   ];
   subcommand('add', help.add, ...addOptions)
     .argument('<name>', `name of the ${noun}`)
-    .argument('<file>', `registration as JSON, see ${registry.page}; - reads standard input`)
+    .argument(
+      '<file>',
+      `file with the registration as JSON, see ${registry.page}; - reads standard input`,
+    )
     .action(
       async (
         name: string,
@@ -76,7 +79,7 @@ export function addRegistry<Info extends object, Details extends Info>(
       },
     );
 
-  const listOption = ownerOption('only those of this owner');
+  const listOption = ownerOption(`only each ${noun} of this owner`);
   subcommand('list', `list each registered ${noun}`, listOption).action(
     async (options: RegistryOptions) => {
       const list = await call<readonly Info[]>('list', options);
@@ -105,5 +108,5 @@ export function addRegistry<Info extends object, Details extends Info>(
 function parseMap(text: string): object {
   const given: unknown = tryParseJson(text);
   if (typeof given === 'object' && given !== null && !Array.isArray(given)) return given;
-  throw new CommandError('ERR_ARGS', 'the file: expected a map in JSON');
+  throw new CommandError('ERR_ARGS', 'the registration file does not contain a JSON object');
 }

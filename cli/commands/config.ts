@@ -41,9 +41,9 @@ export function defineConfig(command: Command, context: CommandContext): void {
     });
   command
     .command('show')
-    .description('print every option with its value and source, without secrets')
+    .description('print every option with its value and the file that sets it, without secrets')
     .argument('[dir]', 'configuration directory (default: that of -c)')
-    .option('--changed', 'only options that the files set')
+    .option('--changed', 'only options that the configuration files set')
     .addOption(configOption())
     .addOption(jsonOption())
     .addOption(logLevelOption())

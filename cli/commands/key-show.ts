@@ -132,7 +132,7 @@ function describeKey({ id, protocol, conflicts, ...marks }: KeyInfo): string {
   if (marks.alike) notes.push(`looks like ${formatIds(marks.alike)}`);
   if (marks.sharedWith) notes.push(`same key as ${formatIds(marks.sharedWith)}`);
   if (protocol > 0 && protocol < 3) notes.push(`protocol ${protocol}`);
-  if (conflicts > 0) notes.push(`${conflicts} sign-ins with a different key`);
+  if (conflicts > 0) notes.push(`${conflicts} sign-ins with a key other than this one`);
   return notes.length === 0 ? escapeName(id) : `${escapeName(id)} (${notes.join(', ')})`;
 }
 

@@ -201,15 +201,15 @@ const operations: readonly {
 }[] = [
   {
     operation: 'accept',
-    description: 'let pending minions sign in',
+    description: 'accept keys of pending minions, so that they can sign in',
     include: ['rejected', 'denied'],
   },
   {
     operation: 'reject',
-    description: 'reject pending minions',
+    description: 'reject keys of pending minions',
     include: ['accepted', 'denied'],
   },
-  { operation: 'delete', description: 'delete keys in any state', include: [] },
+  { operation: 'delete', description: 'delete keys, whatever their state is', include: [] },
 ];
 
 /** Defines `saltbridge key`, which corresponds to `salt-key`. */
@@ -240,7 +240,7 @@ export function defineKey(command: Command, context: CommandContext): void {
   }
   command
     .command('unpin')
-    .description('let a minion sign in with a lower protocol version than before')
+    .description('permit a minion to sign in with a lower protocol version than before')
     .argument('<id>', 'id of the minion, not a glob')
     .addOption(configOption())
     .addOption(logLevelOption())

@@ -19,7 +19,7 @@ interface MasterOptions {
 export function defineMaster(command: Command, context: CommandContext): void {
   command
     .addOption(configOption())
-    .option('-d, --daemon', 'run in the background; return when the master is ready')
+    .option('-d, --daemon', 'run in the background; the command returns when the master is ready')
     .addOption(logLevelOption())
     // Only the process that -d starts has this option. Its standard error is the log file from the
     // beginning.

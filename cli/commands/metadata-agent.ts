@@ -20,7 +20,7 @@ export function defineMetadataAgent(command: Command, context: CommandContext): 
     .addOption(
       new Option(
         '--config <file>',
-        'sockets, services and instances; see docs/metadata-agent.md',
+        'configuration file of the agent, see docs/metadata-agent.md',
       ).makeOptionMandatory(),
     )
     .addOption(logLevelOption())

@@ -191,7 +191,7 @@ async function readWhole(file: string): Promise<string | undefined> {
   if (found.size > maxWholeBytes) {
     throw new CommandError(
       'ERR_ARGS',
-      `${file} has more than ${maxWholeBytes} bytes; add --chunked`,
+      `${file} has more than ${maxWholeBytes} bytes; use --chunked`,
     );
   }
   const handle = await open(file);
@@ -200,7 +200,7 @@ async function readWhole(file: string): Promise<string | undefined> {
       await handle.readFile(),
     );
   } catch (cause) {
-    throw new CommandError('ERR_ARGS', `${file} is not UTF-8 text; add --chunked`, { cause });
+    throw new CommandError('ERR_ARGS', `${file} is not UTF-8 text; use --chunked`, { cause });
   } finally {
     await handle.close();
   }
@@ -272,11 +272,14 @@ async function fill(handle: FileHandle, buffer: Buffer): Promise<number> {
 export function defineSaltCp(command: Command, context: CommandContext): void {
   command
     .usage('[options] <tgt> <source...> <destination>')
-    .argument('[tgt]', 'target: a glob on minion ids, or the type that an option selects')
-    .argument('[files...]', 'files on this host, followed by the path on the minions')
+    .argument(
+      '[tgt]',
+      'target: a glob on minion ids, or an expression of the type that an option selects',
+    )
+    .argument('[files...]', 'files on this host; the last argument is the path on the minions')
     .addOption(configOption());
   addTargetOptions(command, ['pcre', 'list', 'grain', 'grainPcre', 'nodegroup', 'range'])
-    .option('-t, --timeout <seconds>', 'time for minions to respond', parseSeconds)
+    .option('-t, --timeout <seconds>', 'time to wait for returns, in seconds', parseSeconds)
     .option(
       '-C, --chunked',
       'copy in chunks: supports large files, and directories with their content',

@@ -90,7 +90,7 @@ export async function printLeftOut(
 
 /** Notice that the caller's rights have limited a target. It contains no minion id. */
 export const narrowedTarget =
-  'saltbridge: your rights limit this target: the job was sent only to the permitted minions';
+  'saltbridge: your rights do not cover the whole target: the job was sent to the permitted minions only';
 
 function formatTargetReason(minion: TargetPlan['minions'][number]): string {
   switch (minion.reason) {

@@ -87,5 +87,8 @@ function parseArgumentList(args: readonly string[], noParse: readonly string[]):
 function parseMetadata(text: string): WireMap {
   const value = parseArgument(text);
   if (isWireMap(value)) return value;
-  throw new CommandError('ERR_ARGS', '--metadata: expected a map, for example {key: value}');
+  throw new CommandError(
+    'ERR_ARGS',
+    '--metadata: the value must be a map in YAML, for example {key: value}',
+  );
 }

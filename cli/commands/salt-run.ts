@@ -158,17 +158,21 @@ export function defineSaltRun(command: Command, context: CommandContext): void {
     .argument('[fun]', 'function, for example jobs.list_jobs (default: list all functions)')
     .argument('[args...]', 'arguments of the function: YAML values, or name=value')
     .addOption(configOption())
-    .option('-t, --timeout <seconds>', 'time for minions to respond', parseSeconds)
+    .option(
+      '-t, --timeout <seconds>',
+      'time to wait for returns of minions, in seconds',
+      parseSeconds,
+    )
     .option('-d, --doc', 'show the documentation of a function, of a module or of all functions')
     .addOption(new Option('--documentation').hideHelp())
-    .option('--async', 'start the function and do not wait for it')
+    .option('--async', 'start the function, and do not wait for its return')
     .option('--quiet', 'do not print the return')
     .option('--jid <jid>', 'jid to use instead of a new one')
     .addOption(
-      new Option('--no-parse <names>', 'keywords whose value is not parsed as YAML').default(
-        '',
-        'none',
-      ),
+      new Option(
+        '--no-parse <names>',
+        'keyword arguments whose values are not parsed as YAML, separated by commas',
+      ).default('', 'none'),
     )
     .addOption(new Option('--skip-grains').hideHelp())
     .addOption(new Option('--hard-crash').hideHelp());

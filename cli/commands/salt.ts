@@ -24,8 +24,11 @@ import { formatSaltUsageError, useSaltUsage } from './salt-usage.ts';
 export function defineSalt(command: Command, context: CommandContext): void {
   command
     .usage('[options] <tgt> <fun> [args...]')
-    .argument('[tgt]', 'target: a glob on minion ids, or the type that an option selects')
-    .argument('[fun]', 'function, for example test.ping; several: test.ping,test.echo')
+    .argument(
+      '[tgt]',
+      'target: a glob on minion ids, or an expression of the type that an option selects',
+    )
+    .argument('[fun]', 'function, for example test.ping; several are separated by commas')
     .argument('[args...]', 'arguments of the function: YAML values, or name=value');
   addSaltOptions(command);
   useSaltUsage(command, context.stdout);

@@ -38,7 +38,7 @@ export async function startDaemon(
   if (typeof log === 'number') closeSync(log);
   const hasEnded = new AbortController();
   child.once('error', (error) => hasEnded.abort(error.message));
-  child.once('exit', (code, signal) => hasEnded.abort(`it ended with ${code ?? signal}`));
+  child.once('exit', (code, signal) => hasEnded.abort(`its process ended with ${code ?? signal}`));
   const pid = await waitUntilReady(child, config, hasEnded.signal, begin);
   child.removeAllListeners();
   child.unref();
@@ -64,7 +64,9 @@ async function waitUntilReady(
     await delay(pollMs, undefined, { signal: hasEnded }).catch(() => undefined);
   }
   if (!hasEnded.aborted) child.kill();
-  const reason = hasEnded.aborted ? String(hasEnded.reason) : 'it did not respond within a minute';
+  const reason = hasEnded.aborted
+    ? String(hasEnded.reason)
+    : 'its process did not respond within a minute';
   const lastWords = await readLastWords(logFile, begin);
   const message = `the master did not start: ${reason}${lastWords}; see ${logFile}`;
   throw new CommandError('ERR_MASTER_NOT_READY', message);

@@ -70,19 +70,30 @@ export function addOutputOptions(command: Command): void {
   command
     .option('--out <outputter>', 'output format: nested, json, yaml, txt, raw, quiet, …')
     .addOption(new Option('--output <outputter>').hideHelp())
-    .option('--out-indent <n>', 'spaces per level; negative: one line', parseInteger)
+    .option(
+      '--out-indent <n>',
+      'number of spaces per level; a negative number prints one line',
+      parseInteger,
+    )
     .addOption(new Option('--output-indent <n>').argParser(parseInteger).hideHelp())
-    .option('--out-file <file>', 'write returns to a file')
+    .option('--out-file <file>', 'write returns to this file')
     .addOption(new Option('--output-file <file>').hideHelp())
-    .option('--out-file-append', 'append to that file')
+    .option('--out-file-append', 'append returns to this file')
     .addOption(new Option('--output-file-append').hideHelp())
     .option('--no-color', 'disable colours')
     .addOption(new Option('--no-colour').hideHelp())
     .option('--force-color', 'use colours even if the output is not a terminal')
     .addOption(new Option('--force-colour').hideHelp())
-    .option('--state-output <form>', 'format of states: full, terse, mixed, changes')
+    .option(
+      '--state-output <form>',
+      'format in which states are printed: full, terse, mixed, changes',
+    )
     .addOption(new Option('--state_output <form>').hideHelp())
-    .option('--state-verbose <boolean>', 'also print states without changes', parseBoolean)
+    .option(
+      '--state-verbose <boolean>',
+      'also print states that succeeded without changes',
+      parseBoolean,
+    )
     .addOption(new Option('--state_verbose <boolean>').argParser(parseBoolean).hideHelp());
 }
 
@@ -137,12 +148,13 @@ function wantsColors(
 }
 
 function parseInteger(text: string): number {
-  if (!/^-?\d{1,3}$/.test(text)) throw new InvalidArgumentError('expected a whole number.');
+  if (!/^-?\d{1,3}$/.test(text))
+    throw new InvalidArgumentError('the value must be a whole number.');
   return Number(text);
 }
 
 function parseBoolean(text: string): boolean {
   if (/^[Tt]rue$/.test(text)) return true;
   if (/^[Ff]alse$/.test(text)) return false;
-  throw new InvalidArgumentError('expected True or False.');
+  throw new InvalidArgumentError('the value must be True or False.');
 }

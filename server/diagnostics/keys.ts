@@ -53,7 +53,7 @@ function faulty({ file, fault }: SurveyedKey): DoctorFinding[] {
     case 'unreadable':
       return [unusable(file, 'The file cannot be read, or is too large for a key.')];
     case 'no-key':
-      return [unusable(file, 'It is not the text of a public RSA key.')];
+      return [unusable(file, 'The file does not contain a public RSA key in PEM.')];
     case 'small':
       return [
         {
@@ -132,7 +132,7 @@ function unusual(keys: readonly SurveyedKey[]): DoctorFinding[] {
       severity: 'warning',
       subject: formatList([...new Set(ids)].map((id) => JSON.stringify(id))),
       problem:
-        'New minions cannot use such an id: as a target it may match others, or look like one.',
+        'New minions cannot use such an id: as a target it can match other minions, or be confused with another id.',
       remedy:
         'Accepted minions continue to work. Give these machines other ids, and delete the old keys.',
     },
@@ -147,8 +147,8 @@ function denied(keys: readonly SurveyedKey[]): DoctorFinding[] {
       code: 'minion-key-denied',
       severity: 'warning',
       subject: formatList(ids),
-      problem: 'A machine signed in under this id with a different key.',
-      remedy: 'Find the machine. Delete the denied key, or accept it in place of the other.',
+      problem: 'A machine tried to sign in under this id with a different key.',
+      remedy: 'Find the machine. Delete the denied key, or accept it instead of the current key.',
     },
   ];
 }

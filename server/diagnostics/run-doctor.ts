@@ -53,7 +53,7 @@ async function checkConfig({ config: survey }: DiagnosticsInput): Promise<Doctor
     severity: 'error',
     subject: placeOf(problem),
     problem: `The master does not start: ${withoutPlace(problem)}.`,
-    remedy: 'Correct it. docs/errors.md describes its code.',
+    remedy: 'Correct the configuration. docs/errors.md describes the code of the error.',
   }));
   for (const warning of warnings) {
     findings.push({
@@ -102,7 +102,7 @@ function riskyModes({ config, settings }: CheckedConfig): DoctorFinding[] {
 function remedyOf(kind: ConfigWarning['kind']): string {
   if (kind === 'narrowed' || kind === 'rights')
     return 'Rewrite each expression so that it has the intended meaning.';
-  if (kind === 'no-login') return 'Correct the back end, or remove it.';
+  if (kind === 'no-login') return 'Correct the options of this back end, or remove it.';
   if (kind === 'bounded') return 'Change the two options so that they are compatible.';
   return 'Remove options without effect. saltbridge migrate check lists alternatives.';
 }
@@ -172,16 +172,16 @@ function describe(host: string, port: number, failure: string): DoctorFinding {
         code: 'port-in-use',
         severity: 'error',
         subject,
-        problem: 'Another program uses the port; no master with this configuration answers.',
+        problem: 'Another program uses the port, and it is not a master with this configuration.',
         remedy: `Stop that program (salt-master?); ss -ltnp 'sport = :${port}' shows it.`,
       }
     : {
         code: 'port-unavailable',
         severity: 'error',
         subject,
-        problem: `The port cannot be bound (${failure}).`,
+        problem: `The master cannot listen on this port (${failure}).`,
         remedy:
-          'Check that the machine has the address of interface, and that the account may bind the port.',
+          'Check that the machine has the address in the option interface, and that the account may listen on this port.',
       };
 }
 
@@ -241,9 +241,9 @@ async function checkReactions({
       code: 'reaction-powerless',
       severity: 'warning',
       subject: reference,
-      problem: 'No rule grants any permission to this reactor file, so every run of it is denied.',
+      problem: 'No rule permits any action to this reactor file, so all its actions are denied.',
       remedy:
-        'Add a rule for service: reaction:<file>. saltbridge migrate check derives such rules where it can.',
+        'Add a rule whose subject is service: reaction:<file>. saltbridge migrate check derives such rules where possible.',
     }));
 }
 
@@ -386,15 +386,16 @@ interface StoreExamination {
 const codes: Readonly<Partial<Record<string, { code: DoctorCode; remedy: string }>>> = {
   ERR_STORE_LOCKED: {
     code: 'store-locked',
-    remedy: 'A master that does not respond has it open: check its log, or end that process.',
+    remedy: 'A master that does not respond has the store open. Check its log, or end its process.',
   },
   ERR_STORE_CORRUPT: {
     code: 'store-corrupt',
-    remedy: 'Restore it from a backup, or move it away. Every minion then signs in again.',
+    remedy: 'Restore the store from a backup, or move it away. Every minion then signs in again.',
   },
   ERR_STORE_VERSION: {
     code: 'store-version',
-    remedy: 'Run the version that wrote it, or a later one that can convert it.',
+    remedy:
+      'Run the version of saltbridge that wrote the store, or a later version that can convert it.',
   },
 };
 
@@ -570,7 +571,7 @@ function failure(name: string, error: unknown): DoctorFinding {
     code: 'check-failed',
     severity: 'error',
     subject: name,
-    problem: `This check failed: ${error instanceof Error ? error.message : 'unknown'}.`,
+    problem: `This check could not be completed: ${error instanceof Error ? error.message : 'unknown'}.`,
     remedy: "Run this command as root or as the master's user.",
   };
 }

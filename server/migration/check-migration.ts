@@ -70,7 +70,7 @@ function reactionFindings(
     name: it.reference,
     file: it.file === '' ? file : it.file,
     line: it.file === '' ? line : 0,
-    meaning: `No rule can be derived from a part of this reactor file: ${it.reason}.`,
+    meaning: `For a part of this reactor file, no rule can be derived: ${it.reason}.`,
     remedy: `Add a rule for service reaction:${it.reference} that permits its actions.`,
   }));
 }

@@ -47,7 +47,7 @@ export function callsIn(
     const { isTemplate } = reader.pipeOf(text, renderer);
     const plain = isTemplate ? withoutTemplates(text) : text;
     if (isTemplate && /\{%-?\s*(?:include|extends|import|from|call)\b/.test(text)) {
-      underivable.push('it contains parts of other files, or macros, whose calls are not examined');
+      underivable.push('it includes other files or macros, whose calls are not examined');
     }
     for (const block of blocksOf(plain)) readBlock(block, nodegroups, reader, calls, underivable);
   } catch (error) {
@@ -152,7 +152,7 @@ function targetOf(
     return { problem: `has a target of the type ${type}, which rules do not support` };
   }
   if (usesGrains(within, nodegroups)) {
-    return { problem: 'has a target by grains, which grant no right' };
+    return { problem: 'has a target by grains, which rules do not support' };
   }
   return { within };
 }

@@ -60,8 +60,8 @@ function cutFinding(file: string): MigrationFinding {
     name: 'large tree',
     file,
     line: 0,
-    meaning: 'The tree has more files, or more levels, than the check reads.',
-    remedy: 'Check its parts separately.',
+    meaning: 'The directory has more files or levels than the check reads.',
+    remedy: 'Check its subdirectories separately.',
   };
 }
 

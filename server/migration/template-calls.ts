@@ -51,7 +51,7 @@ export async function templateCallFindings(settings: Settings): Promise<Migratio
       name: `salt['${fun}']`,
       file,
       line,
-      meaning: `Templates that the master renders cannot call it.${more}${rest}${more && '.'}`,
+      meaning: `Templates that the master renders cannot call this function.${more}${rest}${more && '.'}`,
       remedy:
         'Use a function from docs/compatibility.md, or let a program provide the value as pillar.',
     };

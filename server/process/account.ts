@@ -44,7 +44,7 @@ function findAccount(name: string): Account {
     process.seteuid?.(name);
   } catch (cause) {
     if (codeOf(cause) === 'ERR_UNKNOWN_CREDENTIAL') {
-      throw new ProcessError('ERR_USER', `user: account ${name} does not exist`, { cause });
+      throw new ProcessError('ERR_USER', `user: the account ${name} does not exist`, { cause });
     }
     throw cause;
   }
@@ -94,8 +94,8 @@ export function checkMasterDirectories(config: DirectoryOptions, { name }: Accou
     try {
       accessSync(folder, constants.R_OK | constants.W_OK | constants.X_OK);
     } catch (cause) {
-      const remedy = `give it to that user: chown -R ${name}: ${folder}`;
-      const message = `user: ${name} may not use ${option}; ${remedy}`;
+      const remedy = `make the user its owner: chown -R ${name}: ${folder}`;
+      const message = `user: the account ${name} has no access to ${option}; ${remedy}`;
       throw new ProcessError('ERR_USER', message, { cause });
     }
   }

@@ -122,7 +122,9 @@ export async function runMaster(
       await service.ready(await masters.describe());
     } else {
       forceExitAfterTimeout(early, logger);
-      started.catch((error: unknown) => logger.info({ err: error }, 'start was aborted'));
+      started.catch((error: unknown) =>
+        logger.info({ err: error }, 'the start was aborted by an OS signal'),
+      );
     }
     const signal = await Promise.race([terminated, masters.replaced()]);
     if (signal instanceof Error) throw signal;
@@ -142,7 +144,10 @@ export async function runMaster(
  */
 function forceExitAfterTimeout(signal: NodeJS.Signals, logger: Logger): void {
   setTimeout(() => {
-    logger.error({ signal }, 'the start did not end in time after the signal; killing the process');
+    logger.error(
+      { signal },
+      'the start did not stop in time after an OS signal; killing the process',
+    );
     process.removeAllListeners(signal);
     process.kill(process.pid, signal);
   }, abortedStartTimeoutMs).unref();
@@ -160,7 +165,7 @@ function openPidFile(
     // container that file is not needed, so there is no warning.
     if (pidfile === resolveMasterConfig({}).pidfile) {
       logger.info({ file: pidfile, err: error }, 'no pidfile');
-    } else logger.warn({ file: pidfile, err: error }, 'cannot write pidfile');
+    } else logger.warn({ file: pidfile, err: error }, 'cannot write the process id to pidfile');
     return undefined;
   }
 }
@@ -183,6 +188,6 @@ function switchToAccount(
     );
   }
   if (process.getuid?.() === 0) {
-    logger.warn('the master is running as root; set user to its own account');
+    logger.warn('the master is running as root; set the option user to an account for the master');
   }
 }

@@ -36,11 +36,14 @@ async function reloadMaster(server: MasterServer, log: MasterLog): Promise<void>
     log.setLevels(server.master.config);
     logger.info({ applied, certificates }, 'configuration reloaded');
     if (needRestart.length > 0)
-      logger.warn({ needRestart }, 'some options take effect after a restart');
+      logger.warn(
+        { needRestart },
+        'configuration reloaded, but some changed options take effect after a restart only',
+      );
   } catch (error) {
     logger.error(
       describeReloadError(error),
-      'configuration not reloaded because of a mistake; the previous configuration stays active',
+      'configuration not reloaded, because it has an error; the previous configuration stays active',
     );
   }
 }
@@ -61,12 +64,15 @@ export async function reloadProcess(
     const { config } = await loadMasterConfig(configDirectory);
     log.setLevels(config);
     if (!isDeepStrictEqual(config.tenants, started.config.tenants)) {
-      log.logger.warn({ needRestart: ['tenants'] }, 'some options take effect after a restart');
+      log.logger.warn(
+        { needRestart: ['tenants'] },
+        'configuration reloaded, but some changed options take effect after a restart only',
+      );
     }
   } catch (error) {
     log.logger.error(
       describeReloadError(error),
-      'configuration not reloaded because of a mistake; the previous configuration stays active',
+      'configuration not reloaded, because it has an error; the previous configuration stays active',
     );
   }
 }
@@ -138,7 +144,10 @@ export class ServedMasters {
         await server.start();
       } catch (cause) {
         await this.#closeMasters().catch((error: unknown) => {
-          log.logger.error({ err: error }, 'cannot close the tenants that have already started');
+          log.logger.error(
+            { err: error },
+            'cannot close the tenants that had started before another tenant failed',
+          );
         });
         throw tenant === undefined ? cause : toTenantError(tenant, cause, log.logger);
       }
@@ -215,7 +224,7 @@ function openTenantLog(tenant: string, config: MasterConfig, options: MasterLogO
 }
 
 function toTenantError(tenant: string, cause: unknown, logger: Logger): ProcessError {
-  logger.error({ err: cause }, 'cannot start a tenant');
+  logger.error({ err: cause }, 'cannot start a tenant, so no tenant is started');
   const reason = cause instanceof Error ? cause.message : String(cause);
   return new ProcessError('ERR_TENANT', `tenant ${tenant} did not start: ${reason}`, { cause });
 }

@@ -34,7 +34,7 @@ export function createServiceNotifier(
     } catch (error) {
       // The service works without this notification. But systemd considers a unit of Type=notify as
       // not started.
-      log.error({ err: error }, 'cannot notify the service manager');
+      log.error({ err: error }, 'cannot notify systemd of the state of the master');
     }
   };
 }

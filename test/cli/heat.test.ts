@@ -124,7 +124,7 @@ test('data spaces are added, listed, shown and removed', async (t) => {
   const shown = await runCli(['bridge', 'data', 'show', 'shop', '--owner', 'p1'], options);
   t.is(
     shown.stdout,
-    `${line}db/a (secret, versioned): 7 bytes, read by app\ndb/b: not written, read by nobody\n`,
+    `${line}db/a (secret, versioned): 7 bytes, read by app\ndb/b: not written, read by no role\n`,
   );
   t.is((await runCli(['bridge', 'data', 'remove', 'shop'], options)).code, 0);
   t.deepEqual(calls, [
