@@ -6,7 +6,7 @@
 import { readMarkedJson, writeMarkedJson } from '#master';
 import type { FieldCodec } from '#store';
 
-/** Decodes a row of the first format, which is JSON with marks for the types. */
+/** Decodes a row of the first storage format: JSON with marks for the types. */
 export function fromMarkedJson(bytes: Uint8Array): unknown {
   return readMarkedJson(Buffer.from(bytes).toString('utf8'));
 }
