@@ -7,8 +7,8 @@ import type { ExtensionHost } from '#master';
 const minLength = 16;
 
 /**
- * Reads a secret from a file that a section of the configuration names.
- * @param key - key of the section, for error messages
+ * Reads a secret from a file.
+ * @param key - option that names the file, for error messages
  * @throws BridgeError ERR_BRIDGE_OPTIONS
  */
 export async function readSecretFile(

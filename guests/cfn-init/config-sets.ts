@@ -6,8 +6,7 @@ const { configError } = states;
 
 const maxConfigs = 256;
 /**
- * Maximum number of entries that are processed while config sets are expanded. References to other
- * sets are counted too.
+ * Maximum number of entries in config sets that are expanded, references to other sets included.
  */
 const maxEntries = 4 * maxConfigs;
 
@@ -17,9 +16,10 @@ const maxEntries = 4 * maxConfigs;
 export const initKey = 'AWS::CloudFormation::Init';
 
 /**
- * Returns the names of the configs, in order. A config that is named twice is applied twice.
- * @param asked - sets to apply, in order; default: `default`, or the config `config` if there are
- * no sets
+ * Returns the names of the configs to apply, in order. A config that is selected twice is applied
+ * twice.
+ * @param asked - sets to apply, in order; default: the set `default`, or the config `config` if
+ * there are no sets
  * @throws BridgeError ERR_CFN_INIT
  */
 export function selectConfigs(
@@ -53,7 +53,7 @@ interface Expansion {
   readonly names: string[];
   /** Names of the sets that enclose the current one, the outermost first. Used to detect cycles. */
   readonly chain: Set<string>;
-  /** Number of entries that were processed. */
+  /** Number of entries processed so far. */
   entries: number;
 }
 
@@ -67,7 +67,7 @@ function expand(expansion: Expansion, name: string): void {
   chain.add(name);
   const set = sets[name];
   for (const entry of typeof set === 'string' ? [set] : listOf(set, name)) {
-    // Count entries as well as configs: sets that refer to other sets twice double the work at each
+    // Count entries as well as configs. Sets that refer to other sets twice double the work at each
     // level, even if they contain no configs.
     expansion.entries += 1;
     if (expansion.entries > maxEntries) {

@@ -45,7 +45,7 @@ export function createStatesCommand(
     },
     toCall: (_given, reference) => applyStatesCall(reference),
     pillarOf: (given) => ({ [statesKey]: given[statesKey] ?? {} }),
-    // Policy rules see that there are states, but not their content.
+    // Policy rules see that states are applied, but not their content.
     split: (given) => ({ secret: given, open: {} }),
     givesSecrets: () => true,
     problemOfReturn: problemOfStates,

@@ -75,8 +75,8 @@ const Zookeeper = Type.Object(
 );
 
 /**
- * Options of the external server: either etcd or ZooKeeper. Without them, the master's store stores
- * the values.
+ * Options of the external server that stores values: etcd or ZooKeeper. Without them, the master's
+ * store stores the values.
  */
 const CoordinatorSection = Type.Object(
   { etcd: Type.Optional(Etcd), zookeeper: Type.Optional(Zookeeper) },
@@ -88,10 +88,7 @@ const CoordinatorSection = Type.Object(
   },
 );
 
-/**
- * Options of the external server: either etcd or ZooKeeper. Without them, the master's store stores
- * the values.
- */
+/** Options of the external server that stores values: etcd or ZooKeeper. */
 export type CoordinatorOptions = Static<typeof CoordinatorSection>;
 
 type EtcdOptions = Static<typeof Etcd>;
@@ -104,7 +101,7 @@ const defaultTimeout = 5;
 const keyRow = ['guests', 'values-key'];
 
 /**
- * Validates combinations of options.
+ * Validates options that depend on each other.
  * @throws BridgeError ERR_BRIDGE_OPTIONS
  */
 function checkCoordinatorOptions({ etcd, zookeeper }: CoordinatorOptions): void {
@@ -210,8 +207,8 @@ async function openServer(
 }
 
 /**
- * Reads the files once, so that unreadable files end the start of the master. Later read errors are
- * only logged.
+ * Reads the files at the start, so that the master does not start if they are unreadable. Later
+ * read errors are only logged.
  */
 async function tryFiles(kind: string, read: () => Promise<unknown>): Promise<void> {
   try {
@@ -282,7 +279,7 @@ export function parseDataOptions(given: unknown) {
     bytesPerStack: data.bytes_per_stack ?? 67_108_864,
     /** Maximum number of values of one data space. Default: 10,000. */
     keysPerStack: data.keys_per_stack ?? 10_000,
-    /** Service that stores the values. Default: the master's store. */
+    /** External server that stores the values. Default: the master's store. */
     coordinator,
   };
 }

@@ -1,4 +1,6 @@
-/** Registry of data spaces. A data space has the roles of a stack, and the minions of each role. */
+/**
+ * Registry of data spaces. A data space lists the roles of a stack and the minions of each role.
+ */
 
 import { randomUUID } from 'node:crypto';
 import Type, { type Static } from 'typebox';
@@ -141,7 +143,7 @@ export function minionsOfSpace({ roles }: Pick<DataSpaceRegistration, 'roles'>):
 }
 
 const maxRegistrationBytes = 4_194_304;
-/** Limits on the size of registrations, in bytes, because all are in memory. */
+/** Limits on the size of registrations, in bytes. All registrations are kept in memory. */
 const registrationBytes: BudgetLimits = { total: 268_435_456, perOwner: 67_108_864 };
 const prefix = ['guests', 'spaces'];
 const limits = { code: 'ERR_DATA_LIMIT', kind: 'data space' } as const;
@@ -187,8 +189,8 @@ export class DataSpaces {
   }
 
   /**
-   * Completes removals that other members of a cluster began. Called when this member takes over
-   * their work.
+   * Completes removals that failed cluster members began. Called when this member continues their
+   * work.
    */
   takeOver(): Promise<void> {
     return this.#ended.resume();
@@ -211,7 +213,7 @@ export class DataSpaces {
   /**
    * Registers a space. Resolves when it is durable.
    * @param replaces - whether the registration may replace a space with the same name and owner;
-   * its values stay
+   * its values are preserved
    * @throws BridgeError ERR_DATA_EXISTS, ERR_DATA_LIMIT
    */
   add(
@@ -257,8 +259,8 @@ export class DataSpaces {
   }
 
   /**
-   * Removes a retired minion from its space. A space without minions is removed.
-   * @param owner - owner of the space; default: any
+   * Removes a retired minion from its space. If the space then has no minions, it is removed too.
+   * @param owner - owner of the space; default: any owner
    */
   dismiss(minion: string, owner?: string): Promise<void> {
     return this.#decide(async (steps) => {
@@ -275,8 +277,8 @@ export class DataSpaces {
   }
 
   /**
-   * Serializes all changes across the members of a cluster, because a minion may be in only one
-   * space.
+   * Serializes all changes across the members of a cluster, because each minion may belong to one
+   * space only.
    */
   #decide<T>(work: (steps: readonly StateOperation[]) => Promise<T>): Promise<T> {
     return this.#changes.run('spaces', () => this.#names.decide(['spaces'], work));
@@ -284,7 +286,8 @@ export class DataSpaces {
 
   /**
    * Returns the space with this name.
-   * @param owner - default: any owner, if only one has the name
+   * @param owner - owner of the space; default: any owner, if only one owner has a space with the
+   * name
    * @throws BridgeError ERR_DATA_UNKNOWN
    */
   find(name: string, owner: string | undefined): DataSpace {
@@ -317,8 +320,8 @@ export class DataSpaces {
   }
 
   /**
-   * Checks the limits on the size of registrations. Changes are serialized, so the result stays
-   * valid.
+   * Checks the limits on the size of registrations. The check stays valid until the write, because
+   * changes are serialized.
    */
   #requireBytes(space: DataSpace, bytes: number): void {
     const { perOwner, total } = this.#options.bytes ?? registrationBytes;
@@ -345,7 +348,9 @@ export class DataSpaces {
     await this.#ended.forget(id);
   }
 
-  /** Indexes a stored space, even if it exceeds limits that were lowered since. */
+  /**
+   * Indexes a stored space, even if limits were lowered since it was stored and it exceeds them.
+   */
   #remember(space: DataSpace, bytes: number): void {
     this.#spaces.set(space.id, space);
     if (this.#bytes.tryTake(budgetOwner(space), bytes)) this.#sizes.set(space.id, bytes);
@@ -368,8 +373,8 @@ export class DataSpaces {
 }
 
 /**
- * Returns the name of the budget that a space is charged to. Spaces without an owner (from the
- * local interface) have a budget each.
+ * Returns the name under which the size of a space is counted. Spaces without an owner are counted
+ * separately.
  */
 function budgetOwner({ owner, id }: DataSpace): string {
   return owner ?? id;

@@ -1,4 +1,4 @@
-/** Values of data spaces: permissions, quotas, and waiting readers. */
+/** Values of data spaces: permissions, quotas and waiting reads. */
 
 import { BridgeError } from '#heat-bridge';
 import { findInterpretedText } from '#minion-protocol';
@@ -29,15 +29,15 @@ export interface DataReceipt {
 export interface DataReader {
   /** Authenticated minion id. */
   readonly minion: string;
-  /** Whether the response is encrypted for this guest only. */
+  /** Whether only this guest can decrypt the response. */
   readonly isPrivate: boolean;
 }
 
 export interface ReadRequest {
   readonly key: string;
-  /** Maximum time to wait for the value, in milliseconds. */
+  /** Maximum time to wait until the value is written, in milliseconds. */
   readonly waitMs: number;
-  /** Version that the reader already has. Only a later one is returned. Default: 0. */
+  /** Version that the reader already has. The read returns a later version only. Default: 0. */
   readonly after?: number;
 }
 
@@ -47,18 +47,22 @@ export interface DataValuesOptions {
   readonly seal: (plain: Uint8Array) => Uint8Array;
   readonly unseal: (sealed: Uint8Array) => Uint8Array;
   readonly bytesPerStack: number;
-  /** Whether other members of a cluster write values too. */
+  /** Whether other cluster members write values too. */
   readonly isShared: boolean;
-  /** Describes the state of a minion, for example `connected`, for readers that wait for it. */
+  /**
+   * Describes the state of a minion, for example `connected`, for the error message of a read that
+   * timed out.
+   */
   readonly describeMinion: (id: string) => Promise<string>;
   /** Aborted when the bridge closes. */
   readonly closing: AbortSignal;
 }
 
-/** Delay before a waiting read retries an unavailable server, in milliseconds. */
+/** Delay before a waiting read repeats a request to an unavailable server, in milliseconds. */
 const awayRetryMs = 2_000;
 /**
- * Age at which sizes of values are read again if other members write values too, in milliseconds.
+ * Age at which the sizes of values are read again, in milliseconds. Applies only if other cluster
+ * members write values too.
  */
 const sharedSizesMs = 10_000;
 
@@ -80,11 +84,11 @@ export class DataValues {
   }
 
   /**
-   * Returns a value that the minion's role reads, as soon as it is written. If the server becomes
-   * unavailable, a waiting read continues to wait.
+   * Returns a value that the minion's role reads, as soon as it is written. A read continues to
+   * wait if the server becomes unavailable.
    * @throws BridgeError ERR_DATA_UNKNOWN, ERR_DATA_DENIED, ERR_DATA_BUSY, ERR_DATA_TIMEOUT,
-   * ERR_DATA_ALTERED, ERR_DATA_VALUE for a value that was written before such values were rejected,
-   * ERR_DATA_UNAVAILABLE
+   * ERR_DATA_ALTERED, ERR_DATA_UNAVAILABLE, or ERR_DATA_VALUE for an old value that could not be
+   * written any more
    */
   async read(reader: DataReader, { key, waitMs, after = 0 }: ReadRequest): Promise<DataValue> {
     const space = this.#readableSpace(reader, key);
@@ -106,9 +110,9 @@ export class DataValues {
   }
 
   /**
-   * Writes a value of the minion's role. Resolves when it is durable. Writing the current value
-   * again changes nothing. After ERR_DATA_UNAVAILABLE, the value may have been written, and it is
-   * safe to repeat the write.
+   * Writes a value of the minion's role. Resolves when it is durable. If the value is unchanged,
+   * nothing is written. After ERR_DATA_UNAVAILABLE, the value may have been written; repeating the
+   * write is safe.
    * @throws BridgeError ERR_DATA_UNKNOWN, ERR_DATA_DENIED, ERR_DATA_VALUE, ERR_DATA_WRITTEN,
    * ERR_DATA_QUOTA, ERR_DATA_ALTERED, ERR_DATA_UNAVAILABLE
    */
@@ -135,9 +139,9 @@ export class DataValues {
   }
 
   /**
-   * Returns the written values that the minion's role reads, by attribute. Altered values and
-   * values that Salt would interpret are omitted. Returns an empty map if an external server is
-   * unavailable.
+   * Returns the written values that the minion's role reads, by attribute. Values that another
+   * program wrote, and values that Salt would interpret, are omitted. Returns an empty map if an
+   * external server is unavailable.
    */
   async attributesOf({ space, role }: Membership): Promise<ReadonlyMap<string, DataValue>> {
     const found = new Map<string, DataValue>();
@@ -226,14 +230,14 @@ export class DataValues {
       throw new BridgeError('ERR_DATA_QUOTA', text);
     }
     const version = (known?.version ?? 0) + 1;
-    // If the write fails, the sizes are unknown and must be read again.
+    // If the write fails, its effect is unknown, so the sizes must be read again.
     this.#sizes.delete(space.id);
     const isWritten = await coordinator.put(space.id, key, { value: row, version });
-    // If the same request was sent twice, the first one has already written the value.
+    // If the same request was sent twice, the first request has already written the value.
     if (isWritten || (await this.#isThere(space, key, value))) {
       sizes.set(key, row.length);
       this.#sizes.set(space.id, stored);
-      // Another member of the cluster may have removed the space meanwhile.
+      // Another cluster member may have removed the space in the meantime.
       if (!spaces.has(space.id)) await this.#forget(space.id);
       return { key, version };
     }
@@ -249,8 +253,8 @@ export class DataValues {
   }
 
   /**
-   * Returns the sizes of the values in a space. If no other process writes values, reads them from
-   * the server only once.
+   * Returns the sizes of the values in a space. They are read from the server only once, unless
+   * other processes write values too.
    */
   async #sizesOf(space: string): Promise<KnownSizes> {
     const { coordinator, isShared } = this.#options;
@@ -271,10 +275,7 @@ export class DataValues {
     return { key, value, version: known.version };
   }
 
-  /**
-   * Returns the current value, without sending a request to a server that is known to be
-   * disconnected.
-   */
+  /** Returns the current value. Sends no request if the server is known to be disconnected. */
   async #currentIfConnected(
     space: DataSpace,
     key: string,
@@ -298,7 +299,7 @@ export class DataValues {
     const { coordinator, closing } = this.#options;
     const end = performance.now() + waitMs;
     for (;;) {
-      // The reader's permissions may change while it waits.
+      // The permissions of the reader can change while it waits.
       const space = this.#readableSpace(reader, key);
       const changed = new AbortController();
       const stop = coordinator.watch(space.id, key, () => changed.abort());
@@ -334,7 +335,7 @@ export class DataValues {
 }
 
 /**
- * Rejects a value that Salt would interpret, because states of the readers contain it.
+ * Rejects a value that Salt would interpret, because readers use values in their states.
  * @throws BridgeError ERR_DATA_VALUE
  */
 function requireInert(key: string, value: string): void {

@@ -14,8 +14,8 @@ import { textOf } from '../request-body.ts';
 import type { GuestIdentifier } from './guest-identifier.ts';
 
 /**
- * Maximum size of a body, in bytes. It exceeds the maximum size of a signal, so that the error for
- * an oversized signal names that maximum.
+ * Maximum size of a body, in bytes. It is larger than the maximum size of a signal, so that a too
+ * large signal gets an error that names this maximum.
  */
 const bodyLimit = 1_048_576;
 const maxValues = 100_000;
@@ -35,7 +35,7 @@ export interface GuestSignalDeps {
 }
 
 /**
- * Adds `POST guest/signals?alias=ALIAS`. The same rules apply as for the event `heat/ALIAS` of the
+ * Adds `POST guest/signals?alias=ALIAS`. The policy decides as for the event `heat/ALIAS` of the
  * guest's minion. The signal is durable when the response is sent.
  */
 export function addGuestSignalRoute(

@@ -36,16 +36,19 @@ export class ZookeeperError extends Error {
 export interface ZookeeperConnectionOptions {
   readonly host: string;
   readonly port: number;
-  /** TLS options, or `undefined` for plain text. */
+  /** TLS options. `undefined` for an unencrypted connection. */
   readonly tls: { readonly ca?: Buffer; readonly cert?: Buffer; readonly key?: Buffer } | undefined;
   /**
-   * Credentials `user:password` of the scheme `digest`. With them, nodes are accessible to this
+   * Credentials `user:password` of the scheme `digest`. If set, new nodes are accessible to this
    * user only.
    */
   readonly credentials: string | undefined;
   /** Timeout of a response, in milliseconds. */
   readonly timeoutMs: number;
-  /** Called once when a node that {@link ZookeeperConnection.exists} watches changes. */
+  /**
+   * Receives the path of each node that {@link ZookeeperConnection.exists} watches, once, when it
+   * changes.
+   */
   readonly onChange: (node: string) => void;
 }
 
@@ -60,7 +63,7 @@ const operations = {
   auth: 100,
   close: -11,
 } as const;
-/** Request numbers of special messages. */
+/** Request numbers with a special meaning. */
 const xids = { notification: -1, ping: -2, auth: -4 } as const;
 const allPermissions = 31;
 const sessionMs = 15_000;
@@ -89,7 +92,7 @@ export class ZookeeperConnection {
   #xid = 0;
   #onSession: (() => void) | undefined;
   #pings: NodeJS.Timeout | undefined;
-  /** Timeout while responses are pending, restarted at each response. */
+  /** Timer that runs while responses are pending. It is restarted at each response. */
   #deadline: NodeJS.Timeout | undefined;
 
   private constructor(options: ZookeeperConnectionOptions) {
@@ -129,7 +132,7 @@ export class ZookeeperConnection {
   }
 
   /**
-   * Replaces the data of a node at a version.
+   * Replaces the data of a node, if it has this version.
    * @throws ZookeeperError badVersion, noNode
    */
   async setData(node: string, data: Uint8Array, version: number): Promise<void> {
@@ -147,7 +150,7 @@ export class ZookeeperConnection {
 
   /**
    * Returns the metadata of a node.
-   * @param watches - whether to report its next change or its creation
+   * @param watches - whether to report the next change of the node, or its creation
    * @throws ZookeeperError noNode
    */
   async exists(node: string, watches: boolean): Promise<NodeStat> {
@@ -165,7 +168,7 @@ export class ZookeeperConnection {
   }
 
   /**
-   * Deletes a node of any version.
+   * Deletes a node, whatever its version is.
    * @throws ZookeeperError noNode
    */
   async delete(node: string): Promise<void> {
@@ -195,7 +198,7 @@ export class ZookeeperConnection {
     }
     this.#pings = setInterval(() => {
       this.#request(operations.ping, [], xids.ping).catch(() => {
-        // The loss is reported by `lost`.
+        // Ignore the rejection, because `lost` reports the loss of the connection.
       });
     }, sessionMs / 3);
   }

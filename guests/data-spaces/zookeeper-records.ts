@@ -13,8 +13,8 @@ export function int(value: number): Buffer {
 }
 
 /**
- * Returns a 64-bit zero. The fields of this type resume earlier sessions, which this client never
- * does.
+ * Returns a 64-bit zero. Fields of this type serve to resume an earlier session, which this client
+ * never does.
  */
 export function long(): Buffer {
   return Buffer.alloc(8);

@@ -13,7 +13,7 @@ const defaultKitchen = '/var/lib/heat-config/heat-config-chef/kitchen';
 const recipeForm = /^(?:recipe|role)\[[A-Za-z0-9_.:@-]+\]$|^[A-Za-z0-9_-]+(?:::[A-Za-z0-9_-]+)?$/;
 
 /**
- * Returns a script that runs recipes and roles with Chef, like the hook of heat-agents.
+ * Returns a script that runs recipes and roles with Chef, as the Chef hook of heat-agents does.
  * @throws BridgeError ERR_CFN_INIT
  */
 export function chefScript({ config, inputs, outputs, options }: GroupConfig): string {
@@ -33,8 +33,8 @@ export function chefScript({ config, inputs, outputs, options }: GroupConfig): s
     );
   }
   const kitchen = String(options.kitchen_path ?? defaultKitchen);
-  // Ruby and the shell read the result of `quoteForShell` in the same way, because wordForm permits
-  // no quotes and no backslashes.
+  // Ruby and the shell interpret the result of `quoteForShell` in the same way, because wordForm
+  // permits neither quotes nor backslashes.
   const client = ['cookbook', 'role', 'environment']
     .map((kind) => `${kind}_path ${quoteForShell(`${kitchen}/${kind}s`)}\n`)
     .join('');

@@ -1,4 +1,4 @@
-/** Cache of Keystone tokens. Each token is used for one registered stack only. */
+/** Cache of Keystone tokens. A token is used only for the stack whose credentials obtained it. */
 
 import { hash } from 'node:crypto';
 import { type Ask, publicServiceUrl, requestToken } from '#heat-bridge';
@@ -7,7 +7,7 @@ import type { OwnerLogin, ServerLogin } from './stacks.ts';
 
 /** Token, and the URLs of the services that accept it. */
 export interface ServiceSession {
-  /** URL of heat-api, with the project. `undefined` if the service catalog lacks it. */
+  /** URL of heat-api, with the project. `undefined` if the service catalog does not contain it. */
   readonly heat: string | undefined;
   readonly zaqar: string | undefined;
   readonly token: string;
@@ -26,9 +26,9 @@ export class StackLogins {
   readonly #logins = new Map<string, Promise<LoginOutcome>>();
 
   /**
-   * Returns a session. Concurrent calls share one login, because the metadata of a stack's servers
-   * is read in parallel.
-   * @param stack - id of the registration that has these credentials
+   * Returns a session. Concurrent calls share one login, because the servers of a stack are read in
+   * parallel.
+   * @param stack - id of the registration with these credentials
    */
   async session(ask: Ask, stack: string, login: OwnerLogin | ServerLogin): Promise<LoginOutcome> {
     const key = keyOf(stack, login);
@@ -62,17 +62,19 @@ export class StackLogins {
     return { ok: true, session };
   }
 
-  /** Drops a token that a service has rejected, unless a newer one is cached. */
+  /**
+   * Removes a token that a service has rejected from the cache, if the cache contains no newer one.
+   */
   forget(stack: string, login: OwnerLogin | ServerLogin, token: string): void {
     const key = keyOf(stack, login);
     if (this.#sessions.get(key)?.token === token) this.#sessions.delete(key);
   }
 
   /**
-   * Sends a request with a token. If the service rejects the token, logs in again and sends the
-   * request once more.
+   * Sends a request with a token. If the service rejects the token, logs in again and repeats the
+   * request once.
    * @param request - creates the request for a session; returns `undefined` if the service catalog
-   * lacks the service
+   * does not contain the service
    */
   async ask(
     ask: Ask,

@@ -1,4 +1,4 @@
-/** Options of a metadata agent from its file, and the lookup of instances. */
+/** Reads the options of a metadata agent from its file, and creates the lookup of instances. */
 
 import { setMaxListeners } from 'node:events';
 import { readFile, stat } from 'node:fs/promises';
@@ -40,7 +40,7 @@ const upstream = {
 const Socket = Type.String({ pattern: '^/', maxLength: 107 });
 const Port = Type.Integer({ minimum: 1, maximum: 65_535 });
 const Count = Type.Optional(Type.Integer({ minimum: 1, maximum: 65_536 }));
-/** Address of the master for relays, and the sockets to which proxies connect. */
+/** Section `relay`: the address of the master, and the sockets to which proxies connect. */
 const RelaySection = Type.Object(
   {
     master: Text,
@@ -48,7 +48,9 @@ const RelaySection = Type.Object(
     publish_socket: Type.Optional(Socket),
     ret_port: Port,
     ret_socket: Type.Optional(Socket),
-    /** Port for minions in `networks`, which they set as `publish_port`. Default: 4505. */
+    /**
+     * Port for minions in `networks`. These minions set it as their `publish_port`. Default: 4505.
+     */
     guest_publish_port: Type.Optional(Port),
     guest_ret_port: Type.Optional(Port),
     connections_per_network: Count,
@@ -59,7 +61,7 @@ const RelaySection = Type.Object(
 /** Form of ids of networks, instances and projects. */
 const idForm = /^[A-Za-z0-9-]{1,64}$/;
 const NetworkId = Type.String({ pattern: idForm.source });
-/** Network in which the agent itself listens, instead of a proxy. */
+/** Network in which the agent listens itself, without a proxy. */
 const NetworkSection = Type.Object(
   {
     network: Type.Union([NetworkId, Type.Array(NetworkId, { minItems: 1, maxItems: 160 })]),
@@ -80,8 +82,8 @@ const AgentFile = Type.Object(
     ),
     relay: Type.Optional(RelaySection),
     /**
-     * File with a list of `network`, `address`, `instance` and `project`. Requires that `neutron`
-     * is absent.
+     * JSON file with a list of `network`, `address`, `instance` and `project`. Not permitted
+     * together with `neutron`.
      */
     instances: Type.Optional(Text),
     /** Networks of each router, by router id. Used with the file `instances`. */
@@ -92,7 +94,7 @@ const AgentFile = Type.Object(
         strict,
       ),
     ),
-    /** Options of Neutron. The agent queries it if `instances` is absent. */
+    /** Options of Neutron, in which the agent looks up instances if `instances` is absent. */
     neutron: Type.Optional(
       Type.Object(
         {
@@ -115,12 +117,12 @@ const InstanceList = Type.Array(
 );
 const listCheck = compileSchema(InstanceList);
 
-/** Address at which guests look for metadata. */
+/** Address to which guests send metadata requests. */
 const metadataAddress = '169.254.169.254';
 
 /** Options from the file of an agent. */
 export interface LoadedAgentOptions extends Omit<MetadataAgentOptions, 'log' | 'now'> {
-  /** Relay for Salt's ports. Absent if there is none. */
+  /** Relay for Salt's ports. Absent if the file has no section `relay`. */
   readonly relay?: RelayOptions;
 }
 
@@ -246,14 +248,14 @@ function finderOf(
   throw optionError('/instances', 'set exactly one of instances and neutron');
 }
 
-/** Returns the only element, or `undefined` if there are none or several. */
+/** Returns the only element. Returns `undefined` if there is no element, or more than one. */
 function only<T>(found: readonly T[]): T | undefined {
   return found.length === 1 ? found[0] : undefined;
 }
 
 /**
- * Returns an instance if its ids are valid. A tenant can write any text into the fields of its own
- * port.
+ * Returns an instance if its ids are valid. Tenants can write any text into the fields of their own
+ * ports.
  */
 function toInstance(instance: string, project: string): AgentInstance | undefined {
   return [instance, project].every((it) => idForm.test(it)) ? { instance, project } : undefined;
@@ -284,7 +286,7 @@ function findInFile(file: string): FindInstance {
  */
 const foundForMs = 5_000;
 
-/** Creates caches, so that a guest's requests to any paths ask Neutron once. */
+/** Creates caches, so that repeated requests of a guest cause only one request to Neutron. */
 function createLookUpCaches(): {
   readonly found: RecentAnswers<AgentInstance | undefined>;
   readonly networks: RecentAnswers<readonly string[]>;

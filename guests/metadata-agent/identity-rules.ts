@@ -1,6 +1,6 @@
 /**
  * Rules by which instances are enrolled without a ticket, from `bridge: guests: identity:`. An
- * instance must match all conditions of a rule. Values are compared exactly.
+ * instance must match all conditions of a rule, and values are compared exactly.
  */
 
 import type { Static } from 'typebox';
@@ -12,7 +12,7 @@ export interface InstanceFacts {
   readonly project: readonly string[];
   /** Name of the metadata agent that identified the instance. */
   readonly agent: readonly string[];
-  /** Image id, from Nova. `network` and `zone` are from Neutron and Nova. */
+  /** Id of the image, from Nova. `network` is read from Neutron, and `zone` from Nova. */
   readonly image: readonly string[];
   readonly network: readonly string[];
   readonly zone: readonly string[];
@@ -22,9 +22,7 @@ export interface InstanceFacts {
 export interface IdentityRule {
   readonly name: string;
   readonly conditions: Partial<InstanceFacts>;
-  /**
-   * Pattern of the minion's id, with placeholders that make the ids of a cloud's instances unique.
-   */
+  /** Pattern of the minion id. Its placeholders make the ids of all instances in a cloud unique. */
   readonly id: string;
   /** Validity of the ticket, in seconds. Default: `enroll: ticket_lifetime`. */
   readonly ticketLifetime: number | undefined;
@@ -54,7 +52,7 @@ const idForms: readonly string[] = ['{uuid}', '{name}.{project}'];
 
 const section = 'bridge:guests:identity';
 
-/** Other sections of the configuration that rules depend on. */
+/** Facts from other sections of the configuration that the validation of rules needs. */
 export interface IdentitySurroundings {
   /** Names of metadata agents. */
   readonly agents: readonly string[];
@@ -107,7 +105,7 @@ function missingParts({
       ? []
       : ['agents is required: only a metadata agent can request user-data for an instance']),
     ...(hasEnroll ? [] : ['the section saltbridge: bridge: enroll with masters is required']),
-    // A tenant can set the id of another tenant's instance on its port, and agents identify
+    // Tenants can set the id of another tenant's instance on their own port, and agents identify
     // instances by ports.
     ...(hasCloud
       ? []

@@ -24,8 +24,8 @@ export interface MuranoDefinition {
   /** Parameter of the command that receives the argument of the call. */
   readonly argument?: string;
   /**
-   * SHA-256 of the permitted files, in hex. A file with another digest is rejected. The file
-   * itself never runs.
+   * SHA-256 hashes of the permitted files, in hex. A call of a file with another hash is rejected.
+   * The file itself is never executed.
    */
   readonly sha256?: readonly string[];
 }
@@ -89,11 +89,11 @@ export class MuranoCatalog {
   }
 
   /**
-   * Returns the entry of a call.
-   * @param mayCall - whether the caller may call a command. Entries of other commands are not
-   * revealed
-   * @throws ExecutionPlanError if the entry point is unknown, or its file does not match the
-   * SHA-256
+   * Returns the entry for a call.
+   * @param mayCall - whether the caller may call a command; entries of other commands are treated
+   * as unknown
+   * @throws ExecutionPlanError if the entry point is unknown, or if the hash of its file is not
+   * permitted
    */
   find(
     { type, entryPoint, source }: ScriptCall,
@@ -116,7 +116,7 @@ export class MuranoCatalog {
   }
 }
 
-/** Entries of catalog files below `murano`. */
+/** Kind of the catalog entries below `murano`. */
 export const muranoEntries: CatalogEntryKind<MuranoDefinition> = {
   key: 'murano',
   parse: parseMuranoEntry,

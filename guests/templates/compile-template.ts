@@ -1,7 +1,7 @@
 /**
- * Compiler of Heat templates whose resources have roles in their metadata. The result is a plain
- * Heat template, whose user-data enrols the machines, and the roles of a data space. Values that
- * Heat can resolve remain expressions for Heat.
+ * Compiles Heat templates whose resources have roles in their metadata. The result is a template
+ * that Heat accepts, whose user-data enrols the machines, and the roles of a data space. Values
+ * that Heat can determine stay expressions in the template.
  */
 
 import {
@@ -32,11 +32,14 @@ import {
 interface TemplateMachine {
   readonly resource: string;
   readonly role: string;
-  /** Parameter of the plain template. Absent if the resource accepts no user-data. */
+  /**
+   * Parameter for the user-data in the compiled template. Absent if the resource accepts no
+   * user-data.
+   */
   readonly parameter?: string;
 }
 
-/** Value that one role reads from another. Drawings show it as a line. */
+/** Value that one role reads from another role. Drawings show it as a line. */
 export interface ValueFlow {
   readonly key: string;
   readonly from: string;
@@ -46,11 +49,9 @@ export interface ValueFlow {
 }
 
 export interface CompiledTemplate {
-  /** Plain template in YAML. */
+  /** Compiled template in YAML. */
   readonly template: string;
-  /**
-   * Roles in the form in which a data space is registered: the values that guests read and write.
-   */
+  /** Roles with the values that guests read and write, in the form of a data space registration. */
   readonly roles: Readonly<Record<string, Role>>;
   readonly machines: readonly TemplateMachine[];
   readonly flows: readonly ValueFlow[];
@@ -59,7 +60,7 @@ export interface CompiledTemplate {
 }
 
 export interface CompileOptions {
-  /** Program that reads the user-data of the machines. Default: `cloud-init`. */
+  /** Program on the machines that executes the user-data. Default: `cloud-init`. */
   readonly format?: 'cloud-init' | 'shell';
   /** Directory of the minions' configuration. Default: `/etc/salt`. */
   readonly configDir?: string;
@@ -113,7 +114,7 @@ export function compileTemplate(text: string, options: CompileOptions = {}): Com
     warnings.push(...addUserData(document, parts));
     return { resource: name, role, parameter: parameterOf(name) };
   });
-  // Quote strings that are added; leave existing ones unchanged.
+  // Quote only strings that are added. Existing strings stay unchanged.
   const style = {
     lineWidth: 0,
     defaultStringType: 'QUOTE_DOUBLE',
@@ -166,7 +167,7 @@ function heatValuesOf(found: readonly RoleResource[]): ReadonlyMap<string, unkno
   );
 }
 
-/** Returns the roles without the values that Heat resolves. */
+/** Returns the roles without the values that Heat determines. */
 function guestRoles(
   found: readonly RoleResource[],
   heatValues: ReadonlyMap<string, unknown>,

@@ -61,7 +61,7 @@ export function roleResourceOf(
   return { name, role, reads, writes: all };
 }
 
-/** Returns the YAML nodes of the values that Heat resolves, by key. */
+/** Returns the YAML nodes of the values that Heat determines, by key. */
 export function expressionsOf(
   document: Document,
   found: readonly RoleResource[],
