@@ -50,8 +50,8 @@ const sinceUnitSeconds: Readonly<Record<string, number>> = {
 };
 
 /**
- * Parses the start time in an option. It is a duration before now (`90s`, `30m`, `1h`, `7d`, `2w`),
- * or a date or time in ISO 8601 form. Returns milliseconds since 1970.
+ * Parses a start time: a duration before now (`90s`, `30m`, `1h`, `7d`, `2w`), or a date or time in
+ * ISO 8601 form. Returns milliseconds since 1970.
  * @throws CommandError ERR_ARGS
  */
 export function parseSince(text: string, now: number = Date.now()): number {

@@ -165,7 +165,7 @@ export function usageOf(name: string): string | undefined {
   return subcommands.find((it) => it.name === name)?.usage;
 }
 
-/** Adds all commands to a program. Loads only the modules of those that `isCalled` selects. */
+/** Adds all commands to a program. Loads only the modules of commands that `isCalled` selects. */
 export async function addSubcommands(
   program: Command,
   context: CommandContext,

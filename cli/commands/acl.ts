@@ -128,7 +128,7 @@ function addCheck(acl: Command, context: CommandContext): void {
       for (const finding of json ? [] : findings) {
         await printLine(context.stdout, formatFinding(finding));
       }
-      // A rule with exceptions is not reported, because it has an effect.
+      // Do not report rules with exceptions, because they have an effect.
       const isWrong = findings.some(({ kind }) => kind !== 'overlapping');
       if (isWrong) context.setExitCode(exitCodes.failure);
     });
@@ -182,7 +182,7 @@ function readSubject(
   { group: groups = [], eauth, role: roles = [], domain, user }: SubjectOptions,
 ): ExplainRequest['subject'] {
   const [, kind, name = ''] = /^(user|project|service|token):(.+)$/s.exec(text) ?? [];
-  // A rule can name the project by its id or by its name.
+  // Pass the project as id and as name, because a rule can name it in either way.
   const entity = (it: string) => ({ id: it, name: it, domain: { id: domain, name: domain } });
   if (kind === 'project') return { kind, project: entity(name), user: entity(user), roles };
   if (kind === 'user') return { kind, name, groups, ...(eauth === undefined ? {} : { eauth }) };

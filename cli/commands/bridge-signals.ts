@@ -87,8 +87,7 @@ function addHandleAdd(handle: Command, context: CommandContext): void {
         ...(stack === undefined ? {} : { stack }),
         ...(owner === undefined ? {} : { owner }),
         ...(expires === undefined ? {} : { expiresAt: Date.now() + Math.round(expires * 1000) }),
-        // The handle is read from a file, because every account on the machine can see command
-        // lines.
+        // Read the handle from a file, because every account on the machine can see command lines.
         signal: await readFileOrStandardInput(file, context),
       };
       const bridge = await context.openExtension(configDir, 'bridge');

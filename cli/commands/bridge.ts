@@ -107,7 +107,7 @@ async function printPlanUpdates(
     if (update.type === 'outcome' && update.outcome.status !== 'succeeded') {
       context.setExitCode(exitCodes.failure);
     }
-    // The update came over the socket, so its values are Salt's values.
+    // The update came over the local socket, so its values are wire values of Salt.
     if (json) {
       const line = writeMarkedJson(update);
       await printLine(context.stdout, line);
@@ -319,7 +319,7 @@ async function printCommandUpdate(
   if (update.type === 'outcome' && update.outcome.status !== 'succeeded') {
     context.setExitCode(exitCodes.failure);
   }
-  // The update came over the socket, so its values are Salt's values.
+  // The update came over the local socket, so its values are wire values of Salt.
   if (json) return printLine(context.stdout, writeMarkedJson(update));
   switch (update.type) {
     case 'begun': {
@@ -373,7 +373,7 @@ function addPage(
 }
 
 /**
- * Returns the paths of a catalog's files: those on the command line, or else those of the
+ * Returns the paths of catalog files and directories: those on the command line, or those in the
  * configuration.
  */
 async function catalogPaths(
@@ -392,7 +392,7 @@ function parseParameters(text: string): WireValue {
     const value = readMarkedJson(text);
     if (isWireMap(value)) return value;
   } catch {
-    // Invalid JSON is reported below.
+    // Ignore invalid JSON here, because it is reported below.
   }
   throw new InvalidArgumentError('the value is not a JSON object.');
 }

@@ -32,7 +32,7 @@ export function defineConfig(command: Command, context: CommandContext): void {
     .addOption(jsonOption())
     .addOption(logLevelOption())
     .action(async (directory: string | undefined, { configDir, json }: ConfigOptions) => {
-      // This module is loaded on demand, because it includes the readers of all options.
+      // Load this module on demand, because it includes the readers of all options.
       const { checkServerConfig } = await import('#server');
       const check = await checkServerConfig(directory ?? configDir);
       if (json) await printJson(context.stdout, asJson(check));
@@ -61,13 +61,13 @@ export function defineConfig(command: Command, context: CommandContext): void {
     .action(async () => printJson(context.stdout, configJsonSchema()));
 }
 
-/** Place of a mistake or warning in the files. */
+/** Place of an error or warning in the files. */
 interface Place {
   readonly file: string;
   readonly line: number;
 }
 
-/** Returns the mistakes and warnings as text, in the order of files and lines. */
+/** Returns the errors and warnings as text, in the order of files and lines. */
 function formatCheck({ directory, files, problems, warnings }: ConfigCheck): string {
   const count = (number: number, what: string): string =>
     `${number === 0 ? 'no' : number} ${what}${number === 1 ? '' : 's'}`;

@@ -60,7 +60,7 @@ async function toEnrolRequest(
 const maxUserDataBytes = 262_144;
 
 /**
- * Reads user-data as text, even if it is compressed with gzip.
+ * Reads user-data as text, plain or compressed with gzip.
  * @throws CommandError ERR_ARGS
  */
 async function readUserData(file: string): Promise<string> {
@@ -79,7 +79,7 @@ async function readUserData(file: string): Promise<string> {
 
 /**
  * Reads a list of minions from a file.
- * @param project project of entries without one
+ * @param project - project of minions for which the list names none
  * @throws CommandError ERR_ARGS
  */
 async function readMinionList(
@@ -95,8 +95,8 @@ async function readMinionList(
 }
 
 /**
- * Prints each state of an enrolment until the minion has signed in. If the enrolment fails, the
- * command fails.
+ * Prints each state of an enrolment until the minion has signed in.
+ * @throws an error if the enrolment fails
  */
 async function followEnrolment(
   bridge: ExtensionClient,

@@ -1,5 +1,6 @@
 /**
- * `saltbridge heat`, which handles Heat templates whose resources have roles and exchange values.
+ * `saltbridge heat`: handles Heat templates whose resources have roles, and whose machines write
+ * values for each other.
  */
 
 import { type Command, Option } from 'commander';
@@ -86,7 +87,7 @@ function addCompile(heat: Command, context: CommandContext): void {
     });
 }
 
-/** Compiles a template. If it is invalid, the error message has a line for each problem. */
+/** Compiles a template. For an invalid template, the error message has a line for each problem. */
 async function compileOrProblems(
   text: string,
   options: CompileOptions,

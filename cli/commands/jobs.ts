@@ -53,7 +53,7 @@ function formatJob(job: JobReport): string {
   ].join('\n');
 }
 
-/** Returns all data of a job, for output as JSON. */
+/** Returns all data of a job, for JSON output. */
 function formatJobAsJson({
   tgt,
   fun,

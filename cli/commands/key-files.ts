@@ -67,6 +67,7 @@ export async function writeNewFile(file: string, content: string, mode: number):
     const message = `${file} already exists; choose another name or directory`;
     throw new CommandError('ERR_FILE_EXISTS', message, { cause });
   }
-  // The umask of the process may have removed permissions that other accounts need.
+  // Set the mode again, because the umask of the process may have removed permissions that other
+  // accounts need.
   await chmod(file, mode);
 }

@@ -28,7 +28,9 @@ const keyStates: readonly {
   { state: 'rejected', heading: 'Rejected Keys:', color: 'blue' },
 ];
 
-/** Groups keys by state. The result has all states in Salt's order, even those without keys. */
+/**
+ * Groups keys by state. The result contains all states in Salt's order, even states without keys.
+ */
 function groupByState(keys: readonly KeyInfo[]): Record<KeyState, KeyInfo[]> {
   const groups: Record<KeyState, KeyInfo[]> = {
     accepted: [],
@@ -59,8 +61,8 @@ export async function listKeys(
 }
 
 /**
- * Prints fingerprints. Without a glob, prints those of all keys, beginning with the master's own
- * keys.
+ * Prints fingerprints. Without a glob, prints the fingerprints of the master's own keys and of all
+ * other keys.
  */
 export async function fingerprintKeys(
   api: MasterApi['keys'],

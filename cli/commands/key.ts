@@ -94,9 +94,9 @@ export function invalidKeyText(id: string): string {
 }
 
 /**
- * Shows the keys and asks for confirmation. Each key is then changed by its id and fingerprint, so
- * that a key that arrives after the question is not changed. Returns `undefined` if the answer is
- * no.
+ * Shows the keys and asks for confirmation. Then changes each key by its id and fingerprint, so
+ * that a key that arrives after the question stays unchanged. Returns `undefined` if the user does
+ * not confirm.
  */
 async function changeConfirmed(
   operation: KeyOperation,
@@ -131,14 +131,16 @@ async function changeConfirmed(
   return changes;
 }
 
-/** Prints a warning about a key that was changed or replaced while the question was open. */
+/**
+ * Prints a warning about a key that changed while the command waited for the answer of the user.
+ */
 async function warnKeyChanged({ id }: KeyInfo, context: CommandContext): Promise<void> {
   const message = `saltbridge: the key of ${escapeName(id)} has changed in the meantime and was not modified`;
   await printLine(context.stderr, message);
   context.setExitCode(exitCodes.failure);
 }
 
-/** Changes one key, on the condition that it is still the key that was shown. */
+/** Changes one key, if it is still the key that was shown. */
 export function changeKey(
   operation: KeyOperation,
   api: MasterApi['keys'],
@@ -193,7 +195,7 @@ interface GenerateOptions {
   readonly json?: boolean;
 }
 
-/** Key states that each operation changes, and further states that options can add. */
+/** For each operation, the key states that it changes, and further states that options add. */
 const operations: readonly {
   readonly operation: KeyOperation;
   readonly description: string;
@@ -303,8 +305,8 @@ function addGenerateCommand(key: Command, context: CommandContext): void {
 }
 
 /**
- * Calls a function with the keys of the running master, or with those in its PKI directory if no
- * master is running.
+ * Calls a function with the keys of the running master. If no master is running, uses the keys in
+ * its PKI directory.
  */
 async function withKeys(
   configDir: string,

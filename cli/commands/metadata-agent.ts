@@ -12,8 +12,9 @@ interface MetadataAgentOptions {
 }
 
 /**
- * Defines `saltbridge metadata-agent`, a proxy for metadata requests of instances. It adds the
- * identity of the instance and forwards the requests to Nova or the master.
+ * Defines `saltbridge metadata-agent`, a proxy for metadata requests of instances. It determines
+ * which instance sent a request, and forwards the request to Nova or the master with the identity
+ * of the instance.
  */
 export function defineMetadataAgent(command: Command, context: CommandContext): void {
   command

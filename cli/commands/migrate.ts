@@ -24,7 +24,8 @@ const headings: Readonly<Record<MigrationOutcome, string>> = {
 
 /**
  * Returns the report as text.
- * @param policyFile file to which the policy was written; default: the text contains the policy
+ * @param policyFile - file to which the policy was written; without it, the text contains the
+ * policy
  */
 function formatMigrationReport(report: MigrationReport, policyFile?: string): string {
   const sections = (['refused', 'ignored', 'honoured'] as const).flatMap((outcome) =>
@@ -120,10 +121,7 @@ async function writePolicy(file: string, directory: string, text: string): Promi
   if (main !== undefined && process.getuid?.() === 0) await chown(file, main.uid, main.gid);
 }
 
-/**
- * Rejects an output path inside the directory that is examined, because this command never changes
- * that directory.
- */
+/** Rejects an output path inside the checked directory. */
 async function rejectPathInside(file: string, directory: string): Promise<void> {
   const folder = await realpath(path.dirname(path.resolve(file)));
   const inside = path.relative(await realpath(directory), folder);

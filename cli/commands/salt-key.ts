@@ -113,8 +113,8 @@ export function defineSaltKey(command: Command, context: CommandContext): void {
 const deleteAllProblem = 'Error: Delete all takes no arguments. Use -d to delete specified keys';
 
 /**
- * Finds a usage error and returns it in Salt's words. An argument that belongs to no option is an
- * error. Salt ignores such an argument and executes the rest.
+ * Returns Salt's text for a usage error, or `undefined`. An argument that belongs to no option is
+ * an error here. Salt ignores it.
  */
 function findUsageError(
   { list, keysize }: SaltKeyOptions,
@@ -142,7 +142,10 @@ async function runSaltKey(options: SaltKeyOptions, context: CommandContext): Pro
   }
 }
 
-/** Opens the keys of the master. With `--auth`, opens those that a user may see and change. */
+/**
+ * Opens the keys of the master. With `--auth`, opens only the keys that the user may see and
+ * change.
+ */
 async function openSource(
   options: SaltKeyOptions,
   context: CommandContext,
@@ -156,8 +159,8 @@ async function openSource(
 }
 
 /**
- * Executes the requested action. As in Salt, if several are requested, only the first in this order
- * is executed.
+ * Executes the requested action. As in Salt, only one action is executed: the first requested one
+ * in this order.
  */
 async function runKeyAction(saltKey: SaltKeyActions, options: SaltKeyOptions): Promise<void> {
   const { list, accept, reject, finger } = options;
@@ -193,7 +196,7 @@ function includedStates(options: SaltKeyOptions): KeyState[] {
 
 async function generateKeys(options: SaltKeyOptions, context: CommandContext): Promise<void> {
   const keysize = Number(options.keysize);
-  // A configuration is not needed to create a key pair.
+  // Creating a key pair requires no configuration.
   const commandDefaults = async (): Promise<CommandDefaults> => saltDefaults;
   const { output, sink } = await chooseOutput(options, { ...context, commandDefaults });
   const result = options.genKeys

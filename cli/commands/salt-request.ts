@@ -16,8 +16,8 @@ export interface SaltRequestOptions extends TargetOptions {
   readonly jid?: string;
   readonly argsSeparator: string;
   /**
-   * Names of arguments that are not parsed, separated by commas. Commander stores `--no-parse`
-   * under this name.
+   * Names of keyword arguments whose values are not parsed, separated by commas. Commander stores
+   * `--no-parse` under this name.
    */
   readonly parse: string;
 }
@@ -59,8 +59,8 @@ function parseCall(
 }
 
 /**
- * Splits the arguments of several functions at the separator. If no argument is equal to the
- * separator, the text of the arguments is split.
+ * Splits the arguments of several functions at the separator. If no argument equals the separator,
+ * splits the text of the arguments.
  */
 function splitArguments(args: readonly string[], functions: number, separator: string): string[][] {
   const isAlone = args.filter((arg) => arg === separator).length === functions - 1;

@@ -25,8 +25,8 @@ interface SaltRunOptions extends OutputCommandOptions, LoginOptions {
   readonly quiet?: boolean;
   readonly jid?: string;
   /**
-   * Names of arguments that are not parsed, separated by commas. Commander stores `--no-parse`
-   * under this name.
+   * Names of keyword arguments whose values are not parsed, separated by commas. Commander stores
+   * `--no-parse` under this name.
    */
   readonly parse: string;
 }
@@ -95,7 +95,7 @@ async function callRunner(
   }
 }
 
-/** Returns Salt's text about an unknown function or invalid arguments. */
+/** Returns Salt's text for an unknown function or invalid arguments. */
 async function refusalText(
   error: Error,
   fun: string,
@@ -124,8 +124,8 @@ async function printResult(
 }
 
 /**
- * Splits a result `{outputter, data}`, with which a function selects an outputter. The results of
- * orchestrations have further members. If the user selects another outputter for these, it gets the
+ * Splits a result `{outputter, data}`, in which a function selects its outputter. Results of
+ * orchestrations have further members. If the user selects an outputter for them, it formats the
  * whole result.
  */
 function splitOutputter(
@@ -138,7 +138,7 @@ function splitOutputter(
   return isAll ? { outputter, data } : { outputter: asked ?? outputter, data: value };
 }
 
-/** Returns the exit code of a call. A function can set it in its result. */
+/** Returns the exit code of a call, which the function can set in its result. */
 function exitCodeOfResult({ return: value, retcode }: FunctionResult): number {
   if (retcode !== undefined) return retcode;
   const exitCode = isWireMap(value) ? (value.retcode ?? retcodeInData(value.data)) : undefined;

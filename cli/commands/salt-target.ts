@@ -89,21 +89,21 @@ const targetFlags: readonly TargetFlag[] = [
 ];
 
 /**
- * Message about `-R`. Salt's command does not match any minion either if the package seco.range is
+ * Message for the flag `-R`. In Salt, `-R` matches no minion either if the package seco.range is
  * missing.
  */
 export const rangeProblem =
   'range expressions are not supported: list the minions with -L, or use a nodegroup with -N';
 
-/** Sorts the long flags of targets in Salt's order. */
+/** Sorts the long flags of targets into Salt's order. */
 export function inOrderOfFlags(flags: readonly string[]): string[] {
   const place = (flag: string): number => targetFlags.findIndex((it) => it.flags.endsWith(flag));
   return flags.toSorted((left, right) => place(left) - place(right));
 }
 
 /**
- * Adds the options that set the type of the target: all of them, or only the named ones. At most
- * one can be used in a call.
+ * Adds the options that select the type of the target: all options, or only the given ones. A call
+ * can use one of them.
  */
 export function addTargetOptions(
   command: Command,

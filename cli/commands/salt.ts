@@ -105,7 +105,7 @@ async function runJob(
 }
 
 /**
- * Returns warnings about options that have no effect in their combination. Salt ignores such
+ * Returns warnings about options that have no effect together with other options. Salt ignores such
  * options silently.
  */
 function ignoredOptions(options: SaltOptions, isBatch: boolean): string[] {
@@ -168,7 +168,9 @@ async function showTargetPlan(
   return exitCodes.noReturn;
 }
 
-/** Resolves a target. A nodegroup that is undefined or contains itself matches no minion. */
+/**
+ * Resolves a target. A nodegroup that is not defined, or that contains itself, matches no minion.
+ */
 async function planTarget(
   { jobs }: MasterApi,
   tgt: string,
@@ -300,5 +302,5 @@ async function followBatch(
   return follower.follow(jobs, { ...request, ...spread }, context.interruption());
 }
 
-/** Salt's message about an invalid batch size. */
+/** Salt's message for an invalid batch size. */
 const batchSizeForms = 'Data must be in the form of %10, 10% or 3';

@@ -1,4 +1,7 @@
-/** Output options of the Salt commands [salt utils/parsers.py OutputOptionsMixIn]. */
+/**
+ * Output options of the commands `salt`, `salt-key`, `salt-run` and `salt-cp` [salt
+ * utils/parsers.py OutputOptionsMixIn].
+ */
 
 import { appendFile, open } from 'node:fs/promises';
 import { type Command, InvalidArgumentError, Option } from 'commander';
@@ -9,7 +12,7 @@ import { isOutputter, type OutputOptions } from './outputters.ts';
 
 /** Destination of the output: a stream, or a file with `--out-file`. */
 export interface OutputSink {
-  /** Writes a line. As in Salt, an empty line is left out. */
+  /** Writes a line. As in Salt, an empty line is omitted. */
   write(text: string): Promise<void>;
 }
 
@@ -22,10 +25,7 @@ function streamSink(stream: OutputStream): OutputSink {
   };
 }
 
-/**
- * Returns a sink that writes to a file. The file is emptied first, unless the output is to be
- * appended.
- */
+/** Returns a sink that writes to a file. Without `--out-file-append`, the file is emptied first. */
 async function fileSink(
   file: string,
   { append }: { readonly append: boolean },
@@ -39,7 +39,7 @@ async function fileSink(
   };
 }
 
-/** Output options, with commander's names. An option for which Salt has two names appears twice. */
+/** Output options, with commander's names. An option with two names in Salt occurs twice. */
 export interface OutputCommandOptions {
   readonly configDir: string;
   readonly out?: string;
@@ -135,10 +135,7 @@ export async function chooseOutput(
   };
 }
 
-/**
- * Returns whether to use colours. `undefined` means that colours are used if the output is a
- * terminal.
- */
+/** Whether to use colours. If the option is `undefined`, colours are used on a terminal. */
 function wantsColors(
   { forceColor, forceColour, color, colour }: OutputCommandOptions,
   defaults: CommandDefaults,

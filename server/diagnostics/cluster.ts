@@ -9,8 +9,8 @@ import { codeOf } from '#runtime';
 import { type DiagnosticsInput, type DoctorFinding, formatList } from './report.ts';
 
 /**
- * Maximum clock difference between members, in milliseconds. With a larger difference, rows expire
- * early or late, because the clock of one member determines their expiry.
+ * Maximum clock difference between members, in milliseconds. A larger difference makes rows expire
+ * early or late, because each row expires by the clock of one member.
  */
 const largestSkewMs = 5000;
 
@@ -83,7 +83,7 @@ export async function checkCluster({ running }: DiagnosticsInput): Promise<Docto
 }
 
 const dayMs = 86_400_000;
-/** Number of days before the expiry of a certificate in which the check reports it. */
+/** Number of days before its expiry at which a certificate is reported. */
 const soonDays = 30;
 const peekMs = 3000;
 

@@ -6,13 +6,16 @@ import { type DiagnosticsInput, type DoctorFinding, formatList } from './report.
 const dayMs = 86_400_000;
 const pendingDays = 7;
 
-/** Checks the master's key pairs, and the signature file that may replace the signing key pair. */
+/**
+ * Checks the master's key pairs, and the signature file that can be used instead of the signing key
+ * pair.
+ */
 export async function checkOwnKeys({
   config: { config },
 }: DiagnosticsInput): Promise<DoctorFinding[]> {
   const findings: DoctorFinding[] = [];
   for (const { name, fault } of await surveyOwnKeys(config)) {
-    // If the master has no key pair yet, not even partly, its first start creates one.
+    // If the master has no key files at all, its first start creates them.
     if (fault === undefined || !fault.isFatal) continue;
     findings.push({
       code: `own-key-${fault.kind}`,
@@ -26,8 +29,7 @@ export async function checkOwnKeys({
 }
 
 /**
- * Checks minions' keys. Reports unusable keys, and keys about which an operator has not decided
- * yet.
+ * Checks the keys of minions. Reports unusable keys, and keys that wait for an operator's decision.
  */
 export async function checkMinionKeys({
   keys: survey,
@@ -78,7 +80,7 @@ function unusable(subject: string, problem: string): DoctorFinding {
   };
 }
 
-/** Finds keys that are stored under several ids. The machine was renamed or cloned. */
+/** Finds keys that are stored under several ids, because a machine was renamed or cloned. */
 function duplicates(keys: readonly SurveyedKey[]): DoctorFinding[] {
   const idsByKey = new Map<string, Set<string>>();
   for (const { id, pem, fault } of keys) {
@@ -120,8 +122,8 @@ function lookalikes(keys: readonly SurveyedKey[]): DoctorFinding[] {
 }
 
 /**
- * Finds ids that new minions may not use. They were accepted by an earlier version, or with
- * `minion_ids: salt`.
+ * Finds ids that are not permitted for new minions. An earlier version, or the option `minion_ids:
+ * salt`, permitted them.
  */
 function unusual(keys: readonly SurveyedKey[]): DoctorFinding[] {
   const ids = keys.map(({ id }) => id).filter((id) => !isNewMinionId(id));

@@ -55,7 +55,7 @@ export async function checkVersions({
   return findings;
 }
 
-/** Detects a clock that was set back. In this case files or jobs have time stamps in the future. */
+/** Detects a clock that was set back: a file or job then has a time in the future. */
 export async function checkClock({
   config,
   keys,
@@ -175,7 +175,7 @@ const minuteMs = 60_000;
 const temporaryName = /^\.saltbridge-.*\.tmp$|\.[0-9a-f]{12}\.tmp$/;
 
 /**
- * Checks which accounts can read or replace the master's private files, and reports leftover
+ * Checks which accounts can read or replace the private files of the master, and reports leftover
  * temporary files.
  */
 export async function checkPermissions(patient: DiagnosticsInput): Promise<DoctorFinding[]> {
@@ -270,7 +270,10 @@ async function checkSecret(file: string, config: MasterConfig): Promise<DoctorFi
   ];
 }
 
-/** Checks that all files have the same owner: the requested user, or the owner of `pki_dir`. */
+/**
+ * Checks that all files belong to one user: the user in {@link SystemInfo}, or the owner of
+ * `pki_dir`.
+ */
 async function checkOwners(
   directories: readonly string[],
   { config, world }: DiagnosticsInput,
@@ -300,7 +303,7 @@ async function checkLeftovers(
   for (const name of names.filter((it) => temporaryName.test(it))) {
     const subject = path.join(directory, name);
     const stats = await statIfThere(subject);
-    // A recent temporary file may still be in use, and is not reported.
+    // Do not report a recent temporary file, because it may still be in use.
     if (stats === undefined || world.now() - stats.mtimeMs < minuteMs) continue;
     findings.push({
       code: 'leftover-file',

@@ -1,4 +1,7 @@
-/** Examines a master's configuration, files and machine, whether or not the master is running. */
+/**
+ * Examines the configuration, the files and the machine of a master. The master need not be
+ * running.
+ */
 
 import { generateKeyPairSync, sign } from 'node:crypto';
 import { once } from 'node:events';
@@ -108,8 +111,8 @@ function remedyOf(kind: ConfigWarning['kind']): string {
 }
 
 /**
- * Checks whether the interface for Salt's LocalClient is enabled (`saltbridge localclient enable`).
- * Its key grants all permissions.
+ * Reports if the service for Salt's own clients is enabled (`saltbridge localclient enable`),
+ * because its key grants all permissions.
  */
 async function checkLocalClient({ config }: DiagnosticsInput): Promise<DoctorFinding[]> {
   const directory = path.join(config.config.stateDir, 'localclient');
@@ -127,7 +130,7 @@ async function checkLocalClient({ config }: DiagnosticsInput): Promise<DoctorFin
   ];
 }
 
-/** Checks that both ports can be bound, unless the running master uses them. */
+/** Checks that the master can listen on both ports, unless the running master already uses them. */
 async function checkPorts({ config, running }: DiagnosticsInput): Promise<DoctorFinding[]> {
   if (running !== undefined) return [];
   const { publishPort, retPort } = config.config;
@@ -141,16 +144,16 @@ async function checkPorts({ config, running }: DiagnosticsInput): Promise<Doctor
 }
 
 /**
- * Returns the listen address. If none is set, it is Salt's default for IPv4 or IPv6, as `ipv6`
- * selects.
+ * Returns the address on which the master listens. If none is set, this is Salt's default for IPv4
+ * or IPv6, according to the option `ipv6`.
  */
 function hostOf({ interface: host, ipv6 }: MasterConfig): string {
   return ipv6 === true && host === '0.0.0.0' ? '::' : host;
 }
 
 /**
- * Tries to bind a port.
- * @returns the system error code if the port cannot be bound
+ * Tries to listen on a port.
+ * @returns the error code of the system if this fails
  */
 async function tryBind(host: string, port: number): Promise<string | undefined> {
   const server = createServer((connection) => connection.destroy());
@@ -188,7 +191,7 @@ function describe(host: string, port: number, failure: string): DoctorFinding {
 const latestProtocol = 3;
 
 /**
- * Finds accepted ids that have never signed in with protocol 3. Other accepted minions could forge
+ * Finds accepted ids that have never signed in with protocol 3. Other accepted minions can forge
  * their returns.
  */
 async function checkProtocol(patient: DiagnosticsInput): Promise<DoctorFinding[]> {
@@ -224,7 +227,7 @@ function lowIds({ keys, running, store }: DiagnosticsInput): string[] {
 const actions: readonly RuleAction[] = ['publish', 'runner', 'wheel'];
 
 /**
- * Finds reactor files without a rule that permits any action. Every run of such a file is denied.
+ * Finds reactor files for which no rule permits any action. All actions of such a file are denied.
  */
 async function checkReactions({
   config: survey,
@@ -233,7 +236,7 @@ async function checkReactions({
   const { config } = survey;
   const references = new Set(config.reactor.flatMap(({ sls }) => sls));
   if (references.size === 0) return [];
-  // The check only asks whether a rule exists, so the target of the rule is irrelevant.
+  // Only the existence of a rule matters, so check a target that covers all minions.
   const policy = createPolicy(rulesOf(config), { ...formWorld, now: world.now });
   return [...references]
     .filter((reference) => !actions.some((it) => hasRules(serviceOf(reference), it, policy)))
@@ -247,7 +250,7 @@ async function checkReactions({
     }));
 }
 
-/** Finds minions that do not reconnect by themselves after a restart of the master. */
+/** Finds minions that will not reconnect by themselves after a restart of the master. */
 async function checkRestart({ running }: DiagnosticsInput): Promise<DoctorFinding[]> {
   const ids = running?.minions.filter((it) => it.needsOwnRestart).map(({ id }) => id) ?? [];
   if (ids.length === 0) return [];
@@ -264,8 +267,8 @@ async function checkRestart({ running }: DiagnosticsInput): Promise<DoctorFindin
 }
 
 /**
- * Age of the oldest undelivered signal above which the outbox is reported as slow, in seconds. It
- * is longer than a service usually takes to restart.
+ * Age of the oldest undelivered signal above which it is reported, in seconds. Services usually
+ * restart in less time.
  */
 const slowOutboxSeconds = 900;
 
@@ -322,7 +325,7 @@ interface MasterExamination {
   readonly findings: readonly DoctorFinding[];
 }
 
-/** Queries the state of the running master. If no master is running, there is no finding. */
+/** Queries the state of the running master. Reports nothing if no master is running. */
 async function examineMaster(openApi: () => Promise<MasterApi>): Promise<MasterExamination> {
   try {
     const running = await withDeadline(ask(openApi));
@@ -440,7 +443,7 @@ function thisWorld(): SystemInfo {
   return {
     now: Date.now,
     procDirectory: '/proc',
-    // Root may examine the master of any user, so any owner is accepted.
+    // Root may examine the files of any user, so accept any owner.
     uid: uid === 0 ? undefined : uid,
     diskOf,
     nodeVersion: process.versions.node,
@@ -473,7 +476,7 @@ async function diskOf(file: string): Promise<DiskRoom> {
  * for all kinds of keys.
  */
 function canSignSha1(): boolean {
-  // An EC key is used, because generating an RSA key would take a second.
+  // Use an EC key, because generating an RSA key takes about a second.
   const { privateKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' });
   try {
     return sign('sha1', Buffer.from('x'), privateKey).length > 0;
@@ -512,7 +515,10 @@ export interface DoctorOptions {
   readonly world?: Partial<SystemInfo>;
 }
 
-/** Runs all checks. They change nothing, but bind the ports briefly if no master is running. */
+/**
+ * Runs all checks. They change nothing. If no master is running, they listen on the ports for a
+ * moment.
+ */
 export async function runDoctor({
   directory,
   openApi,

@@ -1,6 +1,6 @@
 /**
- * Migration report for a salt-master's configuration. For everything that the configuration uses,
- * it states the effect in saltbridge.
+ * Migration report for the configuration of a salt-master. It states the effect in saltbridge of
+ * everything that the configuration uses.
  */
 
 import path from 'node:path';
@@ -57,7 +57,7 @@ export async function checkMigration(directory: string): Promise<MigrationReport
 
 /**
  * Returns a finding for each reactor file, or part of one, from which no rule can be derived.
- * saltbridge denies its actions, although the site relies on them.
+ * Without a rule, saltbridge denies the actions of the file.
  */
 function reactionFindings(
   settings: Settings,

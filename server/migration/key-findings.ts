@@ -1,4 +1,4 @@
-/** Keys of the salt-master to be migrated: their number, and the unusable ones. */
+/** Findings about the keys of the salt-master: their number, and the unusable keys. */
 
 import path from 'node:path';
 import type { MasterConfig } from '#config';
@@ -26,7 +26,10 @@ export function countKeys({ keys }: KeySurvey): Record<KeyState, number> {
   return counts;
 }
 
-/** Returns findings about the master's own key pairs, the states in use, and each unusable key. */
+/**
+ * Returns findings about the master's key pairs, about the states of minion keys, and about each
+ * unusable key.
+ */
 export async function keyFindings(
   config: MasterConfig,
   survey: KeySurvey,

@@ -1,4 +1,4 @@
-/** Files of other programs in `/etc/salt`. */
+/** Findings about files of other programs in `/etc/salt`, for example of salt-cloud. */
 
 import { readdir } from 'node:fs/promises';
 import path from 'node:path';

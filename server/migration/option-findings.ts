@@ -15,7 +15,7 @@ import {
 } from '#config';
 import type { MigrationFinding, MigrationOutcome } from './finding.ts';
 
-/** Effect of an option in saltbridge, the reason, and the remedy. */
+/** Effect of an option in saltbridge, with its meaning and the action for the operator. */
 interface Advice {
   readonly outcome: MigrationOutcome;
   readonly meaning: string;
@@ -66,7 +66,9 @@ const reactorAdvice: Advice = {
   remedy: 'Put the policy of this report into master.d; --write FILE writes it.',
 };
 
-/** Returns findings about options and unreadable files, in the order in which they were read. */
+/**
+ * Returns findings about options and about unreadable files, in the order in which they were read.
+ */
 export function optionFindings({
   settings,
   warnings,
@@ -91,7 +93,7 @@ export function optionFindings({
 }
 
 /**
- * Whether a value has an effect in Salt but not in saltbridge. A missing file is excluded, because
+ * Whether a value has an effect in Salt but not in saltbridge. False for a missing file, because
  * Salt ignores it too.
  */
 function isLost({ kind, key }: ConfigWarning): boolean {

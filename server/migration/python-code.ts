@@ -1,4 +1,4 @@
-/** Python code that salt-master or its minions would load. */
+/** Findings about Python code that a salt-master or its minions would load. */
 
 import { readdir } from 'node:fs/promises';
 import path from 'node:path';
