@@ -1,6 +1,6 @@
 /**
- * Fields of stored rows that contain values of Salt's wire format in plain objects. They are stored
- * as JSON with marks for the types.
+ * Codec for fields of stored rows that contain wire values of Salt inside plain objects. The fields
+ * are stored as JSON, in which marks give the types of these values.
  */
 
 import { readMarkedJson, writeMarkedJson } from '#master';

@@ -26,7 +26,7 @@ interface ConfigOptions {
 export function defineConfig(command: Command, context: CommandContext): void {
   command
     .command('check')
-    .description('report every mistake and warning of a configuration')
+    .description('report every error and warning of a configuration')
     .argument('[dir]', 'configuration directory (default: that of -c)')
     .addOption(configOption())
     .addOption(jsonOption())

@@ -223,7 +223,7 @@ export function defineKey(command: Command, context: CommandContext): void {
       .description(description)
       .argument('<glob>', 'ids of minions, as a glob')
       .addOption(configOption())
-      .option('--fingerprint <fingerprint>', 'only the key with this fingerprint')
+      .option('--fingerprint <fingerprint>', 'change only the key with this fingerprint')
       .option('-y, --yes', 'do not ask for confirmation');
     for (const state of include)
       changed.option(`--include-${state}`, `include keys that are ${state}`);

@@ -93,7 +93,7 @@ export function userKeySource(wheel: UserApi['wheel']): SaltKeySource {
   const call = async (fun: string, kwarg: Readonly<Record<string, WireValue>>) => {
     const { return: value, success } = await wheel.run({ fun, kwarg });
     if (success && isWireMap(value)) return value;
-    throw new TypeError(`${fun} failed: ${String(value)}`);
+    throw new TypeError(`the wheel function ${fun} failed: ${String(value)}`);
   };
   return {
     list: async (texts) => {

@@ -96,7 +96,7 @@ export class ChangeListeners {
 
 const prefix = ['guests', 'values'];
 
-/** Rows `guests/values/<space>/<key>`. */
+/** Format of the rows with the keys `guests/values/<space>/<key>`. */
 const valueRow = defineRow({
   name: 'value of a data space',
   schema: Type.Object({ version: Type.Number(), value: Bytes }),

@@ -60,7 +60,7 @@ export interface DataSpace extends DataSpaceRegistration {
   readonly registeredAt: number;
 }
 
-/** Rows `guests/spaces/<id>`. */
+/** Format of the rows with the keys `guests/spaces/<id>`. */
 const spaceRow = defineRow({
   name: 'data space',
   schema: Type.Unsafe<DataSpace>(

@@ -49,7 +49,7 @@ export interface DeploymentRecord {
 const Text = Type.String();
 const Time = Type.Number();
 
-/** Encrypted rows `deployments/records/<stack>/<server>/<id>`. */
+/** Format of the encrypted rows with the keys `deployments/records/<stack>/<server>/<id>`. */
 const recordRow = defineRow({
   name: 'deployment',
   schema: Type.Unsafe<DeploymentRecord>(

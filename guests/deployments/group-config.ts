@@ -1,4 +1,4 @@
-/** Config that a catalog entry permits, and its options. */
+/** Config of a deployment that a catalog entry permits, and its options. */
 
 import { isPlainMap, type Parameters, states } from '#heat-bridge';
 import type { Deployment } from './metadata.ts';

@@ -243,7 +243,7 @@ export interface RegisteredStack {
   readonly registeredAt: number;
 }
 
-/** Encrypted rows `deployments/stacks/<id>`. */
+/** Format of the encrypted rows with the keys `deployments/stacks/<id>`. */
 const stackRow = defineRow({
   name: 'stack',
   schema: Type.Unsafe<RegisteredStack>(

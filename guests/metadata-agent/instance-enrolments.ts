@@ -30,7 +30,7 @@ export type InstanceUserData =
  */
 const prefix = ['guests', 'vendordata'];
 
-/** Rows `guests/vendordata/<instance>`. */
+/** Format of the rows with the keys `guests/vendordata/<instance>`. */
 const instanceRow = defineRow({
   name: 'enrolment of an instance',
   schema: Type.Object({ number: Type.String() }),

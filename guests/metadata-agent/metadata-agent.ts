@@ -57,7 +57,7 @@ export interface MetadataAgentOptions {
   readonly find: FindInstance;
   /** Returns the networks of a router. Default: none; requests through routers are rejected. */
   readonly networksOf?: FindNetworks | undefined;
-  /** Milliseconds since 1970. */
+  /** Returns the current time, in milliseconds since 1970. */
   readonly now: () => number;
   readonly log: Pick<Logger, 'info' | 'warn'>;
 }
@@ -125,7 +125,11 @@ export async function startMetadataAgent(options: MetadataAgentOptions): Promise
         (error: unknown) => {
           const status = statusOfError(error);
           const reason = error instanceof Error ? error.message : 'unknown';
-          warnings.warn(String(status), { status, reason }, 'metadata request rejected');
+          warnings.warn(
+            String(status),
+            { status, reason },
+            'rejected a metadata request of an instance',
+          );
           if (response.headersSent) response.destroy();
           else response.writeHead(status, { 'content-length': 0, connection: 'close' }).end();
         },

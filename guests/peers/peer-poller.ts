@@ -11,7 +11,7 @@ export interface PeerPollerOptions {
   /** Interval between two polls for changes, in milliseconds. */
   readonly intervalMs: number;
   readonly fullIntervalMs: number;
-  /** Milliseconds since 1970. */
+  /** Returns the current time, in milliseconds since 1970. */
   readonly now: () => number;
   readonly log: Pick<Logger, 'info' | 'warn'>;
 }

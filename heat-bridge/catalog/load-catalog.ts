@@ -53,7 +53,7 @@ interface CatalogEntry {
   readonly value: unknown;
 }
 
-/** Parsed file. */
+/** Catalog file, parsed as YAML. */
 interface CatalogFile {
   readonly file: string;
   readonly map: Readonly<Record<string, unknown>>;

@@ -49,7 +49,7 @@ interface Line {
   active: number;
   /** Waiting runs by caller, in the order of arrival. */
   readonly waiting: Map<string, LinkedList<Seat>>;
-  /** Waiting seat that is served next. */
+  /** Waiting seat of the run that starts next on this minion. */
   next: Seat | undefined;
 }
 

@@ -359,7 +359,8 @@ function checkEnrolRequest(request: EnrolRequest, now: number): void {
     );
   }
   for (const [name, text] of Object.entries({ project, instance: instance ?? '-' })) {
-    if (text.length === 0 || text.length > 255) throw argumentError(name, '1 to 255 characters');
+    if (text.length === 0 || text.length > 255)
+      throw argumentError(name, 'text of 1 to 255 characters');
   }
   if (address !== undefined && isIP(address) === 0 && !isRelayedAddress(address)) {
     throw argumentError(

@@ -11,7 +11,7 @@ import { bridgeLimits } from '../limits.ts';
 /** Options of {@link limitRefusedTokens}. */
 interface RefusedTokenOptions {
   readonly tokenOf: HttpServerContext['tokenOf'];
-  /** Monotonic clock, in milliseconds. */
+  /** Returns the time of a monotonic clock, in milliseconds. */
   readonly now?: () => number;
 }
 

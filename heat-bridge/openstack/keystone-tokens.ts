@@ -21,9 +21,9 @@ export interface KeystoneTokensOptions {
    * @throws AuthenticationError ERR_EAUTH_UNAVAILABLE
    */
   readonly validate: (token: string) => Promise<IdentityToken | undefined>;
-  /** Milliseconds since 1970. */
+  /** Returns the current time, in milliseconds since 1970. */
   readonly now: () => number;
-  /** Monotonic clock, in milliseconds. */
+  /** Returns the time of a monotonic clock, in milliseconds. */
   readonly monotonic: () => number;
 }
 

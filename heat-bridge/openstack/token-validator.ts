@@ -13,7 +13,7 @@ import type { KeystoneOptions } from './keystone-options.ts';
 
 export interface TokenValidatorOptions extends Pick<KeystoneOptions, 'url' | 'user' | 'project'> {
   readonly ask: HttpClient;
-  /** Monotonic clock, in milliseconds. */
+  /** Returns the time of a monotonic clock, in milliseconds. */
   readonly monotonic: () => number;
   /** Aborted when the bridge closes. */
   readonly closing: AbortSignal;

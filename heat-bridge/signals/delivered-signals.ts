@@ -49,7 +49,7 @@ export class DeliveredList {
   }
 }
 
-/** Rows `signals/delivered/<id>`. */
+/** Format of the rows with the keys `signals/delivered/<id>`. */
 const deliveredRow = defineRow({
   name: 'delivered signal',
   schema: OutboxEntrySchema,

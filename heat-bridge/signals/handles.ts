@@ -190,7 +190,7 @@ const endedHandleRetentionMs = 86_400_000;
 type HandleFields = Omit<HandleInfo, 'emptyIsSuccess' | 'isListed'> &
   Pick<HandleRegistration, 'emptyIsSuccess'>;
 
-/** Rows `signals/handles/<alias>/<id>`. */
+/** Format of the rows with the keys `signals/handles/<alias>/<id>`. */
 const handleRow = defineRow({
   name: 'handle',
   schema: Type.Object({

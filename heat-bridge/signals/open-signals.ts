@@ -164,7 +164,7 @@ export async function openSignals(
     Promise.all([delivery.begin(ended), held.start()]).catch((error: unknown) => {
       log.error(
         { err: error },
-        'could not start the delivery of signals, or could not queue held signals for delivery',
+        'internal error while starting the delivery of pending and held signals',
       );
     });
   };

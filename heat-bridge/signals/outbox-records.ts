@@ -38,18 +38,18 @@ const recordFields = {
    * data of guests.
    */
   signal: Bytes,
-  /** Milliseconds since 1970. */
+  /** Time of the acceptance, in milliseconds since 1970. */
   acceptedAt: Time,
 };
 
-/** Rows `signals/outbox/<alias>/<sequence>`. */
+/** Format of the rows with the keys `signals/outbox/<alias>/<sequence>`. */
 export const outboxRow = defineRow({
   name: 'signal',
   schema: Type.Object(recordFields),
   unversioned,
 });
 
-/** Rows `signals/dead/<id>`. */
+/** Format of the rows with the keys `signals/dead/<id>`. */
 export const deadRow = defineRow({
   name: 'dead letter',
   schema: Type.Object({
@@ -57,7 +57,7 @@ export const deadRow = defineRow({
     reason: Text,
     /** HTTP status of the last response. Absent if the service has not responded. */
     httpStatus: Type.Optional(Type.Number()),
-    /** Milliseconds since 1970. */
+    /** Time at which the signal failed, in milliseconds since 1970. */
     endedAt: Time,
   }),
   unversioned,

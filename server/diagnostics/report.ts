@@ -89,7 +89,7 @@ export interface SystemInfo {
   readonly procDirectory: string;
   /**
    * User id to which all files should belong. `undefined`: all files must belong to one user,
-   * whoever it is.
+   * but it may be any user.
    */
   readonly uid: number | undefined;
   /** Returns the free space of the disk that contains a path. */

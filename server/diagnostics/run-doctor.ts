@@ -347,7 +347,10 @@ async function ask(openApi: () => Promise<MasterApi>): Promise<RunningMaster> {
 async function withDeadline<T>(answer: Promise<T>): Promise<T> {
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<never>((_resolve, reject) => {
-    timer = setTimeout(() => reject(new Error('no response within five seconds')), answerMs);
+    timer = setTimeout(
+      () => reject(new Error('the master did not respond within five seconds')),
+      answerMs,
+    );
   });
   try {
     return await Promise.race([answer, late]);
