@@ -46,7 +46,7 @@ export {
   type PayloadLimits,
   packLocal,
   packWire,
-  unpackExact,
+  plainNumber,
   unpackLocal,
   unpackWire,
   WireDateTime,
@@ -145,6 +145,7 @@ export {
 export { createWebsocketListener } from './transport/websocket-listener.ts';
 export { dialZeromq, type ZeromqDialerOptions } from './transport/zeromq-dialer.ts';
 export { createZeromqListener, createZeromqRequestListener } from './transport/zeromq-listener.ts';
+export { formatYaml } from './value-yaml.ts';
 export {
   encodeWebsocketClose,
   encodeWebsocketFrame,

@@ -11,8 +11,7 @@ import { ProtocolError } from './errors.ts';
 /**
  * A value that Salt's MessagePack can represent [WIRE 2.2]. Text and bytes are one family on the
  * wire: bytes that are valid UTF-8 arrive as text. A number without a fraction is written as an
- * integer, and a `Float` always as a float. Only `unpackExact` reads floats without a fraction as
- * `Float`.
+ * integer, and a `Float` always as a float. Floats without a fraction are read as `Float`.
  */
 export type WireValue =
   | null
@@ -66,6 +65,11 @@ export class WireExtension {
     this.code = code;
     this.data = data;
   }
+}
+
+/** Returns a `Float` as a number, and every other value unchanged. */
+export function plainNumber<T>(value: T): Exclude<T, Float> | number {
+  return value instanceof Float ? value.value : (value as Exclude<T, Float>); // no Float, see above
 }
 
 /** Whether a value is a map with only text keys. */
@@ -129,10 +133,6 @@ export interface PayloadLimits {
    * the last duplicate wins.
    */
   readonly uniqueKeys?: boolean;
-  /**
-   * Whether to read floats without a fraction as `Float`. Default: `false`, they become numbers.
-   */
-  readonly keepsFloats?: boolean;
 }
 
 const dateTimeForm = /^(\d{4})(\d\d)(\d\d)(T\d\d:\d\d:\d\d\.\d{6})$/;
@@ -210,9 +210,9 @@ class PayloadReader {
       case 0xc9:
         return this.#extension(this.#uint(1 << (head - 0xc7)));
       case 0xca:
-        return this.#float(this.#bytes.readFloatBE(this.#take(4)));
+        return exactFloat(this.#bytes.readFloatBE(this.#take(4)));
       case 0xcb:
-        return this.#float(this.#bytes.readDoubleBE(this.#take(8)));
+        return exactFloat(this.#bytes.readDoubleBE(this.#take(8)));
       case 0xcc:
       case 0xcd:
       case 0xce:
@@ -246,12 +246,6 @@ class PayloadReader {
       default:
         throw badPayload('it contains the reserved byte 0xc1');
     }
-  }
-
-  #float(value: number): number | Float {
-    return this.#limits.keepsFloats === true && Number.isSafeInteger(value)
-      ? new Float(value)
-      : value;
   }
 
   #uint(size: number): number {
@@ -383,6 +377,11 @@ class PayloadReader {
 function dateTime(data: Uint8Array): WireDateTime | undefined {
   const parts = dateTimeForm.exec(Buffer.from(data).toString('latin1'));
   return parts ? new WireDateTime(`${parts[1]}-${parts[2]}-${parts[3]}${parts[4]}`) : undefined;
+}
+
+/** Returns a float without a fraction as `Float`, so that it stays a float when it is written. */
+function exactFloat(value: number): number | Float {
+  return Number.isSafeInteger(value) ? new Float(value) : value;
 }
 
 function smallest(value: bigint): number | bigint {
@@ -685,14 +684,6 @@ export function packLocal(value: WireValue): Buffer {
  */
 export function unpackLocal(bytes: Uint8Array, limits: PayloadLimits = loadLimits): WireValue {
   return new PayloadReader(bytes, 'local', limits).readAll();
-}
-
-/**
- * Unpacks a value of the local dialect, with floats without a fraction as `Float`.
- * @throws ProtocolError ERR_BAD_PAYLOAD, ERR_PAYLOAD_LIMIT
- */
-export function unpackExact(bytes: Uint8Array, limits: PayloadLimits = loadLimits): WireValue {
-  return unpackLocal(bytes, { ...limits, keepsFloats: true });
 }
 
 /** Codec for stored fields that contain wire values. It uses the local dialect. */

@@ -50,7 +50,15 @@ const rooms = {
     'template/python/*',
   ],
   guests: ['acl', 'config', 'heat-bridge', 'master', 'minion-protocol', 'runtime', 'store'],
-  'salt-api': ['acl', 'config', 'master', 'minion-protocol', 'runtime', 'store'],
+  'salt-api': [
+    'acl',
+    'config',
+    'master',
+    'minion-protocol',
+    'runtime',
+    'store',
+    'template/python/*',
+  ],
   client: ['config', 'master', 'minion-protocol', 'runtime', 'store'],
 };
 const libraries = Object.keys(rooms);
