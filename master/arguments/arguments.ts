@@ -215,21 +215,18 @@ function numberToJson(value: number): JsonValue {
   return Number.isFinite(value) && !isLarge ? value : { $float: String(value) };
 }
 
+/** Matches the text of a float without a fraction. */
+const wholeFloat = /^-?\d+\.0$/;
+
 /**
  * Maximum length of an integer in text form, in digits. The time to parse it grows faster than its
  * length.
  */
-const wholeFloat = /^-?\d+\.0$/;
+const maxDigits = 1000;
 
 /**
  * Maximum nesting depth of marked JSON. It allows a mark around each level of the deepest value
  * that Salt permits.
- */
-const maxDigits = 1000;
-
-/**
- * Converts marked JSON to a value.
- * @throws TypeError if a mark has invalid content
  */
 const maxDepth = 256;
 

@@ -4,17 +4,7 @@
  * constructor.py; salt utils/yamlloader.py].
  */
 
-import {
-  Composer,
-  type Document,
-  isMap,
-  isScalar,
-  isSeq,
-  type ParsedNode,
-  type Scalar,
-  type Tags,
-  visit,
-} from 'yaml';
+import { Composer, type Document, isMap, isScalar, isSeq, type ParsedNode, type Tags } from 'yaml';
 import type { WireMap, WireValue } from '#minion-protocol';
 import { integerOf64Bits } from '#runtime';
 import { Float } from '#template/python/values.ts';
@@ -68,8 +58,7 @@ export function parseYaml(text: string, limits: YamlLimits = {}): WireValue {
   if (isBeyondLibyaml(document, lines))
     throw new SyntaxError('libyaml does not accept this syntax');
   checkNodes(document.contents, limits);
-  if (limits.keepsFloats) visit(document, { Scalar: keepFloat });
-  return toWireValue(document.toJS({ mapAsMap: true }));
+  return toWireValue(document.toJS({ mapAsMap: true }), limits.keepsFloats === true);
 }
 
 /**
@@ -122,19 +111,12 @@ export function isBeyond64Bits(value: unknown): boolean {
   return typeof value === 'bigint' && (value < -(2n ** 63n) || value >= 2n ** 64n);
 }
 
-/** Replaces a whole number that was written as a float, such as `1.0`, by a `Float`. */
-function keepFloat(_place: unknown, node: Scalar): void {
-  const { value, source } = node;
-  const isWritten =
-    node.tag === undefined && source !== undefined && scalarForms.float.test(source);
-  if (isWritten && Number.isSafeInteger(value)) node.value = new Float(Number(value));
-}
-
-function toWireValue(value: unknown): WireValue {
-  if (Array.isArray(value)) return value.map(toWireValue);
-  if (value instanceof Map) return toWireMap([...value]);
+function toWireValue(value: unknown, keepsFloats: boolean): WireValue {
+  if (Array.isArray(value)) return value.map((item) => toWireValue(item, keepsFloats));
+  if (value instanceof Map) return toWireMap([...value], keepsFloats);
   if (value instanceof Uint8Array) return new Uint8Array(value);
-  if (isPlainScalar(value) || value instanceof Float) return value;
+  if (value instanceof Float) return keepsFloats ? value : value.value;
+  if (isPlainScalar(value)) return value;
   throw new TypeError(`values of type ${typeof value} are not supported`);
 }
 
@@ -142,12 +124,12 @@ function isPlainScalar(value: unknown): value is null | boolean | number | bigin
   return value === null || ['boolean', 'number', 'bigint', 'string'].includes(typeof value);
 }
 
-function toWireMap(entries: readonly [unknown, unknown][]): WireValue {
+function toWireMap(entries: readonly [unknown, unknown][], keepsFloats: boolean): WireValue {
   const read = entries.map(([key, item]): [WireValue, WireValue] => {
     if (!isPlainScalar(key) && !(key instanceof Float)) {
       throw new TypeError('a list or a map cannot be a key');
     }
-    return [key, toWireValue(item)];
+    return [toWireValue(key, keepsFloats), toWireValue(item, keepsFloats)];
   });
   const map: WireMap = Object.create(null);
   for (const [key, item] of read) {
@@ -162,7 +144,7 @@ function toWireMap(entries: readonly [unknown, unknown][]): WireValue {
  * are the same key.
  */
 function pythonKey(value: unknown): unknown {
-  return typeof value === 'boolean' ? Number(value) : value;
+  return typeof value === 'boolean' || value instanceof Float ? Number(value) : value;
 }
 
 function asText(text: string): string {
@@ -175,7 +157,7 @@ function toScalar(tag: string, text: string): unknown {
   }
   const value = constructScalar(tag, text);
   if (value === undefined) throw new SyntaxError(`the text is not of the type ${tag}`);
-  return value instanceof Float ? value.value : value;
+  return value instanceof Float && !Number.isSafeInteger(value.value) ? value.value : value;
 }
 
 function refuse(): never {
