@@ -49,7 +49,16 @@ const rooms = {
     'store',
     'template/python/*',
   ],
-  guests: ['acl', 'config', 'heat-bridge', 'master', 'minion-protocol', 'runtime', 'store'],
+  guests: [
+    'acl',
+    'config',
+    'heat-bridge',
+    'master',
+    'minion-protocol',
+    'runtime',
+    'store',
+    'template/python/*',
+  ],
   'salt-api': [
     'acl',
     'config',

@@ -4,34 +4,14 @@
  * constructor.py; salt utils/yamlloader.py].
  */
 
-import { Composer, type Document, isMap, isScalar, isSeq, type ParsedNode, type Tags } from 'yaml';
+import { Composer, type Document, isMap, isScalar, isSeq, type ParsedNode } from 'yaml';
 import type { WireMap, WireValue } from '#minion-protocol';
 import { integerOf64Bits } from '#runtime';
 import { Float } from '#template/python/values.ts';
-import { constructScalar, resolveTag, scalarForms } from '#template/python/yaml-scalar.ts';
+import { correctLastBlock, pythonTags } from '#template/python/yaml-nodes.ts';
+import { resolveTag } from '#template/python/yaml-scalar.ts';
 import { isBeyondLibyaml } from './libyaml-refusals.ts';
 import { boundedTokens, tooMany, type YamlLimits } from './yaml-limits.ts';
-
-/** Maximum length of a number, in digits. The time to parse it grows faster than its length. */
-const maxDigits = 1000;
-
-const core = 'tag:yaml.org,2002:';
-const scalarTags = (['null', 'bool', 'int', 'float'] as const).map((name) => ({
-  tag: `${core}${name}`,
-  default: true,
-  test: scalarForms[name],
-  resolve: (text: string) => toScalar(name, text),
-}));
-const pythonTags: Tags = [
-  'merge',
-  'binary',
-  { tag: `${core}str`, default: 'key', test: /^=$/, resolve: asText },
-  { tag: `${core}value`, default: true, test: /^(?:=|<<)$/, resolve: refuse },
-  ...scalarTags,
-  // These tags have no pattern. They apply only to values with an explicit tag such as `!!float 5`.
-  ...scalarTags.map(({ tag, resolve }) => ({ tag, resolve })),
-  { tag: `${core}timestamp`, resolve: asText },
-];
 
 /** Whether PyYAML reads this unquoted text as a string. */
 export function isPlainYamlText(text: string): boolean {
@@ -58,6 +38,7 @@ export function parseYaml(text: string, limits: YamlLimits = {}): WireValue {
   if (isBeyondLibyaml(document, lines))
     throw new SyntaxError('libyaml does not accept this syntax');
   checkNodes(document.contents, limits);
+  correctLastBlock(document, lines);
   return toWireValue(document.toJS({ mapAsMap: true }), limits.keepsFloats === true);
 }
 
@@ -145,21 +126,4 @@ function toWireMap(entries: readonly [unknown, unknown][], keepsFloats: boolean)
  */
 function pythonKey(value: unknown): unknown {
   return typeof value === 'boolean' || value instanceof Float ? Number(value) : value;
-}
-
-function asText(text: string): string {
-  return text;
-}
-
-function toScalar(tag: string, text: string): unknown {
-  if (tag === 'int' && text.length > maxDigits) {
-    throw new SyntaxError(`a number has more than ${maxDigits} digits`);
-  }
-  const value = constructScalar(tag, text);
-  if (value === undefined) throw new SyntaxError(`the text is not of the type ${tag}`);
-  return value instanceof Float && !Number.isSafeInteger(value.value) ? value.value : value;
-}
-
-function refuse(): never {
-  throw new SyntaxError('the values = and << are not supported');
 }
