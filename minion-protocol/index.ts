@@ -120,6 +120,7 @@ export {
   expandTargetRequest,
   readTargetRequest,
 } from './targeting/target-request.ts';
+export { type TargetTypeRow, targetTypeRows } from './targeting/target-types.ts';
 export { encodePublicationFrame, TcpFrameDecoder } from './tcp-frames.ts';
 export { awaitProxyHeader } from './transport/await-proxy-header.ts';
 export {
