@@ -59,6 +59,16 @@ const rooms = {
     'store',
     'template/python/*',
   ],
+  edge: [
+    'acl',
+    'config',
+    'heat-bridge',
+    'master',
+    'minion-protocol',
+    'runtime',
+    'store',
+    'template/python/*',
+  ],
   'salt-api': [
     'acl',
     'config',

@@ -215,7 +215,7 @@ function numberToJson(value: number): JsonValue {
   return Number.isFinite(value) && !isLarge ? value : { $float: String(value) };
 }
 
-/** Matches the text of a float without a fraction. */
+/** Matches the text of a float without a fraction, such as `1.0`. */
 const wholeFloat = /^-?\d+\.0$/;
 
 /**
@@ -239,7 +239,7 @@ export function fromJson(json: unknown, depth = 0): WireValue {
   if (json === null || typeof json === 'boolean' || typeof json === 'string') return json;
   if (typeof json === 'number' || typeof json === 'bigint') return json;
   if (Array.isArray(json)) return json.map((item) => fromJson(item, depth + 1));
-  if (typeof json !== 'object') throw new TypeError(`not a JSON value: ${typeof json}`);
+  if (typeof json !== 'object') throw new TypeError(`JSON has no values of type ${typeof json}`);
   const map: WireMap = Object.create(null);
   for (const [key, item] of Object.entries(json)) map[key] = fromJson(item, depth + 1);
   return unmark(map);
