@@ -652,6 +652,20 @@ export function packWire(value: WireValue): Buffer {
   return writer.finish();
 }
 
+/** Maximum number of entries of a map whose head is one byte. */
+const maxShortMap = 15;
+
+/**
+ * Packs a map for the wire whose values are packed already.
+ * @throws RangeError for more than 15 entries
+ */
+export function packWireMap(packed: Readonly<Record<string, Uint8Array>>): Buffer {
+  const entries = Object.entries(packed);
+  if (entries.length > maxShortMap) throw new RangeError(`more than ${maxShortMap} entries`);
+  const head = Buffer.from([0x80 | entries.length]);
+  return Buffer.concat([head, ...entries.flatMap(([key, value]) => [packWire(key), value])]);
+}
+
 /**
  * Unpacks a value from the wire. Valid UTF-8 becomes text, the rest stays bytes. Byte values are
  * views into `bytes`: copy them if you store them.
