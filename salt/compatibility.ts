@@ -56,7 +56,8 @@ const closedRunners = 'in pillar, only read-only runners; if the runner fails, t
 const differences: Readonly<Record<CallKind, Readonly<Record<string, string>>>> = {
   runner: {
     'jobs.master': 'lists only runners of this process',
-    'manage.versions': 'compares the versions of minions with the version of saltbridge',
+    'manage.versions':
+      'compares minions with releases 3000 to 3008; `Master` is the version of saltbridge',
     'salt.cmd': 'calls only functions that templates may call; the only grain is id',
     'saltutil.*': pythonModules,
     'state.event':
