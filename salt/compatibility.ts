@@ -18,6 +18,7 @@ import { matchFunctions } from './render/match-functions.ts';
 import { PillarSources } from './render/pillar-sources.ts';
 import { randomFunctions } from './render/random-functions.ts';
 import { saltFunctions } from './render/template-functions.ts';
+import { timeFunctions } from './render/time-functions.ts';
 import { insteadOfFunction, unservedFunctions } from './render/unserved-functions.ts';
 
 type CallKind = 'runner' | 'wheel' | 'function' | 'filter';
@@ -72,6 +73,7 @@ const differences: Readonly<Record<CallKind, Readonly<Record<string, string>>>> 
       'after links are resolved, paths outside the root are rejected; text up to 16 MiB',
   },
   function: {
+    'config.option': "without wildcard and without Salt's defaults for modules",
     'cp.get_file_str': 'only files below salt://',
     'match.*': aboutMinion,
     'mine.get': 'returns values of the mine; in Salt, the result is always empty on a master',
@@ -123,6 +125,7 @@ function templateFunctionNames(): readonly string[] {
     saltFunctions({ grains, setting }),
     matchFunctions({ id: '', grains, nodegroups: {} }),
     randomFunctions(() => {}),
+    timeFunctions(() => new Date(0)),
     fileFunctions(noFiles, 'base'),
     pillarCalls({ runRunner: unreachable, log: () => {} }),
   ];

@@ -46,6 +46,10 @@ export function fileFunctions(files: PillarSources, saltenv: string): AskedFunct
       const lists = await files.lists(environment(given));
       return lists.files.filter((file) => file.startsWith(textOr(prefix, '')));
     }),
+    'cp.list_master_dirs': takes(['saltenv', 'prefix'], async ({ saltenv: given, prefix }) => {
+      const lists = await files.lists(environment(given));
+      return lists.dirs.filter((directory) => directory.startsWith(textOr(prefix, '')));
+    }),
     'cp.list_states': takes(['saltenv'], async ({ saltenv: given }) => {
       const lists = await files.lists(environment(given));
       return lists.files.flatMap((file) => slsNameOf(file) ?? []).sort();

@@ -83,6 +83,22 @@ export function saltFunctions({
         return other;
       },
     ),
+    'config.option': takes(
+      ['value', 'default', 'omit_opts', 'omit_grains', 'omit_pillar', 'omit_master', 'omit_all'],
+      ({ value, default: other = '', omit_all: omitsAll, ...omitted }) => {
+        const name = text(value, 'value');
+        const sources: readonly [string, () => unknown][] = [
+          ['omit_opts', () => (Object.hasOwn(setting.opts, name) ? setting.opts[name] : undefined)],
+          ['omit_grains', () => grains.get(name)],
+          ['omit_pillar', () => setting.pillar.get(name)],
+        ];
+        const found = sources
+          .filter(([flag]) => omitsAll !== true && omitted[flag] !== true)
+          .map(([, read]) => read())
+          .find((it) => it !== undefined);
+        return found ?? other ?? '';
+      },
+    ),
     ...mergers,
     ...digests,
     ...others,

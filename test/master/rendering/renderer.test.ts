@@ -132,7 +132,8 @@ for (const template of templates) {
 
 test('a worker thread gets an event as a value', async (t) => {
   const renderer = shared;
-  const template = '{{ data.data.text }} {{ data.data.list }} {{ tag }} {{ grains.id }}';
+  const template =
+    '{{ data.data.text }} {{ data.data.list }} {{ data.data.f }} {{ tag }} {{ grains.id }}';
   const here = await outcomeOf(renderer, template, reactionTask);
   t.deepEqual(await outcomeOf(renderer, long(template), reactionTask), here);
   t.like(here.result, { marked: ["x'\n- y: {{ 1 }}", 'a: b'] });
