@@ -146,8 +146,8 @@ test('a step without a job ends as interrupted after its member is gone, and the
   await a.master.close();
   answer();
   const [runner, batch] = started.map(({ jid }) => keptOf(b, jid));
-  t.regex(String(resultsOf((await runner) ?? {}).slow), /started test\.sleep and stopped/);
-  t.regex(String(resultsOf((await batch) ?? {}).held), /started a batch of test\.echo and stopped/);
+  t.regex(String(resultsOf((await runner) ?? {}).slow), /stopped while running test\.sleep/);
+  t.regex(String(resultsOf((await batch) ?? {}).held), /stopped while running a batch of test\.echo/);
   t.deepEqual(asked, ['held']);
 });
 
