@@ -147,7 +147,10 @@ test('a step without a job ends as interrupted after its member is gone, and the
   answer();
   const [runner, batch] = started.map(({ jid }) => keptOf(b, jid));
   t.regex(String(resultsOf((await runner) ?? {}).slow), /stopped while running test\.sleep/);
-  t.regex(String(resultsOf((await batch) ?? {}).held), /stopped while running a batch of test\.echo/);
+  t.regex(
+    String(resultsOf((await batch) ?? {}).held),
+    /stopped while running a batch of test\.echo/,
+  );
   t.deepEqual(asked, ['held']);
 });
 
