@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { mergeStrategies } from '#config';
 import { pythonStr, traverseFacts, type WireValue } from '#minion-protocol';
 import { minionWork, WorkBudget } from '#runtime';
-import type { PlainData, SaltFunction } from '#template';
+import type { LateValue, PlainData, SaltFunction } from '#template';
 import { compileGlob } from '#template/python/fnmatch.ts';
 import { isInNetwork, parseInterface, parseNetwork } from '#template/python/ip-address.ts';
 import { isGiven, map, takes, text, textOr } from './function-arguments.ts';
@@ -30,10 +30,15 @@ export function saltFunctions({
   const grain = (path: string, delimiter: string): WireValue | undefined =>
     find(grains, path, delimiter);
   const pillar = { get: (key: string): WireValue | undefined => fromPillar(setting.pillar, key) };
+  const lateGrain = (path: string, delimiter: string): LateValue | undefined => {
+    const [first = '', ...rest] = path.split(delimiter);
+    return rest.reduce<LateValue | undefined>((late, key) => late?.child(key), grains.late(first));
+  };
   const getGrain = takes(
     ['key', 'default', 'delimiter'],
     ({ key, default: other = '', delimiter }) => {
-      return grain(text(key, 'key'), textOr(delimiter, ':')) ?? other;
+      const [path, separator] = [text(key, 'key'), textOr(delimiter, ':')];
+      return lateGrain(path, separator) ?? grain(path, separator) ?? other;
     },
   );
   return {
@@ -59,7 +64,13 @@ export function saltFunctions({
     'config.get': takes(['key', 'default'], ({ key, default: other = '' }) => {
       const name = text(key, 'key');
       const option = Object.hasOwn(setting.opts, name) ? setting.opts[name] : undefined;
-      return option ?? grain(name, ':') ?? find(pillar, name, ':') ?? other;
+      if (option !== undefined && option !== null) {
+        if (name !== 'id' && name !== 'minion_id') return option;
+        const late = grains.late('id');
+        if (late === undefined) grains.note('id');
+        return late ?? option;
+      }
+      return grain(name, ':') ?? find(pillar, name, ':') ?? other;
     }),
     ...mergers,
     ...digests,
