@@ -7,7 +7,7 @@ import {
   type WireMap,
   type WireValue,
 } from '#minion-protocol';
-import { Dict, LateDict, type LateValue, toPython, type Value } from '#template';
+import { type Dict, LateDict, type LateValue, toPython, type Value } from '#template';
 import { LateGrain, type PrintedMarks } from './late-grains.ts';
 
 const digestBytes = 32;
@@ -242,6 +242,12 @@ export class OptionsDict extends LateDict {
     this.#grains.note('id');
     return super.values();
   }
+}
+
+/** Returns a fingerprint of a grain, or `null` if the minion does not have it. */
+export function markOfGrain(grains: WireMap, key: string): Buffer | null {
+  const value = grainOf(grains, key);
+  return value === undefined ? null : markOf(value);
 }
 
 function grainOf(grains: WireMap, key: string): WireValue | undefined {

@@ -203,7 +203,10 @@ export function numberMarks(
   };
   const numbered = isPillarMap(data)
     ? new Map(
-        Array.from(data, ([key, value]) => [renumber(key, true), renumber(value, key === 'include')]),
+        Array.from(data, ([key, value]) => [
+          renumber(key, true),
+          renumber(value, key === 'include'),
+        ]),
       )
     : renumber(data, false);
   for (const place of late.keys()) {

@@ -134,11 +134,7 @@ export class SlsRenderer {
     return foreign === undefined ? data : new EventText(foreign.secret, marked).restoreAll(data);
   }
 
-  async #renderTemplate(
-    file: SourceFile,
-    as: RenderedAs,
-    late?: LateRules,
-  ): Promise<Rendered> {
+  async #renderTemplate(file: SourceFile, as: RenderedAs, late?: LateRules): Promise<Rendered> {
     const { id, grains, opts, pillar, raisesOnMissing, nodegroups, ...setting } = this.#setting;
     const { mergeLists } = setting;
     const functions = this.#askedFunctions(as);
