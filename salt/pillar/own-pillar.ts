@@ -56,6 +56,8 @@ export interface PillarDeps {
   readonly persistent?: PersistentPillarCache | undefined;
   /** Store of shared pillars. Default: they do not persist. */
   readonly shared?: ResultStore | undefined;
+  /** Whether minions with equal inputs share pillars. Default: true. */
+  readonly isShared?: boolean;
   /** Called for each compiled pillar. */
   readonly onRendered?: () => void;
   /** Called for each pillar that a minion gets, with its source. */
@@ -206,6 +208,7 @@ export class OwnPillar implements PillarSource {
     request: PillarRequest,
     lower: PillarMap,
   ): Promise<ProvidedPillar | undefined> {
+    if (this.#surroundings.isShared === false) return undefined;
     const setting = { ...this.#settingOf(request), pillar: lower };
     const proven = this.#provenSettingOf(request, lower);
     return this.#sharing.provide(key, { setting, proven, isKept: this.#isKept(key.id) });

@@ -113,8 +113,7 @@ export class SlsRenderer {
       const data = await this.#read(rendered.text, file.path, pipe, marks);
       return numberMarks(data, rendered, { secret: rules.secret, mergeLists }, paths);
     } catch (error) {
-      // The error may be caused by a mark, or its message may contain one.
-      if (error instanceof TemplateError && this.#reads.grains.marks > before) return undefined;
+      if (this.#reads.grains.marks > before && mayFollowFromMarks(error)) return undefined;
       throw error;
     }
   }
@@ -213,6 +212,16 @@ export class SlsRenderer {
       ? new Map()
       : data.read({ kind: 'read', format, text: json, name }, id);
   }
+}
+
+/**
+ * Whether an error of a rendering with marks may not occur with the values. A template cannot read
+ * marks, so its other errors do not depend on them.
+ */
+function mayFollowFromMarks(error: unknown): boolean {
+  if (!(error instanceof TemplateError)) return false;
+  const { code, kind } = error;
+  return code === 'ERR_YAML' || code === 'ERR_TEMPLATE_LIMIT' || kind === 'LateValueError';
 }
 
 function textSource(text: string, whitespace: Parameters<typeof toSourceFile>[1]): SourceFile {

@@ -25,7 +25,7 @@ export abstract class LateValue implements PyObject {
 
   /** @throws PythonException always, because a late value is read before it is used */
   repr(): string {
-    throw new PythonException('TypeError', 'a late value was used without being read');
+    throw new PythonException('LateValueError', 'a late value was used without being read');
   }
 }
 
