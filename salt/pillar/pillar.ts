@@ -220,5 +220,8 @@ export async function inputsOfFiles(pillar: PillarSource): Promise<PillarInputs>
 }
 
 function noFilesError(): MasterError {
-  return new MasterError('ERR_NOT_SERVED', 'the pillar is provided by a program and has no files');
+  return new MasterError(
+    'ERR_NOT_SERVED',
+    'the pillar has no files: the program that created the master provides it by a function',
+  );
 }
