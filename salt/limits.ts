@@ -54,7 +54,7 @@ export const saltLimits = defineLimits('salt', {
     unit: 'results of pillar top files that minions with equal inputs share',
     owner: 'minion',
     perOwner: 16,
-    total: 1_000,
+    total: 4_000,
     effect: 'The oldest of the minion with the most is evicted, and rendered again.',
   },
   sharedPillarBytes: {

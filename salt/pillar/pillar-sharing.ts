@@ -6,7 +6,7 @@
 import { createHash, randomBytes } from 'node:crypto';
 import type { LRUCache } from 'lru-cache';
 import { packLocal, type WireMap, type WireValue } from '#minion-protocol';
-import { createBoundedMap, KeyedMutex } from '#runtime';
+import { createBoundedMap } from '#runtime';
 import type { PlainData } from '#template';
 import { saltLimits } from '../limits.ts';
 import { GrainReads, markOfGrain } from '../render/grains.ts';
@@ -17,6 +17,7 @@ import type { LateSetting, PillarSetting, PillarSources } from '../render/pillar
 import { fromWire, toWire, toWirePillar } from '../render/pillar-wire.ts';
 import { type CacheDependencies, Reads } from '../render/reads.ts';
 import { type Assignment, assign, compileAssigned, renderTop } from './compile-pillar.ts';
+import { OneAtATime } from './one-at-a-time.ts';
 import { type CachedPillar, type PillarKey, packAnswer, unpackAnswer } from './pillar-cache.ts';
 import { type ResultStore, type SharedResult, SharedResults } from './shared-results.ts';
 import type { Top } from './top-files.ts';
@@ -79,7 +80,7 @@ interface Placed {
 /** Grain that no two minions have in common. */
 const idGrain = 'id';
 /** Maximum time for which a request waits for a rendering of another minion, in milliseconds. */
-const maxWaitMs = 1000;
+const maxWaitMs = 3000;
 /** Time for which the requests of an unshared result do not wait for each other, in milliseconds. */
 const unsharedMs = 60_000;
 /** Names of the tables of the store. */
@@ -97,7 +98,7 @@ export class PillarSharing {
   readonly #placed: LRUCache<string, Placed>;
   readonly #placings: LRUCache<string, Placing>;
   readonly #unshared: LRUCache<string, number>;
-  readonly #turns = new KeyedMutex();
+  readonly #turns = new OneAtATime(maxWaitMs);
 
   constructor(options: PillarSharingOptions) {
     const { sources, persistent, lateGrains: names, now } = options;
@@ -116,7 +117,7 @@ export class PillarSharing {
     });
     this.#placed = createBoundedMap<string, Placed>(pillarAssignments);
     this.#placings = createBoundedMap<string, Placing>(sharedPillars);
-    this.#unshared = createBoundedMap<string, number>(sharedPillars);
+    this.#unshared = createBoundedMap<string, number>(pillarAssignments);
   }
 
   /**
@@ -137,11 +138,11 @@ export class PillarSharing {
     if (tops === undefined) return undefined;
     const placed = await this.#place(base, tops, settings);
     const { root } = placed.placing;
-    const found =
-      (await this.#find(root, grains)) ??
-      (await this.#inTurn(root, async () => {
-        return (await this.#find(root, grains)) ?? this.#make(placed, settings);
-      }));
+    const find = (): Promise<Found | undefined> => this.#find(root, grains);
+    const make = (): Promise<Found> => this.#make(placed, settings);
+    const found = this.#isUnshared(root)
+      ? ((await find()) ?? (await make()))
+      : await this.#turns.run(root, find, make);
     return found === 'unfit' ? undefined : found;
   }
 
@@ -159,45 +160,29 @@ export class PillarSharing {
     return (await this.#pillars.current()).map(({ inputs }) => new Map(inputs));
   }
 
-  async #find(root: string, grains: WireMap): Promise<Found> {
+  async #find(root: string, grains: WireMap): Promise<Found | undefined> {
     const kept = await this.#pillars.find(root, grains);
     if (kept === undefined) return undefined;
     const answer = fillAnswer(unpackAnswer(kept), grains, { ...kept, paths: kept.late });
     return answer === undefined ? 'unfit' : { answer, isShared: true };
   }
 
-  /**
-   * Runs a rendering after the others with equal known inputs, so that it can use their result. A
-   * request waits for a limited time only, and not at all if the last result was not shared.
-   */
-  #inTurn<T>(root: string, work: () => Promise<T>): Promise<T> {
-    if ((this.#unshared.get(root) ?? 0) > this.#options.now()) return work();
-    return new Promise((resolve, reject) => {
-      let isWaiting = true;
-      const start = async (): Promise<void> => {
-        isWaiting = false;
-        await work().then(resolve, reject);
-      };
-      const timer = setTimeout(() => void start(), maxWaitMs);
-      void this.#turns.run(root, async () => {
-        clearTimeout(timer);
-        if (isWaiting) await start();
-      });
-    });
+  #isUnshared(name: string): boolean {
+    return (this.#unshared.get(name) ?? 0) > this.#options.now();
   }
 
   /** Returns the top files for a minion, or `undefined` if they depend on its id. */
   async #topsOf(base: string, settings: PillarSettings): Promise<Tops | undefined> {
     const { grains } = settings.setting;
     const root = `top ${base}`;
-    const find = async (): Promise<Tops | undefined> => {
+    const find = async (): Promise<Tops | null | undefined> => {
       const kept = await this.#tops.find(root, grains);
       return kept && this.#topsIn(kept);
     };
-    const known = await find();
-    if (known !== undefined) return known;
-    if ((this.#unshared.get(root) ?? 0) > this.#options.now()) return undefined;
-    return this.#inTurn(root, async () => (await find()) ?? this.#renderTops(root, settings));
+    const render = (): Promise<Tops | null> => this.#renderTops(root, settings);
+    const isUnshared = this.#isUnshared(`${root} ${settings.setting.id}`);
+    const tops = isUnshared ? await find() : await this.#turns.run(root, find, render);
+    return tops ?? undefined;
   }
 
   #topsIn(kept: CachedPillar): Tops {
@@ -211,7 +196,10 @@ export class PillarSharing {
     return tops;
   }
 
-  async #renderTops(root: string, { setting, proven, isKept }: PillarSettings) {
+  async #renderTops(
+    root: string,
+    { setting, proven, isKept }: PillarSettings,
+  ): Promise<Tops | null> {
     const reads = new Reads(this.#options.sources);
     const beside = reads.beside();
     const top = await renderTop(setting, reads);
@@ -222,8 +210,11 @@ export class PillarSharing {
       madeFrom: reads.madeFrom,
     };
     if (!this.#isShareable(reads, beside)) {
-      this.#unshared.set(root, this.#options.now() + unsharedMs);
-      return undefined;
+      const until = this.#options.now() + unsharedMs;
+      this.#unshared.set(root, until);
+      // Top files can depend on the id for some grains only, so other minions still try.
+      this.#unshared.set(`${root} ${setting.id}`, until);
+      return null;
     }
     if (!isKept) return tops;
     const pillar = wireOfTop(top);
@@ -313,8 +304,8 @@ export class PillarSharing {
   }
 }
 
-/** Result of a search: a pillar, `unfit` if the minion needs its own rendering, or none. */
-type Found = ProvidedPillar | 'unfit' | undefined;
+/** A pillar, or `unfit` if the minion needs its own rendering. */
+type Found = ProvidedPillar | 'unfit';
 
 /** Returns the pillar of a compilation for minions. Its errors are in `_errors`. */
 export function answerOf({ pillar, errors }: CompiledPillar): PillarAnswer['pillar'] {

@@ -1,9 +1,13 @@
 /** Pillars that minions with equal inputs share. */
 
 import test, { type ExecutionContext } from 'ava';
+import { createSeal } from '#master';
 import type { WireMap } from '#minion-protocol';
+import { OneAtATime } from '#salt/pillar/one-at-a-time.ts';
 import type { OwnPillar } from '#salt/pillar/own-pillar.ts';
 import type { PillarAnswer } from '#salt/render/pillar-source.ts';
+import { createMemoryStore } from '#store';
+import { layOut } from '../../helpers/file-tree.ts';
 import { openTree } from '../../helpers/pillar.ts';
 
 function ask(pillar: OwnPillar, id: string, grains: WireMap = {}): Promise<PillarAnswer> {
@@ -122,3 +126,118 @@ for (const [value, expected] of unfit) {
     t.is(pillar.made, 2);
   });
 }
+
+test('a part without grains that depends on the id is not shared', async (t) => {
+  const { pillar } = await openTree(t, {
+    'base/top.sls': "base:\n  '*': [a]\n",
+    'base/a.sls':
+      '{% if grains.role is defined %}a: 1{% else %}a: {{ grains.id | upper }}{% endif %}\n',
+  });
+  for (const id of ['m1', 'm2']) {
+    const { proven } = await ask(pillar, id, { role: 'web' });
+    t.deepEqual({ ...proven }, { a: id.toUpperCase() });
+  }
+});
+
+test('a target by id in the top file assigns SLS to one minion only', async (t) => {
+  const { pillar } = await openTree(t, {
+    'base/top.sls':
+      "base:\n  'm1': [secret]\n  'm*': [a]\n  'os:x':\n    - match: grain\n    - b\n",
+    'base/secret.sls': 'secret: {{ grains.id }}\n',
+    'base/a.sls': 'a: 1\n',
+    'base/b.sls': 'b: 1\n',
+  });
+  t.deepEqual({ ...(await ask(pillar, 'm1')).pillar }, { secret: 'm1', a: 1 });
+  for (const id of ['m2', 'm3', 'm4']) {
+    const { pillar: answer, proven } = await ask(pillar, id, { os: 'x' });
+    t.deepEqual([{ ...answer }, { ...proven }], [{ a: 1, b: 1 }, { a: 1 }]);
+  }
+  t.is(pillar.made, 2);
+});
+
+test('a minion with many grain values does not evict the shared pillar of others', async (t) => {
+  const { pillar } = await openTree(t, {
+    'base/top.sls': "base:\n  '*': [a]\n",
+    'base/a.sls': 'a: {{ grains.role }}\nname: {{ grains.id }}\n',
+  });
+  await ask(pillar, 'good1', { role: 'web' });
+  for (let role = 0; role < 40; role += 1) await ask(pillar, 'evil', { role: `r${role}` });
+  const before = pillar.made;
+  t.like((await ask(pillar, 'good2', { role: 'web' })).pillar, { a: 'web', name: 'good2' });
+  t.is(pillar.made, before);
+  const { shared, own, grains } = await pillar.inputs();
+  t.deepEqual([shared, own], [17, 0]);
+  t.deepEqual(grains, [{ grain: 'role', values: 17, pillars: 17, isShared: true }]);
+});
+
+test('grains of a minion have no effect on the shared pillar of others', async (t) => {
+  const { pillar } = await openTree(t, standard);
+  const evil = { ...grainsOf(0), fqdn: 'evil"\nx: 1', ipv4: ['{{ 1 }}'], other: 'x' };
+  await ask(pillar, 'evil', evil);
+  t.like((await ask(pillar, 'm0', grainsOf(0))).pillar, { name: 'm0', fqdn: 'm0.example.org' });
+  t.false('x' in (await ask(pillar, 'm6', grainsOf(6))).pillar);
+  t.is(pillar.made, 2);
+});
+
+test('a request does not wait long for the rendering of another minion', async (t) => {
+  const turns = new OneAtATime(50);
+  const nothing = async (): Promise<undefined> => undefined;
+  const { promise, resolve } = Promise.withResolvers<string>();
+  const slow = turns.run('a', nothing, () => promise);
+  t.is(await turns.run('a', nothing, async () => 'own'), 'own');
+  resolve('slow');
+  t.is(await slow, 'slow');
+});
+
+test('requests with equal inputs wait for one rendering', async (t) => {
+  const turns = new OneAtATime(60_000);
+  let result: string | undefined;
+  let count = 0;
+  const find = async (): Promise<string | undefined> => result;
+  const work = async (): Promise<string> => {
+    count += 1;
+    await new Promise(setImmediate);
+    result = 'made';
+    return result;
+  };
+  const all = Array.from({ length: 100 }, () => turns.run('a', find, work));
+  t.deepEqual([...new Set(await Promise.all(all))], ['made']);
+  t.is(count, 1);
+});
+
+test('a changed file replaces the shared pillar', async (t) => {
+  const { pillar, directory } = await openTree(t, standard);
+  await ask(pillar, 'm0', grainsOf(0));
+  layOut(directory, { 'base/common.sls': 'new: {{ grains.id }}\n' });
+  t.deepEqual({ ...(await ask(pillar, 'm1', grainsOf(1))).pillar }, { new: 'm1' });
+  t.deepEqual({ ...(await ask(pillar, 'm3', grainsOf(3))).pillar }, { new: 'm3' });
+  t.is(pillar.made, 2);
+});
+
+test('shared pillars survive a restart, and end with the key of their owner', async (t) => {
+  const store = createMemoryStore();
+  const seal = createSeal(new Uint8Array(32).fill(7));
+  let hasKey = true;
+  const { pillar, reopen } = await openTree(t, standard, {}, async () => ({
+    shared: { store, seal, hasKey: () => hasKey },
+  }));
+  for (let index = 0; index < 60; index += 1) await ask(pillar, `m${index}`, grainsOf(index));
+  t.is(pillar.made, 4);
+  const again = await reopen();
+  const { pillar: answer } = await ask(again, 'm99', grainsOf(0));
+  t.like(answer, { name: 'm99', web: 'Debian on m99' });
+  t.deepEqual([again.made, again.parsed], [0, 0]);
+  hasKey = false;
+  const third = await reopen();
+  await ask(third, 'm99', grainsOf(0));
+  t.is(third.made, 1);
+  const rows = async (): Promise<number> => {
+    let count = 0;
+    for await (const _ of store.list(['pillar-cache'])) count += 1;
+    return count;
+  };
+  t.is(await rows(), 1);
+  third.forget('m99');
+  await store.write([{ op: 'delete', key: ['nothing'] }]);
+  t.is(await rows(), 0);
+});
