@@ -108,16 +108,19 @@ export class PillarSharing {
     this.#rules = names.length === 0 ? undefined : { names, secret };
     this.#distinct = new Set([idGrain, ...names]);
     const shared = { sources, persistent, now };
-    const { sharedTops, sharedPillars, pillarAssignments } = saltLimits;
-    this.#tops = new SharedResults({ ...shared, limit: sharedTops, table: sharedTables.tops });
+    this.#tops = new SharedResults({
+      ...shared,
+      limit: saltLimits.sharedTops,
+      table: sharedTables.tops,
+    });
     this.#pillars = new SharedResults({
       ...shared,
-      limit: sharedPillars,
+      limit: saltLimits.sharedPillars,
       table: sharedTables.pillars,
     });
-    this.#placed = createBoundedMap<string, Placed>(pillarAssignments);
-    this.#placings = createBoundedMap<string, Placing>(sharedPillars);
-    this.#unshared = createBoundedMap<string, number>(pillarAssignments);
+    this.#placed = createBoundedMap<string, Placed>(saltLimits.pillarAssignments);
+    this.#placings = createBoundedMap<string, Placing>(saltLimits.sharedPillars);
+    this.#unshared = createBoundedMap<string, number>(saltLimits.pillarAssignments);
   }
 
   /**
