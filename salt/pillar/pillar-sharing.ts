@@ -60,21 +60,21 @@ interface Tops {
   readonly madeFrom: CacheDependencies;
 }
 
-/** SLS that are assigned to a minion, and the fingerprint of all that is known before rendering. */
-interface Placing {
+/**
+ * SLS that are assigned to minions, and the grains on which the assignment depends. Minions with
+ * equal assignments share the object.
+ */
+interface Placed {
+  readonly base: string;
+  readonly tops: Tops;
+  /** Grains that the targets of the top files have read. */
+  readonly read: GrainReads;
+  /** Fingerprint of all inputs that are known before the rendering. */
   readonly root: string;
   readonly assignment: Assignment;
   readonly proven: Assignment;
   /** Whether the assignment does not depend on grains. */
   readonly isProven: boolean;
-}
-
-/** Placing of a minion, with the grains on which it depends. */
-interface Placed {
-  readonly base: string;
-  readonly tops: Tops;
-  readonly read: GrainReads;
-  readonly placing: Placing;
 }
 
 /** Grain that no two minions have in common. */
@@ -96,7 +96,7 @@ export class PillarSharing {
   readonly #pillars: SharedResults;
   readonly #read = new WeakMap<CachedPillar, Tops>();
   readonly #placed: LRUCache<string, Placed>;
-  readonly #placings: LRUCache<string, Placing>;
+  readonly #placings: LRUCache<string, Placed>;
   readonly #unshared: LRUCache<string, number>;
   readonly #turns = new OneAtATime(maxWaitMs);
 
@@ -119,7 +119,7 @@ export class PillarSharing {
       table: sharedTables.pillars,
     });
     this.#placed = createBoundedMap<string, Placed>(saltLimits.pillarAssignments);
-    this.#placings = createBoundedMap<string, Placing>(saltLimits.sharedPillars);
+    this.#placings = createBoundedMap<string, Placed>(saltLimits.sharedPillars);
     this.#unshared = createBoundedMap<string, number>(saltLimits.pillarAssignments);
   }
 
@@ -140,7 +140,7 @@ export class PillarSharing {
     const tops = await this.#topsOf(base, settings);
     if (tops === undefined) return undefined;
     const placed = await this.#place(base, tops, settings);
-    const { root } = placed.placing;
+    const { root } = placed;
     const find = (): Promise<Found | undefined> => this.#find(root, grains);
     const make = (): Promise<Found> => this.#make(placed, settings);
     const found = this.#isUnshared(root)
@@ -244,15 +244,19 @@ export class PillarSharing {
     const other = isProven ? assignment : await assign(tops.proven, proven, new GrainReads());
     const assignments = isProven ? [assignment] : [assignment, other];
     const root = digestOf([base, ...assignments.map(wireOfAssignment)]);
-    const placing = this.#placings.get(root) ?? { root, assignment, proven: other, isProven };
-    const placed = { base, tops, read, placing };
-    this.#placings.set(root, placing);
+    const name = `${root} ${read.text()}`;
+    const equal = this.#placings.get(name);
+    const placed =
+      equal?.tops === tops
+        ? equal
+        : { base, tops, read, root, assignment, proven: other, isProven };
+    this.#placings.set(name, placed);
     if (isKept) this.#placed.set(id, placed);
     return placed;
   }
 
   async #make(
-    { tops, read, placing }: Placed,
+    { tops, read, root, isProven, ...assigned }: Placed,
     { setting, proven, isKept }: PillarSettings,
   ): Promise<Found> {
     const { id, grains } = setting;
@@ -260,25 +264,25 @@ export class PillarSharing {
     const beside = reads.beside();
     const paths = new LatePaths();
     const late: LateSetting | undefined = this.#rules && { rules: this.#rules, paths };
-    const compiled = await compileAssigned(placing.assignment, { ...setting, late }, reads);
+    const compiled = await compileAssigned(assigned.assignment, { ...setting, late }, reads);
     this.#options.onCompiled(compiled, id);
     const pillar = answerOf(compiled);
-    const isSame = placing.isProven && reads.grains.isEmpty && !reads.isVolatile;
+    const isSame = isProven && reads.grains.isEmpty && !reads.isVolatile;
     const marked = {
       pillar,
       proven: isSame
         ? pillar
-        : answerOf(await compileAssigned(placing.proven, { ...proven, late }, beside)),
+        : answerOf(await compileAssigned(assigned.proven, { ...proven, late }, beside)),
     };
     const marks = { secret: this.#rules?.secret ?? '', paths: paths.paths };
     const answer = fillAnswer(marked, grains, marks);
     if (answer === undefined) return 'unfit';
     if (reads.isVolatile || beside.isVolatile) return { answer, isShared: false };
     const isShareable = this.#isShareable(reads, beside);
-    if (!isShareable) this.#unshared.set(placing.root, this.#options.now() + unsharedMs);
+    if (!isShareable) this.#unshared.set(root, this.#options.now() + unsharedMs);
     if (!isKept) return { answer, isShared: false };
     const { madeFrom } = reads;
-    const shared = { root: placing.root, owner: id, late: marks.paths, secret: marks.secret };
+    const shared = { root, owner: id, late: marks.paths, secret: marks.secret };
     const isAdded =
       isShareable && this.#add(this.#pillars, { ...packAnswer(marked), ...shared, madeFrom });
     if (isAdded) return { answer, isShared: false };

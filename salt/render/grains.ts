@@ -35,6 +35,12 @@ export class GrainReads {
     return used.every((name) => name === 'id') && this.whole === undefined;
   }
 
+  /** Returns a text that is equal for equal reads. */
+  text(): string {
+    const values = Array.from(this.values, ([name, mark]) => [name, mark?.toString('base64')]);
+    return JSON.stringify([values, this.whole?.toString('base64')]);
+  }
+
   /** Whether all grains that were read have the same values in these grains. */
   agreeWith(grains: WireMap): boolean {
     if (this.whole !== undefined && !this.whole.equals(markOf(grains))) return false;
