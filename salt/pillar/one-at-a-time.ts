@@ -5,7 +5,10 @@ export class OneAtATime {
   readonly #inProgress = new Map<string, Promise<unknown>>();
   readonly #maxWaitMs: number;
 
-  /** @param maxWaitMs maximum time for which a request waits for others, in milliseconds */
+  /**
+   * @param maxWaitMs maximum time for which a request waits for one other request, in
+   * milliseconds. It waits for all others for up to three times as long
+   */
   constructor(maxWaitMs: number) {
     this.#maxWaitMs = maxWaitMs;
   }
@@ -19,15 +22,14 @@ export class OneAtATime {
     find: () => Promise<T | undefined>,
     work: () => Promise<T>,
   ): Promise<T> {
-    const deadline = performance.now() + this.#maxWaitMs;
+    const deadline = performance.now() + 3 * this.#maxWaitMs;
     for (;;) {
       const found = await find();
       if (found !== undefined) return found;
       const others = this.#inProgress.get(key);
       if (others === undefined) break;
-      const leftMs = deadline - performance.now();
-      if (leftMs <= 0) return work();
-      await settledWithin(others, leftMs);
+      const hasSettled = await settlesWithin(others, this.#maxWaitMs);
+      if (!hasSettled || performance.now() > deadline) return work();
     }
     const working = this.#afterFinding(find, work);
     this.#inProgress.set(key, working);
@@ -44,14 +46,18 @@ export class OneAtATime {
   }
 }
 
-/** Waits until work has settled, or for a limited time. */
-async function settledWithin(work: Promise<unknown>, milliseconds: number): Promise<void> {
+/** Waits for a limited time. Returns whether the work has settled. */
+async function settlesWithin(work: Promise<unknown>, milliseconds: number): Promise<boolean> {
   let timer: NodeJS.Timeout | undefined;
-  const timeout = new Promise((resolve) => {
-    timer = setTimeout(resolve, milliseconds);
+  const timeout = new Promise<false>((resolve) => {
+    timer = setTimeout(resolve, milliseconds, false);
   });
+  const settled = work.then(
+    () => true,
+    () => true,
+  );
   try {
-    await Promise.race([work.catch(() => {}), timeout]);
+    return await Promise.race([settled, timeout]);
   } finally {
     clearTimeout(timer);
   }

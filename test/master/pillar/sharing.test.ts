@@ -127,6 +127,36 @@ for (const [value, expected] of unfit) {
   });
 }
 
+test('a result of a function that is compared is not shared', async (t) => {
+  t.is((await differ(t, "a: {{ salt['grains.get']('host') == 'm1' }}\n")).made, 2);
+});
+
+test('text of a macro that prints the id can be read, and is not shared', async (t) => {
+  const text = '{% macro x() %}{{ grains.id }}{% endmacro %}a: {{ x() | upper }}\n';
+  t.is((await differ(t, text)).made, 2);
+});
+
+test('a key with the id is not shared', async (t) => {
+  t.is((await differ(t, '{{ grains.id }}: 1\n')).made, 2);
+});
+
+test('the options of a template contain the id, and are not shared as a whole', async (t) => {
+  t.is((await differ(t, 'a: {{ opts | length }} {{ opts.items() | list | length }}\n')).made, 2);
+});
+
+async function second(t: ExecutionContext, host: string): Promise<unknown> {
+  const pillar = await differ(t, 'a: {{ grains.host }}\n');
+  return { ...(await ask(pillar, 'm3', { host })).pillar };
+}
+
+test('a number in a plain scalar gets its own rendering', async (t) => {
+  t.deepEqual(await second(t, '12'), { a: 12 });
+});
+
+test('a comment in a value gets its own rendering', async (t) => {
+  t.deepEqual(await second(t, 'x #y'), { a: 'x' });
+});
+
 test('a part without grains that depends on the id is not shared', async (t) => {
   const { pillar } = await openTree(t, {
     'base/top.sls': "base:\n  '*': [a]\n",
