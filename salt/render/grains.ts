@@ -41,7 +41,7 @@ export class GrainReads {
     return JSON.stringify([values, this.whole?.toString('base64')]);
   }
 
-  /** Whether all grains that were read have the same values in these grains. */
+  /** Whether the given grains contain the same values for all grains that were read. */
   agreeWith(grains: WireMap): boolean {
     if (this.whole !== undefined && !this.whole.equals(markOf(grains))) return false;
     for (const [key, before] of this.values) {
@@ -54,7 +54,7 @@ export class GrainReads {
   }
 }
 
-/** Grains that record each read. */
+/** Grains that record which of them a rendering reads. */
 export class TracedGrains implements FactSource {
   readonly #grains: WireMap;
   readonly #facts: FactSource;
@@ -260,7 +260,7 @@ function grainOf(grains: WireMap, key: string): WireValue | undefined {
   return Object.hasOwn(grains, key) ? grains[key] : undefined;
 }
 
-/** Returns a fingerprint of a value: its packed form, or a digest if that is shorter. */
+/** Returns a fingerprint of a value: its packed form, or its digest if that is shorter. */
 function markOf(value: WireValue): Buffer {
   const packed = packLocal(value);
   return packed.length < digestBytes

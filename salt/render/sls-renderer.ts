@@ -93,9 +93,9 @@ export class SlsRenderer {
   }
 
   /**
-   * Renders an SLS with marks instead of late grains. Returns `undefined` if the file has none, or
-   * if their values must be known. The caller then renders the file without marks. Top files and
-   * files that render each other have no marks, because their data is used at once.
+   * Renders an SLS with marks instead of late grains. Returns `undefined` if their
+   * values must be known. The caller then renders the file without marks. Top files and files that
+   * render each other have no marks, because the master uses their data at once.
    */
   async #renderLate(
     file: SourceFile,
@@ -118,7 +118,7 @@ export class SlsRenderer {
     }
   }
 
-  /** Parses a rendered text as data, and then restores the original texts of the marks. */
+  /** Parses a rendered text as data, and then replaces the marks by the original texts. */
   async #readRendered(
     { text, marked }: Rendered,
     name: string,
@@ -139,7 +139,7 @@ export class SlsRenderer {
     const functions = this.#askedFunctions(as);
     const answers = new Map<string, Answer>();
     const { trimBlocks, lstripBlocks, limits, now, rendering, foreign } = setting;
-    // The properties are listed one by one, so that no others are copied to another thread.
+    // List the properties one by one, so that no other properties are sent to the worker thread.
     const task: PillarTask = {
       kind: 'pillar',
       ...as,
@@ -238,9 +238,9 @@ async function answerOf(
     if (call === undefined) throw new TypeError(`${fun} is not available in this template`);
     return { value: await call(args, kwargs) };
   } catch (error) {
-    const isTold =
+    const isReported =
       error instanceof TypeError || error instanceof MasterError || error instanceof TemplateError;
-    if (isTold) return { error: error.message };
+    if (isReported) return { error: error.message };
     throw error;
   }
 }
