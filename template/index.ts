@@ -7,7 +7,7 @@ export {
 export { filterRefusals, filters } from './filters/index.ts';
 export { parseTemplate, type Template } from './jinja/template.ts';
 export { type PlainData, toPlain, toPython } from './python/convert.ts';
-export { LateDict, LateValue, lateItem, readLate } from './python/late.ts';
+export { LateDict, LateValue, readLate } from './python/late.ts';
 export type { TemplateLimits } from './python/limits.ts';
 export { printedText } from './python/repr.ts';
 export { splitLines } from './python/text.ts';

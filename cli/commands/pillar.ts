@@ -88,7 +88,7 @@ function addInputs(pillar: Command, context: CommandContext): void {
 }
 
 /** Prints the inputs by which the compiled pillars of the master differ. */
-export async function printPillarInputs(
+async function printPillarInputs(
   context: CommandContext,
   { configDir, json }: Pick<PillarOptions, 'configDir' | 'json'>,
 ): Promise<void> {

@@ -7,7 +7,8 @@ export class OneAtATime {
 
   /**
    * @param maxWaitMs maximum time for which a request waits for one other request, in
-   * milliseconds. It waits for all others for up to three times as long
+   * milliseconds. Then one of the waiting requests works too. A request waits for all others for
+   * up to ten times as long
    */
   constructor(maxWaitMs: number) {
     this.#maxWaitMs = maxWaitMs;
@@ -22,21 +23,22 @@ export class OneAtATime {
     find: () => Promise<T | undefined>,
     work: () => Promise<T>,
   ): Promise<T> {
-    const deadline = performance.now() + 3 * this.#maxWaitMs;
+    const deadline = performance.now() + 10 * this.#maxWaitMs;
     for (;;) {
       const found = await find();
       if (found !== undefined) return found;
       const others = this.#inProgress.get(key);
       if (others === undefined) break;
+      if (performance.now() > deadline) return work();
       const hasSettled = await settlesWithin(others, this.#maxWaitMs);
-      if (!hasSettled || performance.now() > deadline) return work();
+      if (!hasSettled && this.#inProgress.get(key) === others) break;
     }
     const working = this.#afterFinding(find, work);
     this.#inProgress.set(key, working);
     try {
       return await working;
     } finally {
-      this.#inProgress.delete(key);
+      if (this.#inProgress.get(key) === working) this.#inProgress.delete(key);
     }
   }
 
