@@ -75,6 +75,7 @@ export {
   fromJson,
   isPlainYamlText,
   isReaderBusy,
+  markedForm,
   maxPlainDepth,
   parseArgument,
   parseArguments,

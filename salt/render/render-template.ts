@@ -19,6 +19,7 @@ import {
 } from './render-task.ts';
 import { type SourceFile, slsNames } from './source-file.ts';
 import { saltFunctions } from './template-functions.ts';
+import { timeFunctions } from './time-functions.ts';
 import { insteadOfFunction } from './unserved-functions.ts';
 
 /**
@@ -52,9 +53,14 @@ function renderPillar(
   const printer = foreign && printerOf({ ...foreign, marksWords: false }, file, known);
   const marks = task.late && new PrintedMarks(task.late, (grain) => notes.grains.addMark(grain));
   const grains = new TracedGrains(task.grains, notes.grains, marks);
+  const now = (): Date => {
+    notes.isVolatile = true;
+    return new Date(task.now);
+  };
   const text = renderJinja(file.template(), {
     ...optionsOf(file, task, known),
     functions: {
+      ...timeFunctions(now),
       ...saltFunctions({ grains, setting: task }),
       ...matchFunctions({ ...task, grains }),
       ...randomFunctions(() => {
@@ -71,10 +77,7 @@ function renderPillar(
       sls,
       ...(sls === '' ? {} : slsNames(file.path)),
     },
-    now: () => {
-      notes.isVolatile = true;
-      return new Date(task.now);
-    },
+    now,
     random: () => {
       notes.isVolatile = true;
       return Math.random();
