@@ -1,0 +1,277 @@
+/** Runs rows of the hostile-input matrix and judges the counts of each. */
+
+import { monitorEventLoopDelay } from 'node:perf_hooks';
+import { setImmediate as nextTurn, setTimeout as wait } from 'node:timers/promises';
+import { type ReadingStep, readingSteps, workSlices } from '#runtime';
+import { maxReadingStep } from '#runtime/step-scheduler.ts';
+import { maxSliceSteps } from '#runtime/work-budget.ts';
+import { send } from '../http-fuzz.ts';
+import { Random } from '../random.ts';
+import { allEntries } from './entries.ts';
+import type { Entry } from './entry.ts';
+import type { BlockCounter } from './measure.ts';
+import { addresses, type HostileSite, startHostileSite } from './site.ts';
+import { families } from './values.ts';
+
+/** Selection of the cases to run. */
+export interface MatrixPlan {
+  readonly seed: number;
+  /** Number of rounds. Each round sends one case for each entry. */
+  readonly rounds: number;
+  /** Maximum size of a value in bytes. Default: the largest that the interface admits. */
+  readonly maxBytes?: number;
+  /**
+   * Whether the blocks of each turn are counted. Default: those of several cases are counted
+   * together, which takes less time.
+   */
+  readonly countsTurns?: boolean;
+  /** Only entries whose name contains this text. Default: all. */
+  readonly only?: string;
+  /** Time after which no further round starts, in milliseconds. Default: none. */
+  readonly durationMs?: number;
+}
+
+/** Limits on the counts of one case. */
+export const bounds = {
+  /** Executed blocks of one turn of the event loop, in which the honest minion is served. */
+  blocksOfTurn: 4_000_000,
+  /** Turns of the event loop until the honest user is served. */
+  turnsUntilServed: 60,
+  /** Executed blocks of a few cases, if the blocks of turns are not counted. */
+  blocksOfCases: 4_000_000,
+  /** Rows that a request may add to the store. */
+  rows: 64,
+} as const;
+
+export interface MatrixReport {
+  readonly cases: number;
+  /** Entries without fields, so that no case was sent to them. */
+  readonly missing: readonly string[];
+  readonly problems: readonly string[];
+  readonly answers: Readonly<Record<string, number>>;
+  /** Largest counts of all cases, with the case. */
+  readonly largest: Readonly<Record<string, string>>;
+  /** Measurements, which depend on the machine. Only if blocks are not counted. */
+  readonly measured?: Measured;
+}
+
+interface Measured {
+  /** 99.9 % quantile of the time for which a turn of the event loop blocks others, in milliseconds. */
+  readonly blockedMs: number;
+  /** Memory in use after the first quarter of the run and at its end, in megabytes. */
+  readonly memory: readonly [number, number];
+}
+
+/** Number of turns after which a case is only waiting. */
+const maxBusyTurns = 25;
+const waitMs = 20;
+
+/** Number of cases after which blocks are counted. Each count takes as long as several cases. */
+const casesOfCount = 8;
+
+/** Names for the operator, who could delete the key of the honest minion. */
+const absent = {
+  minion: 'absent',
+  project: 'p-absent',
+  handle: 'h-absent',
+  jid: '20260101000000000000',
+};
+
+const sizes = [300, 8_000, 60_000, 900_000, Infinity] as const;
+
+/**
+ * Runs the matrix.
+ * @param counter counter of blocks; `undefined`: time and memory are measured instead
+ */
+export async function runMatrix(
+  plan: MatrixPlan,
+  counter: BlockCounter | undefined,
+  print: (line: string) => void = () => {},
+): Promise<MatrixReport> {
+  const site = await startHostileSite();
+  const run = new MatrixRun(site, counter, plan, print);
+  try {
+    return await run.all();
+  } finally {
+    await site.close();
+  }
+}
+
+class MatrixRun {
+  readonly #site: HostileSite;
+  readonly #counter: BlockCounter | undefined;
+  readonly #plan: MatrixPlan;
+  readonly #print: (line: string) => void;
+  readonly #problems: string[] = [];
+  readonly #answers: Record<string, number> = {};
+  readonly #largest = new Map<string, { readonly count: number; readonly where: string }>();
+  #cases = 0;
+  /** The current case. */
+  #where = '';
+  /** Cases since the last count. */
+  readonly #uncounted: string[] = [];
+
+  constructor(
+    site: HostileSite,
+    counter: BlockCounter | undefined,
+    plan: MatrixPlan,
+    print: (line: string) => void,
+  ) {
+    this.#site = site;
+    this.#counter = counter;
+    this.#plan = plan;
+    this.#print = print;
+  }
+
+  async all(): Promise<MatrixReport> {
+    const { seed, rounds, only = '', durationMs = Infinity } = this.#plan;
+    const entries = await allEntries(this.#site);
+    const chosen = entries.filter(({ name, fields }) => fields.length > 0 && name.includes(only));
+    const end = performance.now() + durationMs;
+    const stop = this.#watchSteps();
+    await this.#serveHonestMinion();
+    await this.#askHonestUser();
+    this.#counter?.take();
+    const start = performance.now();
+    const delays = monitorEventLoopDelay({ resolution: 1 });
+    if (this.#counter === undefined) delays.enable();
+    let memory: number | undefined;
+    for (let round = 0; round < rounds && performance.now() < end; round += 1) {
+      for (const [index, entry] of chosen.entries()) {
+        await this.#case(entry, new Random(seed, round, index));
+        if (performance.now() > end) break;
+        if (performance.now() - start > durationMs / 4) memory ??= await usedMemory();
+      }
+    }
+    delays.disable();
+    stop();
+    const measured = {
+      blockedMs: delays.percentile(99.9) / 1_000_000,
+      memory: [memory ?? 0, await usedMemory()],
+    } as const;
+    const largest = [...this.#largest].map(([name, it]) => [name, `${it.count} ${it.where}`]);
+    return {
+      cases: this.#cases,
+      missing: entries.filter(({ fields }) => fields.length === 0).map(({ name }) => name),
+      problems: this.#problems,
+      answers: this.#answers,
+      largest: Object.fromEntries(largest),
+      ...(this.#counter === undefined ? { measured } : {}),
+    };
+  }
+
+  async #case(entry: Entry, random: Random): Promise<void> {
+    const [first = '', ...rest] = entry.fields;
+    const field = random.of([first, ...rest]);
+    const [family = '', ...others] = Object.keys(families);
+    const name = random.of([family, ...others]);
+    const size = Math.min(random.of(sizes), entry.maxBytes, this.#plan.maxBytes ?? Infinity);
+    const where = `${entry.name} ${field || 'all'}: ${name} of ${size} bytes`;
+    this.#where = where;
+    const value = families[name]?.(size, random, {
+      foreign: entry.isOfOperator === true ? absent : this.#site.foreign,
+      maxDepth: entry.maxDepth ?? 2_000,
+    });
+    const sendHostile = entry.prepare(field, value);
+    const rowsBefore = await this.#rows();
+    this.#site.takeDefects();
+    const state = { isOver: false, isServed: false };
+    const hostile = sendHostile().finally(() => {
+      state.isOver = true;
+    });
+    const honest = this.#askHonestUser(entry).finally(() => {
+      state.isServed = true;
+    });
+    for (let turn = 1; !state.isOver || !state.isServed; turn += 1) {
+      // Long waits are for threads and timers.
+      await (turn < maxBusyTurns ? nextTurn() : wait(waitMs));
+      await this.#serveHonestMinion();
+      if (this.#plan.countsTurns === true) this.#countBlocks('blocksOfTurn', where);
+      if (!state.isServed) this.#note('turnsUntilServed', turn, where);
+    }
+    const { answer, defect } = await hostile;
+    await honest;
+    this.#uncounted.push(where);
+    if (this.#uncounted.length >= casesOfCount) {
+      this.#countBlocks('blocksOfCases', this.#uncounted.splice(0).join('; '));
+    }
+    this.#note('rows', (await this.#rows()) - rowsBefore, where);
+    if (defect !== undefined) this.#fail(`${where}: ${defect}`);
+    for (const text of this.#site.takeDefects()) this.#fail(`${where}: ${text}`);
+    this.#cases += 1;
+    this.#answers[answer] = (this.#answers[answer] ?? 0) + 1;
+    // The case may have ended the session.
+    if (answer === '401') await this.#site.logInAgain();
+  }
+
+  #countBlocks(name: 'blocksOfTurn' | 'blocksOfCases', where: string): void {
+    if (this.#counter === undefined) return;
+    const { blocks, busiest } = this.#counter.take();
+    this.#note(name, blocks, `${where} (${busiest.place})`);
+  }
+
+  async #serveHonestMinion(): Promise<void> {
+    const { honest } = this.#site;
+    await honest.ask({ cmd: '_minion_event', tag: 'salt/minion/honest/start', data: 'up' });
+  }
+
+  async #askHonestUser({ isOfOperator = false }: Partial<Entry> = {}): Promise<void> {
+    const { port, sessions } = this.#site;
+    const headers = { 'x-auth-token': sessions.honest ?? '' };
+    const localAddress = addresses.honest;
+    const request = { method: 'GET', path: '/bridge/v1/commands', headers, localAddress };
+    const answer = await send(port, request, Buffer.of());
+    // The operator may end all sessions.
+    if (isOfOperator && answer?.status === 401) await this.#site.logInAgain();
+    else if (answer?.status !== 200)
+      this.#fail(`the honest user got ${answer?.status}: ${answer?.text}`);
+  }
+
+  async #rows(): Promise<number> {
+    let count = 0;
+    for await (const { key } of this.#site.store.list([])) if (key[0] !== 'audit') count += 1;
+    return count;
+  }
+
+  #note(name: keyof typeof bounds, count: number, where: string): void {
+    if (count > (this.#largest.get(name)?.count ?? 0)) this.#largest.set(name, { count, where });
+    if (count > bounds[name]) this.#fail(`${where}: ${count} ${name} (maximum ${bounds[name]})`);
+  }
+
+  #fail(problem: string): void {
+    this.#problems.push(problem);
+    this.#print(`PROBLEM ${problem}`);
+  }
+
+  /** Checks that metered work and the reading of JSON give way after the steps of one slice. */
+  #watchSteps(): () => void {
+    const onSlice = (steps: unknown): void => {
+      if (Number(steps) > 3 * maxSliceSteps)
+        this.#fail(`${this.#where}: a slice of ${String(steps)} steps`);
+    };
+    const onReading = (step: unknown): void => {
+      const { characters, values } = step as ReadingStep; // as it is published
+      if (characters > maxReadingStep.characters || values > maxReadingStep.values) {
+        this.#fail(
+          `${this.#where}: a reading step of ${characters} characters and ${values} values`,
+        );
+      }
+    };
+    workSlices.subscribe(onSlice);
+    readingSteps.subscribe(onReading);
+    return () => {
+      workSlices.unsubscribe(onSlice);
+      readingSteps.unsubscribe(onReading);
+    };
+  }
+}
+
+/** Returns the memory in use after garbage collection, in megabytes. */
+async function usedMemory(): Promise<number> {
+  for (let turn = 0; turn < 10; turn += 1) {
+    globalThis.gc?.();
+    await nextTurn();
+  }
+  const { heapUsed, external } = process.memoryUsage();
+  return (heapUsed + external) / 1_048_576;
+}
