@@ -12,6 +12,7 @@ import type { Static, TSchema } from 'typebox';
 type OptionExtension =
   | 'bridge'
   | 'cluster'
+  | 'edge'
   | 'export'
   | 'files'
   | 'mine'

@@ -25,6 +25,7 @@ import {
   text,
   textList,
 } from './schema.ts';
+import { siteOptions, sitesOptions } from './site-options.ts';
 import { tenantDirectories } from './tenant-directories.ts';
 
 const nextSignIn = 'the next sign-in';
@@ -104,6 +105,17 @@ export const ownOptions = {
     defaultText: 'no cluster',
     migration: 'Replaces `cluster_id` and the related options.',
   }),
+  site: option('site', siteOptions, null, 'Makes this master the master of a site; see edge.md.', {
+    extension: 'edge',
+    defaultText: 'no site',
+  }),
+  sites: option(
+    'sites',
+    sitesOptions,
+    null,
+    'Makes this master the centre of sites; see edge.md.',
+    { extension: 'edge', defaultText: 'no sites' },
+  ),
   minionIds: option(
     'minion_ids',
     oneOf(['strict', 'salt']),
@@ -127,13 +139,13 @@ export const ownOptions = {
     'takeover_after',
     integer(1, 3600, { unit: 'seconds' }),
     15,
-    'Time without a response after which a process that shares the state directory ends the process that holds it.',
+    'Time without a response after which another process of `joinMaster` ends the process that runs the shared master, and runs the master itself.',
   ),
   holderWaitSeconds: option(
     'holder_wait',
     integer(1, 3600, { unit: 'seconds' }),
     45,
-    'How long a call waits, in addition to `takeover_after`, for the next process that holds the state directory.',
+    'How long a call waits, in addition to `takeover_after`, until another process of `joinMaster` runs the shared master.',
   ),
   confirmOpenMode: option('confirm_open_mode', flag(), false, 'Confirms `open_mode`.', {
     reload: nextSignIn,

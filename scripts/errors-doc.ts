@@ -5,6 +5,7 @@ import { policyErrors } from '#acl';
 import { commandErrors } from '#cli/errors.ts';
 import { clientErrors, sharedMasterErrors } from '#client';
 import { configErrors } from '#config';
+import { edgeErrors } from '#edge';
 import { bridgeErrors } from '#heat-bridge';
 import { authenticationErrors, authorizationErrors, keyErrors, masterErrors } from '#master';
 import { protocolErrors } from '#minion-protocol/errors.ts';
@@ -37,6 +38,7 @@ export const errorTables: readonly Readonly<Record<string, ErrorEntry>>[] = [
   clientErrors,
   sharedMasterErrors,
   bridgeErrors,
+  edgeErrors,
   commandErrors,
   processErrors,
   templateErrors,

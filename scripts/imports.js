@@ -50,6 +50,16 @@ const rooms = {
     'template/python/*',
   ],
   guests: ['acl', 'config', 'heat-bridge', 'master', 'minion-protocol', 'runtime', 'store'],
+  edge: [
+    'acl',
+    'config',
+    'heat-bridge',
+    'master',
+    'minion-protocol',
+    'runtime',
+    'store',
+    'template/python/*',
+  ],
   'salt-api': ['acl', 'config', 'master', 'minion-protocol', 'runtime', 'store'],
   client: ['config', 'master', 'minion-protocol', 'runtime', 'store'],
 };

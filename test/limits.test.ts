@@ -8,7 +8,7 @@ import { limitTables, withLimits } from '../scripts/limits-doc.ts';
 
 const root = fileURLToPath(new URL('../', import.meta.url));
 const rooms =
-  'acl cli client cluster config guests heat-bridge master minion-protocol runtime salt salt-api server store template';
+  'acl cli client cluster config edge guests heat-bridge master minion-protocol runtime salt salt-api server store template';
 const sources = rooms
   .split(' ')
   .flatMap((room) =>

@@ -1,0 +1,132 @@
+/**
+ * Options under `saltbridge: site:` and `saltbridge: sites:`. A site is a master that works without
+ * its centre; the centre is the master that publishes bundles for sites and receives their logs.
+ */
+
+import type { Static } from 'typebox';
+import {
+  absolutePath,
+  bytes,
+  custom,
+  flag,
+  integer,
+  mapOf,
+  mebibyte,
+  optional,
+  section,
+  textList,
+  textWhere,
+} from './schema.ts';
+
+/** Form of the name of a site: part of a host name, so that it can begin the ids of its jobs. */
+const siteName = /^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$/;
+
+const centreAddress = textWhere(
+  (value) => /^(https:\/\/|http:\/\/(127\.0\.0\.1|\[::1\]|localhost)(:|\/|$))[^\s]*$/.test(value),
+  'an https:// address, or http:// on the loopback interface',
+  { description: "Address of the centre's HTTP API." },
+);
+
+export const siteOptions = section(
+  {
+    name: textWhere(
+      (value) => siteName.test(value),
+      'a name of 1 to 63 lower-case letters, digits and "-"',
+      { description: 'Name of this site, as in its ticket.' },
+    ),
+    centre: centreAddress,
+    ca: optional(
+      absolutePath({
+        description: 'CA of the certificate of the centre, PEM. Default: the CAs of the system.',
+      }),
+    ),
+    behindProxy: flag({
+      default: false,
+      description:
+        'Whether a proxy ends the TLS connection before the centre. The link is then not bound to the TLS connection.',
+    }),
+    validOfflineSeconds: integer(60, 31_536_000, {
+      default: 86_400,
+      fileName: 'valid_offline',
+      unit: 'seconds',
+      description:
+        'Time without the centre after which orders and credentials of the centre expire. The bundle can shorten it.',
+    }),
+    logBytes: bytes(mebibyte, 2 ** 40, {
+      default: 1024 * mebibyte,
+      description: 'Maximum size of the entries that wait for the centre.',
+    }),
+    uploadBytesPerSecond: bytes(0, 1_000_000_000, {
+      default: 0,
+      description: 'Share of the link for returns and facts, in bytes per second. 0: no limit.',
+    }),
+    events: textList({
+      default: [],
+      description: 'Globs of the tags of events that the site sends to the centre.',
+    }),
+    alarms: textList({
+      default: [],
+      description: 'Globs of the tags of events that are sent before all other entries.',
+    }),
+  },
+  { expected: 'a map with name, centre and the other options in docs/edge.md' },
+);
+
+/** A share of the sites in percent, or a list of names of sites. */
+const ringMembers = custom<number | readonly string[]>(
+  {
+    expected: 'a percentage from 1 to 100, or a list of names of sites',
+    accept: (value) => {
+      if (typeof value === 'number') {
+        return Number.isInteger(value) && value >= 1 && value <= 100 ? value : undefined;
+      }
+      const isList =
+        Array.isArray(value) &&
+        value.every((name) => typeof name === 'string' && siteName.test(name));
+      return isList ? value : undefined;
+    },
+  },
+  { type: ['integer', 'array'] },
+);
+
+export const sitesOptions = section(
+  {
+    source: optional(
+      absolutePath({
+        description:
+          'Configuration directory of the sites, as `/etc/salt`. A release packs its options, and the files, pillar and catalog that they name.',
+      }),
+    ),
+    rings: mapOf(ringMembers, {
+      default: { first: 1, early: 10, all: 100 },
+      expected: 'a map of names to a percentage or a list of sites',
+      description:
+        'Rings of sites, in the order of a release. A ring is a percentage of all sites, or a list.',
+    }),
+    stopAtFailures: integer(1, 1_000_000, {
+      default: 1,
+      description: 'Number of sites that fail to install a release, after which it stops.',
+    }),
+    requireVersion: optional(
+      textWhere((value) => /^\d+\.\d+\.\d+$/.test(value), 'a version such as 0.1.0', {
+        description: 'Lowest version of saltbridge that installs a release.',
+      }),
+    ),
+    parallelSites: integer(1, 100_000, {
+      default: 32,
+      description: 'Number of sites that send their log or fetch a release at a time.',
+    }),
+    factAheadSeconds: integer(1, 86_400, {
+      default: 300,
+      unit: 'seconds',
+      description: 'How far the clock of a site may be ahead. Facts with later times are refused.',
+    }),
+  },
+  { expected: 'a map with any of the options in docs/edge.md' },
+);
+
+/** Membership of this master in the sites of a centre; see docs/edge.md. */
+export type SiteOptions = Static<typeof siteOptions>;
+
+/** The sites of this centre; see docs/edge.md. */
+export type SitesOptions = Static<typeof sitesOptions>;

@@ -1,0 +1,101 @@
+/** Errors of sites and of their centre. */
+
+import { type ErrorEntry, SaltbridgeError } from '#runtime';
+
+/** Descriptions of all error codes. docs/errors.md lists them. */
+export const edgeErrors = {
+  ERR_SITE_NOT_JOINED: {
+    meaning: 'This master is configured as a site, but it has no identity of its own yet.',
+    action:
+      'Create a ticket at the centre (`saltbridge site ticket NAME`), and run `saltbridge site join`.',
+  },
+  ERR_SITE_TICKET: {
+    meaning: 'The ticket of the site is malformed, expired, used, or from another centre.',
+    action: 'Create a new ticket at the centre.',
+  },
+  ERR_SITE_UNKNOWN: {
+    meaning: 'The centre has no site with this name.',
+    action: 'Use a name that `saltbridge site list` shows.',
+  },
+  ERR_SITE_REFUSED: {
+    meaning: 'The centre refused the connection of a site: its key is unknown or revoked.',
+    action: 'Check the state of the site at the centre; a revoked site needs a new ticket.',
+  },
+  ERR_SITE_LINK: {
+    meaning: 'There is no connection between the site and its centre, or it was lost.',
+    action: 'Retry after the link is back; the site keeps its log until then.',
+    retry: true,
+  },
+  ERR_SITE_MESSAGE: {
+    meaning: 'A message on the link is malformed, too large, or not permitted for its sender.',
+    action: 'Update the older side; if the versions are equal, report the message.',
+  },
+  ERR_SITE_CLOCK: {
+    meaning: 'The clock of the site is too far ahead of the clock of the centre.',
+    action: 'Correct the clock of the site.',
+    retry: true,
+  },
+  ERR_SITE_STATE: {
+    meaning: 'The files or rows of a site are damaged.',
+    action: 'Join the site again with a new ticket.',
+  },
+  ERR_BUNDLE_SIGNATURE: {
+    meaning: 'The metadata of a bundle is altered, or too few keys of its role signed it.',
+    action: 'Publish the release again with the keys of the role.',
+  },
+  ERR_BUNDLE_OLD: {
+    meaning: 'The bundle or its metadata is older than the one that the site has.',
+    action: 'Publish the content again with a higher version.',
+  },
+  ERR_BUNDLE_EXPIRED: {
+    meaning: 'The metadata of the bundle has expired, by the clock of the site.',
+    action: 'Sign the metadata again, or correct the clock of the site.',
+    retry: true,
+  },
+  ERR_BUNDLE_CONTENT: {
+    meaning: 'A part of a bundle is missing, too large, or does not match its digest.',
+    action: 'Publish the release again; check the caches between the centre and the site.',
+    retry: true,
+  },
+  ERR_BUNDLE_PATH: {
+    meaning: 'A bundle names a path outside its own directory.',
+    action: 'Correct the configuration directory of the release.',
+  },
+  ERR_BUNDLE_VERSION: {
+    meaning: 'The bundle requires a later version of saltbridge than the site has.',
+    action: 'Update saltbridge at the site.',
+  },
+  ERR_BUNDLE_CHECK: {
+    meaning: 'The check of a bundle failed at the site. The former bundle stays in use.',
+    action: 'Correct the option, pillar or policy that the message names, and publish again.',
+  },
+  ERR_BUNDLE_KEYS: {
+    meaning: 'A key file of the releases is missing, malformed, or belongs to another centre.',
+    action: 'Pass the key files that `saltbridge site keys` created.',
+  },
+  ERR_RELEASE: {
+    meaning: 'The release does not exist, or is not in a state in which this is possible.',
+    action: 'Look at `saltbridge site list`.',
+  },
+  ERR_ORDER_INVALID: {
+    meaning: 'An order is malformed, or names a target or function that is not possible.',
+    action: 'Correct the order.',
+  },
+  ERR_ORDER_EXPIRED: {
+    meaning: 'The validity of the order has ended.',
+    action: 'Issue a new order.',
+  },
+  ERR_ORDER_DENIED: {
+    meaning: 'No rule permits the caller to issue this order.',
+    action: 'Ask the operator for a rule; `saltbridge acl explain` shows similar rules.',
+  },
+  ERR_ORDER_UNKNOWN: {
+    meaning: 'There is no order with this id.',
+    action: 'Use an id that `saltbridge site order` printed.',
+  },
+} as const satisfies Readonly<Record<string, ErrorEntry>>;
+
+export type EdgeErrorCode = keyof typeof edgeErrors;
+
+/** Error of a site or of its centre. */
+export class EdgeError extends SaltbridgeError<EdgeErrorCode> {}
