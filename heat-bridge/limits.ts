@@ -61,6 +61,13 @@ export const bridgeLimits = defineLimits('bridge', {
     effect: 'Further runs wait, and callers take turns. If the queue is full, runs are rejected.',
     code: 'ERR_COMMAND_BUSY',
   },
+  keyBytes: {
+    unit: 'bytes of runs that are stored under idempotency keys for a day',
+    owner: 'caller',
+    rate: { perSecond: 16_384, burst: 134_217_728 },
+    effect: 'The run is rejected. The outcome of a run is stored without its returns.',
+    code: 'ERR_LIMIT',
+  },
   handleBytes: {
     unit: 'bytes of handles',
     owner: 'project',

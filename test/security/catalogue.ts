@@ -2435,6 +2435,8 @@ export const catalogue: readonly Threat[] = [
       fairLimits('a table of single rows refuses another owner, but not a row that it replaces'),
       fairLimits('the owner of an address is an IPv4 address or a network of 64 bits'),
       'limits.test.ts: no limiter is outside of the registry',
+      users('the jobs of one user store a limited number of bytes, and those of another user fit'),
+      'heat-bridge/idempotency-keys.test.ts: runs under idempotency keys of one caller store a limited number of bytes',
       'runtime/worker-pool.test.ts: a long text of one caller does not wait for those of another',
       'runtime/worker-pool.test.ts: a rendering for one minion does not wait for those of another',
       'master/keys/rsa-pool.test.ts: an address has its turn while another one has 300 operations waiting',
@@ -2447,6 +2449,20 @@ export const catalogue: readonly Threat[] = [
       "salt-api/shared-sessions.test.ts: a user's sessions do not end those of another user",
       'master/jobs/returns.test.ts: the bytes of self-made jobs are bounded, and highstates of 5 MB fit',
       'master/audit/audit-log.test.ts: entries with one key count as one, and the last is in the summary',
+    ],
+  },
+  {
+    id: 'H-473',
+    threat: 'a client that only has access to NATS replays messages of a cluster',
+    tests: [
+      'master/cluster/masters-as-one.test.ts: a replayed request for a chunk does not keep the backup for a new member',
+    ],
+  },
+  {
+    id: 'H-474',
+    threat: 'a value of a field blocks the master, or reveals an internal error',
+    tests: [
+      'security/hostile-matrix.test.ts: hostile input to each entry of the tables causes bounded work, and the honest owner is served',
     ],
   },
   {
