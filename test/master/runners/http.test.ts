@@ -110,7 +110,11 @@ test('only listed hosts get requests, like in Salt, within limits', async (t) =>
   const refused: readonly (readonly [string, WireMap, RegExp])[] = [
     ['http://127.0.0.1:1/', {}, /127\.0\.0\.1:1 is not listed under saltbridge: http_query: hosts/],
     // The list does not contain the host's address, and the address is not public.
-    [`${named}/`, {}, /localhost resolves to .*, which is outside the networks permitted for this endpoint/],
+    [
+      `${named}/`,
+      {},
+      /localhost resolves to .*, which is outside the networks permitted for this endpoint/,
+    ],
     [`http://u:secret-1@127.0.0.1:${port}/`, {}, /use the arguments username and password/],
     ['file:///etc/passwd', {}, /must be an http/],
     [`${origin}/`, { method: 'TRACE' }, /method must be one of/],
