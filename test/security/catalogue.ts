@@ -44,6 +44,7 @@ const eventText = inFile('master/reactor/reactor.test.ts');
 const events = inFile('master/requests/events.test.ts');
 const logins = inFile('master/eauth/logins.test.ts');
 const signedReturns = inFile('master/requests/signed-returns.test.ts');
+const staleMembers = inFile('master/cluster/stale-members.test.ts');
 const users = inFile('master/eauth/user-api.test.ts');
 const outgoing = inFile('security/secrets.test.ts');
 const outbox = inFile('heat-bridge/signals/outbox.test.ts');
@@ -2265,6 +2266,12 @@ export const catalogue: readonly Threat[] = [
         'after a long disconnection, a master refuses minions and tokens until it has caught up',
       ),
       clusterMasters('a master that receives no entries of the log becomes stale'),
+      staleMembers(
+        'a member whose thread was blocked is stale until it has compared its position again',
+      ),
+      staleMembers(
+        'a member with a full disk becomes stale, and continues when space is available',
+      ),
     ],
   },
   {

@@ -92,7 +92,7 @@ test('a user may publish only what external_auth grants', async (t) => {
 test('the jobs of one user store a limited number of bytes, and those of another user fit', async (t) => {
   const running = await start(t, { fred: ['test.*'], ann: ['test.*'] });
   const [fred, ann] = [await running.as('fred'), await running.as('ann')];
-  const job = { tgt: 'web1', fun: 'test.echo', arg: ['x'.repeat(45_000_000)] };
+  const job = { tgt: 'web1', fun: 'test.echo', arg: ['x'.repeat(50_000_000)] };
   for (let n = 0; n < 3; n += 1) await fred.jobs.publish(job);
   const small = { tgt: 'web1', fun: 'test.ping' };
   await t.throwsAsync(fred.jobs.publish(small), {
