@@ -1,6 +1,5 @@
 /** Runs rows of the hostile-input matrix and judges the counts of each. */
 
-import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { setImmediate as nextTurn, setTimeout as wait } from 'node:timers/promises';
 import { type ReadingStep, readingSteps, workSlices } from '#runtime';
 import { maxReadingStep } from '#runtime/step-scheduler.ts';
@@ -20,11 +19,6 @@ export interface MatrixPlan {
   readonly rounds: number;
   /** Maximum size of a value in bytes. Default: the largest that the interface admits. */
   readonly maxBytes?: number;
-  /**
-   * Whether the blocks of each turn are counted. Default: those of several cases are counted
-   * together, which takes less time.
-   */
-  readonly countsTurns?: boolean;
   /** Only entries whose name contains this text. Default: all. */
   readonly only?: string;
   /** Time after which no further round starts, in milliseconds. Default: none. */
@@ -37,10 +31,10 @@ export const bounds = {
   blocksOfTurn: 4_000_000,
   /** Turns of the event loop until the honest user is served. */
   turnsUntilServed: 60,
-  /** Executed blocks of a few cases, if the blocks of turns are not counted. */
-  blocksOfCases: 4_000_000,
   /** Rows that a request may add to the store. */
   rows: 64,
+  /** Bytes that a request may add to the store. */
+  bytes: 16_777_216,
 } as const;
 
 export interface MatrixReport {
@@ -56,8 +50,10 @@ export interface MatrixReport {
 }
 
 interface Measured {
-  /** 99.9 % quantile of the time for which a turn of the event loop blocks others, in milliseconds. */
-  readonly blockedMs: number;
+  /** 99.9 % quantile of the processor time of a turn of the event loop, in milliseconds. */
+  readonly turnMs: number;
+  /** Longest turn, in milliseconds, with the case. */
+  readonly longest: string;
   /** Memory in use after the first quarter of the run and at its end, in megabytes. */
   readonly memory: readonly [number, number];
 }
@@ -66,7 +62,10 @@ interface Measured {
 const maxBusyTurns = 25;
 const waitMs = 20;
 
-/** Number of cases after which blocks are counted. Each count takes as long as several cases. */
+/**
+ * Number of cases that are counted together, because each count takes as long as several cases. If
+ * they execute more blocks than one turn may, they are repeated, and each turn is counted.
+ */
 const casesOfCount = 8;
 
 /** Names for the operator, who could delete the key of the honest minion. */
@@ -88,13 +87,19 @@ export async function runMatrix(
   counter: BlockCounter | undefined,
   print: (line: string) => void = () => {},
 ): Promise<MatrixReport> {
-  const site = await startHostileSite();
+  const site = await startHostileSite({ isOnDisk: counter === undefined });
   const run = new MatrixRun(site, counter, plan, print);
   try {
     return await run.all();
   } finally {
     await site.close();
   }
+}
+
+/** Case of a row. The seeds determine field, value and size. */
+interface Case {
+  readonly entry: Entry;
+  readonly seeds: readonly number[];
 }
 
 class MatrixRun {
@@ -109,7 +114,10 @@ class MatrixRun {
   /** The current case. */
   #where = '';
   /** Cases since the last count. */
-  readonly #uncounted: string[] = [];
+  #uncounted: Case[] = [];
+  /** Processor times of turns, in milliseconds. */
+  readonly #turnMs: number[] = [];
+  #longest = { ms: 0, where: '' };
 
   constructor(
     site: HostileSite,
@@ -133,20 +141,20 @@ class MatrixRun {
     await this.#askHonestUser();
     this.#counter?.take();
     const start = performance.now();
-    const delays = monitorEventLoopDelay({ resolution: 1 });
-    if (this.#counter === undefined) delays.enable();
     let memory: number | undefined;
     for (let round = 0; round < rounds && performance.now() < end; round += 1) {
       for (const [index, entry] of chosen.entries()) {
-        await this.#case(entry, new Random(seed, round, index));
+        await this.#try({ entry, seeds: [seed, round, index] });
         if (performance.now() > end) break;
         if (performance.now() - start > durationMs / 4) memory ??= await usedMemory();
       }
     }
-    delays.disable();
+    await this.#countBlocks();
     stop();
+    const sorted = this.#turnMs.sort((a, b) => a - b);
     const measured = {
-      blockedMs: delays.percentile(99.9) / 1_000_000,
+      turnMs: sorted[Math.floor(sorted.length * 0.999)] ?? 0,
+      longest: `${this.#longest.ms.toFixed(1)} ms: ${this.#longest.where}`,
       memory: [memory ?? 0, await usedMemory()],
     } as const;
     const largest = [...this.#largest].map(([name, it]) => [name, `${it.count} ${it.where}`]);
@@ -160,7 +168,23 @@ class MatrixRun {
     };
   }
 
-  async #case(entry: Entry, random: Random): Promise<void> {
+  async #try(it: Case): Promise<void> {
+    await this.#case(it, false);
+    this.#uncounted.push(it);
+    if (this.#uncounted.length >= casesOfCount) await this.#countBlocks();
+  }
+
+  /** Counts the blocks of the latest cases. If they are many, repeats the cases turn by turn. */
+  async #countBlocks(): Promise<void> {
+    if (this.#counter === undefined) return;
+    const cases = this.#uncounted;
+    this.#uncounted = [];
+    if (this.#counter.take().blocks <= bounds.blocksOfTurn) return;
+    for (const it of cases) await this.#case(it, true);
+  }
+
+  async #case({ entry, seeds }: Case, countsTurns: boolean): Promise<void> {
+    const random = new Random(...seeds);
     const [first = '', ...rest] = entry.fields;
     const field = random.of([first, ...rest]);
     const [family = '', ...others] = Object.keys(families);
@@ -173,7 +197,8 @@ class MatrixRun {
       maxDepth: entry.maxDepth ?? 2_000,
     });
     const sendHostile = entry.prepare(field, value);
-    const rowsBefore = await this.#rows();
+    const before = await this.#stored();
+    if (countsTurns) this.#counter?.take();
     this.#site.takeDefects();
     const state = { isOver: false, isServed: false };
     const hostile = sendHostile().finally(() => {
@@ -183,31 +208,29 @@ class MatrixRun {
       state.isServed = true;
     });
     for (let turn = 1; !state.isOver || !state.isServed; turn += 1) {
+      const { user, system } = process.threadCpuUsage();
       // Long waits are for threads and timers.
       await (turn < maxBusyTurns ? nextTurn() : wait(waitMs));
       await this.#serveHonestMinion();
-      if (this.#plan.countsTurns === true) this.#countBlocks('blocksOfTurn', where);
+      const used = process.threadCpuUsage();
+      this.#noteTurn((used.user + used.system - user - system) / 1000, where);
+      const work = countsTurns ? this.#counter?.take() : undefined;
+      if (work !== undefined) {
+        this.#note('blocksOfTurn', work.blocks, `${where} (${work.busiest.place})`);
+      }
       if (!state.isServed) this.#note('turnsUntilServed', turn, where);
     }
     const { answer, defect } = await hostile;
     await honest;
-    this.#uncounted.push(where);
-    if (this.#uncounted.length >= casesOfCount) {
-      this.#countBlocks('blocksOfCases', this.#uncounted.splice(0).join('; '));
-    }
-    this.#note('rows', (await this.#rows()) - rowsBefore, where);
+    const after = await this.#stored();
+    this.#note('rows', after.rows - before.rows, where);
+    this.#note('bytes', after.bytes - before.bytes, where);
     if (defect !== undefined) this.#fail(`${where}: ${defect}`);
     for (const text of this.#site.takeDefects()) this.#fail(`${where}: ${text}`);
     this.#cases += 1;
     this.#answers[answer] = (this.#answers[answer] ?? 0) + 1;
     // The case may have ended the session.
     if (answer === '401') await this.#site.logInAgain();
-  }
-
-  #countBlocks(name: 'blocksOfTurn' | 'blocksOfCases', where: string): void {
-    if (this.#counter === undefined) return;
-    const { blocks, busiest } = this.#counter.take();
-    this.#note(name, blocks, `${where} (${busiest.place})`);
   }
 
   async #serveHonestMinion(): Promise<void> {
@@ -227,10 +250,23 @@ class MatrixRun {
       this.#fail(`the honest user got ${answer?.status}: ${answer?.text}`);
   }
 
-  async #rows(): Promise<number> {
-    let count = 0;
-    for await (const { key } of this.#site.store.list([])) if (key[0] !== 'audit') count += 1;
-    return count;
+  /** Returns the number of rows in the store and their size, without those of the audit log. */
+  async #stored(): Promise<{ readonly rows: number; readonly bytes: number }> {
+    let rows = 0;
+    let bytes = 0;
+    // Listing a store on disk would be measured as the work of a case.
+    if (this.#counter === undefined) return { rows, bytes };
+    for await (const { key, value } of this.#site.store.list([])) {
+      if (key[0] === 'audit') continue;
+      rows += 1;
+      bytes += value.length;
+    }
+    return { rows, bytes };
+  }
+
+  #noteTurn(ms: number, where: string): void {
+    this.#turnMs.push(ms);
+    if (ms > this.#longest.ms) this.#longest = { ms, where };
   }
 
   #note(name: keyof typeof bounds, count: number, where: string): void {

@@ -12,7 +12,7 @@ import { allow } from '#acl';
 import { createBridge } from '#guests';
 import { type Contributions, type Master, masterServices } from '#master';
 import { createSaltApi } from '#salt-api';
-import type { Store } from '#store';
+import { openEmbeddedStore, type Store } from '#store';
 import { echo, twice } from '../../heat-bridge/stage.ts';
 import type { Cleanup } from '../../helpers/cleanup.ts';
 import { SpeakingMinion } from '../../helpers/speaking-minion.ts';
@@ -49,8 +49,15 @@ export interface HostileSite {
   close(): Promise<void>;
 }
 
-/** Starts the master, and signs in and logs in all owners. */
-export async function startHostileSite(): Promise<HostileSite> {
+/**
+ * Starts the master, and signs in and logs in all owners.
+ * @param options.isOnDisk whether the store is on disk, so that its rows use no memory
+ */
+export async function startHostileSite({
+  isOnDisk,
+}: {
+  readonly isOnDisk: boolean;
+}): Promise<HostileSite> {
   const ends: (() => unknown)[] = [];
   const cleanup: Cleanup = { teardown: (end) => void ends.unshift(end) };
   const directory = mkdtempSync(path.join(tmpdir(), 'saltbridge-hostile-'));
@@ -73,6 +80,9 @@ export async function startHostileSite(): Promise<HostileSite> {
   const bridge = createBridge({ commands: [echo], plans: [twice], extensions });
   const running = await startVectorMaster(cleanup, {
     startAt: Date.now(),
+    ...(isOnDisk
+      ? { store: await openEmbeddedStore({ directory: path.join(directory, 'store') }) }
+      : {}),
     logger,
     keys: [
       { directory: 'minions', id: 'hostile', publicPem: pem('minion').publicPem },
