@@ -7,6 +7,7 @@ import {
   isWireMap,
   parsePrivateKey,
   unpackWire,
+  wireBytes,
 } from '#minion-protocol';
 import { createMinionHandshake } from '#minion-protocol/minion-handshake.ts';
 import { startStandInHeat } from './heat-bridge/deployments/stand-in-heat.ts';
@@ -32,7 +33,10 @@ test.serial('15,000 minions that sign in at once are all accepted, some after a 
   const signIn = async ({ id, address }: (typeof minions)[number]): Promise<boolean> => {
     const handshake = createMinionHandshake({ id, version: 3, privateKey, publicPem, token });
     const reply = unpackWire(await dial(id, address).request(handshake.request(), 120_000));
-    if (isWireMap(reply)) return reply.enc === 'pub';
+    if (isWireMap(reply)) {
+      const load = unpackWire(wireBytes(reply.load) ?? Buffer.of());
+      return isWireMap(load) && 'aes' in load;
+    }
     // A minion that gets this reply signs in again after `acceptance_wait_time`, for ever.
     t.is(reply, 'bad load');
     return false;

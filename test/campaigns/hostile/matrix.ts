@@ -247,7 +247,7 @@ class MatrixRun {
     // The operator may end all sessions.
     if (isOfOperator && answer?.status === 401) await this.#site.logInAgain();
     else if (answer?.status !== 200)
-      this.#fail(`the honest user got ${answer?.status}: ${answer?.text}`);
+      this.#fail(`${this.#where}: the honest user got ${answer?.status}: ${answer?.text}`);
   }
 
   /** Returns the number of rows in the store and their size, without those of the audit log. */

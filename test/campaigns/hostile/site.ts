@@ -7,6 +7,7 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { Writable } from 'node:stream';
+import { fileURLToPath } from 'node:url';
 import { pino } from 'pino';
 import { allow } from '#acl';
 import { createBridge } from '#guests';
@@ -22,6 +23,7 @@ import { send } from '../http-fuzz.ts';
 import type { ForeignNames } from './values.ts';
 
 const password = 's3cret';
+const certificate = fileURLToPath(new URL('../../fixtures/tls/master.pem', import.meta.url));
 /** Secret of the metadata agent `net-1`. */
 export const agentSecret = 'the secret of the agent of these networks';
 
@@ -105,7 +107,7 @@ export async function startHostileSite({
       eauth: { sharedsecret: password },
       acl: { rules },
       bridge: {
-        enroll: {},
+        enroll: { masters: ['127.0.0.1'], url: 'https://127.0.0.1', certificate },
         guests: { agents: { 'net-1': { secret_file: secretFile } } },
         murano: { unsigned: true },
       },
