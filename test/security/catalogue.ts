@@ -562,6 +562,7 @@ export const catalogue: readonly Threat[] = [
       limits('the limit of elements covers all lists and maps together'),
       limits('bytes after the value are refused'),
       envelope('an envelope with a duplicate key or a key that is not text is refused'),
+      envelope('an envelope has at most 2,000 values, and an encrypted load may have more'),
     ],
   },
   {

@@ -6,11 +6,11 @@
 import { signAgentRequest } from '#guests/metadata-agent/agent-credentials.ts';
 import type { RpcMethod } from '#master';
 import { namedMethods, rpcMethods } from '#master/rpc/methods.ts';
-import type { WireMap, WireValue } from '#minion-protocol';
+import { packWire, type WireMap, type WireValue } from '#minion-protocol';
 import { type Answer, type HttpRequest, send } from '../http-fuzz.ts';
 import { cliEntries } from './cli-entries.ts';
 import type { Entry, Outcome } from './entry.ts';
-import { envelopeFields, minionLoads } from './minion-loads.ts';
+import { clearLoads, envelopeFields, minionLoads } from './minion-loads.ts';
 import { exampleOf, fieldsOf, withField } from './schemas.ts';
 import { addresses, agentSecret, type HostileSite } from './site.ts';
 import { jsonOf, textOf } from './values.ts';
@@ -23,6 +23,7 @@ const timeoutMs = 4_000;
 export async function allEntries(site: HostileSite): Promise<readonly Entry[]> {
   return [
     ...minionEntries(site),
+    ...clearEntries(site),
     ...(await httpEntries(site)),
     ...rpcEntries(site),
     ...(await functionEntries(site)),
@@ -51,6 +52,33 @@ function minionEntries(site: HostileSite): readonly Entry[] {
       },
     };
   });
+}
+
+/** Entries for unencrypted requests. Each comes from another address of one network. */
+function clearEntries({ dial, keys }: HostileSite): readonly Entry[] {
+  let sent = 0;
+  return Object.entries(clearLoads).map(([cmd, load]) => ({
+    name: `clear request ${cmd}`,
+    fields: [...Object.keys(load), 'cmd', 'version', 'unknown'],
+    maxBytes: 900_000,
+    maxDepth: 200,
+    prepare: (field, value) => {
+      sent += 1;
+      const valid = cmd === '_auth' ? { ...load, id: `new${sent}`, pub: keys.publicPem } : load;
+      // Values of the families consist of types of the wire.
+      const given = (value ?? null) as WireValue;
+      const whole = field === 'version' ? valid : { ...valid, cmd, [field]: given };
+      const version = field === 'version' ? given : 3;
+      const bytes = packWire({ enc: 'clear', load: { cmd, ...whole }, version });
+      const address = `2001:db8:f::${(sent % 256).toString(16)}`;
+      return async () => {
+        const reply = await dial('stranger', address)
+          .request(bytes, timeoutMs)
+          .catch(() => undefined);
+        return { answer: reply === undefined ? 'no reply' : 'reply' };
+      };
+    },
+  }));
 }
 
 interface Operation {
@@ -121,7 +149,11 @@ async function httpEntries(site: HostileSite): Promise<readonly Entry[]> {
     Object.entries(methods).map(([method, it]) => httpEntry(site, method.toUpperCase(), path, it)),
   );
   const guestRoutes = Object.keys(paths).filter((path) => path.includes('/guest/'));
-  return [...routes, ...guestRoutes.map((path) => agentEntry(site, path))];
+  return [
+    ...routes,
+    ...guestRoutes.map((path) => agentEntry(site, path)),
+    ...guestRoutes.map((path) => listenerEntry(site, path)),
+  ];
 }
 
 function httpEntry(site: HostileSite, method: string, path: string, it: Operation): Entry {
@@ -208,6 +240,28 @@ function agentEntry(site: HostileSite, path: string): Entry {
         ...(at < parts.length ? {} : { [field]: headerText(value) }),
       };
       return () => ask(site, { ...request, headers, localAddress: addresses.hostile }, Buffer.of());
+    },
+  };
+}
+
+/** Entry for a path of the agent's own listener, through which guests send their requests. */
+function listenerEntry(site: HostileSite, path: string): Entry {
+  const headerNames = ['x-neutron-network-id', 'x-neutron-router-id', 'x-forwarded-for'];
+  const place = path.replace('/bridge/v1/guest/', '/saltbridge/v1/');
+  return {
+    name: `agent listener ${place}`,
+    fields: [...headerNames.map((it) => `header.${it}`), 'path', 'query', 'query.key', 'raw'],
+    maxBytes: 140_000,
+    prepare: (field, value) => {
+      const headers: Record<string, string> = {
+        'x-neutron-network-id': 'net-A',
+        'x-forwarded-for': '10.0.0.5',
+      };
+      if (field.startsWith('header.')) headers[field.slice(7)] = headerText(value);
+      const bytes = Buffer.from(field === 'raw' ? textOf(value) : '{}');
+      const method = textOf(value).length % 2 === 0 ? 'POST' : 'PUT';
+      const request = { method, path: urlOf(place, field, value), headers };
+      return () => ask({ socketPath: site.agentSocket }, request, bytes);
     },
   };
 }
@@ -362,7 +416,8 @@ async function ask(
 function defectOf({ status, text }: Answer, isCommand: boolean): string | undefined {
   if (/\n? +at .*\.(?:ts|js):\d+/.test(text)) return `a stack trace: ${text.slice(0, 300)}`;
   if (text.includes('ERR_INTERNAL')) return `${status}: ${text.slice(0, 300)}`;
-  if (status < 500 || status === 503) return undefined;
+  // The metadata agent answers 502 and 504 without a body.
+  if (status < 500 || status === 503 || (status !== 500 && text === '')) return undefined;
   if (isCommand && (status === 504 || text.includes('An unexpected error occurred')))
     return undefined;
   return `${status}: ${text.slice(0, 300)}`;

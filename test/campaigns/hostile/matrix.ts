@@ -35,6 +35,8 @@ export const bounds = {
   rows: 64,
   /** Bytes that a request may add to the store. */
   bytes: 16_777_216,
+  /** Pending keys that all addresses of one network may add. */
+  pendingKeys: 64,
 } as const;
 
 export interface MatrixReport {
@@ -151,6 +153,8 @@ class MatrixRun {
     }
     await this.#countBlocks();
     stop();
+    const pending = await this.#site.master.keys.list({ state: 'pending' });
+    this.#note('pendingKeys', pending.length, 'the addresses of one network');
     const sorted = this.#turnMs.sort((a, b) => a - b);
     const measured = {
       turnMs: sorted[Math.floor(sorted.length * 0.999)] ?? 0,
@@ -211,7 +215,7 @@ class MatrixRun {
       const { user, system } = process.threadCpuUsage();
       // Long waits are for threads and timers.
       await (turn < maxBusyTurns ? nextTurn() : wait(waitMs));
-      await this.#serveHonestMinion();
+      await this.#serveHonestMinion(entry);
       const used = process.threadCpuUsage();
       this.#noteTurn((used.user + used.system - user - system) / 1000, where);
       const work = countsTurns ? this.#counter?.take() : undefined;
@@ -233,9 +237,18 @@ class MatrixRun {
     if (answer === '401') await this.#site.logInAgain();
   }
 
-  async #serveHonestMinion(): Promise<void> {
-    const { honest } = this.#site;
-    await honest.ask({ cmd: '_minion_event', tag: 'salt/minion/honest/start', data: 'up' });
+  async #serveHonestMinion({ isOfOperator = false }: Partial<Entry> = {}): Promise<void> {
+    const { honest, master } = this.#site;
+    const event = { cmd: '_minion_event', tag: 'salt/minion/honest/start', data: 'up' };
+    try {
+      await honest.ask(event);
+    } catch (error) {
+      // The operator may end all sessions and delete all keys.
+      if (!isOfOperator) this.#fail(`${this.#where}: the honest minion got ${String(error)}`);
+      if ((await honest.signIn()) === 'accepted') return;
+      await master.keys.accept({ match: honest.id, include: ['pending', 'rejected', 'denied'] });
+      await honest.signIn();
+    }
   }
 
   async #askHonestUser({ isOfOperator = false }: Partial<Entry> = {}): Promise<void> {

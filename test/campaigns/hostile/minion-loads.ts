@@ -62,5 +62,19 @@ export const minionLoads: Readonly<Record<string, WireMap>> = {
   _file_recv: { path: ['a', 'b'], size: 1, loc: 0, data: 'x', gzip: 1 },
 };
 
+/** Loads of unencrypted requests by `cmd`. The matrix sends them from 256 addresses of one network. */
+export const clearLoads: Readonly<Record<string, WireMap>> = {
+  _auth: {
+    id: 'new',
+    pub: 'x',
+    token: 'x',
+    nonce: '0'.repeat(32),
+    enc_algo: 'OAEP-SHA1',
+    sig_algo: 'PKCS1v15-SHA1',
+    autosign_grains: { os: 'x' },
+  },
+  ping: {},
+};
+
 /** Fields that the envelope adds to each load. */
 export const envelopeFields: readonly string[] = ['cmd', 'id', 'tok', 'nonce', 'ts'];

@@ -11,7 +11,9 @@ import { fileURLToPath } from 'node:url';
 import { pino } from 'pino';
 import { allow } from '#acl';
 import { createBridge } from '#guests';
+import { startMetadataAgent } from '#guests/metadata-agent/metadata-agent.ts';
 import { type Contributions, type Master, masterServices } from '#master';
+import type { MinionTransport } from '#minion-protocol';
 import { createSaltApi } from '#salt-api';
 import { openEmbeddedStore, type Store } from '#store';
 import { echo, twice } from '../../heat-bridge/stage.ts';
@@ -37,6 +39,12 @@ export interface HostileSite {
   readonly contributions: Contributions;
   readonly bridgeMethods: ReturnType<ReturnType<typeof createBridge>['http']['methods']>;
   readonly port: number;
+  /** Socket of a metadata agent. It finds the instance `instance-hostile` at 10.0.0.5. */
+  readonly agentSocket: string;
+  /** Opens a connection to the request port. */
+  readonly dial: (minionId: string, address: string) => MinionTransport;
+  /** Key of the hostile minion. */
+  readonly keys: { readonly publicPem: string };
   readonly hostile: SpeakingMinion;
   readonly honest: SpeakingMinion;
   /** Session tokens by user: `admin`, `hostile`, `honest`. */
@@ -138,6 +146,18 @@ export async function startHostileSite({
     await speaking.signIn();
     return speaking;
   };
+  const agentSocket = path.join(directory, 'agent.sock');
+  const upstream = `http://127.0.0.1:${port}`;
+  const instance = { instance: 'instance-hostile', project: 'p-hostile' };
+  const agent = await startMetadataAgent({
+    socket: agentSocket,
+    nova: { url: upstream, secret: 'guest-secret' },
+    master: { url: upstream, name: 'net-1', secret: agentSecret },
+    find: async (_networks, address) => (address === '10.0.0.5' ? instance : undefined),
+    now: Date.now,
+    log: logger,
+  });
+  ends.unshift(() => agent.close());
   const sessions: Record<string, string> = {};
   let token = '';
   const logInAgain = async (): Promise<void> => {
@@ -154,6 +174,9 @@ export async function startHostileSite({
     contributions,
     bridgeMethods: bridge.http.methods(),
     port,
+    agentSocket,
+    dial,
+    keys: pem('minion'),
     hostile: await minion('hostile', 'minion', '2001:db8::1'),
     honest: await minion('honest', 'other_minion', '2001:db8:1::1'),
     sessions,
