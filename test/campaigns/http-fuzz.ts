@@ -55,7 +55,7 @@ export interface Answer {
 /** Number of concurrent requests. */
 const lanes = 8;
 
-/** Time limit for one request in milliseconds. It ends streams. */
+/** Default time limit for one request, in milliseconds. It ends streams. */
 const patienceMs = 5000;
 
 export async function fuzz(target: FuzzTarget, plan: FuzzPlan): Promise<FuzzOutcome> {
@@ -137,6 +137,7 @@ export function send(
   place: number | string,
   options: HttpRequest,
   bytes: Buffer,
+  timeoutMs: number = patienceMs,
 ): Promise<Answer | undefined> {
   return new Promise((resolve) => {
     const outgoing: ClientRequest = request(
@@ -159,7 +160,7 @@ export function send(
         if (isStream) setTimeout(() => outgoing.destroy(), 50);
       },
     );
-    outgoing.setTimeout(patienceMs, () => outgoing.destroy());
+    outgoing.setTimeout(timeoutMs, () => outgoing.destroy());
     outgoing.on('error', () => resolve(undefined));
     outgoing.end(options.method === 'GET' ? undefined : bytes);
   });

@@ -256,7 +256,8 @@ class MatrixRun {
     const headers = { 'x-auth-token': sessions.honest ?? '' };
     const localAddress = addresses.honest;
     const request = { method: 'GET', path: '/bridge/v1/commands', headers, localAddress };
-    const answer = await send(port, request, Buffer.of());
+    // Turns are counted instead of time, so that a loaded machine does not matter.
+    const answer = await send(port, request, Buffer.of(), 120_000);
     // The operator may end all sessions.
     if (isOfOperator && answer?.status === 401) await this.#site.logInAgain();
     else if (answer?.status !== 200)
