@@ -1,7 +1,9 @@
 /** Extension of the centre of sites. */
 
+import { sign } from 'node:crypto';
 import type { SitesOptions } from '#config';
 import type { ExtensionHost, OpenExtension } from '#master';
+import { combined, startAll } from './combined-parts.ts';
 import { EdgeError } from './errors.ts';
 import { centreDirectory, openCentreKey } from './identity/centre-key.ts';
 import { publicBytesOf } from './identity/ed25519.ts';
@@ -12,12 +14,11 @@ import { SiteRegistry } from './identity/site-registry.ts';
 import { CentreConnections } from './link/centre-connections.ts';
 import { edgePath } from './link/site-connection.ts';
 import { Ingest } from './log/ingest.ts';
+import { openCentreOrders } from './orders/open-centre-orders.ts';
 import type { CentreContext, CentrePart, CentrePartContribution } from './parts.ts';
-import { combined, startAll } from './combined-parts.ts';
-import { sign } from 'node:crypto';
 
 /** Parts of a centre, in the order in which they are opened. */
-const parts: readonly CentrePart[] = [];
+const parts: readonly CentrePart[] = [openCentreOrders];
 
 /** Opens the centre of sites. */
 export async function openCentre(

@@ -9,11 +9,12 @@ import { readIdentity, type SiteIdentity, siteDirectory } from './identity/site-
 import { SiteConnection } from './link/site-connection.ts';
 import { DurableLog } from './log/durable-log.ts';
 import { LogSender } from './log/log-sender.ts';
+import { openSiteOrders } from './orders/site-orders.ts';
 import type { EdgePart, SiteContext, SitePart } from './parts.ts';
 import { siteStatusMethods } from './site-methods.ts';
 
 /** Parts of a site, in the order in which they are opened. */
-const parts: readonly SitePart[] = [];
+const parts: readonly SitePart[] = [openSiteOrders];
 
 /** Opens a site. It connects to its centre when the master has started. */
 export async function openSite(host: ExtensionHost, options: SiteOptions): Promise<OpenExtension> {

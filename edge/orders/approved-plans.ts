@@ -10,7 +10,7 @@ import Type, { type Static } from 'typebox';
 import { parse } from 'yaml';
 import { bridgeServices } from '#heat-bridge';
 import type { ExtensionHost } from '#master';
-import { compileSchema, isMissing } from '#runtime';
+import { compileSchema, isMissing, type JsonValue } from '#runtime';
 import { EdgeError } from '../errors.ts';
 import type { SiteContext } from '../parts.ts';
 import type { CentreClock } from './centre-clock.ts';
@@ -37,12 +37,15 @@ const Approved = Type.Object(
     plan: Name,
     /** Targets by the group of the plan. */
     groups: Type.Record(Type.String(), Target),
-    params: Type.Optional(Type.Record(Type.String(), Type.Unknown())),
+    params: Type.Optional(Type.Unsafe<Readonly<Record<string, JsonValue>>>(Type.Object({}))),
   },
   strict,
 );
 const fileCheck = compileSchema(
-  Type.Object({ plans: Type.Record(Type.String({ pattern: '^[a-z0-9-]{1,63}$' }), Approved) }, strict),
+  Type.Object(
+    { plans: Type.Record(Type.String({ pattern: '^[a-z0-9-]{1,63}$' }), Approved) },
+    strict,
+  ),
 );
 
 /** Approved plan: when it runs, and what it runs. */

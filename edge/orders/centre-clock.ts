@@ -1,8 +1,8 @@
 /** Time of the centre, as a site knows it, and the validity of the authority of the centre. */
 
 import Type from 'typebox';
-import type { SiteContext } from '../parts.ts';
 import { defineRow } from '#store';
+import type { SiteContext } from '../parts.ts';
 
 const clockRow = defineRow({
   name: 'last contact with the centre',

@@ -6,7 +6,7 @@
 import Type, { type Static } from 'typebox';
 import type { UserSubject } from '#acl';
 import type { WireValue } from '#minion-protocol';
-import { compileSchema } from '#runtime';
+import { compileSchema, type JsonValue, parseJson, writeJson } from '#runtime';
 import { EdgeError } from '../errors.ts';
 import { isSignedBy, signedForm } from '../identity/ed25519.ts';
 
@@ -23,6 +23,7 @@ const Target = Type.Union([
   Type.Array(Name, { maxItems: 1000 }),
 ]);
 const Values = Type.Unsafe<Readonly<Record<string, WireValue>>>(Type.Object({}));
+const Parameters = Type.Unsafe<Readonly<Record<string, JsonValue>>>(Type.Object({}));
 const target = { tgt: Target, tgtType: Type.Optional(Name) };
 
 /** Schema of the work of an order. */
@@ -42,7 +43,7 @@ export const OrderWorkSchema = Type.Union([
       kind: Type.Literal('command'),
       name: Name,
       ...target,
-      params: Type.Optional(Values),
+      params: Type.Optional(Parameters),
     },
     strict,
   ),
@@ -52,7 +53,7 @@ export const OrderWorkSchema = Type.Union([
       name: Name,
       /** Targets by the group of the plan. */
       groups: Type.Record(Type.String(), Target),
-      params: Type.Optional(Values),
+      params: Type.Optional(Parameters),
     },
     strict,
   ),
@@ -103,7 +104,7 @@ export function subjectOfOrder({ by }: Pick<Order, 'by'>): UserSubject {
  * @throws EdgeError ERR_ORDER_INVALID if it is too long
  */
 export function writeOrder(order: Order, sign: (bytes: Uint8Array) => Uint8Array): string {
-  const body = Buffer.from(JSON.stringify(order));
+  const body = Buffer.from(writeJson(order));
   const signature = Buffer.from(sign(signedForm(purpose, [body])));
   const text = `${prefix}.${body.toString('base64url')}.${signature.toString('base64url')}`;
   if (text.length > maxOrderLength) {
@@ -134,7 +135,7 @@ export function readOrder(text: string, centreKey: Uint8Array, site: string): Or
 
 function parseOrder(bytes: Buffer): Order {
   try {
-    return orderCheck.Parse(JSON.parse(bytes.toString('utf8')));
+    return orderCheck.Parse(parseJson(bytes.toString('utf8')));
   } catch (cause) {
     throw new EdgeError('ERR_ORDER_INVALID', 'the order is malformed', { cause });
   }

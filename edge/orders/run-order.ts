@@ -1,7 +1,7 @@
 /** Runs the work of an order at a site. The policy of the site decides about it. */
 
-import { callOf, type ExtensionHost, type JobUpdate } from '#master';
 import { bridgeServices, type CommandResult } from '#heat-bridge';
+import { callOf, type ExtensionHost, type JobUpdate } from '#master';
 import { EdgeError } from '../errors.ts';
 import { type Order, type OrderWork, subjectOfOrder } from './order.ts';
 import { noResults, type OrderResult } from './order-rows.ts';
@@ -202,10 +202,7 @@ class ResultCounts {
   result(jids: readonly string[], failure?: string): OrderResult {
     const all = this.#succeeded + this.#failed + this.#silent;
     const isDone =
-      failure === undefined &&
-      all > 0 &&
-      this.#succeeded === all &&
-      this.#unaddressed.size === 0;
+      failure === undefined && all > 0 && this.#succeeded === all && this.#unaddressed.size === 0;
     const reason = failure ?? (all === 0 ? 'the target matches no minion' : undefined);
     return {
       state: isDone ? 'done' : 'failed',
