@@ -1,7 +1,9 @@
 /** Extension of the centre of sites. */
 
+import { sign } from 'node:crypto';
 import type { SitesOptions } from '#config';
 import type { ExtensionHost, OpenExtension } from '#master';
+import { combined, startAll } from './combined-parts.ts';
 import { EdgeError } from './errors.ts';
 import { centreDirectory, openCentreKey } from './identity/centre-key.ts';
 import { publicBytesOf } from './identity/ed25519.ts';
@@ -13,8 +15,6 @@ import { CentreConnections } from './link/centre-connections.ts';
 import { edgePath } from './link/site-connection.ts';
 import { Ingest } from './log/ingest.ts';
 import type { CentreContext, CentrePart, CentrePartContribution } from './parts.ts';
-import { combined, startAll } from './combined-parts.ts';
-import { sign } from 'node:crypto';
 
 /** Parts of a centre, in the order in which they are opened. */
 const parts: readonly CentrePart[] = [];
