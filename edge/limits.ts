@@ -63,6 +63,13 @@ export const edgeLimits = defineLimits('edge', {
     effect: 'The order is rejected.',
     code: 'ERR_LIMIT',
   },
+  minions: {
+    unit: 'minions of a site',
+    owner: 'connection',
+    perOwner: 10_000,
+    effect: 'Facts and signals of further minions are refused.',
+    code: 'ERR_SITE_MESSAGE',
+  },
   sendingSites: {
     unit: 'sites that send returns and facts at a time',
     owner: 'none',
