@@ -8,7 +8,7 @@ import type { OrderInfo, OrderReport, OrderWork } from '#edge';
 import { generateKey, publicBytesOf, signParts } from '#edge/identity/ed25519.ts';
 import { parseApprovedPlans } from '#edge/orders/approved-plans.ts';
 import { type Order, readOrder, writeOrder } from '#edge/orders/order.ts';
-import { createMinion, dialZeromq, type MinionFunction } from '#minion-protocol';
+import { type CallArguments, createMinion, dialZeromq, type MinionFunction } from '#minion-protocol';
 import { minionKeys } from '../helpers/rsa-keys.ts';
 import { TcpProxy } from '../helpers/tcp-proxy.ts';
 import { temporaryDirectory } from '../helpers/temporary-directory.ts';
@@ -26,6 +26,7 @@ const acl = {
   rules: [
     {
       name: 'the centre may test',
+      effect: 'allow',
       subject: { user: '*', eauth: 'centre' },
       action: 'publish',
       resource: { fun: 'test.*' },
@@ -33,7 +34,7 @@ const acl = {
   ],
 } as const;
 
-const usual = { autoAccept: true, timeout: 5, gatherJobTimeout: 5, acl };
+const usual = { autoAccept: true, timeoutSeconds: 5, gatherJobTimeoutSeconds: 5, acl };
 
 /** Connects an embedded minion to a site. */
 async function join(
@@ -73,7 +74,7 @@ test('a job runs once at each site, and its result is at the centre', async (t) 
   const centre = await startCentre(t);
   const calls: unknown[] = [];
   const functions = {
-    'test.echo': (args: readonly unknown[]) => {
+    'test.echo': ({ args }: CallArguments) => {
       calls.push(args);
       return 'done';
     },
@@ -130,12 +131,12 @@ test("a site refuses what its policy does not permit, in the policy's own words"
     arg: ['id'],
     target: { tgt: '*' },
   });
-  t.is(report.sites[0]?.reason, explained.reason);
+  t.is(report.sites[0]?.reason, explained.decision.reason);
 });
 
 test('failures, silence and names without a key are in the result', async (t) => {
   const centre = await startCentre(t);
-  const options = { ...usual, timeout: 1, gatherJobTimeout: 1 };
+  const options = { ...usual, timeoutSeconds: 1, gatherJobTimeoutSeconds: 1 };
   const site = await startSite(t, centre, 'north', options);
   await join(t, site, 'web1', { 'test.echo': () => 1 });
   await join(
@@ -207,6 +208,7 @@ const catalog = `
 db.promote:
   description: Makes a database the primary one.
   function: test.promote
+  reviewed: it only exists in this test
   idempotent: true
 plans:
   db.failover:
@@ -234,6 +236,7 @@ test('an approved plan runs when the link is lost, and its outcome arrives after
   const rules = [
     {
       name: 'the plan may promote',
+      effect: 'allow',
       subject: { service: 'site-plan:failover' },
       action: 'command',
       resource: { fun: 'db.promote' },
