@@ -67,7 +67,7 @@ export async function openCentre(
   for (const open of parts) opened.push(await open(context));
   const trustRoot = async (): Promise<Uint8Array | undefined> =>
     opened.find((it) => it.trustRoot !== undefined)?.trustRoot?.();
-  const own: CentrePartContribution = { rpc: siteMethods({ host, sites, trustRoot }) };
+  const own: CentrePartContribution = { rpc: siteMethods({ host, sites, facts, trustRoot }) };
   const all = combined([own, ...opened]);
   return {
     ...all,
