@@ -54,8 +54,9 @@ test('returns, facts and audit records of a site reach the centre', async (t) =>
   const site = await startSite(t, centre, 'north', { autoAccept: true });
   await startMinion(t, site, 'web1');
   const { jid } = await site.server.master.jobs.publish({ tgt: 'web1', fun: 'test.ping' });
-  await eventually(async () => (await entriesOf(centre, { name: 'north', jid })).length > 0);
-  const [entry] = await entriesOf(centre, { name: 'north', jid, kind: 'return' });
+  const query = { name: 'north', jid, kind: 'return' };
+  await eventually(async () => (await entriesOf(centre, query)).length > 0);
+  const [entry] = await entriesOf(centre, query);
   t.like(entry?.value, { jid, minion: 'web1', fun: 'test.ping', return: true, retcode: 0 });
   await eventually(() => events.some(({ tag }) => tag.endsWith(`salt/job/${jid}/ret/web1`)));
   await eventually(async () => {
