@@ -75,6 +75,11 @@ export class CentreFacts {
     return found;
   }
 
+  /** Forgets facts in memory of minions that another site may claim. */
+  forget(minions: readonly string[]): void {
+    for (const minion of minions) this.#recent.delete(minion);
+  }
+
   async #merge({ site, value, at }: LogEntry): Promise<readonly StateOperation[]> {
     const { host, options, claims } = this.#options;
     const { minion, present, grains } = value;

@@ -5,8 +5,9 @@ import type { SiteInfo } from '#edge';
 import { generateKey } from '#edge/identity/ed25519.ts';
 import { encodeProof } from '#edge/link/handshake.ts';
 import { packLocal } from '#minion-protocol';
-import { eventually, siteInfo, sitesSection, startCentre } from './edge-stage.ts';
+import { eventually, siteInfo, startCentre } from './edge-stage.ts';
 import { batchOf, entryOf, helloOf, joinRaw, RawLink } from './raw-site.ts';
+import { sitesSection } from './sections.ts';
 
 const nothing = Buffer.alloc(0);
 
