@@ -202,8 +202,8 @@ export class ApprovedPlans {
     const at = this.#host.now();
     const outcome = await this.#outcomeOf(name, plan, at);
     this.#host.fire('plan', { name, plan: plan.plan, cause, ...outcome });
-    const value = { name, plan: plan.plan, cause, at, ...outcome };
-    await this.#context.log.append({ class: 'signal', kind: 'plan', value });
+    const data = { name, plan: plan.plan, cause, at, ...outcome };
+    await this.#context.log.append({ class: 'alarm', kind: 'event', value: { tag: 'plan', data } });
   }
 
   async #outcomeOf(

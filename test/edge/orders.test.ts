@@ -8,7 +8,12 @@ import type { OrderInfo, OrderReport, OrderWork } from '#edge';
 import { generateKey, publicBytesOf, signParts } from '#edge/identity/ed25519.ts';
 import { parseApprovedPlans } from '#edge/orders/approved-plans.ts';
 import { type Order, readOrder, writeOrder } from '#edge/orders/order.ts';
-import { type CallArguments, createMinion, dialZeromq, type MinionFunction } from '#minion-protocol';
+import {
+  type CallArguments,
+  createMinion,
+  dialZeromq,
+  type MinionFunction,
+} from '#minion-protocol';
 import { minionKeys } from '../helpers/rsa-keys.ts';
 import { TcpProxy } from '../helpers/tcp-proxy.ts';
 import { temporaryDirectory } from '../helpers/temporary-directory.ts';
