@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { mergeStrategies } from '#config';
 import { pythonStr, traverseFacts, type WireValue } from '#minion-protocol';
 import { minionWork, WorkBudget } from '#runtime';
-import { ChangedArgument, type PlainData, type SaltFunction } from '#template';
+import type { LateValue, PlainData, SaltFunction } from '#template';
 import { compileGlob } from '#template/python/fnmatch.ts';
 import { isInNetwork, parseInterface, parseNetwork } from '#template/python/ip-address.ts';
 import { isGiven, map, takes, text, textOr } from './function-arguments.ts';
@@ -31,10 +31,15 @@ export function saltFunctions({
   const grain = (path: string, delimiter: string): WireValue | undefined =>
     find(grains, path, delimiter);
   const pillar = { get: (key: string): WireValue | undefined => fromPillar(setting.pillar, key) };
+  const lateGrain = (path: string, delimiter: string): LateValue | undefined => {
+    const [first = '', ...rest] = path.split(delimiter);
+    return rest.reduce<LateValue | undefined>((late, key) => late?.child(key), grains.late(first));
+  };
   const getGrain = takes(
     ['key', 'default', 'delimiter'],
     ({ key, default: other = '', delimiter }) => {
-      return grain(text(key, 'key'), textOr(delimiter, ':')) ?? other;
+      const [path, separator] = [text(key, 'key'), textOr(delimiter, ':')];
+      return lateGrain(path, separator) ?? grain(path, separator) ?? other;
     },
   );
   return {
@@ -57,48 +62,17 @@ export function saltFunctions({
       },
     ),
     ...pillarFunctions(setting, (path, delimiter) => find(pillar, path, delimiter)),
-    'config.get': takes(
-      [
-        'key',
-        'default',
-        'delimiter',
-        'merge',
-        'omit_opts',
-        'omit_pillar',
-        'omit_master',
-        'omit_grains',
-      ],
-      ({ key, default: other = '', delimiter, merge, ...omitted }) => {
-        if (isGiven(merge)) throw new TypeError('merge is not supported: use defaults.merge');
-        const [name, separator] = [text(key, 'key'), textOr(delimiter, ':')];
-        const sources: readonly [string, () => unknown][] = [
-          ['omit_opts', () => optionAt(setting.opts, name.split(separator))],
-          ['omit_grains', () => grain(name, separator)],
-          ['omit_pillar', () => find(pillar, name, separator)],
-        ];
-        for (const [flag, read] of sources) {
-          const value = omitted[flag] === true ? undefined : read();
-          if (value !== undefined && value !== null) return value;
-        }
-        return other;
-      },
-    ),
-    'config.option': takes(
-      ['value', 'default', 'omit_opts', 'omit_grains', 'omit_pillar', 'omit_master', 'omit_all'],
-      ({ value, default: other = '', omit_all: omitsAll, ...omitted }) => {
-        const name = text(value, 'value');
-        const sources: readonly [string, () => unknown][] = [
-          ['omit_opts', () => (Object.hasOwn(setting.opts, name) ? setting.opts[name] : undefined)],
-          ['omit_grains', () => grains.get(name)],
-          ['omit_pillar', () => setting.pillar.get(name)],
-        ];
-        const found = sources
-          .filter(([flag]) => omitsAll !== true && omitted[flag] !== true)
-          .map(([, read]) => read())
-          .find((it) => it !== undefined);
-        return found ?? other ?? '';
-      },
-    ),
+    'config.get': takes(['key', 'default'], ({ key, default: other = '' }) => {
+      const name = text(key, 'key');
+      const option = Object.hasOwn(setting.opts, name) ? setting.opts[name] : undefined;
+      if (option !== undefined && option !== null) {
+        if (name !== 'id' && name !== 'minion_id') return option;
+        const late = grains.late('id');
+        if (late === undefined) grains.note('id');
+        return late ?? option;
+      }
+      return grain(name, ':') ?? find(pillar, name, ':') ?? other;
+    }),
     ...mergers,
     ...digests,
     ...others,

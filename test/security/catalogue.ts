@@ -77,6 +77,8 @@ const metadataAgent = inFile('heat-bridge/guests/metadata-agent.test.ts');
 const networkListeners = inFile('heat-bridge/guests/network-listeners.test.ts');
 const agentClaims = inFile('heat-bridge/guests/agent-claims.test.ts');
 const notifications = inFile('heat-bridge/guests/notifications.test.ts');
+const shared = inFile('master/pillar/sharing.test.ts');
+const sharing = inFile('master/pillar/sharing-properties.test.ts');
 const guestSpaces = inFile('heat-bridge/guests/data-routes.test.ts');
 const guests = inFile('security/guests.test.ts');
 const outward = inFile('heat-bridge/outgoing/exchange.test.ts');
@@ -2455,6 +2457,25 @@ export const catalogue: readonly Threat[] = [
     tests: [
       reactor('text of an event is never a pattern'),
       reactor(`text of an event is neither a pattern nor a function of a runner: \${call}`),
+    ],
+  },
+  {
+    id: 'H-481',
+    threat:
+      "a shared pillar gives a minion the values or rights of another, or a minion's grains affect others",
+    tests: [
+      sharing('a shared pillar is equal to one that is rendered for the minion'),
+      shared('a result of a function that is compared is not shared'),
+      shared('text of a macro that prints the id can be read, and is not shared'),
+      shared('a key with the id is not shared'),
+      shared('the options of a template contain the id, and are not shared as a whole'),
+      shared('a number in a plain scalar gets its own rendering'),
+      shared('a comment in a value gets its own rendering'),
+      shared('a part without grains that depends on the id is not shared'),
+      shared('a target by id in the top file assigns SLS to one minion only'),
+      shared('a minion with many grain values does not evict the shared pillar of others'),
+      shared('grains of a minion have no effect on the shared pillar of others'),
+      shared('a request does not wait long for the rendering of another minion'),
     ],
   },
 ];
