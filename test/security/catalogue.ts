@@ -44,6 +44,7 @@ const eventText = inFile('master/reactor/reactor.test.ts');
 const events = inFile('master/requests/events.test.ts');
 const logins = inFile('master/eauth/logins.test.ts');
 const signedReturns = inFile('master/requests/signed-returns.test.ts');
+const staleMembers = inFile('master/cluster/stale-members.test.ts');
 const users = inFile('master/eauth/user-api.test.ts');
 const outgoing = inFile('security/secrets.test.ts');
 const outbox = inFile('heat-bridge/signals/outbox.test.ts');
@@ -563,6 +564,7 @@ export const catalogue: readonly Threat[] = [
       limits('the limit of elements covers all lists and maps together'),
       limits('bytes after the value are refused'),
       envelope('an envelope with a duplicate key or a key that is not text is refused'),
+      envelope('an envelope has at most 2,000 values, and an encrypted load may have more'),
     ],
   },
   {
@@ -2267,6 +2269,12 @@ export const catalogue: readonly Threat[] = [
         'after a long disconnection, a master refuses minions and tokens until it has caught up',
       ),
       clusterMasters('a master that receives no entries of the log becomes stale'),
+      staleMembers(
+        'a member whose thread was blocked is stale until it has compared its position again',
+      ),
+      staleMembers(
+        'a member with a full disk becomes stale, and continues when space is available',
+      ),
     ],
   },
   {
@@ -2437,6 +2445,8 @@ export const catalogue: readonly Threat[] = [
       fairLimits('a table of single rows refuses another owner, but not a row that it replaces'),
       fairLimits('the owner of an address is an IPv4 address or a network of 64 bits'),
       'limits.test.ts: no limiter is outside of the registry',
+      users('the jobs of one user store a limited number of bytes, and those of another user fit'),
+      'heat-bridge/idempotency-keys.test.ts: runs under idempotency keys of one caller store a limited number of bytes',
       'runtime/worker-pool.test.ts: a long text of one caller does not wait for those of another',
       'runtime/worker-pool.test.ts: a rendering for one minion does not wait for those of another',
       'master/keys/rsa-pool.test.ts: an address has its turn while another one has 300 operations waiting',
@@ -2449,6 +2459,20 @@ export const catalogue: readonly Threat[] = [
       "salt-api/shared-sessions.test.ts: a user's sessions do not end those of another user",
       'master/jobs/returns.test.ts: the bytes of self-made jobs are bounded, and highstates of 5 MB fit',
       'master/audit/audit-log.test.ts: entries with one key count as one, and the last is in the summary',
+    ],
+  },
+  {
+    id: 'H-473',
+    threat: 'a client that only has access to NATS replays messages of a cluster',
+    tests: [
+      'master/cluster/masters-as-one.test.ts: a replayed request for a chunk does not keep the backup for a new member',
+    ],
+  },
+  {
+    id: 'H-474',
+    threat: 'a value of a field blocks the master, or reveals an internal error',
+    tests: [
+      'security/hostile-matrix.test.ts: hostile input to each entry of the tables causes bounded work, and the honest owner is served',
     ],
   },
   {
