@@ -1,7 +1,7 @@
 /**
- * The compatibility table: which of Salt's runners, wheel functions, template functions and filters
- * are served, differ from Salt, or are refused. Tables in docs/compatibility/ are generated from it,
- * and refusals print the same texts.
+ * The compatibility table: Salt's runners, wheel functions, template functions and filters, and for
+ * each whether this master serves it, serves it differently, or rejects it. Tables in
+ * docs/compatibility/ are generated from it, and error messages contain its texts.
  */
 
 import { filterRefusals, filters } from '#template';
@@ -21,15 +21,14 @@ import { insteadOfFunction, unservedFunctions } from './render/unserved-function
 type CompatibilityKind = 'runner' | 'wheel' | 'function' | 'filter';
 
 /**
- * An element of Salt (a runner, a wheel function, a template function or a filter) and its status
- * in this master.
+ * A runner, wheel function, template function or filter of Salt, and whether this master serves it.
  */
 export interface CompatibilityRow {
   readonly kind: CompatibilityKind;
   readonly name: string;
   readonly status: 'served' | 'different' | 'refused';
   /**
-   * Difference from Salt, or the reason of the refusal with an alternative. Empty if the element is
+   * Difference from Salt, or the reason why it is not served, with an alternative. Empty if it is
    * served unchanged.
    */
   readonly text: string;
@@ -48,8 +47,7 @@ const aboutMinion =
 const closedRunners = 'in pillar, only read-only runners; if the runner fails, the rendering fails';
 
 /**
- * Differences from Salt in the words of docs/compatibility.md, by kind and then by name or
- * `module.*`.
+ * Differences from Salt, as printed in docs/compatibility/, by kind and then by name or `module.*`.
  */
 const differences: Readonly<Record<CompatibilityKind, Readonly<Record<string, string>>>> = {
   runner: {
@@ -201,8 +199,8 @@ export const compatibilityPages: Readonly<Record<string, readonly CompatibilityK
 };
 
 /**
- * Returns a page with its tables of these kinds replaced. Each table stands between two comments
- * that name its kind.
+ * Replaces the tables of these kinds in a page. Each table stands between two comments that name
+ * its kind.
  */
 export function withCompatibilityTables(
   page: string,

@@ -26,9 +26,8 @@ import { constructScalar, resolveTag } from './python/yaml-scalar.ts';
 
 /**
  * Creates a lexer of the `yaml` package that ignores indentation inside brackets and quotes, like
- * PyYAML. This is needed because Salt's filter `yaml` breaks lines after 80 characters, and
- * templates insert its output at any depth. The package has no option for this, so two of its
- * methods are wrapped.
+ * PyYAML. Salt's filter `yaml` breaks lines after 80 characters, and templates insert its output at
+ * any depth. The package has no option for this, so two of its methods are wrapped.
  */
 function createLenientLexer(): Lexer {
   const lexer = new Lexer();
@@ -147,8 +146,8 @@ function* tokens(text: string, lineCounter: LineCounter, levels: Levels): Genera
 }
 
 /**
- * Limits the nesting depth while the text is split into tokens, before it is parsed. Parsing
- * excessive nesting and reporting its errors would take a thousand times longer.
+ * Limits the nesting depth while the text is split into tokens. Parsing deeply nested text and
+ * reporting its errors would take a thousand times longer.
  */
 class Levels {
   readonly #problems: Problems;
@@ -184,7 +183,7 @@ class Levels {
       case 'doc-mode':
       case 'flow-error-end':
       case 'scalar':
-        // The lexer produces these tokens without advancing in the text.
+        // The lexer produces some tokens without advancing in the text.
         return;
     }
     if (this.#flows > this.#max || this.#indicators > this.#max) {
@@ -194,7 +193,7 @@ class Levels {
   }
 }
 
-/** Converts errors to exceptions with the line in the text. */
+/** Converts problems to exceptions with the line in the text. */
 class Problems {
   readonly #name: string;
   readonly #lines: LineCounter;
@@ -331,7 +330,8 @@ class StrictForms {
     if (type === 'PLAIN' && (isIndicator || /^:[,?[\]{}]/.test(this.#text.slice(to, to + 2)))) {
       this.#problems.fail('ScannerError', "found unexpected ':'", from);
     }
-    // libyaml reads a question mark at the begin of a word inside brackets as the mark of a key.
+    // libyaml treats a question mark at the beginning of a word inside brackets as the indicator of
+    // a key.
     if (type === 'PLAIN' && isInFlow && from < to && this.#text[from] === '?') {
       this.#problems.fail('ParserError', "found '?' at the begin of a value in brackets", from);
     }
@@ -396,7 +396,7 @@ function resolveAlias(alias: Alias, document: Document<Node>, problems: Problems
 class Constructor {
   readonly #document: Document<Node>;
   readonly #problems: Problems;
-  /** Constructed values by node. An alias refers to the same value, not to a copy. */
+  /** Constructed values, by node. An alias and its anchor share one value. */
   readonly #made = new Map<Node, Value>();
   readonly #text: string;
 
@@ -553,7 +553,7 @@ function isLastBlockScalar({ type, range }: Scalar, text: string): boolean {
 
 /**
  * Returns the text of a block scalar as libyaml does. If the last line of the document has no line
- * break, the text has none either. The `yaml` package always adds one.
+ * break, the text has none at its end. The `yaml` package always adds one.
  */
 function withoutMissingBreak(text: string, lastLine: string): string {
   if (lastLine === '' || !text.endsWith('\n')) return text;
@@ -568,8 +568,8 @@ function withoutMissingBreak(text: string, lastLine: string): string {
 }
 
 /**
- * Returns the value by which keys are compared when mappings are merged: the text before its type
- * is resolved.
+ * Returns the text of a key before its type is resolved. When mappings are merged, keys with the
+ * same text are equal.
  */
 function nameOf(key: Node): unknown {
   return isScalar(key) ? textOf(key) : key;

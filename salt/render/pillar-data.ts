@@ -13,7 +13,7 @@ export function isEmpty(data: PlainData): boolean {
 
 /**
  * Returns the reason why a file is invalid, for messages.
- * @throws `error` itself if the file is not its cause
+ * @throws the error itself if the file did not cause it
  */
 export function reasonOf(error: unknown): string {
   if (error instanceof TemplateError || error instanceof MasterError) return error.message;
@@ -39,7 +39,10 @@ export function parseJsonData(text: string, name: string): PlainData {
   }
 }
 
-/** Matches numbers that may be floats without a fraction. May also match in a string. */
+/**
+ * Matches JSON text that may contain floats without a fraction. It also matches such digits in
+ * strings.
+ */
 const mayHaveFloat = /\d(?:\.\d*0|[eE])/;
 
 /** Converts the text of a JSON number as Python does: `1.0` becomes a float. */

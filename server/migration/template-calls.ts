@@ -1,5 +1,5 @@
 /**
- * Finds functions that templates call and that saltbridge does not support. Only templates that the
+ * Finds functions that templates call but saltbridge does not support. Only templates that the
  * master renders are examined.
  */
 
@@ -19,7 +19,7 @@ const expression = /\{[{%](?:(?![%}]\})[\s\S])*[%}]\}/g;
 /** Matches `salt['module.function']` and the attribute form `salt.module.function(`. */
 const call = /\bsalt\s*(?:\[\s*(['"])(\w+\.\w+)\1\s*\]|\.\s*(\w+\.\w+)\s*\()/g;
 
-/** Matches a state that only orchestrations contain. */
+/** Matches a state that occurs only in orchestrations. */
 const orchestrationState =
   /^\s*(?:-\s+)?salt\.(?:state|function|runner|wheel|wait_for_event|parallel_runners)\b/m;
 
@@ -51,7 +51,7 @@ export async function templateCallFindings(settings: Settings): Promise<Migratio
       name: `salt['${fun}']`,
       file,
       line,
-      meaning: `Templates that the master renders cannot call it.${more}${rest}${more && '.'}`,
+      meaning: `Templates that the master renders cannot call this function.${more}${rest}${more && '.'}`,
       remedy:
         'Use a function from docs/compatibility.md, or let a program provide the value as pillar.',
     };
@@ -61,7 +61,7 @@ export async function templateCallFindings(settings: Settings): Promise<Migratio
 const maxNamed = 5;
 
 function callsIn(text: string): { readonly fun: string; readonly line: number }[] {
-  // Line breaks are preserved, so that line numbers stay correct.
+  // Keep line breaks, so that line numbers stay correct.
   const code = text.replace(comment, (it) => it.replace(/[^\n]/g, ' '));
   return [...code.matchAll(expression)].flatMap(({ 0: part, index }) =>
     [...part.matchAll(call)].map(({ 2: key, 3: attribute, index: place }) => ({
