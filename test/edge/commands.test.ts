@@ -36,8 +36,7 @@ test('a ticket, joining, listing and revoking work on the command line', async (
   t.regex((await site('revoke', 'north')).stdout, /north revoked/);
   const unknown = await site('show', 'nowhere');
   t.regex(unknown.stderr, /unknown site/);
-  await t.throwsAsync(
-    joinSite(ticket, { stateDir: stateDirOf(directory), site: section }),
-    { code: 'ERR_SITE_TICKET' },
-  );
+  await t.throwsAsync(joinSite(ticket, { stateDir: stateDirOf(directory), site: section }), {
+    code: 'ERR_SITE_TICKET',
+  });
 });
