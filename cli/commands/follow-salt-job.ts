@@ -10,7 +10,7 @@ import {
   type RunRequest,
   returnerOf,
 } from '#master';
-import type { WireValue } from '#minion-protocol';
+import { plainNumber, type WireValue } from '#minion-protocol';
 import { textOrder } from '#template/python/comparison.ts';
 import type { CommandContext } from '../context.ts';
 import { exitCodes } from '../errors.ts';
@@ -393,6 +393,7 @@ const noBatch = [noMinionsMatched, 'No minions matched the target.'];
 function highestCode(retcode: WireValue): number {
   const codes = (mapEntries(retcode) ?? []).map(([, code]) => highestCode(code));
   if (codes.length > 0) return Math.max(...codes);
-  if (typeof retcode === 'number') return retcode;
+  const code = plainNumber(retcode);
+  if (typeof code === 'number') return code;
   return isFailureCode(retcode) ? exitCodes.failure : exitCodes.ok;
 }

@@ -1,6 +1,6 @@
 import { type Command, Option } from 'commander';
 import { type FunctionResult, type MasterApi, parseArguments } from '#master';
-import { isWireMap, type WireValue } from '#minion-protocol';
+import { isWireMap, plainNumber, type WireValue } from '#minion-protocol';
 import type { CommandContext } from '../context.ts';
 import { errorCodeOf, exitCodes } from '../errors.ts';
 import { openCommandSession, sudoUser } from '../login.ts';
@@ -141,7 +141,9 @@ function splitOutputter(
 /** Returns the exit code of a call, which the function can set in its result. */
 function exitCodeOfResult({ return: value, retcode }: FunctionResult): number {
   if (retcode !== undefined) return retcode;
-  const exitCode = isWireMap(value) ? (value.retcode ?? retcodeInData(value.data)) : undefined;
+  const exitCode = isWireMap(value)
+    ? plainNumber(value.retcode ?? retcodeInData(value.data))
+    : undefined;
   return typeof exitCode === 'number' ? exitCode & 0xff : exitCodes.ok;
 }
 

@@ -1,18 +1,11 @@
 /** Selects the outputter for a result, like `salt` does [salt output/__init__.py get_printout]. */
 
-import { isWireMap, type WireValue } from '#minion-protocol';
+import { formatYaml, isWireMap, type WireValue } from '#minion-protocol';
 import { splitLines } from '#template/python/text.ts';
 import { type Colors, escapeLine, escapeLines, escapeName, noColors } from '../terminal.ts';
 import { formatHighstate } from './highstate.ts';
 import { formatNested } from './nested.ts';
-import {
-  formatJson,
-  formatPprint,
-  formatYaml,
-  mapEntries,
-  pythonRepr,
-  pythonStr,
-} from './value-text.ts';
+import { formatJson, formatPprint, mapEntries, pythonRepr, pythonStr } from './value-text.ts';
 
 /** Returns the id of a minion, and below it the reason why the minion did not return. */
 export function formatNoReturn(minion: string, reason: string, colors: Colors = noColors): string {

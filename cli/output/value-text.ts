@@ -17,7 +17,6 @@ import { pformat } from '#template/python/pprint.ts';
 import { bytesRepr, repr, str } from '#template/python/repr.ts';
 import { wrapLine } from '#template/python/text-wrap.ts';
 import { Bytes, Float, Tuple, type Value } from '#template/python/values.ts';
-import { dumpYaml } from '#template/python/yaml.ts';
 import { escapeJson } from '../terminal.ts';
 
 /** Conversions for wire values that have no literal in Python. */
@@ -41,12 +40,6 @@ const jsonForms: PythonForms = {
   dateTime: ({ text }) => text,
   extension: ({ code, data }) => [code, bytesRepr(data)],
   key: (key) => (key instanceof Tuple ? str(key) : key),
-};
-
-/** Conversions for YAML. Dates are written without quotes, because YAML has a type for them. */
-const yamlForms: PythonForms = {
-  ...printed,
-  dateTime: ({ text }) => ({ typeName: 'datetime', repr: () => text }),
 };
 
 /** Returns Python's `repr()` of a value. */
@@ -107,24 +100,6 @@ export function formatJson(value: WireValue, { indent }: JsonOptions = {}): stri
   const meter = UsageMeter.unlimited();
   const converted = toPythonValue(value, jsonForms);
   return escapeJson(dumpJson(converted, { sortKeys: false, indent, ensureAscii: false, meter }));
-}
-
-/** Options for the layout of YAML. */
-export interface YamlOptions {
-  /** Number of spaces per level, 2 to 9. A negative number selects flow style. Default: 2. */
-  readonly indent?: number | undefined;
-}
-
-/**
- * Formats a value as YAML with sorted keys, without a newline at the end [salt output/yaml_out.py].
- */
-export function formatYaml(value: WireValue, { indent = 2 }: YamlOptions = {}): string {
-  return dumpYaml(toPythonValue(value, yamlForms), {
-    flowStyle: indent < 0,
-    indent: indent >= 2 && indent <= 9 ? indent : 2,
-    isLibyaml: true,
-    meter: UsageMeter.unlimited(),
-  });
 }
 
 /**

@@ -2,6 +2,7 @@
 
 import { type Document, isMap, Lexer, parseDocument, Scalar } from 'yaml';
 import { BridgeError } from '#heat-bridge';
+import { correctLastBlock } from '#template/python/yaml-nodes.ts';
 import type { TemplateResources } from './template-graph.ts';
 import { type UserDataParts, userDataOf } from './template-user-data.ts';
 
@@ -14,11 +15,12 @@ export function parseTemplate(text: string): Document {
   if (Buffer.byteLength(text) > maxTemplateBytes) {
     throw formError([`the template exceeds Heat's limit of ${maxTemplateBytes} bytes`]);
   }
-  // Parse every plain scalar as a string, because only Heat's own YAML parser may determine its
-  // type.
-  const document = parseDocument(indentFlowEnds(text), { schema: 'failsafe' });
+  // Parse every plain scalar as a string, so that Heat's own YAML parser determines its type.
+  const indented = indentFlowEnds(text);
+  const document = parseDocument(indented, { schema: 'failsafe' });
   const [error] = document.errors;
   if (error !== undefined) throw formError([error.message]);
+  correctLastBlock(document, indented);
   const version = document.get('heat_template_version');
   if (typeof version !== 'string') {
     throw formError(['heat_template_version: must be a date or a name']);

@@ -3,7 +3,7 @@
  * id of its signal.
  */
 
-import { isWireMap, type WireValue } from '#minion-protocol';
+import { isWireMap, plainNumber, type WireValue } from '#minion-protocol';
 import { writeJson } from '#runtime';
 
 /** Value that JSON can represent. */
@@ -115,7 +115,8 @@ function truncateReason(reason: string): string {
 function tryToJson(value: WireValue): Json | undefined {
   if (value === null || typeof value === 'boolean' || typeof value === 'string') return value;
   if (typeof value === 'bigint') return value;
-  if (typeof value === 'number') return Number.isFinite(value) ? value : undefined;
+  const number = plainNumber(value);
+  if (typeof number === 'number') return Number.isFinite(number) ? number : undefined;
   if (Array.isArray(value)) {
     const items = value.map(tryToJson);
     return items.every((item) => item !== undefined) ? items : undefined;

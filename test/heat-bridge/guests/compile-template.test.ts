@@ -5,7 +5,7 @@
 
 import { spawnSync } from 'node:child_process';
 import test from 'ava';
-import { parse } from 'yaml';
+import { parse, stringify } from 'yaml';
 import { compileTemplate } from '#guests/templates/compile-template.ts';
 import { drawFlows } from '#guests/templates/template-picture.ts';
 import { drawFlowsAsSvg } from '#guests/templates/template-svg.ts';
@@ -55,6 +55,18 @@ const chain = {
   },
   web: { reads: { upstream: 'app/url' } },
 };
+
+test('a block on the last line of a template has a line break only if the template ends with one', (t) => {
+  const { resources } = JSON.parse(templateOf({ db: { writes: { motd: null } } }));
+  const text = stringify({ heat_template_version: '2018-08-31', resources });
+  const block = `${text}description: |\n  two\n  lines`;
+  for (const [end, description] of [
+    ['', 'two\nlines'],
+    ['\n', 'two\nlines\n'],
+  ] as const) {
+    t.is(parse(compileTemplate(block + end).template).description, description);
+  }
+});
 
 test('a chain is compiled: values of guests use the data space, and the rest is unchanged', (t) => {
   const { template, roles, machines, warnings, flows } = compileTemplate(templateOf(chain));
