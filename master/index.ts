@@ -173,6 +173,7 @@ export {
   type RunDeps,
   readBatchSize,
   readBounded,
+  requireFewKeywords,
   requireInertArguments,
   returnerOf,
   returnRow,

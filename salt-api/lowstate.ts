@@ -1,6 +1,6 @@
 /** Reads the commands in a request body, which is a list of maps or a single map. */
 
-import { type FunctionArguments, separateKeywords } from '#master';
+import { type FunctionArguments, requireFewKeywords, separateKeywords } from '#master';
 import { isKeywordText, isWireMap, type WireMap, type WireValue } from '#minion-protocol';
 import { SaltApiError } from './errors.ts';
 
@@ -21,10 +21,13 @@ export const credentialFields: readonly string[] = ['token', 'username', 'passwo
 
 /**
  * Returns the commands of a body.
- * @throws SaltApiError ERR_HTTP_BODY
+ * @throws SaltApiError ERR_HTTP_BODY; MasterError ERR_ARGS
  */
 export function lowstatesOf(value: WireValue | undefined): Lowstate[] {
-  if (isWireMap(value) && Object.keys(value).length > 0) return [value];
+  if (isWireMap(value) && Object.keys(value).length > 0) {
+    requireFewKeywords(value);
+    return [value];
+  }
   if (!Array.isArray(value) || !value.every(isWireMap)) {
     throw new SaltApiError(
       'ERR_HTTP_BODY',
@@ -37,6 +40,7 @@ export function lowstatesOf(value: WireValue | undefined): Lowstate[] {
       `too many commands in one request; the maximum is ${maxCommands}`,
     );
   }
+  for (const command of value) requireFewKeywords(command);
   return value;
 }
 
@@ -58,6 +62,7 @@ export async function argumentsOf(
   if (kwarg !== undefined && kwarg !== null && !isWireMap(kwarg)) {
     throw new SaltApiError('ERR_HTTP_FIELDS', 'kwarg: must be a map');
   }
+  if (isWireMap(kwarg)) requireFewKeywords(kwarg);
   const positional: WireValue[] = [];
   const words: string[] = [];
   for (const value of asList(arg)) {
