@@ -1,5 +1,6 @@
 /** Options of the HTTP API. */
 import type { IncomingMessage } from 'node:http';
+import type { Duplex } from 'node:stream';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import type { Logger } from 'pino';
 import type { HttpApiOptions, MasterConfig } from '#config';
@@ -28,6 +29,12 @@ export interface SaltApiPlugin {
    */
   readonly methods?: () => RpcTable;
   register(app: FastifyInstance, doors: SaltApiPluginContext): void;
+  /**
+   * Handles a request for WebSocket below the prefix. It always answers the request or ends the
+   * connection. Default: such requests are rejected.
+   * @param path - part of the path after the prefix, such as `/link`
+   */
+  upgrade?(request: IncomingMessage, socket: Duplex, head: Buffer, path: string): void;
 }
 
 /** Services of the server that additional routes can use. */
@@ -50,8 +57,8 @@ export interface SaltApiPluginContext {
 }
 
 /**
- * Options with which a configuration names TLS files. Programs use {@link SaltApiOptions.tls}
- * instead.
+ * Options whose values are paths of TLS files in a configuration. Programs use
+ * {@link SaltApiOptions.tls} instead.
  */
 type TlsNames = 'sslCrt' | 'sslKey' | 'sslChain';
 
@@ -94,7 +101,10 @@ export interface SaltApiOptions extends Omit<HttpApiOptions, TlsNames | OfMaster
   readonly logger?: Logger;
 }
 
-/** Options that have no default value, because their absence has a meaning. */
+/**
+ * Options without a default value. Their absence has its own meaning, for example that all clients
+ * are served.
+ */
 type WithoutDefault =
   | 'tls'
   | 'hosts'
@@ -190,7 +200,7 @@ function tlsOf({
   if (sslCrt === undefined || sslKey === undefined) {
     throw new SaltApiError(
       'ERR_HTTP_LISTEN',
-      'TLS is not configured; set ssl_crt and ssl_key, or disable_ssl',
+      'TLS is not configured; set ssl_crt and ssl_key, or set disable_ssl for plain HTTP',
     );
   }
   return {

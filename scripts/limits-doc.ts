@@ -3,6 +3,7 @@
 import { policyLimits } from '#acl/limits.ts';
 import { clientLimits } from '#client/limits.ts';
 import { clusterLimits } from '#cluster/limits.ts';
+import { edgeLimits } from '#edge/limits.ts';
 import { guestLimits } from '#guests/limits.ts';
 import { bridgeLimits } from '#heat-bridge/limits.ts';
 import { argumentLimits } from '#master/arguments/limits.ts';
@@ -26,6 +27,7 @@ export const limitTables: Readonly<Record<string, LimitTable>> = {
   'acl/limits.ts': policyLimits,
   'client/limits.ts': clientLimits,
   'cluster/limits.ts': clusterLimits,
+  'edge/limits.ts': edgeLimits,
   'guests/limits.ts': guestLimits,
   'heat-bridge/limits.ts': bridgeLimits,
   'master/arguments/limits.ts': argumentLimits,
@@ -54,7 +56,7 @@ function amountsOf({ row, perOwner, total, reserved, waiting, rate }: Limit): st
   if (perOwner !== undefined) parts.push(`${counted.format(perOwner)} of one owner`);
   if (total !== undefined) parts.push(`${counted.format(total)} in all`);
   if (reserved !== undefined && row.amounts === undefined) {
-    parts.push(`${counted.format(reserved)} reserved for owners that have none`);
+    parts.push(`${counted.format(reserved)} reserved for owners without any`);
   }
   if (waiting !== undefined) {
     const { perOwner: own, total: all } = waiting;
@@ -77,7 +79,7 @@ function rowOf(limit: Limit): readonly string[] {
   return [`\`${name}\``, unit, owner, amountsOf(limit), option, effect, code];
 }
 
-/** Returns the page with its table as the tables of limits have it. */
+/** Returns the page with a table of all limits. */
 export function withLimits(page: string): string {
   const limits = Object.values(limitTables).flatMap((table) => Object.values(table));
   const rows = limits.map(rowOf).sort(([a = ''], [b = '']) => (a < b ? -1 : 1));

@@ -22,13 +22,13 @@ import { type PlainData, toPlain } from './python/convert.ts';
 import { repr, str } from './python/repr.ts';
 import { isHashable } from './python/subscripts.ts';
 import { Dict, PySet, Tuple, type Value } from './python/values.ts';
+import { blockText } from './python/yaml-nodes.ts';
 import { constructScalar, resolveTag } from './python/yaml-scalar.ts';
 
 /**
  * Creates a lexer of the `yaml` package that ignores indentation inside brackets and quotes, like
- * PyYAML. This is needed because Salt's filter `yaml` breaks lines after 80 characters, and
- * templates insert its output at any depth. The package has no option for this, so two of its
- * methods are wrapped.
+ * PyYAML. Salt's filter `yaml` breaks lines after 80 characters, and templates insert its output at
+ * any depth. The package has no option for this, so two of its methods are wrapped.
  */
 function createLenientLexer(): Lexer {
   const lexer = new Lexer();
@@ -57,6 +57,15 @@ export interface YamlOptions {
   readonly maxNodes?: number;
   /** Maximum nesting depth. Default: 100. */
   readonly maxDepth?: number;
+  /** Marks of late values in the text. Default: the text has none. */
+  readonly marks?: TextMarks | undefined;
+}
+
+/** Beginnings of the marks that stand for late values in a text. */
+export interface TextMarks {
+  readonly text: string;
+  /** Beginning that replaces `text` in plain scalars, which YAML could read as another type. */
+  readonly plain: string;
 }
 
 const defaultNodes = 1_000_000;
@@ -95,12 +104,7 @@ export function loadYaml(given: string, options: YamlOptions): Value {
   if (root === null) return null;
   new Bounds(document, problems, options).check(root);
   new StrictForms(document, problems, text).checkRoot(root);
-  return new Constructor(document, problems, text).construct(root);
-}
-
-/** Returns the last line of a text if it has no line break at its end, otherwise an empty text. */
-function lastLineOf(text: string): string {
-  return text.slice(Math.max(text.lastIndexOf('\n'), text.lastIndexOf('\r')) + 1);
+  return new Constructor(document, problems, text, options.marks).construct(root);
 }
 
 function firstLine(message: string): string {
@@ -147,8 +151,8 @@ function* tokens(text: string, lineCounter: LineCounter, levels: Levels): Genera
 }
 
 /**
- * Limits the nesting depth while the text is split into tokens, before it is parsed. Parsing
- * excessive nesting and reporting its errors would take a thousand times longer.
+ * Limits the nesting depth while the text is split into tokens. Parsing deeply nested text and
+ * reporting its errors would take a thousand times longer.
  */
 class Levels {
   readonly #problems: Problems;
@@ -184,7 +188,7 @@ class Levels {
       case 'doc-mode':
       case 'flow-error-end':
       case 'scalar':
-        // The lexer produces these tokens without advancing in the text.
+        // The lexer produces some tokens without advancing in the text.
         return;
     }
     if (this.#flows > this.#max || this.#indicators > this.#max) {
@@ -194,7 +198,7 @@ class Levels {
   }
 }
 
-/** Converts errors to exceptions with the line in the text. */
+/** Converts problems to exceptions with the line in the text. */
 class Problems {
   readonly #name: string;
   readonly #lines: LineCounter;
@@ -331,7 +335,8 @@ class StrictForms {
     if (type === 'PLAIN' && (isIndicator || /^:[,?[\]{}]/.test(this.#text.slice(to, to + 2)))) {
       this.#problems.fail('ScannerError', "found unexpected ':'", from);
     }
-    // libyaml reads a question mark at the begin of a word inside brackets as the mark of a key.
+    // libyaml treats a question mark at the beginning of a word inside brackets as the indicator of
+    // a key.
     if (type === 'PLAIN' && isInFlow && from < to && this.#text[from] === '?') {
       this.#problems.fail('ParserError', "found '?' at the begin of a value in brackets", from);
     }
@@ -396,14 +401,16 @@ function resolveAlias(alias: Alias, document: Document<Node>, problems: Problems
 class Constructor {
   readonly #document: Document<Node>;
   readonly #problems: Problems;
-  /** Constructed values by node. An alias refers to the same value, not to a copy. */
+  /** Constructed values, by node. An alias and its anchor share one value. */
   readonly #made = new Map<Node, Value>();
   readonly #text: string;
+  readonly #marks: TextMarks | undefined;
 
-  constructor(document: Document<Node>, problems: Problems, text: string) {
+  constructor(document: Document<Node>, problems: Problems, text: string, marks?: TextMarks) {
     this.#document = document;
     this.#problems = problems;
     this.#text = text;
+    this.#marks = marks;
   }
 
   construct(node: Node | null): Value {
@@ -424,15 +431,18 @@ class Constructor {
 
   #scalar(node: Scalar): Value {
     const tag = tagOf(node);
-    const text = isLastBlockScalar(node, this.#text)
-      ? withoutMissingBreak(textOf(node), lastLineOf(this.#text))
-      : textOf(node);
-    const value = constructScalar(tag, text);
+    const text = blockText(node, textOf(node), this.#text);
+    const value = constructScalar(tag, node.type === 'PLAIN' ? this.#asPlain(text) : text);
     if (value !== undefined) return value;
     if (['int', 'float', 'bool', 'binary'].includes(tag)) {
       this.#problems.fail('ValueError', `the text is not a valid ${tag}`, offsetOf(node));
     }
     return this.#unknownTag(node, tag);
+  }
+
+  #asPlain(text: string): string {
+    const marks = this.#marks;
+    return marks === undefined ? text : text.replaceAll(marks.text, marks.plain);
   }
 
   #sequence(node: YAMLSeq<Node>): Value {
@@ -465,6 +475,9 @@ class Constructor {
     const tag = tagOf(node);
     if (!['map', 'omap', 'set'].includes(tag)) return this.#unknownTag(node, tag);
     const dict = new Dict();
+    if (tag === 'set' && this.#marks !== undefined) {
+      this.#problems.fail('ConstructorError', 'a set may not have late values', offsetOf(node));
+    }
     for (const pair of this.#flatten(node)) this.#add(dict, pair);
     return tag === 'set' ? new PySet(dict.keys()) : dict;
   }
@@ -546,30 +559,9 @@ function textOf({ value, source }: Scalar): string {
   return typeof value === 'string' ? value : (source ?? '');
 }
 
-function isLastBlockScalar({ type, range }: Scalar, text: string): boolean {
-  const isBlock = type === 'BLOCK_LITERAL' || type === 'BLOCK_FOLDED';
-  return isBlock && (range?.[1] ?? 0) >= text.length;
-}
-
 /**
- * Returns the text of a block scalar as libyaml does. If the last line of the document has no line
- * break, the text has none either. The `yaml` package always adds one.
- */
-function withoutMissingBreak(text: string, lastLine: string): string {
-  if (lastLine === '' || !text.endsWith('\n')) return text;
-  const content = text.slice(0, -1);
-  const end = content.slice(content.lastIndexOf('\n') + 1);
-  const words = lastLine.trimStart();
-  const isLastLine =
-    words === ''
-      ? end !== '' && end.trimStart() === '' && lastLine.endsWith(end)
-      : content.endsWith(words);
-  return isLastLine ? content : text;
-}
-
-/**
- * Returns the value by which keys are compared when mappings are merged: the text before its type
- * is resolved.
+ * Returns the text of a key before its type is resolved. When mappings are merged, keys with the
+ * same text are equal.
  */
 function nameOf(key: Node): unknown {
   return isScalar(key) ? textOf(key) : key;

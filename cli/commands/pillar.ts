@@ -1,5 +1,5 @@
 import type { Command } from 'commander';
-import type { MasterApi, PillarDifference, PillarExplanation } from '#master';
+import type { MasterApi, PillarDifference, PillarExplanation, PillarInputs } from '#master';
 import { traverseFacts, type WireMap, type WireValue } from '#minion-protocol';
 import type { CommandContext } from '../context.ts';
 import { exitCodes } from '../errors.ts';
@@ -24,6 +24,7 @@ export function definePillar(command: Command, context: CommandContext): void {
   addShow(command, context);
   addExplain(command, context);
   addDiff(command, context);
+  addInputs(command, context);
 }
 
 function addShow(pillar: Command, context: CommandContext): void {
@@ -46,7 +47,7 @@ function addExplain(pillar: Command, context: CommandContext): void {
   addPillarSubcommand(
     pillar,
     'explain',
-    'list the files that set a value; the last one takes precedence',
+    'list the pillar files that set a value; the last one takes precedence',
   )
     .argument('[key]', 'key of the value; nested keys are separated by :')
     .action(async (minion: string, key: string | undefined, options: PillarOptions) => {
@@ -63,7 +64,7 @@ function addDiff(pillar: Command, context: CommandContext): void {
   addPillarSubcommand(
     pillar,
     'diff',
-    'show the difference from the pillar that the minion last received',
+    'show how the current pillar differs from the pillar that the minion last received',
   ).action(async (minion: string, options: PillarOptions) => {
     const { pillar: api } = await context.openApi(options.configDir);
     const changes = await api.diff(toPillarQuestion(minion, options));
@@ -76,13 +77,47 @@ function addDiff(pillar: Command, context: CommandContext): void {
   });
 }
 
+function addInputs(pillar: Command, context: CommandContext): void {
+  pillar
+    .command('inputs')
+    .description('count the compiled pillars, and list the grains by which they differ')
+    .addOption(configOption())
+    .addOption(jsonOption())
+    .addOption(logLevelOption())
+    .action((options: PillarOptions) => printPillarInputs(context, options));
+}
+
+/** Prints the inputs by which the compiled pillars of the master differ. */
+async function printPillarInputs(
+  context: CommandContext,
+  { configDir, json }: Pick<PillarOptions, 'configDir' | 'json'>,
+): Promise<void> {
+  const { pillar: api } = await context.openApi(configDir);
+  const inputs = await api.inputs();
+  const grains = inputs.grains.map((grain): WireMap => ({ ...grain }));
+  const text = json === true ? formatJson({ ...inputs, grains }) : formatInputs(inputs);
+  await printLine(context.stdout, text);
+}
+
+function formatInputs({ shared, own, grains }: PillarInputs): string {
+  const lines = grains.map(({ grain, values, pillars, isShared }) => {
+    const note = isShared ? '' : '; these pillars are not shared';
+    return `  ${escapeName(grain)}: ${values} values in ${pillars} pillars${note}`;
+  });
+  return [
+    `Shared pillars: ${shared}`,
+    `Pillars of one minion: ${own}`,
+    ...(lines.length === 0 ? [] : ['Grains on which they depend:', ...lines]),
+  ].join('\n');
+}
+
 function addPillarSubcommand(pillar: Command, name: string, description: string): Command {
   return pillar
     .command(name)
     .description(description)
     .argument('<minion>', 'id of the minion')
-    .option('--saltenv <name>', 'saltenv of the request')
-    .option('--pillarenv <name>', 'pillarenv of the request')
+    .option('--saltenv <name>', 'value of saltenv in the request of the minion')
+    .option('--pillarenv <name>', 'value of pillarenv in the request of the minion')
     .addOption(configOption())
     .addOption(jsonOption())
     .addOption(logLevelOption());
@@ -99,10 +134,14 @@ function toPillarQuestion(minion: string, { saltenv, pillarenv }: PillarOptions)
 function formatExplanation(explanation: PillarExplanation): string {
   const { value, followsFromGrains, files, omitted } = explanation;
   return [
-    ...(omitted === 0 ? [] : [`${omitted} more files are overridden by these.`]),
+    ...(omitted === 0
+      ? []
+      : [`${omitted} more files set this value, but the files above override them.`]),
     ...files.map(formatOrigin),
-    ...(files.length === 0 ? ['No file sets it.'] : []),
-    ...(followsFromGrains ? ["It is derived from the minion's own grains."] : []),
+    ...(files.length === 0 ? ['No pillar file sets this value.'] : []),
+    ...(followsFromGrains
+      ? ['The value depends on grains, which the minion reports about itself.']
+      : []),
     'Value:',
     formatNested(value, { indent: 4 }),
   ].join('\n');

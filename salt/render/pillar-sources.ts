@@ -14,6 +14,7 @@ import { createBoundedMap } from '#runtime';
 import type { TemplateLimits } from '#template';
 import { saltLimits } from '../limits.ts';
 import type { AskedFunctions } from './asked-functions.ts';
+import type { LatePaths, LateRules } from './late-grains.ts';
 import type { MergeOptions } from './merge-pillar.ts';
 import type { PillarMap } from './pillar-data.ts';
 import type { UntrustedInput } from './render-task.ts';
@@ -125,7 +126,7 @@ function decode(bytes: Uint8Array, path: string): string {
   }
 }
 
-/** Rules of compilation that the operator configures. They are the same for all minions. */
+/** Settings for compiling pillars. They are the same for all minions. */
 export interface PillarRules extends MergeOptions {
   /**
    * `pillar_includes_override_sls`: whether data of an included SLS overrides data of the SLS that
@@ -149,6 +150,13 @@ export interface PillarRules extends MergeOptions {
   readonly limits: Partial<TemplateLimits>;
 }
 
+/** Late grains of one pillar. */
+export interface LateSetting {
+  readonly rules: LateRules;
+  /** Receives the paths of the marks in the compiled pillar. */
+  readonly paths: LatePaths;
+}
+
 /** Inputs for compiling one minion's pillar. */
 export interface PillarSetting extends PillarRules {
   readonly id: string;
@@ -157,20 +165,22 @@ export interface PillarSetting extends PillarRules {
   readonly pillarenv: string | undefined;
   /** Environments, `base` first. */
   readonly envs: readonly string[];
-  /** Environments that have directories. */
+  /** Environments for which directories are configured. */
   readonly rooted: ReadonlySet<string>;
   /** Value of `opts` in templates. */
   readonly opts: Readonly<Record<string, unknown>>;
   /**
-   * Value of `pillar` in templates. As in Salt, it is the external pillar if that comes first,
-   * otherwise empty.
+   * Value of `pillar` in templates. As in Salt, it is the external pillar if `ext_pillar_first` is
+   * set, otherwise empty.
    */
   readonly pillar: PillarMap;
   /**
-   * Data from a caller who does not have all rights. Templates can use its texts only as plain
+   * Data from a caller who does not have all rights. Templates can output its texts only as plain
    * values.
    */
   readonly foreign?: UntrustedInput | undefined;
+  /** Grains that SLS print as marks. The top files read them. Default: none. */
+  readonly late?: LateSetting | undefined;
   /** Files of `file_roots` that functions may read. `undefined` if the master serves none. */
   readonly files: PillarSources | undefined;
   /** Template functions that the master executes. */

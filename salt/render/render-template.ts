@@ -4,7 +4,8 @@ import type { WireValue } from '#minion-protocol';
 import { type RenderOptions, renderJinja, TemplateError } from '#template';
 import { askingFunctions } from './asked-functions.ts';
 import { EventPrinter } from './event-text.ts';
-import { GrainReads, GrainsDict, TracedGrains } from './grains.ts';
+import { GrainReads, GrainsDict, OptionsDict, TracedGrains } from './grains.ts';
+import { PrintedMarks } from './late-grains.ts';
 import { matchFunctions } from './match-functions.ts';
 import { randomFunctions } from './random-functions.ts';
 import {
@@ -18,6 +19,7 @@ import {
 } from './render-task.ts';
 import { type SourceFile, slsNames } from './source-file.ts';
 import { saltFunctions } from './template-functions.ts';
+import { timeFunctions } from './time-functions.ts';
 import { insteadOfFunction } from './unserved-functions.ts';
 
 /**
@@ -49,10 +51,16 @@ function renderPillar(
 ): Rendered {
   const { saltenv, sls, defaults, foreign } = task;
   const printer = foreign && printerOf({ ...foreign, marksWords: false }, file, known);
-  const grains = new TracedGrains(task.grains, notes.grains);
+  const marks = task.late && new PrintedMarks(task.late, (grain) => notes.grains.addMark(grain));
+  const grains = new TracedGrains(task.grains, notes.grains, marks);
+  const now = (): Date => {
+    notes.isVolatile = true;
+    return new Date(task.now);
+  };
   const text = renderJinja(file.template(), {
     ...optionsOf(file, task, known),
     functions: {
+      ...timeFunctions(now),
       ...saltFunctions({ grains, setting: task }),
       ...matchFunctions({ ...task, grains }),
       ...randomFunctions(() => {
@@ -63,23 +71,20 @@ function renderPillar(
     context: {
       ...Object.fromEntries(defaults),
       grains: new GrainsDict(grains),
-      opts: task.opts,
+      opts: new OptionsDict(task.opts, grains),
       pillar: task.pillar,
       saltenv,
       sls,
       ...(sls === '' ? {} : slsNames(file.path)),
     },
-    now: () => {
-      notes.isVolatile = true;
-      return new Date(task.now);
-    },
+    now,
     random: () => {
       notes.isVolatile = true;
       return Math.random();
     },
     ...(printer === undefined ? {} : { print: (value) => printer.print(value) }),
   });
-  return { text, marked: printer?.texts ?? [] };
+  return { text, marked: printer?.texts ?? [], late: marks?.paths ?? [] };
 }
 
 /**
@@ -97,12 +102,12 @@ function renderReaction(file: SourceFile, task: ReactionTask, known: KnownFiles)
     print: (value) => printer.print(value),
     context: { tag, data, grains, opts, pillar: {}, saltenv: '', sls: '' },
   });
-  return { text, marked: printer.texts };
+  return { text, marked: printer.texts, late: [] };
 }
 
 interface PrintedInput {
   readonly secret: string;
-  /** Untrusted values whose texts are replaced by marks. `undefined` if there are none. */
+  /** Untrusted values, in whose texts marks are inserted. `undefined` if there are none. */
   readonly words: WireValue;
   readonly marksWords: boolean;
 }
