@@ -2478,6 +2478,7 @@ export const catalogue: readonly Threat[] = [
     threat: 'a value of a field blocks the master, or reveals an internal error',
     tests: [
       'security/hostile-matrix.test.ts: hostile input to each entry of the tables causes bounded work, and the honest owner is served',
+      users('a call has at most 1,000 keyword arguments'),
     ],
   },
   {
