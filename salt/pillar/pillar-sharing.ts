@@ -143,9 +143,7 @@ export class PillarSharing {
     const { root } = placed;
     const find = (): Promise<Found | undefined> => this.#find(root, grains);
     const make = (): Promise<Found> => this.#make(placed, settings);
-    const found = this.#isUnshared(root)
-      ? ((await find()) ?? (await make()))
-      : await this.#turns.run(root, find, make);
+    const found = await this.#turns.run(root, find, make, () => this.#isUnshared(root));
     return found === 'unfit' ? undefined : found;
   }
 
@@ -184,7 +182,8 @@ export class PillarSharing {
     };
     const render = (): Promise<Tops | null> => this.#renderTops(root, settings);
     const isUnshared = this.#isUnshared(`${root} ${settings.setting.id}`);
-    const tops = isUnshared ? await find() : await this.#turns.run(root, find, render);
+    const isFutile = (): boolean => this.#isUnshared(root);
+    const tops = isUnshared ? await find() : await this.#turns.run(root, find, render, isFutile);
     return tops ?? undefined;
   }
 
