@@ -10,10 +10,9 @@ import { Float } from '#template/python/values.ts';
 import { ProtocolError } from './errors.ts';
 
 /**
- * A value that Salt's MessagePack can represent [WIRE 2.2]. The wire does not distinguish text and
- * bytes: bytes that are valid UTF-8 arrive as text. A number without a fraction is written as an
- * integer, and a `Float` always as a float. Only `unpackExact` reads floats without a fraction as
- * `Float`.
+ * A value that Salt's MessagePack can represent [WIRE 2.2]. Text and bytes are one family on the
+ * wire: bytes that are valid UTF-8 arrive as text. A number without a fraction is written as an
+ * integer, and a `Float` always as a float. Floats without a fraction are read as `Float`.
  */
 export type WireValue =
   | null
@@ -67,6 +66,11 @@ export class WireExtension {
     this.code = code;
     this.data = data;
   }
+}
+
+/** Returns a `Float` as a number, and every other value unchanged. */
+export function plainNumber<T>(value: T): Exclude<T, Float> | number {
+  return value instanceof Float ? value.value : (value as Exclude<T, Float>); // no Float, see above
 }
 
 /** Whether a value is a map with only text keys. */
@@ -130,10 +134,6 @@ export interface PayloadLimits {
    * `false`; the last duplicate is used.
    */
   readonly uniqueKeys?: boolean;
-  /**
-   * Whether to read floats without a fraction as `Float`. Default: `false`, they become numbers.
-   */
-  readonly keepsFloats?: boolean;
 }
 
 const dateTimeForm = /^(\d{4})(\d\d)(\d\d)(T\d\d:\d\d:\d\d\.\d{6})$/;
@@ -214,9 +214,9 @@ class PayloadReader {
       case 0xc9:
         return this.#extension(this.#uint(1 << (head - 0xc7)));
       case 0xca:
-        return this.#float(this.#bytes.readFloatBE(this.#take(4)));
+        return exactFloat(this.#bytes.readFloatBE(this.#take(4)));
       case 0xcb:
-        return this.#float(this.#bytes.readDoubleBE(this.#take(8)));
+        return exactFloat(this.#bytes.readDoubleBE(this.#take(8)));
       case 0xcc:
       case 0xcd:
       case 0xce:
@@ -250,12 +250,6 @@ class PayloadReader {
       default:
         throw badPayload('it contains the reserved byte 0xc1');
     }
-  }
-
-  #float(value: number): number | Float {
-    return this.#limits.keepsFloats === true && Number.isSafeInteger(value)
-      ? new Float(value)
-      : value;
   }
 
   #uint(size: number): number {
@@ -387,6 +381,11 @@ class PayloadReader {
 function dateTime(data: Uint8Array): WireDateTime | undefined {
   const parts = dateTimeForm.exec(Buffer.from(data).toString('latin1'));
   return parts ? new WireDateTime(`${parts[1]}-${parts[2]}-${parts[3]}${parts[4]}`) : undefined;
+}
+
+/** Returns a float without a fraction as `Float`, so that it stays a float when it is written. */
+function exactFloat(value: number): number | Float {
+  return Number.isSafeInteger(value) ? new Float(value) : value;
 }
 
 function smallest(value: bigint): number | bigint {
@@ -657,6 +656,20 @@ export function packWire(value: WireValue): Buffer {
   return writer.finish();
 }
 
+/** Maximum number of entries of a map whose head is one byte. */
+const maxShortMap = 15;
+
+/**
+ * Packs a map for the wire whose values are packed already.
+ * @throws RangeError for more than 15 entries
+ */
+export function packWireMap(packed: Readonly<Record<string, Uint8Array>>): Buffer {
+  const entries = Object.entries(packed);
+  if (entries.length > maxShortMap) throw new RangeError(`more than ${maxShortMap} entries`);
+  const head = Buffer.from([0x80 | entries.length]);
+  return Buffer.concat([head, ...entries.flatMap(([key, value]) => [packWire(key), value])]);
+}
+
 /**
  * Unpacks a value from the wire. Valid UTF-8 becomes text, the rest stays bytes. Byte values are
  * views into `bytes`: copy them if you store them.
@@ -694,17 +707,7 @@ export function unpackLocal(bytes: Uint8Array, limits: PayloadLimits = loadLimit
   return new PayloadReader(bytes, 'local', limits).readAll();
 }
 
-/**
- * Unpacks a value like {@link unpackLocal}, but returns floats without a fraction as `Float`.
- * @throws ProtocolError ERR_BAD_PAYLOAD, ERR_PAYLOAD_LIMIT
- */
-export function unpackExact(bytes: Uint8Array, limits: PayloadLimits = loadLimits): WireValue {
-  return unpackLocal(bytes, { ...limits, keepsFloats: true });
-}
-
-/**
- * Codec for stored fields that contain wire values. It uses {@link packLocal} and its counterpart.
- */
+/** Codec for stored fields that contain wire values. It uses the local dialect. */
 export const localField: {
   pack(value: WireValue): Uint8Array;
   unpack(bytes: Uint8Array): WireValue;

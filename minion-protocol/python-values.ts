@@ -17,10 +17,7 @@ export interface PythonForms {
   readonly key?: (key: Value) => Value;
 }
 
-/**
- * Returns the wire value as a Python value. A number without a fraction becomes an `int`, because
- * the wire value does not distinguish 1.0 from 1.
- */
+/** Returns the wire value as a Python value. A number without a fraction becomes an `int`. */
 export function toPythonValue(value: WireValue, forms: PythonForms = {}): Value {
   if (typeof value === 'number') return Number.isSafeInteger(value) ? value : new Float(value);
   if (value === null || typeof value !== 'object') return value;

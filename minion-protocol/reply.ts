@@ -22,6 +22,7 @@ import {
   loadLimits,
   type PayloadLimits,
   packWire,
+  packWireMap,
   unpackWire,
   type WireMap,
   type WireValue,
@@ -83,7 +84,11 @@ function nonceOption({ version, nonce }: ReplyContext): { nonce?: string } {
 }
 
 export interface PrivateReply extends ReplyContext {
-  readonly pillar: WireValue;
+  /**
+   * Pillar, packed for the wire. The task for an RSA thread contains it as bytes, because copying
+   * values to a thread loses the classes of floats and dates.
+   */
+  readonly packedPillar: Uint8Array;
   /** Accepted public key of the minion that sent the request. Never use a key from the request. */
   readonly minionKey: KeyObject;
   /** The master's private key. */
@@ -98,16 +103,17 @@ export interface PrivateReply extends ReplyContext {
 export function encodePrivateReply(reply: PrivateReply): Buffer {
   const keyString = reply.keyString ?? generateKeyString();
   const key = rsaEncrypt(reply.minionKey, Buffer.from(keyString, 'latin1'), reply.encAlgo);
-  const pillar = sealValue(parseKeyString(keyString), privateContent(reply, key));
+  const pillar = sealPacked(parseKeyString(keyString), [privateContent(reply, key)]);
   return packWire({ key, pillar });
 }
 
-function privateContent(reply: PrivateReply, key: Buffer): WireValue {
-  const { pillar, masterKey, sigAlgo } = reply;
+/** Returns the packed content under the one-time key. */
+function privateContent(reply: PrivateReply, key: Buffer): Uint8Array {
+  const { packedPillar: pillar, masterKey, sigAlgo } = reply;
   const { nonce } = nonceOption(reply);
   if (nonce === undefined) return pillar;
-  const data = packWire({ key, pillar, nonce });
-  return { data, sig: rsaSign(masterKey, data, sigAlgo) };
+  const data = packWireMap({ key: packWire(key), pillar, nonce: packWire(nonce) });
+  return packWire({ data, sig: rsaSign(masterKey, data, sigAlgo) });
 }
 
 /** Options of {@link openSendReply}. */

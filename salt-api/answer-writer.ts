@@ -1,4 +1,5 @@
 /** Encodes responses of any size without blocking the event loop [THREATS A-17]. */
+import { markedForm } from '#master';
 import type { WireValue } from '#minion-protocol';
 import { type StepScheduler, WorkerPool, WorkerPoolError, writeJsonInSteps } from '#runtime';
 import { SaltApiError } from './errors.ts';
@@ -28,11 +29,14 @@ export class AnswerWriter {
    * @throws SaltApiError ERR_HTTP_BUSY, ERR_HTTP_FORMAT
    */
   async write(owner: string, { type }: Format, value: WireValue): Promise<readonly Uint8Array[]> {
-    const json: Uint8Array[] = [];
+    const isJson = type === 'application/json';
+    const pieces: Uint8Array[] = [];
     await this.#scheduler.run(
-      writeJsonInSteps(value, saltJson, (piece) => json.push(Buffer.from(piece))),
+      writeJsonInSteps(value, isJson ? saltJson : markedForm, (piece) => {
+        pieces.push(Buffer.from(piece));
+      }),
     );
-    return type === 'application/json' ? json : [await this.#yaml(owner, json)];
+    return isJson ? pieces : [await this.#yaml(owner, pieces)];
   }
 
   /** Ends the worker threads. */

@@ -13,6 +13,8 @@ import {
   StepScheduler,
   textInSteps,
 } from '#runtime';
+import { jsonNumber } from '#template/python/json.ts';
+import type { Float } from '#template/python/values.ts';
 import { SaltApiError } from './errors.ts';
 
 /** Received bytes of a body, in pieces. No piece is empty. */
@@ -59,11 +61,12 @@ export class BodyReader {
   }
 
   /**
-   * Parses a body that must be JSON.
+   * Parses a body that must be JSON. Floats without a fraction become numbers.
    * @throws SaltApiError ERR_HTTP_BODY
    */
   async readJson(bytes: BodyBytes): Promise<JsonValue> {
-    return this.#json(await this.#decode(bytes));
+    const text = await this.#decode(bytes);
+    return this.#asCallers('JSON', () => this.#jsonOf(text));
   }
 
   /**
@@ -115,8 +118,8 @@ export class BodyReader {
     }
   }
 
-  #json(text: string): Promise<JsonOf<never>> {
-    return this.#asCallers('JSON', () => this.#jsonOf(text));
+  #json(text: string): Promise<JsonOf<Float>> {
+    return this.#asCallers('JSON', () => this.#jsonOf(text, jsonNumber));
   }
 
   /**
@@ -126,7 +129,7 @@ export class BodyReader {
   #jsonOrText(text: string): Promise<WireValue> {
     return this.#asCallers('JSON', async () => {
       try {
-        return await this.#jsonOf(text);
+        return await this.#jsonOf(text, jsonNumber);
       } catch (error) {
         if (error instanceof JsonError && error.reason === 'syntax') return text;
         throw error;
@@ -134,9 +137,13 @@ export class BodyReader {
     });
   }
 
-  #jsonOf(text: string): Promise<JsonOf<never>> {
+  #jsonOf<T = never>(
+    text: string,
+    readNumber?: (token: string) => number | bigint | T,
+  ): Promise<JsonOf<T>> {
     const limits = { maxDepth: maxPlainDepth, maxValues: this.#maxValues, isStrict: true };
-    return this.#scheduler.run(readJsonInSteps(text, limits));
+    const options = readNumber === undefined ? limits : { ...limits, readNumber };
+    return this.#scheduler.run(readJsonInSteps<T>(text, options));
   }
 
   #form(owner: string, text: string, isCommand: boolean): Promise<WireMap> {

@@ -9,7 +9,7 @@ import { type PlainData, toPlain, toPython } from './python/convert.ts';
 import { PythonException, UnsupportedFeature } from './python/exceptions.ts';
 import { BuiltinFunction } from './python/functions.ts';
 import type { TemplateLimits } from './python/limits.ts';
-import { isText, type PyObject, textOf, type Value } from './python/values.ts';
+import { Dict, isText, type PyObject, textOf, type Value } from './python/values.ts';
 
 /**
  * A function that templates call as `salt['mod.fun'](…)`. Its arguments and its result are plain
@@ -24,7 +24,23 @@ export type SaltFunction = (
 /** Options with the functions of a template. */
 type FunctionOptions = Pick<RenderOptions, 'functions' | 'insteadOf'>;
 
-/** Value of `salt` in a template. It contains only the given functions. */
+/**
+ * Result of a function that, as in Salt, changes a dict that the template passes as its first
+ * argument, and returns this dict. The function only adds and replaces entries.
+ */
+export class ChangedArgument {
+  /** Name of the argument. */
+  readonly name: string;
+  /** Entries of the dict after the change. */
+  readonly data: ReadonlyMap<PlainData, PlainData>;
+
+  constructor(name: string, data: ReadonlyMap<PlainData, PlainData>) {
+    this.name = name;
+    this.data = data;
+  }
+}
+
+/** Value of `salt` in a template. It has the given functions and no others. */
 class SaltFunctions implements PyObject {
   readonly typeName = 'AliasedLoader';
   readonly module = 'salt.utils.templates.';
@@ -63,13 +79,27 @@ class SaltFunctions implements PyObject {
     return new BuiltinFunction(name, ({ positional, named }) => {
       const args = positional.map((value) => toPlain(value));
       const kwargs = Object.fromEntries(Array.from(named, ([key, value]) => [key, toPlain(value)]));
-      return toPython(call(run, args, kwargs));
+      const result = call(run, args, kwargs);
+      if (!(result instanceof ChangedArgument)) return toPython(result);
+      const changed = positional[0] ?? named.get(result.name);
+      return changed instanceof Dict ? merged(changed, result.data) : toPython(result.data);
     });
   }
 
   repr(): string {
     return '<salt.utils.templates.AliasedLoader object>';
   }
+}
+
+/** Changes a dict so that it has these entries. Dicts in it are changed in the same way. */
+function merged(dict: Dict, data: ReadonlyMap<PlainData, PlainData>): Dict {
+  for (const [name, item] of data) {
+    const key = toPython(name);
+    const before = dict.get(key);
+    const isMap = item instanceof Map;
+    dict.set(key, isMap && before instanceof Dict ? merged(before, item) : toPython(item));
+  }
+  return dict;
 }
 
 function isFunctionName(name: string): boolean {

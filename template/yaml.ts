@@ -22,6 +22,7 @@ import { type PlainData, toPlain } from './python/convert.ts';
 import { repr, str } from './python/repr.ts';
 import { isHashable } from './python/subscripts.ts';
 import { Dict, PySet, Tuple, type Value } from './python/values.ts';
+import { blockText } from './python/yaml-nodes.ts';
 import { constructScalar, resolveTag } from './python/yaml-scalar.ts';
 
 /**
@@ -95,11 +96,6 @@ export function loadYaml(given: string, options: YamlOptions): Value {
   new Bounds(document, problems, options).check(root);
   new StrictForms(document, problems, text).checkRoot(root);
   return new Constructor(document, problems, text).construct(root);
-}
-
-/** Returns the last line of a text if it has no line break at its end, otherwise an empty text. */
-function lastLineOf(text: string): string {
-  return text.slice(Math.max(text.lastIndexOf('\n'), text.lastIndexOf('\r')) + 1);
 }
 
 function firstLine(message: string): string {
@@ -424,9 +420,7 @@ class Constructor {
 
   #scalar(node: Scalar): Value {
     const tag = tagOf(node);
-    const text = isLastBlockScalar(node, this.#text)
-      ? withoutMissingBreak(textOf(node), lastLineOf(this.#text))
-      : textOf(node);
+    const text = blockText(node, textOf(node), this.#text);
     const value = constructScalar(tag, text);
     if (value !== undefined) return value;
     if (['int', 'float', 'bool', 'binary'].includes(tag)) {
@@ -544,27 +538,6 @@ function tagOf(node: Exclude<Node, Alias>): string {
 
 function textOf({ value, source }: Scalar): string {
   return typeof value === 'string' ? value : (source ?? '');
-}
-
-function isLastBlockScalar({ type, range }: Scalar, text: string): boolean {
-  const isBlock = type === 'BLOCK_LITERAL' || type === 'BLOCK_FOLDED';
-  return isBlock && (range?.[1] ?? 0) >= text.length;
-}
-
-/**
- * Returns the text of a block scalar as libyaml does. If the last line of the document has no line
- * break, the text has none at its end. The `yaml` package always adds one.
- */
-function withoutMissingBreak(text: string, lastLine: string): string {
-  if (lastLine === '' || !text.endsWith('\n')) return text;
-  const content = text.slice(0, -1);
-  const end = content.slice(content.lastIndexOf('\n') + 1);
-  const words = lastLine.trimStart();
-  const isLastLine =
-    words === ''
-      ? end !== '' && end.trimStart() === '' && lastLine.endsWith(end)
-      : content.endsWith(words);
-  return isLastLine ? content : text;
 }
 
 /**

@@ -9,6 +9,7 @@ import {
   isTargetType,
   type TargetExpression,
 } from './target.ts';
+import { targetTypeProblem } from './target-types.ts';
 
 /** A target as a caller writes it. `TargetRequest` in `master/api` describes the members. */
 interface WrittenTarget {
@@ -50,10 +51,7 @@ export function readTargetRequest(request: WrittenTarget): TargetExpression {
       return { tgtType, tgt: [...new Set(typeof tgt === 'string' ? splitList(tgt) : tgt)] };
   }
   if (isTargetType(tgtType)) return { tgtType, tgt: textOf(tgt, tgtType), delimiter };
-  throw new SyntaxError(
-    `tgt_type "${tgtType}" is not supported; use glob, pcre, list, grain, grain_pcre, pillar, ` +
-      'pillar_exact, pillar_pcre, ipcidr, compound or nodegroup',
-  );
+  throw new SyntaxError(targetTypeProblem(tgtType));
 }
 
 /**

@@ -1,6 +1,6 @@
 /** Parameters of runners and wheel functions: named, typed, with defaults. */
 
-import { isWireMap, pythonStr, type WireMap, type WireValue } from '#minion-protocol';
+import { isWireMap, plainNumber, pythonStr, type WireMap, type WireValue } from '#minion-protocol';
 import { Float } from '#template/python/values.ts';
 
 /** One parameter of a function. Parameters are positional in the order of the record. */
@@ -46,15 +46,19 @@ export const flag: Kind<boolean> = {
 /** A non-negative whole number. */
 export const count: Kind<number> = {
   expected: 'a whole number',
-  parse: (value) =>
-    typeof value === 'number' && Number.isSafeInteger(value) && value >= 0 ? value : undefined,
+  parse: (given) => {
+    const value = plainNumber(given);
+    return typeof value === 'number' && Number.isSafeInteger(value) && value >= 0
+      ? value
+      : undefined;
+  },
 };
 
 /** A non-negative number of seconds. */
 export const seconds: Kind<number> = {
   expected: 'a number of seconds',
   parse: (given) => {
-    const value = given instanceof Float ? given.value : given;
+    const value = plainNumber(given);
     return typeof value === 'number' && value >= 0 ? value : undefined;
   },
 };

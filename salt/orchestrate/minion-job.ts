@@ -10,7 +10,7 @@ import {
   type RunRequest,
   returnerOf,
 } from '#master';
-import { isWireMap, type WireMap, type WireValue } from '#minion-protocol';
+import { isWireMap, plainNumber, type WireMap, type WireValue } from '#minion-protocol';
 import { codeOf } from '#runtime';
 import { isList } from '../render/pillar-data.ts';
 import { textOf, toWire } from '../render/pillar-wire.ts';
@@ -127,7 +127,8 @@ function requestOf(
   { given }: StateCall,
   { fun, arg, kwarg }: Work,
 ): RunRequest {
-  const [timeout, subset, ret] = [given.get('timeout'), given.get('subset'), given.get('ret')];
+  const [timeout, subset] = [given.get('timeout'), given.get('subset')].map(plainNumber);
+  const ret = given.get('ret');
   const tgt = given.get('tgt') ?? null;
   return {
     tgt: isList(tgt) ? tgt.map(textOf) : textOf(tgt),

@@ -3,7 +3,7 @@
  * [salt/states/saltmod.py].
  */
 
-import { isWireMap, type WireMap, type WireValue } from '#minion-protocol';
+import { isWireMap, plainNumber, type WireMap, type WireValue } from '#minion-protocol';
 import { linkSignals, timeLimit } from '#runtime';
 import { isList } from '../render/pillar-data.ts';
 import { textOf } from '../render/pillar-wire.ts';
@@ -65,7 +65,7 @@ function idsOf({ given }: StateCall): Set<string> {
 }
 
 function timeoutOf({ given }: StateCall): number {
-  const seconds = given.get('timeout') ?? defaultTimeout;
+  const seconds = plainNumber(given.get('timeout') ?? defaultTimeout);
   return (typeof seconds === 'number' ? seconds : defaultTimeout) * 1000;
 }
 

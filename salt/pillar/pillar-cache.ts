@@ -10,7 +10,6 @@ import {
   type FactMap,
   type PayloadLimits,
   packLocal,
-  unpackExact,
   unpackLocal,
   type WireMap,
 } from '#minion-protocol';
@@ -418,5 +417,5 @@ function isFor(entry: KeptPillar, { saltenv, pillarenv, lower, rules }: PillarKe
 }
 
 function unpack(bytes: Uint8Array): FactMap {
-  return unpackExact(bytes, keptLimits) as FactMap; // packed from a FactMap above
+  return unpackLocal(bytes, keptLimits) as FactMap; // packed from a FactMap above
 }

@@ -109,7 +109,9 @@ async function performJob(
 ): Promise<ReactionResult> {
   const { minions, ...leftOut } = await addresseesOf(parts, reaction, call);
   const isPermitted = reachOfReaction(parts.policy.current, reaction, call)?.isEmpty !== true;
-  if (minions.length === 0 && isPermitted) return { outcome: 'nobody' };
+  if (minions.length === 0 && isPermitted) {
+    return { outcome: 'nobody', ...reasonOf(unaddressed(leftOut)) };
+  }
   const decision = judge(parts, reaction, call, minions);
   if (decision.effect === 'deny') return denied(decision);
   if (await parts.dispatcher.republish(jid)) {

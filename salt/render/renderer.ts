@@ -16,6 +16,7 @@ import {
   receiveNotes,
   receiveQuestion,
   receiveTemplateError,
+  sendTask,
 } from './render-messages.ts';
 import {
   type KnownFiles,
@@ -182,7 +183,12 @@ export class Renderer {
       sent.set(path, textOf(imports.known.get(path)));
     };
     return withImports(file, { ...imports, read }, async () => {
-      const order: RenderOrder = { kind: 'render', file: sourceOf(file), task, known: sent };
+      const order: RenderOrder = {
+        kind: 'render',
+        file: sourceOf(file),
+        task: sendTask(task),
+        known: sent,
+      };
       const outcome = await this.#ask(order, by);
       if (outcome.kind === 'rendered') return outcome.rendered;
       throw problemOf(outcome);

@@ -5,7 +5,7 @@
 
 import { ConfigError, type LiveConfig } from '#config';
 import { MasterError } from '#master';
-import { isWireMap, pythonStr, type WireMap, type WireValue } from '#minion-protocol';
+import { isWireMap, plainNumber, pythonStr, type WireMap, type WireValue } from '#minion-protocol';
 import {
   createDnsResolver,
   createHttpClient,
@@ -164,7 +164,8 @@ function methodAndBody(
 }
 
 function textOf(value: WireValue): string | undefined {
-  return typeof value === 'string' || typeof value === 'number' ? String(value) : undefined;
+  const isText = typeof value === 'string' || typeof plainNumber(value) === 'number';
+  return isText ? String(value) : undefined;
 }
 
 function pairsOf(map: WireMap): [string, string][] {

@@ -140,6 +140,13 @@ export class Schedule {
     }
     const request = { ...call, ...target, by, ...(metadata === undefined ? {} : { metadata }) };
     for await (const update of jobs.api.run(request, closing)) {
+      if (update.type === 'published' && update.missing.length > 0) {
+        const { jid, missing } = update;
+        log.warn(
+          { schedule: name, jid, fun, missing },
+          'a scheduled job names minions without an accepted key',
+        );
+      }
       if (update.type !== 'finished') continue;
       const { jid, answered, silent } = update;
       const counts = { answered: answered.length, silent: silent.length };

@@ -1,5 +1,6 @@
 /** Implements `json.dumps` and `json.loads`. */
 
+import { exactNumber } from '#runtime/json.ts';
 import { sortValues } from './comparison.ts';
 import { typeError, valueError } from './exceptions.ts';
 import { floatRepr } from './floats.ts';
@@ -7,6 +8,12 @@ import type { RecursionGuard, UsageMeter } from './limits.ts';
 import { integerText, parseInteger } from './numbers.ts';
 import { str, typeName } from './repr.ts';
 import { Dict, Float, isInteger, isText, Tuple, textOf, Undefined, type Value } from './values.ts';
+
+/** Converts a number token of JSON as Python does: `1.0` becomes a float. */
+export function jsonNumber(token: string): number | bigint | Float {
+  const number = exactNumber(token);
+  return /[.eE]/.test(token) && Number.isSafeInteger(number) ? new Float(Number(number)) : number;
+}
 
 /** Options for writing JSON. */
 export interface JsonOptions {

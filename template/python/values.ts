@@ -56,9 +56,20 @@ export class Float {
     this.value = value;
   }
 
+  /** Returns the number, so that JavaScript can calculate with the object and compare it. */
+  valueOf(): number {
+    return this.value;
+  }
+
+  /** Returns the number with a fraction. */
+  toString(): string {
+    if (!Number.isSafeInteger(this.value)) return String(this.value);
+    return Object.is(this.value, -0) ? '-0.0' : `${this.value}.0`;
+  }
+
   /** Returns the number with a fraction, so that JSON parsers do not read it as an integer. */
   toJSON(): unknown {
-    return Number.isSafeInteger(this.value) ? rawNumber(`${this.value}.0`) : this.value;
+    return Number.isSafeInteger(this.value) ? rawNumber(this.toString()) : this.value;
   }
 }
 

@@ -303,6 +303,7 @@ test('malformed commands are refused with the expected form', async (t) => {
     [{ ...ping, fun: [] }, /it must have 1 to 1000/],
     [{ ...ping, tgt_type: 5 }, /^tgt_type: must be a text/],
     [{ ...ping, tgt_type: 'telepathy' }, /tgt_type "telepathy" is not supported; use glob/],
+    [{ ...ping, tgt_type: 'range' }, /tgt_type "range" is not supported; use list or nodegroup;/],
     [{ ...ping, tgt_type: 'compound', tgt: 'R@x' }, /^tgt: "R@x": this type of target/],
     [{ ...ping, tgt_type: 'compound', tgt: 'a and (' }, /^tgt: /],
     [{ ...ping, tgt_type: 'pcre', tgt: '(' }, /./],
