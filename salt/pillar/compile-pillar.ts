@@ -91,7 +91,7 @@ class PillarCompiler {
     throw new MasterError('ERR_PILLAR_FILE', `the pillar has more than ${maxIncludes} includes`);
   }
 
-  tell(error: string): void {
+  addError(error: string): void {
     this.#errors.push(error);
   }
 
@@ -110,7 +110,7 @@ class PillarCompiler {
 
   async namesLike(pattern: string, saltenv: string): Promise<string[]> {
     if (!this.#setting.envs.includes(saltenv)) {
-      this.tell(`No matching pillar environment for environment '${saltenv}' found`);
+      this.addError(`No matching pillar environment for environment '${saltenv}' found`);
       return [];
     }
     if (!/[*?[]/.test(pattern)) return (await this.#isThere(pattern, saltenv)) ? [pattern] : [];
@@ -153,7 +153,7 @@ class PillarCompiler {
 
   #missing(sls: string, saltenv: string, isKnown: boolean): PillarMap | undefined {
     if (!isKnown || this.#mayBeMissing.has(`${saltenv}:${sls}`)) return undefined;
-    this.tell(
+    this.addError(
       `Specified SLS '${sls}' in environment '${saltenv}' is not available on the salt master`,
     );
     return new Map();
@@ -165,7 +165,7 @@ class PillarCompiler {
     const reason = this.#setting.isErrorSafe
       ? `Rendering SLS '${sls}' failed. Please see master log for details.`
       : `Rendering SLS '${sls}' failed, render error:\n${error.message}`;
-    this.tell(reason);
+    this.addError(reason);
   }
 }
 
@@ -190,12 +190,12 @@ class EnvironmentRun {
   async #render(sls: string, defaults: PillarMap): Promise<Rendered> {
     const { data, file } = await this.#compiler.load(sls, this.#saltenv, defaults);
     if (data !== undefined && !isPillarMap(data)) {
-      this.#compiler.tell(`SLS '${sls}' does not render to a dictionary`);
+      this.#compiler.addError(`SLS '${sls}' does not render to a dictionary`);
     }
     if (!isPillarMap(data) || !data.has('include')) return this.#keep(sls, data, file);
     const include = data.get('include');
     if (!Array.isArray(include)) {
-      this.#compiler.tell(`Include Declaration in SLS '${sls}' is not formed as a list`);
+      this.#compiler.addError(`Include Declaration in SLS '${sls}' is not formed as a list`);
       return this.#keep(sls, data, file);
     }
     const rest = new Map([...data].filter(([key]) => key !== 'include'));
