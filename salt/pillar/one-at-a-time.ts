@@ -1,4 +1,4 @@
-/** Lets requests wait for the work of others whose result they may be able to use. */
+/** Lets a request wait for the work of another request if both may use the same result. */
 
 /** Work in progress by key. */
 export class OneAtATime {
@@ -15,8 +15,8 @@ export class OneAtATime {
   }
 
   /**
-   * Returns a result that `find` finds, or works. While another request with the same key works,
-   * waits for its result.
+   * Returns the result of `find`, or otherwise of `work`. If another request with the same key is
+   * working, waits for it before the search.
    */
   async run<T>(
     key: string,
@@ -42,13 +42,13 @@ export class OneAtATime {
     }
   }
 
-  /** Works, unless another request has finished since the last search. */
+  /** Calls `work`. If another request has finished since the last search, searches first. */
   async #afterFinding<T>(find: () => Promise<T | undefined>, work: () => Promise<T>): Promise<T> {
     return (await find()) ?? work();
   }
 }
 
-/** Waits for a limited time. Returns whether the work has settled. */
+/** Waits for work for a limited time. Returns whether the work has ended. */
 async function settlesWithin(work: Promise<unknown>, milliseconds: number): Promise<boolean> {
   let timer: NodeJS.Timeout | undefined;
   const timeout = new Promise<false>((resolve) => {
