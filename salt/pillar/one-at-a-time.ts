@@ -1,4 +1,4 @@
-/** Lets requests wait for the work of others whose result they may be able to use. */
+/** Lets a request wait for the work of another request if both may use the same result. */
 
 /** Maximum number of other requests whose results a request waits for. */
 const maxOthers = 32;
@@ -48,13 +48,13 @@ export class OneAtATime {
     }
   }
 
-  /** Works, unless another request has finished since the last search. */
+  /** Calls `work`. If another request has finished since the last search, searches first. */
   async #afterFinding<T>(find: () => Promise<T | undefined>, work: () => Promise<T>): Promise<T> {
     return (await find()) ?? work();
   }
 }
 
-/** Waits for a limited time. Returns whether the work has settled. */
+/** Waits for work for a limited time. Returns whether the work has ended. */
 async function settlesWithin(work: Promise<unknown>, milliseconds: number): Promise<boolean> {
   let timer: NodeJS.Timeout | undefined;
   const timeout = new Promise<false>((resolve) => {
