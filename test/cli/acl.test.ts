@@ -58,7 +58,7 @@ test('explain supports arguments, targets and all kinds of subjects', async (t) 
 for (const [what, argv] of [
   ['an action that is none', ['web1', 'sing', 'x']],
   ['data that are no JSON', ['web1', 'signal', 'x', '--data', '{']],
-  ['a size that is no number', ['web1', 'signal', 'x', '--bytes', 'many']],
+  ['a size that is not a number', ['web1', 'signal', 'x', '--bytes', 'many']],
 ] as const) {
   test(`explain refuses ${what}`, async (t) => {
     t.is((await runCli(['acl', 'explain', ...argv])).code, 64);
