@@ -38,14 +38,14 @@ import {
   type SigningAlgorithm,
 } from './rsa.ts';
 
-/** Request fields that the reply must repeat. */
+/** Properties of a request that its reply depends on. */
 export interface ReplyContext {
   readonly version: ProtocolVersion;
   /** Nonce of the request, required from version 2 on. */
   readonly nonce?: string | undefined;
 }
 
-/** Limits for the outer map of a reply, which may be 64 KiB larger than its content. */
+/** Limits for the outer map of a reply. It may be 64 KiB larger than its content. */
 const outerLimits: PayloadLimits = {
   ...loadLimits,
   maxBytes: loadLimits.maxBytes + 64 * 1024,
@@ -120,13 +120,13 @@ function privateContent(reply: PrivateReply, key: Buffer): Uint8Array {
 export interface SendReplyOptions extends ReplyContext {
   readonly key: CrypticleKey;
   readonly limits?: PayloadLimits;
-  /** Whether text is returned as bytes, as minions do with files. Default: `false`. */
+  /** Whether text is returned as bytes, as minions read file content. Default: `false`. */
   readonly raw?: boolean;
 }
 
 /**
- * Opens a *send* reply. After ERR_BAD_HMAC (also caused by the text `bad load`), sign in again and
- * repeat the request once.
+ * Decrypts a *send* reply. After ERR_BAD_HMAC (which the text `bad load` also causes), sign in
+ * again and repeat the request once.
  * @throws ProtocolError ERR_BAD_REPLY, ERR_BAD_HMAC, ERR_NONCE, ERR_BAD_PAYLOAD, ERR_PAYLOAD_LIMIT
  */
 export function openSendReply(bytes: Uint8Array, options: SendReplyOptions): WireValue {
@@ -151,7 +151,7 @@ export interface PrivateReplyOptions extends ReplyContext {
 }
 
 /**
- * Opens a *send_private* reply and returns the pillar. After ERR_BAD_REPLY or ERR_BAD_SIGNATURE,
+ * Decrypts a *send_private* reply and returns the pillar. After ERR_BAD_REPLY or ERR_BAD_SIGNATURE,
  * sign in again and repeat the request once.
  * @throws ProtocolError ERR_BAD_REPLY, ERR_DECRYPT, ERR_BAD_HMAC, ERR_BAD_SIGNATURE, ERR_NONCE, …
  */

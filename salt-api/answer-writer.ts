@@ -10,7 +10,9 @@ import { apiLimits } from './limits.ts';
 /** Time limit for encoding one response in a worker thread, in milliseconds. */
 const deadlineMs = 30_000;
 
-/** Writes JSON in steps, and YAML in a thread. */
+/**
+ * Writes small and large responses: JSON in steps on the main thread, and YAML in a worker thread.
+ */
 export class AnswerWriter {
   readonly #scheduler: Pick<StepScheduler, 'run'>;
   readonly #pool: WorkerPool<readonly Uint8Array[], Uint8Array>;
@@ -23,7 +25,7 @@ export class AnswerWriter {
 
   /**
    * Writes a value in the requested format.
-   * @param owner owner of the response for the limit of threads
+   * @param owner user or address for which the limit of worker threads counts this response
    * @throws SaltApiError ERR_HTTP_BUSY, ERR_HTTP_FORMAT
    */
   async write(owner: string, { type }: Format, value: WireValue): Promise<readonly Uint8Array[]> {
@@ -50,13 +52,13 @@ export class AnswerWriter {
       if (cause.reason === 'busy' || cause.reason === 'closed') {
         throw new SaltApiError(
           'ERR_HTTP_BUSY',
-          'too many long responses are being written: retry later',
+          'too many long responses are being encoded; retry later',
           {
             cause,
           },
         );
       }
-      const message = 'the response is too large for YAML: request JSON';
+      const message = 'the response is too large for YAML; request JSON';
       throw new SaltApiError('ERR_HTTP_FORMAT', message, { cause });
     }
   }

@@ -37,7 +37,7 @@ export function formatFor(accept: string | undefined): Format {
   }
   throw new SaltApiError(
     'ERR_HTTP_FORMAT',
-    'unsupported Accept header: responses are JSON or YAML',
+    'the header Accept permits neither JSON nor YAML; responses have one of these formats',
   );
 }
 

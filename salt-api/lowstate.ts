@@ -34,13 +34,13 @@ export function lowstatesOf(value: WireValue | undefined): Lowstate[] {
   if (!Array.isArray(value) || !value.every(isWireMap)) {
     throw new SaltApiError(
       'ERR_HTTP_BODY',
-      'the body must be a list of commands, each a map, or one such map',
+      'the body must be a map that describes one command, or a list of such maps',
     );
   }
   if (value.length > maxCommands) {
     throw new SaltApiError(
       'ERR_HTTP_BODY',
-      `too many commands in one request; the maximum is ${maxCommands}`,
+      `the request has too many commands; the maximum is ${maxCommands}`,
     );
   }
   return value;
@@ -91,7 +91,7 @@ export function secondsOf(low: Lowstate, name: string): number | undefined {
   if (value === undefined || value === null || value === '') return undefined;
   const seconds = typeof value === 'string' ? Number(value) : plainNumber(value);
   if (typeof seconds === 'number' && seconds >= 0 && seconds <= 86_400) return seconds;
-  throw new SaltApiError('ERR_HTTP_FIELDS', `${name}: must be a number of seconds up to a day`);
+  throw new SaltApiError('ERR_HTTP_FIELDS', `${name}: must be a number of seconds, at most 86400`);
 }
 
 function asList(value: WireValue | undefined): readonly WireValue[] {

@@ -22,8 +22,7 @@ export interface LocalClientDeps {
 }
 
 /** Warning that the caller's rights have limited the target. It contains no minion id. */
-const narrowedTarget =
-  'the rights of the caller limit the target: the job was sent only to the permitted minions';
+const narrowedTarget = 'the job was sent only to the minions that the rights of the caller permit';
 
 type JobReturn = Extract<JobUpdate, { type: 'return' }>;
 
@@ -69,7 +68,8 @@ export async function startLocal(
   const { jid, minions, missing, isNarrowed, problem } = await user.jobs.publish(request);
   if (problem !== undefined) throw brokenTarget(problem);
   if (isNarrowed === true) warnings.add(narrowedTarget);
-  if (missing.length > 0) warnings.add(`not addressed: ${missing.join(', ')}`);
+  if (missing.length > 0)
+    warnings.add(`not addressed, because they have no accepted key: ${missing.join(', ')}`);
   return minions.length === 0 ? {} : { jid, minions: [...minions] };
 }
 

@@ -1,7 +1,8 @@
 /**
- * The compatibility table: which of Salt's runners, wheel functions, template functions, filters,
- * options, target types and exit codes are served, differ from Salt, or are refused. Tables in docs/compatibility/ are generated from it,
- * and refusals print the same texts.
+ * The compatibility table: Salt's runners, wheel functions, template functions, filters, options,
+ * target types and exit codes, and for each whether this master serves it, serves it differently,
+ * or rejects it. Tables in docs/compatibility/ are generated from it, and error messages contain
+ * its texts.
  */
 
 import { optionStatuses } from '#config';
@@ -32,7 +33,7 @@ export interface CompatibilityRow {
   readonly name: string;
   readonly status: 'served' | 'different' | 'refused';
   /**
-   * Difference from Salt, or the reason of the refusal with an alternative. Empty if the element is
+   * Difference from Salt, or the reason why it is not served, with an alternative. Empty if it is
    * served unchanged.
    */
   readonly text: string;
@@ -51,8 +52,7 @@ const aboutMinion =
 const closedRunners = 'in pillar, only read-only runners; if the runner fails, the rendering fails';
 
 /**
- * Differences from Salt in the words of docs/compatibility.md, by kind and then by name or
- * `module.*`.
+ * Differences from Salt, as printed in docs/compatibility/, by kind and then by name or `module.*`.
  */
 const differences: Readonly<Record<CallKind, Readonly<Record<string, string>>>> = {
   runner: {
@@ -293,8 +293,8 @@ export const compatibilityPages: Readonly<Record<string, readonly CompatibilityK
 };
 
 /**
- * Returns a page with its tables of these kinds replaced. Each table stands between two comments
- * that name its kind.
+ * Replaces the tables of these kinds in a page. Each table stands between two comments that name
+ * its kind.
  */
 export function withCompatibilityTables(
   page: string,

@@ -1,4 +1,4 @@
-/** Starts, reloads and closes a master, its bridge and its HTTP API as one unit. */
+/** Starts, reloads and closes a master together with its bridge and its HTTP API. */
 
 import type { SaltConfig } from '#config';
 import type { MasterServer, ServeOptions, UnstartedMasterServer } from './master-with-services.ts';
@@ -19,7 +19,7 @@ export async function serve(options: ServeOptions | SaltConfig): Promise<MasterS
 
 /** Creates the server of {@link serve} without starting it. */
 export async function createMasterServer(options: ServeOptions): Promise<UnstartedMasterServer> {
-  // The bridge is loaded on demand, so that programs that only create a master do not load it.
+  // Load the bridge on demand, so that programs that only create a master do not load it.
   const { MasterWithServices } = await import('./master-with-services.ts');
   return new MasterWithServices(options);
 }

@@ -40,7 +40,7 @@ export class ChangedArgument {
   }
 }
 
-/** Value of `salt` in a template. It has the given functions and no others. */
+/** Value of `salt` in a template. It contains only the given functions. */
 class SaltFunctions implements PyObject {
   readonly typeName = 'AliasedLoader';
   readonly module = 'salt.utils.templates.';
@@ -107,8 +107,8 @@ function isFunctionName(name: string): boolean {
 }
 
 /**
- * Returns a function that fails only when it is called. Salt may have a function of this name. If
- * the value were undefined, the filter `default` would silently replace it.
+ * Returns a function that fails when it is called. Salt may have a function of this name. If the
+ * name were undefined, the filter `default` would replace it without an error.
  */
 function notServed(name: string, instead: string): Value {
   return new BuiltinFunction(name, () => {
@@ -163,11 +163,11 @@ export interface RenderOptions {
   readonly name: string;
   /** Variables as plain data. Each is converted at its first use. */
   readonly context?: Readonly<Record<string, unknown>>;
-  /** Loader for includes, imports and extends. Default: none are found. */
+  /** Loader for includes, imports and extends. Default: no template is found. */
   readonly loader?: TemplateLoader;
   /** Limits of the rendering. Limits that are not given have their defaults. */
   readonly limits?: Partial<TemplateLimits>;
-  /** Functions for `salt['test.ping']` and `salt.test.ping`. */
+  /** Functions that templates call as `salt['test.ping']` or `salt.test.ping`, by name. */
   readonly functions?: Readonly<Record<string, SaltFunction>>;
   /** Returns the reason why a function is not available, with an alternative. */
   readonly insteadOf?: (fun: string) => string;
@@ -220,8 +220,8 @@ export function renderJinja(source: string | Template, options: RenderOptions): 
 }
 
 /**
- * Returns the variables of a template. A variable is converted when it is first used. It hides a
- * function of the same name.
+ * Returns the variables of a template. A variable is converted when it is first used. If a built-in
+ * function has the same name, the variable is used.
  */
 function namesOf(options: RenderOptions, builtins: ReadonlyMap<string, Value>): NameLookup {
   const { context = {}, functions, name } = options;

@@ -27,9 +27,8 @@ import { constructScalar, resolveTag } from './python/yaml-scalar.ts';
 
 /**
  * Creates a lexer of the `yaml` package that ignores indentation inside brackets and quotes, like
- * PyYAML. This is needed because Salt's filter `yaml` breaks lines after 80 characters, and
- * templates insert its output at any depth. The package has no option for this, so two of its
- * methods are wrapped.
+ * PyYAML. Salt's filter `yaml` breaks lines after 80 characters, and templates insert its output at
+ * any depth. The package has no option for this, so two of its methods are wrapped.
  */
 function createLenientLexer(): Lexer {
   const lexer = new Lexer();
@@ -143,8 +142,8 @@ function* tokens(text: string, lineCounter: LineCounter, levels: Levels): Genera
 }
 
 /**
- * Limits the nesting depth while the text is split into tokens, before it is parsed. Parsing
- * excessive nesting and reporting its errors would take a thousand times longer.
+ * Limits the nesting depth while the text is split into tokens. Parsing deeply nested text and
+ * reporting its errors would take a thousand times longer.
  */
 class Levels {
   readonly #problems: Problems;
@@ -180,7 +179,7 @@ class Levels {
       case 'doc-mode':
       case 'flow-error-end':
       case 'scalar':
-        // The lexer produces these tokens without advancing in the text.
+        // The lexer produces some tokens without advancing in the text.
         return;
     }
     if (this.#flows > this.#max || this.#indicators > this.#max) {
@@ -190,7 +189,7 @@ class Levels {
   }
 }
 
-/** Converts errors to exceptions with the line in the text. */
+/** Converts problems to exceptions with the line in the text. */
 class Problems {
   readonly #name: string;
   readonly #lines: LineCounter;
@@ -327,7 +326,8 @@ class StrictForms {
     if (type === 'PLAIN' && (isIndicator || /^:[,?[\]{}]/.test(this.#text.slice(to, to + 2)))) {
       this.#problems.fail('ScannerError', "found unexpected ':'", from);
     }
-    // libyaml reads a question mark at the begin of a word inside brackets as the mark of a key.
+    // libyaml treats a question mark at the beginning of a word inside brackets as the indicator of
+    // a key.
     if (type === 'PLAIN' && isInFlow && from < to && this.#text[from] === '?') {
       this.#problems.fail('ParserError', "found '?' at the begin of a value in brackets", from);
     }
@@ -392,7 +392,7 @@ function resolveAlias(alias: Alias, document: Document<Node>, problems: Problems
 class Constructor {
   readonly #document: Document<Node>;
   readonly #problems: Problems;
-  /** Constructed values by node. An alias refers to the same value, not to a copy. */
+  /** Constructed values, by node. An alias and its anchor share one value. */
   readonly #made = new Map<Node, Value>();
   readonly #text: string;
 
@@ -541,8 +541,8 @@ function textOf({ value, source }: Scalar): string {
 }
 
 /**
- * Returns the value by which keys are compared when mappings are merged: the text before its type
- * is resolved.
+ * Returns the text of a key before its type is resolved. When mappings are merged, keys with the
+ * same text are equal.
  */
 function nameOf(key: Node): unknown {
   return isScalar(key) ? textOf(key) : key;

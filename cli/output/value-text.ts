@@ -65,7 +65,7 @@ export function mapEntries(value: WireValue): [WireValue, WireValue][] | undefin
 
 /**
  * Returns the entries of a map in the order of Python's `sorted()`. Keys that Python cannot compare
- * are sorted as text.
+ * with each other are sorted as text.
  */
 export function sortMapEntries(entries: readonly [WireValue, WireValue][]): [string, WireValue][] {
   const named = entries.map(([key, item]) => ({ key, name: pythonStr(key), item }));
@@ -103,7 +103,7 @@ export function formatJson(value: WireValue, { indent }: JsonOptions = {}): stri
 }
 
 /**
- * Formats a value in lines of at most 80 columns, as far as it can be broken [salt
+ * Formats a value in lines of at most 80 columns, if it can be broken there [salt
  * output/pprint_out.py].
  */
 export function formatPprint(value: WireValue, indentPerLevel = 1): string {
@@ -112,9 +112,9 @@ export function formatPprint(value: WireValue, indentPerLevel = 1): string {
 }
 
 /**
- * Wraps text like Python's `textwrap.fill`: breaks lines at spaces and after hyphens, and cuts
+ * Wraps text as Python's `textwrap.fill` does: breaks lines at spaces and after hyphens, and splits
  * words that are longer than a line.
- * @param indent spaces before each line, included in its width
+ * @param indent - number of spaces before each line, included in its width
  */
 export function wrapText(text: string, width: number, indent: number): string {
   const line = text.replace(/[\t\n\v\f\r]/g, ' ');

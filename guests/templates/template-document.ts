@@ -15,7 +15,8 @@ export function parseTemplate(text: string): Document {
   if (Buffer.byteLength(text) > maxTemplateBytes) {
     throw formError([`the template exceeds Heat's limit of ${maxTemplateBytes} bytes`]);
   }
-  // Parse every plain scalar as a string, so that Heat's own YAML parser determines its type.
+  // Parse every plain scalar as a string, because only Heat's own YAML parser may determine its
+  // type.
   const indented = indentFlowEnds(text);
   const document = parseDocument(indented, { schema: 'failsafe' });
   const [error] = document.errors;
@@ -31,15 +32,18 @@ export function parseTemplate(text: string): Document {
   return document;
 }
 
-/** Token with which the lexer ends a flow collection when a line has too little indentation. */
+/**
+ * Token with which the lexer marks the end of a flow collection whose next line is not indented
+ * enough.
+ */
 const flowErrorEnd = '\u0018';
-/** Tokens of the lexer without source text. */
+/** Tokens of the lexer that have no text in the source. */
 const markers: ReadonlySet<string> = new Set(['\u0002', '\u001f', flowErrorEnd]);
 const maxFlowEnds = 1_000;
 
 /**
- * Indents lines of flow collections, because PyYAML ignores their indentation. For example, `[{`
- * on the line of a key may end with `}]` at the indentation of the key.
+ * Indents the lines of flow collections, whose indentation PyYAML ignores. For example, `[{` on the
+ * line of a key may end with `}]` at the indentation of the key.
  */
 function indentFlowEnds(text: string): string {
   let indented = text;
@@ -76,7 +80,7 @@ export function resourcesOf(text: string): TemplateResources {
   return resources as TemplateResources;
 }
 
-/** Removes role metadata, because Heat would treat a reference in it as a dependency. */
+/** Removes the role metadata. Otherwise Heat would treat a reference in it as a dependency. */
 export function removeMetadata(document: Document, name: string): void {
   const place = ['resources', name, 'metadata'];
   document.deleteIn([...place, 'saltbridge']);

@@ -1,6 +1,6 @@
 /**
- * Signals in Heat's form. They are parsed from the data of events, within limits. A guest cannot
- * choose the id of its signal.
+ * Signals in Heat's form, parsed from the data of events within limits. A guest cannot choose the
+ * id of its signal.
  */
 
 import { isWireMap, plainNumber, type WireValue } from '#minion-protocol';
@@ -17,8 +17,8 @@ type Json =
   | { readonly [name: string]: Json };
 
 /**
- * Signal. It does not include the id under which Heat stores it, because the bridge determines that
- * id.
+ * Signal to Heat. The bridge determines the id under which Heat stores it, so the id is not part of
+ * it.
  */
 export interface Signal {
   /** Status. Heat accepts only these two values, in upper case [heat WaitConditionHandle]. */
@@ -57,8 +57,8 @@ const maxReasonLength = 2_048;
 export const emptySuccess: Signal = { status: 'SUCCESS' };
 
 /**
- * Returns the FAILURE that is sent in place of an unreadable event. The minion receives no error
- * for its event, so Heat must receive the failure.
+ * Returns the FAILURE that is sent to Heat for an event that is not a valid signal. The minion
+ * receives no error for its event.
  */
 export function unreadableSignal(tag: string, reason: string): Signal {
   const text = `the event ${tag} is not a valid signal: ${reason}`;
@@ -95,8 +95,9 @@ export function parseSignal(said: WireValue | undefined, maxBytes: number): Pars
 }
 
 /**
- * Returns the id under which Heat stores the signal. It is the id of the minion, followed by the
- * member's name if the handle has members. It is unique, because ids of minions contain no slash.
+ * Returns the id under which Heat stores the signal: the id of the minion, followed by the name of
+ * the member if the handle has members. The result is unique, because ids of minions contain no
+ * slash.
  */
 export function signalId(minion: string, member: string | undefined): string {
   return member === undefined ? minion : `${minion}/${member}`;

@@ -168,7 +168,7 @@ export class TargetResolver {
     if (compiled.problem !== undefined) throw badTarget(compiled.problem);
     refuseTerm(
       compiled,
-      ({ isSelfTold }) => isSelfTold,
+      ({ isSelfReported }) => isSelfReported,
       'uses grains, which a minion can set freely',
     );
     refuseTerm(compiled, ({ isPillarPattern }) => isPillarPattern, 'is a pattern on pillar');
@@ -274,8 +274,8 @@ export class TargetResolver {
   }
 
   /**
-   * Evaluates a stored target with a budget of its own, so that a stored target cannot exhaust the
-   * budget of the reader's request.
+   * Evaluates a stored target with a budget of its own, so that it cannot exhaust the budget of the
+   * request that reads it.
    */
   #evaluateStored(
     request: TargetRequest,
@@ -435,8 +435,8 @@ class LazyCandidate implements TargetCandidate {
 }
 
 /**
- * Compiles a nodegroup. Returns `undefined` if it is undefined or invalid. Users who may not use it
- * cannot distinguish the two cases.
+ * Compiles a nodegroup. Returns `undefined` if the nodegroup is not defined or is invalid. Users
+ * who may not use it cannot distinguish the two cases.
  */
 function tryToCompileGroup(
   name: string,
@@ -452,7 +452,7 @@ function tryToCompileGroup(
 }
 
 function isProvable({ terms }: CompiledTarget): boolean {
-  return !terms.some(({ isSelfTold, isPillarPattern }) => isSelfTold || isPillarPattern);
+  return !terms.some(({ isSelfReported, isPillarPattern }) => isSelfReported || isPillarPattern);
 }
 
 function refuseTerm(

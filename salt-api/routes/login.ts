@@ -46,7 +46,7 @@ export function loginForms(value: WireValue | undefined): readonly WireMap[] {
   return Array.isArray(value) ? value.slice(0, 1).filter(isWireMap) : [];
 }
 
-/** Creates the method that describes the API. It needs no log-in. */
+/** Creates the method `GET /`, which lists the served clients. It needs no log-in. */
 export function welcomeMethod(context: ApiContext): RouteMethod {
   return {
     schema: welcomeSchema,

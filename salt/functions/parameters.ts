@@ -28,7 +28,7 @@ export interface Kind<T> {
   readonly parse: (value: WireValue) => T | undefined;
 }
 
-/** Text. Numbers are accepted, because a word of a command line may look like one. */
+/** Text. Numbers are also accepted, because a word of a command line may look like a number. */
 export const text: Kind<string> = {
   expected: 'text',
   parse: (value) => {
@@ -96,7 +96,7 @@ export function required<T>(kind: Kind<T>): Parameter<T> {
   return { ...kind, isRequired: true, fallback: undefined };
 }
 
-/** Declares a parameter with a default. The value `None` selects the default too. */
+/** Declares a parameter with a default. `None` also selects the default. */
 export function optional<T>(kind: Kind<T>, fallback: NoInfer<T>): Parameter<T>;
 export function optional<T>(kind: Kind<T>): Parameter<T | undefined>;
 export function optional<T>(kind: Kind<T>, fallback?: T): Parameter<T | undefined> {

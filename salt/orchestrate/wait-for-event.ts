@@ -1,5 +1,5 @@
 /**
- * Implements `salt.wait_for_event`: waits until an event for each id in a list has arrived
+ * Implements `salt.wait_for_event`: waits until events for all ids in a list have arrived
  * [salt/states/saltmod.py].
  */
 

@@ -21,7 +21,7 @@ import {
 } from './source-file.ts';
 
 /**
- * Cache of the template files that render orders contain, so that each file is parsed only once.
+ * Cache of the template files that the main thread has sent, so that each file is parsed only once.
  */
 export class ReceivedFiles {
   readonly #kept = createBoundedMap<string, SourceFile>(saltLimits.receivedCharacters, {

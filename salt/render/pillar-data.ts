@@ -15,7 +15,7 @@ export function isEmpty(data: PlainData): boolean {
 
 /**
  * Returns the reason why a file is invalid, for messages.
- * @throws `error` itself if the file is not its cause
+ * @throws the error itself if the file did not cause it
  */
 export function reasonOf(error: unknown): string {
   if (error instanceof TemplateError || error instanceof MasterError) return error.message;

@@ -113,7 +113,7 @@ export function sendNotes({ grains, isVolatile }: Notes): SentNotes {
   return { values: grains.values, whole: grains.whole, isVolatile };
 }
 
-/** Adds the notes that another thread has sent. */
+/** Adds notes that a rendering thread has sent. */
 export function receiveNotes(notes: Notes, { values, whole, isVolatile }: SentNotes): void {
   addReads(notes.grains, values, whole);
   if (isVolatile) notes.isVolatile = true;

@@ -105,7 +105,7 @@ function renderReaction(file: SourceFile, task: ReactionTask, known: KnownFiles)
 
 interface PrintedInput {
   readonly secret: string;
-  /** Untrusted values whose texts are replaced by marks. `undefined` if there are none. */
+  /** Untrusted values, in whose texts marks are inserted. `undefined` if there are none. */
   readonly words: WireValue;
   readonly marksWords: boolean;
 }

@@ -169,7 +169,8 @@ function pillarFunctions(
 }
 
 /**
- * Merges a value over its default if both are maps or both are lists. Otherwise returns the value.
+ * Merges a value over its default if both are maps or both are lists. Otherwise returns the value
+ * unchanged.
  */
 function mergedOver(
   other: PlainData,

@@ -76,7 +76,7 @@ interface Watch {
 }
 
 /**
- * Reads events as lines: tag, tab, data.
+ * Reads events as lines: the tag, a tab and the data.
  * @throws MasterError ERR_ARGS
  */
 async function readEvents(

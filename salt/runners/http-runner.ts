@@ -86,7 +86,7 @@ export function httpRunner({ config: { fixed }, reader }: HttpRunnerDeps): Funct
           ...methodAndBody(given.method, given.data, maxBytes),
           url: addressOf(url, given.params),
           headers: headersOf(given, given.data !== undefined),
-          // One byte more than allowed is read, to detect that a response is too large.
+          // Read one byte more than the limit, to detect a response that is too large.
           maxAnswerBytes: maxBytes + 1,
         };
         const result = await limit.run(() => ask(request, closing));

@@ -25,7 +25,7 @@ const expression = /\{[{%](?:(?![%}]\})[\s\S])*[%}]\}/g;
 /** Matches `salt['module.function']` and the attribute form `salt.module.function(`. */
 const call = /\bsalt\s*(?:\[\s*(['"])(?<name>\w+\.\w+)\1\s*\]|\.\s*(?<attribute>\w+\.\w+)\s*\()/g;
 
-/** Matches a state that only orchestrations contain. */
+/** Matches a state that occurs only in orchestrations. */
 const orchestrationState =
   /^\s*(?:-\s+)?salt\.(?:state|function|runner|wheel|wait_for_event|parallel_runners)\b/m;
 

@@ -102,8 +102,8 @@ class JsonWriter {
   #lines(parts: readonly string[], level: number): string {
     const { indent, meter } = this.#options;
     if (indent === undefined) return parts.join(', ');
-    // The length is checked before the text is created. The engine itself would only fail at much
-    // greater lengths.
+    // Check the length before the text is created. The engine itself fails only at much greater
+    // lengths.
     meter.text(indent * (level + 1) * (parts.length + 1));
     const inner = `\n${' '.repeat(indent * (level + 1))}`;
     return `${inner}${parts.join(`,${inner}`)}\n${' '.repeat(indent * level)}`;

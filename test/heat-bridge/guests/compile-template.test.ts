@@ -75,7 +75,7 @@ test('a chain is compiled: values of guests use the data space, and the rest is 
     app: { reads: { 'mysql:password': 'db/password' }, writes: { url: {} } },
     web: { reads: { upstream: 'app/url' }, writes: {} },
   });
-  t.deepEqual(warnings, ['no role reads db/motd, so it is not sent']);
+  t.deepEqual(warnings, ['no role reads the value db/motd, so the compiled template omits it']);
   t.deepEqual(
     machines.map(({ resource, parameter }) => [resource, parameter]),
     [
@@ -159,17 +159,17 @@ const refused: readonly (readonly [string, Readonly<Record<string, RoleText>>, R
   [
     'a role that there is not',
     { a: { reads: { x: 'nobody/x' } } },
-    /unknown role "nobody" \(roles: a\)/,
+    /there is no role "nobody"; roles are a$/,
   ],
   [
     'a value that nobody writes',
     { a: { reads: { x: 'b/x' } }, b: {} },
-    /role b does not write "x"/,
+    /the role b does not write "x"/,
   ],
   [
     'two writers of one value',
     { a1: { role: 'a', writes: { x: {} } }, a2: { role: 'a', writes: { x: {} } } },
-    /a\/x has several writers: a1 and a2/,
+    /several resources write a\/x: a1 and a2/,
   ],
   [
     'a role of two resources that writes',
@@ -183,7 +183,7 @@ const refused: readonly (readonly [string, Readonly<Record<string, RoleText>>, R
   ],
   ['a role that is no name', { a: { role: '../a' } }, /metadata\.saltbridge\.role/],
   ['a field that there is not', { a: { writes: { x: { often: true } } } }, /saltbridge\.writes\.x/],
-  ['a name of a value that is a path', { a: { writes: { 'x/y': {} } } }, /names must have/],
+  ['a name of a value that is a path', { a: { writes: { 'x/y': {} } } }, /names may contain only/],
 ];
 
 for (const [what, servers, message] of refused) {
@@ -246,7 +246,7 @@ resources:
     { config: { get_resource: 'boot' } },
     { config: { get_param: 'saltbridge_user_data_db' }, type: 'multipart' },
   ]);
-  t.deepEqual(warnings, ['other accepts no user-data; enrol its machine in another way']);
+  t.deepEqual(warnings, ['the resource other accepts no user-data; enrol its machine in another way']);
   t.deepEqual(machines[1], { resource: 'other', role: 'app' });
 });
 
