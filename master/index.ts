@@ -78,6 +78,7 @@ export {
   maxPlainDepth,
   parseArgument,
   parseArguments,
+  parseExactJson,
   parseTarget,
   parseYaml,
   readMarkedJson,
