@@ -79,6 +79,7 @@ export type {
 export { neededValues, pathOf, schemaGuarantees } from './reaction-guarantees.ts';
 export { globsOf, isMapped, reaction, serviceOf } from './reaction-values.ts';
 export { type ReactorEntry, readReactorEntries } from './reactor-entries.ts';
+export { completeSettings } from './read-config.ts';
 export { expandGlob, yamlLines } from './read-files.ts';
 export type { RelayOptions } from './relay-options.ts';
 export { resolveMasterConfig } from './resolve.ts';
