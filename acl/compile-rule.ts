@@ -171,8 +171,8 @@ function matchesKeystoneName({ id, name }: KeystoneName, test: TextTest | undefi
 const idForm = /^(?:[0-9a-f]{32}|[0-9a-f]{64})$/i;
 
 /**
- * Whether the test matches the id, or the name if it does not look like an id. Users choose names,
- * so one could choose another entity's id as a name.
+ * Whether the test matches the id. If the name does not look like an id, the test may match the
+ * name instead. Users choose names, so a user could choose the id of another entity as a name.
  */
 function matchesUnambiguously(entity: KeystoneName, test: TextTest | undefined): boolean {
   if (test === undefined || test(entity.id)) return true;
@@ -260,8 +260,8 @@ function refuseGrainsAlone(
 }
 
 /**
- * Request to decide, which is a question or a part of it. A job with several functions is one
- * request for each function.
+ * Part of a question that is decided separately. A job with several functions is one request for
+ * each function.
  */
 export interface Request {
   readonly subject: Subject;
@@ -336,7 +336,9 @@ export interface CompiledRule {
   /** Expiry in milliseconds since 1970, or `Infinity`. */
   readonly expiresAt: number;
   readonly meter: TokenBuckets | undefined;
-  /** Whether targets may query the pillar of minions that the rule allows. */
+  /**
+   * Whether targets of requests that this rule allows may query the pillar of the rule's minions.
+   */
   readonly showsPillar: boolean;
   /** Explanation of a decision by this rule, in one sentence. */
   readonly reason: string;
@@ -393,7 +395,7 @@ function refuseContradictions(rule: PolicyRule): void {
     throw new PolicyError(
       'ERR_POLICY_FORM',
       place,
-      'a rule that denies cannot have facts; remove them',
+      'a rule that denies cannot have the field facts; remove it',
     );
   }
 }
@@ -446,7 +448,7 @@ function problemOf(look: () => unknown): readonly PolicyError[] {
   }
 }
 
-/** Whether targets may query the pillar of the minions that a rule allows. */
+/** Whether targets of requests that a rule allows may query the pillar of the rule's minions. */
 export function showsPillar({ resource }: PolicyRule): boolean {
   return 'facts' in resource && resource.facts === 'pillar';
 }
@@ -494,7 +496,8 @@ function compileResource(rule: PolicyRule, world: PolicyEnvironment): CompiledRe
       const compiled = byText(fun, world, place('fun'));
       if (owner === '*') return compiled;
       const isOwner = compileTexts(owner, world, place('owner'));
-      const obstacle = 'the owner of the mine does not match';
+      const obstacle =
+        'the mine belongs to a minion that the field owner of the rule does not match';
       return { ...compiled, among: { isEntitled: isOwner, mayMean: isOwner, obstacle } };
     }
     case 'file-send':
@@ -524,8 +527,10 @@ function compileSignal(
     keys: [pattern.key],
     meansText: pattern.matches,
     obstacle: ({ event }) => {
-      if (bytes < (event?.bytes?.() ?? 0)) return `it is larger than ${bytes} bytes`;
-      return fits?.(event?.data) === false ? 'its data does not match the schema' : undefined;
+      if (bytes < (event?.bytes?.() ?? 0)) return `the event is larger than ${bytes} bytes`;
+      return fits?.(event?.data) === false
+        ? 'the data of the event does not match the schema'
+        : undefined;
     },
   };
 }
@@ -547,7 +552,8 @@ function compilePublish(
     ...compiled,
     obstacle: (request) => {
       const given = request.call?.kwargs.get('saltenv');
-      if (given !== undefined && !inEnvironment(given)) return 'the environment does not match';
+      if (given !== undefined && !inEnvironment(given))
+        return 'saltenv does not match the field environment of the rule';
       return compiled.obstacle(request);
     },
   };
@@ -573,7 +579,7 @@ function compileWithin(
       ? orPatternError(place('within'), () => world.target(within, 'compound'))
       : (orUndefined(() => world.target(within, 'compound')) ?? noMinions);
   const restsOnGrains = effect === 'allow' && test.restsOnGrains === true;
-  const limit = `not all of the target is within ${within}`;
+  const limit = `the target contains minions outside ${within}`;
   const obstacle = restsOnGrains ? `${limit}; ${grainsGiveNoRight}` : limit;
   return { ...compiled, among: { ...test, obstacle, within, restsOnGrains } };
 }
@@ -584,8 +590,8 @@ const noMinions: Pick<MinionTest, 'isEntitled' | 'mayMean' | 'restsOnGrains'> = 
 };
 
 /**
- * Returns the result, or `undefined` if the target cannot be parsed. An invalid target in Salt's
- * options grants nothing, and must not make other grants fail.
+ * Returns the result of `read`, or `undefined` if the target cannot be parsed. An invalid target in
+ * Salt's options grants nothing, and must not make other grants fail.
  */
 function orUndefined<T>(read: () => T): T | undefined {
   try {
@@ -608,7 +614,7 @@ function compileCall(
     ...byText(fun, world, place('fun')),
     obstacle: ({ call }) => {
       const isMet = call === undefined ? isMetUnknown : meets(call);
-      return isMet ? undefined : 'the arguments do not meet its conditions';
+      return isMet ? undefined : 'the arguments do not meet the conditions of the rule';
     },
   };
 }
@@ -623,7 +629,7 @@ function byName(
     ...compiled,
     obstacle: (request) => {
       if (mustBeNamed(action, request.text, fun))
-        return `it does not name ${request.text} explicitly`;
+        return `the rule does not name ${request.text} explicitly`;
       return compiled.obstacle(request);
     },
   };

@@ -171,7 +171,7 @@ function readSchema(
 
 function describeKeyword(keyword: string): string {
   if (keyword === 'pattern' || Object.hasOwn(plainKeywords, keyword)) {
-    return 'its value has the wrong type for this keyword';
+    return 'the value of this keyword has the wrong type';
   }
   const { one, list, map } = schemaKeywords;
   const known = [...one, ...list, ...map, ...Object.keys(plainKeywords), 'pattern'];
@@ -198,7 +198,7 @@ function textRefinement(
 
 /**
  * Replaces `$` with `\Z`, the end of the text. In Python, `$` also matches before a final line
- * break, but not in JSON Schema.
+ * break. In JSON Schema, it does not.
  */
 function toWholeEnd(pattern: string): string {
   return pattern.replace(/\\.|\[(?:\\.|[^\]\\])*\]|\$/gs, (part) => (part === '$' ? '\\Z' : part));

@@ -36,7 +36,7 @@ export function decide(question: Question, policy: Policy = emptyPolicy): Decisi
 }
 
 /**
- * Whether some rule of the policy allows this subject the action.
+ * Whether the policy has a rule that allows this subject to perform the action.
  * @param texts requested functions or other texts; a rule must match each of them
  */
 export function hasRules(
@@ -171,10 +171,11 @@ export function rulesOn(
 }
 
 /**
- * Obstacle of rules whose patterns do not match the request. It is never reported, because most
- * rules have it.
+ * Obstacle of rules whose patterns do not match the request. A denial never mentions it, because
+ * most rules have this obstacle.
  */
-const otherTextObstacle = 'it applies to something else';
+const otherTextObstacle = 'the rule does not match the function, tag or name in the request';
+
 function hasNoTargets({ action, resource }: Question): boolean {
   if (action !== 'publish' && action !== 'command') return false;
   return resource.minions?.length === 0;
@@ -183,7 +184,7 @@ function hasNoTargets({ action, resource }: Question): boolean {
 /**
  * Explanation for a question whose target matches no minions. No rule can allow such a question.
  */
-const noTargetsObstacle = 'the target matches none of the minions that rules name';
+const noTargetsObstacle = 'the target matches no minion for which a rule allows this';
 
 function noTargetsReason(
   requests: readonly Request[],
@@ -195,7 +196,7 @@ function noTargetsReason(
   return isByGrains ? `${noTargetsObstacle}; ${grainsGiveNoRight}` : noTargetsObstacle;
 }
 
-const rateObstacle = 'its rate limit is exhausted';
+const rateObstacle = 'the rate limit of the rule is exhausted';
 
 /** Returns the reason why a rule about this subject does not apply, or `undefined`. */
 function obstacleTo(it: CompiledRule, request: Request, now: number): string | undefined {
@@ -214,7 +215,7 @@ function obstacleOfMinions(it: CompiledRule, request: Request): string | undefin
   return action === 'mine' ? undefined : among?.obstacle;
 }
 
-const guestObstacle = 'without `within`, it applies to the guests of the project only';
+const guestObstacle = 'a rule without `within` applies only to guests of the project';
 
 function obstacleBesideMinions(
   it: CompiledRule,
@@ -222,8 +223,8 @@ function obstacleBesideMinions(
   now: number,
 ): string | undefined {
   if (!it.resource.meansText(request.text, request.subject)) return otherTextObstacle;
-  if (now >= it.expiresAt) return 'it has expired';
-  if (!it.subject.holds(request.subject)) return 'it does not apply to this minion';
+  if (now >= it.expiresAt) return 'the rule has expired';
+  if (!it.subject.holds(request.subject)) return 'the rule does not apply to this minion';
   const obstacle = it.resource.obstacle(request);
   if (obstacle !== undefined) return obstacle;
   const isLeft = it.meter?.has(rateLimitKey(request.subject), now) ?? true;
@@ -235,9 +236,9 @@ export function obstaclesTo(it: CompiledRule, request: Request, now: number): st
   const { subject, text } = request;
   const isAbout = it.subject.covers(subject) && it.subject.holds(subject);
   return [
-    isAbout ? undefined : 'it applies to other subjects',
+    isAbout ? undefined : 'the rule applies to other subjects',
     it.resource.meansText(text, subject) ? undefined : otherTextObstacle,
-    now >= it.expiresAt ? 'it has expired' : undefined,
+    now >= it.expiresAt ? 'the rule has expired' : undefined,
     it.resource.obstacle(request),
     obstacleOfMinions(it, request),
     (it.meter?.has(rateLimitKey(subject), now) ?? true) ? undefined : rateObstacle,

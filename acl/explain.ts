@@ -8,7 +8,7 @@ import { evaluateQuestion, obstaclesTo, requestsOf } from './decide.ts';
 import type { Policy } from './policy.ts';
 import type { Decision, Question, RuleOrigin } from './types.ts';
 
-/** A rule that would allow the question without the listed obstacles. */
+/** Rule that nearly allows the question, with the reasons why it does not apply. */
 export interface NearRule {
   readonly rule: string;
   readonly origin?: RuleOrigin;

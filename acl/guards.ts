@@ -6,7 +6,7 @@ export const publishGuards: readonly BuiltInRule<'publish'>[] = [
     effect: 'deny',
     judge: ({ subject, resource }) =>
       subject.kind === 'minion' && resource.calls.some(({ fun }) => fun.startsWith('publish.'))
-        ? 'a published job may not publish another'
+        ? 'a minion must not publish functions of the module publish, which publish further jobs'
         : undefined,
   },
 ];
@@ -17,7 +17,7 @@ export const mineGuards: readonly BuiltInRule<'mine'>[] = [
     effect: 'deny',
     judge: ({ resource }) =>
       resource.isAllowedByOwner?.() === false
-        ? 'its owner does not share it with this minion'
+        ? 'the minion that stored the mine data does not permit this minion to read it (allow_tgt)'
         : undefined,
   },
 ];

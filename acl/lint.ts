@@ -39,7 +39,7 @@ export function lintPolicy(
     const reason = (kind: LintFinding['kind'], text: string | undefined): LintFinding[] =>
       text === undefined ? [] : [toFinding(compiled.rule, kind, text)];
     return [
-      ...reason('expired', time >= compiled.expiresAt ? 'it has expired' : undefined),
+      ...reason('expired', time >= compiled.expiresAt ? 'the rule has expired' : undefined),
       ...reason('matches-no-minion', unmatchedMinions(compiled, minionIds)),
       ...reason('unreachable', unreachableTag(compiled.rule)),
       ...rules.flatMap((other) => lintPair(compiled, other)),
@@ -78,19 +78,23 @@ function lintPair(compiled: CompiledRule, other: CompiledRule): LintFinding[] {
   if (compiled === other) return [];
   if (!covers(other, compiled)) {
     const isCut = rule.effect === 'allow' && other.rule.effect === 'deny';
-    const reason = `${name} denies part of it, or may do so`;
+    const reason = `the rule ${name} denies part of what this rule allows, or may do so`;
     return isCut && mayOverlap(rule, other.rule) ? [toFinding(rule, 'overlapping', reason)] : [];
   }
   if (rule.effect !== other.rule.effect) {
     return rule.effect === 'allow'
-      ? [toFinding(rule, 'unreachable', `${name} denies all of it`)]
+      ? [toFinding(rule, 'unreachable', `the rule ${name} denies all that this rule allows`)]
       : [];
   }
   // Of two equivalent rules, the later one is reported.
   const isSame = covers(compiled, other);
   if (isSame && compiled.order < other.order) return [];
   return [
-    toFinding(rule, 'redundant', `${name} ${isSame ? 'is equivalent' : 'already covers it'}`),
+    toFinding(
+      rule,
+      'redundant',
+      `the rule ${name} ${isSame ? 'is equivalent' : 'covers this rule'}`,
+    ),
   ];
 }
 

@@ -7,8 +7,8 @@
 export type TextTest = (text: string) => boolean;
 
 /**
- * Tests whether a target matches a minion. The facts of a minion may be unknown or mere claims, so
- * there are three tests.
+ * Tests whether a target matches a minion. Grains and pillar of a minion may be unknown, and grains
+ * are only claims of the minion. Therefore, there are three tests.
  */
 export interface MinionTest {
   /**
@@ -30,9 +30,7 @@ export interface MinionTest {
   readonly restsOnGrains?: boolean;
 }
 
-/**
- * Part of a denial's explanation if a right is limited to a target that selects by grains alone.
- */
+/** Text that explains a denial if the target of the rule selects minions by grains alone. */
 export const grainsGiveNoRight =
   'grains alone grant nothing, because a minion can claim any grain; ' +
   'name minions by id, nodegroup or pillar, or add such a condition with "and"';

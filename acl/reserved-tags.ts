@@ -40,7 +40,7 @@ export function isReservedTag(tag: string): boolean {
   return reservedBeginning.test(tag) || reservedTags.has(tag) || jidTag.test(tag);
 }
 
-/** Limits on signals that override the operator's rules that allow. */
+/** Built-in limits on signals. They override rules of the operator that allow a signal. */
 export const signalLimits: readonly BuiltInRule<'signal'>[] = [
   {
     name: 'masters-own-tags',
@@ -49,7 +49,7 @@ export const signalLimits: readonly BuiltInRule<'signal'>[] = [
       isReservedTag(resource.tag) ? 'the tag is reserved for the master' : undefined,
   },
   {
-    /** `fire_event` of a state puts the id into the tag [salt.state State.event]. */
+    /** `fire_event` of a state puts the minion's id into the tag [salt.state State.event]. */
     name: 'own-state-results',
     effect: 'deny',
     judge: ({ subject, resource }) => {

@@ -38,7 +38,8 @@ export class RuleIndex {
 
   /**
    * Returns the first rule that applies, or `undefined`.
-   * @param best a rule found in another index; only an earlier rule replaces it
+   * @param best a rule found in another index. It is returned unless a rule of this index has a
+   * lower position in the policy
    */
   first(
     text: string,

@@ -28,7 +28,7 @@ export class RulesBySubject {
   /** Cached rules, by action and then by subject. */
   readonly #known = new Map<string, Map<string, SubjectRules>>();
   /**
-   * Indexes, by the positions of their rules. Minions of one kind have the same rules and share an
+   * Indexes, by the positions of their rules in the policy. Subjects with the same rules share an
    * index.
    */
   readonly #shared = new Map<string, RuleIndex>();

@@ -73,7 +73,7 @@ class RightsReader implements UserRights {
       return this.namesOf(pattern);
     this.#warn(
       path,
-      `${pattern} cannot be parsed (lookaround is not supported); it matches everyone`,
+      `${pattern} cannot be parsed (lookaround is not supported) and is treated as a pattern that matches everyone`,
     );
     return '*';
   }
@@ -110,7 +110,7 @@ class RightsReader implements UserRights {
       if ((kind !== 'users' && kind !== 'modules') || texts.length < listOf(list).length) {
         this.#warn(
           path,
-          'must have lists of names under users and modules; other entries are ignored',
+          'only the keys users and modules are allowed, each with a list of names; other entries are ignored',
         );
       }
       for (const text of kind === 'users' || kind === 'modules' ? texts : []) {
@@ -165,8 +165,8 @@ class RightsReader implements UserRights {
   }
 
   /**
-   * Adds the rules for `@runner`, `@wheel`, and `@module` for both [salt/utils/minions.py
-   * spec_check].
+   * Adds the rules for `@runner` or `@wheel`. Any other `@module` permits the runner module and the
+   * wheel module of this name [salt/utils/minions.py spec_check].
    */
   #permitSpecial(
     path: readonly string[],
@@ -176,7 +176,8 @@ class RightsReader implements UserRights {
   ): void {
     const form = /^@(runner|wheel)s?$/.exec(key)?.[1];
     const module = /^@(\w+)$/.exec(key)?.[1];
-    if (module === undefined) throw new SyntaxError(`${key} must be @ and the name of a module`);
+    if (module === undefined)
+      throw new SyntaxError(`${key} must consist of @ and the name of a module`);
     if (form !== undefined && functions === undefined) {
       this.#warn(
         path,

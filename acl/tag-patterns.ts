@@ -84,7 +84,7 @@ function readPlaceholder(name: string, { pillarOf }: PolicyEnvironment, place: R
   if (name === 'minion.id') return (id) => id;
   const path = name.startsWith('pillar:') ? name.slice('pillar:'.length) : '';
   if (path === '')
-    throw tagPatternError(place, 'a placeholder must be minion.id, or pillar: and a path');
+    throw tagPatternError(place, 'the name of a placeholder must be minion.id or pillar:PATH');
   return (id) => pillarOf(id, path);
 }
 

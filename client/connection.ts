@@ -77,7 +77,9 @@ export function remoteConnection({ url, token, ca }: RemoteMaster): Connection {
   const { protocol, hostname, port, pathname, host } = new URL(url);
   const isPlain = protocol === 'http:' && isThisHost(hostname);
   if (protocol !== 'https:' && !isPlain)
-    throw new TypeError('the address must begin with https:; http: is accepted for this host only');
+    throw new TypeError(
+      "the address must begin with https:; http: is only allowed for this machine's loopback addresses",
+    );
   const prefix = pathname.replace(/\/+$/, '');
   const authorization = token === undefined ? {} : { authorization: `Bearer ${token}` };
   const common: RequestOptions = {
@@ -115,13 +117,14 @@ function explainLocal(cause: NodeJS.ErrnoException): string {
   if (cause.code === 'ENOENT' || cause.code === 'ECONNREFUSED') {
     return 'no master is listening on this socket; start one with: saltbridge master';
   }
-  if (cause.code === 'EACCES') return "permission denied; run this as the master's user";
+  if (cause.code === 'EACCES')
+    return 'permission denied; run this command as the user of the master';
   return `cannot reach the master (${cause.code ?? cause.message})`;
 }
 
 function explainRemote(cause: NodeJS.ErrnoException): string {
   if (cause.code === 'ECONNREFUSED') {
-    return 'connection refused; is the master running, with a port under saltbridge: api:?';
+    return 'connection refused; check that the master is running, and that saltbridge: api: port is set';
   }
   return `cannot reach the master (${cause.code ?? cause.message})`;
 }

@@ -29,8 +29,8 @@ export const clientErrors = {
     action: 'Check whether the call was carried out before you repeat it.',
   },
   ERR_WAITING_CALLS: {
-    meaning: 'The maximum number of calls already waits for a master. Nothing was done.',
-    action: 'Repeat the call when a master has taken over.',
+    meaning: 'Too many calls of this process already wait for a master. The call was not sent.',
+    action: 'Repeat the call when a master is running.',
     retry: true,
   },
 } satisfies Readonly<Record<string, ErrorEntry>>;

@@ -156,9 +156,7 @@ export class Attempts {
   async try<T>(work: (master: ReachedMaster) => Promise<T>): Promise<T> {
     const master = await this.#master();
     if (master === undefined)
-      throw new TypeError(
-        'internal error: no master was returned, although the wait has no signal',
-      );
+      throw new TypeError('internal error: waiting for a master ended without a result');
     return this.#guard(master, () => work(master));
   }
 
@@ -220,7 +218,7 @@ export class Attempts {
     try {
       master = await this.#source.master(signal, this.#since);
     } catch (cause) {
-      throw new NoMasterError('no master accepts calls', { cause });
+      throw new NoMasterError('no reachable master accepts calls', { cause });
     }
     if (master !== undefined) this.#requireSameJobs(master);
     return master;

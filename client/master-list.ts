@@ -60,7 +60,7 @@ export class MasterList implements MasterSource {
   }
 
   refused(cause: unknown): Error {
-    return new RemoteError('ERR_SOCKET', 'the master does not accept connections', { cause });
+    return new RemoteError('ERR_SOCKET', 'none of the masters accepts connections', { cause });
   }
 
   /**
@@ -99,7 +99,7 @@ export class MasterList implements MasterSource {
   async #visit(index: number): Promise<VisitedMaster> {
     const [connection] = this.#connections.slice(index);
     if (connection === undefined)
-      throw new RangeError(`internal error: no master has the index ${index}`);
+      throw new RangeError(`internal error: the list of masters has no index ${index}`);
     let description: MasterDescription | undefined;
     try {
       description = await describe(connection);

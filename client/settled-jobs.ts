@@ -134,7 +134,7 @@ export class SettledJobs {
     if (this.#waiting >= maxWaitingCalls) {
       throw new RemoteError(
         'ERR_WAITING_CALLS',
-        `${maxWaitingCalls} publications already wait for a master`,
+        `too many calls of jobs.publish wait for a master (${maxWaitingCalls}); repeat the call later`,
         {
           wasSent: false,
         },
@@ -152,7 +152,10 @@ export class SettledJobs {
   async #publishSettled(parameters: JobParameters, since: number): Promise<unknown> {
     const jid = await this.#jidOf(parameters);
     if (jid === undefined) return callOver(this.#source, jobMethods.publish, parameters);
-    const attempts = new Attempts(this.#source, `jobs.publish of ${jid}`, { since, isJob: true });
+    const attempts = new Attempts(this.#source, `jobs.publish (jid ${jid})`, {
+      since,
+      isJob: true,
+    });
     return attempts.settle(async () => {
       const kept = await this.#keptJob(attempts, jid);
       if (kept !== undefined && kept.notSent.length === 0) return kept.receipt;
@@ -163,7 +166,11 @@ export class SettledJobs {
   /** Calls `jobs.run`. */
   async *run(parameters: JobParameters, signal?: AbortSignal): AsyncGenerator<unknown, void, void> {
     const jid = await this.#jidOf(parameters, signal);
-    const attempts = new Attempts(this.#source, `jobs.run of ${jid ?? 'a user'}`, { isJob: true });
+    const attempts = new Attempts(
+      this.#source,
+      `jobs.run${jid === undefined ? '' : ` (jid ${jid})`}`,
+      { isJob: true },
+    );
     const seen = new SeenUpdates();
     for (;;) {
       try {
@@ -187,7 +194,7 @@ export class SettledJobs {
     parameters: JobParameters,
     signal?: AbortSignal,
   ): AsyncGenerator<unknown, void, void> {
-    const name = `jobs.follow of ${parameters.jid}`;
+    const name = `jobs.follow (jid ${parameters.jid})`;
     const attempts = new Attempts(this.#source, name, { isHarmless: true });
     const seen = new SeenUpdates();
     yield* attempts.settleStream(() =>
@@ -204,7 +211,7 @@ export class SettledJobs {
     signal?: AbortSignal,
   ): AsyncGenerator<unknown, void, void> {
     const jid = await this.#jidOf(parameters, signal);
-    const name = `jobs.batch of ${jid ?? 'a user'}`;
+    const name = `jobs.batch${jid === undefined ? '' : ` (jid ${jid})`}`;
     const attempts = new Attempts(this.#source, name, { isJob: true });
     const seen = new SeenUpdates();
     let gathered: readonly string[] | undefined;

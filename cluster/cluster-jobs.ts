@@ -24,8 +24,8 @@ type JobsOfMembersDeps = Parameters<ClusterMember['jobs']['open']>[0];
 
 const publishingPrefix: Key = ['publishing'];
 /**
- * Maximum age of a job of another member at which this member still publishes it, in milliseconds.
- * Older jobs are found in the log when this member was cut off from it for a while.
+ * Maximum age of another member's job that this member still sends to its minions, in milliseconds.
+ * After a disconnection from the log, this member also reads older jobs, and skips them.
  */
 const publishedWithinMs = 15_000;
 const rowLifeMs = 60_000;
@@ -77,7 +77,10 @@ export class ClusterJobs implements OtherMembers {
       this.#last = this.#last
         .then(() => this.#publish(noticeRow.decode(entry)))
         .catch((error: unknown) => {
-          log.error({ jid: entry.key[1], err: error }, 'cannot publish a job of another member');
+          log.error(
+            { jid: entry.key[1], err: error },
+            'cannot publish a job that another member of the cluster started',
+          );
         });
     });
     cluster.follow(['returns'], (change) => this.#noteReturn(change));
@@ -119,7 +122,7 @@ export class ClusterJobs implements OtherMembers {
     if (now() + clock - at > publishedWithinMs) {
       log.warn(
         { jid: load.jid, member: by },
-        'a job of another member arrived too late and was not published',
+        'job was not published to minions of this member: the message from the other member arrived too late',
       );
       return;
     }
@@ -139,7 +142,10 @@ export class ClusterJobs implements OtherMembers {
     setTimeout(stopListening, passedOnMs).unref();
     cache.remember(job);
     publisher.publish(load, addresseesOf(minions)).catch((error: unknown) => {
-      log.error({ jid, err: error }, 'cannot publish a job of another member');
+      log.error(
+        { jid, err: error },
+        'cannot publish a job that another member of the cluster started',
+      );
     });
   }
 

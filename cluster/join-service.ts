@@ -156,7 +156,7 @@ export class JoinService {
       const used = { member: body.member, request };
       await store.write([this.#put(id, { ...row, used }, entry.revision)]);
       reply(await this.#handOver(body, reply));
-      this.#deps.log.info({ member: body.member }, 'a new member joins with a ticket');
+      this.#deps.log.info({ member: body.member }, 'a new member joins the cluster with a ticket');
     } catch (error) {
       // The revision has changed because another member has used the ticket and answers.
       if (error instanceof StoreError && error.code === 'ERR_REVISION') return;

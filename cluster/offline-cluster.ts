@@ -1,4 +1,7 @@
-/** Initialises, joins, leaves and refounds clusters. The master must not be running. */
+/**
+ * Creates, joins and leaves clusters, and begins the log of a cluster again. The master must not be
+ * running.
+ */
 
 import { createHash, randomBytes } from 'node:crypto';
 import { appendFile, mkdtemp, rm, stat } from 'node:fs/promises';
@@ -57,8 +60,8 @@ export interface OfflineClusterOptions {
   readonly connect?: (isFounding: boolean) => Promise<TransactionLog>;
   readonly now?: () => number;
   /**
-   * Time during which no report of a member may arrive before the log is refounded, in
-   * milliseconds. Default: 2,500.
+   * Time to wait for reports of running members before the log is begun again, in milliseconds.
+   * Default: 2,500.
    */
   readonly quietMs?: number;
 }
@@ -346,7 +349,7 @@ export interface RestorePoint {
   readonly until?: ReplayPoint;
 }
 
-/** Result of refounding a cluster. */
+/** Result of {@link refoundCluster}. */
 export interface RefoundReceipt extends ClusterReceipt {
   /** Result of replaying the log. Only set if a backup was given. */
   readonly restored?: ReplayReceipt & {
@@ -479,7 +482,7 @@ export async function joinCluster(
   const ticket = parseTicket(ticketText);
   if (ticket.cluster !== cluster.name) {
     throw refusedTicket(
-      `it is for cluster ${ticket.cluster}, but this master belongs to ${cluster.name}`,
+      `it was created for cluster ${ticket.cluster}, but saltbridge: cluster: name is ${cluster.name}`,
     );
   }
   await assertNothingHere(config, secretFile);
@@ -531,7 +534,7 @@ async function assertNothingHere({ stateDir }: MasterConfig, secretFile: string)
   const data = path.join(storeDirectory(stateDir), 'data.mdb');
   const found = await stat(data).catch(() => undefined);
   if (found === undefined) return;
-  const message = `${data} is the store of a standalone master: move ${stateDir} away, or found the cluster with it (saltbridge cluster init)`;
+  const message = `${data} is the store of a standalone master: move ${stateDir} away, or run saltbridge cluster init to create a cluster with this store`;
   throw new StoreError('ERR_CLUSTER_FOUNDED', message);
 }
 
@@ -604,7 +607,9 @@ class JoinExchange {
           if (decodeFrame(frameKinds.unknown, bytes)?.id === id) {
             // If a member had the ticket, it would have answered by the end of this time.
             unknown ??= setTimeout(() => {
-              reject(refusedTicket('no member has it; it may have expired'));
+              reject(
+                refusedTicket('no member of the cluster has this ticket; it may have expired'),
+              );
             }, unknownMs);
           }
           const frame = decodeFrame(frameKinds.reply, bytes);

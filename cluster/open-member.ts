@@ -27,7 +27,10 @@ export async function openMember(
     now,
     closing,
     onFull: (isFull) => {
-      if (isFull) log.error('the disk of the store is full: this master falls behind the others');
+      if (isFull)
+        log.error(
+          'the disk of the store is full: this member cannot apply changes from the cluster log',
+        );
       else log.info('the disk of the store has free space again');
       report(isFull);
     },

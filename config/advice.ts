@@ -1,7 +1,4 @@
-/**
- * Value of options that always need advice, because this master behaves differently from Salt with
- * each of their values.
- */
+/** Marks an option of Salt for which the operator always gets advice, whatever its value is. */
 export const anyValue: unique symbol = Symbol('any value');
 
 /** Options of Salt's master that share one piece of advice. */

@@ -87,7 +87,7 @@ export class ConfigError extends SaltbridgeError<ConfigErrorCode> {
   }
 }
 
-/** Catalogue of {@link ConfigErrorCode}. */
+/** Meaning and remedy of every {@link ConfigErrorCode}. */
 export const configErrors = {
   ERR_CONFIG_READ: {
     meaning: 'A configuration file or directory cannot be read, or a file includes itself.',
@@ -172,7 +172,7 @@ export interface ConfigWarning extends OptionOrigin {
     | 'rights'
     /** An entry of `external_auth` that no user can log in with. */
     | 'no-login'
-    /** Reactor tags that no rule permits any minion to emit. */
+    /** Tags under `reactor:` that no rule permits minions to emit. */
     | 'unheard'
     /** A value whose effect another option limits. */
     | 'bounded'

@@ -31,8 +31,8 @@ import {
 /** Options that all kinds of export have. */
 interface ExportOptions {
   /**
-   * `name`: name of the export, under which the store has its position in the events. With a new
-   * name, the export starts from the oldest stored event.
+   * `name`: name of the export, under which the store records the last event that was sent. With a
+   * new name, the export starts from the oldest stored event.
    */
   readonly name: string;
   /** `match`: globs on tags of events to send. Default: all events. */
@@ -114,7 +114,7 @@ const exportSection = section(members, {
   expected: 'a map with name and one of webhook, file and nats',
 });
 
-/** Options that only one kind of export has. */
+/** Options that apply to only one kind of export, by kind. */
 const ownMembers = {
   webhook: ['webhook', 'headers', 'timeout', 'allowPlainHttp'],
   file: ['file'],
@@ -128,10 +128,10 @@ const ownMembers = {
 export const eventExports = custom<readonly EventExport[]>(
   {
     expected:
-      'a list of maps, each with a name of its own and either webhook (https), headers, timeout and ' +
-      'allow_plain_http, or file (absolute), or nats (tls, by name), subject, jetstream, ca_file, cert_file ' +
-      'with key_file, credentials_file or nkey_file, timeout and allow_plaintext, and with match ' +
-      'and exclude (globs on tags)',
+      'a list of maps, each with a unique name and one of: webhook (an https address) with headers, ' +
+      'timeout and allow_plain_http; file (an absolute path); nats (tls addresses) with subject, ' +
+      'jetstream, ca_file, cert_file and key_file, credentials_file or nkey_file, timeout and ' +
+      'allow_plaintext; match and exclude (globs on tags) are optional',
     accept: (value) => {
       if (!Array.isArray(value)) return undefined;
       const exports = value.map(readExport).filter((item) => item !== undefined);
@@ -212,10 +212,10 @@ function foreignMembers(set: readonly (keyof Given)[], kind: keyof typeof ownMem
   const own: readonly string[] = ['name', 'match', 'exclude', ...ownMembers[kind]];
   return set
     .filter((member) => !own.includes(member))
-    .map((member) => [member, `an export with ${kind} does not have this option`]);
+    .map((member) => [member, `this option does not apply to an export with ${kind}`]);
 }
 
-/** Returns the options that are present. Files and programs write their names differently. */
+/** Returns the options that are set, by their names in programs. */
 function membersOf(value: unknown): (keyof Given)[] {
   return (sectionEntries(value) ?? [])
     .map(([name]) => memberNames.get(name) ?? name)
@@ -252,8 +252,16 @@ function natsMistakes(
       'subject',
       'expected up to 256 characters without spaces, * and >',
     ),
-    ...when(set.includes('certFile') && !set.includes('keyFile'), 'certFile', 'needs key_file'),
-    ...when(set.includes('keyFile') && !set.includes('certFile'), 'keyFile', 'needs cert_file'),
+    ...when(
+      set.includes('certFile') && !set.includes('keyFile'),
+      'certFile',
+      'must be set together with key_file',
+    ),
+    ...when(
+      set.includes('keyFile') && !set.includes('certFile'),
+      'keyFile',
+      'must be set together with cert_file',
+    ),
     ...when(
       set.includes('credentialsFile') && set.includes('nkeyFile'),
       'nkeyFile',

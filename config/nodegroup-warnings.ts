@@ -37,8 +37,8 @@ function problemOf(name: string, nodegroups: MasterConfig['nodegroups']): string
 }
 
 /**
- * Accepts any expression. Some are compiled only in a thread with a time limit, and targets may
- * contain these too.
+ * Accepts every regular expression. Expressions that the linear-time engine cannot run are valid in
+ * targets too, and run in a thread with a time limit.
  */
 function anyPattern(): () => boolean {
   return () => false;

@@ -139,13 +139,13 @@ export const ownOptions = {
     'takeover_after',
     integer(1, 3600, { unit: 'seconds' }),
     15,
-    'Time without a response after which a process that shares the state directory ends the process that holds it.',
+    'Time without a response after which another process of `joinMaster` ends the process that runs the shared master, and runs the master itself.',
   ),
   holderWaitSeconds: option(
     'holder_wait',
     integer(1, 3600, { unit: 'seconds' }),
     45,
-    'How long a call waits, in addition to `takeover_after`, for the next process that holds the state directory.',
+    'How long a call waits, in addition to `takeover_after`, until another process of `joinMaster` runs the shared master.',
   ),
   confirmOpenMode: option('confirm_open_mode', flag(), false, 'Confirms `open_mode`.', {
     reload: nextSignIn,

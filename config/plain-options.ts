@@ -23,8 +23,8 @@ type ProgramName<Name extends keyof Rows> = Rows[Name] extends { readonly progra
   : Name;
 
 /**
- * Members of the configuration that are declared below: groups with optional members, and options
- * of their own kind.
+ * Members of the configuration that {@link PlainOptions} declares itself, because programs pass
+ * them in another form than files.
  */
 type GroupName = 'acl' | 'audit' | 'eauth' | 'git' | 'limits' | 'logLevel';
 

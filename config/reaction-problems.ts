@@ -66,13 +66,13 @@ function targetProblem(tgt: string, tgtType: string, config: MasterConfig): stri
 function dataProblems(reaction: Reaction, config: MasterConfig): readonly string[] {
   const positional = valuesOf(reaction.do)
     .filter(([field, value]) => field.includes('.args.') && isSender(value))
-    .map(([field]) => `${field}: text of an event must be passed by name, in kwargs`);
+    .map(([field]) => `${field}: a value from the event must be passed by name, in kwargs`);
   const needed = neededValues(reaction);
   const rules = rulesOf(config);
   const unmet = needed.filter((value) => schemaGuarantees(reaction, [value], rules).size === 0);
   const missing = unmet.map(({ field, path, mayBeText }) => {
     const types = mayBeText ? 'text, a number, or true or false' : 'a number, or true or false';
-    return `${field}: no signal rule for this tag has a schema that requires ${['data', ...path].join('.')}, as ${types}`;
+    return `${field}: no signal rule for this tag has a schema that requires ${['data', ...path].join('.')} to be ${types}`;
   });
   const isMet = needed.length === 0 || unmet.length > 0;
   if (isMet || schemaGuarantees(reaction, needed, rules).size > 0)

@@ -161,7 +161,9 @@ function writtenName(step: string | number): string | number {
 function foreignNames(setting: Setting): readonly ConfigError[] {
   return settingsOf(setting)
     .filter(([name]) => fieldNames.has(name))
-    .map(([name]) => refuseField(setting, name, `in files this is ${fieldNames.get(name)}`));
+    .map(([name]) =>
+      refuseField(setting, name, `in files, the name of this field is ${fieldNames.get(name)}`),
+    );
 }
 
 function actionProblems(options: ReactionOptions, setting: Setting): readonly ConfigError[] {
@@ -169,7 +171,8 @@ function actionProblems(options: ReactionOptions, setting: Setting): readonly Co
     return [refuseField(setting, 'do', 'expected one of run, runner and command')];
   }
   return hiddenValues(options).map((field) => {
-    const expected = 'from: sender or data.name, alone or with dash: true, and not further inside';
+    const expected =
+      'a map with from (sender or data.NAME) and optionally dash: true, which is not nested in another value';
     return refuseField(setting, field, `expected a value, or ${expected}`);
   });
 }

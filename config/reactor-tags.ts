@@ -28,7 +28,7 @@ export function warnOfReactorTags(config: MasterConfig, settings: Settings): Con
   if (unheard.length === 0) return [];
   const named = unheard.slice(0, maxNamed).join(', ');
   const more = unheard.length > maxNamed ? ', …' : '';
-  const text = `reactor: no minion may emit ${unheard.length} of its tags (${named}${more}); saltbridge migrate check writes rules for them`;
+  const text = `reactor: no rule allows minions to emit ${unheard.length} of the tags in this option (${named}${more}); saltbridge migrate check writes the rules`;
   const { origin } = setting;
   return [{ kind: 'unheard', ...origin, message: `${placeOf(origin)}: ${text}` }];
 }

@@ -138,7 +138,7 @@ class FileReader {
     trail: readonly string[],
   ): Promise<Settings> {
     if (trail.includes(file)) {
-      const problem = `${file} includes itself: remove it from this include, or from one further up`;
+      const problem = `${file} includes itself, directly or through other files; remove one of these includes`;
       throw new ConfigError('ERR_CONFIG_READ', origin, problem);
     }
     const settings = await this.#read(file);

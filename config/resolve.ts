@@ -254,7 +254,7 @@ function conflictsOf(config: MasterConfig, { salt, own }: GivenOptions): readonl
   const shared = findSharedPort(served);
   if (shared !== undefined) {
     const key = ['transport_opts', 'ret_port'].find((name) => salt.has(name)) ?? 'publish_port';
-    refuse(salt, key, `${shared} are the same; expected different ports`);
+    refuse(salt, key, `${shared} use the same port; set different ports`);
   }
   return conflicts;
 }

@@ -328,7 +328,8 @@ function readCron(text: string): Cron {
       fail(`cron: ${field} is not a valid value for a field with ${bounds}`);
   }
   const [, , day = '', , weekday = ''] = fields;
-  // Require both fields for days to match, unless both restrict the day.
+  // As in cron, a day matches if both fields for days match. If both fields restrict the day, one
+  // match is enough.
   const domAndDow = day.startsWith('*') || weekday.startsWith('*');
   return new Cron(fields.join(' '), { ...cronOptions, domAndDow });
 }

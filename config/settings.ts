@@ -103,8 +103,9 @@ export function itemsOf(setting: Setting): readonly Setting[] {
 }
 
 /**
- * Returns a value without the parts at some locations. If a location does not exist, removes its
- * nearest parent that exists. Returns `undefined` if nothing remains, or if nothing was removed.
+ * Returns a copy of a value without the parts at the given locations. If a location does not exist,
+ * removes its nearest parent that exists. Returns `undefined` if nothing remains, or if nothing was
+ * removed.
  */
 export function withoutPlaces(
   setting: Setting,

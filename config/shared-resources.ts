@@ -51,7 +51,7 @@ type Shared = readonly [one: string, other: string];
 function describe([one, other]: Shared, first: Named, second: Named): string {
   const named = (option: string, { name, config }: Named): string =>
     `${option} of ${name} (${config.confFile})`;
-  return `${named(one, first)} and ${named(other, second)} overlap: use different ones`;
+  return `${named(one, first)} and ${named(other, second)} overlap; set different values`;
 }
 
 interface Claims {

@@ -98,12 +98,12 @@ function judge(pattern: string, enginePrefixes: readonly string[]): Verdict {
     return { kind: 'ungranted', reason: 'a template computes the tag; write the tag itself' };
   }
   if (!isWritable(pattern)) {
-    return { kind: 'ungranted', reason: 'no tag can match it' };
+    return { kind: 'ungranted', reason: 'no tag can match this pattern' };
   }
   if (!isSpecificTagGlob(pattern)) {
     return {
       kind: 'ungranted',
-      reason: 'it matches every tag; list the tags that your minions emit',
+      reason: 'the pattern matches every tag; list the tags that your minions emit',
     };
   }
   return grant(pattern, begin);
@@ -122,7 +122,8 @@ function grant(pattern: string, begin: string): Verdict {
     ? {
         kind: 'grant',
         tag: pattern,
-        narrowedBecause: "the rule does not cover the master's own tags that it matches",
+        narrowedBecause:
+          'the pattern also matches tags of the master, which the rule does not permit',
       }
     : { kind: 'grant', tag: pattern };
 }

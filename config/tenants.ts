@@ -69,9 +69,13 @@ async function conflictsBetween(
     const whose = `${name} (${own.confFile})`;
     const isOther = own.user !== null && own.user !== config.user;
     return [
-      ...(Object.keys(own.tenants).length > 0 ? [`${whose} has tenants of its own`] : []),
+      ...(Object.keys(own.tenants).length > 0
+        ? [`the configuration of ${whose} must not define tenants itself`]
+        : []),
       ...(isOther
-        ? [`user of ${whose} differs from that of the process (${config.confFile})`]
+        ? [
+            `the option user of ${whose} must equal that in ${config.confFile}, because both run in one process`,
+          ]
         : []),
     ];
   });

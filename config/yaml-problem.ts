@@ -44,7 +44,7 @@ const missing: readonly (readonly [RegExp, string])[] = [
 /** Returns a description of a parser error. */
 export function describeYamlProblem({ code, message }: YAMLError): string {
   const [, ofMissing] = missing.find(([form]) => form.test(message)) ?? [];
-  return ofMissing ?? words[code] ?? 'it cannot be read';
+  return ofMissing ?? words[code] ?? 'the text cannot be parsed';
 }
 
 /**

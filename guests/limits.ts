@@ -3,16 +3,16 @@ import { defineLimits } from '#runtime';
 /** Limits of services for guests. */
 export const guestLimits = defineLimits('guests', {
   dataWrites: {
-    unit: 'records of values that a guest writes; the writes of one value in a minute count once',
+    unit: 'audit records of the values that a guest writes; writes of the same value within a minute count once',
     owner: 'minion',
     rate: { perSecond: 1, burst: 200 },
-    effect: 'Further ones are counted in a summary.',
+    effect: 'Further writes are only counted, in one summary record.',
   },
   allDataWrites: {
-    unit: 'such records of all guests',
+    unit: 'audit records of the values that all guests write',
     owner: 'none',
     rate: { perSecond: 100, burst: 20_000 },
-    effect: 'Further ones are counted in a summary.',
+    effect: 'Further writes are only counted, in one summary record.',
   },
   vendordataRate: {
     unit: 'requests for vendordata',
@@ -22,14 +22,14 @@ export const guestLimits = defineLimits('guests', {
     code: 'ERR_EAUTH_LIMIT',
   },
   identityRate: {
-    unit: 'requests for user-data by identity',
+    unit: 'requests of instances for user-data by identity',
     owner: 'instance',
     rate: { perSecond: 0.5, burst: 20 },
     effect: 'Further requests are rejected.',
     code: 'ERR_EAUTH_LIMIT',
   },
   identityRequests: {
-    unit: 'requests for user-data by identity in progress',
+    unit: 'requests for user-data by identity that are being answered',
     owner: 'project',
     perOwner: 20,
     total: 1_000,
@@ -37,13 +37,13 @@ export const guestLimits = defineLimits('guests', {
     code: 'ERR_EAUTH_LIMIT',
   },
   identityLookUps: {
-    unit: 'questions to Nova and Keystone at a time',
+    unit: 'requests to Nova and Keystone at a time',
     owner: 'none',
     total: 16,
     effect: 'Further requests wait.',
   },
   agentRequests: {
-    unit: 'requests at a metadata agent in progress',
+    unit: 'requests that a metadata agent is answering',
     owner: 'instance',
     perOwner: 32,
     total: 1_024,
@@ -51,28 +51,28 @@ export const guestLimits = defineLimits('guests', {
     effect: 'Further requests are rejected (429), and their bodies are not read.',
   },
   agentLookUps: {
-    unit: 'questions of an agent to Neutron at a time',
+    unit: 'requests of a metadata agent to Neutron at a time',
     owner: 'network',
     total: 16,
     reserved: 4,
     waiting: { perOwner: 256, total: 4_096 },
-    effect: 'Further questions wait, and networks take turns.',
+    effect: 'Further requests wait, and networks take turns.',
   },
   foundInstances: {
-    unit: 'instances that an agent has looked up by address',
+    unit: 'instances that a metadata agent caches by address',
     owner: 'none',
     total: 4_096,
     effect: 'The least recently used entry is evicted.',
   },
   notificationRate: {
-    unit: 'notifications of OpenStack',
+    unit: 'HTTP requests with notifications of Nova and Neutron',
     owner: 'none',
     rate: { perSecond: 20, burst: 200 },
     effect: 'Further notifications are rejected.',
     code: 'ERR_EAUTH_LIMIT',
   },
   waitingPlans: {
-    unit: 'execution plans of Murano that wait',
+    unit: 'execution plans of Murano that wait for a result',
     owner: 'instance',
     perOwner: 64,
     total: 10_000,
@@ -101,7 +101,7 @@ export const guestLimits = defineLimits('guests', {
     code: 'ERR_DATA_BUSY',
   },
   agentNonces: {
-    unit: 'requests of a metadata agent within two minutes',
+    unit: 'requests of a metadata agent within two minutes; their nonces are stored',
     owner: 'instance',
     perOwner: 6_000,
     total: 200_000,
@@ -118,7 +118,7 @@ export const guestLimits = defineLimits('guests', {
     code: 'ERR_DATA_QUOTA',
   },
   spaceBytes: {
-    unit: 'bytes of registrations of data spaces',
+    unit: 'bytes of registered data spaces',
     owner: 'project',
     amounts: 'see deployments.md',
     effect: 'The registration is rejected.',

@@ -107,7 +107,7 @@ export class ComposedBridge implements CoreBridge<CommandTypes, PlanTypes> {
     if (this.#open !== undefined) {
       throw new BridgeError(
         'ERR_BRIDGE_NOT_OPEN',
-        'the bridge already belongs to a master; create another bridge',
+        'the bridge has already been passed to a master; create one bridge per master',
       );
     }
     const {
@@ -149,7 +149,7 @@ export class ComposedBridge implements CoreBridge<CommandTypes, PlanTypes> {
     if (found !== undefined) return found;
     throw new BridgeError(
       'ERR_BRIDGE_NOT_OPEN',
-      `the extension ${key.name} of the bridge is not enabled`,
+      `the extension ${key.name} of the bridge is not enabled; enable its section under saltbridge: bridge:`,
     );
   }
 

@@ -20,7 +20,7 @@ export const bridgeErrors = {
   ERR_BRIDGE_OPTIONS: {
     meaning: 'A value under `saltbridge: bridge:`, or an option of createBridge, is invalid.',
     action:
-      'Correct the key that the message names; docs/README.md lists the page of each section.',
+      'Correct the option that the message names; docs/README.md lists the page of each section.',
     status: 500,
   },
   ERR_CATALOG: {
@@ -35,9 +35,10 @@ export const bridgeErrors = {
     status: 400,
   },
   ERR_COMMAND_BUSY: {
-    meaning: 'Too many runs are active or followed, for the command or its caller.',
+    meaning:
+      'Too many runs of the command or its caller are active, or too many runs are being watched.',
     action:
-      'Wait until some end, or raise `concurrency` in the catalog, `bridge: runs:` or `streams_per_token`.',
+      'Wait until some runs end, or raise `concurrency` in the catalog, `bridge: runs:` or `streams_per_token`.',
     retry: true,
     status: 429,
   },
@@ -55,13 +56,14 @@ export const bridgeErrors = {
   },
   ERR_COMMAND_PARAMETERS: {
     meaning:
-      'The parameters of a command or plan do not match its schema, or contain text that is rejected.',
+      'The parameters of a command or plan do not match its schema, or contain text that Salt would interpret.',
     action:
       'Correct the parameter that the message names; `saltbridge bridge show` describes them.',
     status: 400,
   },
   ERR_COMMAND_TARGET: {
-    meaning: 'The target of a command does not certainly match an accepted minion.',
+    meaning:
+      'The target of a command matches no minion with an accepted key, or only minions whose facts are unknown.',
     action:
       'Name minions with accepted keys; `saltbridge salt --dry-run` lists the minions of a target.',
     status: 404,
@@ -98,13 +100,13 @@ export const bridgeErrors = {
     status: 400,
   },
   ERR_ENROLL_FAILED: {
-    meaning: 'A machine did not become a minion; the message has the reason.',
+    meaning: 'A machine did not become a minion. The message contains the reason.',
     action: 'Fix the cause on the machine or in its image, and create a new enrolment.',
     status: 409,
   },
   ERR_ENROLL_FULL: {
-    meaning: 'Too many enrolments wait for their machine (`enroll: max_open`).',
-    action: 'Wait until some end, or raise max_open.',
+    meaning: 'Too many enrolments wait for a claim by their machine (`enroll: max_open`).',
+    action: 'Wait until some enrolments end, or raise `max_open`.',
     retry: true,
     status: 503,
   },
@@ -131,7 +133,7 @@ export const bridgeErrors = {
   },
   ERR_TICKET_BOUND: {
     meaning: 'The ticket was issued for another id, project, instance or address.',
-    action: 'Use it on the machine for which it was issued, or create a new enrolment.',
+    action: 'Use the ticket on the machine for which it was issued, or create a new enrolment.',
     status: 403,
   },
   ERR_TICKET_EXPIRED: {
@@ -150,26 +152,26 @@ export const bridgeErrors = {
     status: 403,
   },
   ERR_DATA_ALTERED: {
-    meaning: 'A program other than this master wrote the value in etcd or ZooKeeper.',
+    meaning: 'A program other than this bridge wrote the value in etcd or ZooKeeper.',
     action:
-      'Find out which programs may write below the prefix; remove the key there, and let its role write it again.',
+      'Find out which programs can write to etcd or ZooKeeper below `prefix`. Delete the key there, and let its role write the value again.',
     status: 409,
   },
   ERR_DATA_BUSY: {
     meaning: 'Too many reads of the data space are waiting, for this guest or in total.',
-    action: 'Wait until some end, or read fewer values at a time.',
+    action: 'Wait until some reads end, or read fewer values at a time.',
     retry: true,
     status: 429,
   },
   ERR_DATA_DENIED: {
     meaning: 'The guest may not read or write this value of the data space.',
     action:
-      'Declare it in the roles of the stack, and add a rule that permits the runners `saltbridge_data.*`.',
+      'Declare the value in the roles of the stack, and add a rule that permits the runners `saltbridge_data.*`.',
     status: 403,
   },
   ERR_DATA_EXISTS: {
     meaning:
-      'The owner already has a data space with this name, or another space has one of the minions.',
+      'The owner already has a data space with this name, or one of the minions belongs to another data space.',
     action: 'Choose another name, remove the existing space, or replace it with --replace.',
     status: 409,
   },
@@ -180,19 +182,20 @@ export const bridgeErrors = {
     status: 400,
   },
   ERR_DATA_LIMIT: {
-    meaning: 'The registered data spaces reach the limit of their number or size.',
-    action: 'Remove the spaces of deleted stacks.',
+    meaning: 'The number or the size of the registered data spaces reaches its limit.',
+    action: 'Remove the data spaces of deleted stacks.',
     retry: true,
     status: 503,
   },
   ERR_DATA_QUOTA: {
-    meaning: 'The values of a stack reach the limit of their number or size.',
-    action: 'Write less, or raise bytes_per_stack or keys_per_stack under `guests: data:`.',
+    meaning: 'The number or the size of the values of a stack reaches its limit.',
+    action:
+      'Write fewer or smaller values, or raise `bytes_per_stack` or `keys_per_stack` under `guests: data:`.',
     status: 413,
   },
   ERR_DATA_TIMEOUT: {
-    meaning: 'A value was not written before its reader timed out.',
-    action: 'Check the minion that the message names, which should write the value.',
+    meaning: 'A reader waited for a value, but no minion wrote it in time.',
+    action: 'Check the minion that the message names. It should have written the value.',
     retry: true,
     status: 504,
   },
@@ -203,7 +206,7 @@ export const bridgeErrors = {
     status: 503,
   },
   ERR_DATA_UNKNOWN: {
-    meaning: 'No data space has this name, or the guest is in none.',
+    meaning: 'No data space has this name, or the guest has no role in a data space.',
     action: 'Use a name that `saltbridge bridge data list` prints; register the minion in a role.',
     status: 404,
   },
@@ -215,14 +218,15 @@ export const bridgeErrors = {
     status: 400,
   },
   ERR_DATA_WRITTEN: {
-    meaning: 'The value was already written, and is declared to be written once.',
-    action: 'Declare it with `versioned: true` if it changes.',
+    meaning: 'The value was already written, and its declaration permits only one write.',
+    action: 'If the value changes, declare it with `versioned: true`.',
     status: 409,
   },
   ERR_HANDLE_AMBIGUOUS: {
     meaning:
-      'Several owners or stacks have a handle with this alias, and the request names none of them.',
-    action: 'Name the owner with --owner; `saltbridge bridge handle list` shows the owners.',
+      'Several owners or stacks have a handle with this alias, and the request does not name one of them.',
+    action:
+      'Name the owner with `--owner` or the stack with `--stack`; `saltbridge bridge handle list` shows both.',
     status: 409,
   },
   ERR_HANDLE_EXISTS: {
@@ -238,7 +242,7 @@ export const bridgeErrors = {
     status: 400,
   },
   ERR_HANDLE_LIMIT: {
-    meaning: 'The handles of the owner, or all handles, reach the limit of their size.',
+    meaning: 'The size of the handles of the owner, or of all handles, reaches its limit.',
     action:
       'Remove unused handles (expired ones are removed after a day), or raise handle_bytes_per_owner or handle_bytes.',
     retry: true,
@@ -257,7 +261,8 @@ export const bridgeErrors = {
     status: 503,
   },
   ERR_SIGNAL_UNKNOWN: {
-    meaning: 'The outbox has no such signal, or the signal is not in the required state.',
+    meaning:
+      'The outbox has no signal with this id, or the operation does not apply to the state of the signal.',
     action: 'Use a signal that `saltbridge bridge outbox list` shows.',
     status: 404,
   },
@@ -272,14 +277,13 @@ export const bridgeErrors = {
     status: 400,
   },
   ERR_STACK_LIMIT: {
-    meaning:
-      'The registered stacks reach the limit of their number, or a registration is too large.',
+    meaning: 'The number of registered stacks reaches its limit, or a registration is too large.',
     action: 'Remove unused stacks, or register fewer servers at a time.',
     retry: true,
     status: 503,
   },
   ERR_STACK_UNKNOWN: {
-    meaning: 'No stack has this name, or stacks of several owners have it.',
+    meaning: 'No stack has this name, or several owners have a stack with this name.',
     action: 'Use a name that `saltbridge bridge stack list` prints, and name the owner.',
     status: 404,
   },

@@ -48,7 +48,7 @@ export function httpProblemOf(error: unknown): HttpProblem {
   }
   const status = statusOfServerError(error);
   if (status >= 400 && status < 500) {
-    return { status, code: 'ERR_ARGS', message: 'the request cannot be read' };
+    return { status, code: 'ERR_ARGS', message: 'the HTTP request cannot be parsed' };
   }
   if (status === 503) {
     return { status, code: 'ERR_COMMAND_BUSY', message: 'the server is busy; retry later' };
@@ -91,7 +91,10 @@ export function sendBridgeError(error: unknown, reply: FastifyReply, url = ''): 
   const { status, code, message: problem } = httpProblemOf(error);
   const message = `${problem}${hintOf(code, url)}`;
   if (code === 'ERR_INTERNAL')
-    reply.log.error({ err: error }, 'request to the bridge failed because of an internal error');
+    reply.log.error(
+      { err: error },
+      'internal error in an HTTP request to the bridge; the caller received status 500',
+    );
   if (status === 503) reply.header('retry-after', retryAfterSeconds);
   // Close the connection, because the rest of the request body is not read.
   if (code === 'ERR_HTTP_BUSY') reply.header('connection', 'close');

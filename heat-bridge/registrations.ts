@@ -137,8 +137,12 @@ export function findRegistration<R extends Registered>(
   const others = owner === undefined ? all.filter((it) => it.name === name) : [];
   const [only, another] = others;
   if (only !== undefined && another === undefined) return only;
-  const several = another === undefined ? '' : '; several owners have one, name the owner';
-  throw new BridgeError(code, `unknown ${kind} ${JSON.stringify(name.slice(0, 64))}${several}`);
+  const several =
+    another === undefined ? '' : '; several owners have one with this name: name the owner';
+  throw new BridgeError(
+    code,
+    `no ${kind} is registered as ${JSON.stringify(name.slice(0, 64))} for this owner${several}`,
+  );
 }
 
 /**

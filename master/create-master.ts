@@ -211,7 +211,8 @@ async function openMember(
   const { cluster } = config;
   if (cluster === null || store !== undefined) return undefined;
   if (storeProvider === undefined) {
-    const problem = 'saltbridge: cluster is set, but this program has no store provider for it';
+    const problem =
+      'saltbridge: cluster is set, but this master was created without a store for clusters';
     throw new MasterError('ERR_NOT_SERVED', `${problem}; create the master with createMaster`);
   }
   return storeProvider.open({ config, cluster, now, logger, onReplaced, closing });

@@ -73,7 +73,7 @@ function keyBytes(text: string): Buffer {
   if (!keyStringForm.test(text) || bytes.length !== keySize) {
     throw new ProtocolError(
       'ERR_BAD_KEY_STRING',
-      `not a valid key string: ${text.length} characters instead of 76 of base64`,
+      `invalid AES key: expected 76 characters of base64, got ${text.length} characters`,
     );
   }
   return bytes;
@@ -156,7 +156,7 @@ export function openCrypticle(key: CrypticleKey, blob: Uint8Array): Buffer {
   const received = crypticleMac(blob);
   key.hmac.write(sealed, expectedHmac, 0);
   if (received.length !== hmacSize || !timingSafeEqual(received, expectedHmac)) {
-    throw new ProtocolError('ERR_BAD_HMAC', `wrong HMAC on a blob of ${blob.length} bytes`);
+    throw new ProtocolError('ERR_BAD_HMAC', `wrong HMAC on ${blob.length} encrypted bytes`);
   }
   // A partial block would stay in the cipher and corrupt the next message.
   if (sealed.length < 2 * blockSize || sealed.length % blockSize !== 0) throw badPadding();
@@ -176,7 +176,7 @@ function withoutPadding(padded: Buffer): Buffer {
 function badPadding(): ProtocolError {
   return new ProtocolError(
     'ERR_BAD_PADDING',
-    'the HMAC matches, but the ciphertext has no valid padding',
+    'the HMAC of an encrypted message matches, but its padding is not valid',
   );
 }
 

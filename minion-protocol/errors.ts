@@ -8,28 +8,30 @@ export class ProtocolError extends SaltbridgeError<ProtocolErrorCode> {}
 /** Meaning and remedy of every protocol error code. */
 export const protocolErrors = {
   ERR_BAD_PAYLOAD: {
-    meaning: 'The bytes are not one complete MessagePack value of the protocol.',
+    meaning: 'A message is not exactly one valid MessagePack value.',
     action:
       'Check that the peer is a Salt minion and that no device on the network changes the bytes.',
   },
   ERR_PAYLOAD_LIMIT: {
     meaning: 'A message is larger or deeper than its limit allows, or has more elements.',
-    action: 'If the sender is genuine, raise the limit for its kind of message.',
+    action: 'If you trust the sender, raise the limit for this kind of message.',
   },
   ERR_BAD_ENVELOPE: {
-    meaning: 'The outer message lacks `enc` or `load`, or a field has the wrong type or version.',
+    meaning:
+      'The outer map of a message lacks `enc` or `load`, or one of its fields has the wrong type.',
     action: 'Find the program that sends the message and check its version.',
   },
   ERR_BAD_LOAD: {
-    meaning: 'The inner message lacks a field, or a field has the wrong type or size.',
-    action: 'Check the version of the minion and what its modules send.',
+    meaning: 'The content of a message lacks a field, or a field has the wrong type or size.',
+    action: 'Check the version of the minion, and the modules on it that send requests.',
   },
   ERR_BAD_ID: {
-    meaning: 'A minion id is not valid, or it differs from the id in the envelope.',
+    meaning: 'A minion id is not valid, or two ids in the same request differ.',
     action: 'Correct the `id` option of the minion.',
   },
   ERR_BAD_KEY_STRING: {
-    meaning: 'A text is not the base64 form of a 24 byte AES key and a 32 byte HMAC key.',
+    meaning:
+      'An AES key is not valid: it must be base64 of a 24-byte AES key and a 32-byte HMAC key.',
     action: 'Check the key file. If you delete it, a new one is generated.',
   },
   ERR_BAD_HMAC: {
@@ -40,7 +42,7 @@ export const protocolErrors = {
   ERR_BAD_PADDING: {
     meaning:
       'A message has a valid HMAC, but its ciphertext does not have the form that Salt produces.',
-    action: 'Check the program that holds the key: it is not a Salt minion.',
+    action: 'Find the program that encrypts with this key: it is not an unmodified Salt minion.',
   },
   ERR_NONCE: {
     meaning: 'A nonce is missing or malformed, or it differs from the nonce of the request.',
@@ -54,30 +56,30 @@ export const protocolErrors = {
     retry: true,
   },
   ERR_TOKEN: {
-    meaning: 'The proof of identity in a request is missing or malformed.',
+    meaning: 'The token of a minion, which proves its identity, is missing or malformed.',
     action: 'Check the version of the minion.',
   },
   ERR_BAD_KEY: {
     meaning: 'A key is not an RSA key of 2048 to 8192 bits with a sound exponent.',
-    action: 'Delete the key pair of the peer, so that it generates a new one.',
+    action: 'Delete the key pair on the minion or master that sent it, and restart that program.',
   },
   ERR_ALGORITHM: {
     meaning: 'The peer does not support an encryption or signing algorithm.',
     action: 'Correct `encryption_algorithm` and `signing_algorithm`.',
   },
   ERR_DECRYPT: {
-    meaning: 'RSA decryption failed: the peer used a different key or algorithm.',
+    meaning: 'RSA decryption failed, because the peer used another key or algorithm.',
     action: 'Compare the stored public keys of both sides with the keys in use.',
     retry: true,
   },
   ERR_BAD_SIGNATURE: {
-    meaning: 'A signature is missing or does not verify.',
-    action: 'Check that the sender is the master whose key is stored.',
+    meaning: 'A signature is missing or not valid.',
+    action: 'Check that the message comes from the master whose public key the minion has stored.',
     retry: true,
   },
   ERR_MASTER_KEY: {
     meaning:
-      'The master key differs from the stored one, or the master could not prove that it owns it.',
+      "The master's key differs from the stored key, or the master could not prove that it has the private key.",
     action: 'If you replaced the master, delete the stored key of the master on the minion.',
     retry: true,
   },

@@ -25,7 +25,7 @@ export function packEvent(tag: string, data: WireValue): Buffer {
   if (tag === '' || tag.includes(separator) || tag.endsWith('\n')) {
     throw new ProtocolError(
       'ERR_BAD_EVENT',
-      `the tag of ${tag.length} characters is empty or contains the separator`,
+      `cannot encode an event: its tag (${tag.length} characters) is empty or contains the separator`,
     );
   }
   return Buffer.concat([Buffer.from(tag + separator, 'utf8'), packLocal(data)]);
@@ -39,7 +39,10 @@ export function unpackEvent(bytes: Uint8Array, limits?: PayloadLimits): BusEvent
   const buffer = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   const end = buffer.indexOf(separator);
   if (end < 1)
-    throw new ProtocolError('ERR_BAD_EVENT', `an event of ${bytes.length} bytes has no tag`);
+    throw new ProtocolError(
+      'ERR_BAD_EVENT',
+      `cannot decode an event (${bytes.length} bytes): it has no tag`,
+    );
   return {
     tag: buffer.toString('utf8', 0, end),
     data: unpackLocal(buffer.subarray(end + separator.length), limits),

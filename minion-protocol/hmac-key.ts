@@ -28,7 +28,7 @@ export class HmacKey {
   /** @param key at most 64 bytes; copied */
   constructor(key: Uint8Array) {
     if (key.length > hashBlockSize)
-      throw new RangeError(`the HMAC key has ${key.length} bytes, more than ${hashBlockSize}`);
+      throw new RangeError(`the HMAC key has ${key.length} bytes; the maximum is ${hashBlockSize}`);
     this.#inner = blockOf(key, innerPad);
     this.#outer = blockOf(key, outerPad);
   }

@@ -125,7 +125,7 @@ function isReturnLoad(load: WireMap): load is ReturnLoad {
 /** Parses the load of `_return`. */
 export function parseReturnLoad(load: WireMap): ParsedLoad<ReturnLoad> {
   if (isReturnLoad(load)) return { ok: true, value: load };
-  return { ok: false, reason: firstError(returnSchema, load) ?? 'id: not a valid minion id' };
+  return { ok: false, reason: firstError(returnSchema, load) ?? 'id: must be a valid minion id' };
 }
 
 const eventSchema: Check = compileSchema(

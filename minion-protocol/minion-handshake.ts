@@ -267,5 +267,8 @@ function checkFinger(config: HandshakeSettings, masterPub: string): void {
 }
 
 function fail(code: ProtocolErrorCode): never {
-  throw new ProtocolError(code, 'the reply of the master to the sign-in failed a check');
+  throw new ProtocolError(
+    code,
+    "sign-in failed: the master's reply is not valid; the error code names the reason",
+  );
 }

@@ -178,7 +178,7 @@ class PayloadReader {
     }
     const value = this.#value();
     if (this.#offset !== this.#bytes.length) {
-      throw badPayload(`${this.#bytes.length - this.#offset} bytes follow the value`);
+      throw badPayload(`${this.#bytes.length - this.#offset} bytes follow after its end`);
     }
     return value;
   }
@@ -293,7 +293,7 @@ class PayloadReader {
     for (let index = 0; index < length; index += 1) {
       const key = this.#key();
       if (typeof key !== 'string') return this.#mixedMap(map, key, length - index);
-      if (this.#limits.uniqueKeys && key in map) throw badPayload('a map has a duplicate key');
+      if (this.#limits.uniqueKeys && key in map) throw badPayload('a map contains a key twice');
       map[key] = this.#value();
     }
     this.#depth -= 1;
@@ -302,7 +302,7 @@ class PayloadReader {
 
   /** Continues reading a map after a key that is not text. */
   #mixedMap(textKeys: WireMap, key: WireValue, remaining: number): Map<WireValue, WireValue> {
-    if (this.#limits.uniqueKeys) throw badPayload('a map has a key that is not text');
+    if (this.#limits.uniqueKeys) throw badPayload('a key of a map is not text');
     const map = new Map<WireValue, WireValue>(Object.entries(textKeys));
     map.set(key, this.#value());
     for (let index = 1; index < remaining; index += 1) {
@@ -317,7 +317,7 @@ class PayloadReader {
     const head = this.#bytes[this.#offset];
     // Python rejects a map as a key, too.
     if (head === 0xde || head === 0xdf || (head !== undefined && head >> 4 === 0x8)) {
-      throw badPayload('a map has a map as a key');
+      throw badPayload('a key of a map is a map');
     }
     return this.#value();
   }
@@ -375,7 +375,7 @@ class PayloadReader {
     const pair = reader.readAll();
     this.#elements = reader.#elements;
     if (!Array.isArray(pair) || pair.length !== 2)
-      throw badPayload('a named constant is malformed');
+      throw badPayload('an extension value for a named constant is malformed');
     return pair[1] ?? null;
   }
 }
@@ -441,7 +441,7 @@ class PayloadWriter {
     else if (typeof value === 'bigint') this.#bigInteger(value);
     else if (value === null) this.#head(0xc0);
     else if (typeof value === 'object') this.#object(value);
-    else throw new TypeError(`a value of type ${typeof value} cannot be packed`);
+    else throw new TypeError(`cannot encode a value: the type ${typeof value} is not supported`);
   }
 
   #object(value: object): void {
@@ -455,11 +455,13 @@ class PayloadWriter {
   #container(value: object): void {
     this.#depth += 1;
     if (this.#depth > maxWritingDepth)
-      throw new TypeError(`the value is nested more than ${maxWritingDepth} levels deep`);
+      throw new TypeError(
+        `cannot encode a value: it is nested more than ${maxWritingDepth} levels deep`,
+      );
     if (Array.isArray(value)) this.#list(value);
     else if (value instanceof Map) this.#map(value);
     else if (isPlainObject(value)) this.#plainObject(value);
-    else throw new TypeError('an instance of a class cannot be packed');
+    else throw new TypeError('cannot encode a value: instances of classes are not supported');
     this.#depth -= 1;
   }
 

@@ -150,7 +150,8 @@ export function encodeProxyHeader(
 }
 
 function encodeValue(type: number, text: string): Buffer {
-  if (!idForm.test(text)) throw new TypeError(`${text}: must be 1 to 64 letters, digits or "-"`);
+  if (!idForm.test(text))
+    throw new TypeError(`${text}: the id in a PROXY header must be 1 to 64 letters, digits or "-"`);
   const head = Buffer.alloc(3);
   head[0] = type;
   head.writeUInt16BE(text.length, 1);

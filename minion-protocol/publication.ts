@@ -65,7 +65,10 @@ export function openPublication(bytes: Uint8Array, options: OpenPublicationOptio
   const envelope = unpackWire(bytes, outerLimits);
   const blob = isWireMap(envelope) && envelope.enc === 'aes' ? wireBytes(envelope.load) : undefined;
   if (!isWireMap(envelope) || blob === undefined) {
-    throw new ProtocolError('ERR_BAD_ENVELOPE', 'the message is not an encrypted publication');
+    throw new ProtocolError(
+      'ERR_BAD_ENVELOPE',
+      'the received message is not an encrypted publication',
+    );
   }
   if (options.requireSignature) checkSignature(envelope, blob, options.masterPublic);
   return openValue(options.key, blob, options.limits ? { limits: options.limits } : {});
@@ -84,5 +87,8 @@ function checkSignature(
     isSigningAlgorithm(sigAlgo) &&
     rsaVerify(masterPublic, blob, sig, sigAlgo);
   if (!isGenuine)
-    throw new ProtocolError('ERR_BAD_SIGNATURE', 'not signed by the stored master key');
+    throw new ProtocolError(
+      'ERR_BAD_SIGNATURE',
+      'the publication is not signed with the stored key of the master',
+    );
 }

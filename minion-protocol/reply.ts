@@ -125,7 +125,7 @@ export interface SendReplyOptions extends ReplyContext {
  */
 export function openSendReply(bytes: Uint8Array, options: SendReplyOptions): WireValue {
   const blob = wireBytes(unpackWire(bytes, outerLimits));
-  if (blob === undefined) throw badReply('it is not an encrypted value');
+  if (blob === undefined) throw badReply('it does not contain an encrypted value');
   return openValue(options.key, blob, {
     ...nonceOption(options),
     ...limitsOption(options),
@@ -153,7 +153,8 @@ export function openPrivateReply(bytes: Uint8Array, options: PrivateReplyOptions
   const reply = unpackWire(bytes, outerLimits);
   const wrapped = isWireMap(reply) ? wireBytes(reply.key) : undefined;
   const blob = isWireMap(reply) ? wireBytes(reply.pillar) : undefined;
-  if (wrapped === undefined || blob === undefined) throw badReply('it lacks the key or the pillar');
+  if (wrapped === undefined || blob === undefined)
+    throw badReply('it lacks the encrypted key or the encrypted pillar');
   const keyString = rsaDecrypt(options.minionKey, wrapped, options.encAlgo).toString('latin1');
   const content = openValue(parseKeyString(keyString), blob, limitsOption(options));
   if (options.version < 2) return content;
@@ -173,15 +174,19 @@ function signedPillar(
   const data = wireBytes(content.data);
   const sig = wireBytes(content.sig);
   if (!data || !sig || !rsaVerify(options.masterKey, data, sig, options.sigAlgo)) {
-    throw new ProtocolError('ERR_BAD_SIGNATURE', 'the pillar is not signed by the master');
+    throw new ProtocolError(
+      'ERR_BAD_SIGNATURE',
+      'the pillar is not signed with the stored key of the master',
+    );
   }
   const signed = unpackWire(data, options.limits);
-  if (!isWireMap(signed) || signed.pillar === undefined) throw badReply('no pillar');
+  if (!isWireMap(signed) || signed.pillar === undefined)
+    throw badReply('the signed map contains no pillar');
   const key = wireBytes(signed.key);
   if (!key || !Buffer.from(key).equals(wrapped))
-    throw badReply('its key differs from the signed key');
+    throw badReply('its key differs from the key in the signed map');
   if (signed.nonce !== options.nonce) {
-    throw new ProtocolError('ERR_NONCE', 'the pillar belongs to another request');
+    throw new ProtocolError('ERR_NONCE', 'the nonce of the pillar does not match the request');
   }
   return signed.pillar;
 }

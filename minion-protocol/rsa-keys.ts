@@ -68,7 +68,7 @@ export function parsePublicKey(pem: string): KeyObject {
   const key = importKey(() => createPublicKey({ key: der, format: 'der', type }));
   checkKeyStrength(key);
   if (!canonical(key).export({ format: 'der', type }).equals(der)) {
-    throw badKey('the PEM block contains extra data');
+    throw badKey('the PEM block contains data after the key');
   }
   return key;
 }

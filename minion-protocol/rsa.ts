@@ -64,9 +64,13 @@ export function rsaDecrypt(
   try {
     return privateDecrypt(oaep(privateKey, algorithm), bytes);
   } catch (cause) {
-    throw new ProtocolError('ERR_DECRYPT', `RSA decryption of ${bytes.length} bytes failed`, {
-      cause,
-    });
+    throw new ProtocolError(
+      'ERR_DECRYPT',
+      `RSA decryption failed (${bytes.length} bytes): they were encrypted for another key or with another algorithm`,
+      {
+        cause,
+      },
+    );
   }
 }
 

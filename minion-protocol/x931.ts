@@ -58,7 +58,9 @@ export function isMinionToken(publicKey: KeyObject, tok: Uint8Array): boolean {
 function pad(message: Uint8Array, size: number): Buffer {
   const filler = size - message.length - 3;
   if (filler < -1)
-    throw new RangeError(`the message of ${message.length} bytes is too long to sign`);
+    throw new RangeError(
+      `cannot sign a message of ${message.length} bytes: it is too long for the key`,
+    );
   const head = Buffer.alloc(filler + 2, 0xbb);
   head[0] = filler < 0 ? 0x6a : 0x6b;
   if (filler >= 0) head[filler + 1] = 0xba;

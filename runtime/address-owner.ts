@@ -6,7 +6,7 @@ import { isIPv6 } from 'node:net';
  * IPv6 counts as IPv4. Other text, such as `local`, is returned unchanged.
  */
 export function addressOwner(address: string): string {
-  // Most addresses are IPv4, and every request asks.
+  // Most addresses are IPv4, and every request calls this function.
   if (!address.includes(':')) return address;
   const [text = ''] = address.split('%');
   if (!isIPv6(text)) return address;

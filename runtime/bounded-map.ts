@@ -3,7 +3,7 @@ import type { Limit } from './limits.ts';
 
 /** Options of {@link createBoundedMap}. */
 export interface BoundedMapOptions<Key, Value> {
-  /** Maximum total size, if it differs from that of the row. */
+  /** Maximum total size. Default: the total of the limit. */
   readonly total?: number;
   /** Returns the size of an entry. Default: 1, so that the total is a number of entries. */
   readonly sizeOf?: (value: Value, key: Key) => number;
@@ -13,8 +13,8 @@ export interface BoundedMapOptions<Key, Value> {
 
 /**
  * Creates a map that evicts the least recently used entries beyond its size. Its memory grows with
- * the entries, whereas the option `max` of `LRUCache` reserves all of it at once. The entries have
- * no owners: a map of entries that others cause is a `FairTable`.
+ * the entries, whereas the option `max` of `LRUCache` reserves all of it at once. The map does not
+ * count entries per owner. Use a `FairTable` for entries that clients can create.
  */
 export function createBoundedMap<Key extends {}, Value extends {}>(
   limit: Limit,

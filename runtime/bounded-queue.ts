@@ -15,7 +15,7 @@ export class BoundedQueue<T> implements AsyncIterableIterator<T> {
   /**
    * @param overflow creates the error that the reader gets if the queue was full
    * @param onEnd called once, when the queue accepts no more items
-   * @param values amounts, if they differ from those of the row
+   * @param values amounts to use instead of those of `limit`
    */
   constructor(
     limit: Limit,

@@ -9,7 +9,8 @@ export interface BudgetLimits {
 }
 
 /**
- * Counts the amounts of a limited resource (bytes, connections) that owners hold. Nothing waits.
+ * Counts the amounts of a limited resource (bytes, connections) that owners hold. An owner that
+ * exceeds a limit is refused and does not wait.
  */
 export class Budget {
   readonly #perOwner: number;
@@ -18,7 +19,7 @@ export class Budget {
   readonly #held = new Map<string, number>();
   #taken = 0;
 
-  /** @param values amounts, if they differ from those of the row */
+  /** @param values amounts to use instead of those of `limit` */
   constructor(limit: Limit, values: LimitValues = limit) {
     this.#perOwner = values.perOwner ?? Infinity;
     this.#total = values.total ?? Infinity;
@@ -45,7 +46,7 @@ export class Budget {
     return true;
   }
 
-  /** Returns `amount` to the budget. If the owner holds less, returns that. */
+  /** Returns `amount` to the budget, but at most the amount that the owner holds. */
   release(owner: string, amount = 1): void {
     const held = this.heldBy(owner);
     const released = Math.min(held, amount);

@@ -12,8 +12,8 @@ interface Owner<Item> extends ListNode<Owner<Item>> {
 }
 
 /**
- * A queue that takes one item of each owner in turn. It is bounded by the waiting places of its
- * limit. Each operation takes constant time.
+ * A queue that takes one item of each owner in turn. Its capacity is the number of waiting places
+ * of its limit. Each operation takes constant time.
  */
 export class FairQueue<Item> {
   readonly #limit: Limit;
@@ -33,7 +33,7 @@ export class FairQueue<Item> {
   }
 
   /**
-   * Adds an item. Half of the places are for owners without a waiting item.
+   * Adds an item. Half of the places are reserved for owners without a waiting item.
    * @throws LimitExceeded
    */
   push(name: string, item: Item): void {

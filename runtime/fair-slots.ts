@@ -39,7 +39,7 @@ export class FairSlots {
   #held = 0;
   #waiting = 0;
 
-  /** @param values amounts, if they differ from those of the row */
+  /** @param values amounts to use instead of those of `limit` */
   constructor(limit: Limit, values: LimitValues = limit) {
     this.#limit = limit;
     this.#total = values.total ?? Infinity;
@@ -70,7 +70,8 @@ export class FairSlots {
 
   /**
    * Requests a slot.
-   * @param onEntered called when the request has a slot; before this returns if one is free
+   * @param onEntered called when the request gets a slot. If a slot is free, it is called before
+   * this method returns
    * @throws LimitExceeded if no slot is free and no further request may wait
    */
   enter(name: string, onEntered?: () => void): FairSlot {
@@ -150,7 +151,7 @@ export class FairSlots {
       const request = owner?.requests.first;
       if (owner === undefined || request === undefined || !this.#mayEnter(owner)) return;
       this.#unqueue(request);
-      // It goes to the end of its ring: the others have their turns first.
+      // The owner moves to the end of its ring, so that the other owners have their turns first.
       owner.ring?.remove(owner);
       owner.ring = undefined;
       this.#admit(request);

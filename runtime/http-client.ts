@@ -115,11 +115,12 @@ export function createHttpClient({
       if (addresses === undefined) throw ends.signal.reason;
       const closed = addresses.find((address) => !endpoint.permits(address));
       if (closed !== undefined) {
-        const reason = `${host} resolves to ${closed}, which its endpoint does not permit`;
+        const reason = `${host} resolves to ${closed}, which is outside the networks permitted for this endpoint`;
         return { kind: 'forbidden', reason };
       }
       const [address] = addresses;
-      if (address === undefined) return { kind: 'unreachable', reason: `${host} has no address` };
+      if (address === undefined)
+        return { kind: 'unreachable', reason: `no address was found for ${host}` };
       return await sendRequest(request, { address, host, endpoint, agents }, ends.signal);
     } catch (error) {
       const reason = ends.signal.aborted

@@ -25,7 +25,7 @@ const maxSmall: ReadingStep = { characters: 16_384, values: 500 };
 
 /**
  * A step ends when it has written this number of characters. A value that is written in one step
- * may exceed it, because JSON needs up to six characters for one character of a string.
+ * may have more characters, because JSON needs up to six characters for one character of a string.
  */
 const stepOutput = 32_768;
 

@@ -1,21 +1,22 @@
 /**
- * The registry of limits. Each limiter is constructed with a row of it, and `docs/limits.md` is
- * generated from the rows. Each room has one table, `limits.ts`.
+ * The registry of limits. Each room or module defines its limits in a table in its `limits.ts`.
+ * Code that enforces a limit is constructed with a row of a table. The script `scripts/docs.js`
+ * generates `docs/limits.md` from the rows.
  */
 
 import { type ErrorEntry, SaltbridgeError } from './errors.ts';
 
 export const limitErrors = {
   ERR_LIMIT: {
-    meaning: 'The caller, or all callers together, already use as much as the limit allows.',
-    action: 'Retry later. The message names the limit, a row of limits.md.',
+    meaning: 'The caller, or all callers together, have reached a limit.',
+    action: 'Retry later. The message names the limit; docs/limits.md describes it.',
     retry: true,
   },
 } as const satisfies Readonly<Record<string, ErrorEntry>>;
 
 /**
- * Owner that a limit counts for. `address` is an IPv4 address or an IPv6 network of 64 bits.
- * `none`: the limit counts all uses together.
+ * Kind of owner whose uses a limit counts. `address` is an IPv4 address or an IPv6 network of 64
+ * bits. `none`: the limit counts all uses together.
  */
 export type LimitOwner =
   | 'address'
@@ -46,9 +47,9 @@ export interface LimitValues {
   readonly perOwner?: number | undefined;
   /** Maximum amount of all owners together. */
   readonly total?: number | undefined;
-  /** Part of `total` that only an owner can take that holds nothing. Default: 0. */
+  /** Part of `total` that is reserved for owners that hold nothing. Default: 0. */
   readonly reserved?: number | undefined;
-  /** Maximum number of waiting uses. Default: none may wait. */
+  /** Maximum number of uses that may wait. Default: 0, so that further uses fail at once. */
   readonly waiting?: { readonly perOwner: number; readonly total: number } | undefined;
   /** Average rate and burst of one owner. */
   readonly rate?: Rate | undefined;
@@ -81,7 +82,7 @@ export class Limit implements LimitRow {
   readonly waiting: LimitValues['waiting'];
   readonly rate: Rate | undefined;
   readonly effect: string;
-  /** The row as it was written. */
+  /** Row from which the limit was created. */
   readonly row: LimitRow;
   // Makes the type nominal: an object literal is not a registered limit.
   readonly #isRegistered = true;
@@ -116,15 +117,18 @@ export function defineLimits<const Name extends string>(
   const limits = Object.entries<LimitRow>(rows).map(
     ([key, row]) => [key, new Limit(`${room}.${key}`, row)] as const,
   );
-  // Object.fromEntries forgets the names of the keys.
+  // TypeScript does not derive the names of the keys from `Object.fromEntries`.
   return Object.fromEntries(limits) as LimitTable<Name>;
 }
 
-/** Waiting places without a maximum, for uses that another limit bounds. */
+/**
+ * No maximum number of waiting uses. For limits whose waiting uses are bounded by another limit.
+ */
 export const unlimitedWaiting = { perOwner: Infinity, total: Infinity } as const;
 
 /**
- * Checks that one more use may wait. Half of the places are for owners that have none.
+ * Checks that one more use may wait. Half of the waiting places are reserved for owners without a
+ * waiting use.
  * @param own number of waiting uses of the owner
  * @param all number of waiting uses of all owners
  * @throws LimitExceeded

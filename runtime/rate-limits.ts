@@ -26,7 +26,7 @@ export class TokenBuckets {
 
   /**
    * @param now returns the milliseconds of a monotonic clock
-   * @param rate rate, if it differs from that of the row
+   * @param rate rate to use instead of that of `limit`
    */
   constructor(limit: Limit, now: () => number = () => performance.now(), rate?: Rate) {
     this.#rate = rate ?? limit.rate ?? unlimited;

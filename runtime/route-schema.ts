@@ -54,7 +54,7 @@ export function routeSchema(operation: RouteOperation): FastifySchema {
     response: {
       [status]: { description: 'Done', content: content(answerTypes, answer) },
       default: {
-        description: 'Refused; see docs/errors.md',
+        description: 'Error; docs/errors.md lists the codes',
         content: Object.fromEntries(refusals),
       },
     },

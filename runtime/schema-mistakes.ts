@@ -48,7 +48,7 @@ export function nameOfType(value: unknown): string {
 export function unknownName(name: string, known: readonly string[]): string {
   const meant = nearestName(name, known);
   if (meant !== undefined) return `did you mean ${meant}?`;
-  return `known are ${known.join(', ')}`;
+  return `known names: ${known.join(', ')}`;
 }
 
 function mistakesAt(schema: TSchema, value: unknown, path: ValuePath): readonly SchemaMistake[] {
@@ -207,7 +207,7 @@ function describeBounds(schema: TSchema): string {
 function describeText(schema: TSchema): string {
   const { minLength = 0, maxLength = Infinity } = boundsOf(schema);
   if ('pattern' in schema && typeof schema.pattern === 'string')
-    return `text like ${schema.pattern}`;
+    return `text that matches ${schema.pattern}`;
   if (maxLength >= 4096) return minLength > 1 ? `text of ${minLength} characters or more` : 'text';
   return `text of ${minLength} to ${maxLength} characters`;
 }

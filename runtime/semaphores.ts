@@ -5,7 +5,7 @@ interface Turn extends ListNode<Turn> {
   readonly begin: () => void;
 }
 
-/** Limits the number of concurrent tasks. Others wait in the order of their calls. */
+/** Limits the number of concurrent tasks. Further tasks wait in the order of their calls. */
 class Permits {
   readonly #waiting = new LinkedList<Turn>();
   readonly #permits: number;
@@ -52,11 +52,11 @@ export class Mutex extends Permits {
 }
 
 /**
- * Limits the number of concurrent tasks of the master itself, in the order of the calls. Tasks of
- * others need `FairSlots`.
+ * Limits the number of concurrent tasks, in the order of the calls. It does not distinguish owners.
+ * Use `FairSlots` for tasks that clients cause.
  */
 export class Semaphore extends Permits {
-  /** @param permits number of concurrent tasks, if it differs from that of the row */
+  /** @param permits number of concurrent tasks. Default: the total of `limit` */
   constructor(limit: Limit, permits: number = limit.total ?? Infinity) {
     super(permits);
   }
@@ -70,7 +70,9 @@ export class KeyedSemaphore {
   readonly #permits: number;
   readonly #semaphores = new Map<string, Permits>();
 
-  /** @param permits number of concurrent tasks of a key, if it differs from that of the row */
+  /**
+   * @param permits number of concurrent tasks of a key. Default: the amount per owner of `limit`
+   */
   constructor(limit: Limit, permits: number = limit.perOwner ?? Infinity) {
     this.#permits = permits;
   }

@@ -9,8 +9,8 @@ export interface SendLimits {
    */
   readonly messageBytes: number;
   /**
-   * Maximum number of bytes waiting for all readers, if it differs from that of the row. A buffer
-   * that waits for several readers counts once.
+   * Maximum number of bytes waiting for all readers. Default: the total of the limit. A buffer that
+   * waits for several readers counts once.
    */
   readonly totalBytes?: number;
   /**

@@ -14,7 +14,7 @@ export async function inTime<T>(coming: Promise<T>, end: AbortSignal): Promise<T
   try {
     return await Promise.race([coming, ended]);
   } finally {
-    // The signal may live as long as the process.
+    // The listener is removed, because the signal may exist as long as the process.
     cancel();
   }
 }

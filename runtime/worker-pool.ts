@@ -16,7 +16,7 @@ export interface WorkerPoolOptions {
    * or 2.
    */
   readonly threads?: number;
-  /** Maximum number of waiting tasks, if it differs from that of the limit. */
+  /** Maximum number of waiting tasks. Default: that of the limit. */
   readonly waiting?: LimitValues['waiting'];
   /** Timeout of a task, in milliseconds, after which its thread is terminated. Default: 30,000. */
   readonly deadlineMs?: number;
@@ -50,7 +50,7 @@ export class WorkerPoolError extends Error {
 
 interface WaitingTask<Task, Result> {
   readonly task: Task;
-  /** Thread of the task, or its place among the waiting ones. */
+  /** Slot of the task, or its request for one. */
   slot: FairSlot | undefined;
   readonly resolve: (result: Result) => void;
   readonly reject: (error: WorkerPoolError) => void;
@@ -111,7 +111,7 @@ export class WorkerPool<Task, Result> {
       try {
         waiting.slot = this.#slots.enter(owner, () => isQueued && this.#begin(waiting));
       } catch (cause) {
-        const message = 'too many tasks are already waiting';
+        const message = 'too many tasks are waiting for a worker thread';
         reject(new WorkerPoolError('busy', message, { cause }));
         return;
       }
@@ -156,9 +156,13 @@ export class WorkerPool<Task, Result> {
       else this.#release(member)?.resolve(message);
     });
     worker.on('error', (cause: Error) => {
-      const error = new WorkerPoolError('crashed', 'the thread of the task ended unexpectedly', {
-        cause,
-      });
+      const error = new WorkerPoolError(
+        'crashed',
+        'the worker thread of the task ended unexpectedly',
+        {
+          cause,
+        },
+      );
       this.#replace(member, error);
     });
     this.#members.add(member);
@@ -174,7 +178,7 @@ export class WorkerPool<Task, Result> {
       member.worker.postMessage(waiting.task);
     } catch (cause) {
       this.#release(member);
-      const message = 'the task cannot be sent to a thread';
+      const message = 'the task cannot be sent to a worker thread';
       waiting.reject(new WorkerPoolError('not-cloneable', message, { cause }));
     }
   }
@@ -216,5 +220,5 @@ export class WorkerPool<Task, Result> {
 }
 
 function closed(): WorkerPoolError {
-  return new WorkerPoolError('closed', 'the pool is closed');
+  return new WorkerPoolError('closed', 'the worker pool is closed');
 }

@@ -42,10 +42,10 @@ export interface ServedFunctions {
 }
 
 const pythonModules =
-  '`[]` if the file roots contain no such modules; otherwise refused, with their names';
+  'returns `[]` if the file roots contain no such modules; otherwise fails and lists their names';
 const aboutMinion =
-  'describes the minion of the pillar; in Salt, the master unless minion_id is given';
-const closedRunners = 'in pillar only for read-only runners; a failing runner fails the rendering';
+  'compares with the minion whose pillar is compiled; in Salt, with the master unless minion_id is given';
+const closedRunners = 'in pillar, only read-only runners; if the runner fails, the rendering fails';
 
 /**
  * Differences from Salt in the words of docs/compatibility.md, by kind and then by name or
@@ -55,24 +55,24 @@ const differences: Readonly<Record<CompatibilityKind, Readonly<Record<string, st
   runner: {
     'jobs.master': 'lists only runners of this process',
     'manage.versions': 'compares the versions of minions with the version of saltbridge',
-    'salt.cmd': 'only functions of templates; the only grain is id',
+    'salt.cmd': 'calls only functions that templates may call; the only grain is id',
     'saltutil.*': pythonModules,
     'state.event':
-      'count is required; returns all lines at the end, after an hour at most; only on the local interface',
+      'count is required; returns all lines at the end, after an hour at most; only local callers may use it',
     'state.soft_kill': 'fails if no orchestration runs with this jid',
   },
   wheel: {
-    'file_roots.find': 'files outside the root are refused, after links are resolved',
+    'file_roots.find': 'after links are resolved, files outside the root are rejected',
     'file_roots.read':
-      'files outside the root are refused, after links are resolved; text is UTF-8, up to 16 MiB',
+      'after links are resolved, files outside the root are rejected; text is UTF-8, up to 16 MiB',
     'file_roots.write':
-      'paths outside the root are refused, after links are resolved; text up to 16 MiB',
+      'after links are resolved, paths outside the root are rejected; text up to 16 MiB',
   },
   function: {
     'cp.get_file_str': 'only files below salt://',
     'match.*': aboutMinion,
-    'mine.get': 'returns values of the mine; in Salt, always empty on a master',
-    'pillar.file_exists': 'only in pillar; paths outside the roots are refused',
+    'mine.get': 'returns values of the mine; in Salt, the result is always empty on a master',
+    'pillar.file_exists': 'only in pillar; paths outside the roots are rejected',
     'saltutil.cmd': 'only in orchestrations; without batch and ssh',
     'saltutil.runner': closedRunners,
     'saltutil.wheel': 'only in orchestrations',
@@ -94,7 +94,7 @@ export function templateFunctionNames(): readonly string[] {
   });
   const unreachable = async (): Promise<never> => {
     throw new TypeError(
-      'cannot run a runner: this table of functions serves only to list their names',
+      'internal error: this function table only lists names and cannot run a runner',
     );
   };
   const tables = [
@@ -212,7 +212,10 @@ export function withCompatibilityTables(
   return kinds.reduce((text, kind) => {
     const [begin, end] = [`<!-- table: ${kind} -->`, `<!-- end of table: ${kind} -->`];
     const [before, after] = [text.indexOf(begin), text.indexOf(end)];
-    if (before === -1 || after < before) throw new TypeError(`the page has no table of ${kind}`);
+    if (before === -1 || after < before)
+      throw new TypeError(
+        `the page lacks the markers of the table ${kind}: "${begin}" and "${end}"`,
+      );
     const head = text.slice(0, before + begin.length);
     return `${head}\n\n${compatibilityTable(rows, kind)}\n${text.slice(after)}`;
   }, page);

@@ -3,17 +3,17 @@ import { defineLimits } from '#runtime';
 /** Limits of Salt’s services. */
 export const saltLimits = defineLimits('salt', {
   renderThreads: {
-    unit: 'renderings in threads',
+    unit: 'renderings in worker threads',
     owner: 'minion',
     amounts:
-      'threads: one less than the number of processors, but 1 or 2, and one for minions without a rendering',
+      'one thread less than there are processors, but at least 1 and at most 2; one more thread for minions without a running rendering',
     reserved: 1,
     waiting: { perOwner: 256, total: 4096 },
     effect: 'Further renderings wait in turns, then are rejected.',
     code: 'ERR_RENDER_GIVEN_UP',
   },
   largeTemplates: {
-    unit: 'templates that are rendered in threads at once',
+    unit: 'templates known to be large, which are always rendered in worker threads',
     owner: 'none',
     total: 1_000,
     effect: 'The least recently used entry is evicted.',
@@ -25,7 +25,7 @@ export const saltLimits = defineLimits('salt', {
     effect: 'The least recently used entry is evicted.',
   },
   receivedCharacters: {
-    unit: 'characters of files that a rendering thread keeps',
+    unit: 'characters of files in the cache of a rendering thread',
     owner: 'none',
     total: 16 * 1024 * 1024,
     effect: 'The least recently used entry is evicted.',
@@ -40,7 +40,7 @@ export const saltLimits = defineLimits('salt', {
     unit: 'bytes of compiled pillars in memory',
     owner: 'none',
     total: 256 * 1024 * 1024,
-    effect: 'The least recently used entry is evicted. It is read from the store.',
+    effect: 'The least recently used entry is evicted. The store still has it.',
   },
   fileDigests: {
     unit: 'digests of files',
@@ -49,40 +49,40 @@ export const saltLimits = defineLimits('salt', {
     effect: 'The least recently used entry is evicted.',
   },
   fileReads: {
-    unit: 'chunks of files that are read at a time',
+    unit: 'chunks of files that are being read',
     owner: 'none',
     total: 16,
     effect: 'Further reads wait.',
   },
   otherEnvironments: {
-    unit: 'lists of environments that only `__env__` serves',
+    unit: 'file lists of environments that exist only through the root `__env__`',
     owner: 'none',
     total: 64,
     effect: 'The least recently used entry is evicted.',
   },
   gitLists: {
-    unit: 'lists of branches for each remote',
+    unit: 'file lists of branches, for each remote',
     owner: 'none',
     total: 64,
     effect: 'The least recently used entry is evicted.',
   },
   httpQueries: {
-    unit: 'requests of `http.query` at a time',
+    unit: 'requests of `http.query` in progress',
     owner: 'none',
     total: 8,
     effect: 'Further requests wait.',
   },
   reactionRate: {
-    unit: 'runs of a reaction with `rate`',
+    unit: 'runs of a reaction that has a `rate`',
     owner: 'rule',
     amounts: '`rate` of the reaction',
     option: 'saltbridge:reactions',
     effect: 'The reaction is not run.',
   },
   reactionReports: {
-    unit: 'reports of reactions that were not run, for each reason',
+    unit: 'log messages about calls that were not run, for each reaction and reason',
     owner: 'rule',
     rate: { perSecond: 1 / 60, burst: 1 },
-    effect: 'Further reports are counted.',
+    effect: 'Further messages are not logged, but counted.',
   },
 });

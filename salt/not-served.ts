@@ -103,7 +103,7 @@ const insteadOfRunners: Readonly<Record<string, string>> = {
   network: 'run the function on a minion: salt ID network.wol MAC',
   pagerduty: 'send a signal to a webhook: see docs/signals.md',
   'pillar.clear_pillar_cache':
-    'not needed: the cache follows its files; saltbridge pillar show compiles the pillar again',
+    'not needed: the master notices changed files; saltbridge pillar show compiles the pillar again',
   'pillar.show_pillar_cache': 'use saltbridge pillar show ID',
   pkg: "run the function on minions: salt '*' pkg.list_upgrades",
   reactor: 'not needed: only one master runs the reactors at a time, see docs/shared-master.md',

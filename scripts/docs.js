@@ -6,7 +6,7 @@
 // docs/errors.md from the error tables, docs/limits.md from the tables of limits, and docs/metrics.md
 // from the metrics of a master. With --check, it only compares the reports and the pages.
 import { spawnSync } from 'node:child_process';
-import { mkdirSync, rmSync } from 'node:fs';
+import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { CompilerState, Extractor } from '@microsoft/api-extractor';
 import { coreMethods } from '#master';

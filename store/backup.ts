@@ -63,7 +63,7 @@ async function readSealed(
   const seal = Buffer.alloc(sealBytes);
   await handle.read(seal, 0, sealBytes, bytes);
   if (!seal.subarray(0, mark.length).equals(mark))
-    throw damagedBackupError(file, 'the seal at the end of the file is missing');
+    throw damagedBackupError(file, 'the checksum at the end of the file is missing');
   const hash = createHash('sha256');
   const end = bytes - 1;
   if (bytes > 0) {

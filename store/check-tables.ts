@@ -42,17 +42,16 @@ function checkEntries(tables: Tables, newest: number, report: Report): Record<st
     const [first = ''] = tryRead(() => decodeKey(key)) ?? [];
     const entry = tryRead(() => unpackEntry(value));
     if (first === '' || entry === undefined) {
-      report(
-        `an entry with a key of ${key.length} and a value of ${value.length} bytes cannot be decoded`,
-      );
+      report(`an entry cannot be decoded (key: ${key.length} bytes, value: ${value.length} bytes)`);
       continue;
     }
     counts.set(first, (counts.get(first) ?? 0) + 1);
-    if (entry.revision > newest) report(`an entry under ${first} is newer than the last write`);
+    if (entry.revision > newest)
+      report(`an entry whose key begins with ${first} is newer than the last write`);
     const { expiresAt } = entry;
     if (expiresAt === Number.POSITIVE_INFINITY) continue;
     if (tables.expiries.get(packExpiry(expiresAt, key)) === undefined) {
-      report(`an entry under ${first} has no expiry record and would never expire`);
+      report(`an entry whose key begins with ${first} has no expiry record and would never expire`);
     }
   }
   return Object.fromEntries(counts);
@@ -64,7 +63,7 @@ function checkExpiries(tables: Tables, report: Report): void {
     const record = tables.entries.get(entryKey);
     const entry = record === undefined ? undefined : tryRead(() => unpackEntry(record));
     if (entry === undefined || !packExpiry(entry.expiresAt, entryKey).equals(key)) {
-      report('an expiry record has no entry');
+      report('an expiry record has no matching entry');
     }
   }
 }

@@ -170,7 +170,7 @@ async function tryLock(directory: string, last: number): Promise<DirectoryLock |
 }
 
 /**
- * Links the candidate to a name.
+ * Creates a hard link to the candidate socket under the name of the lock.
  * @returns `false` if the name was taken or the candidate was removed
  */
 async function linkTo(candidate: string, name: string): Promise<boolean> {
@@ -260,8 +260,8 @@ async function askHolder(
     return await readReply(connection, waitMs);
   } catch (cause) {
     if (codeOf(cause) === 'ECONNREFUSED' || codeOf(cause) === 'ENOENT') return undefined;
-    // The holder's accept queue is full, or the holder has just ended. The next attempt
-    // distinguishes the two.
+    // The holder's accept queue is full, or the holder has just ended. The next attempt shows which
+    // of them is the case.
     if (codeOf(cause) === 'EAGAIN' || codeOf(cause) === 'ECONNRESET') return {};
     throw lockFailure(path.dirname(address), cause);
   } finally {
@@ -317,8 +317,8 @@ function lockedError(directory: string, { pid, host, startedAt }: Partial<LockHo
     startedAt === undefined ? '' : `, which started ${new Date(startedAt).toISOString()}`;
   return new StoreError(
     'ERR_STORE_LOCKED',
-    `${directory} is in use by ${process}${since}, or opened twice by this one; ` +
-      'stop that process (saltbridge master?), or use its local socket',
+    `${directory} is in use by ${process}${since}, or this process has opened it twice; ` +
+      'stop the other process (a running saltbridge master?) or use its local socket',
   );
 }
 

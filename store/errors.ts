@@ -7,26 +7,26 @@ export class StoreError extends SaltbridgeError<StoreErrorCode> {}
 export const storeErrors = {
   ERR_CLUSTER_ALONE: {
     meaning: 'Fewer members of the cluster are running than a write requires. Nothing was written.',
-    action: 'Start the other members, or permit this one to continue alone (whenAlone: local).',
+    action: 'Start the other members, or permit this member to continue alone (when_alone: local).',
     retry: true,
   },
   ERR_CLUSTER_BEHIND: {
     meaning:
-      'The log does not contain all entries that this store lacks: the oldest were deleted, or the log was founded with existing data.',
+      'The log of the cluster lacks entries that this store still needs: they were deleted, or the log was created from existing data.',
     action: 'Restore a backup of another member into the directory and restart.',
   },
   ERR_CLUSTER_FOUNDED: {
-    meaning: 'The log to be founded already exists.',
+    meaning: 'The cluster, or its log, already exists and cannot be created again.',
     action:
-      'Join the log. Or found it anew from the most advanced member, which discards the content of the log.',
+      'Join the cluster. Or create the log again from the most advanced member, which discards its content.',
   },
   ERR_CLUSTER_LOG: {
-    meaning: 'The log does not exist, or it was not written by this version.',
-    action: 'Found the log with the first member, as the message describes.',
+    meaning: 'The log of the cluster does not exist, or this version cannot read it.',
+    action: 'Run saltbridge cluster init on the first member, or follow the message.',
   },
   ERR_CLUSTER_OUTCOME: {
     meaning:
-      'The log or the other members did not confirm a write in time. It may still take effect.',
+      'The log or the other members did not confirm a write in time. The write may still take effect.',
     action: 'Read the entries again and repeat the write if necessary.',
     retry: true,
   },
@@ -74,8 +74,8 @@ export const storeErrors = {
   },
   ERR_STORE_DIVERGED: {
     meaning:
-      'The histories of the store and the log, or of two members, differ. Nothing was written.',
-    action: 'Stop this member. Restore a backup of a correct member, or found the log anew.',
+      'The store has other entries than the log, or than another member. Nothing was written.',
+    action: 'Stop this member. Restore a backup of a correct member, or create the log again.',
   },
   ERR_STORE_FENCED: {
     meaning: 'Another process has taken over the store from this one. Nothing was written.',

@@ -185,7 +185,7 @@ export class HeldRows {
       else
         this.#options.log.debug(
           { run: id, err: error },
-          'cannot delete the row of a run yet; it will be retried',
+          'cannot delete the stored state of a run; the deletion will be retried',
         );
     }
   }
@@ -327,12 +327,15 @@ export class HeldRows {
       log.info({ run: id }, 'continuing a run that another process started');
       await resume(id, body, head.cancel).catch(async (error: unknown) => {
         if (error instanceof StoreError) throw error;
-        log.error({ run: id, err: error }, 'cannot continue a run of another process');
+        log.error({ run: id, err: error }, 'cannot continue a run that another process started');
         await this.forget(id);
       });
     } catch (error) {
       // Another member was faster, or the store cannot be written now. The next check retries.
-      log.debug({ run: id, err: error }, 'a run was not taken over');
+      log.debug(
+        { run: id, err: error },
+        'cannot take over a run of another process; the next check retries',
+      );
     }
   }
 }

@@ -43,7 +43,7 @@ export class HolderRecord {
   }
 
   /**
-   * Checks inside a transaction that the record is that of this process. Call it before the first
+   * Checks inside a transaction that the record identifies this process. Call it before the first
    * write of the transaction.
    * @throws StoreError ERR_STORE_FENCED
    */
@@ -51,7 +51,7 @@ export class HolderRecord {
     const found = this.#meta.get(holderKey);
     if (found?.equals(this.#own)) return;
     if (!isSame(found, this.#previous)) {
-      const message = `process ${this.holder.pid} has lost the store to a process with epoch ${epochOf(found)}`;
+      const message = `a later process (epoch ${epochOf(found)}) has taken over the store from process ${this.holder.pid}`;
       throw this.#fenced(new StoreError('ERR_STORE_FENCED', message));
     }
     this.#meta.put(holderKey, this.#own);

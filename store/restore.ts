@@ -54,7 +54,8 @@ export async function restoreStore(options: RestoreOptions): Promise<RestoreRece
       await syncFile(data);
       const old = await keepReplacedStore(directory, new Date(now()));
       await chownToDirectoryOwner(directory, [data, ...(old === undefined ? [] : [old])], lock);
-      // The two are exchanged in one step, so that a store exists at every moment.
+      // The old and the restored store are exchanged in one step, so that a store exists at every
+      // moment.
       await rename(data, path.join(directory, 'data.mdb'));
       await syncDirectory(directory);
       return { restored, old };
@@ -96,7 +97,8 @@ async function checkRestored(
   { file, adapt, now = Date.now }: RestoreOptions,
 ): Promise<StoreInspection> {
   const tables = openLmdbTables(directory);
-  // A store that is restored unchanged may belong to a log, which decides when rows expire.
+  // A store that is restored unchanged may be that of a cluster member. The cluster log then
+  // decides when rows expire, so this store removes no expired rows.
   const store = new TableStore(tables, now, adapt !== undefined);
   try {
     const found = checkTables(tables);

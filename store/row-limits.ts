@@ -40,8 +40,10 @@ export function checkRowBody(bytes: Uint8Array): void {
     } else offset += scalarBytes(head);
     if (entries > 0) {
       elements += entries;
-      if (elements > maxElements) throw new RangeError(`more than ${maxElements} elements`);
-      if (around.push(missing) > maxDepth) throw new RangeError(`deeper than ${maxDepth} levels`);
+      if (elements > maxElements)
+        throw new RangeError(`the row has more than ${maxElements} elements`);
+      if (around.push(missing) > maxDepth)
+        throw new RangeError(`the row is nested more than ${maxDepth} levels deep`);
       missing = entries;
     }
     while (missing === 0) {

@@ -99,22 +99,25 @@ export const templateErrors: Readonly<Record<TemplateErrorCode, TemplateErrorEnt
   },
   ERR_TEMPLATE_UNDEFINED: {
     meaning: 'A template uses a variable, attribute or key that does not exist.',
-    action: 'Define it, or give it a default with the filter `default`.',
+    action:
+      'Define the variable, attribute or key, or give it a default with the filter `default`.',
   },
   ERR_TEMPLATE_NOT_FOUND: {
     meaning: 'A template includes, imports or extends a file that does not exist.',
     action: 'Check the name, and that the file is in a root of the environment.',
   },
   ERR_TEMPLATE_RUNTIME: {
-    meaning: 'An expression of a template fails as in Python: wrong type, value or key.',
+    meaning:
+      'An expression of a template failed with a Python error, such as a wrong type, value or key.',
     action: 'Correct the template or the data at the file and line in the message.',
   },
   ERR_TEMPLATE_FUNCTION: {
     meaning: 'A function that a template called through `salt` failed or rejected its arguments.',
-    action: 'Read the cause, and correct the arguments in the template.',
+    action: 'Correct the call in the template; the message contains the error of the function.',
   },
   ERR_TEMPLATE_LIMIT: {
-    meaning: 'A template or YAML text exceeds the limit of steps, depth or size.',
+    meaning:
+      'A template or YAML text exceeds a limit, such as the maximum number of steps, depth or size.',
     action: 'Look for an endless loop or repetition. If the work is legitimate, raise the limit.',
   },
   ERR_TEMPLATE_UNSUPPORTED: {
@@ -122,7 +125,8 @@ export const templateErrors: Readonly<Record<TemplateErrorCode, TemplateErrorEnt
     action: 'Replace the feature that the message names.',
   },
   ERR_YAML: {
-    meaning: 'A text is not valid YAML in Salt: syntax, tag or duplicate key.',
+    meaning:
+      'A text is not valid YAML: its syntax is wrong, it has an unknown tag, or a map has a key twice.',
     action: 'Correct the text at the file and line in the message.',
   },
 };

@@ -38,7 +38,8 @@ function createLenientLexer(): Lexer {
 
 function ignoreIndent(lexer: Lexer, method: string): void {
   const parse: unknown = Reflect.get(lexer, method);
-  if (typeof parse !== 'function') throw new TypeError(`the lexer has no ${method}`);
+  if (typeof parse !== 'function')
+    throw new TypeError(`internal error: the YAML lexer has no method ${method}`);
   Reflect.set(lexer, method, function* lenient(): Generator<unknown, unknown> {
     const least: unknown = Reflect.get(lexer, 'indentNext');
     Reflect.set(lexer, 'indentNext', 0);
@@ -93,7 +94,7 @@ export function loadYaml(given: string, options: YamlOptions): Value {
   const root: Node | null = document.contents;
   if (root === null) return null;
   new Bounds(document, problems, options).check(root);
-  new StrictForms(document, problems, text).check(root);
+  new StrictForms(document, problems, text).checkRoot(root);
   return new Constructor(document, problems, text).construct(root);
 }
 
@@ -123,7 +124,8 @@ function parse(
   const lexed = tokens(text, lineCounter, levels);
   try {
     const [document, second] = composer.compose(lexed, true, text.length);
-    if (document === undefined) throw new TypeError('there is always a document');
+    if (document === undefined)
+      throw new TypeError('internal error: the YAML parser returned no document');
     if (second !== undefined && document.errors.length === 0) {
       problems.fail('ParserError', 'Source contains multiple documents', second.range[0]);
     }
@@ -215,7 +217,7 @@ class Problems {
    * @throws TemplateError ERR_TEMPLATE_LIMIT
    */
   tooMuch(what: string, limit: number, offset: number | undefined): never {
-    const detail = `the limit of ${limit} ${what} is exceeded`;
+    const detail = `the limit of ${what} is exceeded: the maximum is ${limit}`;
     const place = this.#place(offset);
     throw new TemplateError('ERR_TEMPLATE_LIMIT', { place, kind: 'LimitExceeded', detail });
   }
@@ -287,6 +289,14 @@ class StrictForms {
     this.#text = text;
   }
 
+  /** Checks the document. A block scalar as the whole document must be indented, as in libyaml. */
+  checkRoot(root: Node): void {
+    if (isBlockScalar(root) && isUnindented(sourceOf(root, this.#text))) {
+      this.#problems.fail('ParserError', 'did not find expected <document start>', offsetOf(root));
+    }
+    this.check(root);
+  }
+
   check(node: Node, isInFlow = false): void {
     if (isAlias(node)) return;
     const { anchor } = node;
@@ -321,11 +331,14 @@ class StrictForms {
     if (type === 'PLAIN' && (isIndicator || /^:[,?[\]{}]/.test(this.#text.slice(to, to + 2)))) {
       this.#problems.fail('ScannerError', "found unexpected ':'", from);
     }
+    // libyaml reads a question mark at the begin of a word inside brackets as the mark of a key.
+    if (type === 'PLAIN' && isInFlow && from < to && this.#text[from] === '?') {
+      this.#problems.fail('ParserError', "found '?' at the begin of a value in brackets", from);
+    }
     if (type === 'QUOTE_DOUBLE' && surrogateEscape.test(this.#text.slice(from, to))) {
       this.#problems.fail('ScannerError', 'found invalid Unicode character escape code', from);
     }
-    const isBlock = type === 'BLOCK_LITERAL' || type === 'BLOCK_FOLDED';
-    if (isBlock && hasTabAsIndentation(this.#text.slice(from, to))) {
+    if (isBlockType(type) && hasTabAsIndentation(this.#text.slice(from, to))) {
       const detail = 'found a tab character where an indentation space is expected';
       this.#problems.fail('ScannerError', detail, from);
     }
@@ -337,6 +350,25 @@ class StrictForms {
  * written as `\UXXXXXXXX`.
  */
 const surrogateEscape = /(?<!\\)(?:\\\\)*\\(?:u|U0000)[dD][89a-fA-F]/;
+
+function isBlockType(type: Scalar['type']): boolean {
+  return type === 'BLOCK_LITERAL' || type === 'BLOCK_FOLDED';
+}
+
+function isBlockScalar(node: Node): node is Scalar {
+  return isScalar(node) && isBlockType(node.type);
+}
+
+function sourceOf({ range }: Node, text: string): string {
+  return text.slice(range?.[0] ?? 0, range?.[1] ?? 0);
+}
+
+/** Whether the first text of a block scalar begins its line. */
+function isUnindented(scalar: string): boolean {
+  const [, ...lines] = scalar.split(/\r\n?|\n/);
+  const first = lines.find((line) => !/^[ \t]*$/.test(line));
+  return first !== undefined && !/^[ \t]/.test(first);
+}
 
 /** Whether a block scalar without an explicit indentation has a tab before its first text. */
 function hasTabAsIndentation(scalar: string): boolean {

@@ -58,17 +58,17 @@ export function createJoinExtension(): MasterExtension {
         const names = differingOptions(options, digestOptions(inForce(), salt));
         if (names.length > 0) throw optionsDiffer(names);
         if (processes >= maxProcesses) {
-          const message = `${maxProcesses} processes, the maximum, have already joined process ${process.pid}`;
+          const message = `cannot join the master of process ${process.pid}: the maximum of ${maxProcesses} processes has joined it`;
           throw new RemoteError('ERR_WAITING_CALLS', message, { wasSent: false });
         }
         processes += 1;
-        logger.info({ pid }, 'process joined');
+        logger.info({ pid }, 'another process joined the shared master');
         try {
           yield { pid: process.pid };
           if (!end.aborted) await once(end, 'abort');
         } finally {
           processes -= 1;
-          logger.info({ pid }, 'process left');
+          logger.info({ pid }, 'another process left the shared master');
         }
       };
       return {
@@ -86,6 +86,6 @@ export function createJoinExtension(): MasterExtension {
 }
 
 function optionsDiffer(names: readonly string[]): SharedMasterError {
-  const message = `options differ from those of process ${process.pid}, which holds the master: ${names.join(', ')}`;
+  const message = `cannot join the master of process ${process.pid}: these options have other values there: ${names.join(', ')}`;
   return new SharedMasterError('ERR_OPTIONS_DIFFER', message);
 }

@@ -161,7 +161,7 @@ class Member implements MasterSource {
       onEnded: (pid) =>
         this.#log.error(
           { pid },
-          'the process that ran the shared master did not respond, so this process ended it',
+          'this process ended the process that ran the shared master, because it did not respond',
         ),
     });
     await new Promise<void>((resolve, reject) => {
@@ -183,7 +183,7 @@ class Member implements MasterSource {
   }
 
   refused(cause: unknown): SharedMasterError {
-    const message = 'the process that holds the master does not accept connections';
+    const message = 'the process that runs the shared master does not accept connections';
     return new SharedMasterError('ERR_NO_HOLDER', message, { cause });
   }
 
@@ -196,7 +196,7 @@ class Member implements MasterSource {
     if (this.#running === undefined || this.#closing.signal.aborted) throw stopped();
     if (this.#obstacle instanceof SharedMasterError) throw this.#obstacle;
     if (this.#waiting.size >= maxWaitingCalls) {
-      const message = `${maxWaitingCalls} calls wait for a process that holds the master`;
+      const message = `too many calls wait for the shared master (${maxWaitingCalls}); repeat the call later`;
       throw new RemoteError('ERR_WAITING_CALLS', message, { wasSent: false });
     }
     const limitMs = this.waitLimitMs;
@@ -222,7 +222,7 @@ class Member implements MasterSource {
   #noHolder(limitMs: number): SharedMasterError {
     const cause = this.#obstacle;
     const why = cause === undefined ? '' : `: ${cause.message}`;
-    const message = `no process held the master for ${limitMs / 1000} seconds${why}`;
+    const message = `no process has run the shared master for ${limitMs / 1000} seconds${why}`;
     return new SharedMasterError('ERR_NO_HOLDER', message, { cause });
   }
 
@@ -267,7 +267,7 @@ class Member implements MasterSource {
     } catch (error) {
       this.#log.error(
         { err: error },
-        'cannot read the configuration; the previous one stays in effect',
+        'cannot read the configuration again; the previous configuration stays in effect',
       );
     }
   }
@@ -285,7 +285,7 @@ class Member implements MasterSource {
     this.#own = master;
     try {
       await master.start();
-      this.#log.info('this process runs the shared master now');
+      this.#log.info('this process now runs the shared master');
       this.#setRole('holder');
       this.#setHolder(ownHolder(master, this.#connection(), end.signal));
       const error = await master.closed;
@@ -405,16 +405,16 @@ class Member implements MasterSource {
 
   #hung(directory: string, reason: string): SharedMasterError {
     const message =
-      `the process that holds the master has not answered for ` +
-      `${this.#config.takeoverAfterSeconds} seconds and cannot be ended from here: ${reason}; ` +
-      `end it by hand (${directory}/holder.json names it)`;
+      `the process that runs the shared master has not responded for ` +
+      `${this.#config.takeoverAfterSeconds} seconds, and this process cannot end it: ${reason}; ` +
+      `end it with kill (its pid is in ${directory}/holder.json)`;
     return new SharedMasterError('ERR_HOLDER_HUNG', message);
   }
 
   #fail(error: unknown): void {
     const obstacle = error instanceof Error ? error : new Error(String(error));
     if (this.#obstacle?.message !== obstacle.message) {
-      this.#log.error({ err: obstacle }, 'cannot run or join the shared master; retrying');
+      this.#log.error({ err: obstacle }, 'cannot run or join the shared master; trying again');
     }
     this.#obstacle = obstacle;
     if (obstacle instanceof SharedMasterError) this.#rejectWaiting(obstacle);
@@ -483,7 +483,7 @@ async function openJoin(
     if (codeOf(error) === 'ERR_SOCKET') return undefined;
     if (codeOf(error) !== 'ERR_RPC_UNKNOWN_METHOD') throw error;
     const message =
-      'the process that holds the master does not share it; start it with joinMaster, too';
+      'the process that runs the master does not share it; create the master there with joinMaster';
     throw new SharedMasterError('ERR_NO_HOLDER', message, { cause: error });
   }
 }

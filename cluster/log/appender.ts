@@ -14,8 +14,8 @@ export interface AppenderOptions {
   /** Maximum time that a write waits for the log, in milliseconds. */
   readonly writeTimeoutMs: number;
   /**
-   * Function that is called if a new entry gets a position that this view has already applied,
-   * which means that the log has lost entries.
+   * Function that is called if the log assigns a new entry a position that this store has already
+   * applied. In this case, the log has lost entries.
    */
   readonly onBehind: (position: number) => void;
 }
@@ -84,12 +84,12 @@ export class Appender {
   transaction(bytes: Buffer): Promise<AppliedTransaction> {
     const room = this.#room();
     if (bytes.length + transactionHeadBytes > room) {
-      const message = `the write has ${bytes.length} bytes; an entry of the log can hold ${room}`;
+      const message = `the write has ${bytes.length} bytes; an entry of the cluster log can contain at most ${room}`;
       return Promise.reject(new StoreError('ERR_STORE_TOO_LARGE', message));
     }
     if (this.failingMs > this.#options.writeTimeoutMs) {
       const seconds = Math.round(this.failingMs / 1000);
-      const message = `the log has accepted no write for ${seconds} s: nothing was written`;
+      const message = `the cluster log has accepted no write for ${seconds} s: nothing was written`;
       return Promise.reject(new StoreError('ERR_STORE_UNAVAILABLE', message));
     }
     return new Promise((resolve, reject) => {
@@ -119,7 +119,7 @@ export class Appender {
         reject(
           new StoreError(
             'ERR_STORE_UNAVAILABLE',
-            'the write arrived too late: nothing was written',
+            'the write reached the cluster log too late: nothing was written',
           ),
         );
     }

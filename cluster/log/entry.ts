@@ -12,8 +12,8 @@ export interface HistoryMark {
 /** Content of an entry of the log. */
 export type EntryContent =
   /**
-   * The first entry of a log. A store can follow the log if its history is `from`. Default: an
-   * empty store.
+   * The first entry of a log. Only stores whose history equals `from` can follow the log. Default:
+   * only empty stores.
    */
   | { readonly kind: 'found'; readonly from?: HistoryMark }
   /**
@@ -148,7 +148,9 @@ function decodeStep(reader: ByteReader): WriteStep {
     case 'append':
       return { op, stream: reader.text(), value: reader.buffer() };
     default:
-      throw new RangeError('the step has an unknown type; a later version wrote it');
+      throw new RangeError(
+        'an entry of the log has a step of an unknown type: a later version wrote it; upgrade this member',
+      );
   }
 }
 
@@ -209,7 +211,8 @@ class ByteReader {
   buffer(): Buffer {
     const length = this.#bytes.readUInt32BE(this.#offset);
     const start = this.#offset + 4;
-    if (start + length > this.#bytes.length) throw new RangeError('the entry is truncated');
+    if (start + length > this.#bytes.length)
+      throw new RangeError('an entry of the log is truncated');
     this.#offset = start + length;
     return this.#bytes.subarray(start, this.#offset);
   }

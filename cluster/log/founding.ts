@@ -9,7 +9,7 @@ import { digestOf, readViewState, type ViewState, writeViewState } from './view.
 export interface FoundingOptions {
   /** Directory of the store that becomes the initial content. Default: an empty store. */
   readonly directory?: string;
-  /** The log to found. This function does not close it. */
+  /** The log to begin. This function does not close it. */
   readonly log: TransactionLog;
   readonly secret: Uint8Array;
   readonly cluster: string;
@@ -33,7 +33,7 @@ export async function foundLog(options: FoundingOptions): Promise<void> {
     if (options.replace !== true) {
       throw new StoreError(
         'ERR_CLUSTER_FOUNDED',
-        `the log already has entries ${first} to ${last}`,
+        `the cluster log already contains entries ${first} to ${last}`,
       );
     }
     await log.trim(last);
@@ -88,22 +88,26 @@ export async function startingState(
   const { first, last } = await log.health();
   const state = readViewState(tables);
   if (last < first && state === undefined) {
-    throw new StoreError('ERR_CLUSTER_LOG', 'the log is empty: found it with the first member');
+    throw new StoreError(
+      'ERR_CLUSTER_LOG',
+      'the cluster log is empty: run saltbridge cluster init on the first member',
+    );
   }
   if (state !== undefined && (await follows(state, log, { first, cipher }))) return state;
   const oldest = await log.entry(first);
   const adopted = oldest && adopt(oldest, { cipher, state, isEmpty: isEmpty(tables) });
   if (adopted !== undefined) return adopted;
   if (state === undefined || state.position + 1 < first) {
-    const own = state === undefined ? 'nothing of it' : `only entries before ${state.position + 1}`;
+    const own =
+      state === undefined ? 'applied no entry' : `applied only entries up to ${state.position}`;
     throw new StoreError(
       'ERR_CLUSTER_BEHIND',
-      `the log begins with entry ${first}, but this store has ${own}: restore a backup of a member`,
+      `the log begins with entry ${first}, but this store has ${own}: restore a backup of another member`,
     );
   }
   const where =
     state.position > last
-      ? `this store is ahead of the log: it has applied entry ${state.position}, the log ends with ${last}`
+      ? `this store is ahead of the log: the store has applied entry ${state.position}, but the log ends with entry ${last}`
       : `entry ${state.position} of the log differs from the one that this store has applied`;
   throw new StoreError('ERR_STORE_DIVERGED', where);
 }

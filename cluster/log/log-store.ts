@@ -288,7 +288,7 @@ export class LogStore extends TableStore {
     await this.#applied(await this.#appender.append({ kind: 'barrier' }));
   }
 
-  /** Removes a member that will not return from the cluster. */
+  /** Removes from the cluster a member that will not return. */
   async removeMember(name: string): Promise<void> {
     this.assertUsable();
     await this.#applied(await this.#appender.append({ kind: 'leave', member: name }));
@@ -296,8 +296,8 @@ export class LogStore extends TableStore {
 
   /**
    * Creates a backup from which another member can be restored, and then trims the log. Entries are
-   * deleted if they are older than the last backup but one and all running members have applied
-   * them.
+   * deleted if they are older than the second-latest backup, and if all running members have
+   * applied them.
    * @throws StoreError ERR_STORE_BACKUP, ERR_STORE_FULL, ERR_CLUSTER_OUTCOME
    */
   backup(target: string): Promise<BackupReceipt> {
@@ -508,8 +508,8 @@ export class LogStore extends TableStore {
   }
 
   /**
-   * Notes the end of the log. A server may report an outdated end, so that of the other members
-   * counts too; without enough of them, the end is unknown.
+   * Records the end of the log. A server may report an outdated end, so the positions of the other
+   * members count too. If too few members are running, the end is unknown and is not recorded.
    */
   #noteEnd(at: number): void {
     if (this.#members.refusesWrites) return;
@@ -524,7 +524,7 @@ export class LogStore extends TableStore {
 
   #failBehind(position: number): void {
     const own = this.#view.state.position;
-    const message = `this store is ahead of the log: it has applied ${own} entries, but position ${position} was reused`;
+    const message = `this store is ahead of the log: the store has applied entry ${own}, but the log wrote a new entry at position ${position}`;
     this.fail(new StoreError('ERR_STORE_DIVERGED', message));
   }
 }

@@ -62,7 +62,7 @@ interface Waiting {
 
 /**
  * Observes the other members: which of them are running, what they have applied, and whether their
- * histories agree with this one.
+ * histories agree with that of this member.
  */
 export class Members {
   readonly #options: MembersOptions;

@@ -49,8 +49,8 @@ const retryMs = 250;
 const maxFailures = 40;
 
 /**
- * Applies to a backup the entries of the log that follow it, up to a point. An empty log changes
- * nothing.
+ * Applies log entries to a store that was restored from a backup: the entries after the backup, up
+ * to a point. An empty log changes nothing.
  * @throws StoreError ERR_STORE_BACKUP if the point is before the backup or after the end of the
  * log; ERR_CLUSTER_LOG if the backup is not from a member; ERR_CLUSTER_BEHIND, ERR_CLUSTER_SECRET,
  * ERR_STORE_DIVERGED, ERR_STORE_UNAVAILABLE

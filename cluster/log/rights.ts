@@ -11,7 +11,7 @@ type Transport = typeof import('@nats-io/transport-node');
 
 /** Names on which the required rights depend. */
 export interface RightsOptions {
-  /** Stream of the log. */
+  /** Name of the JetStream stream that contains the log. */
   readonly stream: string;
   /** Prefix of the member's own subjects. */
   readonly subject: string;
@@ -65,7 +65,7 @@ export async function checkRights(
   if (missing.length > 0) {
     throw new StoreError(
       'ERR_CLUSTER_RIGHTS',
-      `the NATS user of this member lacks the right to ${missing.join(', ')}; docs/cluster.md lists the rights that it needs`,
+      `the NATS user of this member lacks the right to ${missing.join(', ')}; docs/cluster.md lists all required rights`,
     );
   }
   const others = ['PURGE', 'DELETE'].map((verb) => `$JS.API.STREAM.${verb}.${unusedName}`);

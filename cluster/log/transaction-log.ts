@@ -59,12 +59,14 @@ export function logWarnings({
   if (version === undefined) return warnings;
   if (isBefore(version, firstWithSyncInterval)) {
     warnings.push(
-      `${server} writes to disk once a minute: if all servers lose power, the last entries of the log are lost`,
+      `${server} synchronises its disk once a minute: if all NATS servers lose power, the last entries of the log are lost`,
     );
   } else {
-    warnings.push(`${server}: make sure that sync_interval is "always"; clients cannot query it`);
+    warnings.push(
+      `${server}: check that its configuration sets sync_interval to "always"; saltbridge cannot query this setting`,
+    );
   }
-  if (!isRecommended(server)) warnings.push(`${server} is older than 2.12`);
+  if (!isRecommended(server)) warnings.push(`${server} is older than the recommended version 2.12`);
   return warnings;
 }
 

@@ -28,7 +28,10 @@ interface MemberState {
   readonly beyond: readonly number[];
 }
 
-/** State of a view. An entry and the state after it are written in the same transaction. */
+/**
+ * State of a store that follows the log. An entry and the state after it are written in the same
+ * transaction.
+ */
 export interface ViewState extends HistoryMark {
   /** SHA-256 of the entry at {@link HistoryMark.position}, in hexadecimal. */
   readonly entry: string;
@@ -71,15 +74,13 @@ const maxBeyond = 256;
 /** Maximum number of positions whose hash is cached. */
 const maxKnownHashes = 8192;
 
-/**
- * Reads the stored state of the view. Returns `undefined` if the store has never followed a log.
- */
+/** Reads the stored state. Returns `undefined` if the store has never followed a log. */
 export function readViewState({ meta }: RowTables): ViewState | undefined {
   const row = meta.get(logStateKey);
   return row === undefined ? undefined : JSON.parse(row.toString());
 }
 
-/** Writes the state of the view inside a transaction. */
+/** Writes the state inside a transaction. */
 export function writeViewState({ meta }: RowTables, state: ViewState): void {
   meta.put(logStateKey, Buffer.from(JSON.stringify(state)));
 }
@@ -89,7 +90,7 @@ export function digestOf(bytes: Uint8Array): string {
   return createHash('sha256').update(bytes).digest('hex');
 }
 
-/** The tables of a store that follows a log. Applies the entries of the log to them. */
+/** The tables of a store that follows the log. Applies entries of the log to the tables. */
 export class LogView {
   readonly #tables: Tables;
   readonly #cipher: LogCipher;
@@ -205,7 +206,7 @@ export class LogView {
   }
 
   /**
-   * Compares the history in an entry with the history of this view.
+   * Compares the history in an entry with the history of this store.
    * @throws StoreError ERR_STORE_DIVERGED if they differ
    */
   #compare(state: ViewState, { member, known }: EntryBody): void {

@@ -149,7 +149,8 @@ export async function requireCatalog(
 }
 
 function entriesOf(file: CatalogFile, above: ValuePath, map: unknown): CatalogEntry[] {
-  if (!isPlainMap(map)) throw new BridgeError('ERR_CATALOG', 'must be a map of names');
+  if (!isPlainMap(map))
+    throw new BridgeError('ERR_CATALOG', 'must be a map from names to definitions');
   return Object.entries(map).map(([name, value]) => ({ file, above, name, value }));
 }
 
@@ -213,17 +214,18 @@ async function listCatalogFiles(place: string): Promise<string[]> {
   try {
     return await listYamlFiles(place);
   } catch (cause) {
-    throw new BridgeError('ERR_CATALOG', `cannot read ${place}`, { cause });
+    throw new BridgeError('ERR_CATALOG', `cannot read the catalog ${place}`, { cause });
   }
 }
 
 async function readCatalogFile(file: string): Promise<CatalogFile> {
   const bytes = await readFile(file);
-  if (bytes.length > maxFileBytes) throw new BridgeError('ERR_CATALOG', 'the file is too large');
+  if (bytes.length > maxFileBytes)
+    throw new BridgeError('ERR_CATALOG', 'the catalog file is too large');
   const text = bytes.toString('utf8');
   const value: unknown = parseYaml(text) ?? {};
   if (!isPlainMap(value)) {
-    throw new BridgeError('ERR_CATALOG', 'must be a map of names to commands');
+    throw new BridgeError('ERR_CATALOG', 'must be a map from names to commands');
   }
   return { file, map: value, lineOf: yamlLines(text) };
 }
@@ -233,5 +235,5 @@ async function readCatalogFile(file: string): Promise<CatalogFile> {
  * wrote the file.
  */
 function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message : 'cannot be read';
+  return error instanceof Error ? error.message : 'the definition cannot be read';
 }

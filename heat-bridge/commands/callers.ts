@@ -180,7 +180,10 @@ export function requireWithin(
   minions: readonly string[],
 ): void {
   if (within === undefined || host.isWithin(minions, within)) return;
-  throw commandDenied(name, 'the target has minions outside of the `within` of the command');
+  throw commandDenied(
+    name,
+    'the target includes minions that the compound target `within` of the command does not match',
+  );
 }
 
 function commandDenied(name: string, reason: string): BridgeError {

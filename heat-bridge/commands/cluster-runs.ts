@@ -96,7 +96,10 @@ export class ClusterRuns<C extends object> {
     const { log } = this.#options;
     const cancel = (): void => {
       this.rows.cancel(id, run.undoesOnCancel).catch((error: unknown) => {
-        log.error({ run: id, err: error }, 'could not cancel a run of another member');
+        log.error(
+          { run: id, err: error },
+          'could not cancel a run that another cluster member executes',
+        );
       });
     };
     run.cancelled.addEventListener('abort', cancel, { once: true });

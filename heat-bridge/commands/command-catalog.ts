@@ -123,7 +123,7 @@ function functionName({ name, function: fun, state, install }: CommandDefinition
     install === undefined ? undefined : statesFunction,
   ].filter((it) => it !== undefined);
   if (one !== undefined && more.length === 0) return one;
-  throw catalogError(name, '', 'set exactly one of function, state and install');
+  throw catalogError(name, '', 'set exactly one of the fields function, state and install');
 }
 
 function defaultArguments(names: readonly string[], secret: readonly string[]): ArgumentSources {
@@ -167,8 +167,11 @@ function compileReturns({
     const unapplied = install === undefined ? undefined : problemOfStates(value);
     if (unapplied !== undefined) return unapplied;
     const problem = shape?.(value);
-    if (problem !== undefined) return `the return does not match returns: ${problem.expected}`;
-    return sign?.(value) === undefined ? undefined : 'the return does not match success';
+    if (problem !== undefined)
+      return `the return does not match the schema in the field returns: ${problem.expected}`;
+    return sign?.(value) === undefined
+      ? undefined
+      : 'the return does not match the schema in the field success';
   };
 }
 

@@ -176,7 +176,11 @@ function parseArgumentSource(
       return { map: Object.fromEntries(inner) };
     }
   }
-  throw catalogError(name, field, 'must be the name of a parameter, {value: …} or {map: …}');
+  throw catalogError(
+    name,
+    field,
+    'must be the name of a parameter, or a map {value: …} or {map: …}',
+  );
 }
 
 /** Schema of a definition, and the check compiled from it. */
@@ -259,7 +263,7 @@ export function withOptionNames(value: unknown, { names, refuse }: FieldNames): 
   const inFile = new Map([...names].map(([field, option]) => [option, field]));
   const renamed = Object.entries(value).map(([key, it]) => {
     const field = inFile.get(key);
-    if (field !== undefined) throw refuse(key, `unknown in files; use ${field}`);
+    if (field !== undefined) throw refuse(key, `unknown field in a file; use ${field}`);
     return [names.get(key) ?? key, it];
   });
   return Object.fromEntries(renamed);

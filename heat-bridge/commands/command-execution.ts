@@ -157,12 +157,12 @@ function handleJobUpdate(
       const addressed = new Set(run.minions);
       for (const minion of update.silent.filter((id) => addressed.has(id))) {
         const reason = notSent.has(minion)
-          ? 'never sent, because the master ended first'
+          ? 'the master ended before it sent the command to this minion'
           : 'no response';
         recordResult(run, jid, results, { minion, state: 'silent', reason });
       }
       for (const minion of update.reconnecting) {
-        const reason = 'not reconnected after the restart of the master';
+        const reason = 'the minion has not reconnected since the master restarted';
         recordResult(run, jid, results, { minion, state: 'reconnecting', reason });
       }
     }
@@ -188,7 +188,9 @@ export function commandResultOf(
     retcode,
   }: Pick<Extract<JobUpdate, { type: 'return' }>, 'minion' | 'return' | 'retcode'>,
 ): CommandResult {
-  const problem = isFailureCode(retcode) ? 'the retcode is not 0' : command.problemOfReturn(value);
+  const problem = isFailureCode(retcode)
+    ? 'the minion returned a retcode other than 0'
+    : command.problemOfReturn(value);
   const common = { minion, return: value, retcode };
   if (problem === undefined) return { ...common, state: 'succeeded' };
   return { ...common, state: 'failed', reason: problem };
@@ -223,7 +225,9 @@ function commandOutcomeOf(
 ): CommandOutcome {
   const all = run.minions.map((minion): CommandResult => {
     const isSilent = work.deadline.aborted && !running.has(minion);
-    const reason = isSilent ? 'no response before the deadline' : 'the run ended first';
+    const reason = isSilent
+      ? 'the minion did not return before the deadline of the run'
+      : 'the run ended before the minion returned';
     return results.get(minion) ?? { minion, state: 'unfinished', reason };
   });
   const status = outcomeStatus(run, work, [...all, ...unaddressedResults(run.leftOut)]);

@@ -19,7 +19,9 @@ const nothing: LeftOut = { missing: [], isNarrowed: false };
  * sent.
  */
 export function unaddressedResults({ missing, isNarrowed }: LeftOut): readonly CommandResult[] {
-  const reason = isNarrowed ? 'no accepted key, or no rights of the caller' : 'no accepted key';
+  const reason = isNarrowed
+    ? 'no minion with this id has an accepted key, or no rule permits the caller to address it'
+    : 'no minion with this id has an accepted key';
   return missing.map((minion) => ({ minion, state: 'unaddressed', reason }));
 }
 

@@ -315,7 +315,7 @@ export class CommandRunner {
     if (reach !== undefined) this.permit({ caller, command, parameters, minions });
     throw new BridgeError(
       'ERR_COMMAND_TARGET',
-      `${name}: the target does not certainly match any accepted minion`,
+      `${name}: the target matches no minion with an accepted key; minions with unknown grains or pillar do not count`,
     );
   }
 
@@ -447,7 +447,7 @@ export class CommandRunner {
     } catch (error) {
       host.logger.error(
         { command: live.command, jid: live.id, err: error },
-        'run of a command failed because of an internal error',
+        'internal error during the run of a command; the run has failed',
       );
       if (isCarried) await cluster?.rows.forget(live.id);
       return () => live.fail(error);

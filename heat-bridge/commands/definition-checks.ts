@@ -38,17 +38,17 @@ function checkFunctionReview(definition: CommandDefinition, standing: FunctionRe
   // parameters.
   if (state !== undefined) {
     if (reviewed !== undefined) return;
-    throw catalogError(name, 'reviewed', 'required: the reason why this state file may be exposed');
+    throw catalogError(name, 'reviewed', 'required: state why callers may apply this state file');
   }
   if (standing.kind === 'unsafe' && unsafe === undefined) {
-    const problem = `${fun} runs or writes its arguments; choose another function, or set unsafe: i-understand`;
+    const problem = `${fun} executes its arguments or writes them to files; choose another function, or set unsafe: i-understand`;
     throw catalogError(name, 'unsafe', problem);
   }
   if (standing.kind === 'unknown' && reviewed === undefined) {
     throw catalogError(
       name,
       'reviewed',
-      `${fun} is not in the shipped list; set reviewed to the reason why it may be exposed`,
+      `${fun} is not in saltbridge's list of safe functions; set the field reviewed to the reason why callers may run it`,
     );
   }
 }
@@ -64,7 +64,7 @@ function checkSources(
     throw catalogError(
       name,
       'arguments',
-      'not permitted with install, which refers to parameters itself',
+      'not permitted together with install; refer to parameters inside install instead',
     );
   }
   const known =
@@ -77,7 +77,7 @@ function checkSources(
       throw catalogError(
         name,
         field,
-        'this keyword controls how commands run; set unsafe: i-understand',
+        'Salt uses this keyword to control execution; choose another one, or set unsafe: i-understand',
       );
     }
     const missing = parametersOfArgument(source).find((it) => !names.includes(it));
@@ -86,7 +86,7 @@ function checkSources(
       throw catalogError(
         name,
         field,
-        'the shipped list does not permit this keyword; set reviewed to the reason why it may be used',
+        "saltbridge's list of safe functions does not permit this keyword; set the field reviewed to the reason why callers may use it",
       );
     }
   }
@@ -94,7 +94,11 @@ function checkSources(
   const unused = names.find((it) => !used.has(it));
   // A state file receives secrets in the pillar, so they need no argument.
   if (unused !== undefined && state === undefined) {
-    throw catalogError(name, `parameters.${unused}`, 'no argument uses this parameter');
+    throw catalogError(
+      name,
+      `parameters.${unused}`,
+      'no argument uses this parameter; remove it, or refer to it in arguments',
+    );
   }
 }
 
@@ -106,8 +110,8 @@ function checkSecrets(
   if (secret.length === 0) return;
   if (state === undefined && install === undefined) {
     const problem =
-      'every minion can read a publication, and a function cannot read its pillar; ' +
-      'use a state file, or install';
+      'not permitted for a function: every minion can read the arguments of a published job; ' +
+      'use a state file or install, which receive secrets as pillar';
     throw catalogError(name, 'secret', problem);
   }
   const missing = secret.find((it) => !names.includes(it));
@@ -116,7 +120,11 @@ function checkSecrets(
     .flatMap(parametersOfArgument)
     .find((it) => secret.includes(it));
   if (leaked !== undefined)
-    throw catalogError(name, 'arguments', `${leaked} is secret and must not be an argument`);
+    throw catalogError(
+      name,
+      'arguments',
+      `the parameter ${leaked} is secret, so no argument may use it; read it from the pillar`,
+    );
   if (Object.hasOwn(sources, secretsKeyword))
-    throw catalogError(name, 'arguments', `${secretsKeyword} is reserved`);
+    throw catalogError(name, 'arguments', `the argument name ${secretsKeyword} is reserved`);
 }

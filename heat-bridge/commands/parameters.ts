@@ -73,7 +73,11 @@ export function compileSchema(
 function closeSchema(name: string, schema: JsonSchema, nameForm: RegExp): JsonSchema {
   const { type, properties = {}, additionalProperties = false } = schema;
   if (type !== 'object' || !isPlainMap(properties)) {
-    throw catalogError(name, 'parameters', 'must be the schema of an object, with type: object');
+    throw catalogError(
+      name,
+      'parameters',
+      'must be a JSON schema with type: object and properties',
+    );
   }
   if (additionalProperties !== false) {
     throw catalogError(
@@ -85,7 +89,7 @@ function closeSchema(name: string, schema: JsonSchema, nameForm: RegExp): JsonSc
   const bad = Object.keys(properties).find((key) => !nameForm.test(key));
   if (bad !== undefined) {
     const shown = JSON.stringify(bad.slice(0, 64));
-    const text = `${shown}: the name of a parameter must have letters, digits and _ only`;
+    const text = `${shown}: the name of a parameter may contain only letters, digits and _`;
     throw catalogError(name, 'parameters', text);
   }
   return { ...schema, properties, additionalProperties };

@@ -68,7 +68,7 @@ export async function recoverRun(
     const lost = {
       minion,
       state: 'unfinished',
-      reason: 'the master ended during the run',
+      reason: 'the master ended before the minion returned',
     } as const;
     return known.get(minion) ?? lost;
   });

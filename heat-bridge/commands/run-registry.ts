@@ -48,7 +48,10 @@ export class RunRegistry<R extends RegisteredRun> {
     if (run !== undefined && (caller.subject === undefined || run.owner === caller.name)) {
       return run;
     }
-    throw new BridgeError('ERR_RUN_UNKNOWN', 'the caller has no run with this id');
+    throw new BridgeError(
+      'ERR_RUN_UNKNOWN',
+      'unknown run: this caller started no run with this id',
+    );
   }
 
   #keepEnded(run: R): void {

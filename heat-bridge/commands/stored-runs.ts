@@ -217,6 +217,6 @@ export class StoredRuns<S extends Stored, C extends Carried, R extends AnyRun> {
 
 /** Returns the error for a run that could not be started before its deadline. */
 export function lateRunError(name: string): BridgeError {
-  const text = `${name}: the run was not started before its deadline; repeat the request`;
+  const text = `${name}: the deadline of the run passed before it started; repeat the request`;
   return new BridgeError('ERR_RUN_UNKNOWN', text);
 }

@@ -48,7 +48,7 @@ export function findTextProblem(
   path = '',
 ): TextProblem | undefined {
   if (path.split('/').length > maxNesting)
-    return { path, expected: 'must not be nested more deeply' };
+    return { path, expected: `must have at most ${maxNesting} levels` };
   if (typeof value === 'string') {
     const expected = problemOfText(value, schema, use);
     return expected === undefined ? undefined : { path, expected };
@@ -66,7 +66,10 @@ export function findTextProblem(
       findInterpretedText(key) !== undefined ||
       (use.isRendered && !isPlain(key))
     ) {
-      return { path: joinPath(path, '…'), expected: 'must have another key' };
+      return {
+        path: joinPath(path, '…'),
+        expected: 'has a key that is not plain text; rename the key',
+      };
     }
     return findTextProblem(one, schemaOfMember(schema, key), use, joinPath(path, key));
   });
@@ -77,12 +80,12 @@ function problemOfText(text: string, schema: unknown, { isRendered }: TextUse): 
     return 'must not begin with -';
   const shown = isAnnotated(schema, 'x-allow-newlines') ? text.replace(lineBreaks, '') : text;
   if (invisibleCharacters.test(shown))
-    return 'must have no line breaks, control or invisible characters';
+    return 'must not contain line breaks, control characters or invisible characters';
   const interpreted = findInterpretedText(text);
   if (interpreted !== undefined && !isAnnotated(schema, 'x-allow-salt-syntax'))
     return interpreted.expected;
   if (isRendered && !isPlain(text) && !isAnnotated(schema, 'x-quoted-by-template'))
-    return 'must be plain text to YAML';
+    return 'must be text that YAML reads as a plain string';
   return undefined;
 }
 

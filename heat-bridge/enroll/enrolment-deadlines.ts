@@ -83,7 +83,10 @@ export class EnrolmentDeadlines {
       .then(() => this.endExpired())
       .catch((error: unknown) => {
         // A later round retries.
-        this.#parts.log.error({ err: error }, 'expired enrolments could not be ended; retrying');
+        this.#parts.log.error(
+          { err: error },
+          'could not mark expired enrolments as failed; retrying',
+        );
       });
   }
 }

@@ -93,7 +93,7 @@ export function addServiceRoutes(
       if (project === undefined) {
         throw new BridgeError(
           'ERR_ENROLL_ARGS',
-          'project: missing, and the token has none; name one',
+          'project: required, because the token belongs to no project',
         );
       }
       const { lifetime, ...more } = asked;
@@ -132,7 +132,7 @@ export function addServiceRoutes(
  */
 function checkMinimumProtocol(asked: number | undefined, lowest: number): void {
   if (asked === undefined || asked >= lowest) return;
-  const text = `protocol: must be ${lowest} or more (enroll: protocol), not ${asked}`;
+  const text = `protocol: ${asked} is too low; the option enroll: protocol requires ${lowest} or more`;
   throw new BridgeError('ERR_ENROLL_ARGS', text);
 }
 
@@ -161,7 +161,9 @@ function requireEnrolmentRight(
   };
   const { effect, rule } = host.decide({ subject, action: 'command', resource }, policy);
   if (effect === 'deny') {
-    throw new AuthorizationError(`no rule permits ${right} for this id and project`);
+    throw new AuthorizationError(
+      `no rule permits the action ${right} for this minion id and project`,
+    );
   }
   host.audit.append({
     who: actorOf(subject),

@@ -74,10 +74,13 @@ export class EnrolmentService {
     const writer = await this.#writerFor(request);
     const { admission, keyPairs } = this.#parts;
     if (!admission.takesId(request.id))
-      throw argumentError('id', 'a minion id that minion_ids permits');
+      throw argumentError('id', 'a minion id that the option minion_ids permits');
     checkEnrolRequest(request, this.#parts.now());
     if (!this.#rates.tryTake(request.project)) {
-      throw new BridgeError('ERR_ENROLL_FULL', 'too many new enrolments of the project');
+      throw new BridgeError(
+        'ERR_ENROLL_FULL',
+        'too many new enrolments of this project within a short time; retry later',
+      );
     }
     const keys = request.by === 'keys' ? await keyPairs.take(request.project) : undefined;
     return admission.exclusive(request.id, () =>
@@ -145,7 +148,9 @@ export class EnrolmentService {
     let last = await this.show(number);
     for await (const enrolment of this.follow(number, signal)) last = enrolment;
     if (last.state === 'signed-in') return last;
-    const { reason = `the enrolment is ${last.state}` } = last;
+    const {
+      reason = `the enrolment ended without a sign-in of the minion: its state is ${last.state}`,
+    } = last;
     throw new BridgeError('ERR_ENROLL_FAILED', reason);
   }
 
@@ -186,7 +191,7 @@ export class EnrolmentService {
     if ('number' in machine) return [await this.show(machine.number)];
     const own = [...this.#parts.book.liveOfInstance(machine.instance)];
     if (own.length > 0) return own;
-    throw new BridgeError('ERR_ENROLL_UNKNOWN', 'no current enrolment has this instance');
+    throw new BridgeError('ERR_ENROLL_UNKNOWN', 'no current enrolment belongs to this instance id');
   }
 
   async #create(
@@ -251,11 +256,14 @@ export class EnrolmentService {
     if (!options.isOn) {
       throw new BridgeError(
         'ERR_ENROLL_OFF',
-        'enrolment is off; add a section saltbridge: bridge: enroll',
+        'enrolment is not enabled; add the section saltbridge: bridge: enroll to the configuration',
       );
     }
     if (by === 'grain' && !options.takesGrains) {
-      throw new BridgeError('ERR_ENROLL_OFF', 'tickets as grains are off; set enroll: grain: true');
+      throw new BridgeError(
+        'ERR_ENROLL_OFF',
+        'tickets in grains are not enabled; set enroll: grain: true, or use another method',
+      );
     }
     if (by === 'claim' && !isServed()) {
       throw new BridgeError(
@@ -304,12 +312,16 @@ export class EnrolmentService {
     if (held !== undefined && held.state !== 'pending') {
       throw new BridgeError(
         'ERR_ENROLL_TAKEN',
-        `the id already has a key, with the state ${held.state}`,
+        `the minion id already has a key, which is ${held.state}; delete the key or use another id`,
       );
     }
     const live = book.liveOf(id);
     const isTaken = live !== undefined && (live.state !== 'open' || live.project !== project);
-    if (isTaken) throw new BridgeError('ERR_ENROLL_TAKEN', 'the id already has an enrolment');
+    if (isTaken)
+      throw new BridgeError(
+        'ERR_ENROLL_TAKEN',
+        'the minion id already has an enrolment; retire it or use another id',
+      );
     if (live === undefined) this.#requireOpenPlace(project);
     return live;
   }
@@ -324,7 +336,7 @@ export class EnrolmentService {
     const own = book.openOf(project);
     const reserved = own === 0 ? 0 : Math.floor(options.maxOpen / reservedPart);
     if (own < options.maxOpenPerProject && book.open < options.maxOpen - reserved) return;
-    const text = `${own} enrolments of the project and ${book.open} in total are open; the limits are enroll: max_open_per_project and max_open`;
+    const text = `too many open enrolments: ${own} of this project (limit max_open_per_project), ${book.open} in total (limit max_open); wait, or raise the limit under enroll`;
     const cause = new LimitExceeded(bridgeLimits.openEnrolments, options.maxOpen);
     throw new BridgeError('ERR_ENROLL_FULL', text, { cause });
   }
@@ -336,13 +348,19 @@ export type EnrollApi = Omit<EnrolmentService, 'reissue'>;
 function checkEnrolRequest(request: EnrolRequest, now: number): void {
   const { project, instance, address, lifetimeSeconds, expires, agent = false, format } = request;
   if (agent && format === 'cloudbase-init') {
-    throw argumentError('format', 'cloud-init or shell for a machine that has an agent');
+    throw argumentError(
+      'format',
+      'cloud-init or shell, because cloudbase-init cannot use a metadata agent',
+    );
   }
   for (const [name, text] of Object.entries({ project, instance: instance ?? '-' })) {
     if (text.length === 0 || text.length > 255) throw argumentError(name, '1 to 255 characters');
   }
   if (address !== undefined && isIP(address) === 0 && !isRelayedAddress(address)) {
-    throw argumentError('address', 'an IP address, or one behind a relay (NETWORK/ADDRESS)');
+    throw argumentError(
+      'address',
+      'an IP address, or NETWORK/ADDRESS for a machine behind a relay',
+    );
   }
   const isLifetime =
     lifetimeSeconds === undefined ||

@@ -174,7 +174,7 @@ export class EnrolmentTransitions {
       const held = admission.keyOf(id);
       if (held?.state === 'accepted' && held.fingerprint === current.fingerprint) return;
       const isJudged = held?.state === 'accepted' || held?.state === 'rejected';
-      const reason = `its key was ${isJudged ? 'rejected or replaced' : 'deleted'}`;
+      const reason = `an operator ${isJudged ? 'rejected or replaced' : 'deleted'} the key of the minion`;
       await this.#end(current, { ...current, state: 'retired', reason }, { keepsKey: isJudged });
     });
   }

@@ -22,21 +22,23 @@ const ownKey = /(?:^|[\s{,])["']?salt_minion["']?\s*:/m;
  */
 export function requireMergeable(text: string, format: string): void {
   if (format === 'none')
-    throw userDataError('format none produces no user-data; omit one of the two');
+    throw userDataError(
+      'the format none produces no user-data to merge with; choose another format',
+    );
   if (text.includes('\0') || text.includes('\ufffd')) {
     throw userDataError(
-      'it is not text; decompress it, or pass gzip data as a file to saltbridge enroll create',
+      'the given user-data is not text; decompress it, or pass gzip data as a file to saltbridge enroll create',
     );
   }
   if (hasSaltMinion(text, 0)) {
     throw userDataError(
-      'its cloud-config has salt_minion, which would replace the settings of the bridge; move its conf and grains to the fields config and grains of POST /bridge/v1/enrolments',
+      'the section salt_minion of its cloud-config would override the settings of the bridge; pass its conf and grains in the fields config and grains of POST /bridge/v1/enrolments',
     );
   }
 }
 
 function userDataError(problem: string): BridgeError {
-  return new BridgeError('ERR_ENROLL_ARGS', `user-data to merge: ${problem}`);
+  return new BridgeError('ERR_ENROLL_ARGS', `cannot merge the given user-data: ${problem}`);
 }
 
 /** Whether user-data, or a part of it, is a cloud-config for the module `salt_minion`. */

@@ -59,14 +59,17 @@ function toEnrolment(minion: KnownMinion, index: number, parts: ImportParts): En
   const { id, project, instance, expires } = minion;
   const place = `entry ${index + 1}`;
   if (!parts.admission.takesId(id))
-    throw importError(place, 'id must be a minion id that minion_ids permits');
+    throw importError(place, 'id must be a minion id that the option minion_ids permits');
   if (project.length === 0 || project.length > 255)
     throw importError(place, 'project must have 1 to 255 characters');
   const fingerprint = fingerprintOfKnownMinion(minion, place);
   const held = parts.admission.keyOf(id);
   const hasOther = held?.state === 'accepted' && held.fingerprint !== fingerprint;
   if (hasOther || held?.state === 'rejected' || parts.book.liveOf(id) !== undefined) {
-    throw new BridgeError('ERR_ENROLL_TAKEN', `${place}: the id already has a key or an enrolment`);
+    throw new BridgeError(
+      'ERR_ENROLL_TAKEN',
+      `${place}: the minion id already has a different or rejected key, or an enrolment`,
+    );
   }
   return {
     number: randomBytes(16).toString('base64url'),
@@ -86,7 +89,7 @@ function fingerprintOfKnownMinion({ publicKey, fingerprint }: KnownMinion, place
   const stated = fingerprint === undefined ? undefined : tryParseFingerprint(fingerprint);
   if (publicKey === undefined) {
     if (stated === undefined)
-      throw importError(place, 'publicKey or a SHA-256 fingerprint is required');
+      throw importError(place, 'set publicKey, or fingerprint with a SHA-256 fingerprint');
     return stated;
   }
   try {
@@ -100,7 +103,7 @@ function fingerprintOfKnownMinion({ publicKey, fingerprint }: KnownMinion, place
   }
   const actual = fingerprintOf(publicKey);
   if (fingerprint !== undefined && stated !== actual) {
-    throw importError(place, 'fingerprint does not match publicKey');
+    throw importError(place, 'the given fingerprint is not that of the given publicKey');
   }
   return actual;
 }

@@ -123,12 +123,15 @@ export async function openEnrolment(
   else await moves.resumeTickets();
   book.onFollowed = (enrolment) => {
     moves.followed(enrolment).catch((error: unknown) => {
-      log.error({ err: error }, 'could not record a ticket that was used on another member');
+      log.error({ err: error }, 'could not record that another cluster member accepted a ticket');
     });
   };
   const stopHearing = admission.onHeard((id) => {
     moves.heard(id).catch((error: unknown) => {
-      log.error({ minion: id, err: error }, 'could not record a sign-in');
+      log.error(
+        { minion: id, err: error },
+        'could not record the sign-in of a minion in its enrolment',
+      );
     });
   });
   return {
@@ -173,14 +176,14 @@ export async function openEnrolment(
           moves.takeOver().catch((error: unknown) => {
             log.error(
               { err: error },
-              'could not complete changes of enrolments that a failed member began',
+              'could not complete the enrolment changes of a cluster member that has failed',
             );
           });
         });
         keyPairs
           .prepare()
           .catch((error: unknown) =>
-            log.error({ err: error }, 'could not generate key pairs in advance'),
+            log.error({ err: error }, 'could not generate spare key pairs for enrolments'),
           );
       },
       close: async () => {
@@ -205,7 +208,7 @@ async function createUserDataWriter(
   if (masters.length === 0) {
     throw new BridgeError(
       'ERR_ENROLL_OFF',
-      'enroll: masters: missing; set masters, url and certificate',
+      'enroll: masters is missing, so no user-data can be created; set masters, url and certificate',
     );
   }
   const [own] = await master().keys.local();

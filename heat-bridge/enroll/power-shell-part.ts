@@ -10,7 +10,9 @@ export function powerShellPart(plan: UserDataInput): UserDataPart {
   const { config, grains, keys, claims, report } = plan;
   const { bridge } = report;
   if (bridge === undefined)
-    throw new TypeError('cloudbase-init cannot claim through a metadata agent');
+    throw new TypeError(
+      'user-data for cloudbase-init requires enroll: url, because cloudbase-init cannot use a metadata agent',
+    );
   const files = [
     ['$conf\\minion.d\\saltbridge.conf', toQuotedYaml(config)],
     ...(Object.keys(grains).length === 0 ? [] : [['$conf\\grains', toQuotedYaml(grains)]]),

@@ -98,7 +98,7 @@ export class TicketClaimHandler {
       if (enrolment?.state !== 'open' && enrolment?.state !== 'accepted') {
         throw new BridgeError(
           'ERR_TICKET_SPENT',
-          'this enrolment has already ended, or its minion has signed in',
+          'the enrolment of this ticket has ended, or its minion has already signed in',
         );
       }
       await moves.fail(enrolment, toSingleLine(reason).slice(0, maxReasonLength));
@@ -120,7 +120,10 @@ export class TicketClaimHandler {
     if (known.state === 'open') return 'wait';
     if (known.state !== 'accepted') return undefined;
     if (fingerprint === known.fingerprint) return 'accept';
-    this.#alarm(known, 'the presented key does not match the claimed key');
+    this.#alarm(
+      known,
+      'a minion signed in with a key other than the one that was claimed with the ticket',
+    );
     return 'deny';
   };
 
@@ -138,7 +141,8 @@ export class TicketClaimHandler {
       if (enrolment.state === 'accepted' || enrolment.state === 'signed-in') {
         // Two machines have presented keys for the ticket, and the master cannot determine which
         // one is right.
-        const reason = 'a second key was presented with the ticket; the first is rejected';
+        const reason =
+          'two machines presented different keys with the same ticket; the key that was accepted first is now rejected';
         await moves.quarantine(enrolment, reason);
         this.#alarm(enrolment, reason);
         return 'deny';
@@ -157,7 +161,7 @@ export class TicketClaimHandler {
       checkTicketUnused(enrolment, this.#parts.rules);
     } catch (error) {
       const isOther = enrolment.fingerprint !== undefined && enrolment.fingerprint !== fingerprint;
-      if (isOther) this.#alarm(enrolment, 'the ticket was used again, for another key');
+      if (isOther) this.#alarm(enrolment, 'the ticket was used a second time, with another key');
       throw error;
     }
   }
@@ -172,7 +176,7 @@ export class TicketClaimHandler {
     if (held.state === 'accepted' && held.fingerprint === fingerprint) return;
     throw new BridgeError(
       'ERR_ENROLL_TAKEN',
-      `the id has another key, with the state ${held.state}`,
+      `the minion id already has another key, which is ${held.state}`,
     );
   }
 
@@ -184,7 +188,10 @@ export class TicketClaimHandler {
     for (const other of this.#parts.book.liveOfInstance(instance)) {
       const isMinion = other.state === 'accepted' || other.state === 'signed-in';
       if (isMinion && other.number !== number && other.project === project) {
-        throw new BridgeError('ERR_ENROLL_TAKEN', 'this instance already has another minion');
+        throw new BridgeError(
+          'ERR_ENROLL_TAKEN',
+          'this instance is already enrolled as another minion',
+        );
       }
     }
   }

@@ -69,7 +69,8 @@ export class UserDataWriter {
     if (format === 'none') return '';
     const { configDir = defaultConfigDir, agent = false, masters } = request;
     if (!agent && this.#server === undefined) {
-      const text = 'enroll: url and certificate are required for a machine without an agent';
+      const text =
+        'set enroll: url and certificate; only machines with a metadata agent work without them';
       throw new BridgeError('ERR_ENROLL_OFF', text);
     }
     const isGrain = by === 'grain';

@@ -52,7 +52,7 @@ export function requireCommandRule(caller: HttpCaller, command: string): void {
  */
 export function requireRight({ subject, policy }: Rights, right: string): void {
   if (mayCallCommand(subject, right, policy)) return;
-  throw new AuthorizationError(`no rule permits ${right}`);
+  throw new AuthorizationError(`no rule permits this caller the action ${right}`);
 }
 
 /**
@@ -66,7 +66,10 @@ export function resolveProject(
   if (subject?.kind !== 'project') return given;
   const { id } = subject.project;
   if (given === undefined || given === id) return id;
-  throw new BridgeError('ERR_PROJECT', "project does not match the token's project; omit it");
+  throw new BridgeError(
+    'ERR_PROJECT',
+    "the given project differs from the token's project; omit it",
+  );
 }
 
 type TokenHolder = Awaited<ReturnType<ExtensionHost['holdToken']>>;

@@ -114,14 +114,16 @@ export function addRegistrationRoutes<Registration, Info, Details>(
     };
     const { effect, rule } = host.decide({ subject, action: 'command', resource }, policy);
     if (effect !== 'allow') {
-      throw new AuthorizationError(`no rule permits ${right} for all of these minions`);
+      throw new AuthorizationError(
+        `no rule permits this caller the action ${right} for all of these minions`,
+      );
     }
     const api = kind.as({ who: actorOf(subject), rule }, subject);
     return api.add(registration, { owner: ownerNameOf(subject), replaces });
   };
   const mapIn = ({ body }: FastifyRequest): object => {
     if (typeof body === 'object' && body !== null && !Array.isArray(body)) return body;
-    throw new BridgeError(kind.formError, 'the body must be a map');
+    throw new BridgeError(kind.formError, 'the request body must be a JSON object');
   };
   const one = `/${collection}/:${key}`;
   app.post(`/${collection}`, { bodyLimit, schema: schemas.add }, (request) =>

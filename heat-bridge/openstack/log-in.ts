@@ -47,6 +47,8 @@ export async function requestToken(
   const outcome = deliveryOutcomeOf(login.result, []);
   if (outcome.kind !== 'final' || login.result.kind !== 'answer') return { isIn: false, outcome };
   const reason =
-    login.result.status === 201 ? 'login returned no token' : `login ${outcome.reason}`;
+    login.result.status === 201
+      ? 'Keystone accepted the login but returned no token'
+      : `login ${outcome.reason}`;
   return { isIn: false, outcome: { ...outcome, reason } };
 }

@@ -101,7 +101,7 @@ export class TokenValidator {
     const { log, monotonic } = this.#options;
     if (monotonic() - this.#warnedAt >= logIntervalMs) {
       this.#warnedAt = monotonic();
-      log.warn({ reason }, 'cannot validate tokens with Keystone');
+      log.warn({ reason }, 'cannot validate tokens of callers, because Keystone is unavailable');
     }
     return new AuthenticationError('ERR_EAUTH_UNAVAILABLE', 'Keystone is unavailable; retry later');
   }

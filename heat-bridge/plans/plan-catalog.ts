@@ -49,7 +49,8 @@ export function compilePlan(definition: PlanDefinition, catalog: Catalog): Compi
   const { names, check } = compileParameters(name, definition.parameters);
   const needs = dependenciesOf(definition);
   const order = topologicalOrder(needs);
-  if (order === undefined) throw catalogError(name, 'steps', 'circular dependency of steps');
+  if (order === undefined)
+    throw catalogError(name, 'steps', 'the field needs of the steps forms a cycle');
   const compiler = new StepCompiler(definition, catalog, needs, names);
   const steps = order.map((step) => compiler.compile(step));
   const secret = compiler.secretOf(steps);
@@ -120,11 +121,16 @@ class StepCompiler {
     );
     const exposed = uses.find(({ parameter, isSecret }) => !isSecret && secret.includes(parameter));
     if (exposed !== undefined) {
-      const text = 'secret in one command, but exposed by another';
+      const text =
+        'one step passes this parameter to a secret parameter, another step to an argument that is not secret';
       throw this.#refuse(`parameters.${exposed.parameter}`, text);
     }
     const unused = this.#parameters.find((it) => !uses.some(({ parameter }) => parameter === it));
-    if (unused !== undefined) throw this.#refuse(`parameters.${unused}`, 'no step uses it');
+    if (unused !== undefined)
+      throw this.#refuse(
+        `parameters.${unused}`,
+        'no step uses this parameter; remove it, or refer to it in a step',
+      );
     return secret;
   }
 
@@ -139,33 +145,50 @@ class StepCompiler {
     const known = isPlainMap(parameters.properties) ? Object.keys(parameters.properties) : [];
     for (const [key, source] of Object.entries(sources)) {
       const place = `${field}.params.${key}`;
-      if (!known.includes(key)) throw this.#refuse(place, `${given.command} has no such parameter`);
+      if (!known.includes(key))
+        throw this.#refuse(place, `the command ${given.command} has no parameter with this name`);
       const missing = parametersOfStepSource(source).find((it) => !this.#parameters.includes(it));
-      if (missing !== undefined) throw this.#refuse(place, `unknown parameter ${missing}`);
+      if (missing !== undefined)
+        throw this.#refuse(
+          place,
+          `refers to the parameter ${missing}, which the plan does not declare`,
+        );
     }
     const needed = Array.isArray(parameters.required) ? parameters.required : [];
     const lacking = needed.find((it) => !Object.hasOwn(sources, it) && !hasDefault(parameters, it));
-    if (lacking !== undefined) throw this.#refuse(`${field}.params`, `${lacking} is missing`);
+    if (lacking !== undefined)
+      throw this.#refuse(
+        `${field}.params`,
+        `the required parameter ${lacking} of the command is missing`,
+      );
     for (const reference of stepReferences(sources)) this.#checkReference(field, reference, before);
     return { command, sources };
   }
 
   #checkReference(field: string, { step, path }: StepReference, before: ReadonlySet<string>): void {
     const place = `${field}.params`;
-    if (!before.has(step)) throw this.#refuse(place, `${step} is not a step that this one needs`);
+    if (!before.has(step))
+      throw this.#refuse(
+        place,
+        `refers to the step ${step}, which does not run before this step; add it to needs`,
+      );
     const { group: on, command } = this.#step(step);
     const group = this.#plan.groups[on];
     if (group === undefined || !isSingleMinionGroup(group)) {
       throw this.#refuse(
         place,
-        `the step ${step} may have several minions; set max: 1 on its group`,
+        `refers to the step ${step}, which can run on several minions; set max: 1 on its group`,
       );
     }
     const { returns } = this.#command(`steps.${step}.command`, command).definition;
     const keys = parseJsonPointer(path);
-    if (keys === undefined) throw this.#refuse(place, 'path is not a JSON pointer');
+    if (keys === undefined)
+      throw this.#refuse(place, 'path must be a JSON pointer, for example /address');
     if (returns === undefined || !isDescribedBySchema(returns, keys)) {
-      throw this.#refuse(place, `the field returns of ${command} does not describe this path`);
+      throw this.#refuse(
+        place,
+        `path must exist in the schema that the field returns of the command ${command} contains`,
+      );
     }
   }
 

@@ -237,7 +237,7 @@ function parseStepSource(name: string, field: string, value: unknown, depth: num
         return { map: Object.fromEntries(entries) };
       }
   }
-  const forms = 'the name of a parameter, {value: …}, {step: …, path: …} or {map: {…}}';
+  const forms = 'the name of a parameter, or a map {value: …}, {step: …, path: …} or {map: {…}}';
   throw catalogError(name, field, `must be ${forms}`);
 }
 

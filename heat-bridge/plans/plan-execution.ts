@@ -226,7 +226,8 @@ export class PlanExecution {
 
   #step(name: string): CompiledStep {
     const step = this.#options.plan.steps.find((it) => it.name === name);
-    if (step === undefined) throw new TypeError('internal error: unknown step of the plan');
+    if (step === undefined)
+      throw new TypeError('internal error: the plan does not contain the step');
     return step;
   }
 

@@ -40,34 +40,38 @@ export async function resolveGroups(
     new BridgeError('ERR_PLAN_GROUPS', `${plan}: ${text}`);
   const names = Object.keys(groups).filter((name) => groups[name]?.from === undefined);
   if (Object.keys(given).some((name) => !names.includes(name))) {
-    throw problem(`unknown group; the groups are ${names.join(', ')}`);
+    throw problem(
+      `the call names an unknown group; the groups of this plan are ${names.join(', ')}`,
+    );
   }
   const settled: Record<string, readonly string[]> = {};
   const narrowed: string[] = [];
   for (const name of names) {
     const target = Object.hasOwn(given, name) ? given[name] : undefined;
-    if (target === undefined) throw problem(`the group ${name} is missing`);
+    if (target === undefined) throw problem(`the call gives no target for the group ${name}`);
     const bounds = boundsOf(name);
     const { minions, isNarrowed } = await resolveGroupTarget(host, target, bounds);
     if (isNarrowed) narrowed.push(name);
     if (isOutOfReach(minions, bounds, groups[name])) throw deniedForTarget(plan);
     if (minions === undefined) {
       throw problem(
-        `the group ${name} has minions without an accepted key, or without rights of the caller`,
+        `the target of the group ${name} includes minions without an accepted key, or minions that no rule permits the caller to address`,
       );
     }
     settled[name] = minions;
   }
   const all = Object.values(settled).flat();
   if (new Set(all).size < all.length)
-    throw problem('a minion is in two groups, or twice in one group');
+    throw problem('a minion belongs to two groups, or is listed twice in one group');
   for (const [name, group] of Object.entries(groups)) {
     const minions = settled[name] ?? selectPart(group, settled[group.from ?? ''] ?? []);
     settled[name] = minions;
     const { min = group.select === 'rest' ? 0 : 1, max = Infinity } = group;
     if (minions.length < min || minions.length > max) {
       const bounds = max === Infinity ? `${min} or more` : `${min} to ${max}`;
-      throw problem(`the group ${name} has ${minions.length} minions, but needs ${bounds}`);
+      throw problem(
+        `the target of the group ${name} matches ${minions.length} minions, but the plan requires ${bounds}`,
+      );
     }
   }
   return { groups: settled, narrowed };
@@ -117,13 +121,21 @@ export function checkGroups(plan: string, groups: Readonly<Record<string, GroupD
     const field = `groups.${name}`;
     if (min > max) throw catalogError(plan, `${field}.min`, 'must not be larger than max');
     if ((from === undefined) !== (select === undefined)) {
-      throw catalogError(plan, field, 'from and select must be set together');
+      throw catalogError(
+        plan,
+        field,
+        'the fields from and select must be set together, or neither of them',
+      );
     }
     if (from === undefined) continue;
     const whole = Object.hasOwn(groups, from) ? groups[from] : undefined;
     if (whole === undefined) throw catalogError(plan, `${field}.from`, `unknown group ${from}`);
     if (whole.from !== undefined) {
-      throw catalogError(plan, `${field}.from`, `${from} is itself part of a group`);
+      throw catalogError(
+        plan,
+        `${field}.from`,
+        `the group ${from} also has the field from; name a group without it`,
+      );
     }
   }
 }

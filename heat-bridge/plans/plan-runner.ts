@@ -324,7 +324,7 @@ export class PlanRunner {
     } catch (error) {
       host.logger.error(
         { plan: live.plan, jid: live.id, err: error },
-        'run of a plan failed because of an internal error',
+        'internal error during the run of a plan; the run has failed',
       );
       if (key !== undefined) await cluster?.rows.forget(live.id);
       return () => live.fail(error);

@@ -94,7 +94,7 @@ export class StepRunner {
     const given = stepParameters(mapped.sources, this.#options.parameters, returned);
     const parameters = mapped.command.check(given);
     for (let first = 0; first < minions.length; first += batchSize) {
-      if (signal?.aborted === true) return 'the plan ended before the step started';
+      if (signal?.aborted === true) return 'the run of the plan ended before this step started';
       const batch = { parameters, minions: minions.slice(first, first + batchSize), first };
       const handle = await this.#start(call, batch);
       runs.push(handle.id);
@@ -103,7 +103,7 @@ export class StepRunner {
         onResult(result);
       }
       const failed = [...results.values()].filter(({ state }) => state !== 'succeeded').length;
-      if (failed > maxFailures) return `${failed} minions did not succeed`;
+      if (failed > maxFailures) return `the command did not succeed on ${failed} minions`;
     }
     return undefined;
   }
@@ -146,7 +146,7 @@ export class StepRunner {
     const { live, logger } = this.#options;
     logger.error(
       { plan: live.plan, jid: live.id, err: error },
-      'step of a plan failed because of an internal error',
+      'internal error during a step of a plan; the step has failed',
     );
     return 'internal error of the bridge; see its log';
   }

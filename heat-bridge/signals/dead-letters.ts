@@ -103,6 +103,6 @@ export class DeadLetterList {
 function unknownDeadLetterError(): BridgeError {
   return new BridgeError(
     'ERR_SIGNAL_UNKNOWN',
-    'no dead letter has this id; pending signals are retried automatically',
+    'no failed signal has this id; signals that are still pending are retried automatically',
   );
 }

@@ -180,7 +180,7 @@ export class DeliveryWorker implements PendingSignals {
       .catch((error: unknown) => {
         this.#options.log.error(
           { err: error },
-          'delivery of the signals for a handle stopped because of an internal error',
+          'internal error during the delivery of signals to a handle; delivery to this handle has stopped',
         );
       })
       .finally(() => this.#work.delete(done));
@@ -212,7 +212,10 @@ export class DeliveryWorker implements PendingSignals {
         }
       } catch (error) {
         // The store failed, or a sealed row could not be opened. The signal stays in the outbox.
-        log.error({ alias, err: error }, 'could not attempt to deliver a signal; retrying');
+        log.error(
+          { alias, err: error },
+          'could not read a signal or its handle from the store; retrying',
+        );
         lane.failures += 1;
         await this.#pause(lane, this.#backOff(lane));
       }
@@ -256,7 +259,8 @@ export class DeliveryWorker implements PendingSignals {
       return this.#bury(pending, record, undefined, 'the handle was removed');
     }
     if (handle.expiresAt <= now()) {
-      const last = lane.reason === undefined ? '' : `; last: ${lane.reason}`;
+      const last =
+        lane.reason === undefined ? '' : `; reason of the last failed delivery: ${lane.reason}`;
       return this.#bury(pending, record, handle, `the handle has expired${last}`, lane.httpStatus);
     }
     const destination = handles.destinationOf(lane.handle);

@@ -132,7 +132,7 @@ const isRegistration = compileSchema(RegistrationSchema);
 export function parseHandleRegistration(given: unknown): HandleRegistration {
   const registration = parseForm(isRegistration, given, 'ERR_HANDLE_FORM', 'registration');
   if (registration.minions !== undefined || isForGroups(registration)) return registration;
-  const text = 'minions: missing; list ids of minions, or set globs, nodegroups or projects';
+  const text = 'minions is missing; list ids of minions, or set globs, nodegroups or projects';
   throw new BridgeError('ERR_HANDLE_FORM', text);
 }
 
@@ -541,7 +541,7 @@ export class HandleRegistry {
     if (!this.#bytes.tryTake(budgetOwner(plain), row.bytes)) {
       if (before !== undefined) this.#restore(before);
       const text =
-        'the handles exceed handle_bytes or handle_bytes_per_owner; remove handles, or raise the limit';
+        'the registered handles reach the limit handle_bytes or handle_bytes_per_owner; remove handles, or raise the limit';
       throw new BridgeError('ERR_HANDLE_LIMIT', text);
     }
     const { state } = this.#options;
@@ -576,7 +576,7 @@ export class HandleRegistry {
     const owners = [...new Set(rows.map(({ plain }) => plain.owner))];
     const stacks = [...new Set(rows.map(({ plain }) => plain.stack))];
     const [what, names] = owners.length > 1 ? ['owners', owners] : ['stacks', stacks];
-    const text = `${alias}: ambiguous, several ${what} have a handle with this alias: ${names.join(', ')}`;
+    const text = `${alias}: several ${what} have a handle with this alias, so name one of them: ${names.join(', ')}`;
     throw new BridgeError('ERR_HANDLE_AMBIGUOUS', text);
   }
 
@@ -732,6 +732,6 @@ function aliasTakenError(alias: string): BridgeError {
 function unknownHandleError(alias: string): BridgeError {
   return new BridgeError(
     'ERR_HANDLE_UNKNOWN',
-    `unknown handle ${JSON.stringify(alias.slice(0, 64))}`,
+    `no handle is registered under the alias ${JSON.stringify(alias.slice(0, 64))}`,
   );
 }

@@ -118,7 +118,7 @@ export class HeldSignals {
       .catch((error: unknown) => {
         this.#options.log.error(
           { err: error },
-          'could not add late data to a held signal; the signal stays held',
+          'could not store the data of a held signal; the signal still waits for its handle',
         );
       })
       .finally(() => this.#work.delete(work));
@@ -148,7 +148,10 @@ export class HeldSignals {
   async dismiss(minion: string): Promise<void> {
     await this.#turns.run(minion, async () => {
       for (const pending of [...(this.#held.get(minion) ?? [])]) {
-        await this.#giveUp(pending, 'the minion was retired');
+        await this.#giveUp(
+          pending,
+          'the minion was retired before a handle was registered for the signal',
+        );
       }
     });
   }
@@ -177,13 +180,13 @@ export class HeldSignals {
     const handle = handles.findFor(alias, minion);
     if (handle === undefined) {
       if (now() < pending.acceptedAt + ttlMs) return;
-      const reason = `no handle was registered for it within ${ttlMs / 1000} s`;
+      const reason = `no handle was registered for the signal within ${ttlMs / 1000} s`;
       if (await this.#giveUp(pending, reason)) this.#options.onExpired(record, reason);
       return;
     }
     // If the minion has another key now, another machine sent the signal.
     if (admission.keyOf(minion)?.fingerprint !== heldKey) {
-      await this.#giveUp(pending, 'the key of the minion has changed');
+      await this.#giveUp(pending, 'the key of the minion has changed since it sent the signal');
       return;
     }
     const refusal = signalRefusalOf(handle, member, now());
@@ -255,10 +258,7 @@ export class HeldSignals {
       }
       return this.#delayed.size === 0 ? 0 : storeRetryMs;
     } catch (error) {
-      log.error(
-        { err: error },
-        'expired held signals could not be removed from the outbox; retrying',
-      );
+      log.error({ err: error }, 'could not remove expired held signals from the outbox; retrying');
       return storeRetryMs;
     }
   }

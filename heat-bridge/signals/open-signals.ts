@@ -158,14 +158,14 @@ export async function openSignals(
     held.releaseAll(handle).catch((error: unknown) => {
       log.error(
         { alias: handle.alias, err: error },
-        'could not assign held signals to their new handle',
+        'could not queue held signals for delivery after their handle was registered',
       );
     });
   const begin = (ended: AbortSignal): void => {
     Promise.all([delivery.begin(ended), held.start()]).catch((error: unknown) => {
       log.error(
         { err: error },
-        'could not start the delivery of signals, or could not assign held signals to their handles',
+        'could not start the delivery of signals, or could not queue held signals for delivery',
       );
     });
   };

@@ -82,7 +82,7 @@ function requireFound(found: readonly unknown[], { id }: OutboxSelection): void 
   if (id === undefined || found.length > 0) return;
   throw new BridgeError(
     'ERR_SIGNAL_UNKNOWN',
-    'no signal has this id; run outbox list to see the ids',
+    'no undelivered signal has this id; saltbridge bridge outbox list prints the ids',
   );
 }
 

@@ -359,7 +359,10 @@ export class Outbox {
     const use = { ...record, bytes: value.length };
     const quota = this.#quotas.tryTake(use);
     if (quota !== undefined) {
-      throw new BridgeError('ERR_SIGNAL_QUOTA', `the outbox is full (${quota}); try again later`);
+      throw new BridgeError(
+        'ERR_SIGNAL_QUOTA',
+        `the outbox of signals is full (quota: ${quota}); retry later`,
+      );
     }
     // In a cluster, the record is counted when the replicated log delivers it.
     if (this.#isFollowed) this.#quotas.release(use);

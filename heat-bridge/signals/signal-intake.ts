@@ -100,7 +100,11 @@ export class SignalIntake implements TakesSignals {
     const { tag, sender, request } = taken;
     const named = parseSignalTag(tag);
     if (named === undefined || sender === undefined) {
-      return { kind: 'refused', reason: 'the tag does not name a handle', isFull: false };
+      return {
+        kind: 'refused',
+        reason: 'the tag of the signal is not heat/ALIAS or heat/ALIAS/MEMBER',
+        isFull: false,
+      };
     }
     const { handles, held, maxBytes, now, reports } = this.#options;
     const { alias, member } = named;

@@ -33,14 +33,14 @@ const signalTags = {
 export const refusalTexts: Readonly<Record<SignalRefusal, string>> = {
   bytes: 'the signal exceeds signal_bytes',
   room: 'the outbox is full',
-  'data-no-json': 'data has a value that JSON cannot represent',
+  'data-no-json': 'the field data contains a value that JSON cannot represent',
   empty:
     'the event has no data, or data that Salt cannot read; send {"status": "SUCCESS"}, or register the handle with --empty-is-success',
-  'field-unknown': 'unknown field; a signal has status, reason and data',
-  'not-a-map': 'the data is not a map',
-  'reason-no-text': 'reason is not a string',
-  'status-unknown': 'status must be SUCCESS or FAILURE',
-  unreadable: 'the data is neither YAML nor JSON',
+  'field-unknown': 'the signal has an unknown field; known fields are status, reason and data',
+  'not-a-map': 'the data of the event is not a map',
+  'reason-no-text': 'the field reason is not text',
+  'status-unknown': 'the field status is neither SUCCESS nor FAILURE',
+  unreadable: 'the data of the event is neither YAML nor JSON',
   entries: 'the outbox is full',
   expired: 'the handle has expired',
   member: 'the handle is not for this member',
@@ -87,7 +87,7 @@ export class SignalReporter {
    */
   held(minion: string, handle: string, signal: string, jid: string | undefined): void {
     this.#fire(signalTags.held, { id: minion, handle, signal });
-    const text = 'no handle is registered for the signal; it is held until one is registered';
+    const text = 'no handle is registered for a signal; holding the signal until one is registered';
     this.#log.warn({ minion, handle, signal }, text);
     this.#traces?.signalAccepted(minion, signal, jid);
   }
@@ -102,7 +102,8 @@ export class SignalReporter {
   unreadable(minion: string, handle: string, problem: SignalProblem): void {
     const reason = refusalTexts[problem];
     this.#fire(signalTags.refused, { id: minion, handle, reason });
-    const text = 'event of a minion could not be read; Heat gets a failure';
+    const text =
+      'the event of a minion for a handle is not a valid signal; sending FAILURE to Heat';
     this.#log.warn({ minion, handle, code: problem, reason }, text);
   }
 
@@ -125,7 +126,7 @@ export class SignalReporter {
     this.#fire(signalTags.failed, { id: minion, handle, signal, reason });
     this.#log.warn(
       { minion, handle, signal, reason, ...place },
-      'signal moved to the dead-letter list',
+      'a signal was rejected permanently or has expired; see saltbridge bridge outbox list --dead',
     );
     this.#traces?.signalOver(record, reason);
   }

@@ -61,7 +61,7 @@ export const emptySuccess: Signal = { status: 'SUCCESS' };
  * for its event, so Heat must receive the failure.
  */
 export function unreadableSignal(tag: string, reason: string): Signal {
-  const text = `event ${tag} could not be read: ${reason}`;
+  const text = `the event ${tag} is not a valid signal: ${reason}`;
   return { status: 'FAILURE', reason: truncateReason(text) };
 }
 

@@ -34,10 +34,11 @@ export function credentialsOf(form: LoginForm): Credentials {
  */
 export function checkedUrl(text: string): string {
   const isPlain = /^https?:\/\/[\x21-\x7e]+$/.test(text) && !/[\\#"<>^`{|}]/.test(text);
-  if (!isPlain || !URL.canParse(text)) throw destinationError('must be a plain http or https URL');
+  if (!isPlain || !URL.canParse(text))
+    throw destinationError('must be an http or https URL without special characters');
   const { username, password } = new URL(text);
   if (username !== '' || password !== '' || text.split('/')[2]?.includes('@')) {
-    throw destinationError('the URL must not contain a user name or password');
+    throw destinationError('must be a URL without a user name or password');
   }
   return text;
 }
@@ -48,7 +49,9 @@ export function checkedUrl(text: string): string {
  */
 export function checkedToken(text: string): string {
   if (!/^[\x21-\x7e]+$/.test(text))
-    throw destinationError('the token has characters that are invalid in a header');
+    throw destinationError(
+      'the token contains characters that are not permitted in an HTTP header',
+    );
   return text;
 }
 

@@ -85,12 +85,19 @@ async function signalResourceAsUser({
   resource,
   ask,
 }: ResultDelivery<Credentials & { readonly regionName?: string }>): Promise<DeliveryOutcome> {
-  if (resource === undefined) return { kind: 'final', reason: 'Heat named no resource to signal' };
+  if (resource === undefined)
+    return {
+      kind: 'final',
+      reason: 'the metadata of the deployment does not name the resource to signal',
+    };
   const login = await logInToKeystone(ask, destination);
   if (!login.isIn) return login.outcome;
   const heat = publicServiceUrl(login.body, 'orchestration', destination.regionName);
   if (heat === undefined)
-    return { kind: 'final', reason: "the login's service catalog lacks Heat" };
+    return {
+      kind: 'final',
+      reason: "Keystone's service catalog contains no public Heat endpoint in the region",
+    };
   const headers = { 'x-auth-token': login.token };
   return deliveryOutcomeOf(
     await ask({ method: 'POST', url: signalUrl(heat, resource), headers, body }),
@@ -141,7 +148,8 @@ export async function setDeploymentStatus({
   if (askAsOwner === undefined) {
     return {
       kind: 'final',
-      reason: 'the deployment has no signal transport, and the stack has no login',
+      reason:
+        'no destination: the deployment has no signal transport, and the stack is registered without a login',
     };
   }
   const query = `server_id=${encodeURIComponent(serverId)}`;
@@ -152,7 +160,8 @@ export async function setDeploymentStatus({
   if (!read.ok) return deliveryOutcomeOf(result, []);
   const all = isDeployments.Check(read.body) ? read.body.software_deployments : [];
   const found = all.find((it) => it.config_id === id);
-  if (found === undefined) return { kind: 'final', reason: 'Heat no longer has this deployment' };
+  if (found === undefined)
+    return { kind: 'final', reason: 'the deployment no longer exists in Heat' };
   const put = await askAsOwner(({ heat }) =>
     heat === undefined
       ? undefined

@@ -57,7 +57,7 @@ export async function postAlarm(delivery: Delivery<PreSigned>): Promise<Delivery
   if (record.signal.status === 'FAILURE') {
     return {
       kind: 'final',
-      reason: 'a FAILURE is not sent to a scaling policy, because any signal scales',
+      reason: 'not sent: a scaling policy scales on every signal, so a FAILURE would scale too',
     };
   }
   const { url } = destination;
@@ -84,7 +84,7 @@ export async function putSignalObject(delivery: Delivery<PreSigned>): Promise<De
   const { destination, ask } = delivery;
   return putObject(destination.url, heatBody(delivery), ask, (etag, ageMs) => {
     if (etag === unreadSignalEtag || ageMs >= untakenMs) return undefined;
-    const reason = 'Heat has not read the previous signal yet';
+    const reason = 'waiting until Heat has read the previous signal';
     return { kind: 'again', reason, isTurn: true };
   });
 }

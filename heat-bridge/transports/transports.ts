@@ -368,17 +368,17 @@ export const handleForms: string = Object.entries(rows)
 export function parseDestination(given: unknown): Destination {
   const unwrapped = unwrapJson(given, 4);
   const form = typeof unwrapped === 'string' ? unwrapped.trim() : unwrapped;
-  if (form === '') throw destinationError('must not be empty');
+  if (form === '') throw destinationError('the handle must not be empty');
   if (typeof form === 'string' && isSignalUrl.test(form)) {
     throw destinationError(
-      'signal_url requires a login; use alarm_url of the policy, or an object with alarm_url (the signal_url), auth_url, user_id, password and project_id',
+      'signal_url requires a login; use the alarm_url of the policy, or a JSON object with the signal_url as alarm_url, and auth_url, user_id, password and project_id',
     );
   }
   for (const { handle } of Object.values(handleRows)) {
     const destination = handle?.parse(form);
     if (destination !== undefined) return destination;
   }
-  throw destinationError(`unknown form; supported are ${handleForms}`);
+  throw destinationError(`the form of the handle is unknown; supported are ${handleForms}`);
 }
 
 /**
@@ -442,7 +442,7 @@ function deliverResultBy<T extends ResultTransport>(
 /** A later version of this program may have stored a destination that this one does not know. */
 const unknownTransport = {
   kind: 'final',
-  reason: 'this version does not support the transport',
+  reason: 'this version of saltbridge does not support the transport of the stored destination',
 } as const;
 
 /** Maximum size of a result, in bytes of JSON. */
@@ -497,7 +497,7 @@ function unwrapJson(given: unknown, depth: number): unknown {
     return unwrapJson(JSON.parse(given), depth - 1);
   } catch {
     // Omit the cause, because its message repeats the text.
-    throw destinationError('invalid JSON text');
+    throw destinationError('the handle is not valid JSON');
   }
 }
 
@@ -526,7 +526,9 @@ function tokenInCurl(text: string): HandleDestinations['TOKEN_SIGNAL'] | undefin
   const token = /'X-Auth-Token: ([^']+)'/.exec(text)?.[1];
   const url = / (https?:\/\/\S+)$/.exec(text)?.[1];
   if (token === undefined || url === undefined)
-    throw destinationError('the curl command has no token or no URL');
+    throw destinationError(
+      'the curl command of the handle must contain an X-Auth-Token header and end with a URL',
+    );
   return { transport: 'TOKEN_SIGNAL', url: checkedUrl(url), token: checkedToken(token) };
 }
 
@@ -538,7 +540,7 @@ function checkedKeys(keys: readonly string[]): readonly string[] {
   if (keys.length < 1 || keys.length > 2) throw destinationError('a webhook must have 1 or 2 keys');
   const isKey = (it: string): boolean => /^whsec_[A-Za-z0-9+/]{32,86}={0,2}$/.test(it);
   if (keys.every(isKey)) return keys;
-  throw destinationError('a key must be whsec_ and 24 to 64 bytes in base64');
+  throw destinationError('a webhook key must be whsec_, followed by 24 to 64 bytes in base64');
 }
 
 /** Returns the signal URL that Heat adds to a deployment. */

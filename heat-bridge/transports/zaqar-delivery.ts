@@ -41,7 +41,7 @@ export async function postSignalMessage({
   if (service === undefined) {
     return {
       kind: 'final',
-      reason: "the login's service catalog has no public messaging service in the region",
+      reason: "Keystone's service catalog contains no public messaging endpoint in the region",
     };
   }
   const ttl = Math.ceil((expiresAt - now()) / 1000);
@@ -83,7 +83,7 @@ export async function postResultMessage({
   if (!login.isIn) return login.outcome;
   const zaqar = publicServiceUrl(login.body, 'messaging', destination.regionName);
   if (zaqar === undefined) {
-    return { kind: 'final', reason: "the login's service catalog lacks Zaqar" };
+    return { kind: 'final', reason: "Keystone's service catalog contains no Zaqar endpoint" };
   }
   const url = messagesUrl(zaqar, destination);
   const headers = headersOf(login.token);

@@ -85,7 +85,7 @@ export interface ClusterApi {
    */
   ticket(request?: { readonly seconds?: number }): Promise<ClusterTicket>;
   /**
-   * Removes a member that will not return from the cluster.
+   * Removes from the cluster a member that will not return.
    * @throws MasterError ERR_ARGS if the member is alive or unknown; ERR_NOT_SERVED
    */
   remove(request: { readonly member: string }): Promise<void>;

@@ -17,7 +17,7 @@ export const masterErrors = {
     retry: true,
   },
   ERR_EXTENSION_CONFLICT: {
-    meaning: 'Two extensions of a master claim the same name; the message states it.',
+    meaning: 'Two extensions of a master define the same name, which the message states.',
     action: 'Remove one of the two extensions, or rename the part that it adds.',
   },
   ERR_EXTENSION_CYCLE: {
@@ -114,7 +114,8 @@ export const masterErrors = {
   },
   ERR_RSA_OVERLOAD: {
     meaning: 'The queue of RSA operations is full.',
-    action: 'Nothing: minions retry. If it continues, find the address that sends many sign-ins.',
+    action:
+      'No action is necessary: minions retry. If the error persists, find the address that sends many sign-ins.',
     retry: true,
   },
   ERR_SEAL: {

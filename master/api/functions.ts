@@ -8,7 +8,7 @@ export interface FunctionCall {
   readonly kwarg?: Readonly<Record<string, WireValue>>;
   /**
    * Name of the user in the events. Default: `saltbridge`. For calls over the local socket it is
-   * the name of the calling account, or `sudo_<name>` if the caller states that.
+   * the name of the calling account, or `sudo_<name>` if the caller states this name.
    */
   readonly user?: string;
   /** Job id of twenty digits, which must not have been used before. Default: a new id. */
@@ -19,8 +19,8 @@ export interface FunctionCall {
    */
   readonly dropUnknown?: boolean;
   /**
-   * Time that minions have to respond, in seconds. If the arguments of the function contain a
-   * timeout, that one is used.
+   * Time that minions have to respond, in seconds. A timeout in the arguments of the function takes
+   * precedence.
    */
   readonly timeoutSeconds?: number;
 }

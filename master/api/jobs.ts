@@ -73,7 +73,7 @@ export interface PublishRequest extends TargetRequest {
   /**
    * Name of the user in the job, which the minion returns. Default: `saltbridge`. For calls over
    * the local socket it is the name of the calling account, or `sudo_<name>` if the caller states
-   * that.
+   * this name.
    */
   readonly user?: string;
   /** Returners to run on the minion, separated by commas. */

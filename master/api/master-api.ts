@@ -264,8 +264,8 @@ interface JobsApi {
    */
   show(jid: string): Promise<JobReport>;
   /**
-   * Returns the latest jobs first: those that a caller is following, and those that were published
-   * recently.
+   * Returns the jobs that a caller is following and the jobs that were published recently, latest
+   * first.
    */
   active(): Promise<readonly JobProgress[]>;
   /**

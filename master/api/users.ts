@@ -18,8 +18,8 @@ export interface ReplayReport {
   /** Number of requests in these decisions. */
   readonly requests: number;
   /**
-   * Number of decisions for which not all samples were recorded. For the other samples, the new
-   * rules may decide differently.
+   * Number of decisions for which not all samples were recorded. The new rules may decide
+   * differently about samples that were not recorded.
    */
   readonly uncertain: number;
   /** Number of decisions since the start that were not recorded, because the record was full. */

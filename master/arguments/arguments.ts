@@ -215,21 +215,18 @@ function numberToJson(value: number): JsonValue {
   return Number.isFinite(value) && !isLarge ? value : { $float: String(value) };
 }
 
+/** Matches the text of a float without a fraction, such as `1.0`. */
+const wholeFloat = /^-?\d+\.0$/;
+
 /**
  * Maximum length of an integer in text form, in digits. The time to parse it grows faster than its
  * length.
  */
-const wholeFloat = /^-?\d+\.0$/;
+const maxDigits = 1000;
 
 /**
  * Maximum nesting depth of marked JSON. It allows a mark around each level of the deepest value
  * that Salt permits.
- */
-const maxDigits = 1000;
-
-/**
- * Converts marked JSON to a value.
- * @throws TypeError if a mark has invalid content
  */
 const maxDepth = 256;
 
@@ -242,7 +239,7 @@ export function fromJson(json: unknown, depth = 0): WireValue {
   if (json === null || typeof json === 'boolean' || typeof json === 'string') return json;
   if (typeof json === 'number' || typeof json === 'bigint') return json;
   if (Array.isArray(json)) return json.map((item) => fromJson(item, depth + 1));
-  if (typeof json !== 'object') throw new TypeError(`not a JSON value: ${typeof json}`);
+  if (typeof json !== 'object') throw new TypeError(`JSON has no values of type ${typeof json}`);
   const map: WireMap = Object.create(null);
   for (const [key, item] of Object.entries(json)) map[key] = fromJson(item, depth + 1);
   return unmark(map);

@@ -4,7 +4,7 @@
  * words (`&& ls`), and escapes of surrogates (`"\ud83d\ude00"`).
  */
 
-import { type Document, isScalar, type Node, Scalar, visit } from 'yaml';
+import { type Document, isCollection, isScalar, type Node, Scalar, visit } from 'yaml';
 
 /**
  * Whether libyaml would reject this document.
@@ -20,11 +20,17 @@ export function isBeyondLibyaml(document: Document.Parsed, text: string): boolea
       }
       if (isScalar(node) && node.type === Scalar.PLAIN && path.length > 1) {
         isRefused ||= hasRefusedColon(node, place === 'key', text);
+        // libyaml reads the question mark as the mark of a key, also without a blank after it.
+        isRefused ||= node.source?.startsWith('?') === true && path.some(isFlowCollection);
       }
       return isRefused ? visit.BREAK : undefined;
     },
   });
   return isRefused;
+}
+
+function isFlowCollection(node: unknown): boolean {
+  return isCollection(node) && node.flow === true;
 }
 
 /** Matches the escape of a surrogate. An even number of backslashes may precede the escape. */

@@ -6,7 +6,7 @@ export const argumentLimits = defineLimits('arguments', {
     unit: 'large texts that are parsed in threads',
     owner: 'caller',
     amounts:
-      'threads: one less than the number of processors, but 1 or 2, and one for callers without a text',
+      'threads: the number of processors minus one, but 1 or 2; one more thread for callers that have no text in progress',
     reserved: 1,
     waiting: { perOwner: 32, total: 256 },
     effect: 'Further texts wait in turns, then are rejected.',

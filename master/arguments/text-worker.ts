@@ -15,7 +15,7 @@ function answerOf(task: TextTask): TextAnswer {
   } catch (error) {
     return {
       ok: false,
-      problem: error instanceof Error ? error.message : 'the text cannot be read',
+      problem: error instanceof Error ? error.message : 'the text cannot be parsed',
     };
   }
 }

@@ -174,7 +174,8 @@ function toScalar(tag: string, text: string): unknown {
     throw new SyntaxError(`a number has more than ${maxDigits} digits`);
   }
   const value = constructScalar(tag, text);
-  if (value === undefined) throw new SyntaxError(`the text is not of the type ${tag}`);
+  if (value === undefined)
+    throw new SyntaxError(`the text is not a valid value of the type ${tag}`);
   return value instanceof Float ? value.value : value;
 }
 

@@ -97,7 +97,7 @@ export class AuditBursts {
     }
     this.#bursts.clear();
     const who = { kind: 'master', name: '' } as const;
-    const detail = 'too many distinct entries; these were only counted';
+    const detail = 'too many different decisions: these were counted instead of recorded';
     for (const [outcome, count] of this.#others) {
       audit.append({ who, action: 'decisions', outcome, count, detail });
     }

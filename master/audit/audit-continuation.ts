@@ -70,8 +70,8 @@ function continueFrom({
   if (broken === 0 && isSame && head.sequence >= stored.sequence) return { head, file, findings };
   const sequence = Math.max(head.sequence + broken, stored.sequence);
   const detail =
-    `the log ends with record ${head.sequence}, followed by ${broken} altered lines; ` +
-    `the store has record ${stored.sequence}`;
+    `the last valid record of the log is ${head.sequence}, and ${broken} altered lines follow it; ` +
+    `according to the store, the last record is ${stored.sequence}`;
   return {
     head: { sequence, hash: head.hash },
     file: auditFile(directory, sequence + 1),
@@ -120,8 +120,10 @@ async function putAside(
     () => false,
   );
   await truncate(file, (await stat(file)).size - bytes);
-  const where = isKept ? `the written part is in ${path.basename(aside)}` : 'it is lost';
-  return finding('audit.torn', 'done', `a record was written incompletely; ${where}`);
+  const where = isKept
+    ? `the written part was moved to ${path.basename(aside)}`
+    : 'the written part is lost';
+  return finding('audit.torn', 'done', `the last record was written incompletely; ${where}`);
 }
 
 function finding(action: string, outcome: AuditEntry['outcome'], detail: string): AuditEntry {

@@ -20,7 +20,7 @@ function tellKeyChange(audit: AuditTrail, { id, from, to }: KeyTransition): void
     action: to === 'accepted' ? 'key.accepted' : 'key.revoked',
     on: [id],
     outcome: 'done',
-    detail: `from ${from ?? 'nowhere'} to ${to ?? 'nowhere'}`,
+    detail: `state of the key: from ${from ?? 'none'} to ${to ?? 'none'}`,
   });
 }
 

@@ -3,10 +3,10 @@ import { defineLimits } from '#runtime';
 /** Limits of the audit log. */
 export const auditLimits = defineLimits('audit', {
   repeatedRecords: {
-    unit: 'records of one kind that a source can cause as often as it likes',
+    unit: 'records of one kind that requests from one address can cause repeatedly',
     owner: 'address',
     rate: { perSecond: 0.1, burst: 20 },
-    effect: 'Further ones are counted in a summary.',
+    effect: 'Further records are counted, and a summary is recorded.',
   },
   waitingRecords: {
     unit: 'records that wait to be written',
@@ -15,9 +15,9 @@ export const auditLimits = defineLimits('audit', {
     effect: 'Further records are counted, and the log records how many are missing.',
   },
   allRepeatedRecords: {
-    unit: 'records of such kinds of all sources',
+    unit: 'records that requests can cause repeatedly, of all addresses together',
     owner: 'none',
     rate: { perSecond: 1, burst: 200 },
-    effect: 'Further ones are counted in a summary.',
+    effect: 'Further records are counted, and a summary is recorded.',
   },
 });

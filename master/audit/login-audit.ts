@@ -50,7 +50,7 @@ export class LoginAudit {
    */
   revoked(tokens: readonly AuditedToken[], by?: AuditRequester): void {
     for (const { id, user, eauth } of tokens) {
-      const detail = `of ${user} by ${eauth}`;
+      const detail = `user ${user}, eauth ${eauth}`;
       const entry = { action: 'token.revoke', what: id, outcome: 'done', detail } as const;
       this.#audit.append({ ...auditOf(by, ''), ...entry });
     }

@@ -12,8 +12,8 @@ import type { AuditRecord, AuditTrail } from './audit-record.ts';
 const action = 'audit.head';
 const detailForm = /^record (\d{1,15}) has the hash ([0-9a-f]{64})$/;
 /**
- * Interval between two recordings, in milliseconds. Records that are younger than this are
- * protected only by the hash chain of their own log.
+ * Interval between two recordings, in milliseconds. Until the next recording, only the hash chain
+ * of its own log protects a new record.
  */
 const noteMs = 600_000;
 

@@ -49,7 +49,7 @@ async function signatureFault(config: MasterConfig): Promise<OwnKeyFault | undef
     return undefined;
   } catch {
     const problem =
-      "The signature of the master's public key is missing, or belongs to another text or key";
+      "The signature of the master's public key is missing, or was made for another public key or with another signing key";
     const remedy = 'Remove the file and create it with saltbridge salt-key --gen-signature';
     return fatal('signature', problem, remedy);
   }
@@ -80,7 +80,8 @@ async function pairFault(
       kind: 'missing',
       isFatal: false,
       problem: 'The key pair does not exist; the first start creates it',
-      remedy: 'Restore it from a backup if minions already trust another one',
+      remedy:
+        'If minions already trust another key pair of this master, restore that pair from a backup',
     };
   }
   const key = readPrivate(privatePem, keyPass);

@@ -75,7 +75,7 @@ export class DropConnectionError extends Error {
   readonly reason: string;
 
   constructor(reason: string, options?: ErrorOptions) {
-    super(`not answered: ${reason}`, options);
+    super(`the request gets no reply: ${reason}`, options);
     this.name = new.target.name;
     this.reason = reason;
   }

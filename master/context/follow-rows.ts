@@ -33,7 +33,7 @@ export async function followRows(
       listener(change);
     } catch (error) {
       // An error in one module must not prevent other modules from receiving the change.
-      log.error({ err: error }, 'a module failed to process a change in the store');
+      log.error({ err: error }, 'a module of the master failed to process a change in the store');
     }
   });
   for await (const entry of store.list(prefix)) listener({ type: 'put', entry });

@@ -276,7 +276,8 @@ export class EventRing {
         const isTrimmed = sequence !== expected;
         expected = sequence + 1;
         const isRead = sequence <= (sequences.get(memberMark(place)) ?? others);
-        // Records between the two were deleted or are damaged, or events were lost.
+        // Records between this record and the previous one were deleted or are damaged, or events
+        // were lost.
         const isGap = isTrimmed || (isAfterLoss && !isRead);
         if (isGap && !isMarked) events.push(missed);
         isMarked = false;
@@ -298,7 +299,7 @@ export class EventRing {
     } catch (error) {
       this.#parts.log.warn(
         { err: error },
-        'cannot store that all events were written; after a restart, readers will receive a notice of missing events',
+        'cannot record that all events were stored; after a restart, readers will be notified that events may be missing',
       );
     }
   }

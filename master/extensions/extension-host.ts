@@ -35,7 +35,8 @@ export function createHost(
   const { policy } = users;
   const requireCurrent = (): void => {
     if (context.cluster?.isStale() !== true) return;
-    const text = 'this member of the cluster may lack revocations; use another member';
+    const text =
+      'this member cannot follow the cluster log and may not know of revoked tokens; use another member';
     throw new AuthenticationError('ERR_EAUTH_UNAVAILABLE', text);
   };
   return {

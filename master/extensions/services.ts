@@ -84,6 +84,6 @@ export class Services {
 
 /** Returns the ERR_EXTENSION_CONFLICT error for two modules that use the same name. */
 export function conflict(thing: string, name: string, first: string, second: string): MasterError {
-  const problem = `${thing} ${name}: both ${first} and ${second} claim it`;
+  const problem = `${thing} ${name}: both ${first} and ${second} define it`;
   return new MasterError('ERR_EXTENSION_CONFLICT', `${problem}; remove one of them`);
 }

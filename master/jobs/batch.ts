@@ -117,7 +117,7 @@ export async function* runBatch(
 function checkedSize(size: number | string): number | string {
   const read = typeof size === 'string' ? readBatchSize(size) : size;
   if (read !== undefined && (typeof read === 'string' || read >= 1)) return read;
-  throw new MasterError('ERR_ARGS', 'size must be a number of minions or a share such as 25%');
+  throw new MasterError('ERR_ARGS', 'size must be a number of minions or a percentage such as 25%');
 }
 
 /**

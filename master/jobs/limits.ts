@@ -17,7 +17,7 @@ export const jobLimits = defineLimits('jobs', {
     effect: 'The reader gets an error.',
   },
   parallelJobUpdates: {
-    unit: 'updates that wait for the reader of a batch',
+    unit: 'updates that wait for the reader of a batch job',
     owner: 'caller',
     perOwner: 1_000_000,
     effect: 'The reader gets an error.',

@@ -103,8 +103,8 @@ const factsRow = defineRow({
 });
 
 /**
- * Grains or pillar of one minion in memory. Values stay in packed form, and unpacked only when a
- * target uses them. As objects they would take about ten times as much memory.
+ * Grains or pillar of one minion in memory. Values stay in packed form, and are unpacked only when
+ * a target uses them. As objects they would take about ten times as much memory.
  */
 export class PackedFacts implements FactSource {
   readonly #names: readonly string[];

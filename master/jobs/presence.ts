@@ -50,7 +50,10 @@ export class Announcements {
       else peer.identify(minionId);
     } catch (error) {
       this.#options.counters.count('announcement-failed');
-      this.#options.log.debug({ remote: peer.address, err: error }, 'announcement not verified');
+      this.#options.log.debug(
+        { remote: peer.address, err: error },
+        'cannot verify which minion has subscribed to publications',
+      );
     }
   }
 

@@ -40,8 +40,9 @@ export class SlowPatternRunner {
   }
 
   /**
-   * Returns for each question whether its texts match, in their order.
-   * @param owner minion for which they are asked. Default: the unrestricted users
+   * Tests the texts of each question with its pattern. Returns one list of results per question, in
+   * the order of its texts.
+   * @param owner minion whose request needs the results. Default: users without restrictions
    * @throws MasterError ERR_BAD_TGT if it takes too long
    */
   async run(questions: readonly SlowQuestion[], owner = ''): Promise<boolean[][]> {
@@ -95,7 +96,7 @@ export class SlowPatterns {
 
   /**
    * Tests the collected texts.
-   * @param owner minion for which they are tested. Default: the unrestricted users
+   * @param owner minion whose request needs the results. Default: users without restrictions
    * @throws MasterError ERR_BAD_TGT if it takes too long
    */
   async settle(runner: SlowPatternRunner, owner?: string): Promise<void> {

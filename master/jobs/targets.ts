@@ -64,7 +64,7 @@ export interface ResolveOptions {
 /** Compiler options for the targets of users with limited rights. */
 const exact = { pillar: 'exact' } as const;
 
-/** Minions that a user's target may match, and of whose pillar it may use conditions. */
+/** Minions that a user's target may match, and minions whose pillar the target may query. */
 export type TargetReach = Pick<Reach, 'covers' | 'includes' | 'showsPillar'>;
 
 /** Reach that includes all minions and all known facts. */

@@ -87,7 +87,7 @@ export function metricFamilies(meter: Meter, now: MeasuredNow): readonly MetricF
     gauge('event_readers', 'Event readers.', events.readers),
     gauge(
       'queue_depth',
-      'Waiting items: rsa operations, requests above the rate of their minion, events of the slowest reader, runs of reactions.',
+      'Number of waiting items: RSA operations, requests above the rate limit of their minion, events of the slowest reader, runs of reactions.',
       by('queue', queues),
     ),
     gauge('store_full', '1 if the disk of the store is full.', Number(status.storeFull)),

@@ -10,7 +10,7 @@ export const requestLimits = defineLimits('requests', {
     effect: 'Further requests wait.',
   },
   waitingRequests: {
-    unit: 'requests that wait for their rate',
+    unit: 'requests that wait because of the rate limit',
     owner: 'minion',
     perOwner: 128,
     effect: 'Further requests get no reply.',
@@ -23,7 +23,7 @@ export const requestLimits = defineLimits('requests', {
     effect: 'Further events are dropped. Signals wait.',
   },
   waitingSignals: {
-    unit: 'signals that wait for their rate',
+    unit: 'signals that wait because of the rate limit',
     owner: 'minion',
     perOwner: 64,
     effect: 'Further signals are dropped.',
@@ -36,7 +36,7 @@ export const requestLimits = defineLimits('requests', {
     effect: 'Further file requests wait.',
   },
   waitingFileRequests: {
-    unit: 'file requests that wait for their rate',
+    unit: 'file requests that wait because of the rate limit',
     owner: 'minion',
     perOwner: 10_000,
     effect: 'Further requests get no reply.',
@@ -61,7 +61,7 @@ export const requestLimits = defineLimits('requests', {
     effect: 'The return is acknowledged and not stored.',
   },
   denials: {
-    unit: 'latest rejected signals',
+    unit: 'stored reports of rejected signals',
     owner: 'none',
     total: 1_000,
     effect: 'The least recently used entry is evicted.',
@@ -70,6 +70,6 @@ export const requestLimits = defineLimits('requests', {
     unit: 'log lines of rejected signals',
     owner: 'minion',
     rate: { perSecond: 1, burst: 20 },
-    effect: 'Further ones are counted.',
+    effect: 'Further log lines are counted.',
   },
 });

@@ -115,7 +115,10 @@ function trimEvent(event: Candidate, maxBytes: number): Candidate {
   return data === event.data ? event : { ...event, data, said: data.data, isTrimmed: true };
 }
 
-/** Records events with replaced values like rejected events, together with the limit. */
+/**
+ * Records events whose values were replaced in the list of rejected events, with the limit as the
+ * reason.
+ */
 function noteTrimmed(
   { bus, context: { counters }, limits: { config, denials } }: MinionEventOptions,
   minionId: string,

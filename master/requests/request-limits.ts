@@ -76,7 +76,7 @@ export function createRequestLimits({ config, context, auth }: RequestLimitDeps)
     requests: new Throttle(requestLimits.waitingRequests, requests),
     /** Rate of a minion's events. */
     events,
-    /** Same rate, for events that wait. */
+    /** Rate of a minion's events, for events that are delayed instead of dropped. */
     delayedEvents: new Throttle(requestLimits.waitingSignals, events),
     denials: new DenialLog(context.log.child({ component: 'requests' }), now),
     /** Whether a request was created before this master started, so that it may be a replay. */

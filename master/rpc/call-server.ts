@@ -133,7 +133,10 @@ export class CallServer {
     try {
       return await steps.run(readJsonInSteps(text, { ...markedJson, ...limits }));
     } catch (cause) {
-      const why = cause instanceof JsonError ? cause.message : 'a type mark has an invalid value';
+      const why =
+        cause instanceof JsonError
+          ? cause.message
+          : 'a key that marks a type, such as $int, has an invalid value';
       throw new MasterError('ERR_ARGS', `the parameters are not valid JSON: ${why}`, { cause });
     }
   }

@@ -183,8 +183,8 @@ function of(api: InProcessApi, token: string | undefined): InProcessApi | UserAp
 }
 
 /**
- * Interface whose methods are in the table: everything except `asUser`, and the checks about a
- * user.
+ * Interface whose methods are in the table: {@link MasterApi} without `asUser`, and the checks of a
+ * user's rights.
  */
 export type CallableApi = Omit<MasterApi, 'asUser'> & {
   readonly acl: Pick<UserApi, 'permits'>;

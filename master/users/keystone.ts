@@ -111,7 +111,7 @@ async function groupsOf(
   if (status === 403) return [];
   const found = tryParseJson(body);
   if (status !== 200 || !Value.Check(GroupsBody, found)) {
-    throw unavailable(`status ${status} for groups`);
+    throw unavailable(`it answered the request for the user's groups with status ${status}`);
   }
   return found.groups.map((group) => group.name);
 }

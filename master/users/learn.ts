@@ -104,7 +104,11 @@ function grantFor(record: RecordedDecision, options: LearnOptions): Grant {
       return { action, resource: { tag: literalGlob(text) }, notes: [] };
     default: {
       const fun = [...new Set(texts)].sort().map(literalGlob);
-      return { action, resource: { fun, ...within(record) }, notes: ['with any arguments'] };
+      return {
+        action,
+        resource: { fun, ...within(record) },
+        notes: ['the rule permits any arguments'],
+      };
     }
   }
 }
@@ -139,7 +143,7 @@ function toRule(
   const subject = { minion: ids.map(literalGlob) };
   const rule = parseRule(name, { subject, action, resource });
   const warnings = powerful.has(action)
-    ? ['grants power beyond the minion itself: review with care']
+    ? ['the rule grants rights over other minions or the master: review it carefully']
     : [];
   return {
     rule,

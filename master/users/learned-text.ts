@@ -7,7 +7,7 @@ export function learnedText({ rules, ungrantable, denied }: LearnedPolicy): stri
     '# The smallest policy that permits the recorded requests of minions. Review every rule: a request',
     '# that was made is not always legitimate. Requests of an attacker would be included as well.',
     ...denied.map((it) => comment(`denied by the rule ${it.rule}: ${describe(it)}`)),
-    ...ungrantable.map((it) => comment(`no rule can permit it: ${describe(it)}`)),
+    ...ungrantable.map((it) => comment(`no rule can permit this request: ${describe(it)}`)),
     'saltbridge:',
     '  acl:',
     rules.length === 0 ? '    rules: {}' : '    rules:',

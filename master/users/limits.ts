@@ -3,7 +3,7 @@ import { defineLimits } from '#runtime';
 /** Limits of users. */
 export const userLimits = defineLimits('users', {
   activeLogins: {
-    unit: 'log-ins in progress, for addresses with and without an earlier log-in each',
+    unit: 'log-ins in progress (separate limits for addresses with and without an earlier log-in)',
     owner: 'address',
     perOwner: 16,
     total: 256,
@@ -12,7 +12,7 @@ export const userLimits = defineLimits('users', {
     code: 'ERR_EAUTH_LIMIT',
   },
   backendRequests: {
-    unit: 'requests to one backend at a time, for addresses with and without an earlier log-in each',
+    unit: 'requests to one backend at a time (separate limits for addresses with and without an earlier log-in)',
     owner: 'address',
     total: 8,
     waiting: { perOwner: 16, total: 512 },
@@ -33,7 +33,7 @@ export const userLimits = defineLimits('users', {
     code: 'ERR_EAUTH_LIMIT',
   },
   failureRecords: {
-    unit: 'user names with recent failures',
+    unit: 'user names with recent failed log-ins',
     owner: 'address',
     perOwner: 4000,
     total: 100_000,
@@ -64,7 +64,7 @@ export const userLimits = defineLimits('users', {
     effect: 'The least recently used entry is evicted.',
   },
   ownJobs: {
-    unit: 'jobs of users, for their event streams',
+    unit: 'jobs of users, recorded for their event streams',
     owner: 'user',
     total: 10_000,
     effect: 'The oldest job of the user with most jobs is evicted.',

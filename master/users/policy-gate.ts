@@ -101,7 +101,11 @@ export class PolicyGate {
 }
 
 function learned({ reason }: Decision): Decision {
-  return { effect: 'allow', rule: 'learning', reason: `permitted while learning: ${reason}` };
+  return {
+    effect: 'allow',
+    rule: 'learning',
+    reason: `permitted because acl mode is learn: ${reason}`,
+  };
 }
 
 /**

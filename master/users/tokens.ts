@@ -79,7 +79,10 @@ export class TokenTable {
   readonly #store: Store;
   readonly #clocks: TokenClocks;
   readonly #isStale: () => boolean;
-  /** Tokens by digest. Only {@link create} evicts, so that all members hold the same ones. */
+  /**
+   * Tokens by digest. Only {@link create} evicts tokens, so that all members of a cluster have the
+   * same tokens.
+   */
   readonly #held: FairTable<Held>;
   readonly #limit: Limit;
 
@@ -127,8 +130,8 @@ export class TokenTable {
   }
 
   /**
-   * Creates a token, which is durable when this resolves. The secret is returned only here.
-   * @throws LimitExceeded if there are too many, each of another user
+   * Creates a token, which is durable when the promise resolves. The secret is returned only here.
+   * @throws LimitExceeded if the table is full and every token belongs to a different user
    */
   async create(record: TokenRecord): Promise<{ readonly secret: string; readonly hash: string }> {
     const secret = randomBytes(32).toString('hex');
@@ -218,7 +221,7 @@ export class TokenTable {
     await writeInParts(this.#store, gone);
   }
 
-  /** Returns the tokens that a new one replaces. */
+  /** Returns the digests of the tokens that are evicted when a new token is added. */
   #surplusFor(token: KnownToken): readonly string[] {
     const { total = Infinity } = this.#limit;
     if (this.#held.size < total) return [];

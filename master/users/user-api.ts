@@ -39,7 +39,7 @@ export function createUserApi(parts: UserApiDeps, open: () => Promise<UserSessio
       const permitted = await judge(session, request);
       yield* run(permitted, end.signal);
       if (session.ended.aborted)
-        throw new AuthenticationError('ERR_EAUTH_TOKEN', 'the token has ended');
+        throw new AuthenticationError('ERR_EAUTH_TOKEN', 'the token has expired or was revoked');
     } finally {
       end.unlink();
       session.stop();

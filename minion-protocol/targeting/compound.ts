@@ -135,7 +135,8 @@ class CompoundParser {
     const expression = this.#or();
     const left = this.#words[this.#at];
     if (left === ')') throw new SyntaxError('a closing parenthesis has no opening one');
-    if (left !== undefined) throw new SyntaxError('an operator is missing between two terms');
+    if (left !== undefined)
+      throw new SyntaxError('an operator (and, or) is missing between two terms');
     return expression;
   }
 

@@ -61,7 +61,7 @@ export function compileFactMatch(
   meter?.spend(part, 1 + expression.length);
   const whole = cut(expression, delimiter);
   if (whole.parts.length >= maxParts)
-    throw new SyntaxError(`the condition has more than ${maxParts} parts`);
+    throw new SyntaxError(`the condition on grains or pillar has more than ${maxParts} parts`);
   const values = new ValueTests(compileValue, meter);
   values.require(whole.rests);
   const search = new FactSearch(values, meter);

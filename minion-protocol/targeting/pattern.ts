@@ -94,7 +94,9 @@ export function compileSearchPattern(pattern: string): TextMatcher {
 export const compileLinearPattern: PatternCompiler = (pattern, meter) => {
   const compiled = compilePattern(pattern, meter);
   if (compiled.kind === 'linear') return compiled.test;
-  throw new SyntaxError('lookaround and back-references are not supported here');
+  throw new SyntaxError(
+    'lookaround and back-references are not supported in this regular expression',
+  );
 };
 
 /**
@@ -104,7 +106,9 @@ export const compileLinearPattern: PatternCompiler = (pattern, meter) => {
 export function compileWholePattern(pattern: string): TextMatcher {
   const { source, ignoreCase, needsBacktracking } = translatePythonRegex(pattern, linearDialect);
   if (needsBacktracking) {
-    throw new SyntaxError('lookaround and back-references are not supported here');
+    throw new SyntaxError(
+      'lookaround and back-references are not supported in this regular expression',
+    );
   }
   const regex = compileRe2(source, ignoreCase);
   return (text) => regex.matches(text);
@@ -116,9 +120,12 @@ function compileBacktracking(pattern: string): Extract<CompiledPattern, { kind: 
   try {
     RegExp(source, flags);
   } catch (error) {
-    throw new SyntaxError('the expression is invalid or combines features that are not supported', {
-      cause: error,
-    });
+    throw new SyntaxError(
+      'the regular expression is invalid, or combines features that are not supported together',
+      {
+        cause: error,
+      },
+    );
   }
   return { kind: 'backtracking', source, flags };
 }
@@ -126,5 +133,5 @@ function compileBacktracking(pattern: string): Extract<CompiledPattern, { kind: 
 function describe(error: unknown): string {
   const isKnown = error instanceof Error && 'getDescription' in error;
   const description = isKnown ? error.message.split(':')[1]?.trim() : undefined;
-  return description ?? 'the expression has an error';
+  return description ?? 'the regular expression is invalid';
 }

@@ -454,7 +454,10 @@ function containsAny(
 ): boolean {
   const list = Array.isArray(addresses) ? addresses : [addresses];
   return list.some((text) => {
-    meter?.spend('addresses of a minion', 20 + (typeof text === 'string' ? text.length : 0));
+    meter?.spend(
+      'comparison with the addresses of a minion',
+      20 + (typeof text === 'string' ? text.length : 0),
+    );
     const address = typeof text === 'string' ? parseInterface(text) : undefined;
     return address !== undefined && !address.isNetwork && isInNetwork(address, network);
   });

@@ -145,7 +145,7 @@ class MemoryMaster implements MasterTransport {
     try {
       const answer = await done.catch(() => {
         // The master does not reveal the reason.
-        throw new TransportError('ERR_TIMEOUT', 'the master sent no reply');
+        throw new TransportError('ERR_TIMEOUT', 'the in-memory master sent no reply');
       });
       return this.#inFlight.has(request) ? new Uint8Array(answer) : never();
     } finally {
@@ -278,7 +278,7 @@ class Subscription {
 }
 
 function closedError(): TransportError {
-  return new TransportError('ERR_CLOSED', 'the transport is closed');
+  return new TransportError('ERR_CLOSED', 'the in-memory transport is closed');
 }
 
 function nextTick(): Promise<void> {

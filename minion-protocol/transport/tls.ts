@@ -179,7 +179,7 @@ function filesOf({ certFile, keyFile, caFile }: TlsOptions): string[] {
 }
 
 function unusableFiles({ certFile }: TlsOptions, cause: unknown): TransportError {
-  const message = `cannot use the TLS files or ciphers configured with ${certFile}`;
+  const message = `cannot use the TLS certificate ${certFile}, or the key, CA certificates or ciphers configured with it`;
   return new TransportError('ERR_TLS', message, { cause });
 }
 
@@ -187,7 +187,7 @@ function readPem(file: string): Buffer {
   try {
     return readFileSync(file);
   } catch (cause) {
-    throw new TransportError('ERR_TLS', `cannot read ${file}`, { cause });
+    throw new TransportError('ERR_TLS', `cannot read the TLS file ${file}`, { cause });
   }
 }
 

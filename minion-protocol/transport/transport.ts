@@ -153,9 +153,9 @@ export interface MinionTransport {
 
 export const transportErrors = {
   ERR_LISTEN: {
-    meaning: 'A port could not be bound.',
+    meaning: 'The master cannot listen on a port.',
     action:
-      'Stop the process that uses the port (another master?), or set interface, ret_port or publish_port.',
+      'Stop the other process that uses the port, or set interface, ret_port or publish_port.',
     retry: true,
   },
   ERR_TLS: {
@@ -163,12 +163,12 @@ export const transportErrors = {
     action: 'Correct keyfile, certfile, ca_certs and ciphers of the ssl option.',
   },
   ERR_CONNECT: {
-    meaning: 'The address of the master is invalid, or no process listens at it.',
+    meaning: 'The address of the master is invalid, or nothing listens there.',
     action: 'Check the host and the port of the master.',
     retry: true,
   },
   ERR_TIMEOUT: {
-    meaning: 'No reply arrived in time. The request may or may not have arrived.',
+    meaning: 'No reply arrived in time. The master may or may not have received the request.',
     action: 'Check that the master is running and reachable, then repeat the request.',
     retry: true,
   },

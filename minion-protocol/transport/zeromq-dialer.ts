@@ -123,7 +123,7 @@ class ZeromqDialer implements MinionTransport {
 
   #refuseIfClosed(cause?: unknown): void {
     if (this.#isClosed)
-      throw new TransportError('ERR_CLOSED', 'the transport is closed', { cause });
+      throw new TransportError('ERR_CLOSED', 'the ZeroMQ connection is closed', { cause });
   }
 }
 

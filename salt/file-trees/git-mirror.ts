@@ -191,14 +191,14 @@ export class GitMirror {
     try {
       await this.update();
       if (this.#toldFailure !== '')
-        this.#log.info({ remote: this.place }, 'git remote is reachable again');
+        this.#log.info({ remote: this.place }, 'a git remote can be fetched again');
       this.#toldFailure = '';
     } catch (err) {
       // A repeated failure is logged once.
       if (!this.#closing.aborted && String(err) !== this.#toldFailure) {
         this.#log.error(
           { remote: this.place, err },
-          'cannot fetch git remote; serving the last fetched state',
+          'cannot fetch a git remote; files of the last successful fetch are served',
         );
         this.#toldFailure = String(err);
       }
@@ -451,7 +451,7 @@ export class GitMirror {
     try {
       this.#snapshot = fromState(JSON.parse(text));
     } catch (err) {
-      this.#log.error({ remote: this.place, err }, 'cannot read the last state of a git remote');
+      this.#log.error({ remote: this.place, err }, 'cannot read the stored state of a git remote');
     }
   }
 
@@ -544,7 +544,7 @@ class SnapshotReading {
     if (mode !== '120000') return undefined;
     const header = await this.#reader.header(id);
     if (header.size > maxLinkBytes)
-      throw this.#refusal('the target of a symbolic link exceeds 4096 bytes');
+      throw this.#refusal('the target of a symbolic link is longer than 4096 bytes');
     const target = (await this.#reader.bytes(header)).toString('utf8');
     return /[\0\ufffd]/.test(target) ? undefined : { kind: 'link', target };
   }

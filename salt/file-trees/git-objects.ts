@@ -142,7 +142,7 @@ export function parseTree(bytes: Buffer, idBytes: number): RawEntry[] {
     const end = bytes.indexOf(0, space);
     const next = end + 1 + idBytes;
     if (space < 0 || end < 0 || next > bytes.length)
-      throw new RangeError('invalid git tree object');
+      throw new RangeError('git returned an invalid tree object');
     entries.push({
       mode: bytes.toString('latin1', at, space),
       name: bytes.subarray(space + 1, end),

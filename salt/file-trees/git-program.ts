@@ -78,7 +78,7 @@ export function runGit(
     child.once('close', (code) => {
       if (code === 0 && output.length < maxOutput) return resolve(output);
       if (signal.aborted) return reject(endedError(setting, signal));
-      const reason = code === 0 ? 'its output is too large' : complaintOf(complaint, code);
+      const reason = code === 0 ? 'the output of git is too large' : complaintOf(complaint, code);
       reject(new MasterError('ERR_GIT', `${placeOfRemote(setting.access)}: ${reason}`));
     });
     child.stdin.end();
@@ -92,7 +92,7 @@ export function endedError({ access, limits }: GitSetting, signal: AbortSignal):
   const isLate = reason instanceof Error && reason.name === 'TimeoutError';
   const why = isLate
     ? `timed out after ${limits.timeout} s`
-    : 'was stopped because the master closes';
+    : 'was stopped because the master is closing';
   return new MasterError('ERR_GIT', `${placeOfRemote(access)}: git ${why}`);
 }
 
@@ -120,7 +120,7 @@ function complaintOf(complaint: string, code: number | null): string {
     .map((line) => line.trim())
     .filter((line) => line !== '');
   const told = lines.join(' | ').slice(-maxComplaint);
-  return told === '' ? `git ended with status ${code}` : `git: ${told}`;
+  return told === '' ? `git exited with status ${code}` : `git: ${told}`;
 }
 
 function environmentOf(access: GitAccess, limits: GitLimits): NodeJS.ProcessEnv {

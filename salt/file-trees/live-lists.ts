@@ -104,7 +104,10 @@ export class LiveLists {
     }
     this.#watch.keepOnly(this.#tree.directories);
     if (this.#tree.isCut)
-      log.warn({ roots, files: maxEntries }, 'too many files: the file lists are incomplete');
+      log.warn(
+        { roots, files: maxEntries },
+        'the file roots contain more files than the limit; the other files are not served',
+      );
   }
 
   #changed(): void {
@@ -124,7 +127,7 @@ export class LiveLists {
     const { log, checkMs } = this.#options;
     log.warn(
       { err, checkMs },
-      'cannot watch every directory; changes are found by the periodic check',
+      'cannot watch every directory of the file roots; a periodic check finds changes',
     );
   }
 

@@ -15,7 +15,8 @@ const backend = { backend: optional(names) } as const;
 export function fileserverRunner({ fileServer }: FileserverRunnerDeps): FunctionTable {
   return {
     'fileserver.envs': masterFunction({
-      summary: 'Returns the environments of the file server; with sources=True by backend.',
+      summary:
+        'Returns the environments of the file server; with sources=True, the names of its back ends.',
       parameters: { ...backend, sources: optional(flag, false) },
       call: ({ backend: wanted, sources: isByBackend }) => {
         const narrowed = narrow(fileServer, wanted);
@@ -43,8 +44,7 @@ export function fileserverRunner({ fileServer }: FileserverRunnerDeps): Function
       ({ links }) => Object.fromEntries(links),
     ),
     'fileserver.update': masterFunction({
-      summary:
-        'Fetches remote repositories, and checks for changes that the system did not report.',
+      summary: 'Fetches remote repositories, and searches the file roots for changes.',
       parameters: backend,
       takesMore: true,
       call: async ({ backend: wanted }) => {
@@ -53,7 +53,8 @@ export function fileserverRunner({ fileServer }: FileserverRunnerDeps): Function
       },
     }),
     'fileserver.clear_file_list_cache': masterFunction({
-      summary: 'Rebuilds the lists of files, and returns their environments by backend.',
+      summary:
+        'Rebuilds the lists of files; returns for each back end the environments whose lists were rebuilt.',
       parameters: { saltenv: optional(names), ...backend },
       call: async ({ saltenv, backend: wanted }) => {
         const refreshed = await narrow(fileServer, wanted).refresh(saltenv);
@@ -70,17 +71,17 @@ export function fileserverRunner({ fileServer }: FileserverRunnerDeps): Function
  */
 const versionControl: FunctionTable = {
   'fileserver.clear_cache': masterFunction({
-    summary: 'Reports that no backend has a cache.',
+    summary: 'Does nothing: no back end has a cache.',
     parameters: backend,
     call: () => 'No cache was cleared',
   }),
   'fileserver.clear_lock': masterFunction({
-    summary: 'Reports that no backend can be locked.',
+    summary: 'Does nothing: no back end can be locked.',
     parameters: { ...backend, remote: optional(text) },
     call: () => 'No locks were removed',
   }),
   'fileserver.lock': masterFunction({
-    summary: 'Reports that no backend can be locked.',
+    summary: 'Does nothing: no back end can be locked.',
     parameters: { ...backend, remote: optional(text) },
     call: () => 'No locks were set',
   }),

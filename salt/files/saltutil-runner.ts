@@ -62,7 +62,8 @@ export function saltutilRunner(parts: SaltutilRunnerDeps): FunctionTable {
   };
   const table: Record<string, MasterFunction> = {
     'saltutil.sync_all': masterFunction({
-      summary: 'Refuses to copy modules: this master runs no Python modules.',
+      summary:
+        'Copies nothing: this master runs no Python modules. Fails if the file roots contain some.',
       parameters,
       call: async ({ saltenv }) => {
         const all: WireMap = {};
@@ -77,7 +78,7 @@ export function saltutilRunner(parts: SaltutilRunnerDeps): FunctionTable {
   };
   for (const kind of kinds) {
     table[`saltutil.${functionNames.get(kind) ?? `sync_${kind}`}`] = masterFunction({
-      summary: `Refuses to copy ${kind}: this master runs no Python modules.`,
+      summary: `Copies no ${kind}: this master runs no Python modules. Fails if the file roots contain some.`,
       parameters,
       call: ({ saltenv }) => copyNothing(kind, saltenv),
     });

@@ -20,7 +20,8 @@ export function refused(reason: string): MasterError {
  * @throws MasterError ERR_ARGS if a user calls
  */
 export function requireLocalCaller({ by }: Pick<CallContext, 'by'>): void {
-  if (by !== undefined) throw refused('only the local interface may call it');
+  if (by !== undefined)
+    throw refused('this function is only available on the local socket of the master');
 }
 
 /** Definition of a runner or wheel function. */

@@ -14,7 +14,7 @@ export function mineRunner(parts: MineRunnerDeps): FunctionTable {
   return {
     'mine.get': masterFunction({
       summary:
-        'Returns the mine values of minions for one function, or several separated by commas.',
+        'Returns the mine values of minions. fun names one function, or several separated by commas.',
       parameters: { tgt: required(target), fun: required(text), tgt_type: optional(text, 'glob') },
       call: async ({ tgt, fun, tgt_type: tgtType }) => {
         const query = { target: { tgt, tgtType }, funs: fun.split(','), isByFunction: false };

@@ -171,7 +171,7 @@ export class OrchestrationJournal {
       if (!isTooLarge(error)) throw error;
       log.warn(
         { jid },
-        'the orchestration is too large to be stored; other members cannot resume it',
+        'the call of the orchestration is too large to store; if this member fails, no other member can resume it',
       );
       return undefined;
     }
@@ -257,7 +257,7 @@ export class Journal {
     const { store, nextJid, log, rows, root, steps } = this.#place;
     const row = steps.get(`${this.#jid}/${number}`) ?? { tag, jids: [] };
     if (row.tag !== tag) {
-      const reason = `the SLS files have changed since the orchestration started: found ${tag} instead of ${row.tag}`;
+      const reason = `cannot resume the orchestration: its SLS files have changed; the next state is ${tag}, but ${row.tag} had started`;
       throw new MasterError('ERR_ORCHESTRATION', reason);
     }
     return new JournalStep({
@@ -291,7 +291,10 @@ export class Journal {
         async () => void (await store.write([...rows.end(root), ...steps])),
       );
     } catch (error) {
-      log.warn({ jid: root, err: error }, 'cannot delete the journal of a finished orchestration');
+      log.warn(
+        { jid: root, err: error },
+        'cannot delete the stored steps of a finished orchestration',
+      );
     }
   }
 }

@@ -179,7 +179,7 @@ export class Orchestrator {
     if (underWay === undefined) {
       throw new MasterError(
         'ERR_ORCHESTRATION',
-        `no orchestration runs with the jid ${jid} on this master`,
+        `this master runs no orchestration with the jid ${jid}`,
       );
     }
     underWay.kills.add(stateId);

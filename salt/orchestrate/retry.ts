@@ -45,6 +45,8 @@ export async function attempt(
     await sleep(pauseOf(retry), undefined, { signal });
     outcome = await run();
   }
+  // Without a repetition, the comment keeps its type.
+  if (comments.length === 0) return { outcome, attempts: 1 };
   return {
     outcome: withComment(outcome, [...comments, commentOf(outcome)], '\n'),
     attempts: comments.length + 1,

@@ -115,7 +115,7 @@ async function ended(
   const result = await inTime(work, signal);
   if (result !== undefined) return result;
   signal.throwIfAborted();
-  throw new TypeError('a function of the master returned nothing');
+  throw new TypeError('internal error: a runner or wheel function ended without a result');
 }
 
 function masterFunctionOutcome(

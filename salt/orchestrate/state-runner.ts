@@ -39,7 +39,7 @@ const orchestrateParameters = {
 
 export function stateRunner({ orchestrator }: StateRunnerDeps): FunctionTable {
   const orchestrate = masterFunction({
-    summary: 'Runs SLS files on the master: states that act on minions and the master.',
+    summary: 'Runs an orchestration: SLS files whose states act on minions and on the master.',
     parameters: orchestrateParameters,
     succeeds: (value) => isWireMap(value) && isSuccess(value.data),
     call: (given, context) => {
@@ -52,7 +52,7 @@ export function stateRunner({ orchestrator }: StateRunnerDeps): FunctionTable {
     },
   });
   const show = masterFunction({
-    summary: 'Returns the high data of SLS files, rendered as for an orchestration.',
+    summary: 'Renders SLS files as for an orchestration, and returns their high data.',
     parameters: {
       ...slsParameters,
       queue: ignored,
@@ -70,7 +70,7 @@ export function stateRunner({ orchestrator }: StateRunnerDeps): FunctionTable {
     'state.orchestrate_show_sls': show,
     'state.orch_show_sls': show,
     'state.soft_kill': masterFunction({
-      summary: 'Stops an orchestration before the state with an id, or before its next state.',
+      summary: 'Stops an orchestration before its next state, or before the state with a given id.',
       parameters: { jid: required(text), state_id: optional(text) },
       call: ({ jid, state_id: id }) => {
         orchestrator.softKill(jid, id);

@@ -33,7 +33,7 @@ export function templateCalls(context: OrchestrationContext, log: Logger): Asked
       ['tgt', 'fun', 'arg', 'timeout', 'tgt_type', 'ret', 'kwarg', 'subset'],
       async (given, more) => {
         for (const name of Object.keys(more)) {
-          throw new TypeError(`the argument ${name} of saltutil.cmd is not served`);
+          throw new TypeError(`saltutil.cmd does not support the argument ${name}; remove it`);
         }
         return runOnMinions(context, given);
       },

@@ -39,7 +39,10 @@ export async function openExtPillarFiles(
     if (found === undefined) return undefined;
     const { size } = found.stat;
     if (size > maxBytes) {
-      throw new MasterError('ERR_PILLAR_FILE', `the file exceeds ${maxBytes} bytes`);
+      throw new MasterError(
+        'ERR_PILLAR_FILE',
+        `${name}: larger than the maximum of ${maxBytes} bytes`,
+      );
     }
     const format = name.endsWith('.json') ? 'json' : 'yaml';
     return readPillarText(await found.read(0, size), format, reader);

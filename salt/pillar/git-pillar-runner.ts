@@ -12,12 +12,15 @@ interface GitPillarRunnerDeps {
 export function gitPillarRunner({ updater }: GitPillarRunnerDeps): FunctionTable {
   return {
     'git_pillar.update': masterFunction({
-      summary: 'Fetches remotes of git_pillar; returns true for each that has changed.',
+      summary: 'Fetches the remotes of git_pillar; returns for each whether it has changed.',
       parameters: { branch: optional(text), repo: optional(text) },
       call: async (wanted) => {
         const results = await updater.update(wanted);
         if (results.size === 0) {
-          throw new MasterError('ERR_ARGS', 'unknown remote: ext_pillar lists no such git remote');
+          throw new MasterError(
+            'ERR_ARGS',
+            'unknown remote: ext_pillar contains no git remote with this address',
+          );
         }
         const failures = [...results.values()].filter((result) => result instanceof Error);
         const [first] = failures;

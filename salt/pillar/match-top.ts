@@ -56,7 +56,7 @@ async function isMeant(
   const kinds = items.filter(isPillarMap).flatMap((option) => option.get('match') ?? []);
   const kind = kinds.at(-1) ?? 'compound';
   try {
-    if (typeof kind !== 'string') throw badTarget('match must be the name of a matcher');
+    if (typeof kind !== 'string') throw badTarget('match: must be the name of a target type');
     const target = parseTarget({ tgt, tgtType: kind }, setting.nodegroups);
     const compiled = await compile(target, candidate, setting, meter);
     return compiled.test(candidate) === 'yes';

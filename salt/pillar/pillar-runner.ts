@@ -30,7 +30,7 @@ export function pillarRunner({ pillar, facts, firstId }: PillarRunnerDeps): Func
     }),
     'pillar.show_top': masterFunction({
       summary:
-        'Returns the pillar SLS that the top files assign to a minion, by environment. Default: the first minion.',
+        'Returns the pillar SLS that the top files assign to a minion, by environment; without minion, to the first one.',
       parameters: {
         minion: optional(text),
         saltenv: optional(text),

@@ -198,5 +198,8 @@ export async function compiledOf(
   request: PillarRequest,
 ): Promise<CompiledPillar> {
   if (pillar.compile !== undefined) return pillar.compile(request);
-  throw new MasterError('ERR_NOT_SERVED', 'the pillar is provided by a program and has no files');
+  throw new MasterError(
+    'ERR_NOT_SERVED',
+    'the pillar has no files: the program that created the master provides it by a function',
+  );
 }

@@ -156,7 +156,7 @@ function orderOf(options: readonly PillarMap[]): number {
   const order = orders.at(-1) ?? 0;
   if (typeof order === 'number') return order;
   if (typeof order === 'boolean') return order ? 1 : 0;
-  if (typeof order !== 'string') throw new TypeError('order must be a number');
+  if (typeof order !== 'string') throw new TypeError('order: must be a number');
   return /^\s*[+-]?\d+\s*$/.test(order) ? Number(order) : 0;
 }
 
@@ -170,7 +170,7 @@ function isTrue(data: PlainData | undefined): boolean {
  */
 function entriesOf(data: PlainData): Iterable<readonly [PlainData, PlainData]> {
   if (isPillarMap(data)) return data;
-  throw new TypeError('the value must be a map');
+  throw new TypeError('a value of the top file must be a map');
 }
 
 /**
@@ -181,5 +181,5 @@ function listOf(data: PlainData | undefined): readonly PlainData[] {
   if (data === undefined) return [];
   if (Array.isArray(data)) return data;
   if (isPillarMap(data)) return [...data.keys()];
-  throw new TypeError('the value must be a list');
+  throw new TypeError('a value of the top file must be a list');
 }

@@ -92,8 +92,7 @@ function reachOfReaction(policy: Policy, reaction: string, call: TargetedCall): 
 }
 
 /** Reason in the record of a job whose target was restricted by the rights of the reaction. */
-const narrowedByRights =
-  'the rights of the reaction restrict the target to the minions that they name';
+const narrowedByRights = 'the job was sent only to the minions that the rules permit this reaction';
 
 function unaddressed({ missing }: Pick<AddressedMinions, 'missing'>): string[] {
   return missing.length === 0 ? [] : [`not addressed: ${missing.join(', ')}`];
@@ -135,7 +134,7 @@ async function performJob(
   const narrowed = leftOut.isNarrowed ? [narrowedByRights] : [];
   if (failed + silent === 0) return { outcome: 'succeeded', ...reasonOf(narrowed) };
   const count = minions.length + leftOut.missing.length;
-  const reason = `${failed} of ${count} minions failed, ${silent} did not answer`;
+  const reason = `${failed} of ${count} minions failed, ${silent} did not respond`;
   return { outcome: 'failed', ...reasonOf([reason, ...unaddressed(leftOut), ...narrowed]) };
 }
 
@@ -151,7 +150,7 @@ async function performCommand(
 ): Promise<ReactionResult> {
   const commands = named();
   if (commands === undefined) {
-    return { outcome: 'unusable', reason: 'this master has no named commands' };
+    return { outcome: 'unusable', reason: 'this master has no catalog of named commands' };
   }
   const caller = serviceOf(reaction);
   return commands.run({ jid, caller, command, target, params }, deadline);

@@ -80,7 +80,7 @@ export class ReactionWorker {
       queue.leave(run.jid);
       log.error(
         { reaction: name, jid: run.jid, err: error },
-        'cannot perform a reaction; it is repeated at the next start',
+        'cannot run the call of a reaction; the master tries again at its next start',
       );
     });
     this.#track(
@@ -144,7 +144,10 @@ export class ReactionWorker {
   #track(work: Promise<void>): void {
     const done = work
       .catch((error: unknown) => {
-        this.#options.log.error({ err: error }, 'cannot finish a reaction');
+        this.#options.log.error(
+          { err: error },
+          'internal error while running the call of a reaction',
+        );
       })
       .finally(() => this.#work.delete(done));
     this.#work.add(done);

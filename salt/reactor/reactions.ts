@@ -117,7 +117,10 @@ export async function createReactor(deps: ReactionDeps): Promise<Reactions> {
         }
       })
       .catch((error: unknown) => {
-        log.warn({ err: error }, 'cannot take over the reactions of another member');
+        log.warn(
+          { err: error },
+          'cannot take over the pending reactions of another member; trying again',
+        );
       });
   };
   let following = Promise.resolve();
@@ -141,7 +144,10 @@ export async function createReactor(deps: ReactionDeps): Promise<Reactions> {
         takeOver();
       }
       following = followOwnEvents({ bus, intake, reports, closing }).catch((error: unknown) => {
-        log.error({ err: error }, "reactions no longer receive the master's own events");
+        log.error(
+          { err: error },
+          "reactions no longer receive the master's own events; restart the master",
+        );
       });
     },
   };
@@ -226,6 +232,6 @@ function warnOfPowerless(
     const actions = actionsOf(action);
     if (actions.some((one) => hasRules(serviceOf(name), one, policy.current))) continue;
     const fields = { reaction: name, action: actions.join(', ') };
-    log.warn(fields, 'no rule permits any call of this reaction');
+    log.warn(fields, 'no rule permits the call of this reaction; it will not run');
   }
 }

@@ -77,7 +77,8 @@ export function callOf(chunk: Chunk, text: EventText, takes: Takes): PlannedCall
   if (state === 'runner' || state === 'wheel') {
     const named = (): PillarMap => {
       // Salt would pass `arg` to the function if it is the only argument.
-      if (chunk.has('arg')) throw new CallRefused('form', 'arg requires kwarg beside it');
+      if (chunk.has('arg'))
+        throw new CallRefused('form', 'arg is only allowed together with kwarg');
       return keywordsAmong(chunk, (name) => takes(state, fun, name));
     };
     refusePatterns(state, fun, chunk, text);
@@ -86,7 +87,7 @@ export function callOf(chunk: Chunk, text: EventText, takes: Takes): PlannedCall
   if (state === 'caller') {
     throw new CallRefused(
       'caller',
-      'caller would run modules in the master, which has none; use local',
+      'caller is not supported: the master has no execution modules; use local',
     );
   }
   throw new CallRefused('form', 'the state must be local, runner or wheel');
@@ -95,10 +96,10 @@ export function callOf(chunk: Chunk, text: EventText, takes: Takes): PlannedCall
 function functionOf(chunk: Chunk, text: EventText): string {
   const fun = chunk.get('fun');
   if (typeof fun === 'string' && text.isIn(fun)) {
-    throw new CallRefused('pattern', 'the function must not contain text of the event');
+    throw new CallRefused('pattern', 'the function name must not contain text of the event');
   }
   if (typeof fun !== 'string' || !isFunctionName(fun)) {
-    throw new CallRefused('form', 'the function must be module.function');
+    throw new CallRefused('form', 'the function must have the form module.function');
   }
   return fun;
 }
@@ -111,7 +112,7 @@ function targetOf(chunk: Chunk, text: EventText): TargetedCall['target'] {
   const [tgt, type] = [chunk.get('tgt'), chunk.get('tgt_type') ?? 'glob'];
   const tgtType = typeof type === 'string' && !text.isIn(type) ? type : undefined;
   if (tgt === undefined || tgtType === undefined) {
-    throw new CallRefused('form', 'tgt is missing, or tgt_type is not text');
+    throw new CallRefused('form', 'tgt is missing, or tgt_type is not valid text');
   }
   if (isList(tgt)) return { tgt: tgt.map((id) => text.restore(plainText(id))), tgtType: 'list' };
   const whole = plainText(tgt);
@@ -174,7 +175,7 @@ function refusePatterns(
   ) {
     throw new CallRefused(
       'pattern',
-      'text of the event must not be used as a pattern or a function',
+      'text of the event must not be used as a target, pattern or function name',
     );
   }
 }
@@ -229,7 +230,7 @@ function newForm(args: PlainData): PillarMap {
   });
   const complete = pairs.filter((pair) => pair !== undefined);
   if (complete.length === 0 || complete.length < pairs.length) {
-    throw new CallRefused('form', 'args must be a map or a list of maps with one name each');
+    throw new CallRefused('form', 'args must be a map, or a list of maps with one key each');
   }
   return new Map(complete);
 }
@@ -247,7 +248,10 @@ function positional(data: PlainData, text: EventText): Arguments {
     if (name !== undefined && rest !== undefined) {
       kwarg[name] = text.isIn(rest) ? settled(rest, text) : parseArgument(rest);
     } else if (typeof value === 'string' && isKeywordText(value)) {
-      throw new CallRefused('positional-text', 'text of the event must not become a keyword');
+      throw new CallRefused(
+        'positional-text',
+        'text of the event must not become a keyword argument',
+      );
     } else {
       arg.push(value);
     }
@@ -284,7 +288,7 @@ function keywords(map: PillarMap, text: EventText): Record<string, WireValue> {
     const name = plainText(key);
     // Names with two underscores are internal to Salt: `__kwarg__`, `__pub_jid`.
     if (text.isIn(name) || name.startsWith('__')) {
-      throw new CallRefused('form', 'a keyword is not a valid name');
+      throw new CallRefused('form', 'the name of a keyword argument is not valid');
     }
     kwarg[name] = settled(value, text);
   }

@@ -27,7 +27,7 @@ const requisites: ReadonlySet<PlainData> = new Set(['require', 'watch', 'prereq'
  * @throws FormError if any part of the file is invalid; no call of the file is made then
  */
 export function chunksOf(data: PlainData): Chunk[] {
-  if (!isPillarMap(data)) throw new FormError('the file must contain a map of ids');
+  if (!isPillarMap(data)) throw new FormError('the file must contain a map whose keys are ids');
   const bodies = Array.from(data, ([id, body]) => [id, padded(id, body)] as const);
   const isOwn = ([id]: readonly [PlainData, Body]): boolean => {
     return typeof id === 'string' && id.startsWith('__');
@@ -55,7 +55,7 @@ function padded(id: PlainData, body: PlainData): Body {
   const seen = new Set<string>();
   const keys = [...body.keys()];
   if (!keys.every((key) => typeof key === 'string')) {
-    throw new FormError(`${named(id)} has a key other than text`);
+    throw new FormError(`${named(id)} has a key that is not text`);
   }
   for (const key of keys.sort()) {
     const args = body.get(key);
@@ -89,11 +89,11 @@ function verify(id: PlainData, body: Body): void {
 function verifyFunctions(place: string, state: string, args: readonly PlainData[]): void {
   const names = args.filter((arg) => typeof arg === 'string');
   if (names.some((name) => name.trim().includes(' '))) {
-    throw new FormError(`${place} has a function with a space; a colon may be missing`);
+    throw new FormError(`${place} has a function name with a space; a colon may be missing`);
   }
   const count = names.length + (state.includes('.') ? 1 : 0);
   if (count === 0 && state !== 'require' && state !== 'watch') {
-    throw new FormError(`${place} has no name of a function`);
+    throw new FormError(`${place} names no function`);
   }
   if (count > 1) throw new FormError(`${place} names more than one function`);
 }

@@ -121,7 +121,7 @@ function decode(bytes: Uint8Array, path: string): string {
   try {
     return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes);
   } catch (cause) {
-    throw new MasterError('ERR_PILLAR_FILE', `${path} is not UTF-8`, { cause });
+    throw new MasterError('ERR_PILLAR_FILE', `${path}: the file is not valid UTF-8`, { cause });
   }
 }
 

@@ -117,7 +117,7 @@ export class NotAnswered extends Interruption {
   readonly question: Question;
 
   constructor(question: Question) {
-    super(`${question.fun} must be called before the rendering continues`);
+    super(`the rendering pauses until the master has called ${question.fun}`);
     this.question = question;
   }
 }
@@ -134,7 +134,7 @@ export class NotRead extends Interruption {
   readonly path: string;
 
   constructor(path: string) {
-    super('a file must be read before the rendering continues');
+    super(`the rendering pauses until the master has read ${path}`);
     this.path = path;
   }
 }

@@ -248,7 +248,7 @@ function problemOf(outcome: RenderOutcome): unknown {
   if (outcome.kind === 'template-error') return receiveTemplateError(outcome.error);
   return outcome.kind === 'failed'
     ? outcome.error
-    : new TypeError('the rendering thread sent an unexpected kind of answer');
+    : new TypeError('internal error: the rendering thread sent an answer of another kind');
 }
 
 function markOf({ digest, path }: SourceText): string {

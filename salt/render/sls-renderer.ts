@@ -147,7 +147,7 @@ export class SlsRenderer {
       if (this.#depth >= maxDepth) {
         throw new MasterError(
           'ERR_PILLAR_FILE',
-          `files render each other more than ${maxDepth} levels deep`,
+          `calls of slsutil.renderer are nested more than ${maxDepth} deep`,
         );
       }
       const { files, trimBlocks, lstripBlocks } = this.#setting;

@@ -36,17 +36,17 @@ export function askRunners(jobs: AskJobs): FunctionTable {
     'salt.execute': execute(jobs),
     'survey.hash': survey(
       jobs,
-      'Runs a function on minions and groups them by result.',
+      'Runs a function on minions, and groups the minions by result.',
       async (pools) => pools,
     ),
     'survey.diff': survey(
       jobs,
-      'Runs a function on minions, groups them by result, and shows differences from the most common result.',
+      'Runs a function on minions, and groups them by result; other results are compared with the most common one.',
       withDifferences,
     ),
     'match.compound_matches': masterFunction({
       summary:
-        'Returns whether a compound target certainly matches a minion; pillar is compared exactly.',
+        'Returns whether a compound target matches a minion, by its stored grains; pillar terms match exact values only.',
       parameters: { expr: required(text), minion_id: required(text) },
       call: async ({ expr, minion_id: id }) => {
         const request = { tgt: expr, tgtType: 'compound' };
@@ -60,7 +60,7 @@ export function askRunners(jobs: AskJobs): FunctionTable {
 function execute(jobs: AskJobs): MasterFunction {
   return masterFunction({
     summary:
-      'Runs a function on minions and returns each result; False for minions that did not return.',
+      'Runs a function on minions and returns each result, or False for a minion that did not return.',
     parameters: {
       tgt: required(target),
       fun: required(text),

@@ -13,7 +13,7 @@ export function authRunner({ users: { logins } }: AuthRunnerDeps): FunctionTable
   return {
     'auth.mk_token': masterFunction({
       summary:
-        'Creates a token for the owner of the credentials; returns nothing if they are invalid.',
+        'Logs in with credentials and returns a token; returns nothing if the credentials are invalid.',
       parameters: {
         username: required(text),
         password: required(text),

@@ -66,7 +66,8 @@ function mineFunctions(parts: CacheRunnerDeps): FunctionTable {
 function bankFunctions(parts: CacheRunnerDeps): FunctionTable {
   return {
     'cache.list': masterFunction({
-      summary: 'Lists the keys of a bank: minions, minions/<id>, or a bank of cache.store.',
+      summary:
+        'Lists the keys of a bank: minions, minions/<id>, or one that cache.store has filled.',
       parameters: { bank: required(text), cachedir: ignored },
       call: ({ bank }) => {
         if (bank === 'minions') return parts.acceptedIds().filter((id) => isKnown(parts, id));
@@ -76,7 +77,8 @@ function bankFunctions(parts: CacheRunnerDeps): FunctionTable {
       },
     }),
     'cache.fetch': masterFunction({
-      summary: 'Returns a value of a bank; for minions/<id> data (grains and pillar) or mine.',
+      summary:
+        'Returns a value of a bank; the keys of minions/<id> are data (grains and pillar) and mine.',
       parameters: { bank: required(text), key: required(text), cachedir: ignored },
       call: async ({ bank, key }) => {
         const id = minionOf(bank);
@@ -88,7 +90,7 @@ function bankFunctions(parts: CacheRunnerDeps): FunctionTable {
       },
     }),
     'cache.store': masterFunction({
-      summary: 'Stores a value in a bank of the master; only minions write to their own banks.',
+      summary: 'Stores a value in a bank; the banks of minions are read-only.',
       parameters: {
         bank: required(text),
         key: required(text),
@@ -97,14 +99,17 @@ function bankFunctions(parts: CacheRunnerDeps): FunctionTable {
       },
       call: async ({ bank, key, data }) => {
         if (isOfMinions(bank)) {
-          throw new MasterError('ERR_ARGS', `${bank}: only the minions write to this bank`);
+          throw new MasterError(
+            'ERR_ARGS',
+            `${bank}: this bank is read-only, because it holds data of minions`,
+          );
         }
         await parts.banks.put(bank, key, data);
         return null;
       },
     }),
     'cache.flush': masterFunction({
-      summary: 'Removes a value of a bank, or a bank and all banks below it.',
+      summary: 'Removes a value from a bank; without key, removes the bank and all banks below it.',
       parameters: { bank: required(text), key: optional(text), cachedir: ignored },
       call: async ({ bank, key }) => {
         const id = minionOf(bank);
@@ -113,7 +118,7 @@ function bankFunctions(parts: CacheRunnerDeps): FunctionTable {
         else
           throw new MasterError(
             'ERR_ARGS',
-            'name the minion as minions/<id>, or use cache.clear_all',
+            'bank must name one minion: minions/<id>; to delete the data of several, use cache.clear_all',
           );
         return null;
       },

@@ -8,7 +8,8 @@ import { anything, optional, required, text } from '../functions/parameters.ts';
 export function configRunner({ config }: { readonly config: LiveConfig }): FunctionTable {
   return {
     'config.get': masterFunction({
-      summary: "Returns a master option or a part of it, by Salt's name; secrets are left out.",
+      summary:
+        "Returns an option of the master, or a part of it, by Salt's name; secrets are omitted.",
       parameters: {
         key: required(text),
         default: optional(anything, ''),

@@ -17,17 +17,18 @@ export function docRunner(parts: DocRunnerDeps): FunctionTable {
   const parameters = { name: optional(text) };
   return {
     'doc.runner': masterFunction({
-      summary: 'Returns the documentation of all runners, of a module, or of one.',
+      summary:
+        'Returns the documentation of all runners, of the runners of a module, or of one runner.',
       parameters,
       call: ({ name }) => docs.runner(name),
     }),
     'doc.wheel': masterFunction({
-      summary: 'Returns the documentation of all wheel functions, of a module, or of one.',
+      summary: 'Returns the documentation of all wheel functions, of a module, or of one function.',
       parameters,
       call: ({ name }) => docs.wheel(name),
     }),
     'doc.execution': masterFunction({
-      summary: 'Returns the documentation of the functions of all minions.',
+      summary: "Returns the documentation of the minions' execution modules.",
       parameters: {},
       call: async (_values, context) => {
         const { returns } = await askMinions(parts, { tgt: '*', fun: 'sys.doc' }, context);

@@ -18,7 +18,7 @@ const maxEvents = 10_000;
 export function eventRunner({ bus, events }: EventRunnerDeps): FunctionTable {
   return {
     'event.send': masterFunction({
-      summary: 'Publishes an event on the master.',
+      summary: 'Publishes an event on the event bus of the master.',
       parameters: { tag: required(text), data: optional(map) },
       call: ({ tag, data = {} }) => {
         bus.fire(tag, data);
@@ -27,7 +27,7 @@ export function eventRunner({ bus, events }: EventRunnerDeps): FunctionTable {
     }),
     'state.event': masterFunction({
       summary:
-        'Waits for a number of events with matching tags; returns them as lines unless quiet.',
+        'Waits for a number of events with matching tags; returns one line for each, unless quiet is true.',
       parameters: {
         tagmatch: optional(text, '*'),
         count: optional(anything, -1),
@@ -40,7 +40,10 @@ export function eventRunner({ bus, events }: EventRunnerDeps): FunctionTable {
       isConfidential: true,
       call: async ({ tagmatch, count, quiet, pretty, node }, { by, closing }) => {
         if (by !== undefined && by.who.kind !== 'local') {
-          throw new MasterError('ERR_ARGS', 'only the local interface may call state.event');
+          throw new MasterError(
+            'ERR_ARGS',
+            'state.event is only available on the local socket of the master',
+          );
         }
         if (typeof count !== 'number' || count < 1 || count > maxEvents) {
           const problem = `count must be a number from 1 to ${maxEvents}`;
@@ -50,7 +53,10 @@ export function eventRunner({ bus, events }: EventRunnerDeps): FunctionTable {
           );
         }
         if (node !== 'master') {
-          throw new MasterError('ERR_NOT_SERVED', 'only events of the master can be watched');
+          throw new MasterError(
+            'ERR_NOT_SERVED',
+            'node must be master: events of minions cannot be followed',
+          );
         }
         const signal = AbortSignal.any([closing, AbortSignal.timeout(maxWaitSeconds * 1000)]);
         const lines = await readEvents(events, { match: tagmatch, count, pretty, signal });

@@ -79,7 +79,7 @@ export function httpRunner({ config: { fixed }, reader }: HttpRunnerDeps): Funct
         if (hosts.length === 0) {
           throw new MasterError(
             'ERR_NOT_SERVED',
-            `no host is allowed: list hosts for http.query in ${hostsOption}`,
+            `http.query may not send requests to any host; list the hosts in ${hostsOption}`,
           );
         }
         const request: OutgoingRequest = {
@@ -127,7 +127,7 @@ function addressOf(url: string, params: WireMap): string {
   }
   const address = new URL(url);
   if (address.username !== '' || address.password !== '') {
-    throw refused('url must not contain a user; use username and password');
+    throw refused('url must not contain a user name; use the arguments username and password');
   }
   for (const [name, value] of pairsOf(params)) address.searchParams.append(name, value);
   address.hash = '';
@@ -156,7 +156,7 @@ function methodAndBody(
   if (method === undefined) throw refused(`method must be one of ${methods.join(', ')}`);
   if (data === undefined) return { method };
   if (!method.startsWith('P'))
-    throw refused(`data is allowed for PATCH, POST and PUT, not for ${method}`);
+    throw refused(`data is not allowed with the method ${method}; use PATCH, POST or PUT`);
   const body = isWireMap(data) ? new URLSearchParams(pairsOf(data)).toString() : textOf(data);
   if (body === undefined) throw refused('data must be text or a map');
   if (Buffer.byteLength(body) > maxBytes) throw refused(`data exceeds ${maxBytes} bytes`);

@@ -57,7 +57,7 @@ export function jobsRunner(parts: JobsRunnerDeps): FunctionTable {
       },
     }),
     'jobs.list_jobs_filter': masterFunction({
-      summary: 'Lists the latest jobs, oldest first; find_job is left out by default.',
+      summary: 'Lists the latest jobs, oldest first; by default without jobs of saltutil.find_job.',
       parameters: {
         count: required(count),
         filter_find_job: optional(flag, true),
@@ -77,13 +77,13 @@ export function jobsRunner(parts: JobsRunnerDeps): FunctionTable {
       call: async ({ jid }) => ({ jid, ...(await fullJob(parts, jid)) }),
     }),
     'jobs.print_job': masterFunction({
-      summary: 'Returns one job with its results, under its jid.',
+      summary: 'Returns one job with its results, as a map from its jid.',
       parameters: { jid: required(text), ...sources },
       call: async ({ jid }) => new Map([[jid, await fullJob(parts, jid)]]),
     }),
     'jobs.lookup_jid': masterFunction({
       summary:
-        'Returns the results of a job; with missing=True also the minions that did not return.',
+        'Returns the results of a job; with missing=True, includes the minions that did not return.',
       parameters: {
         jid: required(text),
         ...sources,
@@ -94,7 +94,7 @@ export function jobsRunner(parts: JobsRunnerDeps): FunctionTable {
       call: ({ jid, returned, missing }) => lookUp(parts, jid, { returned, missing }),
     }),
     'jobs.exit_success': masterFunction({
-      summary: 'Returns for each minion of a job whether its result is true.',
+      summary: 'Returns, for each minion of a job, whether its result is true.',
       parameters: { jid: required(text), ...sources },
       call: async ({ jid }) => {
         const { record, returns } = await readJob(parts, jid);

@@ -64,7 +64,7 @@ export function queueRunner({ store, bus, run }: QueueRunnerDeps): FunctionTable
   };
   return {
     'queue.insert': masterFunction({
-      summary: 'Adds an item, or each of a list, to a queue.',
+      summary: 'Adds an item to a queue, or each item of a list.',
       parameters: { queue: required(text), items: required(anything), backend },
       call: async ({ queue, items }) => {
         await queues.insert(nameOf(queue), listOf(items));
@@ -72,7 +72,7 @@ export function queueRunner({ store, bus, run }: QueueRunnerDeps): FunctionTable
       },
     }),
     'queue.delete': masterFunction({
-      summary: 'Removes an item, or each of a list, from a queue.',
+      summary: 'Removes an item from a queue, or each item of a list.',
       parameters: { queue: required(text), items: required(anything), backend },
       call: async ({ queue, items }) => {
         await queues.delete(nameOf(queue), listOf(items));
@@ -95,7 +95,7 @@ export function queueRunner({ store, bus, run }: QueueRunnerDeps): FunctionTable
       call: ({ queue }) => queues.items(nameOf(queue)),
     }),
     'queue.pop': masterFunction({
-      summary: 'Removes and returns the oldest items of a queue; quantity is a number, or all.',
+      summary: 'Removes and returns the oldest items of a queue; quantity is a number or all.',
       parameters: {
         queue: required(text),
         quantity,
@@ -106,7 +106,7 @@ export function queueRunner({ store, bus, run }: QueueRunnerDeps): FunctionTable
     }),
     'queue.process_queue': masterFunction({
       summary:
-        'Removes the oldest items and publishes them as the event salt/queue/<queue>/process.',
+        'Removes the oldest items of a queue, and publishes them in the event salt/queue/<queue>/process.',
       parameters: {
         queue: required(text),
         quantity,
@@ -116,7 +116,7 @@ export function queueRunner({ store, bus, run }: QueueRunnerDeps): FunctionTable
       call: ({ queue, quantity: count }) => process(queue, count),
     }),
     'queue.insert_runner': masterFunction({
-      summary: 'Adds a call of a runner to a queue.',
+      summary: 'Adds a runner call to a queue, for queue.process_runner.',
       parameters: {
         fun: required(text),
         args: optional(anything),

@@ -30,7 +30,8 @@ export function saltCmdRunner({ masterId: id, pillar: source, files }: SaltCmdDe
   };
   return {
     'salt.cmd': masterFunction({
-      summary: 'Calls a template function on the master, with its pillar if with_pillar is true.',
+      summary:
+        "Calls a template function on the master; with with_pillar=True, it can read the master's pillar.",
       parameters: { fun: required(text) },
       takesMore: true,
       takesRest: true,

@@ -135,7 +135,10 @@ export class FilesDriver implements SdbDriver {
   async #read(file: string): Promise<PillarMap | undefined> {
     const found = await this.#deps.files.find(path.dirname(file), path.basename(file));
     if (found === undefined) {
-      this.#deps.log.warn({ profile: this.#name, file }, 'a file of an sdb profile does not exist');
+      this.#deps.log.warn(
+        { profile: this.#name, file },
+        'a file of an sdb profile does not exist; it is treated as empty',
+      );
       return undefined;
     }
     const { size } = found.stat;

@@ -45,7 +45,7 @@ export function sdbRunner(deps: SdbRunnerDeps): FunctionTable {
   return {
     'sdb.get': masterFunction({
       summary:
-        'Returns the value of sdb://profile/key, or the address if there is no such profile.',
+        'Returns the value of sdb://profile/key; returns the URI itself if the profile does not exist.',
       parameters: { uri },
       isConfidential,
       call: async ({ uri: address }) => {
@@ -54,7 +54,7 @@ export function sdbRunner(deps: SdbRunnerDeps): FunctionTable {
       },
     }),
     'sdb.set': masterFunction({
-      summary: 'Sets the value of sdb://profile/key; returns False if there is no such profile.',
+      summary: 'Sets the value of sdb://profile/key; returns False if the profile does not exist.',
       parameters: { uri, value: required(anything) },
       isConfidential,
       call: async ({ uri: address, value }) => {
@@ -63,7 +63,7 @@ export function sdbRunner(deps: SdbRunnerDeps): FunctionTable {
       },
     }),
     'sdb.delete': masterFunction({
-      summary: 'Deletes the value of sdb://profile/key that sdb.set has set.',
+      summary: 'Deletes the value that sdb.set has stored for sdb://profile/key.',
       parameters: { uri },
       isConfidential,
       call: async ({ uri: address }) => {
@@ -72,7 +72,8 @@ export function sdbRunner(deps: SdbRunnerDeps): FunctionTable {
       },
     }),
     'sdb.get_or_set_hash': masterFunction({
-      summary: 'Returns the value of sdb://profile/key; sets it to a random text if it has none.',
+      summary:
+        'Returns the value of sdb://profile/key; if there is none, stores and returns a random text.',
       parameters: { uri, length: optional(count, 8), chars: optional(text, saltCharacters) },
       isConfidential,
       call: async ({ uri: address, length, chars }) => {
@@ -92,7 +93,7 @@ export function sdbRunner(deps: SdbRunnerDeps): FunctionTable {
  */
 function randomText(length: number, characters: readonly string[]): string {
   if (length > maxLength || characters.length === 0) {
-    const problem = `the length must be at most ${maxLength}, and chars must not be empty`;
+    const problem = `length must be at most ${maxLength}, and chars must not be empty`;
     throw new MasterError('ERR_ARGS', problem);
   }
   const made = Array.from({ length }, () => characters[randomInt(characters.length)]);

@@ -25,7 +25,7 @@ export function testRunner(): FunctionTable {
       }),
     }),
     'test.stdout_print': masterFunction({
-      summary: 'Returns bar; in Salt it also prints foo.',
+      summary: 'Returns bar; Salt also prints foo.',
       parameters: {},
       call: () => 'bar',
     }),

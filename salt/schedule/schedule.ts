@@ -41,7 +41,7 @@ export class Schedule {
     const { store, now, duties } = this.#deps.context;
     duties?.onHeld(() => {
       this.#takeOver().catch((err: unknown) => {
-        this.#deps.context.log.error({ err }, 'cannot take over scheduled work');
+        this.#deps.context.log.error({ err }, 'cannot take over the schedule from another member');
       });
     });
     for (const entry of this.#entries) {
@@ -102,7 +102,10 @@ export class Schedule {
       // run twice.
       await this.#remember(entry, due);
     } catch (err) {
-      return log.error({ schedule: name, err }, 'cannot start scheduled work');
+      return log.error(
+        { schedule: name, err },
+        'cannot store the due time of a scheduled job; it was not started',
+      );
     }
     if (!isAllowed(entry, now())) return;
     // This is checked after the write, because earlier work may have ended during it.
@@ -110,12 +113,12 @@ export class Schedule {
     if (isCounted && running >= maxRunning) {
       return log.info(
         { schedule: name, running },
-        'scheduled work is still running; not started again',
+        'a scheduled job was not started: earlier runs of it have not ended',
       );
     }
     this.#running.set(name, running + 1);
     this.#run(entry)
-      .catch((err: unknown) => log.error({ schedule: name, err }, 'scheduled work failed'))
+      .catch((err: unknown) => log.error({ schedule: name, err }, 'a scheduled job failed'))
       .finally(() => this.#running.set(name, (this.#running.get(name) ?? 1) - 1));
   }
 
@@ -131,8 +134,8 @@ export class Schedule {
     if (target === undefined) {
       const result = await functions.runners.run({ ...call, by }, { isKept });
       const { jid, success } = result;
-      if (success) log.info({ schedule: name, jid, fun }, 'scheduled runner finished');
-      else log.error({ schedule: name, jid, fun }, 'scheduled runner failed');
+      if (success) log.info({ schedule: name, jid, fun }, 'a scheduled runner finished');
+      else log.error({ schedule: name, jid, fun }, 'a scheduled runner failed');
       return;
     }
     const request = { ...call, ...target, by, ...(metadata === undefined ? {} : { metadata }) };
@@ -140,7 +143,7 @@ export class Schedule {
       if (update.type !== 'finished') continue;
       const { jid, answered, silent } = update;
       const counts = { answered: answered.length, silent: silent.length };
-      log.info({ schedule: name, jid, fun, ...counts }, 'scheduled job finished');
+      log.info({ schedule: name, jid, fun, ...counts }, 'a scheduled job finished');
     }
   }
 

@@ -49,7 +49,10 @@ function topsRequest(provider: TopsProvider, log: Logger): RequestType {
         return send(Object.fromEntries(Object.entries(tops).map(([env, sls]) => [env, [...sls]])));
       } catch (error) {
         // As in Salt, if the provider fails, the minion gets only the states of the top file.
-        log.error({ minion: minionId, err: error }, 'the provider of top data failed');
+        log.error(
+          { minion: minionId, err: error },
+          'cannot get the top data of a minion: the function that provides it failed',
+        );
         return send({});
       }
     },

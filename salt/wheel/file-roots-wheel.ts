@@ -52,7 +52,8 @@ export function fileRootsWheel({ config }: FileRootsWheelDeps): FunctionTable {
   };
   return {
     'file_roots.find': masterFunction({
-      summary: 'Finds a file in the roots of an environment, and returns whether it is text.',
+      summary:
+        'Finds a file in the roots of an environment; returns each path, and whether the file is text.',
       parameters: placeParameters,
       call: async ({ path, saltenv }) => {
         const found = await find(path, saltenv);
@@ -83,7 +84,7 @@ export function fileRootsWheel({ config }: FileRootsWheelDeps): FunctionTable {
       call: ({ data, ...where }) => writeFile(config, where, data),
     }),
     'file_roots.list_env': masterFunction({
-      summary: 'Lists the files of an environment as a tree for each root.',
+      summary: 'Lists the files of an environment; returns one tree for each root.',
       parameters: { saltenv: optional(text, 'base') },
       call: ({ saltenv }) => listEnv(config, saltenv),
     }),

@@ -106,7 +106,7 @@ export function keyWheel(parts: KeyWheelDeps): FunctionTable {
       },
     }),
     'key.accept_dict': masterFunction({
-      summary: 'Accepts keys: a map of states to ids.',
+      summary: 'Accepts the keys in a map from state to list of ids.',
       parameters: { match: required(map), ...alsoRejected },
       call: async ({ match, ...including }, { by }) => {
         const states = ['minions_pre', ...foldersOf(including)];
@@ -116,7 +116,7 @@ export function keyWheel(parts: KeyWheelDeps): FunctionTable {
       },
     }),
     'key.reject_dict': masterFunction({
-      summary: 'Rejects keys: a map of states to ids.',
+      summary: 'Rejects the keys in a map from state to list of ids.',
       parameters: { match: required(map), ...alsoAccepted },
       call: async ({ match, ...including }, { by }) => {
         const states = ['minions_pre', ...foldersOf(including)];
@@ -126,7 +126,7 @@ export function keyWheel(parts: KeyWheelDeps): FunctionTable {
       },
     }),
     'key.delete_dict': masterFunction({
-      summary: 'Deletes keys: a map of states to ids.',
+      summary: 'Deletes the keys in a map from state to list of ids.',
       parameters: { match: required(map) },
       call: ({ match }, { by }) => {
         const states = folders.map(([name]) => name);
@@ -275,7 +275,7 @@ async function forEachKey(
   const named: string[] = [];
   for (const [folder, ids] of Object.entries(match)) {
     if (!Array.isArray(ids))
-      throw new MasterError('ERR_ARGS', `match: ${folder} must be a list of ids`);
+      throw new MasterError('ERR_ARGS', `match: the value of ${folder} must be a list of ids`);
     for (const id of ids) {
       if (typeof id !== 'string' || before[folder]?.includes(id) !== true) continue;
       named.push(id);

@@ -21,7 +21,7 @@ const leastBits = 2048;
 export function newKeyWheel({ keys, generator }: NewKeyWheelDeps): FunctionTable {
   return {
     'key.gen': masterFunction({
-      summary: 'Creates a key pair that the master neither stores nor accepts.',
+      summary: 'Creates and returns a key pair. The master does not store or accept it.',
       parameters: { id_: optional(text), keysize: optional(count, leastBits) },
       isConfidential: true,
       call: async ({ keysize }, { by }) =>
@@ -29,7 +29,7 @@ export function newKeyWheel({ keys, generator }: NewKeyWheelDeps): FunctionTable
     }),
     'key.gen_accept': masterFunction({
       summary:
-        'Creates a key pair for a minion and accepts it; returns nothing if the minion already has an accepted key.',
+        'Creates a key pair for a minion and accepts it; returns nothing if a key of the minion is already accepted.',
       parameters: {
         id_: required(text),
         keysize: optional(count, leastBits),

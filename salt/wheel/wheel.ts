@@ -23,7 +23,7 @@ export function wheelTable({ config, auth, jobs, keys }: WheelDeps): FunctionTab
     ...newKeyWheel({ keys, generator: auth.generator }),
     ...(config.leftOut.includes('files') ? {} : fileRootsWheel({ config: config.fixed })),
     'config.values': masterFunction({
-      summary: "Returns the master's options by Salt's names; secrets are left out.",
+      summary: "Returns the options of the master by Salt's names; secrets are omitted.",
       parameters: {},
       call: () => ({
         ...saltValues(config.all, config.leftOut),

@@ -84,7 +84,7 @@ function truncate(
   if (slack < 0) throw new PythonException('AssertionError', `expected leeway >= 0, got ${slack}`);
   if (!isText(value)) {
     if (lengthOf(value) <= most + slack) return value;
-    if (isTruthy(killWords)) throw typeError('only text can be cut');
+    if (isTruthy(killWords)) throw typeError('truncate() can only cut text if killwords is true');
     throw new PythonException(
       'AttributeError',
       `'${typeName(value)}' object has no attribute 'rsplit'`,
@@ -129,7 +129,7 @@ function pairsOf(value: Value, context: FilterContext): (readonly [Value, Value]
   return Array.from(iterateItems(value, context), (pair) => {
     const [key, item, ...more] = iterateItems(pair, context);
     if (key === undefined || item === undefined || more.length > 0) {
-      throw valueError('each item must be a pair');
+      throw valueError('urlencode() requires pairs of a name and a value');
     }
     return [key, item] as const;
   });

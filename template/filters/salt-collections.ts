@@ -164,7 +164,7 @@ function toEntries(data: Value): Value {
 function fromEntries(entries: Value, context: FilterContext): Value {
   const result = new Dict();
   for (const entry of iterateItems(entries, context)) {
-    if (!(entry instanceof Dict)) throw typeError('an entry must be a dict');
+    if (!(entry instanceof Dict)) throw typeError('each entry must be a dict with a key or name');
     const folds = new Dict(Array.from(entry.entries(), ([k, v]) => [lowerCased(k), v] as const));
     const key = folds.get('key') ?? null;
     const name = isTruthy(key) ? key : (folds.get('name') ?? null);
@@ -179,7 +179,7 @@ function callMethod(context: FilterContext, { positional, named }: Arguments): V
   const found = context.lookup.attribute(object, isText(name) ? textOf(name) : '');
   if (found instanceof Undefined) return null;
   if (!isPyObject(found) || found.call === undefined)
-    throw typeError('the attribute is not callable');
+    throw typeError('method_call() requires the name of a method');
   return found.call({ positional: args, named });
 }
 

@@ -136,8 +136,10 @@ function fromNumber(value: Value): IpInterface | undefined {
   return { version, number, prefix: version === 4 ? 32 : 128, isNetwork: false, zone: '' };
 }
 
+/** Whether Salt filters the items of this value. Other iterators, such as `zip`, are not filtered. */
 function isList(value: Value): boolean {
-  return Array.isArray(value) || value instanceof Tuple || value instanceof Lazy;
+  if (value instanceof Lazy) return value.typeName === 'generator';
+  return Array.isArray(value) || value instanceof Tuple;
 }
 
 function byVersion(value: Value, version: number, wanted: Value, context: FilterContext): Value {
@@ -149,7 +151,7 @@ function byVersion(value: Value, version: number, wanted: Value, context: Filter
 }
 
 function anyVersion(value: Value, wanted: Value, context: FilterContext): Value {
-  const list = value instanceof Lazy ? [...iterateItems(value, context)] : value;
+  const list = value instanceof Lazy && isList(value) ? [...iterateItems(value, context)] : value;
   const four = byVersion(list, 4, wanted, context);
   const six = byVersion(list, 6, wanted, context);
   if (Array.isArray(four) && Array.isArray(six)) return [...four, ...six];

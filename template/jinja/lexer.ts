@@ -256,7 +256,7 @@ class Lexer {
   #integer(text: string): Value {
     const value = parseInteger(text.replaceAll('_', ''), 0);
     if (value === undefined)
-      throw new JinjaSyntaxError('an integer is too large', this.#line, 'ValueError');
+      throw new JinjaSyntaxError('an integer has too many digits', this.#line, 'ValueError');
     return value;
   }
 
@@ -396,7 +396,8 @@ export class TokenStream {
    */
   nested<T>(read: () => T): T {
     this.#nesting += 1;
-    if (this.#nesting > maxNesting) this.fail('too many nested parts', undefined, 'RecursionError');
+    if (this.#nesting > maxNesting)
+      this.fail('expressions and blocks are nested too deeply', undefined, 'RecursionError');
     const result = read();
     this.#nesting -= 1;
     return result;

@@ -38,7 +38,9 @@ export function toPython(data: unknown, walk: RecursionGuard = new RecursionGuar
     case 'object':
       return data === null ? null : fromObject(data, walk);
     default:
-      throw typeError(`a ${typeof data} cannot be passed to a template`);
+      throw typeError(
+        `a value of the JavaScript type ${typeof data} cannot be passed to a template`,
+      );
   }
 }
 
@@ -103,6 +105,6 @@ export function toPlain(value: Value, walk: RecursionGuard = new RecursionGuard(
       return new Map(Array.from(value.entries(), ([k, v]) => [toPlain(k, walk), toPlain(v, walk)]));
     }
     const name = isPyObject(value) ? value.typeName : typeName(value);
-    throw typeError(`a value of type '${name}' is not data`);
+    throw typeError(`a value of type '${name}' cannot be converted to plain data`);
   });
 }

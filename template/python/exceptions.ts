@@ -31,7 +31,7 @@ export class LimitExceeded extends Error {
   readonly kind: string;
 
   constructor(limit: string, value: number) {
-    super(`the limit of ${value} ${limit} is exceeded`);
+    super(`the limit of ${limit} is exceeded: the maximum is ${value}`);
     this.kind = limitExceptionKinds.get(limit) ?? 'LimitExceeded';
   }
 }

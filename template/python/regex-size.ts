@@ -110,7 +110,7 @@ export class ProgramSizer {
   finish(): void {
     const total = this.#total();
     this.#meter?.spend(part, stepsOfPattern + total * stepsOfInstruction);
-    this.#meter?.hold('programs of regular expressions', total * bytesOfInstruction);
+    this.#meter?.hold('compilation of regular expressions', total * bytesOfInstruction);
   }
 
   #add(piece: Piece): void {

@@ -363,7 +363,7 @@ test('an explanation names the project, and the missing conditions of a near rul
   const policy = policyOf([rule({ project: 'databases', role: 'admin' })]);
   const { decision, nearest } = explain(command(trove), policy);
   t.regex(decision.reason, /project databases/);
-  t.deepEqual(nearest, [{ rule: 'databases', obstacles: ['it applies to other subjects'] }]);
+  t.deepEqual(nearest, [{ rule: 'databases', obstacles: ['the rule applies to other subjects'] }]);
   const allowed = explain(command({ ...trove, roles: ['admin'] }), policy).decision;
   t.is(allowed.reason, 'project databases, role admin is allowed command mysql.*');
 });
@@ -542,7 +542,11 @@ test('an explanation equals the decision, and uses up no rate', (t) => {
   t.is(decide(question, policy).effect, 'allow');
   t.is(decide(question, policy).effect, 'deny');
   t.deepEqual(explain(question, policy).nearest, [
-    { rule: 'puppet', origin: puppet.origin, obstacles: ['its rate limit is exhausted'] },
+    {
+      rule: 'puppet',
+      origin: puppet.origin,
+      obstacles: ['the rate limit of the rule is exhausted'],
+    },
   ]);
 });
 
@@ -551,10 +555,10 @@ test('the nearest rules are named, with their missing conditions', (t) => {
   const nearest = (question: Question): unknown =>
     explain(question, policy).nearest.map(({ rule, obstacles }) => [rule, ...obstacles]);
   t.deepEqual(nearest(signalQuestion('jenkins-1', 'infra/puppet/requested', {})), [
-    ['puppet', 'its data does not match the schema'],
+    ['puppet', 'the data of the event does not match the schema'],
   ]);
   t.deepEqual(nearest(signalQuestion('db1', 'infra/puppet/requested', { env: 1 })), [
-    ['puppet', 'it applies to other subjects'],
+    ['puppet', 'the rule applies to other subjects'],
   ]);
   t.deepEqual(nearest(signalQuestion('web1', 'my/')), []);
 });

@@ -79,7 +79,7 @@ test('a denial states the condition that a matching rule does not meet', (t) => 
   const rule = allow('small', { ...ask, resource: { tag: 'my/*', bytes: 10 } });
   const { effect, reason } = asker([rule])('my/tag', { bytes: 11 });
   t.is(effect, 'deny');
-  t.regex(reason, /small: it is larger than 10 bytes/);
+  t.regex(reason, /small: the event is larger than 10 bytes/);
   t.is(asker([rule])('my/tag', { bytes: 10 }).effect, 'allow');
 });
 

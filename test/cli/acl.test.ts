@@ -33,7 +33,7 @@ test('explain names the rule that decides and its place, and exits with 1 for a 
   t.is(allowed.stdout, 'allow: mine: minion * is allowed signal my/*\n');
   const denied = await runCli([...ask, '[]'], { openApi });
   t.is(denied.code, 1);
-  t.regex(denied.stdout, /^deny: default-deny: .*\n {2}nearest: mine: its data does not match/);
+  t.regex(denied.stdout, /^deny: default-deny: .*\n {2}nearest: mine: the data of the event does not match/);
   t.deepEqual(seen[0], {
     subject: { kind: 'minion', id: keys.minionId },
     action: 'signal',
@@ -147,7 +147,7 @@ test('the output of acl learn passes acl check, and acl replay lists its changes
     learned.stdout,
     /^ {6}# 2 times, .*\n {6}"learned: signal my\/tag":\n {8}subject: \{ "minion": \[ "vecminion" \] \}/m,
   );
-  t.regex(learned.stdout, /^# no rule can permit it: vecminion signal "salt\/auth"/m);
+  t.regex(learned.stdout, /^# no rule can permit this request: vecminion signal "salt\/auth"/m);
   const file = path.join(site.directory, 'learned.yaml');
   writeFileSync(file, learned.stdout);
   const checked = await site.run('check', file);

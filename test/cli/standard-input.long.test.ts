@@ -81,7 +81,7 @@ test('empty standard input is refused with a message', async (t) => {
   const { saltbridge } = await openBridge(t);
   const { code, stderr } = await saltbridge(add('a'), []);
   t.is(code, 64);
-  t.is(stderr, 'saltbridge: signal: must not be empty\n');
+  t.is(stderr, 'saltbridge: signal: the handle must not be empty\n');
 });
 
 test('enroll import reads all of standard input, and characters are not cut between writes', async (t) => {

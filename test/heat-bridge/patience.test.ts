@@ -32,7 +32,7 @@ test('at the deadline of a command, a silent minion is named', async (t) => {
   const { bridge } = await startBridge(t, { commands, functions, ids: ['web1'], config });
   const begin = performance.now();
   const { outcome } = await bridge.run('demo.echo', request);
-  const reason = 'no response before the deadline';
+  const reason = 'the minion did not return before the deadline of the run';
   const { status, results } = await outcome;
   t.deepEqual([status, results], ['timeout', [{ minion: 'web1', state: 'unfinished', reason }]]);
   t.true(performance.now() - begin > 4_900);

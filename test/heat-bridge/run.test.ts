@@ -62,7 +62,7 @@ test('a name in the target without a key is in the outcome, and fails the run', 
     t.deepEqual([status, isNarrowed], ['failed', undefined]);
     const [done, unaddressed] = results;
     t.like(done, { minion: 'web1', state: 'succeeded' });
-    const reason = 'no accepted key';
+    const reason = 'no minion with this id has an accepted key';
     t.deepEqual(unaddressed, { minion: 'web9', state: 'unaddressed', reason });
     const told = (await collect(handle.updates())).filter(({ type }) => type === 'result');
     t.deepEqual(told.length, 2);
@@ -359,8 +359,8 @@ test('a minion that fails, or whose return does not mean success, fails the comm
   });
   const cases = [
     ['good', 'succeeded', undefined],
-    ['bad', 'failed', /does not match success/],
-    ['number', 'failed', /does not match returns/],
+    ['bad', 'failed', /does not match the schema in the field success/],
+    ['number', 'failed', /does not match the schema in the field returns/],
     ['throw', 'failed', /retcode/],
   ] as const;
   for (const [text, status, reason] of cases) {

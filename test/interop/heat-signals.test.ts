@@ -262,7 +262,10 @@ heatTest(
     await signals.signal('m1', 'heat/ready', {});
     const { status, reason } = await stack.end();
     t.is(status, 'CREATE_FAILED');
-    t.true(reason.includes('event heat/ready could not be read: the event has no data'), reason);
+    t.true(
+      reason.includes('event heat/ready is not a valid signal: the event has no data'),
+      reason,
+    );
     await stack.delete();
     const other = await Stack.create('HEAT_SIGNAL', 1);
     const signal = await other.handle();

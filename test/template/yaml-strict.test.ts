@@ -33,6 +33,10 @@ const refused: readonly (readonly [string, RegExp])[] = [
   ['[a:]', /found unexpected ':'/],
   ['{a:}', /found unexpected ':'/],
   ['[:a,]', /found unexpected ':'/],
+  ['{key: ?a}', /found '\?' at the begin of a value/],
+  ["{'a': ??}", /found '\?' at the begin of a value/],
+  ['>\ntext', /did not find expected <document start>/],
+  ['|-\n\ntext', /did not find expected <document start>/],
 ];
 
 for (const [text, message] of refused) {
@@ -46,6 +50,9 @@ const templates: readonly (readonly [string, string])[] = [
   ["{{ 'aG k=' | base64_decode }}", 'hi'],
   ["{{ 'aGk==x' | base64_decode }}", 'hi'],
   ["{{ 0 | strftime('%Y') }}", '1970'],
+  ["{{ {'a': 1} | zip_longest([1, 2]) | ipv6 }}", 'None'],
+  ["{{ ['a'] | zip(['::1']) | ipaddr }}", 'None'],
+  ["{{ ['a', '::1'] | select | ipv6 }}", "['::1']"],
 ];
 
 for (const [template, result] of templates) {

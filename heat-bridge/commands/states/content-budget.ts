@@ -33,7 +33,10 @@ export class ContentBudget {
   addBytes(count: number, place: string): void {
     this.#bytes += count;
     if (this.#bytes > this.#limits.bytes) {
-      throw configError(place, `the contents exceed ${this.#limits.bytes} bytes in total`);
+      throw configError(
+        place,
+        `the contents of all files together exceed ${this.#limits.bytes} bytes`,
+      );
     }
   }
 
@@ -44,7 +47,10 @@ export class ContentBudget {
   addTag(place: string): void {
     this.#tags += 1;
     if (this.#tags > this.#limits.tags) {
-      throw configError(place, `the templates render more than ${this.#limits.tags} tags`);
+      throw configError(
+        place,
+        `the Mustache templates of all files together render more than ${this.#limits.tags} tags`,
+      );
     }
   }
 }

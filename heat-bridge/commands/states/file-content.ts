@@ -34,7 +34,8 @@ export function fileBytes(
   }
   if (!isPlainMap(context)) throw configError(`${place}: context`, 'must be a map');
   const text = utf8Of(bytes);
-  if (text === undefined) throw configError(place, 'context requires text as content');
+  if (text === undefined)
+    throw configError(place, 'context fills a Mustache template, so content must be UTF-8 text');
   const options = { escapesHtml, place: `${place}: content`, budget };
   return Buffer.from(renderMustache(text, context, options));
 }

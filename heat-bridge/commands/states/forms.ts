@@ -14,12 +14,15 @@ const maxPath = 4095;
 
 export function requirePackage(name: string, place: string): string {
   if (packageForm.test(name)) return name;
-  throw configError(place, 'must be the name of a package: letters, digits and . + _ : -');
+  throw configError(
+    place,
+    'must be the name of a package, with only letters, digits and . + _ : -',
+  );
 }
 
 export function requireVersion(version: string, place: string): string {
   if (versionForm.test(version)) return version;
-  throw configError(place, 'must be a version: letters, digits and . + ~ : _ ^ -');
+  throw configError(place, 'must be a version, with only letters, digits and . + ~ : _ ^ -');
 }
 
 export function requireAccount(name: string, place: string): string {
@@ -35,7 +38,10 @@ export function requireService(name: string, place: string): string {
 /** Returns an absolute, normalized path. */
 export function requirePath(given: unknown, place: string): string {
   if (typeof given === 'string' && isPlainPath(given)) return given;
-  throw configError(place, 'must be an absolute path without //, /./, /../ or a trailing /');
+  throw configError(
+    place,
+    'must be an absolute path that contains no //, /./ or /../ and does not end with /',
+  );
 }
 
 function isPlainPath(given: string): boolean {
@@ -46,7 +52,7 @@ function isPlainPath(given: string): boolean {
 /** Returns the target of a link, which may be relative. */
 export function requireLinkTarget(given: string, place: string): string {
   if (given !== '' && given.length <= maxPath && !controlForm.test(given)) return given;
-  throw configError(place, 'must be the path to which the link points');
+  throw configError(place, 'must be the target of a symbolic link: a path without line breaks');
 }
 
 /**
@@ -55,7 +61,7 @@ export function requireLinkTarget(given: string, place: string): string {
  */
 export function requireUrl(given: unknown, place: string): string {
   if (typeof given === 'string' && isWebAddress(given)) return given;
-  throw configError(place, 'must be a URL with http:// or https://');
+  throw configError(place, 'must be a URL that begins with http:// or https://');
 }
 
 function isWebAddress(given: string): boolean {
@@ -96,7 +102,7 @@ export function requireKnownKeys(
 ): void {
   const unknown = Object.keys(map).find((key) => !known.includes(key));
   if (unknown === undefined) return;
-  throw configError(place, `unknown key ${shown(unknown)}; known keys are ${known.join(', ')}`);
+  throw configError(place, `unknown field ${shown(unknown)}; known fields are ${known.join(', ')}`);
 }
 
 /** Returns a list of text, or an empty list if it is absent. */
@@ -113,7 +119,10 @@ export function requireEnvironment(
 ): Readonly<Record<string, string>> {
   const entries = Object.entries(requireMap(given, place)).map(([name, value]) => {
     if (!/^[A-Za-z_][A-Za-z0-9_]*$/.test(name)) {
-      throw configError(place, `${shown(name)} is not a valid name of a variable`);
+      throw configError(
+        place,
+        `${shown(name)} is not a valid variable name: use letters, digits and _, and do not begin with a digit`,
+      );
     }
     const isScalar = ['boolean', 'bigint', 'number', 'string'].includes(typeof value);
     if (!isScalar) throw configError(`${place}: ${name}`, 'must be text, a number or a boolean');
@@ -150,5 +159,8 @@ export function archiveFormatOf(url: string): 'tar' | 'zip' | undefined {
 export function commandOf(given: unknown, place: string): string | readonly string[] {
   if (typeof given === 'string' && given !== '') return requireText(given, place);
   if (Array.isArray(given) && given.length > 0) return given.map((it) => requireText(it, place));
-  throw configError(place, 'must be a command: text, or a list of text');
+  throw configError(
+    place,
+    'must be a shell command as text, or a program and its arguments as a list of text',
+  );
 }

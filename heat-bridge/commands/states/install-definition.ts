@@ -33,10 +33,19 @@ export function compileInstall(
 ): CompiledInstall {
   const used = new Set(groups.flatMap((group, at) => parametersIn(command, group, [String(at)])));
   const missing = [...used].find((it) => !names.includes(it));
-  if (missing !== undefined) throw catalogError(command, 'install', `unknown parameter ${missing}`);
+  if (missing !== undefined)
+    throw catalogError(
+      command,
+      'install',
+      `refers to the parameter ${missing}, which the field parameters does not declare`,
+    );
   const unused = names.find((it) => !used.has(it));
   if (unused !== undefined) {
-    throw catalogError(command, `parameters.${unused}`, 'install does not use this parameter');
+    throw catalogError(
+      command,
+      `parameters.${unused}`,
+      'install does not use this parameter; remove it, or refer to it in install',
+    );
   }
   const compile: CompiledInstall = (parameters) => {
     const budget = new ContentBudget();
@@ -106,7 +115,7 @@ function parametersIn(command: string, value: unknown, path: readonly string[]):
     throw catalogError(
       command,
       `install.${path.join('.')}`,
-      'a parameter is permitted only as a version, as content or variables of a file, and in arguments or env of a script',
+      'a parameter is not permitted here; use it as the version of a package, the content or variables of a file, or in the arguments or env of a script',
     );
   }
   if (typeof value !== 'object' || value === null) return [];

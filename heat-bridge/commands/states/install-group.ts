@@ -86,7 +86,7 @@ function parsePackages(given: unknown, place: string): readonly PackageSet[] {
     requireKnownKeys(rest, ['name', 'version', 'manager'], place);
     const manager = managers.find((one) => one === asked);
     if (manager === undefined)
-      throw configError(place, `unknown manager; use one of ${managers.join(', ')}`);
+      throw configError(place, `unknown package manager; use one of ${managers.join(', ')}`);
     const wanted =
       manager === 'rpm' || version !== undefined
         ? { version: versionOf(manager, version, place) }
@@ -160,7 +160,7 @@ function contentOf(file: JsonMap, place: string, budget: ContentBudget): ConfigF
     return { kind: 'link', target: requireLinkTarget(requireText(link, place), place) };
   }
   if (content === undefined || url !== undefined || link !== undefined) {
-    throw configError(place, 'must have exactly one of content, url and link');
+    throw configError(place, 'must set exactly one of content, url and link');
   }
   const bytes = fileBytes({ content, encoding, context, escapesHtml: false }, place, budget);
   return { kind: 'bytes', bytes };
@@ -180,7 +180,10 @@ function selinuxOf(given: unknown, place: string): Readonly<Record<string, strin
   const entries = Object.entries(map).map(([key, value]) => {
     const text = requireText(value, `${place}: ${key}`);
     if (/^[A-Za-z0-9_.:,-]{1,255}$/.test(text)) return [selinuxFields[key], text];
-    throw configError(`${place}: ${key}`, 'must be a part of an SELinux context');
+    throw configError(
+      `${place}: ${key}`,
+      'must be the user, role, type or range of an SELinux context',
+    );
   });
   return Object.fromEntries(entries);
 }

@@ -120,7 +120,10 @@ function parseTemplate(template: string, { place, budget }: MustacheOptions): No
       case '#':
       case '^': {
         if (open.length > maxDepth)
-          throw configError(place, `Mustache sections may be nested at most ${maxDepth} deep`);
+          throw configError(
+            place,
+            `Mustache sections are nested more than ${maxDepth} levels deep`,
+          );
         const nodes: Node[] = [];
         current.push({ kind: 'section', name, isInverted: sigil === '^', nodes });
         open.push({ name, nodes });
@@ -128,7 +131,10 @@ function parseTemplate(template: string, { place, budget }: MustacheOptions): No
       }
       case '/':
         if (open.length === 1 || open.at(-1)?.name !== name) {
-          throw configError(place, `{{/${name}}} does not close an open section`);
+          throw configError(
+            place,
+            `the Mustache tag {{/${name}}} does not close the section that was opened last`,
+          );
         }
         open.pop();
         break;
@@ -139,7 +145,7 @@ function parseTemplate(template: string, { place, budget }: MustacheOptions): No
     }
   }
   if (open.length > 1)
-    throw configError(place, `the Mustache section ${open.at(-1)?.name} is not closed`);
+    throw configError(place, `the Mustache section {{#${open.at(-1)?.name}}} is never closed`);
   if (at < template.length) root.push({ kind: 'text', text: template.slice(at) });
   return root;
 }

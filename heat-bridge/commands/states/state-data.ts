@@ -48,7 +48,10 @@ export class StateBuilder {
     const [module = '', name = ''] = fun.split('.');
     this.#count += 1;
     if (this.#count > configLimits.states) {
-      throw configError(label, `more than ${configLimits.states} states`);
+      throw configError(
+        label,
+        `the configuration compiles to more than ${configLimits.states} Salt states`,
+      );
     }
     // Use a number as the id: Salt matches ids in requisites as globs, so they must not contain
     // untrusted text.
@@ -70,7 +73,10 @@ export class StateBuilder {
     this.#labels[id] = label;
     this.#bytes += JSON.stringify([args, watch, label]).length;
     if (this.#bytes > configLimits.bytes) {
-      throw configError(label, `the states exceed ${configLimits.bytes} bytes in total`);
+      throw configError(
+        label,
+        `the Salt states of this configuration together exceed ${configLimits.bytes} bytes`,
+      );
     }
     return { module, id };
   }

@@ -48,7 +48,11 @@ export function reportOfStates(
     // The return is an error text, for example because the states cannot be parsed, or because
     // another run is in progress.
     const problems = Array.isArray(value) ? value.map(String).join('\n') : String(value ?? '');
-    return { isSuccess: false, stdout: '', stderr: problems || 'the minion returned no states' };
+    return {
+      isSuccess: false,
+      stdout: '',
+      stderr: problems || 'the return of the minion contains no results of states',
+    };
   }
   const results = new Map<unknown, Readonly<Record<string, unknown>>>();
   for (const result of Object.values(value)) {
@@ -70,16 +74,17 @@ export function reportOfStates(
     }
   }
   const isWhole = Object.keys(labels).every((id) => results.get(id)?.result === true);
-  const reasons = isWhole || failed.length > 0 ? failed : ['the minion did not apply all states'];
+  const reasons =
+    isWhole || failed.length > 0 ? failed : ['the minion did not apply all states of the run'];
   return { isSuccess: isWhole, stdout: done.join('\n'), stderr: reasons.join('\n') };
 }
 
 /** Returns the reason why not all states were applied, or `undefined` if all were applied. */
 export function problemOfStates(value: unknown): string | undefined {
   const results = isPlainMap(value) ? Object.values(value) : [];
-  if (results.length === 0) return 'the minion returned no states';
+  if (results.length === 0) return 'the return of the minion contains no results of states';
   const failed = results.find((it) => !isPlainMap(it) || it.result !== true);
-  return failed === undefined ? undefined : 'a state failed or was not applied';
+  return failed === undefined ? undefined : 'the minion failed to apply at least one state';
 }
 
 function isChanged({ changes }: Readonly<Record<string, unknown>>): boolean {

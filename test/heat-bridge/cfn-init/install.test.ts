@@ -131,32 +131,36 @@ test('an installation with a failed state fails', async (t) => {
   const run = await stage.bridge.run('demo.web', { target: 'web1', params });
   const { status, results } = await run.outcome;
   t.is(status, 'failed');
-  t.is(results[0]?.reason, 'a state failed or was not applied');
+  t.is(results[0]?.reason, 'the minion failed to apply at least one state');
 });
 
 const wrong: readonly (readonly [string, object, RegExp])[] = [
   [
     'a path',
     { files: [{ path: { parameter: 'p' }, content: '' }] },
-    /a parameter is permitted only/,
+    /a parameter is not permitted here/,
   ],
   [
     'a program',
     { scripts: [{ name: 'a', command: [{ parameter: 'p' }] }] },
-    /a parameter is permitted only/,
+    /a parameter is not permitted here/,
   ],
   [
     'text for a shell',
     { scripts: [{ name: 'a', command: { parameter: 'p' } }] },
-    /is permitted only/,
+    /is not permitted here/,
   ],
-  ['a package', { packages: [{ name: { parameter: 'p' } }] }, /a parameter is permitted only/],
-  ['an address', { tarballs: [{ directory: '/a', url: { parameter: 'p' } }] }, /is permitted only/],
+  ['a package', { packages: [{ name: { parameter: 'p' } }] }, /a parameter is not permitted here/],
+  [
+    'an address',
+    { tarballs: [{ directory: '/a', url: { parameter: 'p' } }] },
+    /is not permitted here/,
+  ],
   ['nothing', { packages: ['curl'] }, /does not use this parameter/],
   [
     'a key that nobody knows',
     { file: [], packages: [{ name: 'a', version: { parameter: 'p' } }] },
-    /unknown key/,
+    /unknown field/,
   ],
 ];
 

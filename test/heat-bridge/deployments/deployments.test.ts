@@ -284,7 +284,7 @@ test.serial('inline SLS runs only if it is pinned, with its inputs as pillar', a
   t.is(pinned?.values.deploy_status_code, 0);
   const reasons = refused.map(({ values }) => String(values.deploy_stderr));
   t.regex(reasons[0] ?? '', /^refused: group salt: no catalog entry permits this inline SLS/);
-  t.regex(reasons[1] ?? '', /^refused: site\.sls: .*plain text to YAML/);
+  t.regex(reasons[1] ?? '', /^refused: site\.sls: .*YAML reads as a plain string/);
   t.regex(reasons[2] ?? '', /^refused: site\.sls: /);
   t.is(seen.length, 1);
   const { tem, queue } = seen[0]?.kwargs ?? {};

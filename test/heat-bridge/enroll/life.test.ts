@@ -187,7 +187,7 @@ for (const [who, deleteKey] of Object.entries(ways)) {
       t.is(await showGrain(stage, ticket, 'minion', version), 'pending');
       t.is(await showGrain(stage, 'any text', 'minion', version), 'pending');
       const over = await stage.bridge.enroll.show(number);
-      t.like(over, { state: 'retired', reason: 'its key was deleted' });
+      t.like(over, { state: 'retired', reason: 'an operator deleted the key of the minion' });
     });
   }
 }

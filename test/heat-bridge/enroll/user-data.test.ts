@@ -183,7 +183,7 @@ for (const [what, beside] of [
   test(`user-data that configures the minion itself is refused: ${what}`, (t) => {
     t.throws(() => write({ beside }), {
       code: 'ERR_ENROLL_ARGS',
-      message: /has salt_minion.*config and grains/,
+      message: /section salt_minion.*config and grains/,
     });
   });
 }

@@ -316,7 +316,7 @@ test('a group means the minions that rules name for its commands, and does not r
   };
   for (const tgt of ['web2 or web3', '* and not web1', 'web2 or web3 or db1 or G@id:db1']) {
     const refusal = await refusalOf({ tgt, tgtType: 'compound' });
-    t.regex(refusal, /the group replicas has 2 minions, but needs 4 or more/, tgt);
+    t.regex(refusal, /the group replicas matches 2 minions, but the plan requires 4 or more/, tgt);
   }
   const nobodyLeft = await Promise.all(['db1', 'mail1', 'db*', ['db1'], ['mail1']].map(refusalOf));
   t.is(new Set(nobodyLeft).size, 1);

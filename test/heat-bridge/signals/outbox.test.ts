@@ -336,7 +336,10 @@ test('an expired handle ends its signals, with the last reason', async (t) => {
   now += 60_000;
   await told('signal/failed');
   const [entry] = await outbox.list();
-  t.is(entry?.reason, 'the handle has expired; last: answered 503: down for a while');
+  t.is(
+    entry?.reason,
+    'the handle has expired; reason of the last failed delivery: answered 503: down for a while',
+  );
   await signal('m1', 'heat/ready');
   const [refused] = await told('signal/refused');
   t.is(refused?.data.reason, 'the handle has expired');
@@ -562,7 +565,7 @@ test('a held signal without a handle is put into the dead-letter list, with an e
   });
   await signal('m1', 'heat/ready', { data: 1 });
   const [failed] = await told('signal/failed');
-  const reason = 'no handle was registered for it within 0.02 s';
+  const reason = 'no handle was registered for the signal within 0.02 s';
   t.like(failed?.data, { id: 'm1', handle: 'ready', reason });
   const [entry] = await outbox.list({ isDead: true });
   t.like(entry, { alias: 'ready', minion: 'm1', state: 'dead', reason });
@@ -622,8 +625,8 @@ test('signals of a machine do not count for the next machine with its id', async
   t.deepEqual(
     failed.map(({ data }) => [data.id, data.reason]),
     [
-      ['m2', 'the minion was retired'],
-      ['m1', 'the key of the minion has changed'],
+      ['m2', 'the minion was retired before a handle was registered for the signal'],
+      ['m1', 'the key of the minion has changed since it sent the signal'],
     ],
   );
   await signal('m1', 'heat/ready', { data: 'new' });
@@ -1090,7 +1093,7 @@ test('TEMP_URL_SIGNAL waits until Heat has read the previous signal', async (t) 
     service.requests.map(({ method }) => method),
     ['HEAD', 'PUT', 'HEAD'],
   );
-  t.is((await outbox.list())[0]?.reason, 'Heat has not read the previous signal yet');
+  t.is((await outbox.list())[0]?.reason, 'waiting until Heat has read the previous signal');
   etag = taken;
   await told('signal/delivered', 2);
   t.deepEqual(

@@ -37,7 +37,10 @@ test('a template cannot choose a transport that is unknown, or chosen by the bri
 
 test('a stored destination of an unknown transport is not delivered, and all of it is secret', async (t) => {
   const destination = { transport: 'UNKNOWN', loft: 'roof', keys: ['a', 'b'] } as never;
-  const refused = { kind: 'final', reason: 'this version does not support the transport' } as const;
+  const refused = {
+    kind: 'final',
+    reason: 'this version of saltbridge does not support the transport of the stored destination',
+  } as const;
   t.deepEqual(await deliverSignal({ destination } as never), refused);
   t.deepEqual(await deliverResult({ destination } as never), refused);
   t.deepEqual(secretsOf(destination), ['roof', 'a', 'b']);
@@ -73,7 +76,7 @@ test('alarm_url of a scaling policy is accepted as text, and signal_url is refus
   t.true(secretsOf(parseDestination(policy)).includes('0123456789abcdef'));
   const signalUrl = 'http://heat/v1/p/stacks/s/1/resources/policy/signal';
   t.throws(() => parseDestination(signalUrl), {
-    message: /use alarm_url of the policy, or an object/,
+    message: /use the alarm_url of the policy/,
   });
   const withLogin = parseDestination({ ...login, alarm_url: signalUrl });
   t.is(withLogin.transport, 'HEAT_SIGNAL');

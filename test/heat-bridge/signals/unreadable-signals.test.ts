@@ -20,7 +20,7 @@ async function setting(t: Parameters<typeof openTestSignals>[0], options: TestOp
 }
 
 const emptyReason =
-  'event heat/ready could not be read: the event has no data, or data that Salt cannot read; ' +
+  'the event heat/ready is not a valid signal: the event has no data, or data that Salt cannot read; ' +
   'send {"status": "SUCCESS"}, or register the handle with --empty-is-success';
 
 test('an event without data is a FAILURE with the reason, in Heat and for listeners', async (t) => {
@@ -73,7 +73,7 @@ for (const [what, arg, expected] of [
     'boom \ufffd',
   ],
   ['a named argument', 'data={"status":"FAILURE","reason":"boom"}', 'boom'],
-  ['a list', '[1]', 'the data is not a map'],
+  ['a list', '[1]', 'the data of the event is not a map'],
   ['text', 'disk full', 'neither YAML nor JSON'],
 ] as const) {
   const args = ['heat/ready', arg];

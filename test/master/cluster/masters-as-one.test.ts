@@ -135,7 +135,7 @@ const refusals = [
     title: 'of another cluster',
     make: async () => (await a.master.cluster.ticket()).ticket,
     cluster: 'other',
-    expected: /for cluster test, but this master belongs to other/,
+    expected: /for cluster test, but saltbridge: cluster: name is other/,
   },
   {
     title: 'that is too old',
@@ -156,7 +156,7 @@ const refusals = [
       return `${head}.${Buffer.from(JSON.stringify(fields)).toString('base64url')}`;
     },
     cluster: 'test',
-    expected: /no member has it/,
+    expected: /no member of the cluster has this ticket/,
   },
   {
     title: 'that is none',

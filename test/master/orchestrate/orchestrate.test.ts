@@ -243,10 +243,7 @@ test('soft_kill ends an orchestration before a state, and waits for running ones
     t.deepEqual(Object.keys(statesOf((await running).return)), [...expected]);
   }
   const none = { fun: 'state.soft_kill', arg: ['20240102030405123456'] };
-  t.regex(
-    String((await master.runners.run(none)).return),
-    /no orchestration runs with the jid 2024/,
-  );
+  t.regex(String((await master.runners.run(none)).return), /no orchestration with the jid 2024/);
 });
 
 test("no other caller can report under a stranger's orchestration", async (t) => {

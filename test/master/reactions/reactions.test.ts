@@ -158,7 +158,7 @@ test('a name without a key in the list of a reaction fails its run, and is repor
   await stage.emit({ env: 'live' });
   const [run] = await stage.ended(1);
   t.is(run?.state, 'failed');
-  t.regex(run?.reason ?? '', /0 of 2 minions failed, 1 did not answer; not addressed: gone/);
+  t.regex(run?.reason ?? '', /0 of 2 minions failed, 1 did not respond; not addressed: gone/);
   t.is(calls.length, 1);
 });
 

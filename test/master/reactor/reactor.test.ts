@@ -129,7 +129,7 @@ test('an invalid reactor, one beyond the limit, and a request of a user are refu
   const by = { who: { kind: 'user', name: 'fred' }, rule: 'test' } as const;
   const call = { fun: 'reactor.add', arg: ['a/b', '/a.sls'], by };
   const { return: answer } = await master.runners.run(call);
-  t.regex(String(answer), /only the local interface/);
+  t.regex(String(answer), /only available on the local socket/);
   t.deepEqual(await master.reactions.list(), []);
 });
 

@@ -136,10 +136,10 @@ const refused: readonly (readonly [expression: string, reason: RegExp])[] = [
   ["salt['file.file_exists']('/etc/passwd')", /file.file_exists is not served: .*slsutil/],
   ["salt['http.query']('http://a')", /http.query is not served: .*minion_http/],
   ["salt['network.in_subnet']('10.0.0.0/8')", /in_subnet is not served: .*ip_in_subnet/],
-  ["salt['cp.get_file_str']('/etc/passwd')", /only files below salt:\/\//],
+  ["salt['cp.get_file_str']('/etc/passwd')", /files below salt:\/\//],
   ["salt['cp.get_file_str']('salt://../pillar/p.txt') == false", /^true$/],
-  ["salt['slsutil.renderer']('salt://loop.jinja')", /more than 20 levels deep/],
-  ["salt['slsutil.renderer']('/etc/passwd')", /only files below salt:\/\//],
+  ["salt['slsutil.renderer']('salt://loop.jinja')", /nested more than 20 deep/],
+  ["salt['slsutil.renderer']('/etc/passwd')", /files below salt:\/\//],
   [
     "salt['saltutil.runner']('salt.execute', arg=['*', 'cmd.run', 'id'])",
     /may not call the runner/,

@@ -110,11 +110,15 @@ test('only listed hosts get requests, like in Salt, within limits', async (t) =>
   const refused: readonly (readonly [string, WireMap, RegExp])[] = [
     ['http://127.0.0.1:1/', {}, /127\.0\.0\.1:1 is not listed under saltbridge: http_query: hosts/],
     // The list does not contain the host's address, and the address is not public.
-    [`${named}/`, {}, /localhost resolves to .*, which its endpoint does not permit/],
-    [`http://u:secret-1@127.0.0.1:${port}/`, {}, /use username and password/],
+    [
+      `${named}/`,
+      {},
+      /localhost resolves to .*, which is outside the networks permitted for this endpoint/,
+    ],
+    [`http://u:secret-1@127.0.0.1:${port}/`, {}, /use the arguments username and password/],
     ['file:///etc/passwd', {}, /must be an http/],
     [`${origin}/`, { method: 'TRACE' }, /method must be one of/],
-    [`${origin}/`, { data: 'x' }, /data is allowed for PATCH, POST and PUT/],
+    [`${origin}/`, { data: 'x' }, /data is not allowed with the method GET/],
     [`${origin}/`, { method: 'POST', data: 'x'.repeat(1001) }, /data exceeds 1000 bytes/],
     [`${origin}/`, { header_dict: { Host: 'other' } }, /header Host is not allowed/],
     [`${origin}/`, { header_dict: { 'X-A': 'a\r\nX-B: b' } }, /header X-A is not allowed/],
@@ -141,7 +145,7 @@ test('http.query is off until hosts are listed, and the error says so', async (t
     fun: 'http.query',
     arg: ['http://127.0.0.1/'],
   });
-  t.regex(String(answer), /list hosts for http\.query in saltbridge: http_query: hosts/);
+  t.regex(String(answer), /list the hosts in saltbridge: http_query: hosts/);
 });
 
 for (const [what, hosts] of [

@@ -546,7 +546,8 @@ test('a map names keys by state, and skips keys in another state', async (t) => 
   t.deepEqual(await runKeyWheel(master, 'key.list', { match: 'acc' }), { minions: ['web2'] });
   const strange = { match: { minions_pre: 'db1' } };
   t.like(await runKeyWheel(master, 'key.reject_dict', strange), {
-    failed: 'Exception occurred in wheel key.reject_dict: match: minions_pre must be a list of ids',
+    failed:
+      'Exception occurred in wheel key.reject_dict: match: the value of minions_pre must be a list of ids',
   });
 });
 

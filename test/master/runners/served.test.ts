@@ -115,7 +115,7 @@ test('values are stored in banks, and only a minion has access to its own bank',
   t.deepEqual(await run(master, 'cache.list', 'site/a'), []);
   t.regex(
     String(await run(master, 'cache.store', 'minions/vecminion', 'data', {})),
-    /only the minions write/,
+    /this bank is read-only/,
   );
   t.regex(String(await run(master, 'cache.store', 'b', 'k', 'x'.repeat(1_048_577))), /exceeds/);
 });
@@ -214,7 +214,7 @@ test('queued runners run only for the local interface', async (t) => {
   const by = { who: { kind: 'user', name: 'fred' }, rule: 'test' } as const;
   const call = { fun: 'queue.process_runner', by };
   const refused = await master.runners.run(call);
-  t.regex(String(refused.return), /only the local interface/);
+  t.regex(String(refused.return), /only available on the local socket/);
   t.deepEqual(await run(master, 'cache.list', 'bank'), []);
   await run(master, 'queue.process_runner');
   t.is(await run(master, 'cache.fetch', 'bank', 'key'), 'value');
@@ -254,7 +254,7 @@ test('state.event returns the requested number of matching events, as lines', as
   const by = { who: { kind: 'user', name: 'fred' }, rule: 'test' } as const;
   const call = { fun: 'state.event', arg: ['*', 1], by };
   const refused = await master.runners.run(call);
-  t.regex(String(refused.return), /only the local interface/);
+  t.regex(String(refused.return), /only available on the local socket/);
 });
 
 test('jobs.master lists running runners', async (t) => {

@@ -95,7 +95,7 @@ test('backtracking patterns have the same limits', (t) => {
 test('the size of the programs of all terms together is limited', (t) => {
   const budget = new WorkBudget(minionWork);
   const tgt = Array(90).fill('E@x{1000}').join(' or ');
-  const message = /^programs of regular expressions takes more than \d+ bytes/;
+  const message = /^compilation of regular expressions takes more than \d+ bytes/;
   t.throws(() => compile({ tgtType: 'compound', tgt }, budget), { ...limit, message });
 });
 
