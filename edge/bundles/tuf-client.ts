@@ -215,7 +215,7 @@ async function createFetcher(read: TufClientOptions['fetch']): Promise<Fetcher> 
     last: Uint8Array | undefined;
     failure: unknown;
 
-    override async fetch(url: string): Promise<ReadableStream<Uint8Array>> {
+    override async fetch(url: string): Promise<ReadableStream<Uint8Array<ArrayBuffer>>> {
       const name = url.slice(baseUrl.length + 1);
       if (!metadataName.test(name)) throw new DownloadHTTPError('not found', 404);
       const bytes = await read(name).catch((error: unknown) => {
@@ -226,7 +226,7 @@ async function createFetcher(read: TufClientOptions['fetch']): Promise<Fetcher> 
       this.last = bytes;
       return new ReadableStream({
         start: (controller) => {
-          controller.enqueue(bytes);
+          controller.enqueue(new Uint8Array(bytes));
           controller.close();
         },
       });

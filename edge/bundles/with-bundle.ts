@@ -4,6 +4,7 @@ import { stat } from 'node:fs/promises';
 import path from 'node:path';
 import { type CheckedConfig, checkMasterConfig, completeSettings } from '#config';
 import { mapPaths, mergeOptions } from './bundle-options.ts';
+import type { Manifest } from './manifest.ts';
 
 /** Returns the path of the symbolic link to the bundle that a site uses. */
 export function currentBundle(stateDir: string): string {
@@ -42,6 +43,22 @@ export async function withBundle(
       ...whole.problems,
     ],
   };
+}
+
+/** Returns a text that differs if the files of the catalogs of two bundles differ. */
+export async function catalogDigest(bundle: string, { files }: Manifest): Promise<string> {
+  const { settings } = await checkMasterConfig(path.join(bundle, 'etc'));
+  const places: string[] = [];
+  mapPaths(settings, (place, option) => {
+    if (option === 'catalog') {
+      places.push(path.isAbsolute(place) ? path.join('tree', place) : path.join('etc', place));
+    }
+    return place;
+  });
+  return files
+    .filter(({ path: inner }) => places.some((it) => inner === it || inner.startsWith(`${it}/`)))
+    .map(({ path: inner, sha256 }) => `${inner} ${sha256}`)
+    .join('\n');
 }
 
 type Problems = CheckedConfig['problems'];
