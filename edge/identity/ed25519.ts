@@ -50,11 +50,7 @@ export function signedForm(purpose: string, parts: readonly Uint8Array[]): Buffe
 }
 
 /** Signs parts for a purpose. */
-export function signParts(
-  key: KeyObject,
-  purpose: string,
-  parts: readonly Uint8Array[],
-): Buffer {
+export function signParts(key: KeyObject, purpose: string, parts: readonly Uint8Array[]): Buffer {
   return sign(null, signedForm(purpose, parts), key);
 }
 

@@ -4,7 +4,13 @@ import { createPrivateKey, type KeyObject } from 'node:crypto';
 import { rename } from 'node:fs/promises';
 import path from 'node:path';
 import Type, { type Static } from 'typebox';
-import { compileSchema, isMissing, makeDirectory, readTextIfPresent, writeFileAtomically } from '#runtime';
+import {
+  compileSchema,
+  isMissing,
+  makeDirectory,
+  readTextIfPresent,
+  writeFileAtomically,
+} from '#runtime';
 import { EdgeError } from '../errors.ts';
 import { generateKey, keyBytes } from './ed25519.ts';
 

@@ -4,7 +4,7 @@ import { createHash, type KeyObject, randomBytes } from 'node:crypto';
 import type { ExtensionHost } from '#master';
 import { StoreError } from '#store';
 import { EdgeError } from '../errors.ts';
-import { logClasses, type LogClass } from '../log/log.ts';
+import { type LogClass, logClasses } from '../log/log.ts';
 import { isSignedBy } from './ed25519.ts';
 import { joinPurpose } from './join-message.ts';
 import {

@@ -41,6 +41,8 @@ export const contactRow = defineRow({ name: 'contact of a site', schema: Contact
 export type SiteContact = RowOf<typeof contactRow>;
 
 const Position = Type.Object({
+  /** Id of the log. If the site creates its log again, the sequences begin again. */
+  log: Type.String(),
   /** Sequence of the last entry that was applied. */
   sequence: Type.Integer({ minimum: 0 }),
   /** Time of that entry by the clock of the site, in milliseconds since 1970. */

@@ -157,6 +157,7 @@ export async function runCli(argv: string[], options: CliOptions = {}): Promise<
       openExtension: options.openExtension ?? unexpected,
       openStore: options.openStore ?? createLocalMaster().openStore,
       openCluster: createLocalMaster().openCluster,
+      openSite: createLocalMaster().openSite,
       commandDefaults: async () => ({ ...saltDefaults, ...options.commandDefaults }),
       openKeys: options.openKeys ?? (async () => ({ keys: api.keys, close: async () => {} })),
     },
