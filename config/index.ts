@@ -65,6 +65,7 @@ export {
 } from './options.ts';
 export { optionsHeading, optionsPage } from './options-page.ts';
 export { configJsonSchema } from './options-schema.ts';
+export { type OverlaidConfig, overlayConfig } from './overlay.ts';
 export { type PlainOptions, resolvePlainOptions } from './plain-options.ts';
 export { rulesOf } from './policy-rules.ts';
 export { formWorld, policySyntax, type SignalRule } from './policy-schema.ts';
@@ -79,7 +80,6 @@ export type {
 export { neededValues, pathOf, schemaGuarantees } from './reaction-guarantees.ts';
 export { globsOf, isMapped, reaction, serviceOf } from './reaction-values.ts';
 export { type ReactorEntry, readReactorEntries } from './reactor-entries.ts';
-export { completeSettings } from './read-config.ts';
 export { expandGlob, yamlLines } from './read-files.ts';
 export type { RelayOptions } from './relay-options.ts';
 export { resolveMasterConfig } from './resolve.ts';

@@ -2,6 +2,7 @@
 
 import type { SitesOptions } from '#config';
 import type { ExtensionHost, OpenExtension } from '#master';
+import { centreBundles } from './bundles/centre-bundles.ts';
 import { EdgeError } from './errors.ts';
 import { centreDirectory, openCentreKey } from './identity/centre-key.ts';
 import { publicBytesOf } from './identity/ed25519.ts';
@@ -17,7 +18,7 @@ import { combined, startAll } from './combined-parts.ts';
 import { sign } from 'node:crypto';
 
 /** Parts of a centre, in the order in which they are opened. */
-const parts: readonly CentrePart[] = [];
+const parts: readonly CentrePart[] = [centreBundles];
 
 /** Opens the centre of sites. */
 export async function openCentre(

@@ -25,6 +25,7 @@ export interface ServeOptions extends CreateMasterOptions {
 
 /** A master with the bridge and the HTTP API. */
 export interface MasterServer {
+  /** The master. A site replaces it when a bundle changes options that require a restart. */
   readonly master: Master;
   readonly bridge: Bridge;
   /** Address of the HTTP API, or `undefined` if the configuration does not enable it. */
@@ -38,6 +39,11 @@ export interface MasterServer {
   reload(next?: SaltConfig | MasterConfig | PlainOptions): Promise<ReloadReport>;
   /** Waits for requests in progress, then closes everything. May be called more than once. */
   close(): Promise<void>;
+  /**
+   * Resolves when the server has closed. If it closed itself because another process has taken over
+   * the store, or because a site could not start again, the value is the error.
+   */
+  readonly closed: Promise<Error | undefined>;
 }
 
 /** A server that has not been started. */
@@ -103,14 +109,26 @@ class HttpApiExtension implements MasterExtension {
 }
 
 export class MasterWithServices implements UnstartedMasterServer {
-  readonly master: Master;
   readonly bridge: Bridge;
+  readonly closed: Promise<Error | undefined>;
   readonly #api: HttpApiExtension = new HttpApiExtension();
+  readonly #options: Omit<ServeOptions, 'service'>;
+  #tellClosed: (error: Error | undefined) => void = () => {};
+  #master: Master;
+  #isClosing = false;
+  #restarting: Promise<void> | undefined;
 
-  constructor({ service, extensions = [], ...options }: ServeOptions) {
+  constructor({ service, ...options }: ServeOptions) {
     this.bridge = createBridge(service === undefined ? {} : { service });
-    const own = [this.bridge, createLocalClient(), ...edgeExtensions(), this.#api];
-    this.master = createMaster({ ...options, extensions: [...extensions, ...own] });
+    this.#options = options;
+    this.closed = new Promise((resolve) => {
+      this.#tellClosed = resolve;
+    });
+    this.#master = this.#create(options);
+  }
+
+  get master(): Master {
+    return this.#master;
   }
 
   get httpAddress(): AddressInfo | undefined {
@@ -128,10 +146,75 @@ export class MasterWithServices implements UnstartedMasterServer {
   }
 
   async close(): Promise<void> {
+    this.#isClosing = true;
+    await this.#restarting?.catch(() => {
+      // The failed restart has closed the master and resolved `closed`.
+    });
+    await this.#closeMaster();
+  }
+
+  /** Creates a master. `closed` resolves when it closes, unless it closes for a restart. */
+  #create(options: Omit<ServeOptions, 'service'>): Master {
+    const site = {
+      check: (bundle: string) => this.#checkBundle(bundle),
+      reload: () => this.reload(),
+      restart: () => this.#restart(),
+    };
+    const own = [this.bridge, createLocalClient(), ...edgeExtensions(site), this.#api];
+    const { extensions = [] } = options;
+    const master = createMaster({ ...options, extensions: [...extensions, ...own] });
+    void master.closed.then((error) => {
+      if (this.#restarting === undefined || error !== undefined) this.#tellClosed(error);
+    });
+    return master;
+  }
+
+  async #closeMaster(): Promise<void> {
     try {
       await this.#api.close();
     } finally {
       await this.master.close();
     }
+  }
+
+  async #checkBundle(bundle: string): Promise<readonly string[]> {
+    const { checkSiteBundle } = await import('./site-config.ts');
+    return checkSiteBundle(this.master.config, bundle);
+  }
+
+  #restart(): Promise<void> {
+    this.#restarting ??= this.#restartOnce().finally(() => {
+      this.#restarting = undefined;
+    });
+    return this.#restarting;
+  }
+
+  /**
+   * Closes the master of a site and starts it with the bundle in use. If it does not start, the
+   * site uses its former bundle again. If it still does not start, `closed` resolves with the
+   * error.
+   */
+  async #restartOnce(): Promise<void> {
+    try {
+      await this.#closeMaster();
+      await this.#startAgain().catch(async (error: unknown) => {
+        const { revertBundle } = await import('#edge');
+        const isReverted = await revertBundle(this.master.config.stateDir, error);
+        if (!isReverted) throw error;
+        await this.master.close();
+        await this.#startAgain();
+      });
+    } catch (error) {
+      this.#tellClosed(error instanceof Error ? error : new Error(String(error)));
+      throw error;
+    }
+  }
+
+  async #startAgain(): Promise<void> {
+    if (this.#isClosing) return;
+    const { readConfig } = this.#options;
+    const config = await readConfig?.();
+    this.#master = this.#create({ ...this.#options, ...(config === undefined ? {} : { config }) });
+    await this.#master.start();
   }
 }

@@ -11,8 +11,8 @@ export const partBytes = 65_536;
 /** Maximum number of parts whose digests are sent with a pack. */
 export const maxPartDigests = 512;
 
-/** Maximum size of a metadata file, in bytes. */
-export const maxMetadataBytes = 262_144;
+/** Maximum size of a metadata file, in bytes. One message carries it. */
+export const maxMetadataBytes = 61_440;
 
 const strict = { additionalProperties: false };
 

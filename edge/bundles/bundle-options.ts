@@ -19,7 +19,6 @@ const saltNames: ReadonlySet<string> = new Set([
   'jinja_lstrip_blocks',
   'jinja_sls_env',
   'jinja_trim_blocks',
-  'keep_jobs',
   'keep_jobs_seconds',
   'mine_get',
   'minion_data_cache_events',
@@ -156,24 +155,15 @@ function isSetting(value: unknown): value is Setting {
   return typeof value === 'object' && value !== null && 'origin' in value && 'value' in value;
 }
 
-/**
- * Merges the options of a bundle into those of a site. An option of the bundle replaces the option
- * of the site. Options that a bundle must not contain are left out.
- */
-export function mergeOptions(site: Settings, bundle: Settings): Settings {
-  const own = merge(innerOf(site, 'saltbridge'), innerOf(bundle, 'saltbridge'), ownNames);
-  const bridge = merge(
-    innerOf(innerOf(site, 'saltbridge'), 'bridge'),
-    innerOf(innerOf(bundle, 'saltbridge'), 'bridge'),
-    bridgeNames,
-  );
-  const merged = merge(site, bundle, saltNames);
-  const inOwn = bridge.size === 0 ? own : withValue(own, 'bridge', bridge);
-  return inOwn.size === 0 ? merged : withValue(merged, 'saltbridge', inOwn);
+/** Returns the options that a release may contain. All others are left out. */
+export function permittedOptions(settings: Settings): Settings {
+  const own = only(innerOf(settings, 'saltbridge'), ownNames);
+  const bridge = only(innerOf(innerOf(settings, 'saltbridge'), 'bridge'), bridgeNames);
+  const inOwn = own.has('bridge') ? withValue(own, 'bridge', bridge) : own;
+  const permitted = only(settings, saltNames);
+  return permitted.has('saltbridge') ? withValue(permitted, 'saltbridge', inOwn) : permitted;
 }
 
-function merge(site: Settings, bundle: Settings, allowed: ReadonlySet<string>): Settings {
-  const merged: Settings = new Map(site);
-  for (const [name, setting] of bundle) if (allowed.has(name)) merged.set(name, setting);
-  return merged;
+function only(settings: Settings, allowed: ReadonlySet<string>): Settings {
+  return new Map([...settings].filter(([name]) => allowed.has(name)));
 }

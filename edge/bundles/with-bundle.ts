@@ -2,8 +2,9 @@
 
 import { stat } from 'node:fs/promises';
 import path from 'node:path';
-import { type CheckedConfig, checkMasterConfig, completeSettings } from '#config';
-import { mapPaths, mergeOptions } from './bundle-options.ts';
+import { checkMasterConfig, type MasterConfig, type OverlaidConfig, overlayConfig } from '#config';
+import { BundleDirectory } from './bundle-directory.ts';
+import { mapPaths, permittedOptions } from './bundle-options.ts';
 import type { Manifest } from './manifest.ts';
 
 /** Returns the path of the symbolic link to the bundle that a site uses. */
@@ -17,32 +18,34 @@ export function currentBundle(stateDir: string): string {
  * @param bundle directory of the bundle. Default: the bundle that the site uses
  */
 export async function withBundle(
-  checked: CheckedConfig,
-  bundle: string = currentBundle(checked.config.stateDir),
-): Promise<CheckedConfig> {
-  const { settings, config, problems, files } = checked;
+  config: MasterConfig,
+  bundle: string = currentBundle(config.stateDir),
+): Promise<OverlaidConfig> {
   const directory = path.join(bundle, 'etc');
-  if (config.site === null || !(await isDirectory(directory))) return checked;
+  if (config.site === null || !(await isDirectory(directory))) return { config, problems: [] };
   const given = await checkMasterConfig(directory);
-  const mapped = mapPaths(given.settings, (place, option) =>
+  const mapped = mapPaths(permittedOptions(given.settings), (place, option) =>
     option === 'catalog' && !path.isAbsolute(place)
       ? path.join(directory, place)
       : path.join(bundle, 'tree', place),
   );
-  const merged = mergeOptions(settings, mapped);
-  const mainFile = config.confFile;
-  const whole = completeSettings(merged, mainFile);
-  return {
-    ...checked,
-    config: whole.config,
-    settings: merged,
-    files: [...files, ...given.files],
-    problems: [
-      ...ofFiles(problems, completeSettings(settings, mainFile).problems),
-      ...ofFiles(given.problems, completeSettings(given.settings, given.config.confFile).problems),
-      ...whole.problems,
-    ],
-  };
+  const { config: whole, problems } = overlayConfig(config, mapped, given.config.confFile);
+  const ofFiles = given.problems.filter(({ code }) => code.startsWith('ERR_CONFIG'));
+  return { config: whole, problems: [...ofFiles, ...problems] };
+}
+
+/**
+ * Uses the former bundle of a site again, if a switch has not been confirmed.
+ * @param error failure of the start with the new bundle
+ * @returns whether there was such a switch
+ */
+export async function revertBundle(stateDir: string, error: unknown): Promise<boolean> {
+  const bundles = new BundleDirectory(path.join(stateDir, 'site'));
+  const pending = await bundles.pending();
+  if (pending === undefined) return false;
+  const message = `the master did not start: ${error instanceof Error ? error.message : String(error)}`;
+  await bundles.revert({ version: pending.to, code: 'ERR_BUNDLE_CHECK', message });
+  return true;
 }
 
 /** Returns a text that differs if the files of the catalogs of two bundles differ. */
@@ -59,13 +62,6 @@ export async function catalogDigest(bundle: string, { files }: Manifest): Promis
     .filter(({ path: inner }) => places.some((it) => inner === it || inner.startsWith(`${it}/`)))
     .map(({ path: inner, sha256 }) => `${inner} ${sha256}`)
     .join('\n');
-}
-
-type Problems = CheckedConfig['problems'];
-
-/** Returns the problems of the files themselves, which precede those of the options. */
-function ofFiles(all: Problems, ofOptions: Problems): Problems {
-  return all.slice(0, all.length - ofOptions.length);
 }
 
 async function isDirectory(directory: string): Promise<boolean> {
