@@ -1,9 +1,13 @@
 /** Extension of the centre of sites. */
 
+import { sign } from 'node:crypto';
 import type { SitesOptions } from '#config';
 import type { ExtensionHost, OpenExtension } from '#master';
 import { centreBundles } from './bundles/centre-bundles.ts';
+import { combined, startAll } from './combined-parts.ts';
 import { EdgeError } from './errors.ts';
+import { CentreFacts } from './facts/centre-facts.ts';
+import { MinionClaims } from './facts/minion-claims.ts';
 import { centreDirectory, openCentreKey } from './identity/centre-key.ts';
 import { publicBytesOf } from './identity/ed25519.ts';
 import { addJoinRoute } from './identity/join-route.ts';
@@ -12,13 +16,13 @@ import { siteMethods } from './identity/site-methods.ts';
 import { SiteRegistry } from './identity/site-registry.ts';
 import { CentreConnections } from './link/centre-connections.ts';
 import { edgePath } from './link/site-connection.ts';
+import { openEntries } from './log/centre-entries.ts';
+import { handleSignals } from './log/centre-signals.ts';
 import { Ingest } from './log/ingest.ts';
 import type { CentreContext, CentrePart, CentrePartContribution } from './parts.ts';
-import { combined, startAll } from './combined-parts.ts';
-import { sign } from 'node:crypto';
 
 /** Parts of a centre, in the order in which they are opened. */
-const parts: readonly CentrePart[] = [centreBundles];
+const parts: readonly CentrePart[] = [openEntries, centreBundles];
 
 /** Opens the centre of sites. */
 export async function openCentre(
@@ -41,7 +45,15 @@ export async function openCentre(
     await sites.offerKey(site, nextKey);
     return {};
   });
+  const claims = await MinionClaims.open(host);
+  sites.onRevoked((name) => {
+    releaseIfRevoked(sites, claims, name).catch((error: unknown) =>
+      host.logger.error({ err: error }, 'the minions of a revoked site were not released'),
+    );
+  });
+  const facts = new CentreFacts({ host, options, ingest, claims });
   const context: CentreContext = {
+    facts,
     host,
     options,
     directory: centreDirectory(host.config.stateDir),
@@ -51,6 +63,7 @@ export async function openCentre(
     publicKey: publicBytesOf(key),
     sign: (bytes) => sign(null, bytes, key),
   };
+  handleSignals(context, claims);
   const opened: CentrePartContribution[] = [];
   for (const open of parts) opened.push(await open(context));
   const trustRoot = async (): Promise<Uint8Array | undefined> =>
@@ -80,4 +93,13 @@ export async function openCentre(
       for (const part of opened.toReversed()) await part.close?.();
     },
   };
+}
+
+async function releaseIfRevoked(
+  sites: SiteRegistry,
+  claims: MinionClaims,
+  name: string,
+): Promise<void> {
+  const { state } = await sites.show(name);
+  if (state === 'revoked') await claims.release(name);
 }

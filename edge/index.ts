@@ -16,8 +16,8 @@ export {
 export { createRoot, readRoot, type RoleKeys, signTargets } from './bundles/tuf-metadata.ts';
 export type { OnlineKeys } from './bundles/tuf-repository.ts';
 export { revertBundle, withBundle } from './bundles/with-bundle.ts';
-export { edgeErrors } from './errors.ts';
 export { openCentre } from './centre-extension.ts';
+export { edgeErrors } from './errors.ts';
 export { type JoinOptions, type JoinReceipt, joinSite } from './identity/join.ts';
 export type { IssuedTicket, SiteInfo } from './identity/site-registry.ts';
 export { openSite } from './site-extension.ts';

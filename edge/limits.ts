@@ -47,6 +47,13 @@ export const edgeLimits = defineLimits('edge', {
     rate: { perSecond: 1, burst: 10 },
     effect: 'The connection ends.',
   },
+  minions: {
+    unit: 'minions of a site',
+    owner: 'connection',
+    perOwner: 10_000,
+    effect: 'Facts and signals of further minions are refused.',
+    code: 'ERR_SITE_MESSAGE',
+  },
   sendingSites: {
     unit: 'sites that send returns and facts at a time',
     owner: 'none',

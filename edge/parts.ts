@@ -6,6 +6,7 @@
 import type { FastifyInstance } from 'fastify';
 import type { SiteOptions, SitesOptions } from '#config';
 import type { ExtensionHost, HttpServerContext, OpenExtension } from '#master';
+import type { CentreFacts } from './facts/centre-facts.ts';
 import type { SiteIdentity } from './identity/site-files.ts';
 import type { SiteRegistry } from './identity/site-registry.ts';
 import type { CentreLinks, SiteLink } from './link/link.ts';
@@ -57,6 +58,8 @@ export interface CentreContext {
   readonly directory: string;
   readonly links: CentreLinks;
   readonly ingest: LogIngest;
+  /** Facts of the minions of all sites, with their age. */
+  readonly facts: CentreFacts;
   readonly sites: SiteRegistry;
   /** Signs with the online key of the centre, which tickets name. */
   readonly sign: (bytes: Uint8Array) => Uint8Array;

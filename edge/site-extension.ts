@@ -5,17 +5,25 @@ import type { ExtensionHost, OpenExtension } from '#master';
 import { siteBundles } from './bundles/site-bundles.ts';
 import type { SiteProgram } from './bundles/site-program.ts';
 import { combined, startAll } from './combined-parts.ts';
+import { openSiteFacts } from './facts/site-facts.ts';
 import { CentreTime } from './identity/centre-time.ts';
 import { KeyRenewal } from './identity/key-renewal.ts';
 import { readIdentity, type SiteIdentity, siteDirectory } from './identity/site-files.ts';
 import { SiteConnection } from './link/site-connection.ts';
 import { DurableLog } from './log/durable-log.ts';
 import { LogSender } from './log/log-sender.ts';
+import { openSignalSource } from './log/site-signals.ts';
+import { openSources } from './log/site-sources.ts';
 import type { EdgePart, SiteContext, SitePart } from './parts.ts';
 import { siteStatusMethods } from './site-methods.ts';
 
 /** Parts of a site, in the order in which they are opened. */
-const parts = (program: SiteProgram): readonly SitePart[] => [siteBundles(program)];
+const parts = (program: SiteProgram): readonly SitePart[] => [
+  openSources,
+  openSignalSource,
+  openSiteFacts,
+  siteBundles(program),
+];
 
 /** Opens a site. It connects to its centre when the master has started. */
 export async function openSite(

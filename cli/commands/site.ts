@@ -113,12 +113,18 @@ function formatDetails(site: SiteInfo): string {
     ['state', site.state],
     ['key', site.fingerprint],
     ['joined', site.joinedAt === undefined ? undefined : formatTime(site.joinedAt)],
-    ['ticket to', site.ticketExpiresAt === undefined ? undefined : formatTime(site.ticketExpiresAt)],
+    [
+      'ticket to',
+      site.ticketExpiresAt === undefined ? undefined : formatTime(site.ticketExpiresAt),
+    ],
     ['connected', site.isConnected ? 'yes' : 'no'],
     ['contact', formatTime(site.lastContactAt)],
     ['address', site.address],
     ['version', site.version],
-    ['clock', site.clockDifferenceMs === undefined ? undefined : `${site.clockDifferenceMs} ms ahead`],
+    [
+      'clock',
+      site.clockDifferenceMs === undefined ? undefined : `${site.clockDifferenceMs} ms ahead`,
+    ],
     ...Object.entries(site.log).map(([name, position]) => {
       const { sequence, dropped, refused } = position;
       return [name, `${sequence} entries, ${dropped} dropped, ${refused} refused`] as const;

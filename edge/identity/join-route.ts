@@ -1,6 +1,6 @@
 /** `POST /site/v1/join`: a site presents its ticket and its new key. */
 
-import { type KeyObject, createHash } from 'node:crypto';
+import { createHash, type KeyObject } from 'node:crypto';
 import type { FastifyInstance } from 'fastify';
 import type { ExtensionHost, HttpServerContext } from '#master';
 import { codeOf } from '#runtime';
@@ -74,6 +74,11 @@ function problemOf(error: unknown): {
     return { code, message, status: code === 'ERR_SITE_LINK' ? 429 : 403 };
   }
   const status = error instanceof Error && 'statusCode' in error ? Number(error.statusCode) : 500;
-  if (status < 500) return { code: codeOf(error) ?? 'ERR_ARGS', message: 'malformed request', status };
-  return { code: 'ERR_INTERNAL', message: 'internal error of the centre; see its log', status: 500 };
+  if (status < 500)
+    return { code: codeOf(error) ?? 'ERR_ARGS', message: 'malformed request', status };
+  return {
+    code: 'ERR_INTERNAL',
+    message: 'internal error of the centre; see its log',
+    status: 500,
+  };
 }

@@ -92,9 +92,7 @@ async function post(url: string, body: JoinRequest, ca: string | undefined): Pro
   const { status, text } = await new Promise<{ status: number; text: string }>(
     (resolve, reject) => {
       const fail = (cause: Error): void =>
-        reject(
-          new EdgeError('ERR_SITE_LINK', `cannot reach ${url}: ${cause.message}`, { cause }),
-        );
+        reject(new EdgeError('ERR_SITE_LINK', `cannot reach ${url}: ${cause.message}`, { cause }));
       const send = url.startsWith('https:') ? httpsRequest : httpRequest;
       const headers = {
         'content-type': 'application/json',

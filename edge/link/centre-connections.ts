@@ -129,9 +129,11 @@ export class CentreConnections implements CentreLinks {
   upgrade(request: IncomingMessage, socket: Duplex, head: Buffer): void {
     const address = request.socket.remoteAddress ?? '';
     const owner = addressOwner(address);
-    if (this.#isClosed) return rejectUpgrade(socket, '503 Service Unavailable');
-    if (!this.isPermitted(address)) return rejectUpgrade(socket, '429 Too Many Requests');
-    if (!this.#handshakes.tryTake(owner)) return rejectUpgrade(socket, '503 Service Unavailable');
+    const status = this.#refusalOf(address);
+    if (status !== undefined) {
+      rejectUpgrade(socket, status);
+      return;
+    }
     let isHeld = true;
     const release = (): void => {
       if (isHeld) this.#handshakes.release(owner);
@@ -152,6 +154,14 @@ export class CentreConnections implements CentreLinks {
         setTimeout(() => connection.terminate(), 1000).unref();
       });
     });
+  }
+
+  /** Takes a place for a handshake, or returns the HTTP status of the refusal. */
+  #refusalOf(address: string): string | undefined {
+    if (this.#isClosed) return '503 Service Unavailable';
+    if (!this.isPermitted(address)) return '429 Too Many Requests';
+    const isFree = this.#handshakes.tryTake(addressOwner(address));
+    return isFree ? undefined : '503 Service Unavailable';
   }
 
   /** Ends all connections. */

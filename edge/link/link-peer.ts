@@ -244,16 +244,24 @@ export class LinkPeer<From> implements LinkCaller {
     if (this.#ended !== undefined) return;
     this.#receivedAt = performance.now();
     this.#slowDown();
-    if (!isBinary || !Buffer.isBuffer(data)) return this.#breach('it is not binary');
     const { onWelcome } = this.#options;
-    if (data.length === 0 && onWelcome !== undefined) return onWelcome();
+    if (!isBinary || !Buffer.isBuffer(data)) this.#breach('a message is not binary');
+    else if (data.length === 0 && onWelcome !== undefined) onWelcome();
+    else this.#process(data);
+  }
+
+  #process(data: Buffer): void {
     let frame: Frame;
     try {
       frame = decodeFrame(data);
     } catch (error) {
-      return this.#breach(error instanceof Error ? error.message : String(error));
+      this.#breach(error instanceof Error ? error.message : String(error));
+      return;
     }
-    if (frame.kind === 'request') return this.#serve(frame, data.length);
+    if (frame.kind === 'request') {
+      this.#serve(frame, data.length);
+      return;
+    }
     const call = this.#calls.get(frame.id);
     // The call may have been aborted.
     if (call?.isSent !== true) return;
@@ -275,11 +283,15 @@ export class LinkPeer<From> implements LinkCaller {
     const isTooMuch =
       this.#inProgress >= (openRequests.perOwner ?? 0) ||
       this.#bytesInProgress + bytes > (openRequestBytes.perOwner ?? 0);
-    if (isTooMuch) return this.#breach('too many requests are open');
+    if (isTooMuch) {
+      this.#breach('too many requests are open');
+      return;
+    }
     this.#inProgress += 1;
     this.#bytesInProgress += bytes;
     const handled = this.#options.handlers.find(name);
-    this.#answer(id, name, params, bytes, handled).finally(() => {
+    // An answer never rejects: failures are sent as well.
+    void this.#answer(id, name, params, bytes, handled).finally(() => {
       this.#inProgress -= 1;
       this.#bytesInProgress -= bytes;
     });
@@ -310,8 +322,8 @@ export class LinkPeer<From> implements LinkCaller {
 
   #answerHeartbeat(payload: Buffer): void {
     this.#receivedAt = performance.now();
-    if (!this.#heartbeats.tryTake('')) return this.#breach('too many heartbeats');
-    this.#options.socket.pong(payload);
+    if (this.#heartbeats.tryTake('')) this.#options.socket.pong(payload);
+    else this.#breach('too many heartbeats');
   }
 
   #breach(reason: string): void {

@@ -171,7 +171,8 @@ export class DurableLog implements SiteLog {
       this.#pending.push({ class: name, kind, value, resolve, reject });
       if (this.#isFlushing) return;
       this.#isFlushing = true;
-      this.#flush().finally(() => {
+      // Failures reach those who have appended the entries.
+      void this.#flush().finally(() => {
         this.#isFlushing = false;
       });
     });

@@ -1,13 +1,7 @@
 /** Entries of a batch as bytes: MessagePack, compressed with Zstandard. */
 
 import { zstdCompressSync, zstdDecompressSync } from 'node:zlib';
-import {
-  isWireMap,
-  packLocal,
-  unpackLocal,
-  type WireMap,
-  type WireValue,
-} from '#minion-protocol';
+import { isWireMap, packLocal, unpackLocal, type WireMap, type WireValue } from '#minion-protocol';
 import { EdgeError } from '../errors.ts';
 import { maxBatchEntries, maxRawBytes } from './log-messages.ts';
 

@@ -169,4 +169,3 @@ function bounded(
   }
   return undefined;
 }
-

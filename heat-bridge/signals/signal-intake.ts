@@ -58,6 +58,11 @@ export type IntakeResult =
 /** Accepts the signals of minions. */
 export class SignalIntake implements TakesSignals {
   readonly #options: SignalIntakeOptions;
+  /**
+   * Takes signals for which no handle is registered, instead of holding them, and returns their
+   * ids. A site sends them to its centre. Default: such signals are held here.
+   */
+  elsewhere: ((signal: TakenSignal) => Promise<string>) | undefined;
 
   constructor(options: SignalIntakeOptions) {
     this.#options = options;
@@ -113,6 +118,9 @@ export class SignalIntake implements TakesSignals {
       await held.release(alias, sender, true);
     }
     const handle = handles.findFor(alias, sender);
+    if (handle === undefined && this.elsewhere !== undefined) {
+      return { kind: 'accepted', id: await this.elsewhere(taken) };
+    }
     const refusal =
       handle === undefined ? this.#refusalWithoutHandle() : signalRefusalOf(handle, member, now());
     if (refusal !== undefined) return this.#refuse(sender, alias, refusal);

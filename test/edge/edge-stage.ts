@@ -1,7 +1,7 @@
 /** A centre and sites in one process, on real sockets of the loopback interface. */
 
 import type { ExecutionContext } from 'ava';
-import { type ExtensionClient, connectExtension } from '#client';
+import { connectExtension, type ExtensionClient } from '#client';
 import { type IssuedTicket, joinSite, type SiteInfo, type SiteStatus } from '#edge';
 import { createMasterServer } from '#server';
 import type { UnstartedMasterServer } from '#server/master-with-services.ts';
@@ -48,6 +48,35 @@ export interface Centre extends StageMaster {
   readonly port: number;
 }
 
+type SiteSection = NonNullable<Options['site']>;
+type SitesSection = NonNullable<Options['sites']>;
+
+/** Complete section `site` of a configuration, with the defaults for what is left out. */
+export function siteSection(
+  given: Pick<SiteSection, 'centre' | 'name'> & Partial<SiteSection>,
+): SiteSection {
+  return {
+    behindProxy: false,
+    validOfflineSeconds: 86_400,
+    logBytes: 2 ** 30,
+    uploadBytesPerSecond: 0,
+    events: [],
+    alarms: [],
+    ...given,
+  };
+}
+
+/** Complete section `sites` of a configuration, with the defaults for what is left out. */
+export function sitesSection(given: Partial<SitesSection> = {}): SitesSection {
+  return {
+    rings: { all: 100 },
+    stopAtFailures: 1,
+    parallelSites: 32,
+    factAheadSeconds: 300,
+    ...given,
+  };
+}
+
 /** Starts a centre with an HTTP API on the loopback interface. */
 export async function startCentre(
   t: ExecutionContext,
@@ -56,7 +85,7 @@ export async function startCentre(
   port = 0,
 ): Promise<Centre> {
   const api = { host: '127.0.0.1', port, disableSsl: true };
-  const master = await startMaster(t, { api, sites: {}, ...options }, directory);
+  const master = await startMaster(t, { api, sites: sitesSection(), ...options }, directory);
   const address = master.server.httpAddress;
   if (address === undefined) throw new Error('the centre has no HTTP API');
   return { ...master, url: `http://127.0.0.1:${address.port}`, port: address.port };
@@ -69,13 +98,13 @@ export function createTicket(centre: Centre, name: string): Promise<IssuedTicket
 /** Joins a site and starts its master. */
 export async function startSite(
   t: ExecutionContext,
-  centre: Pick<Centre, 'url'> & Centre,
+  centre: Centre,
   name: string,
-  options: Options = {},
+  options: Omit<Options, 'site'> & { readonly site?: Partial<SiteSection> } = {},
   url: string = centre.url,
 ): Promise<StageMaster> {
   const directory = temporaryDirectory(t);
-  const site = { name, centre: url, ...options.site };
+  const site = siteSection({ name, centre: url, ...options.site });
   const { ticket } = await createTicket(centre, name);
   await joinSite(ticket, { stateDir: stateDirOf(directory), site: { name, centre: centre.url } });
   return startMaster(t, { ...options, site }, directory);

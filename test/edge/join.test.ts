@@ -10,6 +10,7 @@ import {
   createTicket,
   eventually,
   siteInfo,
+  siteSection,
   siteStatus,
   startCentre,
   startMaster,
@@ -140,7 +141,7 @@ test('a site renews its key over the connection and connects with the new one', 
 
 test('a site that has not joined serves minions and says what to do', async (t) => {
   const directory = temporaryDirectory(t);
-  const options = { site: { name: 'north', centre: 'http://127.0.0.1:9' } };
+  const options = { site: siteSection({ name: 'north', centre: 'http://127.0.0.1:9' }) };
   const site = await startMaster(t, options, directory);
   t.true((await site.server.master.status()).requestPort > 0);
   await eventually(async () => /site join/.test((await siteStatus(site)).problem ?? ''));
