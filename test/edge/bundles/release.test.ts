@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import test from 'ava';
 import { temporaryDirectory } from '../../helpers/temporary-directory.ts';
-import { eventually, startCentre, startSite } from '../edge-stage.ts';
+import { eventually, sitesSection, startCentre, startSite } from '../edge-stage.ts';
 import { initKeys, publish, writeFiles } from './release-stage.ts';
 
 test('a release reaches a site, and replaces files, pillar and policy', async (t) => {
@@ -22,7 +22,7 @@ test('a release reaches a site, and replaces files, pillar and policy', async (t
     "  web: 'web*'",
   ];
   writeFiles(source, { master: options.join('\n') });
-  const centre = await startCentre(t, { sites: { source } });
+  const centre = await startCentre(t, { sites: sitesSection({ source }) });
   const keys = await initKeys(centre);
   const site = await startSite(t, centre, 'paris');
   await publish(centre, keys);
