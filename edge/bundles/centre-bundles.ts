@@ -232,10 +232,10 @@ class CentreBundles {
     return { files: manifest.files, warnings: [] };
   }
 
-  /** Returns the targets of a release, and of the release before it, in each ring. */
+  /** Returns the targets of a release, and of the last complete one, in each ring. */
   #targetsOf(release: Release): readonly ReleaseTarget[] {
-    const { published } = this.#releases;
-    const named = [release, ...(published === undefined ? [] : [published])];
+    const { proven } = this.#releases;
+    const named = [release, ...(proven === undefined ? [] : [proven])];
     return named.flatMap(({ rings, version, length, sha256 }) =>
       rings.map((ring) => ({ ring, version, length, sha256 })),
     );

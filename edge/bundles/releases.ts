@@ -4,6 +4,7 @@ import { createHash } from 'node:crypto';
 import Type from 'typebox';
 import type { SitesOptions } from '#config';
 import type { SharedArea, StateOperation } from '#master';
+import { Mutex } from '#runtime';
 import { defineRow, type RowOf } from '#store';
 import { EdgeError } from '../errors.ts';
 import type { BundleReport, WantedRelease } from './bundle-messages.ts';
@@ -28,6 +29,8 @@ const ReleaseSchema = Type.Object({
   rings: Type.Array(Type.String()),
   /** Index of the ring that installs the release. */
   ring: Type.Integer({ minimum: 0 }),
+  /** Whether all rings have installed the release. */
+  isProven: Type.Boolean(),
   /** Sites that refused the release. */
   failed: Type.Array(Type.String()),
   /** Version whose content a rollback published again. */
@@ -74,6 +77,7 @@ export class Releases {
   readonly #options: ReleasesOptions;
   readonly #releases = new Map<number, Release>();
   readonly #reports = new Map<string, SiteRelease>();
+  readonly #mutex = new Mutex();
   #members: { readonly mark: string; readonly rings: ReadonlyMap<string, number> } | undefined;
 
   private constructor(options: ReleasesOptions) {
@@ -110,13 +114,9 @@ export class Releases {
     return this.list().find(({ state }) => state !== 'packed' && state !== 'replaced');
   }
 
-  /** Returns the release before the published one, which sites use until it is their turn. */
-  get former(): Release | undefined {
-    const { published } = this;
-    if (published === undefined) return undefined;
-    return this.list().find(
-      ({ state, version }) => state !== 'packed' && version < published.version,
-    );
+  /** Returns the last release that all rings have installed. */
+  get proven(): Release | undefined {
+    return this.list().find(({ isProven }) => isProven);
   }
 
   /** Returns the last report of a site. */
@@ -160,12 +160,17 @@ export class Releases {
       rings,
       // All sites must leave the release that a rollback replaces, so its rings do not wait.
       ring: isRollback ? Math.max(0, rings.length - 1) : 0,
+      isProven: false,
       failed: [],
     });
   }
 
   /** Writes the metadata of a release and starts it. Both take effect together. */
-  async publish(version: number, metadata: readonly StateOperation[]): Promise<void> {
+  publish(version: number, metadata: readonly StateOperation[]): Promise<void> {
+    return this.#mutex.run(() => this.#publish(version, metadata));
+  }
+
+  async #publish(version: number, metadata: readonly StateOperation[]): Promise<void> {
     const release = this.require(version);
     const replaced = this.list().filter(
       ({ state, version: other }) => state !== 'packed' && other !== version,
@@ -175,7 +180,7 @@ export class Releases {
       { ...release, state: 'releasing' },
     ];
     await this.#writeAll(changed, metadata);
-    await this.advance();
+    await this.#advance();
   }
 
   /**
@@ -183,7 +188,9 @@ export class Releases {
    * @throws EdgeError ERR_RELEASE
    */
   async hold(): Promise<Release> {
-    return this.#change(['releasing'], (release) => ({ ...release, state: 'held' }));
+    return this.#mutex.run(() =>
+      this.#change(['releasing'], (release) => ({ ...release, state: 'held' })),
+    );
   }
 
   /**
@@ -191,19 +198,27 @@ export class Releases {
    * for a ring continues with the next ring.
    * @throws EdgeError ERR_RELEASE
    */
-  async resume(): Promise<Release> {
+  resume(): Promise<Release> {
+    return this.#mutex.run(() => this.#resume());
+  }
+
+  async #resume(): Promise<Release> {
     const release = await this.#change(['held', 'stopped', 'releasing'], (it) => ({
       ...it,
       state: 'releasing',
       failed: [],
       ring: it.state === 'releasing' ? Math.min(it.ring + 1, it.rings.length - 1) : it.ring,
     }));
-    await this.advance();
+    await this.#advance();
     return this.require(release.version);
   }
 
-  /** Stores the report of a site. Returns the release that the site must install. */
-  async report(site: string, { version, saltbridge, failed }: BundleReport): Promise<void> {
+  /** Stores the report of a site. */
+  report(site: string, report: BundleReport): Promise<void> {
+    return this.#mutex.run(() => this.#report(site, report));
+  }
+
+  async #report(site: string, { version, saltbridge, failed }: BundleReport): Promise<void> {
     const row: SiteRelease = {
       version,
       saltbridge,
@@ -221,11 +236,11 @@ export class Releases {
       const state = isStopped ? 'stopped' : 'releasing';
       await this.#write({ ...published, failed: failures, state });
     }
-    await this.advance();
+    await this.#advance();
   }
 
   /** Continues with the next ring as long as the current one is complete. */
-  async advance(): Promise<void> {
+  async #advance(): Promise<void> {
     const sites = await this.#options.sites();
     for (;;) {
       const { published: release } = this;
@@ -234,14 +249,14 @@ export class Releases {
       const members = sites.filter((site) => (rings.get(site) ?? Infinity) <= release.ring);
       if (!this.#isComplete(release, members)) return;
       const isLast = release.ring >= release.rings.length - 1;
-      if (isLast) return this.#write({ ...release, state: 'done' });
+      if (isLast) return this.#write({ ...release, state: 'done', isProven: true });
       await this.#write({ ...release, ring: release.ring + 1 });
     }
   }
 
   /** Returns the release that a site must install, or `undefined` if it must change nothing. */
   async wantedBy(site: string): Promise<WantedRelease | undefined> {
-    const { published, former } = this;
+    const { published, proven } = this;
     const used = this.#reports.get(site)?.version ?? 0;
     if (published === undefined || used >= published.version) return undefined;
     const index = this.#ringsOf(published, await this.#options.sites()).get(site);
@@ -250,8 +265,9 @@ export class Releases {
     if (isItsTurn && isActive) {
       return { ring: published.rings[index] ?? '', version: published.version };
     }
-    if (former === undefined || used >= former.version) return undefined;
-    return { ring: former.rings.at(-1) ?? '', version: former.version };
+    // Other sites use the last release that was complete.
+    if (proven === undefined || used >= proven.version) return undefined;
+    return { ring: proven.rings.at(-1) ?? '', version: proven.version };
   }
 
   /** Deletes releases that are too old, and returns the remaining ones. */

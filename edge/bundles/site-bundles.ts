@@ -55,7 +55,6 @@ export const bundleInUse: ServiceKey<BundleInUse> = defineService('site-bundle')
  */
 const finalCodes: ReadonlySet<string> = new Set([
   'ERR_BUNDLE_CHECK',
-  'ERR_BUNDLE_OLD',
   'ERR_BUNDLE_PATH',
   'ERR_BUNDLE_VERSION',
 ]);
@@ -82,6 +81,8 @@ class SiteBundles implements BundleInUse {
   #working: Promise<void> | undefined;
   #lastFailure: BundleFailure | undefined;
   #isLeaving = false;
+  /** Whether the next pack must not build on the former bundle, whose files may be damaged. */
+  #needsWhole = false;
 
   constructor(context: SiteContext, program: SiteProgram) {
     const { host, directory, link } = context;
@@ -184,10 +185,19 @@ class SiteBundles implements BundleInUse {
   }
 
   #want(wanted: WantedRelease): void {
+    const used = this.#current?.version ?? 0;
+    if (wanted.version < used) return this.#refuseOlder(wanted.version, used);
     this.#wanted = wanted;
     this.#working ??= this.#work().finally(() => {
       this.#working = undefined;
     });
+  }
+
+  #refuseOlder(older: number, used: number): void {
+    if (this.#lastFailure?.version === older) return;
+    const problem = `the centre names version ${older}, but version ${used} is in use`;
+    this.#failed(older, new EdgeError('ERR_BUNDLE_OLD', problem));
+    this.#report();
   }
 
   /** Installs wanted releases until none is left, or until the connection is lost. */
@@ -203,6 +213,7 @@ class SiteBundles implements BundleInUse {
         const { logger } = this.#host;
         logger.error({ err: error, version: wanted.version }, 'bundle not installed');
         if (failure.code === 'ERR_SITE_LINK') return;
+        this.#needsWhole = failure.code === 'ERR_BUNDLE_CONTENT' && !this.#needsWhole;
         if (finalCodes.has(failure.code)) await this.#bundles.fail(failure);
         this.#report();
         if (!finalCodes.has(failure.code)) await this.#pause(attempt);
@@ -211,7 +222,7 @@ class SiteBundles implements BundleInUse {
   }
 
   async #isDone({ version: wanted }: WantedRelease): Promise<boolean> {
-    if (wanted === this.#current?.version) return true;
+    if (wanted <= (this.#current?.version ?? 0)) return true;
     const refused = await this.#bundles.failure();
     return refused?.version === wanted && finalCodes.has(refused.code);
   }
@@ -230,14 +241,11 @@ class SiteBundles implements BundleInUse {
 
   async #install(wanted: WantedRelease): Promise<void> {
     const former = this.#current;
-    if (former !== undefined && wanted.version < former.version) {
-      const problem = `the centre names version ${wanted.version}, but version ${former.version} is in use`;
-      throw new EdgeError('ERR_BUNDLE_OLD', problem);
-    }
     const target = await this.#tuf.target(wanted.ring, wanted.version);
     const installed = await this.#bundles.find(wanted.version);
     const bundle =
-      installed?.sha256 === target.sha256 ? installed : await this.#fetch(target, former);
+      installed?.sha256 === target.sha256 ? installed : await this.#fetch(target, this.#needsWhole ? undefined : former);
+    this.#needsWhole = false;
     requireVersion(bundle.manifest);
     const directory = this.#bundles.pathOf(bundle.version);
     const [problem] = await this.#program.check(directory);
