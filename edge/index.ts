@@ -13,7 +13,7 @@ export {
   type RoleKey,
   type SigningKey,
 } from './bundles/tuf-keys.ts';
-export { createRoot, readRoot, type RoleKeys, signTargets } from './bundles/tuf-metadata.ts';
+export { createRoot, type RoleKeys, readRoot, signTargets } from './bundles/tuf-metadata.ts';
 export type { OnlineKeys } from './bundles/tuf-repository.ts';
 export { revertBundle, withBundle } from './bundles/with-bundle.ts';
 export { openCentre } from './centre-extension.ts';

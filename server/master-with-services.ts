@@ -11,17 +11,10 @@ import {
 } from '#master';
 import type { SaltApi } from '#salt-api';
 import { createLocalClient } from '#salt-api/localclient/index.ts';
-import { type CreateMasterOptions, createMaster } from './create-master.ts';
+import { createMaster } from './create-master.ts';
 import { edgeExtensions } from './edge-extensions.ts';
-
-/** Options of `serve`: options of a master and of its bridge. */
-export interface ServeOptions extends CreateMasterOptions {
-  /**
-   * Name of the service that is used as the caller of the bridge if a request does not name one.
-   * Default: `bridge`.
-   */
-  readonly service?: string;
-}
+import type { ServeOptions } from './serve-options.ts';
+import type { SiteServeOptions } from './site-config.ts';
 
 /** A master with the bridge and the HTTP API. */
 export interface MasterServer {
@@ -113,14 +106,21 @@ export class MasterWithServices implements UnstartedMasterServer {
   readonly closed: Promise<Error | undefined>;
   readonly #api: HttpApiExtension = new HttpApiExtension();
   readonly #options: Omit<ServeOptions, 'service'>;
+  /** Reads the options of a site without those of its bundle. */
+  readonly #readOwn: SiteServeOptions['readOwn'] | undefined;
   #tellClosed: (error: Error | undefined) => void = () => {};
   #master: Master;
   #isClosing = false;
   #restarting: Promise<void> | undefined;
 
-  constructor({ service, ...options }: ServeOptions) {
+  constructor({
+    service,
+    readOwn,
+    ...options
+  }: ServeOptions & Partial<Pick<SiteServeOptions, 'readOwn'>>) {
     this.bridge = createBridge(service === undefined ? {} : { service });
     this.#options = options;
+    this.#readOwn = readOwn;
     this.closed = new Promise((resolve) => {
       this.#tellClosed = resolve;
     });
@@ -147,9 +147,11 @@ export class MasterWithServices implements UnstartedMasterServer {
 
   async close(): Promise<void> {
     this.#isClosing = true;
-    await this.#restarting?.catch(() => {
-      // The failed restart has closed the master and resolved `closed`.
-    });
+    while (this.#restarting !== undefined) {
+      await this.#restarting.catch(() => {
+        // The failed restart has closed the master and resolved `closed`.
+      });
+    }
     await this.#closeMaster();
   }
 
@@ -179,14 +181,19 @@ export class MasterWithServices implements UnstartedMasterServer {
 
   async #checkBundle(bundle: string): Promise<readonly string[]> {
     const { checkSiteBundle } = await import('./site-config.ts');
-    return checkSiteBundle(this.master.config, bundle);
+    return checkSiteBundle((await this.#readOwn?.()) ?? this.master.config, bundle);
   }
 
+  /** Restarts the master. A restart that is requested during another one follows it. */
   #restart(): Promise<void> {
-    this.#restarting ??= this.#restartOnce().finally(() => {
-      this.#restarting = undefined;
-    });
-    return this.#restarting;
+    const former = this.#restarting ?? Promise.resolve();
+    const next = former.catch(() => {}).then(() => this.#restartOnce());
+    this.#restarting = next;
+    const end = (): void => {
+      if (this.#restarting === next) this.#restarting = undefined;
+    };
+    void next.then(end, end);
+    return next;
   }
 
   /**
@@ -195,6 +202,7 @@ export class MasterWithServices implements UnstartedMasterServer {
    * error.
    */
   async #restartOnce(): Promise<void> {
+    if (this.#isClosing) return;
     try {
       await this.#closeMaster();
       await this.#startAgain().catch(async (error: unknown) => {

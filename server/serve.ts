@@ -1,7 +1,8 @@
 /** Starts, reloads and closes a master, its bridge and its HTTP API as one unit. */
 
 import type { MasterConfig, SaltConfig } from '#config';
-import type { MasterServer, ServeOptions, UnstartedMasterServer } from './master-with-services.ts';
+import type { MasterServer, UnstartedMasterServer } from './master-with-services.ts';
+import type { ServeOptions } from './serve-options.ts';
 
 /**
  * Starts the services of `saltbridge master`: a master with the bridge, and the HTTP API if the

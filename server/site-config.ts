@@ -8,12 +8,14 @@ import {
   type SaltConfig,
 } from '#config';
 import { withNamedFiles } from './check-config.ts';
-import type { ServeOptions } from './master-with-services.ts';
+import type { ServeOptions } from './serve-options.ts';
 
 /** Options of a server whose configuration is complete. */
 export interface SiteServeOptions extends ServeOptions {
   readonly config: MasterConfig;
   readonly readConfig: () => Promise<MasterConfig>;
+  /** Reads the options without those of the bundle. */
+  readonly readOwn: () => Promise<MasterConfig>;
 }
 
 /**
@@ -35,6 +37,7 @@ export async function siteOptionsOf(options: ServeOptions): Promise<SiteServeOpt
     ...partsOf(options),
     config: await complete(base),
     readConfig: async () => complete(await read()),
+    readOwn: read,
   };
 }
 

@@ -91,43 +91,45 @@ function addRotate(keys: Command, context: CommandContext): void {
         .choices(['root', 'targets', 'online'])
         .makeOptionMandatory(),
     );
-  withCommonOptions(rotate).action(async (directory: string | undefined, options: RotateOptions) => {
-    const { createRoot, createSigningKey, readRoot } = await import('#edge');
-    const client = await openCentre(context, options.configDir);
-    const text = await client.call<string | null>('releases.root');
-    if (text === null) {
-      const advice = 'create them with `saltbridge site keys init`';
-      throw new CommandError('ERR_ARGS', `this centre has no release keys; ${advice}`);
-    }
-    const former = await readRoot(Buffer.from(text, 'base64'));
-    const signers = await readKeys(options.keys, 'root', former.centre);
-    const created = await createKeys(options.role, createSigningKey);
-    if (options.role !== 'online' && directory === undefined) {
-      throw new CommandError('ERR_ARGS', 'a directory for the new key files is required');
-    }
-    const online =
-      options.role === 'online'
-        ? await client.call<OnlineKeys>('releases.onlineKeys', { areNew: true })
-        : undefined;
-    const files =
-      directory === undefined ? [] : await writeKeys(directory, former.centre, created);
-    const publicKeys: RoleKeys = {
-      root: publicOf(created.root) ?? former.keys.root,
-      targets: publicOf(created.targets) ?? former.keys.targets,
-      snapshot: online === undefined ? former.keys.snapshot : [online.snapshot],
-      timestamp: online === undefined ? former.keys.timestamp : [online.timestamp],
-    };
-    const version = former.version + 1;
-    const bytes = await createRoot(
-      { version, centre: former.centre, keys: publicKeys },
-      [...signers, ...created.root],
-      Date.now(),
-    );
-    await client.call('releases.setRoot', { root: bytes.toString('base64') });
-    if (options.json) return printJson(context.stdout, { version, files });
-    for (const file of files) await printLine(context.stdout, file);
-    await printLine(context.stdout, `root ${version}`);
-  });
+  withCommonOptions(rotate).action(
+    async (directory: string | undefined, options: RotateOptions) => {
+      const { createRoot, createSigningKey, readRoot } = await import('#edge');
+      const client = await openCentre(context, options.configDir);
+      const text = await client.call<string | null>('releases.root');
+      if (text === null) {
+        const advice = 'create them with `saltbridge site keys init`';
+        throw new CommandError('ERR_ARGS', `this centre has no release keys; ${advice}`);
+      }
+      const former = await readRoot(Buffer.from(text, 'base64'));
+      const signers = await readKeys(options.keys, 'root', former.centre);
+      const created = await createKeys(options.role, createSigningKey);
+      if (options.role !== 'online' && directory === undefined) {
+        throw new CommandError('ERR_ARGS', 'a directory for the new key files is required');
+      }
+      const online =
+        options.role === 'online'
+          ? await client.call<OnlineKeys>('releases.onlineKeys', { areNew: true })
+          : undefined;
+      const files =
+        directory === undefined ? [] : await writeKeys(directory, former.centre, created);
+      const publicKeys: RoleKeys = {
+        root: publicOf(created.root) ?? former.keys.root,
+        targets: publicOf(created.targets) ?? former.keys.targets,
+        snapshot: online === undefined ? former.keys.snapshot : [online.snapshot],
+        timestamp: online === undefined ? former.keys.timestamp : [online.timestamp],
+      };
+      const version = former.version + 1;
+      const bytes = await createRoot(
+        { version, centre: former.centre, keys: publicKeys },
+        [...signers, ...created.root],
+        Date.now(),
+      );
+      await client.call('releases.setRoot', { root: bytes.toString('base64') });
+      if (options.json) return printJson(context.stdout, { version, files });
+      for (const file of files) await printLine(context.stdout, file);
+      await printLine(context.stdout, `root ${version}`);
+    },
+  );
 }
 
 function addPush(site: Command, context: CommandContext): void {
@@ -209,7 +211,14 @@ function addList(site: Command, context: CommandContext): void {
   });
 }
 
-function formatRelease({ version, state, ring, createdAt, installed, failed }: ReleaseState): string {
+function formatRelease({
+  version,
+  state,
+  ring,
+  createdAt,
+  installed,
+  failed,
+}: ReleaseState): string {
   const time = new Date(createdAt).toISOString();
   const heading = `${version} ${state} ring ${ring}: ${installed} sites, ${failed.length} failed, ${time}`;
   const lines = failed.map(({ site, code, message }) => `  ${site} ${code} ${message}`);
@@ -221,10 +230,7 @@ interface NewKeys {
   readonly targets: readonly SigningKey[];
 }
 
-async function createKeys(
-  role: RotateOptions['role'],
-  create: () => SigningKey,
-): Promise<NewKeys> {
+async function createKeys(role: RotateOptions['role'], create: () => SigningKey): Promise<NewKeys> {
   return {
     root: role === 'root' ? Array.from({ length: rootKeyCount }, create) : [],
     targets: role === 'targets' ? [create()] : [],

@@ -286,7 +286,8 @@ export class BundleDirectory {
         this.#beforeStep('write a file');
         await writeContent(path.join(incomplete, file.path), file, chunks);
       }
-      if ((await chunks.next(1)) !== undefined) throw refuse('the pack has more content than files');
+      if ((await chunks.next(1)) !== undefined)
+        throw refuse('the pack has more content than files');
     } finally {
       stream.destroy();
     }

@@ -87,7 +87,8 @@ function refusedNames(settings: Settings, allowed: ReadonlySet<string>): readonl
 function refusedModules(setting: Setting | undefined): readonly ConfigError[] {
   const items = Array.isArray(setting?.value) ? setting.value : [];
   const isRefused = items.some(
-    (item) => !(item instanceof Map) || [...item.keys()].some((name) => !extPillarModules.has(name)),
+    (item) =>
+      !(item instanceof Map) || [...item.keys()].some((name) => !extPillarModules.has(name)),
   );
   return setting !== undefined && isRefused ? [refusal(setting.origin)] : [];
 }

@@ -207,7 +207,9 @@ class CentreBundles {
     const stored = await this.#objects.put(encodeManifest(manifest));
     const release = { version, ...stored, ...(contentOf === undefined ? {} : { contentOf }) };
     await this.#releases.add(release);
-    const targets = await this.#tuf.proposeTargets(this.#targetsOf(this.#releases.require(version)));
+    const targets = await this.#tuf.proposeTargets(
+      this.#targetsOf(this.#releases.require(version)),
+    );
     return {
       version,
       files: files.length,

@@ -65,7 +65,7 @@ export function requireInnerPath(path: string): void {
     segments.every((it) => it !== '' && it !== '.' && it !== '..') &&
     !/[\0\\]/.test(path) &&
     topNames.has(segments[0] ?? '') &&
-    (segments.length > 1) === (segments[0] !== 'orders.yml') &&
+    segments.length > 1 === (segments[0] !== 'orders.yml') &&
     Buffer.byteLength(path) <= bundleBounds.pathBytes;
   if (isInner) return;
   const shown = JSON.stringify(path.slice(0, 200));

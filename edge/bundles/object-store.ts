@@ -78,7 +78,13 @@ export class ObjectStore {
     }
   }
 
-  async #copyTo(target: FileHandle, temporary: string, source: FileHandle, file: string, maxBytes: number): Promise<StoredObject> {
+  async #copyTo(
+    target: FileHandle,
+    temporary: string,
+    source: FileHandle,
+    file: string,
+    maxBytes: number,
+  ): Promise<StoredObject> {
     const hash = createHash('sha256');
     const slice = Buffer.allocUnsafe(sliceBytes);
     let length = 0;

@@ -36,7 +36,8 @@ export async function packSource(source: string, objects: ObjectStore): Promise<
   for (const file of checked.files) {
     await collector.add(path.join('etc', innerPath(source, file)), file);
   }
-  for (const { place, option } of placesIn(checked)) await addPlace(collector, source, place, option);
+  for (const { place, option } of placesIn(checked))
+    await addPlace(collector, source, place, option);
   await collector.addTree('keys', path.join(source, 'keys'));
   await collector.addTree('orders.yml', path.join(source, 'orders.yml'));
   const files = collector.sorted();

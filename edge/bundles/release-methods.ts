@@ -33,7 +33,11 @@ export interface ReleaseState {
   readonly createdAt: number;
   /** Sites that use the release. */
   readonly installed: number;
-  readonly failed: readonly { readonly site: string; readonly code: string; readonly message: string }[];
+  readonly failed: readonly {
+    readonly site: string;
+    readonly code: string;
+    readonly message: string;
+  }[];
 }
 
 export interface ReleasesApi {
@@ -51,7 +55,9 @@ export interface ReleasesApi {
 
 /** Creates the methods. Their names begin with `releases.`. */
 export function releaseMethods(api: ReleasesApi): RpcTable {
-  const ofRelease = ({ version }: ReleaseState): { what: string } => ({ what: `release ${version}` });
+  const ofRelease = ({ version }: ReleaseState): { what: string } => ({
+    what: `release ${version}`,
+  });
   return {
     releases: {
       onlineKeys: extensionMethod({

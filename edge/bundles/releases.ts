@@ -322,10 +322,7 @@ export class Releases {
     await this.#writeAll([release], []);
   }
 
-  async #writeAll(
-    releases: readonly Release[],
-    more: readonly StateOperation[],
-  ): Promise<void> {
+  async #writeAll(releases: readonly Release[], more: readonly StateOperation[]): Promise<void> {
     const operations = releases.map((release): StateOperation => {
       return { op: 'put', key: releaseKey(release.version), value: releaseRow.encode(release) };
     });

@@ -13,8 +13,8 @@ import {
   BundleDirectory,
   type BundleFailure,
   type InstalledBundle,
-  readContent,
   type RecoveredSwitch,
+  readContent,
 } from './bundle-directory.ts';
 import { findPillarProblem, healthySample } from './bundle-health.ts';
 import { BundleKeys } from './bundle-keys.ts';
@@ -164,7 +164,10 @@ class SiteBundles implements BundleInUse {
   #restart(): void {
     this.#isLeaving = true;
     this.#program.restart().catch((err: unknown) => {
-      this.#host.logger.fatal({ err }, 'cannot start the master again after a change of the bundle');
+      this.#host.logger.fatal(
+        { err },
+        'cannot start the master again after a change of the bundle',
+      );
     });
   }
 
@@ -181,12 +184,17 @@ class SiteBundles implements BundleInUse {
       .then(({ wanted }) => {
         if (wanted !== undefined) this.#want(wanted);
       })
-      .catch((err: unknown) => this.#host.logger.info({ err }, 'bundle not reported to the centre'));
+      .catch((err: unknown) =>
+        this.#host.logger.info({ err }, 'bundle not reported to the centre'),
+      );
   }
 
   #want(wanted: WantedRelease): void {
     const used = this.#current?.version ?? 0;
-    if (wanted.version < used) return this.#refuseOlder(wanted.version, used);
+    if (wanted.version < used) {
+      this.#refuseOlder(wanted.version, used);
+      return;
+    }
     this.#wanted = wanted;
     this.#working ??= this.#work().finally(() => {
       this.#working = undefined;
@@ -244,7 +252,9 @@ class SiteBundles implements BundleInUse {
     const target = await this.#tuf.target(wanted.ring, wanted.version);
     const installed = await this.#bundles.find(wanted.version);
     const bundle =
-      installed?.sha256 === target.sha256 ? installed : await this.#fetch(target, this.#needsWhole ? undefined : former);
+      installed?.sha256 === target.sha256
+        ? installed
+        : await this.#fetch(target, this.#needsWhole ? undefined : former);
     this.#needsWhole = false;
     requireVersion(bundle.manifest);
     const directory = this.#bundles.pathOf(bundle.version);

@@ -15,7 +15,7 @@ import { EdgeError } from '../errors.ts';
 import { maxMetadataBytes, metadataName } from './bundle-messages.ts';
 import { bundleBounds } from './manifest.ts';
 import { tufRoles } from './tuf-keys.ts';
-import { readRoot, type ReleaseTarget, targetPath } from './tuf-metadata.ts';
+import { type ReleaseTarget, readRoot, targetPath } from './tuf-metadata.ts';
 
 const baseUrl = 'link://centre/metadata';
 

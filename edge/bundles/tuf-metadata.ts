@@ -221,10 +221,7 @@ type AnyMetadata = Pick<Metadata<Root>, 'sign' | 'toJSON'>;
 async function signed(metadata: AnyMetadata, signers: readonly SigningKey[]): Promise<Buffer> {
   const { Signature } = await models();
   for (const key of signers) {
-    metadata.sign(
-      (bytes) => new Signature({ keyID: key.keyId, sig: signWith(key, bytes) }),
-      true,
-    );
+    metadata.sign((bytes) => new Signature({ keyID: key.keyId, sig: signWith(key, bytes) }), true);
   }
   return Buffer.from(JSON.stringify(metadata.toJSON()));
 }

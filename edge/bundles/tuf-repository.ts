@@ -6,7 +6,7 @@
 import type { SharedArea, StateOperation } from '#master';
 import { fromJson, type Key } from '#store';
 import { EdgeError } from '../errors.ts';
-import { createSigningKey, type SigningKey, decodeRoleKey, encodeRoleKey } from './tuf-keys.ts';
+import { createSigningKey, decodeRoleKey, encodeRoleKey, type SigningKey } from './tuf-keys.ts';
 import {
   createSnapshot,
   createTargets,
@@ -275,6 +275,7 @@ function toTarget({
 }): ReleaseTarget {
   const [, ring = '', version = ''] = /^rings\/([^/]+)\/(\d+)$/.exec(path) ?? [];
   const { sha256 } = hashes;
-  if (ring !== '' && sha256 !== undefined) return { ring, version: Number(version), length, sha256 };
+  if (ring !== '' && sha256 !== undefined)
+    return { ring, version: Number(version), length, sha256 };
   throw new EdgeError('ERR_BUNDLE_SIGNATURE', `${path} is not a target of a release`);
 }

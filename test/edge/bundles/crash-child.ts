@@ -15,7 +15,9 @@ const bundles = new BundleDirectory(directory, () => {
   step += 1;
   if (step === Number(killAt)) process.kill(process.pid, 'SIGKILL');
 });
-const contents: Record<string, string> = JSON.parse(readFileSync(`${directory}/contents.json`, 'utf8'));
+const contents: Record<string, string> = JSON.parse(
+  readFileSync(`${directory}/contents.json`, 'utf8'),
+);
 const manifestBytes = readFileSync(`${directory}/manifest-2.json`);
 const manifest = decodeManifest(manifestBytes);
 const from = await bundles.find(1);
@@ -24,7 +26,9 @@ await bundles.install({
   manifest,
   from,
   contents: () =>
-    Readable.from(packedFiles(from?.manifest, manifest).map((it) => Buffer.from(contents[it.path] ?? ''))),
+    Readable.from(
+      packedFiles(from?.manifest, manifest).map((it) => Buffer.from(contents[it.path] ?? '')),
+    ),
 });
 await bundles.switchTo(2, ['web1']);
 if (mode === 'commit') await bundles.commit();

@@ -19,7 +19,10 @@ function contentsOf(version: number): Contents {
   const files: [string, string][] = [['etc/master', `# version ${version}\n`]];
   for (let index = 0; index < 12; index++) {
     const isShared = index % 3 === 0;
-    files.push([`tree/srv/d${index % 4}/f${index}`, isShared ? `same ${index}` : `${version} ${index}`]);
+    files.push([
+      `tree/srv/d${index % 4}/f${index}`,
+      isShared ? `same ${index}` : `${version} ${index}`,
+    ]);
   }
   if (version === 1) files.push(['tree/old/only', 'removed later']);
   else files.push(['tree/new/a/only', 'added'], ['tree/new/b/copy', 'added']);
@@ -47,7 +50,9 @@ async function prepare(directory: string): Promise<void> {
     manifest,
     from: undefined,
     contents: () =>
-      Readable.from(packedFiles(undefined, manifest).map((it) => Buffer.from(contents[it.path] ?? ''))),
+      Readable.from(
+        packedFiles(undefined, manifest).map((it) => Buffer.from(contents[it.path] ?? '')),
+      ),
   });
   await bundles.switchTo(1, []);
   await bundles.commit();

@@ -1,7 +1,7 @@
 import test, { type ExecutionContext } from 'ava';
-import { EdgeError } from '#edge/errors.ts';
 import { createSigningKey } from '#edge/bundles/tuf-keys.ts';
 import { createRoot, createTimestamp } from '#edge/bundles/tuf-metadata.ts';
+import { EdgeError } from '#edge/errors.ts';
 import { copyOf, createRepository, createSite, dayMs, type TestSite } from './tuf-stage.ts';
 
 async function refuses(
@@ -54,7 +54,9 @@ test('refuses altered metadata', async (t) => {
   const files = await copyOf(centre);
   serve(site, files, '2.targets.json', (it) => edit(it, /rings\/all\/2/, 'rings/all/3'));
   await refuses(t, site, 2, 'ERR_BUNDLE_SIGNATURE');
-  serve(site, files, 'timestamp.json', (it) => edit(it, /"signatures":\[[^\]]*\]/, '"signatures":[]'));
+  serve(site, files, 'timestamp.json', (it) =>
+    edit(it, /"signatures":\[[^\]]*\]/, '"signatures":[]'),
+  );
   await refuses(t, site, 2, 'ERR_BUNDLE_SIGNATURE');
   serve(site, files, 'timestamp.json', (it) => edit(it, /"version":\d+/, '"version":99'));
   await refuses(t, site, 2, 'ERR_BUNDLE_SIGNATURE');
@@ -79,7 +81,10 @@ test('refuses older metadata and mixtures of versions', async (t) => {
   await refuses(t, site, 1, 'ERR_BUNDLE_OLD');
   await centre.publish(3);
   const files = await copyOf(centre);
-  const mixed = new Map(files).set('3.targets.json', older.get('1.targets.json') ?? Buffer.alloc(0));
+  const mixed = new Map(files).set(
+    '3.targets.json',
+    older.get('1.targets.json') ?? Buffer.alloc(0),
+  );
   serve(site, mixed);
   await refuses(t, site, 3, 'ERR_BUNDLE_SIGNATURE');
   serve(site, files);
@@ -148,7 +153,10 @@ test('refuses expired metadata, and accepts them after the centre has signed aga
   await refuses(t, site, 1, 'ERR_BUNDLE_EXPIRED');
 });
 
-for (const [direction, difference] of [['ahead', dayMs], ['behind', -dayMs]] as const) {
+for (const [direction, difference] of [
+  ['ahead', dayMs],
+  ['behind', -dayMs],
+] as const) {
   test(`accepts a release while the clock of the site is one day ${direction}`, async (t) => {
     const centre = await createRepository('one');
     await centre.publish(1);

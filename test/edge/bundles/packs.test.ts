@@ -103,7 +103,8 @@ class TestSite {
       manifestBytes,
       manifest,
       from,
-      contents: () => (files === undefined ? Readable.from([]) : this.fetcher.content(files, dictionary)),
+      contents: () =>
+        files === undefined ? Readable.from([]) : this.fetcher.content(files, dictionary),
     });
     await this.bundles.switchTo(manifest.version, []);
     await this.bundles.commit();
@@ -206,7 +207,10 @@ test('refuses parts and packs that do not match, and keeps the former bundle', a
   const site = new TestSite(t, centre);
   const first = await centre.manifest(1, { 'etc/master': 'a: 1\n' });
   await site.install(await centre.packs.packsFor(undefined, first), first);
-  const second = await centre.manifest(2, { 'etc/master': 'b: 2\n', 'tree/x': randomBytes(200_000) });
+  const second = await centre.manifest(2, {
+    'etc/master': 'b: 2\n',
+    'tree/x': randomBytes(200_000),
+  });
   const reply = await centre.packs.packsFor(first, second);
   const flipped = (part: Buffer): Buffer => {
     const changed = Buffer.from(part);
@@ -245,7 +249,12 @@ async function installContent(
 }
 
 function manifestOf(files: readonly Partial<BundleFile>[]): Manifest {
-  const base = { path: 'etc/master', sha256: digestOf(Buffer.from('x')), length: 1, executable: false };
+  const base = {
+    path: 'etc/master',
+    sha256: digestOf(Buffer.from('x')),
+    length: 1,
+    executable: false,
+  };
   const all = files.map((it) => ({ ...base, ...it }));
   return { format: 1, centre: 'c', version: 1, createdAt: 1, files: all };
 }
@@ -275,8 +284,24 @@ test('reads no more of a manifest than the metadata permit', async (t) => {
 });
 
 test('refuses paths outside of the bundle', (t) => {
-  const outside = ['../x', 'etc/../../x', '/etc/x', 'etc//x', 'etc/./x', 'etc/x/..', 'usr/x', 'etc', 'tree/a\\b'];
-  for (const name of [...outside, 'tree/a\0b', 'manifest.json', 'orders.yml/x', `tree/${'é'.repeat(600)}`]) {
+  const outside = [
+    '../x',
+    'etc/../../x',
+    '/etc/x',
+    'etc//x',
+    'etc/./x',
+    'etc/x/..',
+    'usr/x',
+    'etc',
+    'tree/a\\b',
+  ];
+  for (const name of [
+    ...outside,
+    'tree/a\0b',
+    'manifest.json',
+    'orders.yml/x',
+    `tree/${'é'.repeat(600)}`,
+  ]) {
     const { bytes } = storedManifest(manifestOf([{ path: name }]));
     const error = t.throws(() => decodeManifest(bytes), { instanceOf: EdgeError }, name);
     t.is(error.code, 'ERR_BUNDLE_PATH', name);
@@ -291,7 +316,15 @@ test('refuses manifests that are malformed or exceed a bound', (t) => {
     ['not sorted', storedManifest(manifestOf([{ path: 'etc/b' }, { path: 'etc/a' }])).bytes],
     ['digest', storedManifest(manifestOf([{ sha256: 'x' }])).bytes],
     ['negative', storedManifest(manifestOf([{ length: -1 }])).bytes],
-    ['huge', storedManifest(manifestOf([{ path: 'etc/a', length: 2 ** 32 }, { path: 'etc/b', length: 2 ** 32 }])).bytes],
+    [
+      'huge',
+      storedManifest(
+        manifestOf([
+          { path: 'etc/a', length: 2 ** 32 },
+          { path: 'etc/b', length: 2 ** 32 },
+        ]),
+      ).bytes,
+    ],
     ['format', Buffer.from(JSON.stringify({ ...manifestOf([]), format: 2 }))],
     ['field', Buffer.from(JSON.stringify({ ...manifestOf([]), more: 1 }))],
     ['no JSON', Buffer.from('{')],
@@ -316,7 +349,7 @@ test('packs a source with everything that its options name', async (t) => {
     'keys/accepted/web1': 'key',
     'keys/revoked': 'old1\n',
     'orders.yml': '{}',
-    'README': 'not packed',
+    README: 'not packed',
   });
   const { files } = await packSource(source, centre.objects);
   t.deepEqual(
@@ -351,8 +384,13 @@ test('refuses options of a source that a site sets itself, and mistakes', async 
   for (const [key, text] of Object.entries(refused)) {
     const source = temporaryDirectory(t);
     writeFiles(source, { master: text });
-    const error = await t.throwsAsync(packSource(source, centre.objects), { instanceOf: ConfigError });
-    t.true(error.problems.some((it) => it.key === key), `${key}: ${error.message}`);
+    const error = await t.throwsAsync(packSource(source, centre.objects), {
+      instanceOf: ConfigError,
+    });
+    t.true(
+      error.problems.some((it) => it.key === key),
+      `${key}: ${error.message}`,
+    );
   }
 });
 

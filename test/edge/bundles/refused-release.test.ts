@@ -5,7 +5,15 @@ import test, { type ExecutionContext } from 'ava';
 import type { ReleaseState } from '#edge';
 import { runCli } from '../../cli/run-cli.ts';
 import { temporaryDirectory } from '../../helpers/temporary-directory.ts';
-import { type Centre, eventually, sitesSection, type StageMaster, startCentre, startSite } from '../edge-stage.ts';
+import { pem } from '../../helpers/vectors.ts';
+import {
+  type Centre,
+  eventually,
+  type StageMaster,
+  sitesSection,
+  startCentre,
+  startSite,
+} from '../edge-stage.ts';
 import { initKeys, type OfflineKeys, publish, writeFiles } from './release-stage.ts';
 
 interface Stage {
@@ -65,7 +73,9 @@ test('a release that breaks the configuration of a site stops, and the former st
     ].join('\n'),
   });
   await publish(it.centre, it.keys);
-  const done = await reaches(it, 'done').catch(async () => t.fail(JSON.stringify(await release(it))));
+  const done = await reaches(it, 'done').catch(async () =>
+    t.fail(JSON.stringify(await release(it))),
+  );
   t.truthy(done);
   t.not(it.site.server.master, former, 'the catalog requires a restart');
 });
@@ -123,4 +133,37 @@ test('the command line creates keys, releases, rolls back and replaces keys', as
   t.not(old.code, 0, 'the former root keys no longer sign');
   const listed = await run('releases');
   t.regex(listed.stdout, /^5 done ring all: 1 sites/);
+});
+
+test('a release that breaks the pillar of a minion is taken back', async (t) => {
+  const it = await stage(t);
+  const { publicPem } = pem('minion');
+  await publish(it.centre, it.keys);
+  await reaches(it, 'done');
+  writeFiles(it.source, { 'keys/accepted/web1': publicPem });
+  await publish(it.centre, it.keys);
+  await reaches(it, 'done');
+  const accepted = async (): Promise<readonly string[]> =>
+    (await it.site.server.master.keys.list({ state: 'accepted' })).map(({ id }) => id);
+  t.deepEqual(await accepted(), ['web1'], 'the bundle accepts its keys');
+  const { master } = it.site.server;
+  writeFiles(it.trees, { 'pillar/app.sls': '{{ missing.x.y }}\n' });
+  await publish(it.centre, it.keys);
+  const { failed } = await reaches(it, 'stopped');
+  t.regex(failed[0]?.message ?? '', /pillar of web1/);
+  t.is(it.site.server.master, master);
+  const shown = await master.pillar.show({ minion: 'web1' });
+  t.is(shown instanceof Map ? shown.get('app') : shown.app, 'one');
+  // The same release together with options that require a restart.
+  const options = `file_roots: {base: [${it.trees}], dev: [${it.trees}]}\n`;
+  writeFiles(it.source, { 'master.d/dev.conf': options });
+  await publish(it.centre, it.keys);
+  t.regex((await reaches(it, 'stopped')).failed[0]?.message ?? '', /pillar of web1/);
+  await eventually(() => it.site.server.master.config.fileRoots.dev === undefined, 'the former');
+  // A revoked key is deleted.
+  writeFiles(it.trees, { 'pillar/app.sls': 'app: three\n' });
+  writeFiles(it.source, { 'master.d/dev.conf': '', 'keys/revoked': 'web1\n' });
+  await publish(it.centre, it.keys);
+  await reaches(it, 'done');
+  t.deepEqual(await accepted(), []);
 });

@@ -27,7 +27,10 @@ test('a release reaches a site, and replaces files, pillar and policy', async (t
   const site = await startSite(t, centre, 'paris');
   await publish(centre, keys);
   const current = `${site.stateDir}/site/current`;
-  await eventually(() => site.server.master.config.fileRoots.base?.[0] === `${current}/tree${trees}/states`, 'the first release');
+  await eventually(
+    () => site.server.master.config.fileRoots.base?.[0] === `${current}/tree${trees}/states`,
+    'the first release',
+  );
   await eventually(async () => {
     const [release] = await centre.rpc('site').call<readonly { state: string }[]>('releases.list');
     return release?.state === 'done';

@@ -2,12 +2,12 @@
 
 import { createHash } from 'node:crypto';
 import type { ExecutionContext } from 'ava';
-import type { SharedArea, StateArea } from '#master';
-import { createMemoryStore } from '#store';
-import { createSigningKey, type SigningKey } from '#edge/bundles/tuf-keys.ts';
 import { TufClient } from '#edge/bundles/tuf-client.ts';
+import { createSigningKey, type SigningKey } from '#edge/bundles/tuf-keys.ts';
 import { createRoot, type ReleaseTarget, signTargets } from '#edge/bundles/tuf-metadata.ts';
 import { TufRepository } from '#edge/bundles/tuf-repository.ts';
+import type { SharedArea, StateArea } from '#master';
+import { createMemoryStore } from '#store';
 import { temporaryDirectory } from '../../helpers/temporary-directory.ts';
 
 export const dayMs = 86_400_000;
