@@ -46,8 +46,12 @@ export async function openCentre(
     return {};
   });
   const claims = await MinionClaims.open(host);
+  const releaseIfRevoked = async (name: string): Promise<void> => {
+    const { state } = await sites.show(name);
+    if (state === 'revoked') facts.forget(await claims.release(name));
+  };
   sites.onRevoked((name) => {
-    releaseIfRevoked(sites, claims, name).catch((error: unknown) =>
+    releaseIfRevoked(name).catch((error: unknown) =>
       host.logger.error({ err: error }, 'the minions of a revoked site were not released'),
     );
   });
@@ -68,7 +72,7 @@ export async function openCentre(
   for (const open of parts) opened.push(await open(context));
   const trustRoot = async (): Promise<Uint8Array | undefined> =>
     opened.find((it) => it.trustRoot !== undefined)?.trustRoot?.();
-  const own: CentrePartContribution = { rpc: siteMethods({ host, sites, trustRoot }) };
+  const own: CentrePartContribution = { rpc: siteMethods({ host, sites, facts, trustRoot }) };
   const all = combined([own, ...opened]);
   return {
     ...all,
@@ -93,13 +97,4 @@ export async function openCentre(
       for (const part of opened.toReversed()) await part.close?.();
     },
   };
-}
-
-async function releaseIfRevoked(
-  sites: SiteRegistry,
-  claims: MinionClaims,
-  name: string,
-): Promise<void> {
-  const { state } = await sites.show(name);
-  if (state === 'revoked') await claims.release(name);
 }

@@ -54,6 +54,8 @@ export async function openSite(
     onRefused: (name, refused) => {
       logger.warn({ class: name, refused }, 'the centre refused entries of the log');
       for (const { sequence, reason } of refused) {
+        // If the clock was corrected meanwhile, later facts must not have the former times.
+        if (reason.startsWith('ERR_SITE_CLOCK')) log.clock.reset();
         host.fire('refused', { class: name, sequence, reason });
       }
     },

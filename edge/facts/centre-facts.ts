@@ -8,6 +8,7 @@ import { Bytes, defineRow } from '#store';
 import { EdgeError } from '../errors.ts';
 import type { LogEntry, LogIngest } from '../log/log.ts';
 import { decodeValue } from '../log/log-codec.ts';
+import { maxBatchEntries } from '../log/log-messages.ts';
 import { compareTimes, type HybridTime } from './hlc.ts';
 import type { MinionClaims } from './minion-claims.ts';
 
@@ -22,6 +23,9 @@ const factRow = defineRow({
     grains: Bytes,
   }),
 });
+
+/** Number of facts in memory. All entries of a batch fit. */
+const recentFacts: number = maxBatchEntries;
 
 /** Maximum size of the grains of a minion, in bytes. */
 const maxGrainsBytes = 16_384;
@@ -47,6 +51,8 @@ export interface CentreFactsOptions {
 /** Facts of the minions of all sites. */
 export class CentreFacts {
   readonly #options: CentreFactsOptions;
+  /** Facts that were merged last. Their writes may be in progress. */
+  readonly #recent = new Map<string, MergedFact>();
 
   constructor(options: CentreFactsOptions) {
     this.#options = options;
@@ -69,6 +75,11 @@ export class CentreFacts {
     return found;
   }
 
+  /** Forgets facts in memory of minions that another site may claim. */
+  forget(minions: readonly string[]): void {
+    for (const minion of minions) this.#recent.delete(minion);
+  }
+
   async #merge({ site, value, at }: LogEntry): Promise<readonly StateOperation[]> {
     const { host, options, claims } = this.#options;
     const { minion, present, grains } = value;
@@ -81,18 +92,31 @@ export class CentreFacts {
       throw new EdgeError('ERR_SITE_CLOCK', `the clock of the site is ${seconds} s ahead`);
     }
     const claim = await claims.claim(site, minion);
-    const known = await this.of(minion);
-    if (known !== undefined && compareTimes(at, known.at) <= 0) return claim;
+    const known = this.#recent.get(minion) ?? (await this.of(minion));
+    // Facts of the same time are written again, because their write may have failed.
+    if (known !== undefined && compareTimes(at, known.at) < 0) return claim;
     const given = isWireMap(grains) ? grains : (known?.grains ?? {});
     const packed = packLocal(given);
     if (packed.length > maxGrainsBytes) {
       throw new EdgeError('ERR_SITE_MESSAGE', `the grains of ${minion} are too large`);
     }
+    this.#remember(minion, { at, grains: given });
     const { ms, count } = at;
     const row = { site, ms, count, receivedAt: host.now(), present, grains: packed };
     return [...claim, { op: 'put', key: keyOf(minion), value: factRow.encode(row) }];
   }
+
+  #remember(minion: string, fact: MergedFact): void {
+    this.#recent.delete(minion);
+    this.#recent.set(minion, fact);
+    if (this.#recent.size <= recentFacts) return;
+    const [oldest] = this.#recent.keys();
+    if (oldest !== undefined) this.#recent.delete(oldest);
+  }
 }
+
+/** Time and grains of facts. */
+type MergedFact = Pick<SiteMinion, 'at' | 'grains'>;
 
 function keyOf(minion: string): readonly string[] {
   return ['centre', 'fact', minion];

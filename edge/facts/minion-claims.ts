@@ -73,15 +73,17 @@ export class MinionClaims {
     return [claim];
   }
 
-  /** Removes all claims of a site. */
-  async release(site: string): Promise<void> {
-    for (const minion of this.minionsOf(site)) {
+  /** Removes all claims of a site, and the facts of its minions. Returns the minions. */
+  async release(site: string): Promise<readonly string[]> {
+    const minions = this.minionsOf(site);
+    for (const minion of minions) {
       await this.#host.shared.write([
         { op: 'delete', key: [...prefix, minion] },
         { op: 'delete', key: ['centre', 'fact', minion] },
       ]);
       this.#set(minion, undefined);
     }
+    return minions;
   }
 
   #set(minion: string, site: string | undefined): void {

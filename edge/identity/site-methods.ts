@@ -4,6 +4,7 @@ import { createHash } from 'node:crypto';
 import { hostname } from 'node:os';
 import Type from 'typebox';
 import { type ExtensionHost, extensionMethod, type RpcTable } from '#master';
+import type { CentreFacts } from '../facts/centre-facts.ts';
 import type { SiteRegistry } from './site-registry.ts';
 
 const strict = { additionalProperties: false };
@@ -16,11 +17,12 @@ const ticketSeconds = 86_400;
 export interface SiteMethodOptions {
   readonly host: Pick<ExtensionHost, 'config' | 'reloadable'>;
   readonly sites: SiteRegistry;
+  readonly facts: CentreFacts;
   readonly trustRoot: () => Promise<Uint8Array | undefined>;
 }
 
 /** Returns the methods. All of them require all rights. */
-export function siteMethods({ host, sites, trustRoot }: SiteMethodOptions): RpcTable {
+export function siteMethods({ host, sites, facts, trustRoot }: SiteMethodOptions): RpcTable {
   const audited = ({ name }: { readonly name: string }) => ({ what: name });
   return {
     ticket: extensionMethod({
@@ -46,6 +48,10 @@ export function siteMethods({ host, sites, trustRoot }: SiteMethodOptions): RpcT
     show: extensionMethod({
       parameters: Selected,
       call: (_api, { name }) => sites.show(name),
+    }),
+    minions: extensionMethod({
+      parameters: Type.Object({ name: Type.Optional(Name) }, strict),
+      call: (_api, { name }) => facts.list(name),
     }),
     revoke: extensionMethod({
       parameters: Selected,

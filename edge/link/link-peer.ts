@@ -279,10 +279,9 @@ export class LinkPeer<From> implements LinkCaller {
   }
 
   #serve({ id, name, params }: Extract<Frame, { kind: 'request' }>, bytes: number): void {
-    const { openRequests, openRequestBytes } = edgeLimits;
     const isTooMuch =
-      this.#inProgress >= (openRequests.perOwner ?? 0) ||
-      this.#bytesInProgress + bytes > (openRequestBytes.perOwner ?? 0);
+      this.#inProgress >= (edgeLimits.openRequests.perOwner ?? 0) ||
+      this.#bytesInProgress + bytes > (edgeLimits.openRequestBytes.perOwner ?? 0);
     if (isTooMuch) {
       this.#breach('too many requests are open');
       return;

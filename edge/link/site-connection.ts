@@ -43,6 +43,9 @@ const longestDelayMs = 120_000;
 /** Duration after which a connection counts as stable, in milliseconds. */
 const stableMs = 30_000;
 
+/** Number of failures after which the delay does not grow if the centre accepts the site. */
+const mostFailuresIfAccepted = 3;
+
 /** Path of the edge routes below the address of the centre. */
 export const edgePath = '/site/v1';
 
@@ -72,6 +75,8 @@ export class SiteConnection implements SiteLink {
   #clockDifferenceMs: number | undefined;
   #problem: string | undefined;
   #wake = new AbortController();
+  /** Whether the centre has accepted the site in the last attempt. */
+  #wasAccepted = false;
 
   constructor(options: SiteConnectionOptions) {
     this.#options = options;
@@ -161,6 +166,7 @@ export class SiteConnection implements SiteLink {
     let failures = 0;
     while (!stopped.aborted && !closing.aborted) {
       const begun = performance.now();
+      this.#wasAccepted = false;
       try {
         await this.#connect();
         this.#problem = 'the connection ended';
@@ -171,6 +177,7 @@ export class SiteConnection implements SiteLink {
         if (isNew) logger.warn({ err: error }, 'no connection to the centre; retrying');
       }
       failures = performance.now() - begun >= stableMs ? 0 : failures + 1;
+      if (this.#wasAccepted) failures = Math.min(failures, mostFailuresIfAccepted);
       const longest = Math.min(longestDelayMs, firstDelayMs * 2 ** Math.min(failures, 20));
       this.#wake = new AbortController();
       await sleepUntilAborted(longest * random(), stopped, closing, this.#wake.signal);
@@ -244,6 +251,7 @@ export class SiteConnection implements SiteLink {
         onWelcome: () => {
           if (this.#peer === peer) return;
           this.#peer = peer;
+          this.#wasAccepted = true;
           heartbeat = beat(peer);
           onWelcome();
           this.#tell();

@@ -23,7 +23,7 @@ export function handleSignals({ host, ingest }: CentreContext, claims: MinionCla
         throw new EdgeError('ERR_SITE_MESSAGE', 'the centre has no bridge that accepts signals');
       }
       const operations = await claims.claim(site, minion);
-      const result = await signals.intake.accept({
+      const result = await signals.intake.acceptEvent({
         tag,
         sender: minion,
         data,
@@ -32,8 +32,7 @@ export function handleSignals({ host, ingest }: CentreContext, claims: MinionCla
         request: { mark: `${site} ${id}`, place: 0 },
       });
       if (result.kind === 'accepted') return operations;
-      // The quota of the outbox is used up. The site sends the signal again later.
-      if (result.isFull) throw new Error(`signal of ${minion} not accepted: ${result.reason}`);
+      // A full quota refuses the signal as well, so that one minion does not delay all others.
       throw new EdgeError('ERR_SITE_MESSAGE', `signal refused: ${result.reason}`);
     },
   });

@@ -172,9 +172,7 @@ export class DurableLog implements SiteLog {
       if (this.#isFlushing) return;
       this.#isFlushing = true;
       // Failures reach those who have appended the entries.
-      void this.#flush().finally(() => {
-        this.#isFlushing = false;
-      });
+      void this.#flush();
     });
   }
 
@@ -239,6 +237,8 @@ export class DurableLog implements SiteLog {
       }
       this.onAppended();
     }
+    // In the same turn as the last check, so that no entry stays behind.
+    this.#isFlushing = false;
   }
 
   #takePending(): readonly PendingEntry[] {

@@ -46,6 +46,8 @@ export interface IngestFigures {
 
 interface Turn {
   readonly slot: FairSlot;
+  /** Fails the request of a turn that has not begun. */
+  readonly refuse: () => void;
   timer: NodeJS.Timeout | undefined;
 }
 
@@ -99,15 +101,12 @@ export class Ingest implements LogIngest {
     this.#endTurn(site);
     return new Promise((resolve, reject) => {
       let enter = (): void => {};
+      const refuse = (): void =>
+        reject(new EdgeError('ERR_SITE_LINK', 'the turn was requested again, or ended'));
       const slot = this.#slots.enter(site, () => enter());
-      const turn: Turn = { slot, timer: undefined };
+      const turn: Turn = { slot, refuse, timer: undefined };
       this.#turns.set(site, turn);
       enter = () => {
-        if (this.#turns.get(site) !== turn) {
-          slot.leave();
-          reject(new EdgeError('ERR_SITE_LINK', 'the turn was requested again'));
-          return;
-        }
         turn.timer = setTimeout(() => this.#endTurn(site, turn), turnMs + lateMs).unref();
         resolve({ forMs: turnMs });
       };
@@ -120,6 +119,7 @@ export class Ingest implements LogIngest {
     if (turn === undefined || (only !== undefined && turn !== only)) return;
     this.#turns.delete(site);
     clearTimeout(turn.timer);
+    turn.refuse();
     turn.slot.leave();
   }
 

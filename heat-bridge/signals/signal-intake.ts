@@ -101,6 +101,14 @@ export class SignalIntake implements TakesSignals {
     return this.#accept(signal, false);
   }
 
+  /**
+   * Accepts an event like {@link take}, and returns the result.
+   * @throws StoreError if it cannot be stored
+   */
+  acceptEvent(signal: TakenSignal): Promise<IntakeResult> {
+    return this.#accept(signal, true);
+  }
+
   async #accept(taken: TakenSignal, isEvent: boolean): Promise<IntakeResult> {
     const { tag, sender, request } = taken;
     const named = parseSignalTag(tag);

@@ -6,6 +6,7 @@ import { type IssuedTicket, joinSite, type SiteInfo, type SiteStatus } from '#ed
 import { createMasterServer } from '#server';
 import type { UnstartedMasterServer } from '#server/master-with-services.ts';
 import { temporaryDirectory } from '../helpers/temporary-directory.ts';
+import { type SiteSection, siteSection, sitesSection } from './sections.ts';
 
 type Options = NonNullable<Parameters<typeof createMasterServer>[0]>;
 
@@ -46,35 +47,6 @@ export async function startMaster(
 export interface Centre extends StageMaster {
   readonly url: string;
   readonly port: number;
-}
-
-type SiteSection = NonNullable<Options['site']>;
-type SitesSection = NonNullable<Options['sites']>;
-
-/** Complete section `site` of a configuration, with the defaults for what is left out. */
-export function siteSection(
-  given: Pick<SiteSection, 'centre' | 'name'> & Partial<SiteSection>,
-): SiteSection {
-  return {
-    behindProxy: false,
-    validOfflineSeconds: 86_400,
-    logBytes: 2 ** 30,
-    uploadBytesPerSecond: 0,
-    events: [],
-    alarms: [],
-    ...given,
-  };
-}
-
-/** Complete section `sites` of a configuration, with the defaults for what is left out. */
-export function sitesSection(given: Partial<SitesSection> = {}): SitesSection {
-  return {
-    rings: { all: 100 },
-    stopAtFailures: 1,
-    parallelSites: 32,
-    factAheadSeconds: 300,
-    ...given,
-  };
 }
 
 /** Starts a centre with an HTTP API on the loopback interface. */

@@ -5,18 +5,19 @@ import test from 'ava';
 import { joinSite, type SiteInfo } from '#edge';
 import { generateKey, publicBytesOf, signParts } from '#edge/identity/ed25519.ts';
 import { joinPurpose } from '#edge/identity/join-message.ts';
+import { makeCertificate } from '../helpers/certificate.ts';
 import { temporaryDirectory } from '../helpers/temporary-directory.ts';
 import {
   createTicket,
   eventually,
   siteInfo,
-  siteSection,
   siteStatus,
   startCentre,
   startMaster,
   startSite,
   stateDirOf,
 } from './edge-stage.ts';
+import { siteSection } from './sections.ts';
 
 test('a site joins with a ticket, connects, and is listed', async (t) => {
   const centre = await startCentre(t);
@@ -158,4 +159,23 @@ test('a site connects again after its connection was lost and its centre has res
   const again = await startCentre(t, {}, directory, centre.port);
   await eventually(async () => (await siteInfo(again, 'north')).isConnected);
   t.is(stateDirOf(directory), again.stateDir);
+});
+
+test('over TLS both sides sign the keying material of the connection, and join with the CA', async (t) => {
+  const directory = temporaryDirectory(t);
+  const { certificate, key } = makeCertificate(directory);
+  const api = { host: '127.0.0.1', hosts: ['*'], port: 0, sslCrt: certificate, sslKey: key };
+  const centre = await startCentre(t, { api });
+  const url = `https://localhost:${centre.port}`;
+  const root = temporaryDirectory(t);
+  const site = { name: 'north', centre: url, ca: certificate };
+  const { ticket } = await createTicket(centre, 'north');
+  await t.throwsAsync(
+    joinSite(ticket, { stateDir: stateDirOf(root), site: { name: 'north', centre: url } }),
+    { code: 'ERR_SITE_LINK' },
+  );
+  await joinSite(ticket, { stateDir: stateDirOf(root), site });
+  const master = await startMaster(t, { site: siteSection(site) }, root);
+  await eventually(async () => (await siteStatus(master)).isConnected);
+  t.true((await siteInfo(centre, 'north')).isConnected);
 });

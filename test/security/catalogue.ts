@@ -127,6 +127,11 @@ const httpConnections = inFile('salt-api/connections.test.ts');
 const runQuotas = inFile('heat-bridge/run.test.ts');
 const largeEvents = inFile('salt-api/streams.test.ts');
 const sendQueue = inFile('runtime/limits.test.ts');
+const siteLink = inFile('edge/hostile.test.ts');
+const siteVectors = inFile('edge/link-vectors.test.ts');
+const siteJoin = inFile('edge/join.test.ts');
+const siteLog = inFile('edge/site-log.test.ts');
+const siteUp = inFile('edge/up.test.ts');
 
 export const catalogue: readonly Threat[] = [
   {
@@ -2455,6 +2460,68 @@ export const catalogue: readonly Threat[] = [
     tests: [
       reactor('text of an event is never a pattern'),
       reactor(`text of an event is neither a pattern nor a function of a runner: \${call}`),
+    ],
+  },
+  {
+    id: 'H-481',
+    threat: 'a stranger, another site or a false centre takes part in the link of a site',
+    tests: [
+      siteLink('a stranger with another key, and the key of another site, are refused'),
+      siteLink('a recorded handshake cannot be repeated'),
+      siteLink('a handshake that claims a binding to TLS is refused on a connection without TLS'),
+      siteVectors('a site refuses a centre with another key'),
+      siteVectors('signatures of another TLS connection are refused by both sides'),
+      siteVectors('a changed bit of the hello or the challenge invalidates the signatures'),
+    ],
+  },
+  {
+    id: 'H-482',
+    threat: 'a ticket of a site is used twice or by another, or a revoked site stays connected',
+    tests: [
+      siteJoin('a ticket is used once, by one key'),
+      siteJoin(
+        'expired, altered and superseded tickets, and keys without their proof, are refused',
+      ),
+      siteJoin('a site refuses the centre of another ticket'),
+      siteJoin('a revocation ends the connection, and the site is refused afterwards'),
+    ],
+  },
+  {
+    id: 'H-483',
+    threat: 'a stranger or a site exhausts the centre over the link',
+    tests: [
+      siteLink('large, malformed and early messages end a handshake'),
+      siteLink('an address with too many refused handshakes is rejected unread, and may not join'),
+      siteLink('an address may have 128 handshakes at a time, and one more when one ends'),
+      siteLink('malformed and too large frames of a site end its connection'),
+      siteLink('a site with too many open requests loses its connection'),
+      siteLink('a site that floods heartbeats loses its connection'),
+      siteLink('returns and facts are refused without a turn, and sites have turns in order'),
+      siteLog('malformed batches are refused'),
+    ],
+  },
+  {
+    id: 'H-484',
+    threat: 'a site writes for another site, twice, or with gaps',
+    tests: [
+      siteUp('a site cannot act for a minion of another site or of the centre'),
+      siteLink('a repeated batch is acknowledged and applied once, and a gap is refused'),
+    ],
+  },
+  {
+    id: 'H-485',
+    threat: 'the clock of a site moves the clock of the centre',
+    tests: [
+      siteLink('facts with times far ahead are refused, and do not move the clock of the centre'),
+      'edge/hlc.test.ts: a received time is followed by a later one, unless it is too far ahead',
+    ],
+  },
+  {
+    id: 'H-486',
+    threat: 'the log of a site fills the disk, or loses alarms before facts',
+    tests: [
+      siteLog('a full log drops the oldest entries of the last class, and a marker states them'),
+      siteLog('alarms are dropped only if nothing else is left'),
     ],
   },
 ];
