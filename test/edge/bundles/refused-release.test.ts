@@ -10,10 +10,10 @@ import {
   type Centre,
   eventually,
   type StageMaster,
-  sitesSection,
   startCentre,
   startSite,
 } from '../edge-stage.ts';
+import { sitesSection } from '../sections.ts';
 import { initKeys, type OfflineKeys, publish, writeFiles } from './release-stage.ts';
 
 interface Stage {

@@ -1,7 +1,8 @@
 import { readFileSync } from 'node:fs';
 import test from 'ava';
 import { temporaryDirectory } from '../../helpers/temporary-directory.ts';
-import { eventually, sitesSection, startCentre, startSite } from '../edge-stage.ts';
+import { eventually, startCentre, startSite } from '../edge-stage.ts';
+import { sitesSection } from '../sections.ts';
 import { initKeys, publish, writeFiles } from './release-stage.ts';
 
 test('a release reaches a site, and replaces files, pillar and policy', async (t) => {
