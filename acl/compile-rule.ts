@@ -41,11 +41,14 @@ interface CompiledSubject {
    */
   readonly isEveryone: boolean;
   /**
-   * Tests the subject by its names alone. A subject's names never change, so the result may be
+   * Whether the names of the subject match the rule. The names never change, so the result may be
    * cached.
    */
   readonly covers: (subject: Subject) => boolean;
-  /** Tests the current facts of a minion: grains, pillar and nodegroups. */
+  /**
+   * Whether the current grains, pillar and nodegroups of the minion meet the conditions of the
+   * rule.
+   */
   readonly holds: (subject: Subject) => boolean;
 }
 
@@ -131,7 +134,7 @@ interface KeystoneName {
   readonly name: string;
 }
 
-/** Default of `domain` in rules that allow. */
+/** Default of the Keystone domain in rules that allow. */
 const usualDomain = 'Default';
 
 function compileProject(
@@ -272,7 +275,7 @@ export interface Request {
   readonly call?: Call;
   /** Targeted minions, or the owner of the mine. `undefined` if they are not known. */
   readonly minions?: readonly string[] | undefined;
-  /** Project of the minions, if it is not that of their enrolment. */
+  /** Project of the minions, if it differs from the project of their enrolment. */
   readonly project?: string | undefined;
   readonly event?: EventResource;
 }

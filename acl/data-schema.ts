@@ -73,7 +73,7 @@ const maxShownValues = 20;
 export interface SchemaProblem {
   /** Path of the mismatch, as keys separated by `/`. Empty for the whole value. */
   readonly path: string;
-  /** Expected value. It contains nothing of the data. */
+  /** Expected value. It does not quote the data. */
   readonly expected: string;
 }
 

@@ -13,7 +13,7 @@ import type { Action, BuiltInRule, Decision, Question, QuestionOf, Subject } fro
 
 interface Verdict {
   readonly decision: Decision;
-  /** Rules that allow the question, one for each function of a job. */
+  /** Rules that together permit what the question asks: one for each function of a job. */
   readonly used: readonly CompiledRule[];
 }
 
@@ -22,7 +22,8 @@ const noRules: readonly CompiledRule[] = [];
 /**
  * Decides whether a subject may do something. The checks run in this order: limits that no policy
  * can change, rules that deny, built-in permissions of minions, rules that allow. Everything else
- * is denied. The function never throws. It consumes the rate of a rule that has one.
+ * is denied. The function never throws. If the deciding rule has a rate limit, the decision counts
+ * towards it.
  * @param policy the operator's rules; default: only the lifecycle signals of minions are allowed
  */
 export function decide(question: Question, policy: Policy = emptyPolicy): Decision {
@@ -86,7 +87,7 @@ export function isGrantable(question: Question): boolean {
   return !isBound && isSpecificTagGlob(literalGlob(question.resource.tag));
 }
 
-/** Returns the result of {@link decide} without consuming a rate. */
+/** Returns the result of {@link decide} without counting towards rate limits. */
 export function evaluateQuestion(question: Question, policy: Policy): Verdict {
   const bounded = applyBuiltInLimits(question);
   if (bounded !== undefined) return { decision: bounded, used: noRules };
@@ -171,8 +172,8 @@ export function rulesOn(
 }
 
 /**
- * Obstacle of rules whose patterns do not match the request. A denial never mentions it, because
- * most rules have this obstacle.
+ * Reason why a rule does not apply if its patterns do not match the request. A denial never
+ * mentions this reason, because it is true for most rules.
  */
 const otherTextObstacle = 'the rule does not match the function, tag or name in the request';
 

@@ -17,13 +17,18 @@ export interface NearRule {
 
 export interface Explanation {
   readonly decision: Decision;
-  /** If no rule matched: the rules with the fewest obstacles, at most three. */
+  /**
+   * If no rule applies: at most three rules that nearly apply, with the reasons why they do not.
+   */
   readonly nearest: readonly NearRule[];
 }
 
 const maxNearest = 3;
 
-/** Returns the decision that {@link decide} would make and its reasons. It consumes no rate. */
+/**
+ * Returns the decision that {@link decide} would make and its reasons. It does not count towards
+ * rate limits.
+ */
 export function explain(question: Question, policy: Policy): Explanation {
   const { decision } = evaluateQuestion(question, policy);
   if (decision.rule !== 'default-deny' || question.action === 'return') {

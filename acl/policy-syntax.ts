@@ -1,6 +1,6 @@
 /**
- * Interface to the syntax of patterns and targets. The caller supplies the implementation, so that
- * this room does not import the room that has it.
+ * Interface to the syntax of patterns and targets. The room `acl` must not import the
+ * implementation, so its callers supply it.
  */
 
 /** Whether a pattern matches a text. */
@@ -49,7 +49,7 @@ export interface PolicySyntax {
   readonly target: (tgt: string, tgtType: string) => MinionTest;
 }
 
-/** Data that decisions use besides the question. */
+/** Compilers, facts and clock that decisions need besides the question. */
 export interface PolicyEnvironment extends PolicySyntax {
   /**
    * Returns the text or number at a path (`a:b`) in the pillar of a minion, otherwise `undefined`.

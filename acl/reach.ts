@@ -37,13 +37,16 @@ export interface Reach {
    */
   readonly showsPillar: (id: string) => boolean;
   /**
-   * Whether the reach includes every minion that this compound target can match. Compares only the
-   * texts of rules, so that the result reveals nothing about other minions.
+   * Whether the reach includes every minion that this compound target can match. The target is
+   * compared with the texts of rules only, so that the result reveals nothing about other minions.
    */
   readonly covers: (target: string) => boolean;
 }
 
-/** Returns the minions on which a subject may perform an action. It consumes no rate. */
+/**
+ * Returns the minions on which a subject may perform an action. The call does not count towards
+ * rate limits.
+ */
 export function reachOf(question: ReachQuestion, policy: Policy): Reach {
   const { subject, action } = question;
   const { deny, allow } = policy.ofSubjects.of(subject, action);

@@ -18,7 +18,8 @@ const none: readonly CompiledRule[] = [];
 export class RuleIndex {
   readonly #literal = new Map<string, CompiledRule[]>();
   /**
-   * Rules by the length of the characters that they require, and by their hash ({@link gramAt}).
+   * Rules without a literal. The outer key is the number of the characters by which they are
+   * indexed. The inner key is the hash of these characters ({@link gramAt}).
    */
   readonly #grams = new Map<number, Map<number, CompiledRule[]>>();
   readonly #rest: CompiledRule[] = [];

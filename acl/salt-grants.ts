@@ -46,7 +46,7 @@ export interface GrantSyntax {
 }
 
 /**
- * Parses the value of one of these options.
+ * Parses the value of `peer`, `peer_run` or `mine_get`.
  * @throws SyntaxError with the reason
  */
 export function parseGrants(value: unknown, syntax: GrantSyntax): Grant[] {

@@ -133,7 +133,7 @@ interface Resources {
 /** Action of a question. */
 export type Action = keyof Resources;
 
-/** Question of one action. */
+/** Question about one action. */
 export type QuestionOf<A extends Action> = {
   readonly [Each in A]: {
     readonly subject: Each extends 'return' ? MinionSubject : Subject;
@@ -142,7 +142,7 @@ export type QuestionOf<A extends Action> = {
   };
 }[A];
 
-/** Question for {@link decide}. */
+/** Question for {@link decide}: whether a subject may perform an action on a resource. */
 export type Question = QuestionOf<Action>;
 
 /** Location of a rule in a file. */
@@ -152,7 +152,7 @@ export interface RuleOrigin {
   readonly line: number;
 }
 
-/** Result of a question, with the deciding rule. */
+/** Decision about a question, with the deciding rule. */
 export interface Decision {
   readonly effect: 'allow' | 'deny';
   /** Name of the deciding rule. `default-deny` if no rule applied. */

@@ -16,7 +16,7 @@ import {
 } from '#minion-protocol';
 import { type Change, defineRow, type Key, type Operation, type RowOf } from '#store';
 
-type ToldPublication = Parameters<OtherMembers['tell']>[0];
+type SharedPublication = Parameters<OtherMembers['share']>[0];
 
 type OtherMembers = ReturnType<ClusterMember['jobs']['open']>;
 
@@ -87,7 +87,7 @@ export class ClusterJobs implements OtherMembers {
     cluster.follow(['jobs'], (change) => {
       if (change.type === 'put') cache.noteExtended(change.entry);
     });
-    cluster.onMessage('publish', (value) => this.#publishUnkept(value));
+    cluster.onMessage('publish', (value) => this.#publishUnstored(value));
     cluster.onMessage('return', ({ jid, result }) => {
       if (typeof jid !== 'string' || !(result instanceof Uint8Array)) return;
       const key = ['returns', jid];
@@ -99,7 +99,7 @@ export class ClusterJobs implements OtherMembers {
    * Returns the operations that make the other members publish a job. They are added to the write
    * that stores the job.
    */
-  tell({ load, serial, isByIds }: ToldPublication): Operation[] {
+  share({ load, serial, isByIds }: SharedPublication): Operation[] {
     const { cluster, now } = this.#deps;
     const value = noticeRow.encode({ by: cluster.member, at: now(), serial, load, isByIds });
     const key = [...publishingPrefix, load.jid, randomBytes(6).toString('hex')];
@@ -110,7 +110,7 @@ export class ClusterJobs implements OtherMembers {
    * Makes the other members publish a job that is not stored, and forward the returns of their
    * minions.
    */
-  tellUnkept(load: PublicationLoad, minions: readonly string[]): void {
+  shareUnstored(load: PublicationLoad, minions: readonly string[]): void {
     this.#deps.cluster.send('publish', { load, minions: [...minions] });
   }
 
@@ -131,7 +131,7 @@ export class ClusterJobs implements OtherMembers {
     await publisher.publish(load, addresseesOf(listed ?? record?.minions ?? null));
   }
 
-  #publishUnkept({ load, minions }: WireMap): void {
+  #publishUnstored({ load, minions }: WireMap): void {
     const { cluster, cache, publisher, addresseesOf, now, log } = this.#deps;
     if (!isLoad(load) || !isTexts(minions)) return;
     const { jid, fun } = load;

@@ -53,7 +53,7 @@ function ownKeyFiles(
 }
 
 /**
- * Stores the seal and the own keys of a master in the store of a cluster. Keys that the store
+ * Stores the seal's key and the master's own keys in the store of a cluster. Keys that the store
  * already contains are not replaced.
  */
 export async function shareOwnKeys(
@@ -80,7 +80,7 @@ export async function shareOwnKeys(
 }
 
 /** Writes the key of the seal to the file from which a standalone master reads it. */
-export async function keepSeal(
+export async function exportSealKey(
   { stateDir }: Pick<FixedConfig, 'stateDir'>,
   store: Pick<Store, 'get'>,
   cluster: SealingCluster,
@@ -97,7 +97,8 @@ interface ReplacedKey {
 }
 
 /**
- * Writes the cluster's own keys to `pki_dir`. Files with different content are renamed first.
+ * Writes the master keys of the cluster to `pki_dir`. Files with different content are renamed
+ * first.
  * @returns the renamed files
  * @throws StoreError ERR_CLUSTER_LOG; MasterError ERR_SEAL
  */

@@ -1,4 +1,6 @@
-/** Clusters of masters that share a replicated log: members, founding and shared state. */
+/**
+ * Clusters of masters that share a replicated log: members, creation of clusters and shared state.
+ */
 
 export type { TransactionLog } from './log/transaction-log.ts';
 export {

@@ -169,7 +169,9 @@ export function decodeFrame(
   return { id, sealed: bytes.subarray(1 + idBytes) };
 }
 
-/** Encrypts a request or reply. `content` is binary data that follows it. */
+/**
+ * Encrypts a request or reply. `content` is binary data that follows the encoded request or reply.
+ */
 export function sealBody(
   frames: LogCipher,
   body: JoinRequest | JoinReply,

@@ -26,7 +26,7 @@ import {
   type Store,
   StoreError,
 } from '#store';
-import { keepSeal, shareOwnKeys, writeOwnKeys } from './cluster-keys.ts';
+import { exportSealKey, shareOwnKeys, writeOwnKeys } from './cluster-keys.ts';
 import {
   decodeFrame,
   encodeFrame,
@@ -77,8 +77,8 @@ export interface ClusterReceipt {
 const completeRow: Key = ['cluster', 'initialised'];
 
 /**
- * Tables that are not shared. Each member has its own. The first member keeps those of its former
- * standalone master.
+ * Tables that are not shared. Each member has its own. The first member continues to use the tables
+ * of its former standalone master.
  */
 const ownTables: readonly Key[] = [
   ['audit'],
@@ -136,7 +136,8 @@ function connectTo(
 /**
  * Makes a master the first member of a new cluster, with its state and its keys. If it is
  * interrupted, run it again; it continues where it stopped.
- * @param beforeFounding - checks the store of the future member; if it throws, no log is founded
+ * @param beforeFounding - checks the store of the future member. If it throws, no cluster is
+ * created
  * @throws StoreError ERR_CLUSTER_FOUNDED, ERR_CLUSTER_SECRET; ERR_STORE_LOCKED if the master is
  * running
  */
@@ -303,7 +304,7 @@ export async function leaveCluster(
   const { receipt } = memberOf(config);
   const { member } = receipt;
   await asMember(config, options, async (own, now) => {
-    await keepSeal(config, own.store, own);
+    await exportSealKey(config, own.store, own);
     await writeOwnKeys(config, own.store, { cluster: own, now });
     // While this member was stopped, other members may have changed keys.
     await writeMinionKeys(own.store, await PkiDir.open(config.pkiDir));
@@ -378,7 +379,7 @@ export async function refoundCluster(
   const log = await connectTo(cluster, options, true);
   let restored: RefoundReceipt['restored'];
   try {
-    await assertNobodyRuns(log, { secret, cluster: cluster.name, quietMs: options.quietMs });
+    await assertNoneRunning(log, { secret, cluster: cluster.name, quietMs: options.quietMs });
     if (point !== undefined) restored = await restorePoint(config, point, { log, secret });
     const directory = storeDirectory(config.stateDir);
     await foundLog({ log, secret, cluster: cluster.name, directory, replace: true });
@@ -405,7 +406,7 @@ interface QuietOptions {
  * Checks that no member is running, because its writes would be lost.
  * @throws StoreError ERR_STORE_LOCKED if a report of a member arrives
  */
-async function assertNobodyRuns(
+async function assertNoneRunning(
   log: TransactionLog,
   { secret, cluster, quietMs: duration = quietMs }: QuietOptions,
 ): Promise<void> {

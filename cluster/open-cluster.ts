@@ -74,7 +74,7 @@ function followFile(
 
 /**
  * Reads a file that only its owner may read.
- * @throws StoreError with this code if others can read the file, or it cannot be read
+ * @throws StoreError with the given code if others can read the file, or it cannot be read
  */
 function readPrivately(
   file: string,
@@ -149,7 +149,10 @@ function repeat(look: () => void, closing: AbortSignal): void {
   closing.addEventListener('abort', () => clearInterval(timer), { once: true });
 }
 
-/** Time in milliseconds after which a member that the store considers stopped counts as gone. */
+/**
+ * Time after which other members continue the work of a member that has stopped reporting, in
+ * milliseconds. It begins when the store reports the member as stopped.
+ */
 const goneAfterMs = 10_000;
 
 /**

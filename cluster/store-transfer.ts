@@ -34,7 +34,7 @@ import {
   restoreStore,
   StoreError,
 } from '#store';
-import { keepSeal, writeOwnKeys } from './cluster-keys.ts';
+import { exportSealKey, writeOwnKeys } from './cluster-keys.ts';
 import { forEachFile } from './for-each-file.ts';
 import {
   assertNoLog,
@@ -88,7 +88,7 @@ export interface TransferReceipt {
   readonly content: ContentDigest;
   /** Number of files besides the store. */
   readonly files: number;
-  /** The cluster that was founded with the imported store, and this master's name in it. */
+  /** The cluster that was created with the imported store, and this master's name in it. */
   readonly cluster?: {
     readonly name: string;
     readonly member: string;
@@ -194,7 +194,7 @@ async function writeMemberKeys(
   await makeDirectory(target, 0o700);
   const dir = await PkiDir.open(pkiDir);
   await readStore(store, async (rows) => {
-    await keepSeal({ stateDir: target }, rows, own);
+    await exportSealKey({ stateDir: target }, rows, own);
     await writeOwnKeys({ pkiDir }, rows, { cluster: own, now: Date.now });
     await writeMinionKeys(rows, dir);
   });
@@ -275,8 +275,8 @@ interface PlaceContext {
   readonly manifest: Manifest;
   readonly options: OfflineClusterOptions;
   /**
-   * Functions that undo the steps completed so far. Empty when the log has been founded, because
-   * the import cannot be undone after that.
+   * Functions that undo the steps completed so far. Empty when the log has been begun, because the
+   * import cannot be undone after that.
    */
   readonly undo: (() => Promise<void>)[];
   readonly at: number;

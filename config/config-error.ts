@@ -45,7 +45,8 @@ export class ConfigError extends SaltbridgeError<ConfigErrorCode> {
   /** All mistakes, each as a separate error. */
   declare readonly problems: readonly ConfigError[];
   /**
-   * @internal Location of the part to omit, so that the rest of the configuration can be checked.
+   * @internal Location of the invalid part. The part is omitted when the rest of the configuration
+   * is checked.
    */
   declare readonly part: OptionOrigin;
 
@@ -68,8 +69,8 @@ export class ConfigError extends SaltbridgeError<ConfigErrorCode> {
   }
 
   /**
-   * @internal Returns the same error with another part to omit. The message and its location do not
-   * change.
+   * @internal Returns a copy of the error with another value of {@link ConfigError.part}. The
+   * message and its location do not change.
    */
   ofPart(part: OptionOrigin): ConfigError {
     const { code, problem, cause } = this;

@@ -156,7 +156,10 @@ function explainSaltenv(env: Setting): readonly ConfigError[] {
   return refusals(saltenvSection, { ...env, value: new Map(parameters) });
 }
 
-/** Returns the pairs of a value that a program passes in the form of parsed options. */
+/**
+ * Returns pairs of environment and parameters from a list that a program passes. Returns
+ * `undefined` for other values.
+ */
 function ofProgram(value: unknown): [string, unknown][] | undefined {
   if (!Array.isArray(value)) return undefined;
   const read = value.map((item): [string, unknown] | undefined => {

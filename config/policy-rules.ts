@@ -7,7 +7,7 @@ import {
   formWorld,
   noMinions,
   nowhere,
-  placeOfProgram,
+  programLocation,
   type SignalRule,
   toConfigError,
   toSignalError,
@@ -75,7 +75,7 @@ export function policyProblems(config: MasterConfig, acl: Settings): readonly Co
     rulePatternProblems(rule, world).map((cause) => {
       const written = isSettings(rules) ? rules.get(rule.name) : undefined;
       const signal = signals[place - length];
-      if (place < length) return toConfigError(cause, written ?? placeOfProgram(rule.name));
+      if (place < length) return toConfigError(cause, written ?? programLocation(rule.name));
       if (signal !== undefined) return toSignalError(cause, signal);
       return new ConfigError('ERR_OPTION_TYPE', nowhere.origin, cause.message, { cause });
     }),

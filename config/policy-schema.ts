@@ -39,7 +39,7 @@ export const policyRules: TUnsafe<readonly PolicyRule[]> = custom<readonly Polic
     },
     explain: ({ value }) =>
       (givenRules(value) ?? []).flatMap(({ name, rule, setting }) => {
-        const place = setting ?? placeOfProgram(name);
+        const place = setting ?? programLocation(name);
         return ruleProblems(name, rule, formWorld).map((it) => toConfigError(it, place));
       }),
   },
@@ -269,6 +269,6 @@ export const nowhere: Setting = {
   origin: { file: 'options', line: 0, key: 'acl' },
 };
 
-export function placeOfProgram(name: string): Setting {
+export function programLocation(name: string): Setting {
   return { value: undefined, origin: { ...nowhere.origin, key: `saltbridge:acl:rules:${name}` } };
 }

@@ -281,7 +281,7 @@ export function yamlLines(text: string): (path: ValuePath) => number {
   };
 }
 
-/** Returns the node that determines the line of a step, and the node of the step's value. */
+/** Returns the node whose line is that of a path element, and the node of the element's value. */
 function stepInto(node: unknown, step: string | number): readonly [found: unknown, value: unknown] {
   if (typeof step === 'number')
     return isSeq(node) ? [node.items[step], node.items[step]] : [undefined, undefined];

@@ -78,7 +78,7 @@ const known: ReadonlySet<string> = new Set([
 
 class ScheduleProblem extends Error {}
 
-/** Entry as written. */
+/** Entry of the schedule, as written in a file. */
 type Given = ReadonlyMap<string, unknown>;
 
 /**
@@ -113,7 +113,8 @@ function readEntries(
 
 /**
  * Returns the error for an entry.
- * @param problem message; it begins with the name of a member if it concerns a single one
+ * @param problem message. If it concerns a single option of the entry, it begins with the name of
+ * the option
  */
 function refuseEntry(settings: Settings, name: string, problem: string): ConfigError {
   const { file, line } = originWithin(settings, [name, problem.replace(/:.*/s, '')]);

@@ -51,7 +51,7 @@ export type Keywords = {
   readonly takesNull?: boolean;
   /** Whether a single item is accepted as a list of one. */
   readonly takesOne?: boolean;
-  /** Words that the value may be. Used to detect misspelt ones. */
+  /** Words that are valid values. They are used to detect misspelt words. */
   readonly words?: readonly string[];
 };
 
@@ -69,7 +69,7 @@ export type ReadResult<T> =
   | { readonly value: T; readonly problems?: undefined }
   | { readonly problems: readonly ConfigError[] };
 
-/** Keywords of a schema that the reader evaluates. */
+/** Keywords of a schema that {@link readSetting} evaluates. */
 export interface Shape extends Keywords {
   readonly type?: string | readonly string[];
   readonly properties?: Readonly<Record<string, TSchema>>;

@@ -11,7 +11,10 @@ interface PlannedRule {
   readonly listeners: readonly Listening[];
 }
 
-/** Pattern for which no rule is proposed, or only a narrower one, with the reason. */
+/**
+ * Pattern that no proposed rule covers, or that a proposed rule covers only in part, with the
+ * reason.
+ */
 interface UnplannedPattern extends Listening {
   readonly reason: string;
 }
@@ -115,7 +118,7 @@ function grant(pattern: string, begin: string): Verdict {
       kind: 'grant',
       tag: `${stateResults}*`,
       narrowedBecause:
-        'below salt/, only results of states (fire_event) need a rule; list your own tags with this prefix',
+        'of the tags that begin with salt/, only results of states (fire_event) need this rule; list your own tags that begin with salt/',
     };
   }
   return begin !== pattern && reachesOwn(pattern)

@@ -233,7 +233,7 @@ const noCluster: ClusterApi = {
   resume: refuseWithout,
 };
 
-/** Owner of the master's own names in error messages about conflicts between extensions. */
+/** Name of the master in error messages about extensions that use one of the master's names. */
 const master = 'the master';
 
 /** Rejects a call of a method whose extension is not loaded. */

@@ -182,9 +182,9 @@ class MasterInProcess implements Master, InProcessApi {
   readonly #parts: MasterParts & { readonly logger: Logger };
   #state: State = { state: 'stopped' };
   #replacedBy: Error | undefined;
-  #tellClosed: (error: Error | undefined) => void = () => {};
+  #resolveClosed: (error: Error | undefined) => void = () => {};
   readonly closed = new Promise<Error | undefined>((resolve) => {
-    this.#tellClosed = resolve;
+    this.#resolveClosed = resolve;
   });
 
   constructor(parts: MasterParts & { readonly logger: Logger }) {
@@ -303,7 +303,7 @@ class MasterInProcess implements Master, InProcessApi {
   async close(): Promise<void> {
     if (this.#state.state === 'stopped') return;
     if (this.#state.state !== 'closing') {
-      const done = closeAssembly(this.#state).finally(() => this.#tellClosed(this.#replacedBy));
+      const done = closeAssembly(this.#state).finally(() => this.#resolveClosed(this.#replacedBy));
       this.#state = { state: 'closing', done };
     }
     await this.#state.done;
@@ -313,7 +313,7 @@ class MasterInProcess implements Master, InProcessApi {
     const onReplaced = (error: Error): void => {
       this.#replacedBy = error;
       this.close().catch((failure: unknown) => {
-        this.#parts.logger.error({ err: failure }, 'cannot close all parts of the master');
+        this.#parts.logger.error({ err: failure }, 'cannot close all modules of the master');
       });
     };
     return open({ ...this.#parts, onReplaced });

@@ -22,7 +22,7 @@ export interface EndpointOptions {
   readonly ca?: Buffer;
 }
 
-/** A listed service, parsed. */
+/** A permitted service, in parsed form. */
 export interface AllowedEndpoint {
   /** Normalised scheme, host and port. */
   readonly origin: string;
@@ -57,7 +57,7 @@ const nonPublicNetworks = [
 ];
 
 /**
- * Returns the listed services by origin.
+ * Parses the permitted services. Returns them by origin.
  * @throws TypeError for an invalid address or network
  */
 export function parseAllowedEndpoints(

@@ -1,4 +1,4 @@
-import { type Limit, requireWaitingPlace, unlimitedWaiting } from './limits.ts';
+import { assertMayWait, type Limit, unlimitedWaiting } from './limits.ts';
 import { LinkedList, type ListNode } from './linked-list.ts';
 
 interface Waiting<Item> extends ListNode<Waiting<Item>> {
@@ -38,7 +38,7 @@ export class FairQueue<Item> {
    */
   push(name: string, item: Item): void {
     let owner = this.#owners.get(name);
-    requireWaitingPlace(this.#limit, this.#maxWaiting, owner?.count ?? 0, this.#length);
+    assertMayWait(this.#limit, this.#maxWaiting, owner?.count ?? 0, this.#length);
     if (owner === undefined) {
       owner = { name, items: new LinkedList(), count: 0, previous: undefined, next: undefined };
       this.#owners.set(name, owner);

@@ -1,4 +1,4 @@
-import { type Limit, type LimitValues, requireWaitingPlace } from './limits.ts';
+import { assertMayWait, type Limit, type LimitValues } from './limits.ts';
 import { LinkedList, type ListNode } from './linked-list.ts';
 
 /** Request of a task for a slot. The request holds a slot, or waits for one. */
@@ -16,7 +16,7 @@ interface Owner extends ListNode<Owner> {
   /** Number of waiting requests. */
   waiting: number;
   readonly requests: LinkedList<Request>;
-  /** Ring that contains the owner while it waits. */
+  /** List that contains the owner while it waits. Owners in a list take turns. */
   ring: LinkedList<Owner> | undefined;
 }
 
@@ -77,7 +77,7 @@ export class FairSlots {
   enter(name: string, onEntered?: () => void): FairSlot {
     const owner = this.#owners.get(name) ?? createOwner(name);
     const isFree = owner.waiting === 0 && this.#mayEnter(owner);
-    if (!isFree) requireWaitingPlace(this.#limit, this.#maxWaiting, owner.waiting, this.#waiting);
+    if (!isFree) assertMayWait(this.#limit, this.#maxWaiting, owner.waiting, this.#waiting);
     this.#owners.set(name, owner);
     const request = new Request(owner, onEntered, (it) => this.#leave(it));
     if (isFree) this.#admit(request);
@@ -151,7 +151,7 @@ export class FairSlots {
       const request = owner?.requests.first;
       if (owner === undefined || request === undefined || !this.#mayEnter(owner)) return;
       this.#unqueue(request);
-      // The owner moves to the end of its ring, so that the other owners have their turns first.
+      // The owner moves to the end of its list, so that the other owners have their turns first.
       owner.ring?.remove(owner);
       owner.ring = undefined;
       this.#admit(request);
@@ -159,7 +159,7 @@ export class FairSlots {
     }
   }
 
-  /** Puts an owner into the ring in which it waits. */
+  /** Adds an owner to the list in which it waits for its turn. */
   #place(owner: Owner): void {
     const ring = this.#ringOf(owner);
     if (ring === owner.ring) return;

@@ -21,7 +21,7 @@ export interface FairTableOptions<Value> {
 
 /**
  * A bounded table of rows with owners. At the limit, a new row evicts the oldest row of the owner
- * that holds most. A row of another owner is never evicted if it is the only one of that owner.
+ * with the most rows. A row of another owner is never evicted if it is the only one of that owner.
  * Each operation takes constant time.
  */
 export class FairTable<Value> {
@@ -33,7 +33,7 @@ export class FairTable<Value> {
   readonly #owners = new Map<string, Owner<Value>>();
   /** Owners by their number of rows. */
   readonly #byCount: LinkedList<Owner<Value>>[] = [];
-  /** Number of rows of the owner that holds most. */
+  /** Number of rows of the owner with the most rows. */
   #most = 0;
 
   /** @param values amounts to use instead of those of `limit` */
@@ -70,7 +70,7 @@ export class FairTable<Value> {
 
   /**
    * Adds or replaces a row, which becomes the newest of its owner. May evict another row.
-   * @throws LimitExceeded if the table is full of single rows of other owners
+   * @throws LimitExceeded if the table is full and no owner has more than one row
    */
   set(owner: string, key: string, value: Value): void {
     if (!this.trySet(owner, key, value)) throw new LimitExceeded(this.#limit, this.#total);
@@ -78,7 +78,7 @@ export class FairTable<Value> {
 
   /**
    * Adds or replaces a row like {@link set}.
-   * @returns `false` if the table is full of single rows of other owners
+   * @returns `false` if the table is full and no owner has more than one row
    */
   trySet(owner: string, key: string, value: Value): boolean {
     const known = this.#rows.get(key);
@@ -115,7 +115,7 @@ export class FairTable<Value> {
 
   /**
    * Returns the key of the row that a new row of an owner evicts from a full table, or `undefined`
-   * if it may evict none.
+   * if no row may be evicted.
    */
   victimOf(owner: string): string | undefined {
     return this.#victim(this.#owners.get(owner))?.key;

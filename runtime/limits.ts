@@ -133,7 +133,7 @@ export const unlimitedWaiting = { perOwner: Infinity, total: Infinity } as const
  * @param all number of waiting uses of all owners
  * @throws LimitExceeded
  */
-export function requireWaitingPlace(
+export function assertMayWait(
   limit: Limit,
   { perOwner, total }: NonNullable<LimitValues['waiting']>,
   own: number,

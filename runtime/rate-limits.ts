@@ -16,7 +16,8 @@ interface Bucket {
 
 /**
  * A token bucket for each owner (a minion, an address). Full buckets are removed, so that memory
- * depends only on the currently active owners. At most `maxOwners` are tracked.
+ * depends only on the currently active owners. The total of the limit is the maximum number of
+ * buckets.
  */
 export class TokenBuckets {
   #rate: Rate;

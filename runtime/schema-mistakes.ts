@@ -122,8 +122,8 @@ function mistakesOfMembers(
 }
 
 /**
- * Whether a value is of the same kind as a schema. Only then are mistakes against this schema of a
- * union worth reporting.
+ * Whether a value is of the kind that a schema describes: a list, a map, a text or a number. For a
+ * union of schemas, only the mistakes against schemas of this kind are reported.
  */
 function isAlike(schema: TSchema, value: unknown): boolean {
   if (Array.isArray(value)) return Type.IsArray(schema);
@@ -160,7 +160,7 @@ function brokenBound(schema: TSchema, value: number): string | undefined {
   return Type.IsInteger(schema) && !Number.isInteger(value) ? 'not a whole number' : undefined;
 }
 
-/** Returns the words that a schema lists. */
+/** Returns the literal values that a schema permits, as texts. */
 function wordsOf(schema: TSchema): readonly string[] {
   if (Type.IsLiteral(schema)) return [String(schema.const)];
   return Type.IsUnion(schema) ? schema.anyOf.flatMap(wordsOf) : [];

@@ -113,8 +113,8 @@ export class WorkBudget implements WorkMeter {
   }
 
   /**
-   * Adds steps that another budget counts to the current slice, but not to the total of this
-   * budget.
+   * Counts steps of another budget towards the current slice of this budget, but not towards its
+   * total.
    */
   addToSlice(steps: number): void {
     this.#sliceStart -= steps;

@@ -9,7 +9,7 @@ import { codeOf, isDiskFull, makeDirectory } from '#runtime';
 import { StoreError, storeUnavailable } from './errors.ts';
 import { giveRecordTo, recordOwnProcess, removeOwnRecord } from './process-identity.ts';
 
-/** Process that holds a directory. */
+/** Process that has locked a directory. */
 export interface LockHolder {
   /**
    * Process id in the holder's own PID namespace. In another container it may denote a different
@@ -42,7 +42,7 @@ interface CurrentLock {
   readonly holder: Partial<LockHolder> | undefined;
 }
 
-/** State of a directory's holder, as seen by other processes. */
+/** State of the process that has locked a directory, as seen by other processes. */
 export interface HolderState {
   /** Generation of the lock. 0 if the directory was never locked. */
   readonly generation: number;
@@ -61,8 +61,8 @@ export interface HolderState {
 const maxTries = 5;
 const retryMs = 50;
 /**
- * Timeout for the holder's reply. If a holder is stopped or busy, the error does not contain its
- * process id.
+ * Timeout for the reply of the process that has locked the directory, in milliseconds. Without a
+ * reply, the error message does not contain the process id.
  */
 const replyTimeoutMs = 200;
 const maxReplyBytes = 1024;
@@ -228,8 +228,8 @@ async function close(server: Server): Promise<void> {
 }
 
 /**
- * Returns the highest generation and the identity of its holder. `holder` is `undefined` if that
- * process has ended.
+ * Returns the latest generation of the lock, and the identity of the process that has the lock.
+ * `holder` is `undefined` if this process has ended.
  */
 async function readCurrentLock(
   directory: string,

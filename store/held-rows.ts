@@ -17,7 +17,7 @@ const noRevision = Number.MAX_SAFE_INTEGER;
 
 type RowOperation = Exclude<Operation, { readonly op: 'append' }>;
 
-/** Store that all members of the cluster read and write. */
+/** Access to rows that all members of the cluster read and write. */
 interface RowState {
   get(key: Key): Promise<Entry | undefined>;
   write(operations: readonly RowOperation[]): Promise<number>;
@@ -60,7 +60,9 @@ const heldRow = defineRow({
 
 type RowHead = Omit<RowOf<typeof heldRow>, 'body'>;
 
-/** A row without its body, in the latest version that this process has received. */
+/**
+ * A row of unfinished work without its data, in the latest version that this process has received.
+ */
 export interface HeldRow extends RowHead {
   readonly revision: number;
 }

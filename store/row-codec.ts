@@ -164,7 +164,8 @@ class SchemaRowCodec<S extends TSchema> implements RowCodec<Readonly<Static<S>>>
 
   #readUnversioned(value: Uint8Array): unknown {
     const { unversioned } = this.#definition;
-    if (unversioned === undefined) throw new TypeError('rows without a version are not supported');
+    if (unversioned === undefined)
+      throw new TypeError('the row has no version number; this program cannot read it');
     return unversioned(value);
   }
 

@@ -67,7 +67,7 @@ function scalarBytes(head: number): number {
   if (head === 0xcb) return 8;
   if (head >= 0xcc && head <= 0xcf) return 1 << (head - 0xcc);
   if (head >= 0xd0 && head <= 0xd3) return 1 << (head - 0xd0);
-  throw new RangeError('the row contains an extension type');
+  throw new RangeError('the row contains a MessagePack extension type, which is not supported');
 }
 
 function uint(bytes: Uint8Array, offset: number, size: number): number {

@@ -72,7 +72,7 @@ export class TableStore implements Store {
   }
 
   /**
-   * Applies the steps. Resolves with the revision when the changes are durable.
+   * Applies the steps of a write. Resolves with the revision when the changes are durable.
    * @throws StoreError ERR_REVISION
    */
   protected async commit(steps: readonly WriteStep[]): Promise<number> {

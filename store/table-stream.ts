@@ -3,7 +3,7 @@ import { packNumber, packRecordKey, unpackNumber, unpackRecord } from './row-lay
 import type { Stream, StreamConsumer, StreamRecord } from './store.ts';
 import type { RowTables, Tables } from './tables.ts';
 
-/** Change of a {@link Stream} that is not an {@link Operation}. */
+/** Change of a {@link Stream} that {@link Store.write} cannot make. */
 export type StreamStep =
   | { readonly op: 'trim'; readonly stream: string; readonly sequence: number }
   | {

@@ -107,7 +107,7 @@ export class Appender {
     return await this.#appendSealed(this.#seal(content));
   }
 
-  /** Resolves or rejects the transactions of an entry of this session that was applied. */
+  /** Settles the transactions of an applied entry, if this session has written the entry. */
   settle({ counter, position, results }: AppliedEntry): void {
     const sent = this.#sent.get(counter);
     if (sent === undefined) return;

@@ -2,7 +2,7 @@ import type { StreamStep, WriteStep } from '#store';
 
 /** Point in the history of a store. It is equal for two stores with the same content. */
 export interface HistoryMark {
-  /** Identity of the log. Each founding of a log creates a new one. */
+  /** Identifier of the log. If the log is begun again, it gets a new identifier. */
   readonly log: string;
   readonly position: number;
   /** Running hash over all entries and their changes, in hexadecimal. */

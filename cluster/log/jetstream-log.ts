@@ -344,8 +344,8 @@ class JetStreamLog implements TransactionLog {
 }
 
 /**
- * Runs a request and converts every failure to one error class, because the client library uses
- * many.
+ * Runs a request and converts every failure to a {@link LogUnavailableError}, because the NATS
+ * client has many error classes.
  * @throws LogUnavailableError
  */
 async function asked<T>(ask: () => Promise<T>): Promise<T> {

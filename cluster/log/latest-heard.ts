@@ -20,7 +20,7 @@ interface Heard {
 }
 
 /** Detects repeated and outdated messages that other members sent outside the log. */
-export class LatestHeard {
+export class LatestMessages {
   readonly #view: LogView;
   readonly #heard = new Map<string, Heard>();
 

@@ -68,7 +68,7 @@ export interface LogStoreOptions extends EmbeddedStoreOptions {
 
 /** State of the cluster from the point of view of one member. */
 interface LogStoreStatus {
-  /** Identity of the log. */
+  /** Identifier of the log. */
   readonly log: string;
   readonly position: number;
   /**
@@ -508,8 +508,9 @@ export class LogStore extends TableStore {
   }
 
   /**
-   * Records the end of the log. A server may report an outdated end, so the positions of the other
-   * members count too. If too few members are running, the end is unknown and is not recorded.
+   * Records the end of the log. A server may report an outdated end, so the positions that other
+   * members have reported are considered too. If too few members are running, the end is unknown
+   * and is not recorded.
    */
   #noteEnd(at: number): void {
     if (this.#members.refusesWrites) return;

@@ -1,6 +1,6 @@
 import { StoreError } from '#store';
 import type { HistoryMark } from './entry.ts';
-import { LatestHeard, type MemberLink } from './latest-heard.ts';
+import { LatestMessages, type MemberLink } from './latest-heard.ts';
 
 /**
  * Number of members that must have applied a write before it is acknowledged: this member, one
@@ -38,7 +38,7 @@ interface Heard {
   readonly at: number;
   readonly position: number;
   readonly skewMs: number;
-  /** Last position at which this member and the other one had the same hash. */
+  /** Last position at which this member and the other member had the same hash. */
   readonly agreedAt: number;
 }
 
@@ -68,7 +68,7 @@ export class Members {
   readonly #options: MembersOptions;
   readonly #openedAt = performance.now();
   readonly #heard = new Map<string, Heard>();
-  readonly #latest: LatestHeard;
+  readonly #latest: LatestMessages;
   /**
    * Reported positions and hashes of members that are ahead of this one. They are compared when
    * this member reaches their position.
@@ -82,7 +82,7 @@ export class Members {
 
   constructor(options: MembersOptions) {
     this.#options = options;
-    this.#latest = new LatestHeard(options.view);
+    this.#latest = new LatestMessages(options.view);
     options.log.onAnnouncement((bytes) => this.#hear(bytes), this.#ending.signal);
     this.#timer = setInterval(() => this.#tick(), options.reportIntervalMs).unref();
   }
@@ -113,7 +113,7 @@ export class Members {
   assertEnough(): void {
     const needed = this.#needed();
     const alive = this.#alive().length + 1;
-    if (alive >= needed || this.#goesOnAlone()) return;
+    if (alive >= needed || this.#continuesAlone()) return;
     throw new StoreError(
       'ERR_CLUSTER_ALONE',
       `a write must be stored by ${needed} members, but only ${alive} of ${this.#size()} are running`,
@@ -127,7 +127,7 @@ export class Members {
 
   /** Whether writes are rejected because fewer members are running than `acknowledge` requires. */
   get refusesWrites(): boolean {
-    return this.isAlone && !this.#goesOnAlone();
+    return this.isAlone && !this.#continuesAlone();
   }
 
   /** Waits until enough members have applied the log up to a position. */
@@ -270,7 +270,7 @@ export class Members {
       (name) => (this.#heard.get(name)?.position ?? 0) >= position,
     );
     if (others.length + 1 >= this.#needed()) return true;
-    return this.isAlone && this.#goesOnAlone();
+    return this.isAlone && this.#continuesAlone();
   }
 
   #alive(): string[] {
@@ -288,7 +288,7 @@ export class Members {
       .map(([name]) => name);
   }
 
-  #goesOnAlone(): boolean {
+  #continuesAlone(): boolean {
     return (this.#options.whenAlone ?? (this.#size() <= 1 ? 'local' : 'refuse')) === 'local';
   }
 

@@ -1,6 +1,6 @@
 import { StoreError } from '#store';
 import { sealOverheadBytes } from './cipher.ts';
-import { LatestHeard, type MemberLink } from './latest-heard.ts';
+import { LatestMessages, type MemberLink } from './latest-heard.ts';
 
 /**
  * Function that is called for each message.
@@ -26,7 +26,7 @@ const lengthBytes = 4;
  */
 export class Messages {
   readonly #options: MessagesOptions;
-  readonly #latest: LatestHeard;
+  readonly #latest: LatestMessages;
   readonly #listeners = new Set<MessageListener>();
   readonly #head: Buffer;
   #gathered: Buffer[] = [];
@@ -35,7 +35,7 @@ export class Messages {
 
   constructor(options: MessagesOptions) {
     this.#options = options;
-    this.#latest = new LatestHeard(options.view);
+    this.#latest = new LatestMessages(options.view);
     this.#head = Buffer.from(`${JSON.stringify([options.member, options.session])}\n`);
     options.ending.addEventListener('abort', () => this.#end(), { once: true });
     options.log.onAnnouncement((bytes) => this.#hear(bytes), options.ending);

@@ -108,7 +108,7 @@ function toRequest(subject: string): Probe {
   return { subject, payload: unreadable };
 }
 
-/** Collects the rejections that the server sends for a group of subjects. */
+/** Collects the rejections that the server sends for a group of NATS subjects. */
 class Refusals {
   readonly #connection: NatsConnection;
   readonly #refused = new Set<string>();

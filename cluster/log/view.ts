@@ -16,7 +16,7 @@ import type { LogEntry } from './transaction-log.ts';
 
 /** State of a member, as the entries of the log determine it. */
 interface MemberState {
-  /** Current session of the member. Each opening of its store begins a new one. */
+  /** Current session of the member. A new session begins each time the member opens its store. */
   readonly session: string;
   /** Position of the entry that began this session. */
   readonly openedAt: number;
@@ -24,7 +24,7 @@ interface MemberState {
    * Counter up to which all entries of the session were applied, or will not be applied any more.
    */
   readonly through: number;
-  /** Counters above `through` whose entries were applied. */
+  /** Counters of further applied entries of the session. All of them are greater than `through`. */
   readonly beyond: readonly number[];
 }
 

@@ -31,7 +31,7 @@ export interface AuditDetails {
 
 /**
  * Definition of the audit record of a method that changes something. `P` is the type of its
- * parameters, `R` of its result. Methods that only read have none.
+ * parameters, `R` of its result. Methods that only read have no audit record.
  */
 export type MethodAudit<P = unknown, R = unknown> =
   | AuditedInside

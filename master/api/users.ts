@@ -22,7 +22,10 @@ export interface ReplayReport {
    * differently about samples that were not recorded.
    */
   readonly uncertain: number;
-  /** Number of decisions since the start that were not recorded, because the record was full. */
+  /**
+   * Number of decisions since the start that were not recorded, because the limit of records was
+   * reached.
+   */
   readonly missed: number;
   readonly changes: readonly ReplayChange[];
 }

@@ -96,7 +96,7 @@ export class ArgumentReader {
     return { arg: Array.isArray(arg) ? arg : [], kwarg: isWireMap(kwarg) ? kwarg : {} };
   }
 
-  /** Reads one plain value from each text. None is treated as a keyword. */
+  /** Reads one plain value from each text. No text is treated as a keyword argument. */
   async readValues(owner: string, inputs: readonly string[]): Promise<readonly WireValue[]> {
     const values = await this.#read(owner, { kind: 'values', inputs });
     return Array.isArray(values) ? values : [];

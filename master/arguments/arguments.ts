@@ -145,12 +145,18 @@ function checkedText(text: string): string {
 // mark, such as `$bytes`. An ordinary map that looks like this is encoded with a mark too. An
 // integer beyond 2^53 is a `bigint` in memory and a number in JSON.
 
-/** Types of values that JSON lacks and that are encoded with a mark. */
+/**
+ * Types of values that JSON lacks. Marked JSON encodes each as a map with a single key such as
+ * `$bytes`.
+ */
 type MarkedValue = Uint8Array | Float | WireDateTime | WireExtension | Map<WireValue, WireValue>;
 
 const mark = /^\$(bytes|int|float|map|datetime|ext)$/;
 
-/** Converts a value, or an object whose members are such values, to marked JSON. */
+/**
+ * Converts a value to marked JSON, in which a map with a key such as `$bytes` represents a type
+ * that JSON lacks. Also accepts an object whose members are values.
+ */
 export function toJson(value: WireValue | object): JsonValue {
   if (typeof value === 'number') return numberToJson(value);
   if (isBeyond64Bits(value)) return { $int: String(value) };
@@ -170,12 +176,15 @@ export function toJson(value: WireValue | object): JsonValue {
   return Object.fromEntries(entries.map(([key, item]) => [key, toJson(item)]));
 }
 
-/** Returns a value, or an object whose members are such values, as the text of marked JSON. */
+/** Returns the text of {@link toJson}. */
 export function writeMarkedJson(value: WireValue | object): string {
   return writeJson(toJson(value));
 }
 
-/** Format for writing marked JSON in steps. Members that are `undefined` are omitted. */
+/**
+ * Format for writing marked JSON (see {@link toJson}) in steps. Members that are `undefined` are
+ * omitted.
+ */
 export const markedForm: JsonForm = {
   write: (value) => writeMarkedJson((value ?? null) as WireValue), // the caller states this type
   open: (value) => {
@@ -191,14 +200,14 @@ export const markedForm: JsonForm = {
 };
 
 /**
- * Parses marked JSON.
+ * Parses marked JSON, see {@link toJson}.
  * @throws SyntaxError, TypeError
  */
 export function readMarkedJson(text: string): WireValue {
   return fromJson(parseJson(text));
 }
 
-/** Options for reading marked JSON from a client in steps. */
+/** Options for reading marked JSON (see {@link toJson}) from a client in steps. */
 export const markedJson: JsonOptions<MarkedValue> = {
   maxDepth: 256,
   isStrict: true,
@@ -206,8 +215,8 @@ export const markedJson: JsonOptions<MarkedValue> = {
 };
 
 /**
- * Encodes a number. Infinities, negative zero, and floats that look like integers in JSON are
- * encoded with a mark.
+ * Encodes a number for marked JSON. Infinities, negative zero, and floats that look like integers
+ * in JSON become a map with the key `$float`.
  */
 function numberToJson(value: number): JsonValue {
   if (Object.is(value, -0)) return { $float: '-0' };
@@ -231,7 +240,7 @@ const maxDigits = 1000;
 const maxDepth = 256;
 
 /**
- * Converts marked JSON to a value.
+ * Converts marked JSON, see {@link toJson}, to a value.
  * @throws TypeError if a mark has invalid content
  */
 export function fromJson(json: unknown, depth = 0): WireValue {
@@ -246,7 +255,7 @@ export function fromJson(json: unknown, depth = 0): WireValue {
 }
 
 /**
- * Returns the value that a parsed map represents.
+ * Returns the value that a map of marked JSON represents. Returns a map without a mark unchanged.
  * @throws TypeError
  */
 function unmark(map: WireMap): WireValue {

@@ -18,7 +18,7 @@ export interface YamlLimits {
   readonly keepsFloats?: boolean;
 }
 
-/** Default limits. They are higher than the limits of a request to a minion. */
+/** Default limits. They are at least as high as the limits of a request's load. */
 const usualLimits = { maxValues: 1_000_000, maxDepth: 64, isPlain: false };
 
 /** Token types that start a value or a key. */

@@ -66,7 +66,7 @@ export function parseYaml(text: string, limits: YamlLimits = {}): WireValue {
   const [complaint] = [...document.errors, ...document.warnings];
   if (complaint !== undefined) throw complaint;
   if (isBeyondLibyaml(document, lines))
-    throw new SyntaxError('libyaml does not accept this syntax');
+    throw new SyntaxError('libyaml, which Salt uses, does not accept this syntax');
   checkNodes(document.contents, limits);
   if (limits.keepsFloats) visit(document, { Scalar: keepFloat });
   return toWireValue(document.toJS({ mapAsMap: true }));

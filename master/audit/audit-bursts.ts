@@ -6,7 +6,10 @@ import { auditLimits } from './limits.ts';
 export interface AuditBurstsOptions {
   readonly audit: AuditTrail;
   readonly now: () => number;
-  /** Limits of a source, and of all sources. Default: those of decisions. */
+  /**
+   * Limit on the entries of one source, and limit on the entries of all sources. Default: the
+   * limits on policy decisions.
+   */
   readonly limits?: { readonly ofSource: Limit; readonly all: Limit };
 }
 
@@ -61,7 +64,7 @@ export class AuditBursts {
       known.entry = entry;
       return false;
     }
-    if (!this.#isTold(source)) {
+    if (!this.#mayRecord(source)) {
       this.#others.set(entry.outcome, (this.#others.get(entry.outcome) ?? 0) + 1);
       return false;
     }
@@ -104,7 +107,7 @@ export class AuditBursts {
     this.#others.clear();
   }
 
-  #isTold(source: string): boolean {
+  #mayRecord(source: string): boolean {
     return (
       this.#bursts.size < this.#maxKinds && this.#perSource.tryTake(source) && this.#all.tryTake('')
     );

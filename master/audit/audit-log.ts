@@ -140,11 +140,11 @@ export class AuditLog implements AuditTrail {
       const batch = this.#waiting.slice(0, maxBatch);
       await this.#writer.write(batch);
       this.#waiting = this.#waiting.slice(batch.length);
-      if (this.#waiting.length === 0 && this.#lost > 0) this.#tellLost();
+      if (this.#waiting.length === 0 && this.#lost > 0) this.#reportLost();
     }
   }
 
-  #tellLost(): void {
+  #reportLost(): void {
     const time = this.#options.now();
     const detail = `${this.#lost} records could not be written and are lost`;
     const who = { kind: 'master', name: '' } as const;

@@ -96,9 +96,7 @@ const Line = compileSchema(
   }),
 );
 
-/**
- * Returns the line of a new record, without its line feed, and the head that includes the record.
- */
+/** Returns the line of a new record, without its line feed, and the new head of the log. */
 export function linkEntry(
   entry: AuditEntry,
   { sequence: before, hash: previous }: AuditHead,

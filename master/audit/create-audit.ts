@@ -12,7 +12,7 @@ import { AuditWitness } from './witness.ts';
  * Records that a key was accepted or revoked. The cause may be the master, an operation, or a
  * change of files in the PKI directory.
  */
-function tellKeyChange(audit: AuditTrail, { id, from, to }: KeyTransition): void {
+function recordKeyChange(audit: AuditTrail, { id, from, to }: KeyTransition): void {
   const wasOrIsAccepted = from === 'accepted' || to === 'accepted';
   if (!wasOrIsAccepted) return;
   audit.append({
@@ -116,7 +116,7 @@ export function auditMaster({ config, context, audit, auth, events }: MasterAudi
   audit.onChange((isFull) => events.bus.fire(isFull ? tags.auditFull : tags.auditRoom, {}));
   auth.keys.onChange((change) => {
     // In a cluster, each member records its own changes in its own audit log.
-    if (!change.isElsewhere) tellKeyChange(audit, change);
+    if (!change.isElsewhere) recordKeyChange(audit, change);
   });
   const who = { kind: 'master', name: config.fixed.id } as const;
   const detail = `saltbridge ${version}, process ${process.pid}`;

@@ -15,7 +15,7 @@ import {
 } from './master-keys.ts';
 import { RetiredIds } from './retired-ids.ts';
 import { RsaPool } from './rsa-pool.ts';
-import { LastHeard, PublishKey, type Seal, SessionKeys } from './session-keys.ts';
+import { LastRequests, PublishKey, type Seal, SessionKeys } from './session-keys.ts';
 import type { SharedKeySource } from './shared-key-source.ts';
 import { TokenCheck } from './token-check.ts';
 import { VersionCheck, VersionPins } from './version-check.ts';
@@ -67,10 +67,10 @@ export async function createAuth(deps: AuthDeps) {
     (id) => keys.isAccepted(id),
   );
   const pins = await VersionPins.open(store, fixed.minimumAuthVersion, cluster);
-  const lastHeard = new LastHeard();
+  const lastRequests = new LastRequests();
   const retiredIds = await RetiredIds.open(store, cluster);
   const revocation = closers.add(
-    new Revocation({ config, sessions, pins, lastHeard, transports, publishKey, bus, now, log }),
+    new Revocation({ config, sessions, pins, lastRequests, transports, publishKey, bus, now, log }),
     (it) => it.close(),
   );
   closers.add(startRotation(deps, publishKey, revocation), (it) => it.stop());
@@ -110,14 +110,14 @@ export async function createAuth(deps: AuthDeps) {
     tokens: new TokenCheck((pem, token, owner) =>
       rsa.run({ kind: 'check-token', pem, token }, owner),
     ),
-    lastHeard,
+    lastRequests,
     revocation,
     /** Ids that were retired, and whose previous owners had jobs. */
     retiredIds,
     lifecycle: createKeyLifecycle({
       config,
       context,
-      auth: { keys, pins, lastHeard, retiredIds, revocation },
+      auth: { keys, pins, lastRequests, retiredIds, revocation },
       forget: (id) => Promise.all(onRetire.map((forget) => forget(id))),
     }),
     api: createKeysApi({

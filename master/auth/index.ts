@@ -1,9 +1,9 @@
 export { type Auth, createAuth } from './auth.ts';
+export type { KeyChange } from './key-changer.ts';
 export { KeyError, keyErrors } from './key-errors.ts';
 export { keyOwner } from './key-generator.ts';
 export type { KeyLifecycle } from './key-lifecycle.ts';
 export { keyMarks } from './key-marks.ts';
-export type { KeyChange } from './key-moves.ts';
 export type { KeyStore } from './key-store.ts';
 export { type KeySurvey, type SurveyedKey, surveyKeys } from './key-survey.ts';
 export { openMasterKeys, preparePrivateDirectories } from './master-keys.ts';
@@ -28,11 +28,11 @@ export {
 } from './request-checks.ts';
 export {
   createSeal,
-  type HeardFrom,
-  type LastHeard,
+  type LastRequests,
   makeSealKey,
   openSeal,
   type PublishKey,
+  type RequestSource,
   readSealKey,
   type Seal,
   type SessionKeys,

@@ -14,7 +14,7 @@ import { AcceptedKeys } from './accepted-keys.ts';
 import { KeyError } from './key-errors.ts';
 import type { KeyStore } from './key-store.ts';
 import type { RetiredIds } from './retired-ids.ts';
-import type { LastHeard, PublishKey, SessionKeys } from './session-keys.ts';
+import type { LastRequests, PublishKey, SessionKeys } from './session-keys.ts';
 import type { VersionPins } from './version-check.ts';
 
 /** Key that is stored for an id. */
@@ -94,7 +94,7 @@ export interface KeyLifecycleDeps {
   readonly auth: {
     readonly keys: KeyStore;
     readonly pins: VersionPins;
-    readonly lastHeard: LastHeard;
+    readonly lastRequests: LastRequests;
     readonly retiredIds: RetiredIds;
     readonly revocation: Revocation;
   };
@@ -104,7 +104,7 @@ export interface KeyLifecycleDeps {
 
 export function createKeyLifecycle(deps: KeyLifecycleDeps): KeyLifecycle {
   const { config, context, auth, forget } = deps;
-  const { keys, lastHeard, pins, retiredIds, revocation } = auth;
+  const { keys, lastRequests, pins, retiredIds, revocation } = auth;
   return {
     exclusive: (id, work) => keys.exclusive(id, work),
     takesId: (id) => keys.takesId(id),
@@ -135,8 +135,8 @@ export function createKeyLifecycle(deps: KeyLifecycleDeps): KeyLifecycle {
       await pins.forget([id]);
       await forget(id);
     },
-    isHeard: (id) => lastHeard.of(id) !== undefined,
-    onHeard: (listener) => lastHeard.onFirst(listener),
+    isHeard: (id) => lastRequests.of(id) !== undefined,
+    onHeard: (listener) => lastRequests.onFirst(listener),
   };
 }
 
@@ -152,7 +152,7 @@ function unlessUnknown(error: unknown): void {
 export interface RevocationOptions {
   readonly sessions: SessionKeys;
   readonly pins: VersionPins;
-  readonly lastHeard: LastHeard;
+  readonly lastRequests: LastRequests;
   readonly transports: readonly MasterTransport[];
   readonly publishKey: PublishKey;
   readonly bus: EventBus;
@@ -213,8 +213,8 @@ export class Revocation {
    * the rest of the revocation.
    */
   revokeHere(ids: readonly string[]): void {
-    const { lastHeard, transports } = this.#options;
-    lastHeard.forget(ids);
+    const { lastRequests, transports } = this.#options;
+    lastRequests.forget(ids);
     for (const id of ids) {
       for (const listener of this.#onRevoked) listener(id);
       for (const transport of transports) transport.disconnect(id);

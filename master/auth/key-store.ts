@@ -4,8 +4,8 @@ import { cleanKeyText, isNewMinionId, isValidMinionId, keyFingerprint } from '#m
 import { KeyedMutex, userWork, WorkBudget } from '#runtime';
 import { compileGlob } from '#template/python/fnmatch.ts';
 import type { KeyState } from '../api/index.ts';
+import { type KeyChange, KeyChanger, type KeySource } from './key-changer.ts';
 import { KeyError } from './key-errors.ts';
-import { type KeyChange, KeyMoves, type KeySource } from './key-moves.ts';
 import { type DeniedKey, type KeyList, type KeyRecord, KeyTable } from './key-table.ts';
 import { keyPlaces, openPkiFiles } from './pki-directory.ts';
 
@@ -89,7 +89,7 @@ export class KeyStore {
   readonly #options: KeyStoreOptions;
   #limits: PendingLimits;
   readonly #table = new KeyTable();
-  readonly #moves: KeyMoves;
+  readonly #moves: KeyChanger;
   readonly #listeners = new Set<Listener>();
   readonly #stopWatching: () => void;
   readonly #mutex = new KeyedMutex();
@@ -99,7 +99,7 @@ export class KeyStore {
     this.#options = options;
     this.#limits = options;
     const { now = Date.now } = options;
-    this.#moves = new KeyMoves(source, this.#table, now, (change) => {
+    this.#moves = new KeyChanger(source, this.#table, now, (change) => {
       for (const listener of this.#listeners) listener(change);
     });
     // The next change or the next call of `rescan` repeats a failed rescan.

@@ -88,7 +88,8 @@ export class KeyTable {
   }
 
   /**
-   * Returns the number of pending keys. With an address: those that came from its owner in this process.
+   * Returns the number of pending keys. With an address, counts only keys that the owner of this
+   * address sent to this process.
    */
   countPending(address?: string): number {
     if (address === undefined) return this.#pending;

@@ -88,8 +88,8 @@ export class DropConnectionError extends Error {
 export type Handler = (request: VerifiedRequest) => Reply | Promise<Reply>;
 
 /**
- * Returns the owner of a request for limits. An unproven id may belong to another minion, which
- * would be charged, so such a request counts for its address.
+ * Returns the owner of a request for limits. An unproven id may belong to another minion, so a
+ * request without a proven id counts towards the limits of its address.
  */
 export function requestOwner({
   isProven,
@@ -99,7 +99,7 @@ export function requestOwner({
   return isProven ? `id ${minionId}` : addressOwner(address);
 }
 
-/** Returns a reply of the usual kind. */
+/** Returns an ordinary reply, which is encrypted in the same way as the request. */
 export function send(value: WireValue): Reply {
   return { kind: 'send', value };
 }

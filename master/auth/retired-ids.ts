@@ -14,14 +14,14 @@ const formerOwnerRow = defineRow({
   unversioned: (bytes) => ({ jid: Buffer.from(bytes).toString() }),
 });
 
-/** Retirement of an id's last owner. */
+/** Retirement of the last machine that had an id. */
 interface End {
   /** First unused jid at the time of the retirement. */
   readonly jid: string;
   readonly expiresAt: number;
 }
 
-/** Period of a record, in milliseconds since 1970. */
+/** Period for which a record is needed, in milliseconds since 1970. */
 interface Span {
   readonly now: number;
   readonly expiresAt: number;

@@ -61,8 +61,7 @@ export class RecentKeys {
   }
 
   /**
-   * Returns the prepared key of a minion. If the cached key does not have this text, prepares a new
-   * one.
+   * Returns the prepared key of a minion. If the cache has no key with this text, prepares the key.
    */
   ready(id: string, text: string): CrypticleKey {
     const now = this.#now();
@@ -598,13 +597,13 @@ function parseRecord(value: Uint8Array): SavedPublishKey {
 }
 
 /** Address and transport of a minion's last request. */
-export type HeardFrom = Pick<Peer, 'address' | 'transport'>;
+export type RequestSource = Pick<Peer, 'address' | 'transport'>;
 
 /** Last verified request of a minion. */
 interface Heard {
   /** Time in milliseconds since 1970. */
   at: number;
-  from: HeardFrom;
+  from: RequestSource;
 }
 
 /**
@@ -612,7 +611,7 @@ interface Heard {
  * only in memory. The number of entries is limited, because only minions with an accepted key are
  * recorded, and deleted with their key.
  */
-export class LastHeard {
+export class LastRequests {
   readonly #heard = new Map<string, Heard>();
   readonly #listeners = new Set<(minionId: string) => void>();
 
@@ -620,7 +619,7 @@ export class LastHeard {
    * Records a request.
    * @param at time in milliseconds since 1970
    */
-  note(minionId: string, at: number, { address, transport }: HeardFrom): void {
+  note(minionId: string, at: number, { address, transport }: RequestSource): void {
     const known = this.#heard.get(minionId);
     if (known === undefined) {
       this.#heard.set(minionId, { at, from: { address, transport } });
@@ -650,7 +649,7 @@ export class LastHeard {
   }
 
   /** Returns the source of the last request. */
-  lastRemote(minionId: string): HeardFrom | undefined {
+  lastRemote(minionId: string): RequestSource | undefined {
     return this.#heard.get(minionId)?.from;
   }
 

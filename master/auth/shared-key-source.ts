@@ -1,7 +1,7 @@
 import type { Logger } from 'pino';
 import type { FixedConfig } from '#config';
 import type { Store } from '#store';
-import type { KeySource } from './key-moves.ts';
+import type { KeySource } from './key-changer.ts';
 import type { KeyStore } from './key-store.ts';
 import type { Seal } from './session-keys.ts';
 

@@ -16,7 +16,7 @@ import type { MasterContext } from '../context/index.ts';
 import { type EventBus, tags } from '../events/index.ts';
 import type { Auth } from './auth.ts';
 import { decideKey, type KeyDecision } from './key-decision.ts';
-import type { LastHeard } from './session-keys.ts';
+import type { LastRequests } from './session-keys.ts';
 
 /** Options of {@link SignIn}. */
 export interface SignInOptions
@@ -140,7 +140,7 @@ export class SignIn {
     }
     if (this.#options.isFull(id)) {
       meter.authentications.add('full');
-      this.#tell({ result: false, act: 'full' }, request);
+      this.#emit({ result: false, act: 'full' }, request);
       return this.#refuse(request, 'full', peer);
     }
     if (!mayAccept && !(await this.#isUsable(request.pub, peer))) {
@@ -155,7 +155,7 @@ export class SignIn {
       return this.#refuse(request, true, peer);
     }
     meter.authentications.add(verdict.outcome);
-    this.#tell(verdict.event, request);
+    this.#emit(verdict.event, request);
     log.debug({ minion: id, remote: peer.address, act: verdict.outcome }, 'sign-in');
     return verdict.outcome === 'accept'
       ? this.#accept(request, peer)
@@ -274,7 +274,7 @@ export class SignIn {
     );
   }
 
-  #tell(
+  #emit(
     event: KeyDecision['event'] | { readonly result: false; readonly act: 'full' },
     { id, pub }: AuthRequest,
   ): void {
@@ -300,7 +300,10 @@ export class SignIn {
   }
 }
 
-/** Decisions for the answers of extensions. An accepted key replaces a pending key. */
+/**
+ * Decision about a key for each possible answer of an extension. An accepted key replaces a pending
+ * key.
+ */
 const verdicts: Readonly<Record<'accept' | 'deny' | 'wait', KeyDecision>> = {
   accept: verdict('accept', true, 'store-accepted'),
   deny: verdict('denied', false, 'store-denied'),
@@ -336,14 +339,14 @@ function digestOf(request: AuthRequest): string {
 /** Options of the check for `max_minions`. */
 export interface FullnessOptions {
   readonly config: Pick<LiveConfig, 'current'>;
-  readonly lastHeard: Pick<LastHeard, 'size'>;
+  readonly lastRequests: Pick<LastRequests, 'size'>;
   readonly present: () => readonly PresentMinion[];
   readonly now: () => number;
 }
 
 /**
- * Time for which the count is cached, in milliseconds. When many minions sign in together, the
- * master does not count for each of them.
+ * Time for which the number of connected minions is cached, in milliseconds. When many minions sign
+ * in together, the master does not count again for each of them.
  */
 const countHoldsMs = 1000;
 
@@ -352,14 +355,14 @@ const countHoldsMs = 1000;
  * `max_minions` minions are connected and the id is not one of them [WIRE 6.2].
  */
 export function createFullnessCheck(options: FullnessOptions): (id: string) => boolean {
-  const { config, lastHeard, present, now } = options;
+  const { config, lastRequests, present, now } = options;
   let connected: ReadonlySet<string> = new Set();
   let countedAt = Number.NEGATIVE_INFINITY;
   return (id) => {
     const { maxMinions } = config.current;
     // Only minions that have sent requests can be connected. If these are few, counting is
     // unnecessary.
-    if (maxMinions === 0 || lastHeard.size <= maxMinions) return false;
+    if (maxMinions === 0 || lastRequests.size <= maxMinions) return false;
     if (Math.abs(now() - countedAt) >= countHoldsMs) {
       // Any client can subscribe to a topic. So a minion that is present only because of a topic is
       // not counted.

@@ -50,20 +50,20 @@ export interface Cluster {
 
 /** Tasks that exactly one member performs for the whole cluster at a time. */
 export interface Duties {
-  /** Whether this member currently performs the tasks. */
+  /** Whether this member currently performs the cluster-wide tasks. */
   readonly isHeld: boolean;
   /**
-   * Calls the listener whenever this member takes over the tasks. If it performs them already,
-   * calls it immediately.
+   * Calls the listener whenever this member takes over the cluster-wide tasks. If it performs them
+   * already, calls the listener immediately.
    */
   onHeld(listener: (ended: AbortSignal) => void): void;
   /**
-   * Writes on condition that this member still performs the tasks.
+   * Writes on the condition that this member still performs the cluster-wide tasks.
    * @throws StoreError ERR_REVISION if another member performs them. Nothing was written
    */
   write(operations: readonly Operation[]): Promise<void>;
   /**
-   * Hands the tasks over to another member. This member does not take them again until
+   * Hands the cluster-wide tasks over to another member. This member does not take them again until
    * {@link resume}.
    */
   handOver(): Promise<void>;

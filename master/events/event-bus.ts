@@ -31,7 +31,7 @@ export interface EventBusOptions {
   /** Storage for recent events. Default: events are not stored. */
   readonly ring?: Pick<EventRing, 'keep' | 'keepOther'> | undefined;
   /** Sends an event to the other members of the cluster. Default: the master has no cluster. */
-  readonly tellMembers?: ((event: MasterEvent) => void) | undefined;
+  readonly sendToMembers?: ((event: MasterEvent) => void) | undefined;
 }
 
 interface Reader {
@@ -64,9 +64,9 @@ export class EventBus {
     if (origin === 'master') this.#ofMaster += 1;
     else this.#ofMinions += 1;
     let event: MasterEvent | undefined;
-    if (this.#options.ring !== undefined || this.#options.tellMembers !== undefined)
+    if (this.#options.ring !== undefined || this.#options.sendToMembers !== undefined)
       event = this.#make(tag, data);
-    if (event !== undefined) this.#options.tellMembers?.(event);
+    if (event !== undefined) this.#options.sendToMembers?.(event);
     for (const { isOwnOnly, accepts, queue } of this.#readers) {
       if ((origin === 'minion' && isOwnOnly) || !accepts(tag)) continue;
       event ??= this.#make(tag, data);

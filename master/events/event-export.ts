@@ -79,7 +79,9 @@ export class EventExporter {
   #bytes = 0;
   /** Sequence number of the last record written. */
   #last = 0;
-  /** Whether a loss was reported since the backlog was last below half of its limit. */
+  /**
+   * Whether a loss was reported, and the backlog has not shrunk to half of its limit since then.
+   */
   #isOver = false;
   #work: Promise<unknown> = Promise.resolve();
 
@@ -171,8 +173,8 @@ export class EventExporter {
         // The store rejects writes or is too slow for the rate of events. All pending events are
         // lost.
         log.error({ err }, 'events for export were lost: they could not be stored');
-        if (unwritten > 0) this.#tellDropped(unwritten, 'the store rejected the write');
-        else this.#tellDropped(capacity, 'the store was too slow');
+        if (unwritten > 0) this.#reportDropped(unwritten, 'the store rejected the write');
+        else this.#reportDropped(capacity, 'the store was too slow');
         await sleepUntilAborted(retryDelays.initialDelayMs, signal);
       }
     }
@@ -216,14 +218,14 @@ export class EventExporter {
       await cursor.consumer.acknowledge(upTo);
     }
     await this.#trim();
-    this.#tellDropped(dropped, `the backlog exceeds ${maxBytes} bytes`);
+    this.#reportDropped(dropped, `the backlog exceeds ${maxBytes} bytes`);
   }
 
   /**
    * Counts dropped events and reports the loss. It reports again only after the backlog has shrunk
    * to half of its limit.
    */
-  #tellDropped(events: number, reason: string): void {
+  #reportDropped(events: number, reason: string): void {
     const { bus, log, onDropped } = this.#deps;
     onDropped(events);
     if (this.#isOver) return;

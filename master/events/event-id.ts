@@ -8,7 +8,7 @@
 import { createHash, randomBytes } from 'node:crypto';
 
 /** Position of an event among all events of the master that published it. */
-export interface EventPlace {
+export interface EventPosition {
   /** Identifier of one run of that master. Positions start at 1 in each run. */
   readonly run: string;
   readonly number: number;
@@ -37,12 +37,12 @@ export function createRun(member: string | undefined): string {
  * Returns the part of a run's identifier that identifies the cluster member. Empty for a master
  * outside a cluster.
  */
-export function memberMark({ run }: Pick<EventPlace, 'run'>): string {
+export function memberMark({ run }: Pick<EventPosition, 'run'>): string {
   return run.length === clusterRunLength ? run.slice(0, markLength) : '';
 }
 
 /** Formats an event id from positions. The first one is the position of the event itself. */
-export function formatEventId(places: readonly EventPlace[]): string {
+export function formatEventId(places: readonly EventPosition[]): string {
   return places.map(({ run, number }) => `${run}-${number}`).join('.');
 }
 
@@ -50,7 +50,7 @@ export function formatEventId(places: readonly EventPlace[]): string {
  * Parses an event id. The first result is the position of the event itself. Returns an empty list
  * if the id is invalid.
  */
-export function parseEventId(id: string): readonly EventPlace[] {
+export function parseEventId(id: string): readonly EventPosition[] {
   const places = id.split('.', maxPlaces + 1).map((text) => {
     const [, run, digits] = placeForm.exec(text) ?? [];
     return run === undefined ? undefined : { run, number: Number(digits) };

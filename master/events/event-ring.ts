@@ -10,7 +10,13 @@ import type { EventRingOptions } from '#config';
 import { formatEventStamp, localField, unpackLocal, type WireMap } from '#minion-protocol';
 import { defineRow, type Key, type Store } from '#store';
 import type { MasterEvent } from '../api/index.ts';
-import { createRun, type EventPlace, formatEventId, memberMark, parseEventId } from './event-id.ts';
+import {
+  createRun,
+  type EventPosition,
+  formatEventId,
+  memberMark,
+  parseEventId,
+} from './event-id.ts';
 
 export interface EventRingDeps {
   readonly store: Store;
@@ -24,7 +30,7 @@ export interface EventRingDeps {
   readonly run?: string;
 }
 
-interface Taken extends EventPlace {
+interface Taken extends EventPosition {
   /** Whether events that preceded this one were lost. */
   readonly isAfterLoss: boolean;
   /**
@@ -47,7 +53,8 @@ interface Waiting extends Taken {
 interface Repeated {
   readonly id: string;
   /**
-   * Id of the previous event of that member. Present if events between the two were not received.
+   * Id of the last event that was received from the member before. Present if the member's events
+   * between that event and this one are missing.
    */
   readonly missedAfter?: string;
 }
@@ -98,7 +105,7 @@ export class EventRing {
   /** Records of the stored events, oldest first. */
   readonly #held: Held[];
   /** Position of the latest event of each member. The key is {@link memberMark}. */
-  readonly #latest: Map<string, EventPlace>;
+  readonly #latest: Map<string, EventPosition>;
   #heldBytes: number;
   #waiting: Waiting[] = [];
   #waitingBytes = 0;
@@ -113,7 +120,7 @@ export class EventRing {
   private constructor(
     parts: EventRingDeps,
     held: Held[],
-    latest: readonly EventPlace[],
+    latest: readonly EventPosition[],
     isComplete: boolean,
   ) {
     this.#parts = parts;
@@ -131,7 +138,7 @@ export class EventRing {
   static async open(parts: EventRingDeps): Promise<EventRing> {
     const { store } = parts;
     const held: Held[] = [];
-    let latest: readonly EventPlace[] = [];
+    let latest: readonly EventPosition[] = [];
     for (let after = 0; ; ) {
       const records = await store.stream(stream).read({ after, limit: pageSize });
       for (const { sequence, value } of records) {
@@ -180,24 +187,30 @@ export class EventRing {
     return missedAfter === undefined ? { id: own } : { id: own, missedAfter };
   }
 
-  /** Id for a reader that has read all events so far. `undefined` if there were no events. */
+  /**
+   * Id after which a reader that has read all events can continue later. `undefined` if there were
+   * no events.
+   */
   get position(): string | undefined {
     const places = [...this.#latest.values()];
     return places.length === 0 ? undefined : formatEventId(places);
   }
 
-  /** Returns the id that the latest event of a member has at this member. */
-  #idOf(place: EventPlace): string {
+  /**
+   * Returns the id of the latest event of a member, in the form that readers of this member
+   * receive.
+   */
+  #idOf(place: EventPosition): string {
     return formatEventId([place, ...this.#othersThan(place)]);
   }
 
-  #othersThan(place: EventPlace): readonly EventPlace[] {
+  #othersThan(place: EventPosition): readonly EventPosition[] {
     const mark = memberMark(place);
     if (this.#latest.size === 1 && this.#latest.has(mark)) return [];
     return [...this.#latest.values()].filter((it) => memberMark(it) !== mark);
   }
 
-  #take(place: EventPlace, isAfterLoss: boolean, tag: string, data: WireMap): string {
+  #take(place: EventPosition, isAfterLoss: boolean, tag: string, data: WireMap): string {
     this.#latest.set(memberMark(place), place);
     const id = this.#idOf(place);
     // The ring is closed, so there are no readers and the event need not be stored.
@@ -305,7 +318,7 @@ export class EventRing {
   }
 
   /** Returns the progress of a reader from the positions in its id. */
-  #readUpTo(places: readonly EventPlace[]): ReadUpTo {
+  #readUpTo(places: readonly EventPosition[]): ReadUpTo {
     const end = this.#held.at(-1)?.sequence ?? 0;
     if (places.length === 0) return { sequences: new Map(), others: end, isWhole: false };
     const found = places.map((place) => ({ mark: memberMark(place), ...this.#upTo(place) }));
@@ -318,12 +331,14 @@ export class EventRing {
     };
   }
 
-  /** Returns the progress that corresponds to the position of one member. */
-  #upTo(place: EventPlace): { readonly sequence: number; readonly isWhole: boolean } {
+  /**
+   * Returns the progress of a reader that has read the events of one member up to this position.
+   */
+  #upTo(place: EventPosition): { readonly sequence: number; readonly isWhole: boolean } {
     const { run, number } = place;
     const mark = memberMark(place);
     const held = this.#held;
-    const isOfRun = (it: EventPlace): boolean => it.run === run;
+    const isOfRun = (it: EventPosition): boolean => it.run === run;
     const last = held.findLast((it) => isOfRun(it) && it.number <= number);
     const latest = this.#latest.get(mark);
     const isLatest = latest !== undefined && isOfRun(latest) && latest.number === number;
@@ -444,7 +459,7 @@ const eventRow = defineRow({
   },
 });
 
-interface Kept extends EventPlace, Pick<MasterEvent, 'tag' | 'data'> {
+interface Kept extends EventPosition, Pick<MasterEvent, 'tag' | 'data'> {
   readonly isAfterLoss: boolean;
   readonly others: string;
 }

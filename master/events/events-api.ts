@@ -9,8 +9,8 @@ import { type EventRing, MissedEvents } from './event-ring.ts';
 /** Event methods of the master's interface. They include batches, for servers with many readers. */
 export interface BusApi extends Pick<InProcessApi['events'], 'subscribe' | 'fire'> {
   /**
-   * Returns the value of `after` with which a reader that has read all events so far can continue
-   * later. `undefined` if no events are stored.
+   * Returns the id of the latest event. A reader that has read all events can continue after this
+   * id later. `undefined` if no events are stored.
    */
   position(): string | undefined;
   /** Subscribes like `subscribe`, but returns batches of all pending events. */

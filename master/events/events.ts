@@ -28,7 +28,7 @@ export async function createEvents({ config, context }: EventDeps) {
       maxEventBytes: config.fixed.maxEventSize,
       now: () => new Date(now()),
       ring,
-      tellMembers: cluster && ((event) => cluster.send('event', { ...event })),
+      sendToMembers: cluster && ((event) => cluster.send('event', { ...event })),
     }),
     (it) => it.close(),
   );

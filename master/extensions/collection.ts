@@ -18,7 +18,7 @@ import type { HttpRoutes } from './http-routes.ts';
 import type { Contributions } from './master-services.ts';
 import { conflict } from './services.ts';
 
-/** Owner of the master's own names in error messages about conflicts between extensions. */
+/** Name of the master in error messages about extensions that use one of the master's names. */
 const master = 'the master';
 
 /** Collects the contributions of all extensions. Each name belongs to one extension. */

@@ -92,7 +92,8 @@ function askedOf(question: Question, decision: Decision): Parameters<AuditBursts
 }
 
 /**
- * Takes the place of the master's interface while the master starts.
+ * Throws an error. Extensions get this function instead of the master's interface while the master
+ * starts.
  * @throws MasterError ERR_MASTER_STOPPED
  */
 export function refuseWhileStarting(): never {

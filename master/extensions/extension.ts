@@ -145,7 +145,7 @@ export interface ExtensionHost {
    */
   holdToken(token: string): Promise<TokenHolder>;
   /**
-   * Checks that this master is not a stale member of a cluster.
+   * Checks that this master does not belong to a cluster, or that its data is up to date.
    * @throws AuthenticationError ERR_EAUTH_UNAVAILABLE
    */
   requireCurrent(): void;

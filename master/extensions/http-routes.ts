@@ -6,7 +6,7 @@ import type { RpcTable } from '../api/index.ts';
 
 /** Functions of the HTTP server that routes of extensions can use. */
 export interface HttpServerContext {
-  /** Returns the master's token that a request or its session contains. */
+  /** Returns the user's token from a request or from its session. */
   readonly tokenOf: (request: FastifyRequest) => string | undefined;
   /** Aborted when the server closes and streams must end. */
   readonly closing: AbortSignal;

@@ -75,7 +75,7 @@ interface AreaCluster
   extends Pick<Cluster, 'announce' | 'derive' | 'isGone' | 'member' | 'send'>,
     Pick<Duties, 'isHeld' | 'onHeld'> {
   /**
-   * Writes on condition that this member still performs the cluster's common tasks.
+   * Writes on the condition that this member still performs the cluster-wide tasks.
    * @throws StoreError ERR_REVISION if it does not, or if an `ifRevision` does not match
    */
   writeHeld(operations: readonly StateOperation[]): Promise<void>;

@@ -185,21 +185,21 @@ export class FunctionCaller {
     const outcome = await this.#call(ready).finally(() => this.#running.delete(jid));
     const result = { jid, fun: String(data.fun), ...outcome };
     if (end.isElsewhere) return result;
-    await this.#tell(ready, outcome);
+    await this.#report(ready, outcome);
     if (isKept) await this.#tryToKeep(ready, result);
     for (const work of end.work) await work();
     return result;
   }
 
-  async #tell(ready: Ready, outcome: FunctionOutcome): Promise<void> {
+  async #report(ready: Ready, outcome: FunctionOutcome): Promise<void> {
     const { tag, data } = ready;
-    const told = { ...outcome, return: toldOf(ready, outcome.return) };
+    const told = { ...outcome, return: reportedValue(ready, outcome.return) };
     const event = this.#options.kind === 'wheel' ? { ...data, tag, ...told } : { ...data, ...told };
     this.#options.bus.fire(`${tag}/ret`, event);
-    await this.#tellAudit(ready, outcome.success);
+    await this.#writeAudit(ready, outcome.success);
   }
 
-  async #tellAudit({ jid, data, user, by }: Ready, isDone: boolean): Promise<void> {
+  async #writeAudit({ jid, data, user, by }: Ready, isDone: boolean): Promise<void> {
     const { audit } = this.#options;
     const args = data.fun_args;
     const hasArguments = Array.isArray(args) && args.length > 0;
@@ -216,16 +216,16 @@ export class FunctionCaller {
   async #call(ready: Ready): Promise<FunctionOutcome> {
     const { call, succeeds, jid, tag, user, data, timeoutSeconds, by, end } = ready;
     const { bus, closing, log } = this.#options;
-    const tell = (suffix: string, event: WireMap): void => bus.fire(`${tag}/${suffix}`, event);
+    const emit = (suffix: string, event: WireMap): void => bus.fire(`${tag}/${suffix}`, event);
     try {
-      const goesOnElsewhere = (): void => {
+      const continueElsewhere = (): void => {
         end.isElsewhere = true;
       };
       const atEnd = (work: () => Promise<void>): void => void end.work.push(work);
       const { asked } = ready;
       const value = await call({
-        ...{ jid, user, by, asked, timeoutSeconds, tell, closing },
-        goesOnElsewhere,
+        ...{ jid, user, by, asked, timeoutSeconds, emit, closing },
+        continueElsewhere,
         atEnd,
       });
       return { return: value, success: succeeds(value) };
@@ -278,7 +278,7 @@ export class FunctionCaller {
       minion: masterId,
       fun,
       return: trimValues(
-        { ...data, return: toldOf(ready, result.return), success: result.success },
+        { ...data, return: reportedValue(ready, result.return), success: result.success },
         maxKeptBytes,
       ),
       retcode: result.retcode ?? 0,
@@ -289,7 +289,7 @@ export class FunctionCaller {
 }
 
 /** Returns the value to use in events and stored jobs. For a confidential call it is `null`. */
-function toldOf({ isConfidential }: Ready, value: WireValue): WireValue {
+function reportedValue({ isConfidential }: Ready, value: WireValue): WireValue {
   return isConfidential ? null : value;
 }
 

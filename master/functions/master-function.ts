@@ -24,14 +24,14 @@ export interface CallContext {
    */
   readonly timeoutSeconds: number | undefined;
   /** Emits an event `<prefix>/<jid>/<suffix>`, for example to report progress. */
-  readonly tell: (suffix: string, data: WireMap) => void;
+  readonly emit: (suffix: string, data: WireMap) => void;
   /** Aborted when the master closes. */
   readonly closing: AbortSignal;
   /**
    * States that another member of the cluster continues the call. The return value is then not
    * reported in events or stored, and only the caller receives it.
    */
-  readonly goesOnElsewhere: () => void;
+  readonly continueElsewhere: () => void;
   /** Registers an action that runs after the end of the call was reported and stored. */
   readonly atEnd: (work: () => Promise<void>) => void;
 }

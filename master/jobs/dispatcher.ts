@@ -37,10 +37,13 @@ export interface PublishedJob {
 }
 
 /** Publication that other members of the cluster must send too. */
-interface ToldPublication {
+interface SharedPublication {
   readonly load: PublicationLoad;
   readonly serial: number;
-  /** Whether transports may send it only to the targeted minions instead of all subscribers. */
+  /**
+   * Whether transports may send the publication only to the targeted minions instead of all
+   * subscribers.
+   */
   readonly isByIds: boolean;
 }
 
@@ -52,12 +55,12 @@ export interface OtherMembers {
    * Returns the store operations that make the other members publish a job. They are written
    * together with the job.
    */
-  tell(publication: ToldPublication): Operation[];
+  share(publication: SharedPublication): Operation[];
   /**
    * Makes the other members publish a job that is not stored, and forward its returns to this
    * member.
    */
-  tellUnkept(load: PublicationLoad, minions: readonly string[]): void;
+  shareUnstored(load: PublicationLoad, minions: readonly string[]): void;
 }
 
 export interface JobDispatcherOptions {
@@ -143,10 +146,10 @@ export class JobDispatcher {
     }
     const sent = await this.#send(described, request, onReturn).catch(async (error: unknown) => {
       // The write may have failed after another member of the cluster has published the job.
-      if (codeOf(error) === 'ERR_CLUSTER_OUTCOME') await this.#tellAudit(record, request, unsure);
+      if (codeOf(error) === 'ERR_CLUSTER_OUTCOME') await this.#writeAudit(record, request, unsure);
       throw error;
     });
-    await this.#tellAudit(record, request, { outcome: 'done' });
+    await this.#writeAudit(record, request, { outcome: 'done' });
     const { skipped } = sent.delivery;
     if (skipped > 0) await this.#options.cache.addSkipped(record.jid, skipped);
     return { ...sent, record: { ...record, skipped } };
@@ -163,7 +166,7 @@ export class JobDispatcher {
     const to = this.#addressees(record);
     const slot = await publisher.prepare(load);
     try {
-      const also = cluster?.tell({ load, serial: slot.serial, isByIds: to.minionIds !== null });
+      const also = cluster?.share({ load, serial: slot.serial, isByIds: to.minionIds !== null });
       const sent = { ...record, publications: [{ ...slot.id, minions: record.minions.length }] };
       const { job, stopListening } =
         request.jid === undefined
@@ -178,7 +181,7 @@ export class JobDispatcher {
     }
   }
 
-  async #tellAudit(
+  async #writeAudit(
     record: JobRecord,
     { by, user = 'saltbridge' }: JobRequest,
     end: Pick<AuditEntry, 'detail' | 'outcome'>,
@@ -251,7 +254,7 @@ export class JobDispatcher {
     const to = this.#addressees(record);
     const slot = await publisher.prepare(load);
     try {
-      const also = cluster?.tell({ load, serial: slot.serial, isByIds: to.minionIds !== null });
+      const also = cluster?.share({ load, serial: slot.serial, isByIds: to.minionIds !== null });
       await cache.publishAgain(jid, slot.id, also);
       await slot.send(to);
       return true;
@@ -266,7 +269,7 @@ export class JobDispatcher {
    * @returns a function that removes `onReturn`. Until it is called, the call is not evicted from
    * memory
    */
-  async publishUnkept(
+  async publishUnstored(
     minions: readonly string[],
     fun: string,
     arg: WireValue[],
@@ -278,7 +281,7 @@ export class JobDispatcher {
     this.#options.cache.remember(job);
     try {
       const load = this.#load(record, target, {});
-      this.#options.cluster?.tellUnkept(load, record.minions);
+      this.#options.cluster?.shareUnstored(load, record.minions);
       await this.#options.publisher.publish(load, this.#addressees(record));
     } catch (error) {
       stopListening();

@@ -26,7 +26,7 @@ import { jobLimits } from './limits.ts';
  * [salt/client/__init__.py get_iter_returns].
  */
 export async function findRunning(
-  dispatcher: Pick<JobDispatcher, 'publishUnkept'>,
+  dispatcher: Pick<JobDispatcher, 'publishUnstored'>,
   jid: string,
   minions: readonly string[],
   gatherMs: number,
@@ -45,7 +45,7 @@ export async function findRunning(
   };
   let stopListening = (): void => {};
   try {
-    stopListening = await dispatcher.publishUnkept(minions, 'saltutil.find_job', [jid], note);
+    stopListening = await dispatcher.publishUnstored(minions, 'saltutil.find_job', [jid], note);
     await finished;
   } finally {
     stopListening();
@@ -90,7 +90,10 @@ export interface JobProgress {
   readonly notSent?: ReadonlySet<string>;
 }
 
-/** Returns the state of each minion of a job, in the order of the record. */
+/**
+ * Returns the state of each minion of a job, in the order in which the job's record lists the
+ * minions.
+ */
 export function describeDeliveries(
   record: Pick<JobRecord, 'minions' | 'missing' | 'publishedAt' | 'skipped'>,
   progress: JobProgress,
@@ -168,7 +171,7 @@ type JobNews =
   | { readonly type: 'failed'; readonly error: unknown };
 
 export interface FollowDeps {
-  readonly dispatcher: Pick<JobDispatcher, 'closing' | 'publishUnkept'>;
+  readonly dispatcher: Pick<JobDispatcher, 'closing' | 'publishUnstored'>;
   readonly facts: MinionFacts;
   /** Configuration, of which `timeout` and `gather_job_timeout` are used. */
   readonly config: Pick<LiveConfig, 'current'>;

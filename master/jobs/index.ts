@@ -10,7 +10,7 @@ export type { JobsOfMembers } from './jobs-of-members.ts';
 export type { KnownResources } from './known-resources.ts';
 export { Announcements } from './presence.ts';
 export type { FollowOptions } from './resume-job.ts';
-export { ReturnKeeper, type ReturnRedaction } from './returns.ts';
+export { ReturnProcessor, type ReturnRedaction } from './returns.ts';
 export { type BoundFunction, callOf } from './rule-call.ts';
 export { type RunDeps, runJob } from './run-job.ts';
 export { SlowPatternRunner, SlowPatterns } from './slow-patterns.ts';

@@ -24,7 +24,7 @@ const keywordMark = '__kwarg__';
 
 /**
  * Separates positional and keyword arguments of one function. Callers may pass keyword arguments as
- * the last positional value: a map with `__kwarg__: true`. This mark is removed.
+ * the last positional value: a map with `__kwarg__: true`. This key is removed.
  * @throws MasterError ERR_ARGS
  */
 export function separateKeywords(
@@ -39,7 +39,8 @@ export function separateKeywords(
 
 /**
  * Rejects arguments that a minion would interpret differently from the rules of the policy. These
- * are other maps with the mark, and keyword arguments whose names begin with two underscores.
+ * are other maps with the key `__kwarg__`, and keyword arguments whose names begin with two
+ * underscores.
  * @throws MasterError ERR_ARGS
  */
 export function checkArguments(separate: SeparateArguments): SeparateArguments {
@@ -71,8 +72,8 @@ function hasMark(value: WireValue): boolean {
 
 /**
  * Returns the field `arg` of a publication: the positional values, followed by the keyword
- * arguments as one map with the mark. If there are several functions, the result contains such a
- * list for each function.
+ * arguments as one map with `__kwarg__: true`. If there are several functions, the result contains
+ * such a list for each function.
  * @throws MasterError ERR_ARGS
  */
 export function toArguments({ fun, arg = [], kwarg = {} }: Call): WireValue[] {
@@ -97,8 +98,8 @@ export function toArguments({ fun, arg = [], kwarg = {} }: Call): WireValue[] {
 }
 
 /**
- * Appends the keyword arguments as one map with the mark. The mark is set last, so that no keyword
- * can replace it.
+ * Appends the keyword arguments as one map with `__kwarg__: true`. This key is set last, so that no
+ * keyword argument can replace it.
  */
 export function joinKeywords({ arg, kwarg }: SeparateArguments): WireValue[] {
   return Object.keys(kwarg).length === 0 ? [...arg] : [...arg, { ...kwarg, [keywordMark]: true }];

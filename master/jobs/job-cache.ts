@@ -34,8 +34,8 @@ export interface JobCacheOptions {
   /** `keep_jobs_seconds` in milliseconds. It applies to jobs that are published from now on. */
   readonly keepMs: number;
   /**
-   * Time for which the marks of self-started jobs are stored, in milliseconds. A request that is
-   * older can no longer be decrypted.
+   * Time for which the identifiers of requests with self-started jobs are stored, in milliseconds.
+   * A request that is older can no longer be decrypted.
    */
   readonly keepMarksMs: number;
   readonly now: () => number;
@@ -245,12 +245,12 @@ export class JobCache {
     ]);
   }
 
-  /** Stores only the identifier of a self-started job. See {@link addSelfMade}. */
+  /** Stores only the identifier of a request with a self-started job. See {@link addSelfMade}. */
   async addMark(minionId: string, mark: string | undefined): Promise<boolean> {
     return this.#writeOnce(this.#putMark(minionId, mark));
   }
 
-  /** Whether a self-started job with this identifier was stored. */
+  /** Whether a self-started job from a request with this identifier was stored. */
   async hasMark(minionId: string, mark: string | undefined): Promise<boolean> {
     if (mark === undefined) return false;
     return (await this.#options.store.get(markKey(minionId, mark))) !== undefined;

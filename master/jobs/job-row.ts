@@ -76,8 +76,8 @@ export function minionsOfPublications(
 }
 
 /**
- * Returns the record of a job with an additional slice. If minions of the slice are already in the
- * record, they are moved to the slice.
+ * Returns the record of a job that was published to further minions (a slice). Minions of the slice
+ * that are already in the record are moved into the slice.
  */
 export function withSlice(kept: JobRecord, slice: JobRecord): JobRecord {
   const added = new Set(slice.minions);

@@ -74,7 +74,7 @@ export async function createJobs(deps: JobDeps): Promise<Jobs> {
   const { config, context, auth, audit, events, transports } = deps;
   const { fixed } = config;
   const { store, cluster, now, nextJid, closing } = context;
-  const { keys, lastHeard } = auth;
+  const { keys, lastRequests } = auth;
   const hasKey = (id: string): boolean => keys.get(id) !== undefined;
   const facts = await openFacts(deps, hasKey);
   const maxBytes = fixed.limits.grainsBytes;
@@ -102,12 +102,12 @@ export async function createJobs(deps: JobDeps): Promise<Jobs> {
   const reconnecting = new Reconnecting({
     signedIn: auth.sessions.ids,
     waitMs: fixed.reconnectWaitSeconds * 1000,
-    lastHeard,
+    lastRequests,
     now,
   });
   const minions: MinionFacts = {
     isAccepted: (id) => keys.isAccepted(id),
-    lastHeardAt: (id) => lastHeard.of(id),
+    lastHeardAt: (id) => lastRequests.of(id),
     isReconnecting: (id, publishedAt) => reconnecting.isReconnecting(id, publishedAt),
   };
   const targets = new TargetResolver({
@@ -154,7 +154,7 @@ export async function createJobs(deps: JobDeps): Promise<Jobs> {
   const present = (): PresentMinion[] =>
     presentMinions(transports, {
       acceptedIds: () => keys.acceptedIds(),
-      lastRemote: (id) => lastHeard.lastRemote(id),
+      lastRemote: (id) => lastRequests.lastRemote(id),
     });
   const reachability = new Reachability({
     dispatcher,
@@ -223,14 +223,14 @@ async function openFacts(
 }
 
 function listMinions(
-  { keys, lastHeard }: Auth,
+  { keys, lastRequests }: Auth,
   present: readonly PresentMinion[],
   facts: KnownFacts,
 ): MinionInfo[] {
   const there = new Map(present.map((it) => [it.id, it]));
   const staying = new Set(needingOwnRestart(present, (id) => facts.of(id)));
   return keys.acceptedIds().map((id) => {
-    const at = lastHeard.of(id);
+    const at = lastRequests.of(id);
     return {
       id,
       isPresent: there.has(id),

@@ -13,7 +13,7 @@ import {
   wireBytes,
 } from '#minion-protocol';
 import type { PresentMinion } from '../api/index.ts';
-import type { HeardFrom } from '../auth/index.ts';
+import type { RequestSource } from '../auth/index.ts';
 import { type EventBus, tags } from '../events/index.ts';
 import type { RequestCounters } from '../metrics/index.ts';
 
@@ -151,7 +151,7 @@ export class PresenceEvents {
 export interface KnownMinions {
   readonly acceptedIds: () => readonly string[];
   /** Returns the address and transport of the minion's last authenticated request. */
-  readonly lastRemote: (id: string) => HeardFrom | undefined;
+  readonly lastRemote: (id: string) => RequestSource | undefined;
 }
 
 /**
@@ -182,7 +182,9 @@ export function presentMinions(
 
 type Place = Omit<PresentMinion, 'id' | 'isSure'>;
 
-/** Subscribers, grouped by the way in which their minion is identified. */
+/**
+ * Connections that receive publications, grouped by the way in which their minion is identified.
+ */
 class Listeners {
   readonly announced = new Map<string, Place>();
   /**
@@ -218,17 +220,17 @@ class Listeners {
 class PlaceCounts {
   readonly #counts = new Map<string, Map<string, number>>();
 
-  add({ transport, address }: HeardFrom): void {
+  add({ transport, address }: RequestSource): void {
     const counts = this.#counts.get(transport) ?? new Map<string, number>();
     this.#counts.set(transport, counts);
     counts.set(address, (counts.get(address) ?? 0) + 1);
   }
 
-  at({ transport, address }: HeardFrom): number {
+  at({ transport, address }: RequestSource): number {
     return this.#counts.get(transport)?.get(address) ?? 0;
   }
 }
 
-function isSamePlace(one: HeardFrom, other: HeardFrom): boolean {
+function isSamePlace(one: RequestSource, other: RequestSource): boolean {
   return one.transport === other.transport && one.address === other.address;
 }

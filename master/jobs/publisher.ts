@@ -128,15 +128,16 @@ export class Publisher {
 
 /** Position in a {@link TurnQueue}. It must be released. */
 interface Turn {
-  /** Resolves when all earlier positions were released. */
+  /** Resolves when all earlier turns were released. */
   readonly begun: Promise<void>;
   release(): void;
 }
 
-/** Queue of positions. Each begins when all earlier ones were released. */
+/** Queue of turns. A turn begins when all earlier turns were released. */
 class TurnQueue {
   /**
-   * Functions that begin the positions which were not released yet. The first position has begun.
+   * One function for each turn that was not released yet, in order. Calling the function begins the
+   * turn. The first turn has already begun.
    */
   readonly #waiting: (() => void)[] = [];
 

@@ -3,7 +3,7 @@ import { inMilliseconds } from '#runtime';
 import type { JobDispatcher } from './dispatcher.ts';
 
 export interface ReachabilityOptions {
-  readonly dispatcher: Pick<JobDispatcher, 'closing' | 'publishUnkept'>;
+  readonly dispatcher: Pick<JobDispatcher, 'closing' | 'publishUnstored'>;
   readonly isAccepted: (id: string) => boolean;
   /** Returns the time that minions have to respond, in milliseconds. */
   readonly waitMs: () => number;
@@ -89,7 +89,7 @@ export class Reachability {
     this.#next = undefined;
     if (dispatcher.closing.aborted) return;
     dispatcher
-      .publishUnkept([...asked.keys()], 'test.ping', [], ({ minion }) => asked.get(minion)?.())
+      .publishUnstored([...asked.keys()], 'test.ping', [], ({ minion }) => asked.get(minion)?.())
       .then((stopListening) => setTimeout(stopListening, waitMs()).unref())
       .catch((error: unknown) =>
         log.error(

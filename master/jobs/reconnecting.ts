@@ -1,4 +1,4 @@
-import type { LastHeard } from '../auth/index.ts';
+import type { LastRequests } from '../auth/index.ts';
 
 export interface ReconnectingOptions {
   /** Minions that had signed in before the master was restarted. */
@@ -8,7 +8,7 @@ export interface ReconnectingOptions {
    * milliseconds (`reconnect_wait`).
    */
   readonly waitMs: number;
-  readonly lastHeard: Pick<LastHeard, 'onFirst'>;
+  readonly lastRequests: Pick<LastRequests, 'onFirst'>;
   /** Clock: returns the time in milliseconds since 1970. */
   readonly now: () => number;
 }
@@ -32,12 +32,12 @@ export class Reconnecting {
    */
   readonly #backAt = new Map<string, number>();
 
-  constructor({ signedIn, waitMs, lastHeard, now }: ReconnectingOptions) {
+  constructor({ signedIn, waitMs, lastRequests, now }: ReconnectingOptions) {
     this.#waitMs = waitMs;
     this.#now = now;
     this.#startedAt = now();
     this.#away = new Set(signedIn);
-    const stopListening = lastHeard.onFirst((id) => {
+    const stopListening = lastRequests.onFirst((id) => {
       if (this.#isOver()) stopListening();
       else if (this.#away.delete(id)) this.#backAt.set(id, now());
     });

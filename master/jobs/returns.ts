@@ -24,7 +24,7 @@ export type ReturnOutcome =
    */
   | { readonly refused: string };
 
-export interface ReturnKeeperOptions {
+export interface ReturnProcessorOptions {
   readonly cache: JobCache;
   /** Returns whether a job was published to a previous machine with the same id. */
   readonly isOfFormerOwner: (minionId: string, jid: string) => boolean;
@@ -34,7 +34,7 @@ export interface ReturnKeeperOptions {
   readonly now: () => number;
   /** Rate limit for the self-started jobs (`jid: req`) that each minion reports. */
   readonly selfMadeLimit: TokenBuckets;
-  /** Rate limit for the bytes of self-started jobs that each minion stores. */
+  /** Rate limit for the size of the self-started jobs of each minion, in bytes. */
   readonly selfMadeBytes: TokenBuckets;
   readonly meter: Meter;
   /**
@@ -50,10 +50,10 @@ export type ReturnRedaction = (minionId: string, load: ReturnLoad) => ReturnLoad
  * Processes the returns of minions: checks whether a return is permitted, stores it, and only then
  * reports it [WIRE 9.4].
  */
-export class ReturnKeeper {
-  readonly #options: ReturnKeeperOptions;
+export class ReturnProcessor {
+  readonly #options: ReturnProcessorOptions;
 
-  constructor(options: ReturnKeeperOptions) {
+  constructor(options: ReturnProcessorOptions) {
     this.#options = options;
   }
 
@@ -85,7 +85,7 @@ export class ReturnKeeper {
     const result = this.#toResult(minionId, load);
     if (job.hasAnswered(minionId, result.resource)) return 'repeated';
     if (job.isKept && !(await cache.addReturn(job.jid, result))) return 'repeated';
-    this.#tell(load, job.jid, minionId);
+    this.#emit(load, job.jid, minionId);
     job.answer(result);
     if (job.isKept && result.resource === undefined) this.#measure(job);
     return job.isKept ? 'stored' : 'told';
@@ -116,11 +116,11 @@ export class ReturnKeeper {
       : await cache.addMark(minionId, mark);
     if (!isFirst) return 'repeated';
     const asJob = { jid, arg: load.fun_args ?? [], tgt: minionId, tgt_type: 'glob' };
-    this.#tell({ ...load, ...asJob }, jid, minionId);
+    this.#emit({ ...load, ...asJob }, jid, minionId);
     return isKept ? 'stored' : 'told';
   }
 
-  #tell(load: ReturnLoad, jid: string, minionId: string): void {
+  #emit(load: ReturnLoad, jid: string, minionId: string): void {
     const { bus } = this.#options;
     const event: WireMap = { ...load, cmd: '_return', id: minionId };
     const failures = stateErrorEvents(event, jid, minionId);

@@ -274,8 +274,8 @@ export class TargetResolver {
   }
 
   /**
-   * Evaluates a stored target with a budget of its own, so that a stored target cannot exhaust the
-   * budget of the reader's request.
+   * Evaluates a stored target with a budget of its own, so that it cannot exhaust the budget of the
+   * request that reads it.
    */
   #evaluateStored(
     request: TargetRequest,
@@ -435,8 +435,8 @@ class LazyCandidate implements TargetCandidate {
 }
 
 /**
- * Compiles a nodegroup. Returns `undefined` if it is undefined or invalid. Users who may not use it
- * cannot distinguish the two cases.
+ * Compiles a nodegroup. Returns `undefined` if the nodegroup is not defined or is invalid. Users
+ * who may not use it cannot distinguish the two cases.
  */
 function tryToCompileGroup(
   name: string,

@@ -7,7 +7,7 @@ import { type EventBus, type Events, tags } from '../events/index.ts';
 import {
   type Jobs,
   type KnownResources,
-  ReturnKeeper,
+  ReturnProcessor,
   type ReturnRedaction,
 } from '../jobs/index.ts';
 import type { RequestCounters } from '../metrics/index.ts';
@@ -42,7 +42,7 @@ export function coreRequests(deps: CoreRequestDeps): RequestTypes {
   const { cache, resources } = jobs;
   return {
     _return: returnRequest({
-      keeper: new ReturnKeeper({
+      keeper: new ReturnProcessor({
         cache,
         isOfFormerOwner: auth.retiredIds.has.bind(auth.retiredIds),
         resources,

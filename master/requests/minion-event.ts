@@ -146,7 +146,7 @@ function isWanted({ intakes }: MinionEventOptions, minionId: string, tag: string
 
 const noJids: ReadonlySet<string> = new Set();
 
-/** Returns those jobs named in the tags of events that were published to this minion. */
+/** Returns the jobs that the tags of the events name, if they were published to this minion. */
 function ownJids(
   { jobs }: MinionEventOptions,
   minionId: string,

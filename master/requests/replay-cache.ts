@@ -92,7 +92,7 @@ export class DigestQueue {
   readonly #maxMarks: number;
   #firstBlock = noBlock;
   #lastBlock = noBlock;
-  /** Index of the oldest mark in the first block. */
+  /** Index of the mark of the oldest request in the first block. */
   #firstIndex = 0;
   #count = 0;
   #isReleased = false;
@@ -196,15 +196,16 @@ function markOf({ nonce, load, mac }: VerifiedRequest): Buffer {
 }
 
 /**
- * Returns the mark of a request as text, so that it can be stored with the effect of the request.
+ * Returns a text that identifies a request among the requests of its minion. It is stored with the
+ * effect of the request.
  */
 export function requestDigest(request: VerifiedRequest): string {
   return markOf(request).toString('base64');
 }
 
 /**
- * Maximum number of marks of a minion. It is larger than the number of events that a minion can
- * send while their time stamps are valid (300 s).
+ * Maximum number of marks of a minion, each for one request. It is larger than the number of events
+ * that a minion can send while their time stamps are valid (300 s).
  */
 const maxPerMinion = 8_192;
 
@@ -235,11 +236,11 @@ export interface ReplayCacheOptions {
    * Reports an answered request to the other members of a cluster. Default: requests are not
    * reported.
    */
-  readonly tell?: ((mark: ToldMark) => void) | undefined;
+  readonly report?: ((mark: ReportedMark) => void) | undefined;
 }
 
 /** Mark of a request that another member of the cluster has answered. */
-export interface ToldMark {
+export interface ReportedMark {
   readonly minion: string;
   readonly mark: Uint8Array;
   /** Expiry time in seconds since 1970. 0 if it never expires. */
@@ -276,11 +277,12 @@ export class ReplayCache {
     const reply = run();
     if (reply instanceof Promise) {
       const told = this.#follow(marks, mark, expiresAt, reply);
-      if (this.#options.tell !== undefined) this.#tellOf(request.minionId, mark, expiresAt, told);
+      if (this.#options.report !== undefined)
+        this.#reportAfter(request.minionId, mark, expiresAt, told);
       return told;
     }
     this.#keep(marks, mark, expiresAt, reply);
-    this.#tell(request.minionId, mark, expiresAt);
+    this.#report(request.minionId, mark, expiresAt);
     return reply;
   }
 
@@ -288,32 +290,37 @@ export class ReplayCache {
    * Records a request that another cluster member has answered, so that a repetition has no effect
    * at this member.
    */
-  note({ minion, mark, expiresAt }: ToldMark): void {
+  note({ minion, mark, expiresAt }: ReportedMark): void {
     const { done } = this.#marksOf(minion);
     done.removeExpired(this.#options.now() / 1000);
     done.add(Buffer.from(mark), expiresAt === 0 ? Number.POSITIVE_INFINITY : expiresAt);
   }
 
   /**
-   * Deletes the marks of a minion whose keys have become invalid. Its old requests can no longer be
-   * decrypted, so they cannot be repeated.
+   * Deletes the marks of all requests of a minion whose keys have become invalid. Its old requests
+   * can no longer be decrypted, so they cannot be repeated.
    */
   forget(minionId: string): void {
     this.#marks.get(minionId)?.done.release();
     this.#marks.delete(minionId);
   }
 
-  #tell(minion: string, mark: Uint8Array, expiresAt: number): void {
-    this.#options.tell?.({ minion, mark, expiresAt: Number.isFinite(expiresAt) ? expiresAt : 0 });
+  #report(minion: string, mark: Uint8Array, expiresAt: number): void {
+    this.#options.report?.({ minion, mark, expiresAt: Number.isFinite(expiresAt) ? expiresAt : 0 });
   }
 
   /**
    * Reports a request to the other members after it has succeeded. A failed request may be repeated
    * at any member.
    */
-  #tellOf(minion: string, mark: Uint8Array, expiresAt: number, answered: Promise<Reply>): void {
+  #reportAfter(
+    minion: string,
+    mark: Uint8Array,
+    expiresAt: number,
+    answered: Promise<Reply>,
+  ): void {
     answered.then(
-      () => this.#tell(minion, mark, expiresAt),
+      () => this.#report(minion, mark, expiresAt),
       () => {},
     );
   }

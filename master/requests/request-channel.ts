@@ -49,7 +49,7 @@ import type { RequestType } from './request-type.ts';
 export type RequestTable = ReadonlyMap<string, RequestType>;
 
 export interface RequestChannelOptions
-  extends Pick<Auth, 'lastHeard' | 'pins' | 'publishKey' | 'sessions' | 'tokens' | 'versions'>,
+  extends Pick<Auth, 'lastRequests' | 'pins' | 'publishKey' | 'sessions' | 'tokens' | 'versions'>,
     Pick<MasterContext, 'counters' | 'meter' | 'now'> {
   readonly signIn: SignIn;
   readonly table: RequestTable;
@@ -172,9 +172,9 @@ export class RequestChannel {
    */
   #meet({ minionId, isProven, version }: VerifiedRequest, peer: Peer): undefined | Promise<void> {
     if (!isProven || minionId === undefined) return undefined;
-    const { lastHeard, now, pins } = this.#options;
+    const { lastRequests, now, pins } = this.#options;
     peer.identify(minionId);
-    lastHeard.note(minionId, now(), peer);
+    lastRequests.note(minionId, now(), peer);
     return version > pins.of(minionId) ? this.#prove(minionId, version) : undefined;
   }
 

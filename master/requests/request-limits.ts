@@ -17,8 +17,8 @@ import { replayCheck } from './replay-cache.ts';
  */
 const leastBytes = 16 * 1024;
 /**
- * Burst of a minion's limit for file data, in seconds of its rate. A highstate requests many files
- * at once, and then none for some time.
+ * Burst of file data that a minion may receive, in seconds of its rate limit. A highstate requests
+ * many files at once, and then none for some time.
  */
 const burstSeconds = 2;
 

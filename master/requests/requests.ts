@@ -20,7 +20,7 @@ import type { Cluster, MasterContext, ModuleDeps } from '../context/index.ts';
 import type { Events } from '../events/index.ts';
 import { Announcements, type Jobs } from '../jobs/index.ts';
 import { requestLimits } from './limits.ts';
-import { ReplayCache, type ToldMark } from './replay-cache.ts';
+import { ReplayCache, type ReportedMark } from './replay-cache.ts';
 import { RequestChannel, type RequestTable } from './request-channel.ts';
 import type { RequestLimits } from './request-limits.ts';
 
@@ -50,11 +50,11 @@ function staleMember({ counters }: MasterContext): DropConnectionError {
 }
 
 /** Returns a function that reports answered requests to the other cluster members. */
-function tellMark(cluster: Pick<Cluster, 'send'>): (mark: ToldMark) => void {
+function reportMark(cluster: Pick<Cluster, 'send'>): (mark: ReportedMark) => void {
   return ({ minion, mark, expiresAt }) => cluster.send('request', { minion, mark, expiresAt });
 }
 
-function readMark({ minion, mark, expiresAt }: WireMap): ToldMark | undefined {
+function readMark({ minion, mark, expiresAt }: WireMap): ReportedMark | undefined {
   const isMark =
     typeof minion === 'string' &&
     mark instanceof Uint8Array &&
@@ -70,7 +70,7 @@ export function createRequests(deps: RequestDeps): Requests {
   const { keys, rsa, masterKeys, publishKey, tokens } = auth;
   const log = context.log.child({ component: 'requests' });
   const acceptedKey = keys.acceptedPem.bind(keys);
-  const repeats = new ReplayCache({ ttlSeconds, now, tell: cluster && tellMark(cluster) });
+  const repeats = new ReplayCache({ ttlSeconds, now, report: cluster && reportMark(cluster) });
   cluster?.onMessage('request', (value) => {
     const told = readMark(value);
     if (told !== undefined && keys.isAccepted(told.minion)) repeats.note(told);
@@ -125,14 +125,14 @@ export function createSignIn(deps: SignInDeps): SignIn {
   config.onChange(({ limits }) => {
     rate.setRate({ perSecond: limits.authsPerSecond, burst: limits.authsPerSecond });
   });
-  const { lastHeard } = auth;
+  const { lastRequests } = auth;
   return new SignIn({
     ...auth,
     ...context,
     bus: events.bus,
     rate,
     config,
-    isFull: createFullnessCheck({ config, lastHeard, present: jobs.present, now: context.now }),
+    isFull: createFullnessCheck({ config, lastRequests, present: jobs.present, now: context.now }),
     advice,
     log: context.log.child({ component: 'requests' }),
   });

@@ -3,13 +3,13 @@ import { parseReturnLoad, type WireMap } from '#minion-protocol';
 import type { Throttle } from '#runtime';
 import { StoreError } from '#store';
 import { DropConnectionError, type SignatureCheck, send, sendLater } from '../auth/index.ts';
-import type { ReturnKeeper } from '../jobs/index.ts';
+import type { ReturnProcessor } from '../jobs/index.ts';
 import type { Meter, RequestCounters } from '../metrics/index.ts';
 import { requestDigest } from './replay-cache.ts';
 import { defineRequestType, type RequestType } from './request-type.ts';
 
 export interface ReturnRequestOptions {
-  readonly keeper: ReturnKeeper;
+  readonly keeper: ReturnProcessor;
   readonly signatures: SignatureCheck;
   readonly counters: RequestCounters;
   readonly meter: Meter;

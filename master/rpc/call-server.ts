@@ -184,7 +184,10 @@ export class CallServer {
   }
 }
 
-/** Whether a member that prepares for a restart rejects the method, because it starts something. */
+/**
+ * Whether a member that prepares for a restart rejects the method, because the method starts a job
+ * or a call.
+ */
 function beginsSomething({ access, isIdempotent, isLive }: RpcMethod): boolean {
   return !isIdempotent && !isLive && access !== 'host' && access !== 'anybody';
 }

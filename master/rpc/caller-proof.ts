@@ -93,8 +93,8 @@ async function ownerOfProof(directory: string, digest: string): Promise<number |
 }
 
 /**
- * Returns the name of an account. Only root and the master's own account can open the socket, so
- * other names need not be looked up. Node.js could not do that.
+ * Returns the name of an account. Only root and the master's own account can open the socket, so no
+ * other names are needed. Node.js cannot look up the names of other accounts.
  */
 function accountName(uid: number): string {
   if (uid === 0) return 'root';

@@ -11,8 +11,8 @@ export interface Authenticated {
   /** Groups of the user, according to the backend. */
   readonly groups: readonly string[];
   /**
-   * Time until which the backend vouches for the user, in milliseconds since 1970. Default:
-   * unlimited.
+   * Time until which the log-in is valid according to the backend, in milliseconds since 1970.
+   * Default: unlimited.
    */
   readonly until?: number;
 }

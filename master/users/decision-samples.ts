@@ -89,10 +89,10 @@ export function sampleOf(question: MinionQuestion): Sample | undefined {
 }
 
 /** Returns the form in which a sample is stored, or `undefined` if the sample is too large. */
-export function keptSample(sample: Sample, keepsValues: boolean): WireValue | undefined {
+export function storedSample(sample: Sample, storesValues: boolean): WireValue | undefined {
   const value = sample.value();
   // A value that has a shape can be represented in JSON.
-  const kept = keepsValues ? value : (withoutValues(value) as WireValue);
+  const kept = storesValues ? value : (withoutValues(value) as WireValue);
   return JSON.stringify(kept).length <= maxSampleBytes ? kept : undefined;
 }
 

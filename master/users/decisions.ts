@@ -13,12 +13,12 @@ import type { RecordedDecision } from '../api/index.ts';
 import type { Seal } from '../auth/index.ts';
 import {
   type DecisionSubject,
-  keptSample,
   keyOf,
   keyOfQuestion,
   type MinionQuestion,
   type Sample,
   sampleOf,
+  storedSample,
   subjectOf,
 } from './decision-samples.ts';
 import { userLimits } from './limits.ts';
@@ -28,7 +28,7 @@ export interface DecisionRecorderOptions {
   /** Encrypts the stored records, because samples contain data of minions. */
   readonly seal: Seal;
   /** Returns whether samples contain the values of minions, or only their shapes. */
-  readonly keepsValues: () => boolean;
+  readonly storesValues: () => boolean;
   readonly now: () => number;
   readonly log: Logger;
 }
@@ -194,9 +194,9 @@ export class DecisionRecorder {
   }
 
   /**
-   * Evicts the first record in the order of eviction. If that record was used since it was put
-   * there, it is moved to the end, and the next one is considered. So a record need not be moved
-   * for each decision.
+   * Evicts a record that was not used recently. If the first record in the order of eviction was
+   * used since it was placed there, it is moved to the end, and the next record is considered. So a
+   * decision need not move its record.
    */
   #forgetOldest(): void {
     for (const [key, count] of this.#counts) {
@@ -217,7 +217,7 @@ export class DecisionRecorder {
     const { shape } = sample;
     if (shape !== undefined && known.shapes.has(shape)) return;
     const hasRoom = shape !== undefined && known.shapes.size < maxShapes;
-    const kept = hasRoom ? keptSample(sample, this.#options.keepsValues()) : undefined;
+    const kept = hasRoom ? storedSample(sample, this.#options.storesValues()) : undefined;
     if (shape === undefined || kept === undefined) {
       known.isWhole = false;
       return;

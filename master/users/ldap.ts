@@ -82,8 +82,8 @@ async function findUser(
 
 /**
  * Returns the value of the first of these attributes that the account has. If the attribute has
- * several values, returns the value in the distinguished name. If none is there, the account has no
- * unique name.
+ * several values, returns the value in the distinguished name. If the distinguished name does not
+ * contain this attribute, returns `undefined`, because the account has no unique name.
  */
 function nameOf(entry: Entry, attributes: readonly string[]): string | undefined {
   for (const attribute of attributes) {

@@ -30,8 +30,8 @@ export function learnPolicy(
   options: LearnOptions,
 ): LearnedPolicy {
   const refused = records.filter(({ effect }) => effect === 'deny');
-  const [byNobody, byRule] = divide(refused, ({ rule }) => rule === 'default-deny');
-  const [grantable, ungrantable] = divide(byNobody, isPossible);
+  const [byDefault, byRule] = divide(refused, ({ rule }) => rule === 'default-deny');
+  const [grantable, ungrantable] = divide(byDefault, isPossible);
   const groups = new Map<string, { grant: Grant; records: RecordedDecision[] }>();
   for (const record of grantable.filter((it) => !isImplied(it, grantable))) {
     const grant = grantFor(record, options);
@@ -50,7 +50,9 @@ export function learnPolicy(
   };
 }
 
-/** Maximum length of a text in a rule, or of its list of ids, in characters. */
+/**
+ * Maximum length of a text in a derived rule, and of the rule's list of minion ids, in characters.
+ */
 const maxText = 1000;
 
 function isPossible(record: RecordedDecision): boolean {

@@ -2,13 +2,13 @@ import type { ApiAcl } from '#config';
 import { addressSet } from '#runtime';
 
 /** Function that returns whether a user may log in from an address. */
-export type LoginPlaces = (user: string, address: string) => boolean;
+export type AddressCheck = (user: string, address: string) => boolean;
 
 /**
  * Returns the check that `api_acl` defines [salt/netapi/rest_cherrypy/app.py, salt_api_acl_tool].
  * @param acl value of `api_acl`. With `undefined`, all users may log in from any address
  */
-export function loginPlaces(acl: ApiAcl | undefined): LoginPlaces {
+export function createAddressCheck(acl: ApiAcl | undefined): AddressCheck {
   if (acl === undefined) return () => true;
   const places = new Map(
     Object.entries(acl.users).map(([user, list]) => {

@@ -18,7 +18,7 @@ import { type Backends, createBackends } from './backends.ts';
 import { AuthenticationError } from './errors.ts';
 import { FailedLogins } from './failed-logins.ts';
 import { areCredentials } from './login-form.ts';
-import { type LoginPlaces, loginPlaces } from './login-places.ts';
+import { type AddressCheck, createAddressCheck } from './login-places.ts';
 import { type LoginSlot, LoginSlots } from './login-slots.ts';
 import { TokenWatch, type Watched } from './token-watch.ts';
 import type { KnownToken, TokenTable } from './tokens.ts';
@@ -70,7 +70,7 @@ export class Logins {
   readonly #failures: FailedLogins;
   readonly #standings: UserStatusChecks;
   readonly #watch: TokenWatch;
-  readonly #isLet: LoginPlaces;
+  readonly #isLet: AddressCheck;
   readonly #slots = new LoginSlots();
   /**
    * Minimum duration of a failed log-in, in units of {@link failureStepMs}. It covers the slowest
@@ -84,7 +84,7 @@ export class Logins {
     this.#failures = new FailedLogins(options.monotonic);
     this.#standings = new UserStatusChecks(options.monotonic);
     const { api, restCherrypy } = options.config.fixed;
-    this.#isLet = loginPlaces((api ?? restCherrypy)?.apiAcl);
+    this.#isLet = createAddressCheck((api ?? restCherrypy)?.apiAcl);
     this.#backends = options.backends ?? createBackends(options.config.current, options.now);
     this.#watch = new TokenWatch(async (hash) => (await this.#validate(hash)) !== undefined);
   }
@@ -97,7 +97,7 @@ export class Logins {
   }
 
   /**
-   * Returns the backends that do not work, or not for all users, on this machine, each with the
+   * Returns the backends that do not work on this machine for some or all users, each with the
    * reason.
    */
   async obstacles(): Promise<readonly (readonly [eauth: string, reason: string])[]> {

@@ -35,7 +35,7 @@ export async function openPolicy(deps: PolicyDeps): Promise<OpenPolicy> {
     await DecisionRecorder.open({
       store,
       seal: auth.seal,
-      keepsValues: () => config.current.acl.recordData,
+      storesValues: () => config.current.acl.recordData,
       now,
       log: context.log.child({ component: 'audit' }),
     }),

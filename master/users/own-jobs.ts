@@ -3,7 +3,10 @@ import type { UserSubject } from '#acl';
 import { FairTable } from '#runtime';
 import { userLimits } from './limits.ts';
 
-/** Jobs and calls that users started, by jid. The oldest of the user with most are evicted. */
+/**
+ * Jobs and calls that users started, by jid. At the limit, the oldest job of the user with the most
+ * jobs is evicted.
+ */
 export class OwnJobs {
   readonly #nextJid: () => string;
   readonly #owners = new FairTable<string>(userLimits.ownJobs);
@@ -36,7 +39,10 @@ export const jidSkewMs = 3_600_000;
  */
 const ownJidForm = /^\d{20}_c[0-9a-f]{10}(u[0-9a-f]{16})$/;
 
-/** Returns the suffix of a user's job ids. No other user without full rights may use it. */
+/**
+ * Returns the suffix of the job ids that a user may choose. Users with another suffix may use such
+ * a job id only if they have full rights.
+ */
 export function suffixOf(subject: UserSubject): string {
   return `u${hash('sha256', `job ids\0${nameOf(subject)}`).slice(0, 16)}`;
 }

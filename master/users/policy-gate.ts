@@ -19,7 +19,7 @@ import type { LivePolicy } from './policy.ts';
 /** Question about the minions on which a minion may act. */
 type MinionReachQuestion = ReachQuestion & { readonly subject: MinionSubject };
 
-/** Records decisions, so that they can be compared with another policy. */
+/** Recorder of decisions, which can later be compared with another policy. */
 interface DecisionNotes {
   note(question: MinionQuestion, decision: Decision): void;
 }
@@ -64,8 +64,9 @@ export class PolicyGate {
   }
 
   /**
-   * Returns all minions that no rule denies, in learning mode. The target is first evaluated among
-   * these, so that all its minions are recorded. Outside learning mode, returns `undefined`.
+   * In learning mode, returns all minions for which no rule denies the request. The target is first
+   * evaluated among these minions, so that all minions of the target are recorded. Outside learning
+   * mode, returns `undefined`.
    */
   reachToLearn(question: MinionReachQuestion): Reach | undefined {
     if (this.#options.config.current.acl.mode !== 'learn') return undefined;
@@ -119,8 +120,8 @@ function isEverydayReading(question: MinionQuestion, { effect }: Decision): bool
 }
 
 /**
- * Whether the gate does not audit a decision. Permitted jobs and runners are audited when they are
- * started. Permitted reads of mines are not audited.
+ * Whether the gate leaves a decision out of the audit log. Permitted jobs and runners are recorded
+ * when they are started. Permitted reads of mines are not recorded.
  */
 function isAuditedElsewhere({ action }: MinionQuestion, { effect }: Decision): boolean {
   return effect === 'allow' && (action === 'publish' || action === 'runner' || action === 'mine');

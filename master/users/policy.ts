@@ -19,7 +19,9 @@ export class LivePolicy {
   #policy: Policy;
   #config: MasterConfig;
   #projectOf: (id: string) => string | undefined = () => undefined;
-  /** Policies for tokens that store their rights, by these rights. */
+  /**
+   * Policies for tokens that store the rights of their users. The key represents the stored rights.
+   */
   readonly #ofTokens = createBoundedMap<string, Policy>(userLimits.policiesOfTokens);
 
   /**
@@ -43,7 +45,7 @@ export class LivePolicy {
     this.#projectOf = find;
   }
 
-  /** Current facts that rules use in addition to the question. */
+  /** Patterns, facts and clock with which the current policy decides. */
   get world(): PolicyEnvironment {
     return this.#world(this.#config.nodegroups);
   }

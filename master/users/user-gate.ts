@@ -15,11 +15,9 @@ import { permittedFields } from './limited-fields.ts';
 import { isOwnJid, jidSkewMs } from './own-jobs.ts';
 import { hasFullRights, type UserApiDeps, type UserSession } from './user-session.ts';
 
-/**
- * Names that audit records contain instead of a rule: for a user with full rights, and if no rule
- * was evaluated.
- */
+/** Name that audit records of users with full rights contain instead of a rule. */
 const unlimitedRule = 'unlimited';
+/** Name that audit records contain instead of a rule if no rule was evaluated. */
 const defaultRule = 'default-deny';
 
 const noMinions = { minions: [], missing: [], isNarrowed: false };
@@ -98,7 +96,7 @@ export class UserGate {
 
   /**
    * Checks that the user may follow a job. Users without full rights may follow only jobs whose ids
-   * are bound to them.
+   * contain their suffix.
    * @throws AuthorizationError
    */
   judgeFollowing(session: UserSession, jid: string): string {

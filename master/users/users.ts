@@ -59,7 +59,10 @@ interface UserInterface {
 
 /** Limits on the minions that a target may match. */
 export interface TargetBounds {
-  /** Minions that the target may match. Default: all minions, with all known facts. */
+  /**
+   * Minions that the target may match. Default: all minions, with all of their known grains and
+   * pillar.
+   */
   readonly reach?: Reach | undefined;
   /**
    * Whether the matching minions receive secrets. The target may then use only ids, and pillar
@@ -146,7 +149,7 @@ function startSweep({ config, context }: UsersDeps, logins: Logins): { stop: () 
   return { stop: () => clearInterval(timer) };
 }
 
-/** Logs a warning about configured backends that do not work, or not for all users. */
+/** Logs a warning about each configured backend that does not work for some or all users. */
 async function warnAboutBackends(logins: Logins, log: Logger): Promise<void> {
   for (const [eauth, reason] of await logins.obstacles()) {
     log.warn({ eauth, reason }, 'eauth backend is unavailable, or not available to all users');

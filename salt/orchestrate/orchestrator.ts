@@ -42,7 +42,7 @@ export interface OrchestratorOptions extends SlsFiles {
 /** Caller of an orchestration. */
 export type OrchestrationCaller = Pick<
   CallContext,
-  'asked' | 'atEnd' | 'by' | 'goesOnElsewhere' | 'jid' | 'user'
+  'asked' | 'atEnd' | 'by' | 'continueElsewhere' | 'jid' | 'user'
 >;
 
 /** Context of one orchestration with its journal. */
@@ -117,7 +117,7 @@ export class Orchestrator {
         });
       } catch (error) {
         const isLeft = this.#options.closing.aborted || journal?.lost.aborted === true;
-        if (journal !== undefined && isLeft) caller.goesOnElsewhere();
+        if (journal !== undefined && isLeft) caller.continueElsewhere();
         throw error;
       }
     });

@@ -95,7 +95,7 @@ function singleFunction(orchestrator: Orchestrator): MasterFunction {
       const args = new Map(Object.entries(more).map(([key, value]) => [key, fromWire(value)]));
       const request = { fun, name, test, args, pillar: pillarOf(pillar) };
       const data = await orchestrator.single(request, context);
-      context.tell('progress', { data, outputter: 'highstate' });
+      context.emit('progress', { data, outputter: 'highstate' });
       return data;
     },
   });

@@ -374,7 +374,7 @@ test('ports for relays have unique ports and names of relays', (t) => {
     t.throws(() => resolveMasterConfig(given), { code: 'ERR_OPTION_TYPE', message });
   }
   for (const [more, message] of [
-    [{ relay: { ...relay, retPort: 4506 } }, /relay:ret_port of zeromq are the same/],
+    [{ relay: { ...relay, retPort: 4506 } }, /relay:ret_port of zeromq use the same port/],
     [{ relay, transport: 'tcp', ssl: { certfile: '/x' } }, /cannot be used with ssl/],
   ] as const) {
     t.throws(() => resolveMasterConfig(more), { code: 'ERR_OPTION_CONFLICT', message });

@@ -807,7 +807,7 @@ test('the start lists tags of the reactor that no minion may emit', async (t) =>
   );
   const permit = (tag: string): string => `saltbridge:\n  acl: { signals: [{ tag: "${tag}" }] }\n`;
   const [one = ''] = await unheard(t, permit('infra/*'));
-  t.regex(one, /1 of its tags \(deploy\/\*\/done\)/);
+  t.regex(one, /1 of the tags in this option \(deploy\/\*\/done\)/);
   const deploys = `saltbridge:\n  acl: { signals: [{ tag: infra/* }, { tag: "deploy/\${minion.id}/done" }] }\n`;
   t.deepEqual(await unheard(t, deploys), []);
 });

@@ -20,7 +20,7 @@ export interface Journal {
 export interface JournalOptions {
   readonly policy?: Policy;
   readonly options?: Pick<AclOptions, 'learnActions' | 'mode'>;
-  readonly keepsValues?: boolean;
+  readonly storesValues?: boolean;
   /** Store of an earlier journal. */
   readonly store?: Store;
 }
@@ -35,7 +35,7 @@ export async function openJournal(
   const recorder = await DecisionRecorder.open({
     store,
     seal: createSeal(new Uint8Array(32)),
-    keepsValues: () => given.keepsValues ?? true,
+    storesValues: () => given.storesValues ?? true,
     now: () => clock.now,
     log: createLogger('quiet'),
   });

@@ -15,8 +15,8 @@ class Member {
 
   private constructor(ring: EventRing) {
     this.ring = ring;
-    const tellMembers = (event: MasterEvent): void => void this.told.push(event);
-    this.bus = new EventBus({ maxEventBytes: 0, ring, tellMembers });
+    const sendToMembers = (event: MasterEvent): void => void this.told.push(event);
+    this.bus = new EventBus({ maxEventBytes: 0, ring, sendToMembers });
   }
 
   static async open(member: string, store: Store = createMemoryStore()): Promise<Member> {

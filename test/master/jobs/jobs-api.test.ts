@@ -381,7 +381,7 @@ function startRound(publish: () => Promise<void> = async () => {}): Round {
       return listeners.size;
     },
     dispatcher: {
-      publishUnkept: async (_minions, _fun, _arg, onReturn) => {
+      publishUnstored: async (_minions, _fun, _arg, onReturn) => {
         await publish();
         listeners.add(onReturn);
         notePublished();

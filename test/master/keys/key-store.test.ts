@@ -28,13 +28,13 @@ import {
   type AutoAcceptOptions,
   openAutoAccept,
 } from '#master/auth/auto-accept.ts';
+import type { KeyChange } from '#master/auth/key-changer.ts';
 import { Revocation } from '#master/auth/key-lifecycle.ts';
-import type { KeyChange } from '#master/auth/key-moves.ts';
 import { KeyStore, type KeyStoreOptions } from '#master/auth/key-store.ts';
 import type { MasterKeyOptions } from '#master/auth/master-keys.ts';
 import { openPkiFiles } from '#master/auth/pki-directory.ts';
 import {
-  LastHeard,
+  LastRequests,
   openSeal,
   PublishKey,
   RecentKeys,
@@ -452,7 +452,7 @@ async function start(t: ExecutionContext): Promise<Setting> {
   const revocation = new Revocation({
     sessions: await SessionKeys.open({ store, seal, lifetimeMs: 0, now }, () => true),
     pins: await VersionPins.open(store, 'auto'),
-    lastHeard: new LastHeard(),
+    lastRequests: new LastRequests(),
     transports: [],
     publishKey: await PublishKey.open({ store, seal, sign, serialBlock: 10, now }),
     bus: new EventBus({ maxEventBytes: 0 }),

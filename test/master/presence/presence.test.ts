@@ -4,7 +4,7 @@ import test, { type ExecutionContext } from 'ava';
 import { connectMaster } from '#client';
 import { type MasterOptions, resolveMasterConfig } from '#config';
 import type { JobUpdate, PresentMinion } from '#master';
-import { type HeardFrom, LastHeard } from '#master/auth/session-keys.ts';
+import { LastRequests, type RequestSource } from '#master/auth/session-keys.ts';
 import { needingOwnRestart, presentMinions } from '#master/jobs/presence.ts';
 import { Reconnecting } from '#master/jobs/reconnecting.ts';
 import {
@@ -194,7 +194,7 @@ function transport(name: string, subscribers: readonly Partial<SubscriberInfo>[]
 function present(
   transports: readonly MasterTransport[],
   ids: readonly string[],
-  heard: Readonly<Record<string, HeardFrom>> = {},
+  heard: Readonly<Record<string, RequestSource>> = {},
 ) {
   return presentMinions(transports, { acceptedIds: () => ids, lastRemote: (id) => heard[id] });
 }
@@ -215,7 +215,7 @@ test('a minion without an accepted key is not present', (t) => {
 test('a subscriber of its own topic is present, and certainly so if the same address sends requests', (t) => {
   const filtering = transport('zeromq', [{ topics: ['broadcast', minionTopic('one')] }]);
   const elsewhere = { ...here, address: '10.0.0.2' };
-  const sureness = (heard: Record<string, HeardFrom>) =>
+  const sureness = (heard: Record<string, RequestSource>) =>
     present([filtering], ['one', 'two'], heard).map(({ id, by, isSure }) => [id, by, isSure]);
   t.deepEqual(sureness({}), [['one', 'topic', false]]);
   t.deepEqual(sureness({ one: elsewhere }), [['one', 'topic', false]]);
@@ -286,9 +286,9 @@ const from = { address: '192.0.2.1', transport: 'zeromq' };
 
 function reconnecting(signedIn: readonly string[]) {
   const clock = { now: 1_000_000 };
-  const lastHeard = new LastHeard();
-  const it = new Reconnecting({ signedIn, waitMs: 3000, lastHeard, now: () => clock.now });
-  return { it, clock, hear: (id: string) => lastHeard.note(id, clock.now, from) };
+  const lastRequests = new LastRequests();
+  const it = new Reconnecting({ signedIn, waitMs: 3000, lastRequests, now: () => clock.now });
+  return { it, clock, hear: (id: string) => lastRequests.note(id, clock.now, from) };
 }
 
 test('a publication is held while one of its minions is away', (t) => {

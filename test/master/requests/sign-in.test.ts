@@ -288,7 +288,7 @@ test('a subscribed topic takes no place until its minion sends a request from th
   const isFull = (isSure: boolean): boolean =>
     createFullnessCheck({
       config: new LiveConfig(resolveMasterConfig({ maxMinions: 1 })),
-      lastHeard: { size: 2 },
+      lastRequests: { size: 2 },
       now: () => 0,
       present: () => [
         { id: 'a', ...place, by: 'announcement', isSure: true },
@@ -304,7 +304,7 @@ test('sign-ins within a second count the minions once', (t) => {
   let counts = 0;
   const isFull = createFullnessCheck({
     config: new LiveConfig(resolveMasterConfig({ maxMinions: 1 })),
-    lastHeard: { size: 2 },
+    lastRequests: { size: 2 },
     now: () => now,
     present: () => {
       counts += 1;

@@ -66,10 +66,10 @@ test('survey.diff compares each differing return with the most frequent one', as
     ['*', 'x.y'],
     {},
   )({
-    ...{ jid: '1', user: 'u', by: undefined, timeoutSeconds: undefined, tell: () => {} },
+    ...{ jid: '1', user: 'u', by: undefined, timeoutSeconds: undefined, emit: () => {} },
     closing: ended.signal,
     asked: { fun: 'survey.diff', arg: [], kwarg: {} },
-    goesOnElsewhere: () => {},
+    continueElsewhere: () => {},
     atEnd: () => {},
   });
   ended.abort();

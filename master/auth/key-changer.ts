@@ -56,24 +56,24 @@ export interface KeySource {
  * Changes a key on disk and then in memory, and then reports the change. Calls must not overlap.
  * The caller has already decided whether a change is permitted.
  */
-export class KeyMoves {
+export class KeyChanger {
   readonly #dir: KeyFiles;
   readonly #table: KeyTable;
   readonly #now: () => number;
-  readonly #tell: (change: KeyChange) => void;
+  readonly #report: (change: KeyChange) => void;
   readonly #isShared: boolean;
 
   constructor(
     { files, isShared = false }: KeySource,
     table: KeyTable,
     now: () => number,
-    tell: (change: KeyChange) => void,
+    report: (change: KeyChange) => void,
   ) {
     this.#dir = files;
     this.#isShared = isShared;
     this.#table = table;
     this.#now = now;
-    this.#tell = tell;
+    this.#report = report;
   }
 
   /**
@@ -85,12 +85,12 @@ export class KeyMoves {
     await this.#dir.write(to, id, pem);
     if (to === 'denied') {
       this.#table.setDenied(id, { id, pem, since: this.#now() });
-      this.#tell(describeChange(id, null, to));
+      this.#report(describeChange(id, null, to));
       return;
     }
     if (from !== null && from !== to) await this.#dir.remove(from, id);
     this.#table.set(id, { id, state: to, pem, since: this.#now() }, address);
-    this.#tell(describeChange(id, from, to));
+    this.#report(describeChange(id, from, to));
   }
 
   /** Moves a key of an id to another state. It replaces the id's other key, except a denied key. */
@@ -104,7 +104,7 @@ export class KeyMoves {
     if (isLeft) await this.#dir.remove(present.state, id);
     if (from === 'denied') this.#table.setDenied(id, undefined);
     this.#table.set(id, { id, state: to, pem: source.pem, since: this.#now() });
-    this.#tell(describeChange(id, from, to));
+    this.#report(describeChange(id, from, to));
   }
 
   /**
@@ -123,8 +123,8 @@ export class KeyMoves {
     for (const place of keyPlaces.toReversed()) await this.#dir.remove(place, id);
     this.#table.setDenied(id, undefined);
     this.#table.set(id, undefined);
-    if (denied !== undefined) this.#tell(describeChange(id, 'denied', null));
-    if (state !== undefined) this.#tell(describeChange(id, state, null));
+    if (denied !== undefined) this.#report(describeChange(id, 'denied', null));
+    if (state !== undefined) this.#report(describeChange(id, state, null));
   }
 
   /** Returns all ids that have a key on disk or in memory. */
@@ -160,11 +160,11 @@ export class KeyMoves {
     if (denied?.pem !== deniedBefore?.pem && !hasMoved) {
       const from = deniedBefore === undefined ? null : 'denied';
       const to = denied === undefined ? null : 'denied';
-      this.#tell(describeChange(id, from, to, this.#isShared));
+      this.#report(describeChange(id, from, to, this.#isShared));
     }
     if (record?.state !== before?.state || record?.pem !== before?.pem) {
       const [from, to] = [before?.state ?? null, record?.state ?? null];
-      this.#tell(describeChange(id, from, to, this.#isShared));
+      this.#report(describeChange(id, from, to, this.#isShared));
     }
   }
 
