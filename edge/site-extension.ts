@@ -14,6 +14,7 @@ import { DurableLog } from './log/durable-log.ts';
 import { LogSender } from './log/log-sender.ts';
 import { openSignalSource } from './log/site-signals.ts';
 import { openSources } from './log/site-sources.ts';
+import { siteFamilies } from './metrics.ts';
 import type { EdgePart, SiteContext, SitePart } from './parts.ts';
 import { siteStatusMethods } from './site-methods.ts';
 
@@ -74,7 +75,10 @@ export async function openSite(
   };
   const opened: EdgePart[] = [];
   for (const open of parts(program)) opened.push(await open(context));
-  const own: EdgePart = { rpc: siteStatusMethods({ context, link, renewal }) };
+  const own: EdgePart = {
+    rpc: siteStatusMethods({ context, link, renewal }),
+    metrics: () => siteFamilies(log, link.state, now()),
+  };
   return {
     ...combined([own, ...opened]),
     start: async () => {

@@ -336,6 +336,8 @@ class SiteBundles implements BundleInUse {
       const problem = await findPillarProblem(this.#host, minions);
       if (problem !== undefined) throw new EdgeError('ERR_BUNDLE_CHECK', problem);
     } catch (error) {
+      // The next start of the master continues the switch.
+      if (this.#host.closing.aborted) return;
       await this.#bundles.revert(this.#failed(bundle.version, error));
       logger.error({ err: error, version: bundle.version }, 'bundle refused; the former is in use');
       const { needRestart } = await this.#program.reload();
