@@ -1,5 +1,6 @@
 /** Sites that work without their centre, and their centre. See docs/architecture/edge.md. */
 
+export type { KeyClaim } from './bundles/key-claims.ts';
 export type {
   ProposedRelease,
   ReleaseState,
@@ -15,7 +16,7 @@ export {
 } from './bundles/tuf-keys.ts';
 export { createRoot, type RoleKeys, readRoot, signTargets } from './bundles/tuf-metadata.ts';
 export type { OnlineKeys } from './bundles/tuf-repository.ts';
-export { revertBundle, withBundle } from './bundles/with-bundle.ts';
+export { currentBundle, revertBundle, withBundle } from './bundles/with-bundle.ts';
 export { openCentre } from './centre-extension.ts';
 export { edgeErrors } from './errors.ts';
 export { type JoinOptions, type JoinReceipt, joinSite } from './identity/join.ts';

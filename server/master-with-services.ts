@@ -101,6 +101,9 @@ class HttpApiExtension implements MasterExtension {
   }
 }
 
+/** Functions of a site, in addition to the options. */
+type SiteFunctions = Partial<Pick<SiteServeOptions, 'bundleInUse' | 'readOwn'>>;
+
 export class MasterWithServices implements UnstartedMasterServer {
   readonly bridge: Bridge;
   readonly closed: Promise<Error | undefined>;
@@ -108,19 +111,17 @@ export class MasterWithServices implements UnstartedMasterServer {
   readonly #options: Omit<ServeOptions, 'service'>;
   /** Reads the options of a site without those of its bundle. */
   readonly #readOwn: SiteServeOptions['readOwn'] | undefined;
+  readonly #bundleInUse: SiteServeOptions['bundleInUse'] | undefined;
   #tellClosed: (error: Error | undefined) => void = () => {};
   #master: Master;
   #isClosing = false;
   #restarting: Promise<void> | undefined;
 
-  constructor({
-    service,
-    readOwn,
-    ...options
-  }: ServeOptions & Partial<Pick<SiteServeOptions, 'readOwn'>>) {
+  constructor({ service, readOwn, bundleInUse, ...options }: ServeOptions & SiteFunctions) {
     this.bridge = createBridge(service === undefined ? {} : { service });
     this.#options = options;
     this.#readOwn = readOwn;
+    this.#bundleInUse = bundleInUse;
     this.closed = new Promise((resolve) => {
       this.#tellClosed = resolve;
     });
@@ -135,8 +136,11 @@ export class MasterWithServices implements UnstartedMasterServer {
     return this.#api.address;
   }
 
-  start(): Promise<void> {
-    return this.master.start();
+  async start(): Promise<void> {
+    const bundle = await this.#bundleInUse?.();
+    await this.master.start();
+    // While this process waited for the store, another one may have replaced the bundle.
+    if ((await this.#bundleInUse?.()) !== bundle) await this.#restart();
   }
 
   async reload(next?: SaltConfig | MasterConfig | PlainOptions): Promise<ReloadReport> {

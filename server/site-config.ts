@@ -1,5 +1,6 @@
 /** Configuration of a site: the options that the program gives, and those of its bundle. */
 
+import { realpath } from 'node:fs/promises';
 import {
   ConfigError,
   loadMasterConfig,
@@ -16,6 +17,8 @@ export interface SiteServeOptions extends ServeOptions {
   readonly readConfig: () => Promise<MasterConfig>;
   /** Reads the options without those of the bundle. */
   readonly readOwn: () => Promise<MasterConfig>;
+  /** Returns the path of the bundle in use, or `undefined` if there is none. */
+  readonly bundleInUse: () => Promise<string | undefined>;
 }
 
 /**
@@ -25,7 +28,7 @@ export interface SiteServeOptions extends ServeOptions {
 export async function siteOptionsOf(options: ServeOptions): Promise<SiteServeOptions | undefined> {
   const base = baseConfig(options);
   if (base === undefined || base.site === null) return undefined;
-  const { withBundle } = await import('#edge');
+  const { currentBundle, withBundle } = await import('#edge');
   const read = rereadOf(options, base);
   const complete = async (config: MasterConfig): Promise<MasterConfig> => {
     const { config: whole, problems } = await withBundle(config);
@@ -38,6 +41,7 @@ export async function siteOptionsOf(options: ServeOptions): Promise<SiteServeOpt
     config: await complete(base),
     readConfig: async () => complete(await read()),
     readOwn: read,
+    bundleInUse: () => realpath(currentBundle(base.stateDir)).catch(() => undefined),
   };
 }
 

@@ -6,6 +6,7 @@ import path from 'node:path';
 import { type Command, Option } from 'commander';
 import type { ExtensionClient } from '#client';
 import type {
+  KeyClaim,
   OnlineKeys,
   ProposedRelease,
   ReleaseState,
@@ -45,6 +46,7 @@ export function addReleases(site: Command, context: CommandContext): void {
   addChange(site, context, 'hold', 'pause the release; sites that wait keep their former one');
   addChange(site, context, 'resume', 'continue a release, or begin its next ring');
   addList(site, context);
+  addClaims(site, context);
 }
 
 function withCommonOptions(command: Command): Command {
@@ -208,6 +210,22 @@ function addList(site: Command, context: CommandContext): void {
     if (states.length === 0) return printLine(context.stderr, 'No releases.');
     for (const state of states) await printLine(context.stdout, formatRelease(state));
     if (states[0]?.state === 'stopped') context.setExitCode(exitCodes.failure);
+  });
+}
+
+function addClaims(site: Command, context: CommandContext): void {
+  const claims = site
+    .command('claims')
+    .description('list the keys of minions that sites have accepted, and no release contains');
+  withCommonOptions(claims).action(async ({ configDir, json }: CommonOptions) => {
+    const client = await openCentre(context, configDir);
+    const found = await client.call<readonly KeyClaim[]>('releases.claims');
+    if (json) return printJson(context.stdout, found);
+    if (found.length === 0) return printLine(context.stderr, 'No claims.');
+    for (const { site: name, id, fingerprint, at } of found) {
+      const line = `${name} ${id} ${fingerprint} ${new Date(at).toISOString()}`;
+      await printLine(context.stdout, escapeName(line));
+    }
   });
 }
 

@@ -13,6 +13,7 @@ import {
   reportMessage,
   wantedMessage,
 } from './bundle-messages.ts';
+import { listKeyClaims, storeKeyClaims } from './key-claims.ts';
 import { decodeManifest, encodeManifest, type Manifest } from './manifest.ts';
 import { ObjectStore } from './object-store.ts';
 import { PackCache, type StoredManifest } from './pack-cache.ts';
@@ -82,6 +83,7 @@ class CentreBundles {
     const bundles = new CentreBundles(context, releases, await packSecret(host));
     notify = () => bundles.#notifySites();
     bundles.#handleMessages();
+    storeKeyClaims(context.ingest);
     return bundles;
   }
 
@@ -102,6 +104,7 @@ class CentreBundles {
           this.#notifySites();
           return this.#describe(release);
         },
+        claims: () => listKeyClaims(this.#host.shared),
         list: async () => this.#releases.list().map((it) => this.#describe(it)),
       }),
       addRoutes: (app) => addPackRoutes(app, this.#packs),

@@ -7,7 +7,8 @@ import path from 'node:path';
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { createZstdCompress } from 'node:zlib';
-import { makeDirectory } from '#runtime';
+import { createBoundedMap, makeDirectory } from '#runtime';
+import { edgeLimits } from '../limits.ts';
 import { maxPartDigests, type Pack, type PackReply, partBytes } from './bundle-messages.ts';
 import { syncDirectory } from './durable-files.ts';
 import type { Manifest } from './manifest.ts';
@@ -37,6 +38,7 @@ export class PackCache {
   readonly #objects: ObjectStore;
   readonly #secret: Uint8Array;
   readonly #making = new Map<string, Promise<Pack>>();
+  readonly #described = createBoundedMap<string, Pack>(edgeLimits.describedPacks);
   #isReady: Promise<unknown> | undefined;
 
   constructor({ directory, objects, secret }: PackCacheOptions) {
@@ -100,13 +102,16 @@ export class PackCache {
     this.#isReady ??= this.#prepare();
     await this.#isReady;
     const found = await stat(file).catch(() => undefined);
+    const known = this.#described.get(id);
+    if (found !== undefined) await utimes(file, new Date(), found.mtime);
+    if (found !== undefined && known !== undefined) return known;
     if (found === undefined) {
       await this.#make(file, bytes, sources);
       await this.#evict(file);
-    } else {
-      await utimes(file, new Date(), found.mtime);
     }
-    return describePack(id, file);
+    const pack = await describePack(id, file);
+    this.#described.set(id, pack);
+    return pack;
   }
 
   async #prepare(): Promise<void> {

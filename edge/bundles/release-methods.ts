@@ -2,6 +2,7 @@
 
 import Type from 'typebox';
 import { extensionMethod, type RpcTable } from '#master';
+import type { KeyClaim } from './key-claims.ts';
 import type { OnlineKeys } from './tuf-repository.ts';
 
 /** Metadata in base64, as RPC carries them. */
@@ -51,6 +52,8 @@ export interface ReleasesApi {
   hold(): Promise<ReleaseState>;
   resume(): Promise<ReleaseState>;
   list(): Promise<readonly ReleaseState[]>;
+  /** Returns keys that sites have accepted themselves. */
+  claims(): Promise<readonly KeyClaim[]>;
 }
 
 /** Creates the methods. Their names begin with `releases.`. */
@@ -93,6 +96,7 @@ export function releaseMethods(api: ReleasesApi): RpcTable {
         audit: { action: 'site.resume', done: (_, release) => ofRelease(release) },
       }),
       list: extensionMethod({ parameters: none, call: () => api.list() }),
+      claims: extensionMethod({ parameters: none, call: () => api.claims() }),
     },
   };
 }

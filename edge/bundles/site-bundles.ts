@@ -103,7 +103,7 @@ class SiteBundles implements BundleInUse {
 
   async open(): Promise<EdgePart> {
     const recovered = await this.#bundles.recover();
-    this.#current = await this.#bundles.find(await this.#bundles.currentVersion());
+    this.#current = await this.#findCurrent();
     this.#lastFailure = await this.#bundles.failure();
     const { link, log } = this.#context;
     link.handle(wantedMessage, async (wanted) => {
@@ -145,6 +145,16 @@ class SiteBundles implements BundleInUse {
 
   onChange(listener: () => void): void {
     this.#listeners.push(listener);
+  }
+
+  /** Returns the bundle in use. A damaged one is installed again when the centre names it. */
+  async #findCurrent(): Promise<InstalledBundle | undefined> {
+    try {
+      return await this.#bundles.find(await this.#bundles.currentVersion());
+    } catch (err) {
+      this.#host.logger.error({ err }, 'the manifest of the bundle in use is damaged');
+      return undefined;
+    }
   }
 
   async #start(recovered: RecoveredSwitch): Promise<void> {
