@@ -53,10 +53,11 @@ test('a release reaches a site, and replaces files, pillar and policy', async (t
 
 test('a key that a site accepts is a claim at the centre', async (t) => {
   const centre = await startCentre(t);
-  const site = await startSite(t, centre, 'paris');
-  const { pkiDir } = site.server.master.config;
+  const pkiDir = temporaryDirectory(t);
   writeFiles(pkiDir, { 'minions_pre/web1': pem('minion').publicPem });
-  await site.server.master.keys.accept({ match: 'web1' });
+  const site = await startSite(t, centre, 'paris', { pkiDir });
+  const changes = await site.server.master.keys.accept({ match: 'web1' });
+  t.is(changes.length, 1);
   const claims = (): Promise<readonly KeyClaim[]> => centre.rpc('site').call('releases.claims');
   await eventually(async () => (await claims()).length > 0, 'the claim');
   const [claim] = await claims();
