@@ -1,8 +1,6 @@
 import { readFileSync } from 'node:fs';
 import test from 'ava';
-import type { KeyClaim } from '#edge';
 import { temporaryDirectory } from '../../helpers/temporary-directory.ts';
-import { pem } from '../../helpers/vectors.ts';
 import { eventually, startCentre, startSite } from '../edge-stage.ts';
 import { sitesSection } from '../sections.ts';
 import { initKeys, publish, writeFiles } from './release-stage.ts';
@@ -49,18 +47,4 @@ test('a release reaches a site, and replaces files, pillar and policy', async (t
   t.is(site.server.master, master, 'a reload is sufficient');
   const next = await site.server.master.pillar.show({ minion: 'web1' });
   t.is(next instanceof Map ? next.get('app') : next.app, 'two');
-});
-
-test('a key that a site accepts is a claim at the centre', async (t) => {
-  const centre = await startCentre(t);
-  const pkiDir = temporaryDirectory(t);
-  writeFiles(pkiDir, { 'minions_pre/web1': pem('minion').publicPem });
-  const site = await startSite(t, centre, 'paris', { pkiDir });
-  const changes = await site.server.master.keys.accept({ match: 'web1' });
-  t.is(changes.length, 1);
-  const claims = (): Promise<readonly KeyClaim[]> => centre.rpc('site').call('releases.claims');
-  await eventually(async () => (await claims()).length > 0, 'the claim');
-  const [claim] = await claims();
-  t.is(claim?.site, 'paris');
-  t.is(claim?.id, 'web1');
 });
