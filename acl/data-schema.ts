@@ -88,7 +88,10 @@ export function compileDataSchema(
   place: RuleField,
 ): (data: unknown) => boolean {
   const check = Compile(readSchema(schema, syntax, place, 0));
-  return (data) => isJson(data, maxDepth) && check.Check(data);
+  return (data) => {
+    const plain = isJson(data, maxDepth) ? data : withScalars(data, maxDepth, plainFloat);
+    return isJson(plain, maxDepth) && check.Check(plain);
+  };
 }
 
 /**
@@ -103,7 +106,9 @@ export function compileJsonSchema(
 ): (data: unknown) => SchemaProblem | undefined {
   const check = Compile(readSchema(schema, { search }, { rule: 'schema', field: '' }, 0));
   return (data) => {
-    const plain = withoutBigints(data, maxDepth);
+    const plain = withScalars(data, maxDepth, (it) =>
+      typeof it === 'bigint' ? Number(it) : plainFloat(it),
+    );
     if (!isJson(plain, maxDepth)) return { path: '', expected: 'must be a JSON value' };
     if (check.Check(plain)) return undefined;
     const [, errors] = check.Errors(plain);
@@ -204,15 +209,27 @@ function toWholeEnd(pattern: string): string {
   return pattern.replace(/\\.|\[(?:\\.|[^\]\\])*\]|\$/gs, (part) => (part === '$' ? '\\Z' : part));
 }
 
-function withoutBigints(value: unknown, depth: number): unknown {
-  if (typeof value === 'bigint') return Number(value);
-  if (depth === 0 || typeof value !== 'object' || value === null) return value;
-  if (Array.isArray(value)) return value.map((item) => withoutBigints(item, depth - 1));
-  if (!isMap(value)) return value;
+/** Returns a float without a fraction, which is an object with a numeric value, as a number. */
+function plainFloat(value: unknown): unknown {
+  const number: unknown = Object(value).valueOf();
+  return typeof number === 'number' ? number : value;
+}
+
+/** Copies a JSON value, and replaces everything in it that is neither a list nor a map. */
+function withScalars(
+  value: unknown,
+  depth: number,
+  replace: (scalar: unknown) => unknown,
+): unknown {
+  if (depth === 0) return value;
+  if (Array.isArray(value)) return value.map((item) => withScalars(item, depth - 1, replace));
+  if (!isMap(value)) return replace(value);
   // Create the copy without a prototype: a schema would treat inherited properties as the object's
   // own.
   const copy: Record<string, unknown> = Object.create(null);
-  for (const [key, item] of Object.entries(value)) copy[key] = withoutBigints(item, depth - 1);
+  for (const [key, item] of Object.entries(value)) {
+    copy[key] = withScalars(item, depth - 1, replace);
+  }
   return copy;
 }
 

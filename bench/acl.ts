@@ -11,17 +11,17 @@ import { policySyntax } from '#config';
 
 const rounds = 200_000;
 
-const nobody = (): boolean => false;
+const never = (): boolean => false;
 const world = {
   ...policySyntax,
-  target: () => ({ isEntitled: nobody, claims: nobody, mayMean: nobody }),
+  target: () => ({ isEntitled: never, claims: never, mayMean: never }),
   pillarOf: () => undefined,
   now: () => 0,
 };
 
 /**
  * Returns the policy of a large site: tags and functions of many teams. Some rules apply to all
- * minions, others to a few.
+ * minions, others only to a few.
  */
 function rulesOfASite(count: number): PolicyRule[] {
   return Array.from({ length: count }, (_, index): PolicyRule => {
@@ -92,7 +92,7 @@ export function benchAcl(): Record<string, number> {
     '1,000 rules, refused': microseconds(site, refused),
     ...Object.fromEntries(
       Object.entries(alike).map(([what, tagOf]) => [
-        `1,000 rules that ${what}, refused`,
+        `1,000 rules that ${what}, denied`,
         microseconds(createPolicy(alikeRules(tagOf), world), refused),
       ]),
     ),

@@ -11,8 +11,8 @@ export function isAsShipped(): boolean {
 }
 
 /**
- * Runs a benchmark in a new process with these settings. Earlier benchmarks cannot influence its
- * memory.
+ * Runs a benchmark in a new process with these settings, so that earlier benchmarks do not
+ * influence its memory.
  * @param argv arguments as for `npm run bench`
  * @returns the exit code of the process
  */

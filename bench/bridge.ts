@@ -22,7 +22,8 @@ export interface BridgeFigures {
 
 /**
  * Runs the benchmark.
- * @param count number of measured calls of each kind. Before them, a tenth as many warm up
+ * @param count number of measured calls of each kind; a tenth as many calls run before, without
+ * being measured
  */
 export async function benchBridge(count = 500): Promise<BridgeFigures> {
   const rootDir = await mkdtemp(path.join(tmpdir(), 'sb-'));

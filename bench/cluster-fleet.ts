@@ -38,7 +38,7 @@ export async function benchClusterFleet(
   const options = ['limits:', ...off.map((name) => `  ${name}: 0`)];
   const site = new ClusterSite({ directory, limitMs, options });
   const swarms: Swarm[] = [];
-  const told = async (what: string, work: () => Promise<unknown>): Promise<void> => {
+  const timed = async (what: string, work: () => Promise<unknown>): Promise<void> => {
     const start = performance.now();
     await work();
     print(`${what.padEnd(60)} ${((performance.now() - start) / 1000).toFixed(1)} s`);
@@ -51,19 +51,19 @@ export async function benchClusterFleet(
     const [first] = swarms;
     if (first === undefined) return;
     await order(first.process, { do: 'accept', pkiDir, count, keys });
-    await told(`cluster init and start, with ${count} keys`, () => site.found('a'));
-    await told('two members join and start', async () => {
+    await timed(`cluster init and start, with ${count} keys`, () => site.found('a'));
+    await timed('two members join and start', async () => {
       for (const name of ['b', 'c']) await site.join(name, 'a');
     });
     await site.status('a', ({ members }) => members.filter(({ isAlive }) => isAlive).length === 3);
     const idle = residentMegabytes(site);
     await enlist(site, swarms, keys);
-    await told('all sign in for the first time', () => tellAll(swarms, signIn));
-    await told('all subscribe', () => subscribe(site, swarms));
+    await timed('all minions sign in for the first time', () => orderAll(swarms, signIn));
+    await timed('all subscribe', () => subscribe(site, swarms));
     const subscribed = residentMegabytes(site);
     for (let round = 1; round <= pings; round += 1) {
       const name = masters[round % masters.length] ?? 'a';
-      await told(`test.ping on all, asked of ${name}`, () => ping(site, name, count));
+      await timed(`test.ping on all minions, through ${name}`, () => ping(site, name, count));
     }
     const before = processorSeconds(site, swarms);
     await ping(site, 'b', count);
@@ -71,13 +71,13 @@ export async function benchClusterFleet(
     const taken = [...after].map(
       ([who, s]) => `${who} ${(s - (before.get(who) ?? 0)).toFixed(1)} s`,
     );
-    print(`processor time of one more: ${taken.join(', ')}`);
+    print(`processor time of another test.ping: ${taken.join(', ')}`);
     const busy = residentMegabytes(site);
-    await told('forced re-authentication of all, under a new publish key', async () => {
+    await timed('all minions sign in again after a change of the publish key', async () => {
       await rotatePublishKey(site);
-      await tellAll(swarms, signIn);
+      await orderAll(swarms, signIn);
     });
-    await told('test.ping on all, asked of b', () => ping(site, 'b', count));
+    await timed('test.ping on all minions, through b', () => ping(site, 'b', count));
     for (const [at, name] of masters.entries()) {
       const [before = 0, after = 0, pinged = 0] = [idle[at], subscribed[at], busy[at]];
       const perMinion = ((after - before) * 1000) / shareOf(count, at);
@@ -99,22 +99,22 @@ function startSwarm(master: string, count: number): Swarm {
   return { master, process: fork(swarmProgram), count };
 }
 
-/** Returns how many of `count` minions connect to the master with this index. */
+/** Returns the number of minions, of `count` in all, that connect to the master with this index. */
 function shareOf(count: number, at: number): number {
   return Math.floor((count + at) / masters.length);
 }
 
-function tellEach(swarms: readonly Swarm[], what: (swarm: Swarm) => Order): Promise<number[]> {
+function orderEach(swarms: readonly Swarm[], what: (swarm: Swarm) => Order): Promise<number[]> {
   return Promise.all(swarms.map((swarm) => order(swarm.process, what(swarm))));
 }
 
-function tellAll(swarms: readonly Swarm[], what: Order): Promise<number[]> {
-  return tellEach(swarms, () => what);
+function orderAll(swarms: readonly Swarm[], what: Order): Promise<number[]> {
+  return orderEach(swarms, () => what);
 }
 
 function portsOf(site: ClusterSite, master: string) {
   const ports = site.ports.get(master);
-  if (ports === undefined) throw new TypeError(`${master} has no ports`);
+  if (ports === undefined) throw new TypeError(`the master ${master} has no ports`);
   return ports;
 }
 
@@ -133,7 +133,7 @@ async function enlist(
 
 /** Subscribes all minions, and waits until the masters have registered all of them. */
 async function subscribe(site: ClusterSite, swarms: readonly Swarm[]): Promise<void> {
-  await tellEach(swarms, ({ master }) => {
+  await orderEach(swarms, ({ master }) => {
     const { publishPort } = portsOf(site, master);
     return { do: 'subscribe', publishPort };
   });

@@ -103,7 +103,7 @@ export class ClusterSite {
 
   processOf(name: string): MasterProcess {
     const master = this.#masters.get(name);
-    if (master === undefined) throw new TypeError(`${name} does not run`);
+    if (master === undefined) throw new TypeError(`the master ${name} is not running`);
     return master;
   }
 
@@ -112,8 +112,8 @@ export class ClusterSite {
   }
 
   /**
-   * Returns the cluster status of a member as soon as it meets the condition, or the last one at
-   * the time limit.
+   * Returns the cluster status of a member as soon as it meets the condition. At the time limit,
+   * returns the last status.
    */
   async status(name: string, isMeant: (status: ClusterStatus) => boolean): Promise<ClusterStatus> {
     const end = performance.now() + this.#options.limitMs;

@@ -23,7 +23,7 @@ interface Comparison {
 
 /**
  * Runs `npm run bench -- <bench>` alternately in both checkouts, and prints the ratios of their
- * figures. Each pair of runs has the opposite order of the one before.
+ * figures. The order of the checkouts changes with each pair of runs.
  * @param other root directory of the other checkout
  */
 export async function runComparison(
@@ -68,8 +68,8 @@ function compare(
 }
 
 /**
- * Returns the rank of the values that bound the median's confidence interval. Order statistics need
- * no assumption about the distribution of the values (binomial distribution with p = 1/2).
+ * Returns the rank of the values that limit the confidence interval of the median. Order statistics
+ * need no assumption about the distribution of the values (binomial distribution with p = 1/2).
  */
 function rankOfInterval(count: number): number {
   let rank = 0;

@@ -24,8 +24,8 @@ const concurrency = 16;
 const certificate = fileURLToPath(new URL('../test/fixtures/tls/master.pem', import.meta.url));
 
 /**
- * Measures enrolments with key pairs that were generated before, and with key pairs that are
- * generated during the enrolment.
+ * Measures enrolments with existing key pairs, and with key pairs that are generated during the
+ * enrolment.
  */
 export async function benchEnroll(): Promise<Readonly<Record<string, EnrollFigures>>> {
   return { prepared: await measure(500, 500), 'on demand': await measure(200, 0) };

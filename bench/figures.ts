@@ -8,8 +8,8 @@ import { benchStore } from './store.ts';
 import { benchZmtp } from './zmtp.ts';
 
 /**
- * Measures and prints all figures of docs/BENCHMARKS.md. Always state the machine together with the
- * figures.
+ * Measures and prints all figures of docs/BENCHMARKS.md. Figures must be published together with
+ * the machine.
  */
 export async function printFigures(print: (line: string) => void): Promise<void> {
   const [cpu] = cpus();
@@ -18,11 +18,11 @@ export async function printFigures(print: (line: string) => void): Promise<void>
 
   print('\n# a job on one minion, from call to end');
   const { startMs, medianMs, p99Ms } = await benchJob();
-  print(`first start, key generation included  ${startMs.toFixed(0)} ms`);
+  print(`first start, with key generation       ${startMs.toFixed(0)} ms`);
   print(`test.ping, median                     ${medianMs.toFixed(2)} ms`);
   print(`test.ping, 99 in 100                  ${p99Ms.toFixed(2)} ms`);
 
-  print('\n# the ZeroMQ end');
+  print('\n# the ZeroMQ listener');
   await benchZmtp();
 
   print('\n# MessagePack and Crypticle');
@@ -34,7 +34,7 @@ export async function printFigures(print: (line: string) => void): Promise<void>
 
   print('\n# durable writes of 200 bytes');
   for (const { inFlight, durableWritesPerSecond } of await benchStore()) {
-    print(`${String(inFlight).padStart(4)} under way  ${Math.round(durableWritesPerSecond)}/s`);
+    print(`${String(inFlight).padStart(4)} in progress${Math.round(durableWritesPerSecond)}/s`);
   }
 
   print('\n# the file server; default limits');

@@ -15,9 +15,9 @@ let next = 0;
 let end = 0;
 
 /**
- * Returns a port on which no process listens, which no other process gets from this function, and
- * which no outgoing connection uses. The last condition matters: a client that repeatedly dials a
- * stopped server would otherwise be connected to itself when its own port happens to be the same.
+ * Returns a port on which no process listens, which this function gives to no other process, and
+ * which no outgoing connection uses. The last condition matters: a client that repeatedly connects
+ * to a stopped server could otherwise get the same local port and be connected to itself.
  */
 export async function freePort(): Promise<number> {
   for (;;) {
@@ -28,10 +28,7 @@ export async function freePort(): Promise<number> {
   }
 }
 
-/**
- * Reserves a block of ports. To do so, it listens on the first port of the block as long as the
- * process lives.
- */
+/** Reserves a block of ports by listening on its first port until the process ends. */
 async function claimBlock(): Promise<void> {
   for (;;) {
     const first = lowest + blockSize * randomInt((highest - lowest) / blockSize);

@@ -147,6 +147,7 @@ const isOfMemory = what === 'soak' || what === 'fleet' || what === 'flood';
 if (isOfMemory && !isAsShipped()) process.exitCode = runAsShipped(...process.argv.slice(2));
 else {
   const bench = benches[what ?? 'all'];
-  if (bench === undefined) print(`no such bench; there are: ${Object.keys(benches).join(', ')}`);
+  if (bench === undefined)
+    print(`unknown benchmark; the names are: ${Object.keys(benches).join(', ')}`);
   process.exitCode = bench === undefined ? 64 : await bench();
 }

@@ -88,6 +88,6 @@ export async function startNatsServers(
  * Debian, some faults make them differ permanently (docs/cluster.md).
  */
 export function keepsCopiesEqual(): boolean {
-  const told = spawnSync(natsServerProgram, ['--version'], { encoding: 'utf8' }).stdout;
-  return isRecommended(told.replace(': v', ' '));
+  const version = spawnSync(natsServerProgram, ['--version'], { encoding: 'utf8' }).stdout;
+  return isRecommended(version.replace(': v', ' '));
 }

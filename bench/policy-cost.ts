@@ -65,8 +65,7 @@ export async function benchPolicyCost(): Promise<PolicyCost> {
       sides.push(await openSide(path.join(root, name), acl, keys));
     }
     for (let turn = 0; turn <= turns; turn += 1) {
-      // The order changes with each turn, because the first of the two finds caches in a worse
-      // state.
+      // The order changes with each turn, because the first side runs with colder caches.
       for (const side of turn % 2 === 0 ? sides : [...sides].reverse()) await takeTurn(side);
     }
   } finally {
@@ -120,7 +119,10 @@ async function costOf(count: number, work: () => Promise<void>): Promise<number>
   return (user + system) / count;
 }
 
-/** Returns the lowest quartile of the figures, without the first turn, which warms up. */
+/**
+ * Returns the lowest quartile of the figures, without the first turn, in which V8 compiles the
+ * code.
+ */
 function undisturbed(figures: readonly number[] = []): number {
   const sorted = figures.slice(1).sort((a, b) => a - b);
   return sorted[Math.floor(sorted.length / 4)] ?? 0;

@@ -1,7 +1,7 @@
 /**
- * Estimates the size of an installation from an operator's numbers and the figures in
- * docs/BENCHMARKS.md, which were measured on two shared cores. It only calculates and starts
- * nothing.
+ * Estimates the size of an installation. The inputs are an operator's numbers and the figures in
+ * docs/BENCHMARKS.md, which were measured on two shared cores. It only calculates, and starts no
+ * process.
  */
 
 /** Numbers that the operator supplies. */
@@ -51,7 +51,9 @@ const measured = {
   publication: 26e-6,
   return: 166e-6,
   event: 93e-6,
-  /** Transaction that another member wrote. A member replays 12,000 per second. */
+  /**
+   * Processing of a transaction that another member wrote. A member processes 12,000 per second.
+   */
   apply: 1 / 12_000,
   signInsPerSecond: 1_120,
   masterBytes: 180e6,
@@ -64,7 +66,7 @@ const measured = {
 
 /**
  * Share of a processor that is planned for steady load. The rest is for bursts, for clients, and
- * for the minions of a master that is unavailable.
+ * for the minions of a master that has failed.
  */
 const steadyShare = 0.5;
 /**
@@ -140,7 +142,9 @@ export function printSizing(words: readonly string[], print: (line: string) => v
   );
   const wrong = [...given].find(([name, value]) => !(name in defaults && value >= 0));
   if (wrong !== undefined) {
-    print(`${wrong[0]}: expected ${Object.keys(defaults).join('=, ')}= with a number each`);
+    print(
+      `${wrong[0]}: unknown argument; give NAME=NUMBER with the names ${Object.keys(defaults).join(', ')}`,
+    );
     return 64;
   }
   const minions = given.get('minions') ?? defaults.minions;
@@ -152,7 +156,7 @@ export function printSizing(words: readonly string[], print: (line: string) => v
   );
   const sizing = sizeOf(load);
   if (sizing === undefined) {
-    print('more than one log carries: sites of masters under a hub, see docs/scaling.md');
+    print('too much for one cluster; divide the minions among several, see docs/scaling.md');
     return 1;
   }
   for (const [name, text] of linesOf(sizing)) print(`${name.padEnd(44)} ${text}`);
@@ -165,17 +169,20 @@ function linesOf(sizing: Sizing): readonly (readonly [string, string])[] {
     masters === 1
       ? []
       : ([
-          ['transactions of the log', `${writes.toFixed(0)}/s`],
-          ['sent by the leader of the log', `${(logTraffic / 1e6).toFixed(1)} MB/s`],
+          ['transactions in the log', `${writes.toFixed(0)}/s`],
+          ['sent by the NATS stream leader', `${(logTraffic / 1e6).toFixed(1)} MB/s`],
         ] as const);
   return [
-    ['masters, one of which may be away', masters === 1 ? '1, none may be away' : String(masters)],
-    ['of one processor at each', `${(processor * 100).toFixed(0)} %`],
-    ['memory at each, one being away', `${(memory / 1e9).toFixed(2)} GB`],
-    ['disk at each, for jobs that are kept', `${(disk / 1e9).toFixed(1)} GB`],
-    ['to and from the minions of each', `${(minionTraffic / 1e6).toFixed(2)} MB/s`],
+    [
+      'masters, if one of them may fail',
+      masters === 1 ? '1, which must not fail' : String(masters),
+    ],
+    ['load of one processor on each master', `${(processor * 100).toFixed(0)} %`],
+    ['memory of each master while one is down', `${(memory / 1e9).toFixed(2)} GB`],
+    ['disk of each master for stored jobs', `${(disk / 1e9).toFixed(1)} GB`],
+    ['traffic of each master with its minions', `${(minionTraffic / 1e6).toFixed(2)} MB/s`],
     ...log,
-    ['a job for all is answered within some', `${sizing.pingAll.toFixed(1)} s`],
-    ['all have signed in anew within some', `${sizing.signInAll.toFixed(0)} s`],
+    ['time of a job on all minions, about', `${sizing.pingAll.toFixed(1)} s`],
+    ['time until all minions have signed in again, about', `${sizing.signInAll.toFixed(0)} s`],
   ];
 }

@@ -1,8 +1,8 @@
 import type { MasterConfig } from '#config';
 
 /**
- * Defaults for the commands named as Salt's, from the master's configuration. Options on the
- * command line take precedence.
+ * Defaults from the master's configuration for the commands `salt`, `salt-key`, `salt-run` and
+ * `salt-cp`. Options on the command line take precedence.
  */
 export type CommandDefaults = Pick<
   MasterConfig,

@@ -8,10 +8,7 @@ import type { StandardInput } from './standard-input.ts';
 /** Stream that may be a terminal. */
 export type OutputStream = Writable & { readonly isTTY?: boolean };
 
-/**
- * Everything that commands need from their environment: streams, input and access to the master.
- * Tests can replace it.
- */
+/** Environment of commands: streams, input and access to the master. Tests can replace it. */
 export interface CommandContext extends LocalMaster, LoginContext {
   readonly stdout: OutputStream;
   /** Stream for messages, questions and progress. Results are never written to it. */
@@ -43,6 +40,6 @@ async function readTextFile(file: string): Promise<string> {
   try {
     return await readFile(file, 'utf8');
   } catch (cause) {
-    throw new CommandError('ERR_ARGS', `${file} cannot be read`, { cause });
+    throw new CommandError('ERR_ARGS', `the file ${file} cannot be read`, { cause });
   }
 }

@@ -23,10 +23,7 @@ import {
 import { createSaltApi } from '#salt-api';
 import { createMaster } from '#server';
 
-/**
- * Command that the service of the demonstration may run. It may run nothing else, and only with
- * parameters that are validated.
- */
+/** Only command that the service of the demonstration may run. Its parameters are validated. */
 const greeting: CommandDefinition = {
   name: 'demo.greet',
   description: 'Greets somebody.',
@@ -78,8 +75,8 @@ async function showRefusal(
 const enrolledId = 'web3';
 
 /**
- * Shows an enrolment. A machine claims its key with a ticket; another key with the same ticket is
- * rejected.
+ * Shows an enrolment: a machine claims its key with a ticket, and another key with the same ticket
+ * is rejected.
  * @returns the minion, which has signed in
  */
 async function showEnrolment(output: DemoOutput, master: Master, bridge: Bridge): Promise<Minion> {
@@ -113,7 +110,7 @@ async function showEnrolment(output: DemoOutput, master: Master, bridge: Bridge)
 }
 
 /**
- * Claims a key, like the script in a machine's user-data does.
+ * Claims a key as the script in a machine's user-data does.
  * @returns the response
  */
 async function claim(url: string, ticket: string, publicPem: string): Promise<string> {
@@ -149,7 +146,7 @@ async function startRecordingEndpoint(): Promise<RecordingEndpoint> {
     });
   });
   await listen(server);
-  // A server that listens on a TCP port has an address of this type.
+  // The cast is safe, because a server that listens on a TCP port has an address of this type.
   const { port } = server.address() as AddressInfo;
   return {
     origin: `http://127.0.0.1:${port}`,

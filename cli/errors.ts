@@ -10,7 +10,7 @@ export type CommandErrorCode =
   | 'ERR_NOT_CONFIRMED'
   | 'ERR_TENANTS';
 
-/** Error of a command. Its message is for the person who typed the command. */
+/** Error of a command, with a message for the user of the command. */
 export class CommandError extends SaltbridgeError {
   declare readonly code: CommandErrorCode;
 
@@ -19,7 +19,7 @@ export class CommandError extends SaltbridgeError {
   }
 }
 
-/** Meaning and remedy of each error code. */
+/** Meaning of each error code, and what to do. */
 export const commandErrors: Readonly<
   Record<Exclude<CommandErrorCode, 'ERR_ARGS' | 'ERR_EAUTH'>, ErrorEntry>
 > = {
@@ -52,8 +52,7 @@ export const commandErrors: Readonly<
 };
 
 /**
- * Hints for the command line, by error code. They supplement messages that are the same for all
- * interfaces.
+ * Hints for the command line, by error code. They are added to messages that all interfaces share.
  */
 export const commandHints: ReadonlyMap<string, string> = new Map([
   ['ERR_COMMAND_PARAMETERS', 'saltbridge bridge show describes them'],
@@ -78,7 +77,7 @@ export const exitCodes = {
   failure: 1,
   /** The target of `salt` matched no minion, or no minion returned. */
   noReturn: 2,
-  /** `salt` was called without a target or a function. */
+  /** `salt` was called without a target or without a function. */
   incomplete: 42,
   usage: 64,
   noUser: 67,
@@ -216,7 +215,7 @@ const byCode: ReadonlyMap<string, number> = new Map([
 const byForm: readonly (readonly [RegExp, number])[] = [
   [/^ERR_(ENROLL|KEY|STACK|TEMPLATE)_|^ERR_KEY$/, exitCodes.failure],
   [/^ERR_HTTP_/, exitCodes.unavailable],
-  // These errors mean that a peer violates Salt's protocol.
+  // Another program violates Salt's protocol.
   [
     /^ERR_(BAD|MASTER)_|^ERR_(ALGORITHM|DECRYPT|EXPIRED|NONCE|PAYLOAD_LIMIT|TOKEN)$/,
     exitCodes.unavailable,

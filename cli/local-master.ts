@@ -76,15 +76,18 @@ export interface LocalMaster {
   readonly openCluster: (configDirectory: string) => Promise<OfflineCluster>;
   /** Returns the operations on the identity of that master as a site. It need not be running. */
   readonly openSite: (configDirectory: string) => Promise<OfflineSite>;
-  /** Returns the defaults that this configuration has for commands named as Salt's. */
+  /**
+   * Returns defaults from this configuration for the commands `salt`, `salt-key`, `salt-run` and
+   * `salt-cp`.
+   */
   readonly commandDefaults: (configDirectory: string) => Promise<CommandDefaults>;
 }
 
 /**
- * Creates the access of commands to a master. They use the local socket of a running master, and
- * its files if it is not running. Each configuration is read only once. If the environment names
- * remote masters (`SALTBRIDGE_URL`), commands call these over HTTPS. Stores and clusters that are
- * opened without a running master are always those of this host.
+ * Creates the access of commands to a master. They use the local socket of a running master, or its
+ * files if it is not running. Each configuration is read only once. If the environment names remote
+ * masters (`SALTBRIDGE_URL`), commands call these over HTTPS. Operations on the files of a stopped
+ * master always use this host.
  */
 export function createLocalMaster(environment: NodeJS.ProcessEnv = process.env): LocalMaster {
   const configs = new Map<string, Promise<MasterConfig>>();

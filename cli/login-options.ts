@@ -1,4 +1,7 @@
-/** Log-in options of commands that are named as Salt's [salt utils/parsers.py EAuthMixIn]. */
+/**
+ * Login options of the commands `salt`, `salt-key`, `salt-run` and `salt-cp` [salt utils/parsers.py
+ * EAuthMixIn].
+ */
 
 import { type Command, Option } from 'commander';
 
@@ -15,24 +18,27 @@ export interface LoginOptions {
 }
 
 /**
- * Returns the name of the eauth back end for the log-in. If it is `undefined`, the command does not
- * log in and has the rights of the account that runs it.
+ * Returns the name of the eauth back end. If it is `undefined`, the command does not log in, and
+ * has the rights of the account that runs it.
  */
 export function eauthOf({ auth, eauth, externalAuth }: LoginOptions): string | undefined {
   return auth ?? eauth ?? externalAuth;
 }
 
 /**
- * Adds the log-in options to a command.
- * @param flags - flags of the option `auth`; a command that uses `-a` for something else passes
- * only `--auth`
+ * Adds the login options to a command.
+ * @param flags - flags of the option `auth`; commands in which `-a` has another meaning pass only
+ * `--auth`
  */
 export function addLoginOptions(command: Command, flags = '-a, --auth'): Command {
   return command
-    .option(`${flags} <eauth>`, "log in with this eauth and act with the user's rights")
+    .option(
+      `${flags} <eauth>`,
+      'log in with this eauth back end, and act with the rights of the user',
+    )
     .addOption(new Option('--eauth <eauth>').hideHelp())
     .addOption(new Option('--external-auth <eauth>').hideHelp())
-    .option('-T, --make-token', 'log in, and store the token for later commands')
+    .option('-T, --make-token', 'log in, and store the token for later commands with -T')
     .option('--username <name>', 'name of the user (default: ask for it)')
     .option(
       '--password <text>',

@@ -1,6 +1,6 @@
 /**
- * Determines with whose rights a command runs: those of the account that runs it, or those of a
- * user who logs in [salt/cli/salt.py].
+ * Determines whose rights a command has: those of the account that runs it, or those of a user who
+ * logs in [salt/cli/salt.py].
  */
 import { randomBytes } from 'node:crypto';
 import { open, readFile, rename, rm, stat } from 'node:fs/promises';
@@ -28,10 +28,7 @@ async function readTokenFile(file: string): Promise<string | undefined> {
   }
 }
 
-/**
- * Writes a token to a new file, which has mode 0600 from the beginning. An existing file or link is
- * replaced.
- */
+/** Writes a token to a new file with mode 0600. An existing file or link is replaced. */
 async function writeTokenFile(file: string, token: string): Promise<void> {
   const fresh = `${file}.${randomBytes(8).toString('hex')}`;
   const handle = await open(fresh, 'wx', 0o600);
@@ -48,15 +45,15 @@ async function writeTokenFile(file: string, token: string): Promise<void> {
 }
 
 /**
- * Returns the user who called sudo, for the job's record and for `sudo_acl`. In all other cases the
- * master identifies the user itself.
+ * Returns the user who called sudo, for the record of the job and for `sudo_acl`. Without sudo, the
+ * master itself identifies the user.
  */
 export function sudoUser(): Pick<RunRequest, 'user'> {
   const { SUDO_USER: name } = process.env;
   return name === undefined ? {} : { user: `sudo_${name}` };
 }
 
-/** Parts of the environment that a log-in needs. */
+/** Parts of the environment that a login uses. */
 export interface LoginContext extends Pick<LocalMaster, 'openApi'> {
   /** Asks a question and returns the answer. `undefined` if there is no terminal. */
   readonly ask: ((question: string) => Promise<string>) | undefined;
@@ -69,12 +66,12 @@ export interface LoginContext extends Pick<LocalMaster, 'openApi'> {
   readonly tokenFile: string;
 }
 
-/** Interface to the master during one command, with the rights of its user. */
+/** Connection to the master during one command, with the rights of its user. */
 export interface CommandSession {
   readonly jobs: MasterApi['jobs'];
   readonly runners: MasterApi['runners'];
   readonly wheel: UserApi['wheel'];
-  /** Ends all calls of the command. It must be called in every case. */
+  /** Ends all calls of the command. Must be called after success and after failure. */
   close(): Promise<void>;
 }
 
@@ -83,8 +80,8 @@ export class LoginFailure extends CommandError {
   readonly eauth: string;
   readonly username: string;
   /**
-   * Names of the eauth back ends that the master supports. `undefined` if the requested one is
-   * among them.
+   * Names of the eauth back ends that the master supports. `undefined` if the requested back end is
+   * one of them.
    */
   readonly served: readonly string[] | undefined;
 
@@ -97,9 +94,8 @@ export class LoginFailure extends CommandError {
 }
 
 /**
- * Opens the master's interface. With `-a`, the interface has the rights of a user. The stored token
- * is used, unless a user name or password is given or the token is not valid; then the user logs
- * in.
+ * Opens the interface of the master. With `-a`, it has the rights of a user: the stored token is
+ * used if it is valid. If it is not, or if a user name or password is given, the user logs in.
  * @throws CommandError ERR_ARGS; LoginFailure ERR_EAUTH; RemoteError
  */
 export async function openCommandSession(
@@ -111,7 +107,7 @@ export async function openCommandSession(
   if (eauth === undefined) {
     const { jobs, runners, wheel } = api;
     if (options.makeToken !== true) return { jobs, runners, wheel, close: async () => {} };
-    throw new CommandError('ERR_ARGS', '-T requires -a: the eauth to log in with');
+    throw new CommandError('ERR_ARGS', '-T requires -a with the name of the eauth back end');
   }
   const kept = await findSavedToken(api, eauth, context, options);
   if (kept !== undefined) return createUserSession(api, kept, async () => {});

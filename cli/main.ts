@@ -1,4 +1,4 @@
-/** The entry point of `saltbridge`: connects the command line to the streams of the process. */
+/** Entry point of `saltbridge`: connects the command line to the streams of the process. */
 import { readFileSync } from 'node:fs';
 import { homedir } from 'node:os';
 import path from 'node:path';
@@ -42,8 +42,8 @@ function exitOnClosedPipe(error: NodeJS.ErrnoException): void {
 }
 
 /**
- * Returns the access to the master of a configuration directory. The code is loaded when it is
- * first used.
+ * Returns the access to the master of a configuration directory. Its code is loaded at the first
+ * use.
  */
 function loadLocalMaster(): LocalMaster {
   let loaded: Promise<LocalMaster> | undefined;

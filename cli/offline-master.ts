@@ -55,7 +55,7 @@ export function isMasterNotRunning(error: unknown): boolean {
 export interface StoreAccess {
   /** Directory of the store. */
   readonly directory: string;
-  /** Writes a backup. A running master writes it itself; otherwise it is made from the files. */
+  /** Writes a backup. A running master writes it itself. Otherwise this process reads the files. */
   backup(target: string): Promise<BackupReceipt>;
   /** Replaces the store with a backup. The master must not be running. */
   restore(file: string): Promise<RestoreReceipt>;

@@ -11,7 +11,7 @@ export function configOption(): Option {
 
 /** Returns the option `-l`, the level of the log. */
 export function logLevelOption(): Option {
-  return new Option('-l, --log-level <level>', 'level of detail of the log').choices(logLevels);
+  return new Option('-l, --log-level <level>', 'lowest level of log messages').choices(logLevels);
 }
 
 /** Returns the option `--json`, which selects output for programs. */
@@ -21,7 +21,8 @@ export function jsonOption(): Option {
 
 /** Parses a whole number of at least 1. */
 export function parseCount(text: string): number {
-  if (!/^[1-9]\d{0,8}$/.test(text)) throw new InvalidArgumentError('expected a whole number.');
+  if (!/^[1-9]\d{0,8}$/.test(text))
+    throw new InvalidArgumentError('the value must be a whole number.');
   return Number(text);
 }
 
@@ -35,7 +36,7 @@ export function parseSeconds(text: string): number {
 export function parsePort(text: string): number {
   const port = Number(text);
   if (!/^\d{1,5}$/.test(text) || port === 0 || port > 65_535) {
-    throw new InvalidArgumentError('expected a port, 1 to 65535.');
+    throw new InvalidArgumentError('the port must be a number from 1 to 65535.');
   }
   return port;
 }
@@ -49,8 +50,8 @@ const sinceUnitSeconds: Readonly<Record<string, number>> = {
 };
 
 /**
- * Parses the start time in an option. It is a duration before now (`90s`, `30m`, `1h`, `7d`, `2w`),
- * or a date or time in ISO 8601 form. Returns milliseconds since 1970.
+ * Parses a start time: a duration before now (`90s`, `30m`, `1h`, `7d`, `2w`), or a date or time in
+ * ISO 8601 form. Returns milliseconds since 1970.
  * @throws CommandError ERR_ARGS
  */
 export function parseSince(text: string, now: number = Date.now()): number {
@@ -59,5 +60,5 @@ export function parseSince(text: string, now: number = Date.now()): number {
   if (count !== undefined && seconds !== undefined) return now - Number(count) * seconds * 1000;
   const time = /^\d{4}-\d\d-\d\d/.test(text) ? Date.parse(text) : Number.NaN;
   if (!Number.isNaN(time)) return time;
-  throw new CommandError('ERR_ARGS', `${text}: expected a time such as 30m, 1h, 7d, or a date`);
+  throw new CommandError('ERR_ARGS', `${text} is not a time: use 30m, 1h, 7d, or a date`);
 }

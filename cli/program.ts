@@ -13,8 +13,8 @@ const stackLevels: ReadonlySet<unknown> = new Set(['debug', 'trace', 'garbage', 
 const helpWidth = 80;
 
 /**
- * Returns the line for a command in the program's help. The module of the command need not be
- * loaded.
+ * Returns the line about a command in the help of the program. The module of the command need not
+ * be loaded.
  */
 function subcommandTerm(command: Command): string {
   const isOfProgram = command.parent?.parent === null;
@@ -32,7 +32,7 @@ async function createProgram(
   const program = new Command('saltbridge')
     .description('A Salt-compatible master')
     .version(version)
-    // If `-V` follows the name of a subcommand, it belongs to that subcommand.
+    // A `-V` after the name of a subcommand belongs to the subcommand.
     .enablePositionalOptions()
     .exitOverride()
     .showHelpAfterError('(add --help for the usage)')
@@ -49,9 +49,9 @@ async function createProgram(
 }
 
 /**
- * Runs one command line. All failures are printed to standard error.
- * @param argv arguments after the name of the program
- * @returns the exit code of the process
+ * Runs one command line. Prints all failures to standard error.
+ * @param argv - arguments after the name of the program
+ * @returns exit code of the process
  */
 export async function runCommandLine(
   argv: readonly string[],
@@ -77,7 +77,7 @@ export async function runCommandLine(
 }
 
 /**
- * Checks that a configuration directory exists if the user has named it. The default directory may
+ * Checks that a configuration directory exists if the user has named one. The default directory may
  * be missing.
  */
 async function requireConfigDirectory(command: Command): Promise<void> {
@@ -85,12 +85,12 @@ async function requireConfigDirectory(command: Command): Promise<void> {
   const directory = String(command.opts().configDir);
   const found = await stat(directory).catch(() => undefined);
   if (found?.isDirectory()) return;
-  const problem = '-c: directory not found; expected a directory with a file named master';
+  const problem = '-c: the directory does not exist; name a directory with a file named master';
   const { ConfigError } = await import('#config');
   throw new ConfigError('ERR_CONFIG_READ', { file: directory, line: 0, key: '' }, problem);
 }
 
-/** Returns the number of mistakes in a configuration error. It is 1 for all other errors. */
+/** Returns the number of errors in a configuration error. Returns 1 for any other error. */
 function problemCount(error: unknown): number {
   const { problems } = Object(error);
   return Array.isArray(problems) ? problems.length : 1;
@@ -110,9 +110,9 @@ async function reportError(
   const message = ofSystem ?? (error instanceof Error ? error.message : String(error));
   const prefix = known === undefined && ofSystem === undefined ? 'unexpected error: ' : '';
   const count = problemCount(error);
-  const heading = count > 1 ? `${count} mistakes in the configuration:\n` : prefix;
-  // Only the message of a configuration error may have several lines, because it quotes the
-  // operator's own text.
+  const heading = count > 1 ? `the configuration has ${count} errors:\n` : prefix;
+  // Only the message of a configuration error may have several lines, because it quotes text of the
+  // operator.
   const escapeMessage = known === exitCodes.configuration ? escapeLines : escapeLine;
   const hint = commandHints.get(code);
   const more = hint === undefined ? '' : `; ${hint}`;

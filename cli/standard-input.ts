@@ -1,4 +1,4 @@
-/** Standard input. Several readers can read from it one after the other without losing data. */
+/** Standard input, from which several readers can read one after the other without losing data. */
 
 import { StringDecoder } from 'node:string_decoder';
 import { CommandError } from './errors.ts';
@@ -9,10 +9,7 @@ export type InputStream = Pick<
   'off' | 'once' | 'pause' | 'removeListener' | 'resume'
 > & { readonly readableEnded: boolean };
 
-/**
- * Maximum length of a line, in characters. Lines that people type and the answers of scripts are
- * much shorter.
- */
+/** Maximum length of a line, in characters. */
 const maxLineLength = 65_536;
 const maxBytes = 67_108_864;
 
@@ -24,8 +21,8 @@ export class StandardInput {
   #received = '';
 
   /**
-   * @param open - returns the stream; called at the first read, because a stream that is being read
-   * keeps the process alive
+   * @param open - returns the stream; it is called at the first read, because an open stream keeps
+   * the process alive
    */
   constructor(open: () => InputStream) {
     this.#open = open;
@@ -65,14 +62,14 @@ export class StandardInput {
     let length = 0;
     for (let chunk = await this.#next(); chunk !== undefined; chunk = await this.#next()) {
       length += chunk.length;
-      if (length > maxBytes) throw unreadableInput(`it has more than ${maxBytes} bytes`);
+      if (length > maxBytes) throw unreadableInput(`the input has more than ${maxBytes} bytes`);
       chunks.push(chunk);
     }
     return chunks.join('');
   }
 
   /**
-   * Returns the next piece of text, or `undefined` at the end. The stream is paused between two
+   * Returns the next part of the text, or `undefined` at the end. The stream is paused between two
    * reads, so that the process can end.
    */
   #next(): Promise<string | undefined> {
@@ -94,7 +91,7 @@ export class StandardInput {
       };
       const onError = (cause: Error): void => {
         stop();
-        reject(unreadableInput('it cannot be read', cause));
+        reject(unreadableInput('the input cannot be read', cause));
       };
       stream.once('data', onData).once('end', onEnd).once('error', onError);
       stream.resume();

@@ -44,7 +44,7 @@ const subcommands: readonly Subcommand[] = [
   {
     name: 'salt-key',
     usage: '[options]',
-    summary: 'manage the keys of minions; the master need not run',
+    summary: "manage the keys of minions, with Salt's options; works without a running master",
     load: async () => (await import('./commands/salt-key.ts')).defineSaltKey,
   },
   {
@@ -72,12 +72,12 @@ const subcommands: readonly Subcommand[] = [
   },
   {
     name: 'store',
-    summary: 'back up, restore, move and check the store',
+    summary: 'back up, restore, move and check the store of a master',
     load: async () => (await import('./commands/store.ts')).defineStore,
   },
   {
     name: 'cluster',
-    summary: 'share a store between masters on several machines',
+    summary: 'manage a cluster: masters on several machines that share a store',
     load: async () => (await import('./commands/cluster.ts')).defineCluster,
   },
   {
@@ -112,7 +112,7 @@ const subcommands: readonly Subcommand[] = [
   },
   {
     name: 'bridge',
-    summary: 'use the command catalog of the running master',
+    summary: 'use the bridge: catalog, plans, handles, stacks and data spaces',
     load: async () => (await import('./commands/bridge.ts')).defineBridge,
   },
   {
@@ -122,7 +122,7 @@ const subcommands: readonly Subcommand[] = [
   },
   {
     name: 'heat',
-    summary: 'compile Heat templates whose guests exchange values',
+    summary: 'compile Heat templates whose machines write values for each other',
     load: async () => (await import('./commands/heat.ts')).defineHeat,
   },
   {
@@ -133,7 +133,7 @@ const subcommands: readonly Subcommand[] = [
   {
     name: 'metadata-agent',
     usage: '[options]',
-    summary: 'answer the metadata requests of instances on their network',
+    summary: 'run the metadata agent, which answers metadata requests of instances',
     load: async () => (await import('./commands/metadata-agent.ts')).defineMetadataAgent,
   },
   {
@@ -150,7 +150,7 @@ const subcommands: readonly Subcommand[] = [
   {
     name: 'minion',
     usage: '[options]',
-    summary: 'run a small minion for experiments',
+    summary: 'run a small minion for experiments, with a few functions',
     load: async () => (await import('./commands/minion.ts')).defineMinion,
   },
   {
@@ -160,7 +160,7 @@ const subcommands: readonly Subcommand[] = [
   },
   {
     name: 'demo',
-    summary: 'run a master and three minions with a job and a denied event; leaves no files',
+    summary: 'demonstrate saltbridge with a master and three minions; leaves no files',
     load: async () => (await import('./commands/demo.ts')).defineDemo,
   },
 ];
@@ -170,7 +170,7 @@ export function usageOf(name: string): string | undefined {
   return subcommands.find((it) => it.name === name)?.usage;
 }
 
-/** Adds all commands to a program. Loads only the modules of those that `isCalled` selects. */
+/** Adds all commands to a program. Loads only the modules of commands that `isCalled` selects. */
 export async function addSubcommands(
   program: Command,
   context: CommandContext,

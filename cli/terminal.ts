@@ -3,17 +3,18 @@ import { writeJson } from '#runtime';
 import type { OutputStream } from './context.ts';
 
 /**
- * Matches control characters except the tab, line separators, and characters that change the text
- * direction. They are escaped, so that text from a minion can neither control the terminal nor
- * imitate a line of our output [THREATS M-19].
+ * Matches characters that are escaped: control characters except the tab, line separators, and
+ * characters that change the text direction. Otherwise text from a minion could control the
+ * terminal, or imitate a line of this program [THREATS M-19].
  */
 const unsafe = /(?!\t)[\p{Cc}\u2028-\u202e\u2066-\u2069]/gu;
 
-/** Matches those of these characters that JSON does not escape itself. */
+/** Matches the characters of {@link unsafe} that JSON does not escape itself. */
 const unsafeInJson = /[\x7f-\x9f\u2028-\u202e\u2066-\u2069]/g;
 
 /**
- * Escapes a text for one line. As in Salt, the escape character becomes `?`. Others become `\xNN`.
+ * Escapes a text for one line. As in Salt, the escape character becomes `?`. Other characters
+ * become `\xNN`.
  */
 export function escapeLine(text: string): string {
   return text.replaceAll('\x1b', '?').replace(unsafe, toEscape);
@@ -25,14 +26,14 @@ export function escapeLines(text: string): string {
 }
 
 /**
- * Escapes a name, such as an id, a tag or a key. The result is on one line and shows every
- * character.
+ * Escapes a name, such as an id, a tag or a key. The result is one line, in which every character
+ * is visible.
  */
 export function escapeName(text: string): string {
   return text.replaceAll('\t', '\\t').replaceAll('\n', '\\n').replace(unsafe, toEscape);
 }
 
-/** Escapes JSON text so that it can be printed. It still represents the same data. */
+/** Escapes JSON text for printing. The result represents the same data. */
 export function escapeJson(json: string): string {
   return json.replace(unsafeInJson, (character) => `\\u${hex(character, 4)}`);
 }
@@ -50,12 +51,12 @@ export async function printLine(stream: OutputStream, line: string): Promise<voi
   if (!stream.write(`${line}\n`)) await once(stream, 'drain');
 }
 
-/** Writes one of our own results as JSON. Values of minions have their own outputters. */
+/** Writes a result of this program as JSON. Values of minions have their own outputters. */
 export async function printJson(stream: OutputStream, answer: object): Promise<void> {
   await printLine(stream, escapeJson(writeJson(answer, 2)));
 }
 
-/** A line on a terminal that shows progress. Without a terminal, nothing is written. */
+/** Line on a terminal that shows progress. Writes nothing if the output is not a terminal. */
 export class Progress {
   readonly #stream: OutputStream;
   #isShown = false;
@@ -64,14 +65,14 @@ export class Progress {
     this.#stream = stream;
   }
 
-  /** Shows a text in place of the previous one. */
+  /** Replaces the previous text on the line. */
   show(text: string): void {
     if (this.#stream.isTTY !== true) return;
     this.#stream.write(`\r\x1b[K${text}`);
     this.#isShown = true;
   }
 
-  /** Removes the line, so that other output can take its place. */
+  /** Removes the line, so that other output can follow. */
   clear(): void {
     if (this.#isShown) this.#stream.write('\r\x1b[K');
     this.#isShown = false;
@@ -109,7 +110,7 @@ export const terminalColors: Colors = {
   end: '\x1b[0;0m',
 };
 
-/** Empty texts in place of colours, for output to pipes and files. */
+/** Colours for output to pipes and files: empty texts. */
 export const noColors: Colors = {
   red: '',
   green: '',

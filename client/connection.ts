@@ -34,14 +34,12 @@ export interface RemoteMaster {
 export interface Connection {
   /** Name of the master in error messages. */
   readonly name: string;
-  /** Starts a POST request, which the caller ends. */
+  /** Starts a POST request. The caller writes its body and ends it. */
   readonly open: (path: string, signal?: AbortSignal) => ClientRequest;
-  /**
-   * Returns an explanation of a failed request for an error message: the reason, and the remedy.
-   */
+  /** Returns the reason of a failed request and its remedy, for an error message. */
   readonly explain: (cause: NodeJS.ErrnoException) => string;
   /**
-   * Creates a proof of the account under which this process runs. Default: the account is not sent.
+   * Creates a proof of the account under which this process runs. Default: calls contain no proof.
    */
   readonly prove?: () => Promise<CallerProof | undefined>;
   /**
@@ -71,7 +69,8 @@ export function localConnection({ socketPath }: LocalMaster, agent?: Agent): Con
 
 /**
  * Creates a connection over HTTP.
- * @throws TypeError for an invalid address, or one over which tokens would be sent unencrypted
+ * @throws TypeError for an invalid address, or for an address to which tokens would be sent
+ * unencrypted
  */
 export function remoteConnection({ url, token, ca }: RemoteMaster): Connection {
   const { protocol, hostname, port, pathname, host } = new URL(url);

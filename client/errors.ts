@@ -1,6 +1,4 @@
-/**
- * Errors of calls that fail over from one master to the next. The meaning of a code never changes.
- */
+/** Errors of calls that can continue on another master. The meaning of a code never changes. */
 
 import { type ErrorEntry, SaltbridgeError } from '#runtime';
 

@@ -1,4 +1,4 @@
-/** Calls methods of extensions over several masters. */
+/** Calls methods of extensions on one of several masters. */
 
 import { randomUUID } from 'node:crypto';
 import { Attempts, type MasterSource } from './fail-over.ts';
@@ -6,8 +6,8 @@ import type { ExtensionClient } from './master-client.ts';
 import { callMethod, openMethodStream } from './rpc-client.ts';
 
 /**
- * Methods that can be called again with the same idempotency key. The next master continues the
- * same run, and sends all its items from the beginning.
+ * Methods that can be called again with the same idempotency key. The next master then continues
+ * the same run, and sends all items of the stream from the beginning.
  */
 const keyedStreams: ReadonlySet<string> = new Set(['bridge.run', 'bridge.runPlan']);
 
@@ -32,11 +32,11 @@ function callExtension<T>(source: MasterSource, name: string, parameters: object
 }
 
 /**
- * Streams the items of a method. If the stream breaks and the parameters have an idempotency key,
- * continues with the next master.
- * @param received - items that the caller has already received, which are skipped. `undefined` if
+ * Streams the items of a method. If the connection is lost and the parameters contain an
+ * idempotency key, continues with the next master.
+ * @param received items that the caller has already received, which are skipped. `undefined` if
  * there is no idempotency key, so that the call must not be repeated
- * @throws the error with which the stream broke
+ * @throws the error that ended the stream
  */
 function streamExtension<T>(
   source: MasterSource,
@@ -68,8 +68,9 @@ async function* newItems<T>(
 }
 
 /**
- * Returns a text that identifies an item. The first item (`begun`) states whether the idempotency
- * key was used before, so it differs between masters. Its text is always the same.
+ * Returns a text by which equal items of two masters are recognised. The first item (`begun`)
+ * always has the same text, because it differs between masters: it contains whether the idempotency
+ * key was used before.
  */
 function textOf(item: unknown): string {
   if (typeof item === 'object' && item !== null && 'type' in item && item.type === 'begun') {

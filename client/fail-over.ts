@@ -1,6 +1,6 @@
 /**
  * Sends calls to one master. If that master stops, calls that only read are repeated on the next
- * one, and event streams continue after the last received event. Other calls that may have been
+ * master, and event streams continue after the last received event. Other calls that may have been
  * carried out fail.
  */
 
@@ -26,7 +26,7 @@ export interface ReachedMaster {
   readonly ownJobs?: string | undefined;
   /** Whether other masters may accept a call that this one rejects temporarily. */
   readonly hasOthers: boolean;
-  /** Called when a call to this master broke. */
+  /** Called when the connection to this master was lost during a call. */
   readonly onBreak: () => void;
 }
 
@@ -45,24 +45,27 @@ export interface MasterSource {
   refused(cause: unknown): Error;
 }
 
-/** Maximum number of times that a call may break while its master continues to run. */
+/**
+ * Maximum number of times that the connection may be lost during a call while the master continues
+ * to run.
+ */
 const maxBreaks = 3;
 /** Maximum number of masters that may stop during a call. */
 const maxEnds = 10;
 /**
- * Time to wait after a broken call until it is known whether its master has stopped, in
- * milliseconds.
+ * Time to wait after a lost connection, in milliseconds. After this time, it is known whether the
+ * master has stopped.
  */
 const endMs = 1000;
 /**
  * Delays between attempts to reach a master that accepts no connections, because it is stopped or
- * busy. They double each time and vary randomly. The wait ends early if another master takes over.
+ * busy. The delays double and vary randomly. The wait ends early if another master is available.
  */
 const retryDelays = { initialDelayMs: 50, maxDelayMs: 2000 };
 /** Maximum number of calls of a process that may wait for a master. */
 export const maxWaitingCalls = 10_000;
 
-/** Error of a call that ended because its master stopped. */
+/** Error of a call during which the connection was lost or the master stopped. */
 class BrokenCallError extends Error {
   /** Whether the master may have carried out the call, completely or in part. */
   readonly wasSent: boolean;
@@ -80,8 +83,8 @@ class BrokenCallError extends Error {
 class NoMasterError extends Error {}
 
 /**
- * Converts the error of a call. If another master may accept the call, returns a {@link
- * BrokenCallError}, otherwise the error itself.
+ * Converts the error of a call. Returns a {@link BrokenCallError} if another attempt may succeed,
+ * otherwise the error itself.
  */
 function breakOf(error: unknown, master: ReachedMaster, hasBegun = false): unknown {
   switch (codeOf(error)) {
@@ -105,8 +108,8 @@ export interface AttemptsOptions {
   /** Start of the call, as `performance.now()` returned it. Default: now. */
   readonly since?: number;
   /**
-   * Whether the call publishes a job. Once it may have been carried out, it may continue only on
-   * masters that share the store with the jobs.
+   * Whether the call publishes a job. If a master may have published it, only masters that share
+   * the store with the jobs may continue it.
    */
   readonly isJob?: boolean;
   /**
@@ -120,7 +123,7 @@ export interface AttemptsOptions {
   readonly isOnce?: boolean;
 }
 
-/** Attempts to carry out one call or one stream, each on the current master. */
+/** Attempts of one call or one stream. Each attempt uses the current master. */
 export class Attempts {
   readonly #source: MasterSource;
   readonly #name: string;
@@ -130,7 +133,7 @@ export class Attempts {
   readonly #isOnce: boolean;
   #breaks = 0;
   #ends = 0;
-  /** Time at which the master first refused a connection. */
+  /** Time of the first refused connection since the last success. */
   #refusedSince: number | undefined;
   #refusals = 0;
   /** Whether a master has already rejected the job because its id exists. */
@@ -147,7 +150,7 @@ export class Attempts {
     this.#isOnce = options.isOnce ?? false;
   }
 
-  /** Whether a master that stopped may have carried out the call, completely or in part. */
+  /** Whether a master that has stopped may have carried out the call, completely or in part. */
   get wasSent(): boolean {
     return this.#begunAt !== undefined;
   }
@@ -165,8 +168,8 @@ export class Attempts {
   }
 
   /**
-   * Makes the next attempt to open a stream. Resolves when the stream has started. If the stream
-   * breaks later, its iteration throws like a broken call.
+   * Makes the next attempt to open a stream. Resolves when the stream has started. If the
+   * connection is lost later, the iteration throws {@link BrokenCallError}.
    * @returns `undefined` if the signal is aborted first
    */
   async open<T>(
@@ -191,7 +194,7 @@ export class Attempts {
 
   /**
    * Makes the next attempt to read a stream. Returns the final item only after the stream has
-   * ended, because the stream may still break.
+   * ended, because the connection may still be lost before.
    */
   async *stream(
     method: NamedMethod,
@@ -208,8 +211,11 @@ export class Attempts {
     if (last !== undefined) yield last;
   }
 
-  /** Resets the counters of breaks. Call it when the stream has made progress. */
-  goesOn(): void {
+  /**
+   * Resets the counters of lost connections and stopped masters. Call it when the stream has made
+   * progress.
+   */
+  resetBreaks(): void {
     [this.#breaks, this.#ends] = [0, 0];
   }
 
@@ -255,8 +261,8 @@ export class Attempts {
   }
 
   /**
-   * Whether a master rejected a job id because it had received the first attempt meanwhile. The job
-   * must then be looked up again.
+   * Whether a master rejected a job id because it had already received the previous attempt. The
+   * job must then be looked up again.
    */
   #isConflict(error: unknown): boolean {
     if (!this.#isJob || !this.wasSent || codeOf(error) !== 'ERR_ARGS') return false;
@@ -291,7 +297,7 @@ export class Attempts {
     return this.wasSent && !this.#isHarmless ? this.outcomeUnknown(cause) : cause;
   }
 
-  /** Repeats the work until an attempt succeeds or a further attempt is not permitted. */
+  /** Repeats the work until it succeeds, or until no further attempt is permitted. */
   async settle<T>(work: () => Promise<T>): Promise<T> {
     for (;;) {
       try {
@@ -303,7 +309,7 @@ export class Attempts {
     }
   }
 
-  /** Returns the items of all attempts, until a stream ends without a break. */
+  /** Returns the items of all attempts, until a stream has ended completely. */
   async *settleStream<T>(open: () => AsyncIterable<T>): AsyncGenerator<T, void, void> {
     for (;;) {
       try {
@@ -335,7 +341,7 @@ function isLast(item: unknown): boolean {
   return item.type === 'finished' || item.type === 'ended';
 }
 
-/** Calls a method that returns a value, and repeats it if that is harmless. */
+/** Calls a method that returns a value. Repeats the call on the next master if it only reads. */
 export async function callOver(
   source: MasterSource,
   method: NamedMethod,
@@ -347,7 +353,8 @@ export async function callOver(
 }
 
 /**
- * Streams data that is only read. After a break, opens the stream again and skips its first item.
+ * Opens a stream that only reads. If the connection is lost, opens it again on the next master, and
+ * skips its first item.
  */
 export async function* streamOver(
   source: MasterSource,
@@ -368,8 +375,8 @@ export async function* streamOver(
 }
 
 /**
- * Event id that matches no event. A subscription after this id begins with an event that reports
- * missing events.
+ * Event id that does not exist. A subscription after this id begins with an event that reports a
+ * gap.
  */
 const noEvent = 'none';
 
@@ -396,8 +403,8 @@ export async function subscribeOver(
     for (let events = first; events !== undefined; events = await open(after ?? noEvent)) {
       try {
         for await (const event of events) {
-          attempts.goesOn();
-          // The row of the method guarantees this type.
+          attempts.resetBreaks();
+          // The method's row in the RPC table guarantees this type.
           after = (event as MasterEvent).id ?? after;
           yield event;
         }

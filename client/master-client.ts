@@ -21,7 +21,10 @@ export function createMasterApi(caller: MethodCaller): MasterApi {
   };
 }
 
-/** Returns functions that call each method of a table, as the user of `token` if there is one. */
+/**
+ * Returns functions that call the methods of a table. If a token is given, calls are made as its
+ * user.
+ */
 function clientOf<T>(caller: MethodCaller, table: RpcTableOf<T>, token?: string, prefix = ''): T {
   const methods = Object.entries<RpcMethod | RpcTable>({ ...table }).map(([key, row]) => {
     const name = `${prefix}${key}`;
@@ -69,7 +72,9 @@ function createUserApi(caller: MethodCaller, token: string): UserApi {
   };
 }
 
-/** Returns each item as a batch of one item, because a connection sends items one by one. */
+/**
+ * Returns each item as a batch with one item, because items arrive one by one over a connection.
+ */
 async function* inSingleItemBatches<T>(
   items: AsyncIterable<T>,
 ): AsyncGenerator<readonly T[], void, void> {

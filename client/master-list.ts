@@ -1,4 +1,7 @@
-/** List of masters. It selects a master that accepts calls, and uses it until a call breaks. */
+/**
+ * List of masters. It selects a master that accepts calls, and uses it until the connection to it
+ * is lost.
+ */
 
 import { setMaxListeners } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -15,22 +18,22 @@ type MasterDescription = Awaited<ReturnType<UserApi['describeMaster']>>;
 export interface RemoteMasters extends Omit<RemoteMaster, 'url'> {
   /**
    * Addresses of the masters, each like `url` of {@link RemoteMaster}. Calls go to the first one,
-   * and to the next if that is unreachable or stops.
+   * or to the next one if it is unreachable or stops.
    */
   readonly urls: readonly (string | URL)[];
 }
 
 /**
- * Time to search for a master before calls fail, in milliseconds. It exceeds the time that the
- * replicated log takes to elect a leader.
+ * Time to search for a master before calls fail, in milliseconds. It is longer than a cluster needs
+ * to elect a leader of its log.
  */
 const reachMs = 15_000;
 const retryDelays = { initialDelayMs: 100, maxDelayMs: 1000 };
-/** Time in which a master must answer, in milliseconds. */
+/** Time limit for a check of a master, in milliseconds. */
 const answerMs = 5000;
 /** Interval between checks of a master while calls wait for it, in milliseconds. */
 const watchMs = 3000;
-/** Time without an answer after which calls to a master break, in milliseconds. */
+/** Time without a successful check after which calls to a master fail, in milliseconds. */
 const silentMs = 10_000;
 
 export class MasterList implements MasterSource {
@@ -104,7 +107,7 @@ export class MasterList implements MasterSource {
     try {
       description = await describe(connection);
     } catch (error) {
-      // Any rejection shows that the master is reachable.
+      // A rejection also shows that the master is reachable.
       if (isUnreachable(error)) throw error;
     }
     const leave = (): void => {
@@ -151,7 +154,7 @@ interface Visit {
   readonly onBreak: () => void;
 }
 
-/** Master that has answered. While calls wait for it, it is checked periodically. */
+/** Master that has answered. It is checked periodically while calls wait for it. */
 class VisitedMaster implements ReachedMaster {
   readonly index: number;
   readonly caller: ReachedMaster['caller'];
@@ -162,7 +165,7 @@ class VisitedMaster implements ReachedMaster {
   readonly isReady: boolean;
   readonly onBreak: () => void;
   readonly #end = new AbortController();
-  /** Aborted when the master does not answer any more, so that waiting calls break. */
+  /** Aborted when the master no longer answers. Waiting calls then continue on another master. */
   readonly #silent = new AbortController();
   readonly #plain: Connection;
   #waiting = 0;

@@ -39,7 +39,7 @@ export async function openMethodStream<T>(
     throw error;
   });
   const isStream = response?.headers['content-type'] === 'application/x-ndjson';
-  // If the master rejects the stream before it starts, report this at once.
+  // A master can reject a stream before it starts. Report this immediately.
   if (response !== undefined && !isStream) {
     throw toRemoteError(
       connection,
@@ -88,8 +88,8 @@ async function postRequest(
   parameters: object,
   signal?: AbortSignal,
 ): Promise<IncomingMessage> {
-  // Prove the account only for calls without a token: a call with a token has the rights of the
-  // token's user.
+  // Prove the account only for calls without a token. Calls with a token have the rights of its
+  // user.
   const hasToken = 'token' in parameters && parameters.token !== undefined;
   const isOfAccount = methodsWithUser.has(method) && !hasToken;
   const proof = isOfAccount ? await connection.prove?.() : undefined;
@@ -123,14 +123,14 @@ function sendRequest(
     request.once('error', (cause: NodeJS.ErrnoException) => {
       reject(new RemoteError('ERR_SOCKET', `${name}: ${explain(cause)}`, { cause, wasSent }));
     });
-    // The types of the interface guarantee that the parameters consist of Salt's values.
+    // The types of the interface guarantee that the parameters can be sent.
     request.end(writeMarkedJson(parameters));
   });
 }
 
 /**
- * Calls the listener when the request is about to be sent: before its first byte, but after the
- * connection is open.
+ * Calls the listener when the request is about to be sent: the connection is open, and no byte has
+ * been sent.
  */
 function onConnected(request: ClientRequest, listener: () => void): void {
   request.once('socket', (socket) => {
@@ -171,7 +171,7 @@ interface RpcLine {
 
 /**
  * Parses a line of the response.
- * @throws RemoteError ERR_SOCKET if the line was not written by a master, but for example by a
+ * @throws RemoteError ERR_SOCKET if the line does not come from a master, but for example from a
  * proxy
  */
 function parseRpcLine({ name }: Connection, text: string): RpcLine {
@@ -207,7 +207,7 @@ function toRemoteError({ name }: Connection, error: unknown): RemoteError {
     const message = `${name}: the HTTP API is shutting down; nothing was done`;
     return new RemoteError('ERR_MASTER_STOPPED', message, { wasSent: false });
   }
-  // The error was written by the HTTP server, for example for an unknown path.
+  // The HTTP server itself wrote this error, for example for an unknown path.
   return typeof error === 'string'
     ? new RemoteError(error, `${name}: the HTTP API rejected the request`)
     : new RemoteError(
@@ -233,7 +233,7 @@ export interface MethodCaller {
   ): Promise<AsyncGenerator<unknown, void, void>>;
 }
 
-/** Returns a caller that sends its calls over a connection. */
+/** Returns a caller that uses this connection. */
 export function callerOf(connection: Connection): MethodCaller {
   return {
     call: ({ name }, parameters) => callMethod(connection, name, parameters),

@@ -1,8 +1,8 @@
 /**
- * Completes jobs when the master that publishes them stops. Each job gets its id before it is sent,
- * and a master stores a job before it publishes it. The job is looked up on the next master. If
- * that master does not have the job, or its record shows that it was never sent to the minions, the
- * job is published there. Otherwise it is followed and never published again.
+ * Continues jobs on the next master if the master that publishes them stops. Each job gets its id
+ * before it is sent, and a master stores a job before it publishes it. The job is looked up on the
+ * next master. If that master does not have the job, or its record shows that it was not sent to
+ * all minions, the job is published there. Otherwise it is only followed.
  */
 
 import {
@@ -43,9 +43,9 @@ export const jobMethods: Readonly<
 };
 
 /**
- * Returns a caller that uses several masters. For each method, it decides how a call continues when
- * its master stops.
- * @param nextJid - returns unique job ids
+ * Returns a caller that uses several masters. For each method, it determines how a call continues
+ * if its master stops.
+ * @param nextJid returns unique job ids
  */
 export function failOverCaller(source: MasterSource, nextJid: () => string): MethodCaller {
   const jobs = new SettledJobs(source, nextJid);
@@ -81,18 +81,18 @@ export function failOverCaller(source: MasterSource, nextJid: () => string): Met
   };
 }
 
-/** Parameters of `jobs.publish`, `run` and `batch` that this module reads. */
+/** Parameters of `jobs.publish`, `run` and `batch` that are used here. */
 interface JobParameters {
   readonly jid?: string;
   readonly user?: string;
-  /** Token of the calling user. The master chooses the job ids of users. */
+  /** Token of the calling user. For users, the master creates the job ids. */
   readonly token?: string;
   readonly size?: number | string;
   readonly failHard?: boolean;
   readonly delimiter?: string;
 }
 
-/** Fields of a job update that this module reads. */
+/** Fields of a job update that are used here. */
 interface Update {
   readonly type: string;
   readonly jid?: string;
@@ -267,7 +267,7 @@ export class SettledJobs {
         return: value,
         success,
       } = Object.fromEntries(stored instanceof Map ? stored : Object.entries(stored));
-      // A master does not store a result that is intended for the caller only.
+      // A master does not store the result of a function whose result only the caller may read.
       if (value === undefined || value === null) return undefined;
       const isSuccess = success === true;
       const result: FunctionResult = {
@@ -305,9 +305,9 @@ export class SettledJobs {
     for (;;) {
       try {
         if (!attempts.wasSent) return await attempts.call(method, request);
-        // Users without full rights can look up jobs, but not runs of functions.
+        // Users without full rights can look up jobs, but not calls of runners and wheel functions.
         if ((await this.#source.master())?.ownJobs !== undefined) attempts.refuseRepetition();
-        // The row of the method guarantees this type.
+        // The method's row in the RPC table guarantees this type.
         const report = (await attempts.call(jobMethods.show, { jid })) as JobReport;
         const result = resultOf(report);
         if (result === undefined) attempts.refuseRepetition();
@@ -371,10 +371,7 @@ export class SettledJobs {
   }
 }
 
-/**
- * Updates of a job that the caller has received, from all masters together. Used to skip
- * duplicates.
- */
+/** Updates of a job that the caller has received from any master. Used to skip duplicates. */
 class SeenUpdates {
   readonly #names = new Set<string>();
   /** Job id. `undefined` until an update contains it. */
@@ -392,7 +389,7 @@ class SeenUpdates {
   }
 
   /**
-   * Passes on the next `published` update, although there was one before: the job is published to
+   * Lets the next `published` update pass, although one has already passed: the job is published to
    * more minions.
    */
   expectAnother(): void {
@@ -401,8 +398,8 @@ class SeenUpdates {
 }
 
 /**
- * Returns a name that identifies an update, or `undefined` for updates that may be passed on
- * several times.
+ * Returns a name by which equal updates are recognised. Returns `undefined` for updates that may be
+ * repeated.
  */
 function nameOf({ type, minion, resource = '' }: Update): string | undefined {
   if (type === 'return') return `return ${minion} ${resource}`;
@@ -430,8 +427,8 @@ function failureOf({ type, minion, retcode }: Update): string | undefined {
 }
 
 /**
- * Converts a percentage of the minions that the target matched initially to a number of minions.
- * Returns any other size unchanged.
+ * Converts a percentage of the minions that the target first matched to a number of minions.
+ * Returns other sizes unchanged.
  */
 function absoluteSize(size: number | string = 1, minions: number): number | string {
   if (typeof size !== 'string' || !size.endsWith('%')) return size;

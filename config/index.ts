@@ -53,6 +53,7 @@ export {
 export { type CheckedConfig, checkMasterConfig, isServedOption, loadMasterConfig } from './load.ts';
 export type { LogLevel } from './log-level.ts';
 export { type MergeStrategy, mergeStrategies } from './merge-strategies.ts';
+export { type OptionStatus, optionStatuses } from './option-compatibility.ts';
 export {
   type AclOptions,
   type EauthOptions,

@@ -269,7 +269,7 @@ export const limitOptions = {
   pillarSteps: option(
     'pillar_steps',
     integer(1000, many),
-    100_000,
+    1_000_000,
     'Steps of rendering one pillar file: statements, loop iterations, calls and accessed elements.',
     { extension: 'pillar' },
   ),

@@ -9,11 +9,13 @@ import {
   isSeq,
   LineCounter,
   parseDocument,
-  type ScalarTag,
-  type Tags,
+  type Scalar,
+  visit,
 } from 'yaml';
 import { isMissing, type ValuePath } from '#runtime';
 import { compileGlob } from '#template/python/fnmatch.ts';
+import { Float } from '#template/python/values.ts';
+import { correctLastBlock, pythonTags } from '#template/python/yaml-nodes.ts';
 import { ConfigError, type ConfigWarning, type OptionOrigin, typeError } from './config-error.ts';
 import { withoutCredentials } from './credentials.ts';
 import { mergeSettings, overrideSettings, type Setting, type Settings } from './settings.ts';
@@ -21,18 +23,8 @@ import { describeYamlProblem, markPosition } from './yaml-problem.ts';
 
 const defaultInclude = 'master.d/*.conf';
 
-/**
- * YAML tag for text of one letter. PyYAML, which Salt uses, does not read `y` and `n` as booleans.
- */
-const letter: ScalarTag = {
-  tag: 'tag:yaml.org,2002:str',
-  default: true,
-  test: /^[YyNn]$/,
-  resolve: (text) => text,
-};
-
-/** Parser options for YAML 1.1 as PyYAML reads it. */
-const saltYaml = { version: '1.1', customTags: (tags: Tags): Tags => [letter, ...tags] } as const;
+/** Parser options with which Salt reads its configuration. */
+const saltYaml = { version: '1.1', schema: 'failsafe', customTags: pythonTags } as const;
 
 /** Merged options of all files. */
 export interface FileSettings {
@@ -192,6 +184,8 @@ export function parseConfigFile(text: string, file: string): Settings {
     const words = `invalid YAML: ${describeYamlProblem(problem)} (${problem.code})`;
     throw syntaxError(file, position.line, words, markPosition(text, position));
   }
+  correctLastBlock(document, text);
+  visit(document, { Scalar: useNumber });
   const content = toJs(document, file);
   if (content === null) return new Map();
   if (!(content instanceof Map)) throw syntaxError(file, 1, 'expected a map of options');
@@ -200,6 +194,11 @@ export function parseConfigFile(text: string, file: string): Settings {
     line: lineOf(document, lines, path),
     ...nameOf(path),
   }));
+}
+
+/** Replaces a float without a fraction by a number, because options do not distinguish them. */
+function useNumber(_place: unknown, node: Scalar): void {
+  if (node.value instanceof Float) node.value = node.value.value;
 }
 
 function toJs(document: Document, file: string): unknown {

@@ -8,8 +8,8 @@ import { logClasses, type SiteLog, type WaitingEntries } from './log/log.ts';
 
 /** Returns the metrics of a site. */
 export function siteFamilies(log: SiteLog, link: LinkState, now: number): readonly MetricFamily[] {
-  const by = (valueOf: (waiting: WaitingEntries) => number): Record<string, number> =>
-    Object.fromEntries(logClasses.map((name) => [name, valueOf(log.waiting[name])]));
+  const by = (figureOfClass: (waiting: WaitingEntries) => number): Record<string, number> =>
+    Object.fromEntries(logClasses.map((name) => [name, figureOfClass(log.waiting[name])]));
   const of = (type: 'counter' | 'gauge', name: string, help: string) =>
     ({ type, name: `edge_${name}`, help, label: 'class' }) as const;
   const ageOf = ({ oldestAt = now }: WaitingEntries): number => Math.max(0, now - oldestAt) / 1000;

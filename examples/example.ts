@@ -1,7 +1,7 @@
 /** Defines examples, and prints their steps. */
 import { spawnSync } from 'node:child_process';
 
-/** A requirement of an example. */
+/** A variable or program that an example requires. */
 export interface Need {
   /** Name of the environment variable or program. */
   readonly name: string;

@@ -45,3 +45,4 @@ export {
   type WireValue,
   type ZeromqDialerOptions,
 } from '#minion-protocol';
+export { Float } from '#template/python/values.ts';

@@ -1,5 +1,5 @@
 /**
- * JSON of templates, parsed with a depth limit, because the functions that process it are
+ * Parses JSON from templates with a depth limit, because the functions that process it are
  * recursive.
  */
 
@@ -26,7 +26,9 @@ export function isNestedDeeper(value: unknown, levels: number): boolean {
   return levels === 0 || Object.values(value).some((it) => isNestedDeeper(it, levels - 1));
 }
 
-/** Returns the value, or a copy with `null` in place of anything nested more than `levels` deep. */
+/**
+ * Returns a value in which lists and maps nested more than `levels` deep are replaced by `null`.
+ */
 export function cutNesting(value: unknown, levels: number): unknown {
   if (isNestedDeeper(value, levels)) return copyLevels(value, levels);
   return value;

@@ -31,7 +31,10 @@ export type BridgeExtensionName =
   | 'murano'
   | 'signals';
 
-/** Extensions by name. `false` omits an extension, `true` adds one that is not configured. */
+/**
+ * Choice of extensions by name. `false` omits an extension. `true` adds it even without a section
+ * in the configuration.
+ */
 type ChosenExtensions = Readonly<Partial<Record<BridgeExtensionName, boolean>>>;
 
 /** Bridge of one master. Pass it to `createMaster` in `extensions`. */
@@ -90,7 +93,7 @@ export interface LoadedCatalog
 }
 
 /**
- * Loads catalog files. Of a directory, loads the files `*.yaml` and `*.yml`, sorted by name.
+ * Loads catalog files. For a directory, loads the files `*.yaml` and `*.yml` in it, sorted by name.
  * @param known - commands that the program defines; steps of plans may refer to them
  * @throws BridgeError ERR_CATALOG if one of the paths cannot be read
  */

@@ -27,7 +27,7 @@ export function parseGuestsSection(
   return parseSection('bridge:guests', schema, given ?? {});
 }
 
-/** Returns the keys of a section that has not been validated. */
+/** Returns the entries of a section that has not been validated. */
 export function partsOfGuests(given: unknown): Partial<GuestsSection> {
   return isPlainMap(given) ? given : {};
 }

@@ -12,7 +12,7 @@ export async function loadHeatTemplates() {
   };
 }
 
-/** Loads the metadata agent of a network node, and its relay for minions. */
+/** Loads the metadata agent of a network node, and the relay for minions. */
 export async function loadMetadataAgent() {
   return {
     ...(await import('./metadata-agent/agent-options.ts')),

@@ -1,4 +1,4 @@
-/** Request bodies other than JSON. The server passes them as chunks of bytes. */
+/** Reads request bodies other than JSON. The HTTP server passes them as chunks of bytes. */
 
 import { BridgeError } from '#heat-bridge';
 

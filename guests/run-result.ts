@@ -28,9 +28,7 @@ export interface DeploymentResult {
   readonly outputs: Readonly<Record<string, unknown>>;
 }
 
-/**
- * Returns the failed result of a deployment that did not run, or of which the outcome is unknown.
- */
+/** Returns the result of a deployment that did not run, or whose outcome is unknown. */
 export function failedResult(end: 'refused' | 'unknown', reason: string): DeploymentResult {
   return { end, stdout: '', stderr: `${end}: ${reason}`, statusCode: 1, outputs: {} };
 }
@@ -46,7 +44,8 @@ export function resultOfRun(
   call: DeploymentCall | undefined,
 ): DeploymentResult {
   const [result] = results;
-  if (result === undefined) return failedResult('unknown', 'the run returned no result');
+  if (result === undefined)
+    return failedResult('unknown', 'the run contains no result of the minion');
   const { state, reason = '' } = result;
   if (state === 'succeeded' || state === 'failed') {
     if (call?.kind === 'states') return resultOfStates(result, labelsOf(call.params));
@@ -55,10 +54,10 @@ export function resultOfRun(
     return resultOfReturn({ ...result, jid: jids.at(-1) }, names, code);
   }
   const why = status === 'timeout' ? 'the command timed out before the minion returned' : reason;
-  return failedResult('unknown', `${why}; it is unknown whether it ran`);
+  return failedResult('unknown', `${why}; it is unknown whether the command ran`);
 }
 
-/** Returns the result of applied states. It is successful only if every state was applied. */
+/** Returns the result of applied states. It is a success only if every state was applied. */
 function resultOfStates(
   { state, return: value }: CommandResult,
   labels: Readonly<Record<string, string>>,
@@ -91,7 +90,7 @@ function resultOfReturn(
   const known: Readonly<Record<string, unknown>> = {
     result: value,
     retcode,
-    // The hook `salt` of heat-agents uses these names.
+    // heat-agents use these names for the outputs of the group `salt`.
     return: value,
     ...(jid === undefined ? {} : { jid }),
     ...found,
@@ -113,8 +112,8 @@ function resultOfReturn(
 }
 
 /**
- * Splits a return value into the parts of a process, as functions such as `cmd.run_all` return
- * them. Any other value becomes the standard output.
+ * Returns standard output, standard error and exit code, if the function returned them as
+ * `cmd.run_all` does. Any other return becomes the standard output.
  */
 function partsOf(
   value: WireValue | undefined,
@@ -146,9 +145,9 @@ function failureCode(value: unknown, retcode: unknown): number {
 }
 
 /**
- * Returns the body of the result. If it exceeds the transport's limit, truncates it and adds a
- * note.
- * @param id - id of the deployment. It makes each body unique; Heat ignores it.
+ * Returns the request body with the result. If it exceeds the transport's limit, the result is
+ * truncated and a note is added.
+ * @param id - id of the deployment, which makes each body unique; Heat ignores it
  */
 export function answerBody(
   id: string,
@@ -194,8 +193,7 @@ function cutResult(result: DeploymentResult, length: number): DeploymentResult {
 }
 
 /**
- * Removes the start of a text that is too long, because the end of a program's output is the most
- * relevant part.
+ * Truncates a text at its start, because the end of a program's output is the most relevant part.
  */
 function cutStart(text: string, length: number): string {
   if (text.length <= length) return text;

@@ -1,5 +1,5 @@
 /**
- * Shell wrapper that runs scripts like Heat's agents: inputs are environment variables, and outputs
+ * Shell code that runs scripts as Heat's agents do: inputs are environment variables, and outputs
  * are read from files.
  */
 
@@ -7,9 +7,9 @@ import { randomBytes } from 'node:crypto';
 import { quoteForShell } from '#heat-bridge';
 import { type JsonValue, writeJson } from '#runtime';
 
-/** Form of output names that can be part of a file name. */
+/** Form of the names of outputs. Each name is part of a file name. */
 const outputName = /^[^/\p{Cc}]{1,128}$/u;
-/** Maximum size of one output, in bytes. heat-agents have the same maximum for a result. */
+/** Maximum size of one output, in bytes. heat-agents limit a result to the same size. */
 const maxOutputBytes = 950_000;
 
 /** Program to run in a shell of the minion. */
@@ -17,20 +17,20 @@ export interface WrappedProgram {
   /** Variables for its environment. */
   readonly variables: Readonly<Record<string, JsonValue>>;
   /**
-   * Files by name, in a temporary directory. They are executable, and readable by their owner
-   * only.
+   * Files by name, which are written to a temporary directory. They are executable, and only their
+   * owner can read them.
    */
   readonly files: Readonly<Record<string, string>>;
   /**
-   * Trusted shell text that runs the program. `$saltbridge_dir` is the directory; the text must
-   * set `$saltbridge_status` to the exit code.
+   * Trusted shell code that runs the program. `$saltbridge_dir` is the temporary directory. The
+   * code must set `$saltbridge_status` to the exit code.
    */
   readonly run: string;
   /** Names of outputs to read from files. */
   readonly outputs: readonly string[];
 }
 
-/** Returns a program that runs a script with its inputs in the environment. */
+/** Returns a program that runs a script with its inputs as environment variables. */
 export function wrapScript(
   script: string,
   { variables, outputs }: Pick<WrappedProgram, 'outputs' | 'variables'>,
@@ -44,8 +44,8 @@ export function wrapScript(
 }
 
 /**
- * Returns the shell text that runs a program. All untrusted text is encoded in base64, so that the
- * shell cannot interpret it. The wrapper's own variables have names that no input can have.
+ * Returns the shell code that runs a program. All untrusted text is encoded in base64, so that the
+ * shell does not interpret it. The code uses names of variables that no input can have.
  */
 export function wrapProgram({ variables, files, run, outputs }: WrappedProgram): string {
   const boundary = `saltbridge-${randomBytes(12).toString('hex')}`;
@@ -77,12 +77,12 @@ export function wrapProgram({ variables, files, run, outputs }: WrappedProgram):
   ].join('\n');
 }
 
-/** Directories to try if programs cannot run in the directory of temporary files. */
+/** Directories that are tried if programs cannot run in the directory for temporary files. */
 const otherDirectories = ['/var/lib/saltbridge', '/var/tmp'] as const;
 
 /**
- * Shell lines that create a directory in which programs can run. The directory of temporary files
- * is often mounted with `noexec`.
+ * Lines of shell code that create a directory in which programs can run. The directory for
+ * temporary files is often mounted with `noexec`.
  */
 const makeDirectory: readonly string[] = [
   'saltbridge_dir=',
@@ -111,7 +111,7 @@ function base64(text: string): string {
 const boundaryForm = /saltbridge-[0-9a-f]{24}/;
 
 /**
- * Splits the standard output of the wrapper into the outputs of the script and the script's own
+ * Splits the standard output of the shell code into the outputs of the script and the script's own
  * standard output.
  * @param code - code that ran
  */

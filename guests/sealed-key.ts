@@ -4,7 +4,8 @@ import { randomBytes } from 'node:crypto';
 import type { StateArea } from '#master';
 
 /**
- * Returns the key in a row, and generates it on first use. The store contains it sealed.
+ * Returns the key in a row of the store. Generates it on first use. The key is encrypted in the
+ * store.
  * @throws StoreError
  */
 export async function openSealedKey(
@@ -18,7 +19,7 @@ export async function openSealedKey(
     await state.write([{ op: 'put', key: row, value: state.seal(key), ifRevision: 0 }]);
     return key;
   } catch (error) {
-    // Another member of the cluster has generated the key meanwhile.
+    // Another cluster member has generated the key in the meantime.
     const made = await state.get(row);
     if (made === undefined) throw error;
     return state.unseal(made.value);

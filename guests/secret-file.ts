@@ -7,8 +7,8 @@ import type { ExtensionHost } from '#master';
 const minLength = 16;
 
 /**
- * Reads a secret from a file that a section of the configuration names.
- * @param key - key of the section, for error messages
+ * Reads a secret from a file.
+ * @param key - option that names the file, for error messages
  * @throws BridgeError ERR_BRIDGE_OPTIONS
  */
 export async function readSecretFile(
@@ -33,6 +33,6 @@ export async function readSecretFile(
  */
 export function checkSecret(secret: string): void {
   if (secret.length < minLength) {
-    throw new TypeError(`the secret must have at least ${minLength} characters`);
+    throw new TypeError(`the shared secret must have at least ${minLength} characters`);
   }
 }

@@ -8,10 +8,10 @@ import type { StacksApi } from './deployments/stacks-api.ts';
 
 /** Requests that metadata agents send for instances. */
 export interface AgentRequests {
-  /** Whether a request claims to come from an agent. */
+  /** Whether a request claims that a metadata agent sent it. */
   isFromAgent(request: FastifyRequest): boolean;
   /**
-   * Authenticates an agent's request, and returns the machine for which it asks.
+   * Authenticates an agent's request, and returns the machine for which the agent sent it.
    * @throws AuthenticationError ERR_EAUTH_TOKEN, ERR_EAUTH_LIMIT; BridgeError ERR_ENROLL_UNKNOWN
    */
   guestOf(request: FastifyRequest): Guest;

@@ -1,7 +1,7 @@
 /**
- * Interface of extensions of the bridge, for example signals or software deployments. Each of them
- * joins the master as a separate extension. The code of an extension is loaded only if the
- * extension is enabled.
+ * Interface of extensions of the bridge, for example signals or software deployments. Each enabled
+ * extension of the bridge becomes a separate extension of the master. The code of a disabled
+ * extension is not loaded.
  */
 
 import type { FastifyInstance } from 'fastify';
@@ -13,7 +13,10 @@ import type { BridgeSections, SectionProblem } from './options.ts';
 import type { PlanDefinition } from './plans/plan-definition.ts';
 import type { Traces } from './tracing.ts';
 
-/** Description of an extension of the bridge. It is known before the extension's code is loaded. */
+/**
+ * Description of an extension of the bridge. The bridge reads it to decide whether to load the code
+ * of the extension.
+ */
 export interface BridgeExtension {
   /** Name in the option `extensions` of the bridge. Its name in the master is `bridge-<name>`. */
   readonly name: string;
@@ -26,11 +29,11 @@ export interface BridgeExtension {
    * Names of extensions of the bridge that must be enabled. Otherwise this extension is disabled.
    */
   readonly requires?: readonly string[];
-  /** Names of extensions that are opened before it, if they are enabled. */
+  /** Names of extensions that must be opened before this one, if they are enabled. */
   readonly after?: readonly string[];
-  /** Whether the configuration enables it. Default: always enabled. */
+  /** Whether the configuration enables the extension. Default: always enabled. */
   readonly isConfigured?: (sections: BridgeSections) => boolean;
-  /** Key under which catalog files have entries of this extension. */
+  /** Key of this extension's entries in catalog files. */
   readonly catalogKey?: string;
   load(): Promise<BridgeExtensionModule>;
 }

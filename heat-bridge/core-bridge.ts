@@ -65,8 +65,9 @@ export interface BridgeOptions<
   /** Name of the service that is the caller of requests without a caller. Default: `bridge`. */
   readonly service?: string;
   /**
-   * Extensions of the bridge by name. `false` disables an extension and makes its options unknown.
-   * `true` enables an extension that is not configured. Default: as configured.
+   * Extensions of the bridge by name. `false` disables an extension, so that its options are
+   * rejected as unknown. `true` enables it even without a section in the configuration. Default:
+   * according to the configuration.
    */
   readonly extensions?: E;
 }
@@ -89,8 +90,8 @@ export interface CoreBridge<
     show(name: string): CommandInfo;
   };
   /**
-   * Runs a command. When the promise resolves, the run is permitted and its idempotency key is
-   * durable. If the promise rejects, nothing was published.
+   * Runs a command. When the promise resolves, rules have permitted the run, and its idempotency
+   * key is durable. If the promise rejects, nothing was published.
    * @throws BridgeError ERR_COMMAND_UNKNOWN, ERR_COMMAND_PARAMETERS, ERR_COMMAND_TARGET,
    * ERR_COMMAND_DENIED, ERR_COMMAND_BUSY, ERR_COMMAND_KEY, ERR_BRIDGE_NOT_OPEN; AuthenticationError
    * ERR_EAUTH_TOKEN; MasterError ERR_BAD_TGT
@@ -122,9 +123,9 @@ export interface CoreBridge<
     find(id: string, caller: CommandCaller): Promise<PlanHandle>;
   };
   /**
-   * Runs several commands as one plan. When the promise resolves, all commands that do not depend
-   * on results are permitted, and the idempotency key is durable. If the promise rejects, nothing
-   * was published.
+   * Runs several commands as one plan. When the promise resolves, rules have permitted all commands
+   * whose parameters do not depend on results, and the idempotency key is durable. If the promise
+   * rejects, nothing was published.
    * @throws BridgeError ERR_PLAN_UNKNOWN, ERR_PLAN_GROUPS, ERR_COMMAND_PARAMETERS,
    * ERR_COMMAND_DENIED, ERR_COMMAND_KEY, ERR_BRIDGE_NOT_OPEN; AuthenticationError ERR_EAUTH_TOKEN;
    * MasterError ERR_BAD_TGT
@@ -133,7 +134,7 @@ export interface CoreBridge<
     name: N,
     request: PlanRequest<P[N]['params'], P[N]['groups']>,
   ): Promise<PlanHandle>;
-  /** HTTP routes, for a server such as `createSaltApi` creates. */
+  /** HTTP routes of the bridge. Pass them to `createSaltApi`, or to an HTTP server of your own. */
   readonly http: BridgePlugin;
   /**
    * API of enrolments.
@@ -146,8 +147,7 @@ export interface CoreBridge<
    */
   readonly handles: HandlesApi;
   /**
-   * API of the outbox: signals that wait for delivery, and dead signals, which are not retried any
-   * more.
+   * API of the outbox: signals that wait for delivery, and signals that failed permanently.
    * @throws BridgeError ERR_BRIDGE_NOT_OPEN
    */
   readonly outbox: OutboxApi;

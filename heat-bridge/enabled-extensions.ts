@@ -8,7 +8,10 @@ import { type BridgeSections, parseSections, type SectionProblem } from './optio
 import { ownExtensions } from './own-extensions.ts';
 import { sectionProblems } from './section-problems.ts';
 
-/** Extensions by name: `false` disables one, `true` enables one that is not configured. */
+/**
+ * Choice of extensions by name. `false` disables an extension. `true` enables it even if the
+ * configuration has no section for it.
+ */
 export type ExtensionChoice = Readonly<Record<string, boolean | undefined>>;
 
 /** Enabled extension with its loaded module. */
@@ -98,8 +101,8 @@ function enabledOf(
 }
 
 /**
- * Whether the program or the configuration disables the extension. If so, entries of the extension
- * in catalog files are ignored.
+ * Whether the program or the configuration disables the extension. If so, its entries in catalog
+ * files are ignored.
  */
 function isLeftOut(
   { name, sections: own }: BridgeExtension,

@@ -292,7 +292,7 @@ export const bridgeErrors = {
 /** Code of an error of the bridge. */
 export type BridgeErrorCode = keyof typeof bridgeErrors;
 
-/** Error of the bridge. Its message contains the problem and the remedy, but no secrets. */
+/** Error of the bridge. Its message contains the cause and what to do, but no secrets. */
 export class BridgeError extends SaltbridgeError<BridgeErrorCode> {}
 
 /** Mistake in a definition of the catalog. */
@@ -303,7 +303,7 @@ export interface DefinitionMistake {
    */
   readonly path: ValuePath;
   readonly problem: string;
-  /** Known name that was probably meant, if the mistake is an unknown name. */
+  /** Known name that is most similar, if the error is an unknown name. */
   readonly meant?: string | undefined;
 }
 
@@ -313,7 +313,7 @@ export class CatalogError extends BridgeError {
 
   constructor(name: string, mistakes: readonly DefinitionMistake[], options?: ErrorOptions) {
     super('ERR_CATALOG', mistakes.map((it) => describeMistake(name, it)).join('\n'), options);
-    // Not enumerable, because a log would repeat the mistakes after the message.
+    // Not enumerable: otherwise a log line would contain the mistakes twice.
     Object.defineProperty(this, 'mistakes', { value: mistakes, enumerable: false });
   }
 }

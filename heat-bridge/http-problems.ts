@@ -34,9 +34,9 @@ interface HttpProblem {
 }
 
 /**
- * Returns the content of the HTTP response for an error. Messages of errors with a known code are
- * for the caller. Other errors are reported without details, because they may contain internal
- * information.
+ * Returns the content of the HTTP response for an error. The caller receives the message of an
+ * error with a known code. For other errors, the caller receives no details, because they may be
+ * internal.
  */
 export function httpProblemOf(error: unknown): HttpProblem {
   if (error instanceof BridgeError) {
@@ -72,8 +72,8 @@ const listed: ReadonlySet<string> = new Set(['ERR_COMMAND_DENIED', 'ERR_COMMAND_
 const described: ReadonlySet<string> = new Set(['ERR_COMMAND_PARAMETERS', 'ERR_PLAN_GROUPS']);
 
 /**
- * Returns a hint that names the request which lists the permitted values. Returns an empty string
- * if there is none.
+ * Returns a hint that names another request: the one that lists or describes what the caller may
+ * use. Returns an empty string if no such request exists.
  */
 function hintOf(code: string, url: string): string {
   const [, collection, name] = /^(.*?\/(?:commands|plans))(?:\/([^/?]+))?/.exec(url) ?? [];

@@ -1,12 +1,12 @@
 /**
- * Fields of stored rows that contain values of Salt's wire format in plain objects. They are stored
- * as JSON with marks for the types.
+ * Codec for fields of stored rows that contain wire values of Salt inside plain objects. The fields
+ * are stored as JSON, in which marks give the types of these values.
  */
 
 import { readMarkedJson, writeMarkedJson } from '#master';
 import type { FieldCodec } from '#store';
 
-/** Decodes a row of the first format, which is JSON with marks for the types. */
+/** Decodes a row of the first storage format: JSON with marks for the types. */
 export function fromMarkedJson(bytes: Uint8Array): unknown {
   return readMarkedJson(Buffer.from(bytes).toString('utf8'));
 }

@@ -47,7 +47,7 @@ export interface SectionProblem {
    */
   readonly key: string;
   readonly problem: string;
-  /** File that contains the error. Absent if it is a file of the configuration. */
+  /** File that contains the error. Absent if the error is in the configuration itself. */
   readonly file?: string;
   /** Line in that file. 0 for the whole file. */
   readonly line?: number;
@@ -120,7 +120,7 @@ export class BridgeOptionsError extends BridgeError {
   constructor(problems: readonly SectionProblem[], options?: ErrorOptions) {
     const text = problems.map(({ key, problem }) => `${key}: ${problem}`).join('\n');
     super('ERR_BRIDGE_OPTIONS', text, options);
-    // Not enumerable, because a log would repeat the problems after the message.
+    // Not enumerable: otherwise a log line would contain the problems twice.
     Object.defineProperty(this, 'problems', { value: problems, enumerable: false });
   }
 }

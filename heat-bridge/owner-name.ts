@@ -6,7 +6,7 @@ import type { Subject } from '#acl';
 const ofProject = 'project:';
 
 /**
- * Returns the name of the owner that a subject acts for. It is unique to the subject or its
+ * Returns the name of the owner of what a subject registers. It is unique to the subject, or to its
  * project.
  */
 export function ownerNameOf(subject: Subject): string {

@@ -12,7 +12,7 @@ interface PresenceHost {
   readonly master: () => Pick<MasterApi, 'presence'>;
 }
 
-/** Creates a lookup of the connected minions. Its result is cached for a second. */
+/** Creates a function that returns the connected minions. The result is cached for one second. */
 export function createPresence({ master }: PresenceHost): Presence {
   let known: ReturnType<Presence> | undefined;
   let at = -Infinity;
@@ -29,7 +29,7 @@ async function readPresence(master: PresenceHost['master']): ReturnType<Presence
     const list = await master().presence();
     return new Map(list.map((it) => [it.id, it]));
   } catch (error) {
-    // Minions may request pillar data before the master has started completely.
+    // Minions may request pillar data before the start of the master has ended.
     if (error instanceof MasterError && error.code === 'ERR_MASTER_STOPPED') return new Map();
     throw error;
   }

@@ -1,6 +1,6 @@
 /**
- * Finds all errors in a value with a parser that stops at the first one: removes each rejected
- * part, and parses the rest again.
+ * Collects all errors in a value, with a parser that stops at the first error. After each error,
+ * the rejected part is removed and the rest is parsed again.
  */
 
 import type { ValuePath } from '#runtime';
@@ -46,7 +46,7 @@ export function readLeniently<T>(
   return { mistakes };
 }
 
-/** Whether an error may only be a consequence of a removed part. */
+/** Whether an error may only be a consequence of a part that was removed. */
 function mayFollow({ path, problem }: DefinitionMistake, leftOut: ValuePath): boolean {
   const isAbove = path.length <= leftOut.length;
   if (isAbove && path.every((step, at) => step === leftOut[at])) return true;
@@ -66,7 +66,7 @@ const writtenNames: ReadonlyMap<string | number, string> = new Map([
   ['onFailure', 'on_failure'],
 ]);
 
-/** Returns an error with the names of options in files. */
+/** Returns an error in which fields have their names in files. */
 function asWritten(value: unknown, { path, problem, meant }: DefinitionMistake): DefinitionMistake {
   let within = value;
   const written = path.map((step) => {
@@ -83,7 +83,7 @@ function asWritten(value: unknown, { path, problem, meant }: DefinitionMistake):
   };
 }
 
-/** Returns the longest part of a path that exists. */
+/** Returns the longest prefix of a path that exists in a value. */
 function presentPart(value: unknown, path: ValuePath): ValuePath {
   const missing = path.findIndex((step, at) => !hasMember(valueAt(value, path.slice(0, at)), step));
   return missing === -1 ? path : path.slice(0, missing);
@@ -106,8 +106,8 @@ function memberOf(value: unknown, step: string | number): unknown {
 }
 
 /**
- * Returns a value without the part that has an error. If the error is an unknown name, renames that
- * part to the name that was probably meant.
+ * Returns a value without the part that has an error. If the error is an unknown name, the part
+ * gets the most similar known name instead.
  */
 function correct(value: unknown, { path, meant }: DefinitionMistake): unknown {
   const [step, ...rest] = path;

@@ -1,7 +1,6 @@
 /**
- * Registrations of services: handles of signals, stacks and data spaces. A registration has a name
- * that is unique for its owner. This module has the API, the RPC methods and the lookup that all
- * kinds share.
+ * Registrations of services: handles of signals, stacks and data spaces. The name of a registration
+ * is unique for its owner. All kinds share the API, the RPC methods and the lookup in this module.
  */
 
 import Type, { type TSchema } from 'typebox';
@@ -9,13 +8,14 @@ import { type AuditDetails, extensionMethod, type RpcTable } from '#master';
 import { BridgeError, type BridgeErrorCode } from './errors.ts';
 
 /**
- * Owner of a registration. Default: any owner, if only one owner has a registration with the name.
+ * Owner of a registration. If absent, any owner, provided that only one owner has a registration
+ * with the name.
  */
 export interface RegistrationOwner {
   readonly owner?: string;
 }
 
-/** API of one kind of registrations. */
+/** API for one kind of registrations. */
 export interface RegistrationsApi<
   Registration,
   Info,
@@ -115,7 +115,7 @@ export function registrationMethods<Registration extends object, Info, Details>(
   };
 }
 
-/** Stored registration, as the lookup needs it. */
+/** Fields of a stored registration that the lookup reads. */
 interface Registered {
   readonly name: string;
   readonly owner?: string | undefined;
@@ -123,7 +123,7 @@ interface Registered {
 
 /**
  * Returns the registration with a name.
- * @param owner - owner of the registration. Default: any owner, if only one has a registration with
+ * @param owner - owner of the registration; if absent, only one owner may have a registration with
  * the name
  * @throws BridgeError with this code
  */
@@ -146,8 +146,8 @@ export function findRegistration<R extends Registered>(
 }
 
 /**
- * Returns the registration with this name and exactly this owner. `undefined` as the owner means
- * that it has none.
+ * Returns the registration with exactly this name and owner. With `undefined` as the owner, returns
+ * a registration without an owner.
  */
 export function registrationOf<R extends Registered>(
   all: readonly R[],

@@ -13,7 +13,7 @@ export function sectionProblems(
   const above = `saltbridge:${name}`;
   const { mistakes } = readLeniently(section, parse, (error) => {
     if (!(error instanceof BridgeOptionsError)) throw error;
-    // Ignore errors in other sections; the checks of those sections report them.
+    // Ignore errors in other sections, because other checks report them.
     return error.problems
       .filter(({ key }) => key.startsWith(above))
       .map(({ key, problem }) => ({ path: keyPath(key.slice(above.length)), problem }));

@@ -22,7 +22,7 @@ export interface CommandsService {
 }
 
 export const bridgeServices: {
-  /** Service of commands and plans. */
+  /** Key of the service {@link CommandsService}. */
   readonly commands: ServiceKey<CommandsService>;
   readonly signals: ServiceKey<SignalsModule>;
   readonly enrolment: ServiceKey<EnrolmentModule>;

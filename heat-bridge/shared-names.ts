@@ -1,4 +1,4 @@
-/** Makes decisions about names exclusive across the members of a cluster. */
+/** Prevents two members of a cluster from using the same name at the same time. */
 
 import { createHash } from 'node:crypto';
 import type { SharedArea, StateOperation } from '#master';
@@ -6,17 +6,17 @@ import { KeyedMutex } from '#runtime';
 import { StoreError } from '#store';
 
 /**
- * Number of rows. Names are distributed over the rows by their hash, so that rows never have to be
- * removed.
+ * Number of rows in the store. Each name uses one of them, selected by its hash, so rows never have
+ * to be removed.
  */
 const rowCount = 64;
 /** Maximum number of attempts. An attempt fails if another member decides first. */
 const maxTries = 100;
 
 /**
- * Makes decisions about names exclusive across the members of a cluster. A member decides with its
- * current data. It writes the result together with a row for the name. If another member has
- * written this row meanwhile, nothing is written, and the decision is repeated.
+ * Serializes decisions about names across the members of a cluster. A member decides with its
+ * current data, and writes the result together with a row for the name. If another member has
+ * written this row in the meantime, nothing is written and the decision is repeated.
  */
 export class SharedNames {
   readonly #state: SharedArea;
@@ -40,10 +40,10 @@ export class SharedNames {
   }
 
   /**
-   * Makes a decision exclusively.
+   * Makes a decision about a name.
    * @param work - decides, and writes the result together with the given operations in one
-   * transaction. If another member was first, it is called again, so it must have no other effects
-   * before the write.
+   * transaction. It is called again if another member has decided first. Before the write, it must
+   * have no effects.
    */
   async decide<T>(
     names: readonly string[],

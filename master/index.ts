@@ -74,6 +74,7 @@ export {
   fromJson,
   isPlainYamlText,
   isReaderBusy,
+  markedForm,
   maxPlainDepth,
   parseArgument,
   parseArguments,

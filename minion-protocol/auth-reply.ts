@@ -1,7 +1,7 @@
 /**
  * Builds the replies to `_auth` requests [WIRE 6.3, 6.6; salt/channel/server.py
- * ReqServerChannel._auth]. The module needs RSA only and imports no schemas, so that a worker
- * thread loads it quickly.
+ * ReqServerChannel._auth]. It imports the RSA functions and no schemas, so that a worker thread
+ * loads it quickly.
  */
 import { createHash, type KeyObject } from 'node:crypto';
 import { generateKeyString } from './crypt.ts';
@@ -21,7 +21,7 @@ import { x931Sign } from './x931.ts';
 /** Properties of a sign-in request that determine the form of the reply. */
 export interface AuthReplyContext {
   readonly version: ProtocolVersion;
-  /** 32 hex digits, present from version 2 on [THREATS N-10]. */
+  /** Nonce of 32 hex digits. Present from version 2 on [THREATS N-10]. */
   readonly nonce: string | undefined;
   readonly sigAlgo: SigningAlgorithm;
 }
@@ -29,7 +29,7 @@ export interface AuthReplyContext {
 /** A well-formed sign-in request. */
 export interface AuthRequest extends AuthReplyContext {
   readonly id: string;
-  /** The offered public key, as sent. It is not yet checked; see {@link parsePublicKey}. */
+  /** Public key of the minion, as sent. It is not yet checked; see {@link parsePublicKey}. */
   readonly pub: string;
   readonly encAlgo: EncryptionAlgorithm;
   /** Random token of the minion, encrypted with the master key that the minion has stored. */
@@ -38,17 +38,16 @@ export interface AuthRequest extends AuthReplyContext {
 }
 
 /**
- * Returns the packed reply to a request with an unknown algorithm. It is never signed, in any
- * version.
+ * Returns the packed reply to a request with an unknown algorithm. It is not signed in any version.
  */
 export function badAlgorithmReply(which: 'enc' | 'sig'): Buffer {
   return packWire({ enc: 'clear', load: { ret: `bad ${which} algo` } });
 }
 
 /**
- * Returns a packed reply that does not accept the minion. `ret` is `true` for a pending key and
- * `full` when `max_minions` is reached; `false` makes the minion's process exit. Slow from version
- * 2 on, because the reply is signed.
+ * Returns a packed reply that does not accept the minion. `ret` is `true` for a pending key, and
+ * `full` if `max_minions` is reached. `false` makes the minion's process exit. Slow from version 2
+ * on, because the reply is signed.
  * @throws TypeError if the version needs `masterKey` or a nonce and it is missing
  */
 export function buildRefusal(
@@ -72,7 +71,10 @@ function signedForm(map: WireMap, context: AuthReplyContext, masterKey?: KeyObje
 /** Keys and signatures that the master sends to an accepted minion. */
 export interface AuthMaterial {
   readonly masterPrivate: KeyObject;
-  /** PEM text of the master key in its clean form, because minions compare it exactly. */
+  /**
+   * PEM text of the master key, as {@link cleanKeyText} returns it, because minions compare it
+   * exactly.
+   */
   readonly masterPublicPem: string;
   /** Publish port as minions see it. */
   readonly publishPort: number;
@@ -91,12 +93,12 @@ export interface AuthMaterial {
 
 /**
  * Returns the packed reply to an accepted minion. Slow: it takes up to five RSA operations, so run
- * it in a worker thread. If the minion's token does not decrypt, the reply contains a random token.
- * The minion rejects it like a missing one, so the reply does not reveal whether the token
+ * it in a worker thread. If the minion's token cannot be decrypted, the reply contains a random
+ * token, which the minion rejects. The reply therefore does not reveal whether the token could be
  * decrypted [THREATS N-16].
- * @param minionKey - the offered key, already imported; importing it costs as much as one more RSA
- * operation
- * @throws ProtocolError ERR_BAD_KEY if the offered key is unusable; then reply with `false`
+ * @param minionKey the minion's public key, already imported; importing it again would cost as much
+ * as an RSA operation
+ * @throws ProtocolError ERR_BAD_KEY if the minion's key is unusable; then reply with `false`
  */
 export function buildAccepted(
   request: AuthRequest,
@@ -143,8 +145,8 @@ export function aesKeyDigest(aes: string): Buffer {
 }
 
 /**
- * Returns the `pub_sig` field: the signature of a second key pair over the master key
- * (`master_sign_pubkey`). It covers the PEM text exactly as it is sent. Slow.
+ * Returns the `pub_sig` field: the signature of the master key with a second key pair
+ * (`master_sign_pubkey`). The signed bytes are the PEM text as it is sent. Slow.
  */
 export function masterPubkeySignature(
   signPrivate: KeyObject,

@@ -6,10 +6,11 @@ const cbcAlgorithm = 'aes-192-cbc';
 const zeroBlock = Buffer.alloc(16);
 
 /**
- * Encrypts and decrypts messages with reused OpenSSL objects, because creating one for each message
- * takes longer than encrypting a request. The CBC chain continues from one message to the next.
- * When encrypting, each message starts with a random block; its ciphertext is an equally random IV.
- * When decrypting, the first block is the message's IV; its plaintext is meaningless.
+ * Encrypts and decrypts messages with OpenSSL objects that are used again, because creating one for
+ * each message takes longer than encrypting a request. The CBC chain continues from one message to
+ * the next. A message to encrypt starts with a random block. Its ciphertext is as random and serves
+ * as the IV. When a message is decrypted, its first block is the IV, and the plaintext of this
+ * block is meaningless.
  */
 export class CbcChain {
   /** The key as latin1 text, which takes less memory than bytes. */
@@ -17,7 +18,7 @@ export class CbcChain {
   #cipher: Cipher | undefined;
   #decipher: Decipher | undefined;
 
-  /** @param key 24 bytes; copied */
+  /** @param key 24 bytes, which are copied */
   constructor(key: Uint8Array) {
     this.#key = Buffer.from(key).toString('latin1');
   }

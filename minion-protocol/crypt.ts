@@ -42,15 +42,16 @@ const packedNothing = packWire(emptyWireMap());
 const prefix = Buffer.from(prefixText, 'latin1');
 const randomBlocks = new RandomPool();
 /**
- * Reused buffer in which short messages are assembled. A message is copied out before the next one
- * is assembled.
+ * Buffer for short messages, which is used again for each of them. A message is copied from it
+ * before the next one is written to it.
  */
 const shortMessageBuffer = Buffer.allocUnsafeSlow(sliceSize + 2 * blockSize);
 const expectedHmac = Buffer.allocUnsafeSlow(hmacSize);
 const keyStringForm = /^[A-Za-z0-9+/]{75}=$/;
 
 /**
- * Returns the text if it is a valid key string. Prepares no ciphers.
+ * Returns the text if it is a valid key string. Unlike {@link parseKeyString}, it prepares no
+ * ciphers.
  * @throws ProtocolError ERR_BAD_KEY_STRING
  */
 export function checkKeyString(text: string): string {
@@ -85,7 +86,7 @@ export function generateKeyString(random: (size: number) => Uint8Array = randomB
 }
 
 /**
- * Encrypts and signs a message. `random` (16 bytes) is for tests only, because its value must never
+ * Encrypts and signs a message. `random` (16 bytes) is for tests only, because a value must never
  * be used twice.
  */
 export function sealCrypticle(
@@ -138,7 +139,7 @@ function sealSlices(key: CrypticleKey, message: readonly Uint8Array[]): Buffer {
 }
 
 /**
- * Returns a view of the HMAC at the end of a blob. It identifies the blob, but is not verified
+ * Returns a view of the HMAC at the end of a blob. The HMAC identifies the blob. It is not verified
  * here.
  */
 export function crypticleMac(blob: Uint8Array): Buffer {
@@ -147,7 +148,7 @@ export function crypticleMac(blob: Uint8Array): Buffer {
 }
 
 /**
- * Verifies and decrypts a blob. It compares the HMAC first and in constant time, so that a sender
+ * Verifies and decrypts a blob. The HMAC is compared first and in constant time, so that a sender
  * without the key learns nothing about padding or content.
  * @throws ProtocolError ERR_BAD_HMAC, ERR_BAD_PADDING
  */
@@ -197,7 +198,10 @@ export function sealValue(
   return sealPacked(key, [packWire(value)], options);
 }
 
-/** Encrypts and signs a packed value, given in pieces. The pieces are not joined first. */
+/**
+ * Encrypts and signs a packed value that consists of several pieces, without joining the pieces
+ * first.
+ */
 export function sealPacked(
   key: CrypticleKey,
   packed: readonly Uint8Array[],
@@ -210,17 +214,17 @@ export function sealPacked(
 
 /** Options of {@link openValue}. */
 export interface OpenValueOptions {
-  /** The nonce that the plaintext must begin with. Default: none. */
+  /** Nonce with which the plaintext must begin. Default: the plaintext contains no nonce. */
   readonly nonce?: string;
-  /** Default: {@link loadLimits}. */
+  /** Limits for unpacking. Default: {@link loadLimits}. */
   readonly limits?: PayloadLimits;
-  /** Whether text is returned as bytes, as minions do with files. Default: `false`. */
+  /** Whether text is returned as bytes, as minions read file content. Default: `false`. */
   readonly raw?: boolean;
 }
 
 /**
- * Verifies, decrypts and unpacks a value. Returns an empty map if the plaintext lacks Salt's
- * prefix. Byte values are views into the plaintext.
+ * Verifies, decrypts and unpacks a value. Returns an empty map if the plaintext lacks Salt's prefix
+ * `pickle::`. Byte values are views of the plaintext.
  * @throws ProtocolError ERR_BAD_HMAC, ERR_BAD_PADDING, ERR_NONCE, ERR_BAD_PAYLOAD,
  * ERR_PAYLOAD_LIMIT
  */
@@ -233,7 +237,8 @@ export function openValue(
 }
 
 /**
- * Opens a value like {@link openValue} and also returns its packed form, a view into the plaintext.
+ * Opens a value like {@link openValue}, and also returns its packed form, which is a view of the
+ * plaintext.
  */
 export function openPacked(
   key: CrypticleKey,

@@ -4,7 +4,7 @@ import { type CrypticleKey, sealValue } from './crypt.ts';
 import { packWire, type WireMap } from './payload.ts';
 import type { ProtocolVersion } from './request.ts';
 
-/** A request in the clear, as a minion sends it. */
+/** An unencrypted request, as a minion sends it. */
 export interface ClearRequest {
   readonly enc: 'clear';
   readonly version: ProtocolVersion;
@@ -15,13 +15,13 @@ export interface ClearRequest {
 export interface SealedRequest {
   readonly enc: 'aes';
   readonly version: ProtocolVersion;
-  /** The master's AES key; in version 3 the minion's session key. */
+  /** AES key of the master, or in version 3 the session key of the minion. */
   readonly key: CrypticleKey;
   /** Parameters of the function, with `cmd`. */
   readonly load: WireMap;
   /** Required from version 2 on. */
   readonly nonce?: string;
-  /** Fields that version 3 adds to the load. */
+  /** Fields that protocol version 3 adds to the load. */
   readonly identity?: {
     readonly id: string;
     /** Time of the request, in seconds since 1970. */

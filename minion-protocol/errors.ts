@@ -1,7 +1,8 @@
 import { type ErrorEntry, SaltbridgeError } from '#runtime/errors.ts';
 
 /**
- * Bytes or values that violate the protocol. The message describes the input and never contains it.
+ * Error for bytes or values that violate the protocol. The message describes the input, but never
+ * contains it.
  */
 export class ProtocolError extends SaltbridgeError<ProtocolErrorCode> {}
 

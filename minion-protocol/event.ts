@@ -21,7 +21,7 @@ export interface BusEvent {
  * line feed
  */
 export function packEvent(tag: string, data: WireValue): Buffer {
-  // With a line feed at its end, the tag would absorb one character of the separator.
+  // If a tag ended with a line feed, the separator would be found one byte too early.
   if (tag === '' || tag.includes(separator) || tag.endsWith('\n')) {
     throw new ProtocolError(
       'ERR_BAD_EVENT',

@@ -1,4 +1,4 @@
-/** Reads names in function calls the way minions do. */
+/** Parses names in function calls like a minion. */
 
 /**
  * The name in Python's `^([^\d\W][\w.-]*)=(?!=)(.*)$`, where `.` matches everything except a

@@ -7,11 +7,14 @@ const digestSize = 32;
 const innerPad = 0x36;
 const outerPad = 0x5c;
 /**
- * Largest message, in bytes, for which copying it for two hashes costs less than an OpenSSL object.
+ * Maximum size of a message, in bytes, for which two plain hashes cost less than an OpenSSL object.
  */
 const shortSize = 4096;
 
-/** Reused input buffers of the two hashes, so that no memory is allocated for a message. */
+/**
+ * Input buffers of the two hashes, which are used again so that no memory is allocated for a
+ * message.
+ */
 const innerBuffer = Buffer.allocUnsafeSlow(hashBlockSize + shortSize);
 const outerBuffer = Buffer.allocUnsafeSlow(hashBlockSize + digestSize);
 const blockBuffer = Buffer.allocUnsafeSlow(hashBlockSize);
@@ -21,11 +24,11 @@ const blockBuffer = Buffer.allocUnsafeSlow(hashBlockSize);
  * each.
  */
 export class HmacKey {
-  /** The padded key block as latin1 text, which takes a third of the memory of bytes. */
+  /** Padded key block as latin1 text, which takes a third of the memory of bytes. */
   readonly #inner: string;
   readonly #outer: string;
 
-  /** @param key at most 64 bytes; copied */
+  /** @param key at most 64 bytes, which are copied */
   constructor(key: Uint8Array) {
     if (key.length > hashBlockSize)
       throw new RangeError(`the HMAC key has ${key.length} bytes; the maximum is ${hashBlockSize}`);

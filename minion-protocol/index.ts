@@ -46,7 +46,7 @@ export {
   type PayloadLimits,
   packLocal,
   packWire,
-  unpackExact,
+  plainNumber,
   unpackLocal,
   unpackWire,
   WireDateTime,
@@ -120,6 +120,7 @@ export {
   expandTargetRequest,
   readTargetRequest,
 } from './targeting/target-request.ts';
+export { type TargetTypeRow, targetTypeRows } from './targeting/target-types.ts';
 export { encodePublicationFrame, TcpFrameDecoder } from './tcp-frames.ts';
 export { awaitProxyHeader } from './transport/await-proxy-header.ts';
 export {
@@ -145,6 +146,7 @@ export {
 export { createWebsocketListener } from './transport/websocket-listener.ts';
 export { dialZeromq, type ZeromqDialerOptions } from './transport/zeromq-dialer.ts';
 export { createZeromqListener, createZeromqRequestListener } from './transport/zeromq-listener.ts';
+export { formatYaml } from './value-yaml.ts';
 export {
   encodeWebsocketClose,
   encodeWebsocketFrame,

@@ -1,5 +1,5 @@
 /**
- * Detects text that Salt interprets as a call, a reference or an encrypted block where other
+ * Detects text that Salt would interpret as a call, a reference or an encrypted block, where other
  * programs expect plain text. Such text from untrusted sources must not become a value of a state,
  * pillar, argument or file.
  */
@@ -7,11 +7,11 @@
 /** Place where a value is used. */
 export type ValueDestination =
   /**
-   * An argument of a state. It is passed on unchanged: nothing is rendered or joined before Salt
-   * reads it.
+   * Argument of a state. Salt reads it unchanged: it is not rendered or joined with other text
+   * before.
    */
   | 'argument'
-  /** Pillar, a template or a file. Templates can cut, trim, join and convert such a value. */
+  /** Pillar, a template or a file. Templates can cut, trim, join and convert the value. */
   | 'pillar';
 
 /** The first text in a value that Salt would interpret. */
@@ -28,8 +28,8 @@ interface Mark {
 }
 
 /**
- * Marks in arguments of states. Salt's `State.format_slots` looks only for this prefix, in all
- * releases from 3000 to 3008.
+ * Texts that Salt interprets in arguments of states. Salt's `State.format_slots` searches for this
+ * prefix only, in all releases from 3000 to 3008.
  */
 const argumentMarks: readonly Mark[] = [
   {
@@ -39,10 +39,10 @@ const argumentMarks: readonly Mark[] = [
 ];
 
 /**
- * Marks in all other values. A template can join, trim or split a text, so a slot is refused at any
- * position. Anybody can encrypt a slot for a public key, and the renderers `gpg`
- * (salt.renderers.gpg) and `nacl` (salt.renderers.nacl) would decrypt it. `config.get` resolves
- * `sdb://` (salt.utils.sdb) in pillar. Functions that expect a path fetch `salt://`.
+ * Texts that Salt interprets in all other values. A template can join, trim or split a text, so a
+ * slot is rejected at any position. Anybody can encrypt a slot for a public key, and the renderers
+ * `gpg` (salt.renderers.gpg) and `nacl` (salt.renderers.nacl) would decrypt it. `config.get`
+ * resolves `sdb://` (salt.utils.sdb) in pillar. Functions that expect a path fetch `salt://`.
  */
 const pillarMarks: readonly Mark[] = [
   {
@@ -90,7 +90,7 @@ function find(
   path: readonly (string | number)[],
 ): InterpretedText | undefined {
   if (typeof value === 'string') return findInText(value, marks, path);
-  // Salt decodes bytes to text before it looks for slots.
+  // Salt converts bytes to text before it searches for slots.
   if (value instanceof Uint8Array) {
     return findInText(Buffer.from(value).toString('latin1'), marks, path);
   }

@@ -7,9 +7,9 @@ const parts = /^(\d{4})(\d\d)(\d\d)(\d\d)(\d\d)(\d\d)(\d{3})/;
 const microsecondsPerMillisecond = 1000;
 
 /**
- * Returns a function that generates unique job ids. If the clock stands still or goes back, the id
- * takes the next microsecond.
- * @param uniqueSuffix - appended after `_`, as Salt does with `unique_jid`
+ * Returns a function that creates unique job ids. If the clock stands still or goes back, the id
+ * contains the next microsecond after the previous id.
+ * @param uniqueSuffix text that is appended after `_`, as Salt does with `unique_jid`
  */
 export function createJidSource(now: () => number = Date.now, uniqueSuffix?: string): () => string {
   const suffix = uniqueSuffix === undefined ? '' : `_${uniqueSuffix}`;
@@ -41,6 +41,6 @@ export function jidTime(jid: string): Date | undefined {
   const [, year, month, day, hour, minute, second, millisecond] = match;
   const iso = `${year}-${month}-${day}T${hour}:${minute}:${second}.${millisecond}Z`;
   const time = new Date(iso);
-  // Date accepts 30 February as a day in March.
+  // `Date` converts 30 February to a day in March, so the text is compared.
   return Number.isNaN(time.getTime()) || time.toISOString() !== iso ? undefined : time;
 }

@@ -15,8 +15,7 @@ export type ParsedLoad<Load> =
   | {
       readonly ok: false;
       /**
-       * Name of the invalid field and the violated rule. It contains nothing of the field's
-       * content.
+       * Name of the invalid field and the violated rule. It contains nothing of the field's value.
        */
       readonly reason: string;
     };
@@ -39,8 +38,8 @@ interface Check {
 function firstError(check: Check, load: WireMap): string | undefined {
   if (check.Check(load)) return undefined;
   for (const { instancePath, keyword } of check.Errors(load)) {
-    // The path consists of indices and names from our schema: no map with arbitrary keys is
-    // inspected.
+    // The path consists of names from the schema and of indexes. The schema inspects no map with
+    // arbitrary keys.
     return `${instancePath === '' ? 'load' : instancePath.slice(1)}: ${keyword}`;
   }
   return 'load: malformed';
@@ -89,20 +88,20 @@ const returnSchema: Check = compileSchema(
 
 /** Load of `_return`: the result of a job on one minion. */
 export type ReturnLoad = WireMap & {
-  /** Id of the minion. In versions 0 and 2 it is not proven. */
+  /** Id of the minion. In versions 0 to 2, only `tok` proves it. */
   id: string;
   /**
-   * Job id. `req` means a job that the minion started itself; `nocache` means a return that is only
-   * published as an event.
+   * Job id. `req` stands for a job that the minion started itself. `nocache` stands for a return
+   * that is published as an event and not stored.
    */
   jid: string;
   return: WireValue;
   /** Function name, or a list for a job of several functions. */
   fun?: string | string[];
   fun_args?: WireValue;
-  /** Integer, or a map or list for several functions. */
+  /** Return code: an integer; for a job of several functions, a map or list. */
   retcode?: WireValue;
-  /** Boolean, or a map or list for several functions. */
+  /** Whether the job succeeded: a boolean; for a job of several functions, a map or list. */
   success?: WireValue;
   /** Name of the outputter. */
   out?: string | null;
@@ -142,7 +141,7 @@ const eventSchema: Check = compileSchema(
   }),
 );
 
-/** An event that a minion asks the master to fire. Its tag is not yet authorised. */
+/** An event that a minion asks the master to fire. The policy has not decided about its tag yet. */
 interface RequestedEvent {
   readonly tag: string;
   readonly data: WireValue;
@@ -159,13 +158,13 @@ export type MinionEventLoad = {
   | {
       readonly form: 'single';
       readonly tag: string;
-      /** The whole load, because Salt fires it as the event's data. */
+      /** The whole load. Salt uses it as the data of the event. */
       readonly data: WireMap;
     }
   | {
       readonly form: 'batch';
       readonly events: readonly RequestedEvent[];
-      /** Prefix under which each event is fired a second time, as `<pretag>/<tag>`. */
+      /** Prefix of the tag `<pretag>/<tag>`, under which each event is also fired. */
       readonly pretag: string | undefined;
     }
   | { readonly form: 'empty' }
@@ -244,7 +243,8 @@ function moduleNames(ext: WireValue | undefined): readonly string[] {
 }
 
 /**
- * Returns the map with its text keys only, because grains and pillar are looked up by text keys.
+ * Returns the entries of a map whose keys are text. Grains and pillar are looked up only by text
+ * keys.
  */
 function textKeyed(value: WireValue | undefined): WireMap | undefined {
   if (!(value instanceof Map)) return isWireMap(value) ? value : undefined;
@@ -269,7 +269,7 @@ export type PublicationLoad = WireMap & {
   /** Returner names, separated by commas. */
   ret?: string;
   user?: string;
-  /** Timeout for lower masters, in seconds. */
+  /** Timeout for syndics, in seconds. */
   to?: number;
   /** Delimiter of grain and pillar targets. Present only if it is not `:`. */
   delimiter?: string;

@@ -28,7 +28,8 @@ export type ParsedAuthRequest =
       readonly ok: false;
       readonly code: 'ERR_BAD_ID';
       /**
-       * Context for {@link buildRefusal}: reply with `false`, which is signed from version 2 on.
+       * Context for {@link buildRefusal}. The reply must contain `false`, and must be signed from
+       * version 2 on.
        */
       readonly refuse: AuthReplyContext;
     };

@@ -1,6 +1,6 @@
 /**
- * The minion's side of `_auth` [WIRE 6.4; salt/crypt.py AsyncAuth]. It is stricter than Salt in one
- * point: it returns a master key to store only after every check has passed.
+ * The minion's side of `_auth` [WIRE 6.4; salt/crypt.py AsyncAuth]. Unlike Salt's minion, it
+ * returns a master key to store only after all checks have succeeded.
  */
 import { type KeyObject, randomBytes } from 'node:crypto';
 import { aesKeyDigest } from './auth-reply.ts';
@@ -34,7 +34,9 @@ export interface MinionHandshakeConfig {
   readonly privateKey: KeyObject;
   /** Public key of the minion, in PEM. */
   readonly publicPem: string;
-  /** Random key string of this process. The master proves that it can decrypt it. */
+  /**
+   * Random key string of this process. The master must return it, to prove that it can decrypt it.
+   */
   readonly token: string;
   /** Stored master key. Absent on first contact. */
   readonly masterPub?: string;
@@ -47,7 +49,10 @@ export interface MinionHandshakeConfig {
   readonly masterFinger?: string;
   /** Hash for `masterFinger`. Default: `sha256`. */
   readonly hashType?: string;
-  /** Key that signs master keys (Salt's `verify_master_pubkey_sign`). */
+  /**
+   * Public key with which signatures of master keys are verified (Salt's
+   * `verify_master_pubkey_sign`).
+   */
   readonly masterSignPub?: KeyObject;
   /** Returns a new nonce of 32 hex digits for each request. */
   readonly nonce?: () => string;
@@ -64,7 +69,7 @@ export type HandshakeStep =
       /** The master's key as sent. Store it if it is new. */
       readonly masterPub: string;
     }
-  /** The key is not yet accepted. Ask again after `acceptance_wait_time`. */
+  /** The key is pending. Repeat the sign-in after `acceptance_wait_time`. */
   | { readonly state: 'pending' }
   /** The key was rejected. Salt's minion exits with code 77. */
   | { readonly state: 'refused' }
@@ -76,7 +81,7 @@ export type HandshakeStep =
    */
   | { readonly state: 'failed'; readonly code: ProtocolErrorCode };
 
-/** Configuration with both algorithms set. */
+/** Configuration in which both algorithms are set. */
 type HandshakeSettings = MinionHandshakeConfig &
   Required<Pick<MinionHandshakeConfig, 'encAlgo' | 'sigAlgo'>>;
 
@@ -107,7 +112,7 @@ export function createMinionHandshake(config: MinionHandshakeConfig) {
     /** Returns the next request, with a new nonce. */
     request(): Buffer {
       nonce = newNonce();
-      // The key is parsed once, because parsing takes longer than encrypting with it.
+      // Parse the key once, because parsing takes longer than encrypting with it.
       if (config.masterPub !== undefined) storedKey ??= parsePublicKey(config.masterPub);
       const token =
         storedKey && rsaEncrypt(storedKey, Buffer.from(config.token, 'latin1'), settings.encAlgo);
@@ -164,7 +169,7 @@ function checkSignedReply(config: HandshakeSettings, nonce: string, reply: WireM
   const map = unpackMap(load);
   const step = map.pub_key === undefined ? readRet(map) : accepted(config, map);
   const signer = step.state === 'accepted' ? step.masterPub : config.masterPub;
-  // On first contact there is no key to verify a refusal with.
+  // On first contact, no key is known with which a rejection could be verified.
   if (signer !== undefined && !isSignedBy(config, signer, load, sig)) fail('ERR_BAD_SIGNATURE');
   if (map.nonce !== nonce) fail('ERR_NONCE');
   return step;
@@ -207,8 +212,8 @@ function accepted(config: HandshakeSettings, map: WireMap): HandshakeStep {
 }
 
 /**
- * Returns whether this is the stored master key. A new key is valid on first contact or with a
- * valid signature of `masterSignPub`.
+ * Whether the key is the stored master key. A new key is valid on first contact, or with a valid
+ * signature of `masterSignPub`.
  */
 function checkMasterKey(
   config: HandshakeSettings,
@@ -216,7 +221,7 @@ function checkMasterKey(
   pubSig: WireValue | undefined,
 ): boolean {
   const isKnown = config.masterPub !== undefined && isSameKey(config, config.masterPub, masterPub);
-  // Both sides use signed master keys, or neither does [WIRE 6.6].
+  // Either both sides use signed master keys, or neither does [WIRE 6.6].
   if ((config.masterSignPub === undefined) !== (pubSig === undefined)) fail('ERR_MASTER_KEY');
   if (config.masterSignPub === undefined) {
     if (!isKnown && config.masterPub !== undefined) fail('ERR_MASTER_KEY');
@@ -226,7 +231,10 @@ function checkMasterKey(
   return isKnown;
 }
 
-/** Compares two keys: exactly from version 2 on, as Salt does since 3006.7, otherwise in clean form. */
+/**
+ * Compares two keys. The texts must be equal from version 2 on, as in Salt since 3006.7. In older
+ * versions, their {@link cleanKeyText} must be equal.
+ */
 function isSameKey(config: HandshakeSettings, stored: string, sent: string): boolean {
   return cleanKeyText(stored) === (config.version < 2 ? cleanKeyText(sent) : sent);
 }
@@ -242,7 +250,7 @@ function hasValidMasterSignature(
   return rsaVerify(signPub, Buffer.from(masterPub, 'utf8'), signature, config.sigAlgo);
 }
 
-/** Decrypts a key string from the master. */
+/** Decrypts a key string that the master encrypted for this minion. */
 function unsealed(config: HandshakeSettings, value: WireValue | undefined): string {
   const sealed = wireBytes(value);
   if (sealed === undefined) return fail('ERR_BAD_REPLY');

@@ -1,7 +1,8 @@
 /**
- * Salt's MessagePack dialects: encodes and decodes values [WIRE 2; salt/payload.py,
- * salt/utils/msgpack.py]. Libraries are unsuitable: they write str8, which Salt does not use on the
- * wire, and they corrupt a str that is not UTF-8, which is how Salt sends ciphertext.
+ * Encodes and decodes Salt's MessagePack, in the variants that Salt uses on the wire and locally
+ * [WIRE 2; salt/payload.py, salt/utils/msgpack.py]. Libraries are unsuitable: they write str8,
+ * which Salt does not use on the wire, and they corrupt a str that is not UTF-8, which is how Salt
+ * sends ciphertext.
  */
 
 import { isUtf8 } from 'node:buffer';
@@ -11,8 +12,7 @@ import { ProtocolError } from './errors.ts';
 /**
  * A value that Salt's MessagePack can represent [WIRE 2.2]. Text and bytes are one family on the
  * wire: bytes that are valid UTF-8 arrive as text. A number without a fraction is written as an
- * integer, and a `Float` always as a float. Only `unpackExact` reads floats without a fraction as
- * `Float`.
+ * integer, and a `Float` always as a float. Floats without a fraction are read as `Float`.
  */
 export type WireValue =
   | null
@@ -29,9 +29,9 @@ export type WireValue =
   | Map<WireValue, WireValue>;
 
 /**
- * A map with text keys only. Decoded maps inherit nothing, so `__proto__` is an ordinary key. Like
- * every JavaScript object, it lists keys that look like array indices first. A `Map` is packed in
- * its own order.
+ * A map with text keys only. Decoded maps have no inherited properties, so `__proto__` is an
+ * ordinary key. Like every JavaScript object, a map lists keys that look like array indexes first.
+ * A `Map` is packed in its own order.
  */
 export interface WireMap {
   [key: string]: WireValue;
@@ -68,6 +68,11 @@ export class WireExtension {
   }
 }
 
+/** Returns a `Float` as a number, and every other value unchanged. */
+export function plainNumber<T>(value: T): Exclude<T, Float> | number {
+  return value instanceof Float ? value.value : (value as Exclude<T, Float>); // no Float, see above
+}
+
 /** Whether a value is a map with only text keys. */
 export function isWireMap(value: WireValue | undefined): value is WireMap {
   return (
@@ -83,8 +88,8 @@ export function isWireMap(value: WireValue | undefined): value is WireMap {
 }
 
 /**
- * Prototype of decoded maps, instead of `null`. V8 stores objects with a `null` prototype as hash
- * tables, which cost about five times as much.
+ * Prototype of decoded maps, used instead of `null`. V8 stores objects with the prototype `null` as
+ * hash tables, which cost about five times as much.
  */
 const nothing: object = Object.freeze(Object.create(null));
 
@@ -102,8 +107,8 @@ export function isPlainObject(value: object): value is WireMap {
 }
 
 /**
- * Returns the value of a binary field as bytes, or `undefined` if it is neither text nor bytes.
- * Binary fields arrive as text if they happen to be valid UTF-8 [WIRE 2.1].
+ * Returns the value of a binary field as bytes, or `undefined` if it is neither text nor bytes. A
+ * binary field arrives as text if its bytes are valid UTF-8 [WIRE 2.1].
  */
 export function wireBytes(value: WireValue | undefined): Uint8Array | undefined {
   if (typeof value === 'string') return Buffer.from(value, 'utf8');
@@ -120,19 +125,15 @@ type ReadingDialect = 'wire' | 'local' | 'raw';
 export interface PayloadLimits {
   /** Maximum size of the packed form, in bytes. */
   readonly maxBytes: number;
-  /** Maximum nesting of maps and lists. It also bounds the reader's recursion. */
+  /** Maximum nesting of maps and lists. It also limits the recursion of the reader. */
   readonly maxDepth: number;
   /** Maximum number of list elements and map entries in the whole value. */
   readonly maxElements: number;
   /**
-   * Whether to reject a map with a duplicate key or with a key that is not text. Default: `false`,
-   * the last duplicate wins.
+   * Whether a map with a duplicate key, or with a key that is not text, is rejected. Default:
+   * `false`; the last duplicate is used.
    */
   readonly uniqueKeys?: boolean;
-  /**
-   * Whether to read floats without a fraction as `Float`. Default: `false`, they become numbers.
-   */
-  readonly keepsFloats?: boolean;
 }
 
 const dateTimeForm = /^(\d{4})(\d\d)(\d\d)(T\d\d:\d\d:\d\d\.\d{6})$/;
@@ -141,8 +142,9 @@ const constantExtensionCode = 79;
 const shortTextBytes = 64;
 
 /**
- * Reads one MessagePack value. It allocates memory only for bytes that have arrived: lists and maps
- * grow with their elements, whatever length they declare, and texts and bytes must be complete.
+ * Reads one MessagePack value. It allocates memory only for bytes that have arrived. Lists and maps
+ * grow with their elements, regardless of the length that they declare. Texts and bytes must be
+ * complete.
  */
 class PayloadReader {
   readonly #bytes: Buffer;
@@ -174,7 +176,9 @@ class PayloadReader {
    */
   readAll(): WireValue {
     if (this.#bytes.length > this.#limits.maxBytes) {
-      throw limitError(`${this.#bytes.length} bytes; the maximum is ${this.#limits.maxBytes}`);
+      throw limitError(
+        `it has ${this.#bytes.length} bytes; the maximum is ${this.#limits.maxBytes}`,
+      );
     }
     const value = this.#value();
     if (this.#offset !== this.#bytes.length) {
@@ -210,9 +214,9 @@ class PayloadReader {
       case 0xc9:
         return this.#extension(this.#uint(1 << (head - 0xc7)));
       case 0xca:
-        return this.#float(this.#bytes.readFloatBE(this.#take(4)));
+        return exactFloat(this.#bytes.readFloatBE(this.#take(4)));
       case 0xcb:
-        return this.#float(this.#bytes.readDoubleBE(this.#take(8)));
+        return exactFloat(this.#bytes.readDoubleBE(this.#take(8)));
       case 0xcc:
       case 0xcd:
       case 0xce:
@@ -248,12 +252,6 @@ class PayloadReader {
     }
   }
 
-  #float(value: number): number | Float {
-    return this.#limits.keepsFloats === true && Number.isSafeInteger(value)
-      ? new Float(value)
-      : value;
-  }
-
   #uint(size: number): number {
     const start = this.#take(size);
     if (size === 1) return this.#bytes[start] ?? 0;
@@ -271,11 +269,11 @@ class PayloadReader {
   #enter(entries: number): void {
     this.#depth += 1;
     if (this.#depth > this.#limits.maxDepth) {
-      throw limitError(`nested more than ${this.#limits.maxDepth} levels deep`);
+      throw limitError(`it is nested more than ${this.#limits.maxDepth} levels deep`);
     }
     this.#elements += entries;
     if (this.#elements > this.#limits.maxElements) {
-      throw limitError(`more than ${this.#limits.maxElements} elements`);
+      throw limitError(`it has more than ${this.#limits.maxElements} elements`);
     }
   }
 
@@ -315,7 +313,7 @@ class PayloadReader {
 
   #key(): WireValue {
     const head = this.#bytes[this.#offset];
-    // Python rejects a map as a key, too.
+    // Python also rejects a map as a key.
     if (head === 0xde || head === 0xdf || (head !== undefined && head >> 4 === 0x8)) {
       throw badPayload('a key of a map is a map');
     }
@@ -334,7 +332,7 @@ class PayloadReader {
   }
 
   /**
-   * Whether the bytes are ASCII. Most texts are short and ASCII: this check makes reading a return
+   * Whether the bytes are ASCII. Most texts are short and ASCII. This check makes reading a return
    * a quarter faster (bench/payload).
    */
   #isAscii(start: number, end: number): boolean {
@@ -385,6 +383,11 @@ function dateTime(data: Uint8Array): WireDateTime | undefined {
   return parts ? new WireDateTime(`${parts[1]}-${parts[2]}-${parts[3]}${parts[4]}`) : undefined;
 }
 
+/** Returns a float without a fraction as `Float`, so that it stays a float when it is written. */
+function exactFloat(value: number): number | Float {
+  return Number.isSafeInteger(value) ? new Float(value) : value;
+}
+
 function smallest(value: bigint): number | bigint {
   const number = Number(value);
   return Number.isSafeInteger(number) ? number : value;
@@ -406,7 +409,7 @@ type WritingDialect = 'wire' | 'local';
 
 const initialBufferBytes = 512;
 /**
- * Maximum nesting of written values, deeper than any reader accepts. It stops values that contain
+ * Maximum nesting of written values. No reader accepts as much. It stops values that contain
  * themselves.
  */
 const maxWritingDepth = 256;
@@ -503,8 +506,8 @@ class PayloadWriter {
   }
 
   /**
-   * Writes a short ASCII text, or returns `false`. Most texts are short and ASCII, and a loop is
-   * faster than two calls into Node (bench/payload).
+   * Writes a short ASCII text, or returns `false` for other texts. For short texts, a loop is
+   * faster than two calls of Node.js functions (bench/payload).
    */
   #shortAscii(text: string): boolean {
     this.#reserve(1 + text.length);
@@ -532,7 +535,7 @@ class PayloadWriter {
     this.#append(bytes);
   }
 
-  /** Writes a head of the bin or ext family, with 8, 16 or 32 bits of length. */
+  /** Writes the first byte and the length (8, 16 or 32 bits) of a bin or ext value. */
   #sizedHead(head8: number, length: number): void {
     if (length <= 0xff) this.#headed(head8, length, 1);
     else if (length <= 0xffff) this.#headed(head8 + 1, length, 2);
@@ -632,10 +635,10 @@ export const clearLimits: PayloadLimits = {
 };
 
 /**
- * Limits for messages from authenticated peers. They allow twice the depth and more elements than
- * THREATS N-04, because real returns come near. The schema of a Kubernetes resource definition
- * nests two levels per field and reaches depth 30 inside a state return. The package list of a
- * repository has 130,000 elements.
+ * Limits for messages from authenticated peers. They allow twice the depth of THREATS N-04 and more
+ * elements, because real returns come close to its numbers. The schema of a Kubernetes resource
+ * definition nests two levels per field and reaches depth 30 inside a state return. The package
+ * list of a repository has 130,000 elements.
  */
 export const loadLimits: PayloadLimits = {
   maxBytes: 16 * mebibyte,
@@ -653,6 +656,20 @@ export function packWire(value: WireValue): Buffer {
   return writer.finish();
 }
 
+/** Maximum number of entries of a map whose head is one byte. */
+const maxShortMap = 15;
+
+/**
+ * Packs a map for the wire whose values are packed already.
+ * @throws RangeError for more than 15 entries
+ */
+export function packWireMap(packed: Readonly<Record<string, Uint8Array>>): Buffer {
+  const entries = Object.entries(packed);
+  if (entries.length > maxShortMap) throw new RangeError(`more than ${maxShortMap} entries`);
+  const head = Buffer.from([0x80 | entries.length]);
+  return Buffer.concat([head, ...entries.flatMap(([key, value]) => [packWire(key), value])]);
+}
+
 /**
  * Unpacks a value from the wire. Valid UTF-8 becomes text, the rest stays bytes. Byte values are
  * views into `bytes`: copy them if you store them.
@@ -663,8 +680,8 @@ export function unpackWire(bytes: Uint8Array, limits: PayloadLimits = loadLimits
 }
 
 /**
- * Unpacks a value with every text and map key as bytes, as a minion reads the reply to
- * `_serve_file`.
+ * Unpacks a value, with every text and map key as bytes. A minion reads the reply to `_serve_file`
+ * in this way.
  * @throws ProtocolError ERR_BAD_PAYLOAD, ERR_PAYLOAD_LIMIT
  */
 export function unpackRaw(bytes: Uint8Array, limits: PayloadLimits = loadLimits): WireValue {
@@ -672,7 +689,7 @@ export function unpackRaw(bytes: Uint8Array, limits: PayloadLimits = loadLimits)
 }
 
 /**
- * Packs a value for event sockets and local files: text as str, bytes as bin.
+ * Packs a value for event sockets and local files. Text becomes str, and bytes become bin.
  * @throws TypeError for a value that cannot be packed
  */
 export function packLocal(value: WireValue): Buffer {
@@ -682,19 +699,12 @@ export function packLocal(value: WireValue): Buffer {
 }
 
 /**
- * Unpacks a value of the local dialect: bin stays bytes (views into `bytes`), and text is text.
+ * Unpacks a value from an event socket or local file. Text is returned as text, and bin as bytes
+ * (views of `bytes`).
  * @throws ProtocolError ERR_BAD_PAYLOAD, ERR_PAYLOAD_LIMIT
  */
 export function unpackLocal(bytes: Uint8Array, limits: PayloadLimits = loadLimits): WireValue {
   return new PayloadReader(bytes, 'local', limits).readAll();
-}
-
-/**
- * Unpacks a value of the local dialect, with floats without a fraction as `Float`.
- * @throws ProtocolError ERR_BAD_PAYLOAD, ERR_PAYLOAD_LIMIT
- */
-export function unpackExact(bytes: Uint8Array, limits: PayloadLimits = loadLimits): WireValue {
-  return unpackLocal(bytes, { ...limits, keepsFloats: true });
 }
 
 /** Codec for stored fields that contain wire values. It uses the local dialect. */

@@ -1,7 +1,7 @@
 /**
- * The PROXY protocol, version 2, as far as relays of Salt's ports use it [haproxy
+ * Version 2 of the PROXY protocol, with the parts that relays of Salt's ports use [haproxy
  * doc/proxy-protocol.txt 2.2]. A relay sends a header with the origin of a connection before the
- * connection's bytes.
+ * bytes of the connection.
  */
 
 import { Buffer } from 'node:buffer';
@@ -30,7 +30,7 @@ export type ProxyHeaderResult =
 
 const signature = Buffer.from('0d0a0d0a000d0a515549540a', 'hex');
 const prefixBytes = 16;
-/** Maximum size of a header in bytes, the size that the protocol requires receivers to accept. */
+/** Maximum size of a header, in bytes. The protocol requires receivers to accept this size. */
 const maxHeaderBytes = 536;
 /**
  * Version 2 with the command PROXY. The command LOCAL (20) is a health check of the proxy itself.
@@ -86,7 +86,7 @@ function readPeer(header: Buffer): RelayedPeer | undefined {
 }
 
 /**
- * Returns the values of the types that we use, or `undefined` if the list is malformed. Skips other
+ * Returns the values of the known types, or `undefined` if the list is malformed. Skips other
  * types.
  */
 function readValues(bytes: Buffer): ReadonlyMap<number, string> | undefined {

@@ -57,8 +57,9 @@ export interface OpenPublicationOptions {
 }
 
 /**
- * Opens a publication. The returned value still has its `serial`: pass it to the key's {@link
- * SerialGuard}. After ERR_BAD_HMAC, sign in again and open the same bytes with the new key.
+ * Decrypts a publication. The returned value still contains its `serial`; pass it to the
+ * {@link SerialGuard} of the key. After ERR_BAD_HMAC, sign in again and decrypt the same bytes with
+ * the new key.
  * @throws ProtocolError ERR_BAD_ENVELOPE, ERR_BAD_SIGNATURE, ERR_BAD_HMAC, ERR_BAD_PAYLOAD, …
  */
 export function openPublication(bytes: Uint8Array, options: OpenPublicationOptions): WireValue {

@@ -6,8 +6,8 @@ import { Bytes, Dict, Float, type PyObject, Tuple, type Value } from '#template/
 import { isWireMap, WireDateTime, WireExtension, type WireValue } from './payload.ts';
 
 /**
- * Conversions for values that are instances of a Python class. Default: the types that Salt gets
- * from msgpack.
+ * Conversions of values that are instances of a Python class. Default: conversions to the types
+ * that Salt gets from msgpack.
  */
 export interface PythonForms {
   readonly bytes?: (bytes: Uint8Array) => Value;
@@ -17,10 +17,7 @@ export interface PythonForms {
   readonly key?: (key: Value) => Value;
 }
 
-/**
- * Returns the wire value as a Python value. A number without a fraction becomes an `int`, because
- * the wire value does not distinguish 1.0 from 1.
- */
+/** Returns the wire value as a Python value. A number without a fraction becomes an `int`. */
 export function toPythonValue(value: WireValue, forms: PythonForms = {}): Value {
   if (typeof value === 'number') return Number.isSafeInteger(value) ? value : new Float(value);
   if (value === null || typeof value !== 'object') return value;
@@ -63,8 +60,8 @@ function extensionObject({ code, data }: WireExtension): PyObject {
 }
 
 /**
- * Returns `str(value)`, the text that Salt matches grains and pillar values against
- * [salt/utils/data.py subdict_match].
+ * Returns `str(value)`. Salt compares grains and pillar values as this text [salt/utils/data.py
+ * subdict_match].
  */
 export function pythonStr(value: WireValue): string {
   if (typeof value === 'string') return value;
@@ -76,8 +73,8 @@ function scalarStr(value: WireValue): string {
 }
 
 /**
- * Returns `repr(value)`. Values that JSON also has are formatted directly, without converting them
- * to Python values first.
+ * Returns `repr(value)`. Values that JSON can represent are formatted directly, without a
+ * conversion to Python values.
  */
 function wireRepr(value: WireValue): string {
   if (typeof value === 'string') return textRepr(value);
@@ -90,8 +87,8 @@ function wireRepr(value: WireValue): string {
 }
 
 /**
- * Returns `str(value)` without a depth limit, for values that are already bounded, such as values
- * from the wire.
+ * Returns `str(value)` without a limit for the depth. Use it only for values of limited depth, such
+ * as values from the wire.
  */
 export function unboundedStr(value: Value): string {
   const isContainer = Array.isArray(value) || value instanceof Dict;

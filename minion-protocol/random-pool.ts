@@ -3,8 +3,9 @@ import { randomFillSync } from 'node:crypto';
 const poolSize = 4096;
 
 /**
- * Supplies random bytes in small pieces. Requesting 16 bytes from the system costs more than
- * encrypting a short message, so the pool requests a page at once. No byte is returned twice.
+ * Returns random bytes in small pieces. Requesting 16 bytes from the operating system costs more
+ * than encrypting a short message, so the pool requests 4096 bytes at once. No byte is returned
+ * twice.
  */
 export class RandomPool {
   #pool = Buffer.alloc(0);

@@ -22,6 +22,7 @@ import {
   loadLimits,
   type PayloadLimits,
   packWire,
+  packWireMap,
   unpackWire,
   type WireMap,
   type WireValue,
@@ -37,14 +38,14 @@ import {
   type SigningAlgorithm,
 } from './rsa.ts';
 
-/** Request fields that the reply must repeat. */
+/** Properties of a request that its reply depends on. */
 export interface ReplyContext {
   readonly version: ProtocolVersion;
   /** Nonce of the request, required from version 2 on. */
   readonly nonce?: string | undefined;
 }
 
-/** Limits for the outer map of a reply, which may be 64 KiB larger than its content. */
+/** Limits for the outer map of a reply. It may be 64 KiB larger than its content. */
 const outerLimits: PayloadLimits = {
   ...loadLimits,
   maxBytes: loadLimits.maxBytes + 64 * 1024,
@@ -83,7 +84,11 @@ function nonceOption({ version, nonce }: ReplyContext): { nonce?: string } {
 }
 
 export interface PrivateReply extends ReplyContext {
-  readonly pillar: WireValue;
+  /**
+   * Pillar, packed for the wire. The task for an RSA thread contains it as bytes, because copying
+   * values to a thread loses the classes of floats and dates.
+   */
+  readonly packedPillar: Uint8Array;
   /** Accepted public key of the minion that sent the request. Never use a key from the request. */
   readonly minionKey: KeyObject;
   /** The master's private key. */
@@ -98,29 +103,30 @@ export interface PrivateReply extends ReplyContext {
 export function encodePrivateReply(reply: PrivateReply): Buffer {
   const keyString = reply.keyString ?? generateKeyString();
   const key = rsaEncrypt(reply.minionKey, Buffer.from(keyString, 'latin1'), reply.encAlgo);
-  const pillar = sealValue(parseKeyString(keyString), privateContent(reply, key));
+  const pillar = sealPacked(parseKeyString(keyString), [privateContent(reply, key)]);
   return packWire({ key, pillar });
 }
 
-function privateContent(reply: PrivateReply, key: Buffer): WireValue {
-  const { pillar, masterKey, sigAlgo } = reply;
+/** Returns the packed content under the one-time key. */
+function privateContent(reply: PrivateReply, key: Buffer): Uint8Array {
+  const { packedPillar: pillar, masterKey, sigAlgo } = reply;
   const { nonce } = nonceOption(reply);
   if (nonce === undefined) return pillar;
-  const data = packWire({ key, pillar, nonce });
-  return { data, sig: rsaSign(masterKey, data, sigAlgo) };
+  const data = packWireMap({ key: packWire(key), pillar, nonce: packWire(nonce) });
+  return packWire({ data, sig: rsaSign(masterKey, data, sigAlgo) });
 }
 
 /** Options of {@link openSendReply}. */
 export interface SendReplyOptions extends ReplyContext {
   readonly key: CrypticleKey;
   readonly limits?: PayloadLimits;
-  /** Whether text is returned as bytes, as minions do with files. Default: `false`. */
+  /** Whether text is returned as bytes, as minions read file content. Default: `false`. */
   readonly raw?: boolean;
 }
 
 /**
- * Opens a *send* reply. After ERR_BAD_HMAC (also caused by the text `bad load`), sign in again and
- * repeat the request once.
+ * Decrypts a *send* reply. After ERR_BAD_HMAC (which the text `bad load` also causes), sign in
+ * again and repeat the request once.
  * @throws ProtocolError ERR_BAD_REPLY, ERR_BAD_HMAC, ERR_NONCE, ERR_BAD_PAYLOAD, ERR_PAYLOAD_LIMIT
  */
 export function openSendReply(bytes: Uint8Array, options: SendReplyOptions): WireValue {
@@ -145,7 +151,7 @@ export interface PrivateReplyOptions extends ReplyContext {
 }
 
 /**
- * Opens a *send_private* reply and returns the pillar. After ERR_BAD_REPLY or ERR_BAD_SIGNATURE,
+ * Decrypts a *send_private* reply and returns the pillar. After ERR_BAD_REPLY or ERR_BAD_SIGNATURE,
  * sign in again and repeat the request once.
  * @throws ProtocolError ERR_BAD_REPLY, ERR_DECRYPT, ERR_BAD_HMAC, ERR_BAD_SIGNATURE, ERR_NONCE, …
  */

@@ -13,8 +13,8 @@ import {
 import { defaultEncryptionAlgorithm, defaultSigningAlgorithm } from './rsa.ts';
 
 /**
- * Protocol version. 0: no nonces. 1: accepted, but sent by no minion. 2: nonces and signed replies.
- * 3: session keys.
+ * Protocol version. 0: no nonces. 1: accepted, although no minion sends it. 2: nonces and signed
+ * replies. 3: session keys.
  */
 export type ProtocolVersion = 0 | 1 | 2 | 3;
 
@@ -30,8 +30,8 @@ export interface SealedEnvelope {
   readonly enc: 'aes';
   readonly version: ProtocolVersion;
   /**
-   * Minion whose session key decrypts the request. Always present in version 3; claimed, not yet
-   * proven.
+   * Minion whose session key decrypts the request. Always present in version 3. It is not proven
+   * before the request is decrypted.
    */
   readonly id: string | undefined;
   /**
@@ -67,8 +67,8 @@ const nonceForm = /^[0-9a-f]{32}$/;
 const badLoad = 'bad load';
 
 /**
- * Limits for envelopes. The size is that of an encrypted load plus the envelope. The depth is that
- * for unauthenticated peers.
+ * Limits for the outer map of a request. Its size is that of an encrypted load plus the other
+ * fields. Its depth is the limit for unauthenticated peers.
  */
 export const envelopeLimits: PayloadLimits = {
   ...clearLimits,
@@ -77,8 +77,8 @@ export const envelopeLimits: PayloadLimits = {
 
 /**
  * Whether Salt accepts the value as a minion id: non-empty text without `/`, `\` and NUL, and
- * neither `.` nor `..` [WIRE 5.3]. In addition, we reject control characters and ids over 255 bytes
- * of UTF-8, the maximum length of a file name.
+ * neither `.` nor `..` [WIRE 5.3]. Control characters and ids over 255 bytes of UTF-8, the maximum
+ * length of a file name, are also rejected.
  */
 export function isValidMinionId(id: unknown): id is string {
   if (typeof id !== 'string' || id === '' || id === '.' || id === '..') return false;
@@ -89,14 +89,17 @@ const longestNewId = 128;
 /** Letters and digits of any script, except letters that are invisible. */
 const newIdForm = /^(?!\p{DI})[\p{L}\p{Nd}](?:(?!\p{DI})[\p{L}\p{Nd}._:@+-])*$/u;
 
-/** Ids that a compound target reads as an operator, or as a matcher such as `I@a:b`. */
+/**
+ * Matches ids that a compound target would parse as an operator or as a matcher such as `I@a:b`.
+ */
 const compoundForm = /^(?:and|or|not)$|^[A-Z].?@/u;
 
 /**
- * Whether a new minion may use this id: 1 to 128 characters in NFKC, which are letters and digits
- * of any script, `.`, `-`, `_`, `:`, `@` or `+`. The first is a letter or digit, and `..` is not
- * allowed. As a target of any type, such an id matches only itself. It contains no invisible
- * characters, and no variants of letters, that could mislead an administrator who accepts the key.
+ * Whether a new minion may use this id. It must have 1 to 128 characters in NFKC: letters and
+ * digits of any script, `.`, `-`, `_`, `:`, `@` and `+`. It must begin with a letter or digit, and
+ * must not contain `..`. As a target of any type, it matches only itself. Invisible characters and
+ * variants of letters are not allowed, because they could mislead an administrator who accepts the
+ * key.
  */
 export function isNewMinionId(id: string): boolean {
   return (
@@ -110,8 +113,8 @@ export function isNewMinionId(id: string): boolean {
 }
 
 /**
- * Whether the value is a nonce: exactly 32 lower-case hex digits, so that a signed nonce cannot
- * mean anything else.
+ * Whether the value is a nonce: exactly 32 lower-case hex digits. A signed nonce therefore cannot
+ * be misused as another signed text.
  */
 export function isNonce(nonce: unknown): nonce is string {
   return typeof nonce === 'string' && nonceForm.test(nonce);
@@ -123,9 +126,9 @@ export type DecodedEnvelope =
   | RequestRefusal;
 
 /**
- * Decodes the outer message of a request: steps 1 to 3 of WIRE 5.2, and step 5 for unencrypted
+ * Decodes the outer map of a request: steps 1 to 3 of WIRE 5.2, and step 5 for unencrypted
  * requests. Never throws.
- * @param limits - limits of the whole message, default {@link envelopeLimits}; unencrypted requests
+ * @param limits limits of the whole message, default {@link envelopeLimits}; unencrypted requests
  * may have at most the size in {@link clearLimits}
  */
 export function decodeEnvelope(
@@ -199,7 +202,7 @@ export interface CheckedRequest {
   /** Minion id from the load. In version 3 it is the id whose session key decrypted the request. */
   readonly id: string | undefined;
   readonly nonce: string | undefined;
-  /** Proof of identity, always present in version 3. */
+  /** Token that proves the identity of the minion. Always present in version 3. */
   readonly tok: Uint8Array | undefined;
   /**
    * Parameters of the command, without `tok` and, if the request was encrypted, without `nonce`.
@@ -249,7 +252,10 @@ function withoutProof(load: WireMap): WireMap {
   return rest;
 }
 
-/** Returns Salt's text, which contains the value. Only a number is ever returned to the peer. */
+/**
+ * Returns Salt's text for this error, with the id if it is a number. Other values are not sent back
+ * to the peer.
+ */
 function notAString(id: WireValue): string {
   return Number.isSafeInteger(id) ? `bad load: id ${id} is not a string` : badLoad;
 }

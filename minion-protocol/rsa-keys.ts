@@ -22,8 +22,8 @@ const minBits = 2048;
 const maxBits = 8192;
 const minExponent = 65_537n;
 /**
- * Maximum size of the exponent in bits, OpenSSL's own limit for large moduli. It bounds the cost of
- * verifying with an unusual key.
+ * Maximum size of the exponent, in bits. OpenSSL has the same limit for large moduli. It limits the
+ * cost of verifying a signature.
  */
 const maxExponentBits = 64n;
 const publicKeyForm =
@@ -74,8 +74,8 @@ export function parsePublicKey(pem: string): KeyObject {
 }
 
 /**
- * Returns the same key, rebuilt from its numbers. (Node 24 cannot export a key that was read as
- * PKCS#1.)
+ * Returns the same key, created again from its numbers. (Node.js 24 cannot export a key that was
+ * read as PKCS#1.)
  */
 function canonical(key: KeyObject): KeyObject {
   return createPublicKey({ key: key.export({ format: 'jwk' }), format: 'jwk' });

@@ -15,11 +15,12 @@ import {
 import { ProtocolError } from './errors.ts';
 
 /**
- * Encryption of keys and tokens: RSA-OAEP without a label, with the named hash for OAEP and MGF1.
+ * Algorithm for encrypting keys and tokens: RSA-OAEP without a label, with the named hash for OAEP
+ * and MGF1.
  */
 export type EncryptionAlgorithm = 'OAEP-SHA1' | 'OAEP-SHA224';
 
-/** Signing of replies and publications: RSASSA-PKCS1-v1_5. */
+/** Algorithm for signatures of replies and publications: RSASSA-PKCS1-v1_5. */
 export type SigningAlgorithm = 'PKCS1v15-SHA1' | 'PKCS1v15-SHA224';
 
 /** Encryption algorithm of a request that names none. */

@@ -1,14 +1,11 @@
 import { emptyWireMap, isWireMap, type WireValue } from './payload.ts';
 
-/**
- * Protects the minion against replayed publications [WIRE 3.4]. A map whose `serial` is not greater
- * than the last one is replaced by an empty map. Use one guard for each key.
- */
+/** Protects the minion against replayed publications [WIRE 3.4]. Use one guard for each key. */
 export class SerialGuard {
   #last = 0n;
 
   /**
-   * Returns the value without its `serial`. Returns an empty map if a map with this or a later
+   * Returns the value without its `serial`. Returns an empty map if a map with the same or a later
    * serial was received before.
    */
   admit(value: WireValue): WireValue {

@@ -7,7 +7,10 @@ import type { KeyObject } from 'node:crypto';
 import { rsaVerify, type SigningAlgorithm } from './rsa.ts';
 import { endOfValue } from './tcp-frames.ts';
 
-/** Fields that the signature does not cover: since 3006.26 and 3008.1, and in earlier releases. */
+/**
+ * Fields that the signature does not cover. The first set applies to releases since 3006.26 and
+ * 3008.1, the second one to earlier releases.
+ */
 const unsigned: readonly ReadonlySet<string>[] = [
   new Set(['sig', 'nonce', 'tok']),
   new Set(['sig', 'nonce', 'tok', '_stamp', 'ts']),
@@ -16,9 +19,10 @@ const algorithms: readonly SigningAlgorithm[] = ['PKCS1v15-SHA1', 'PKCS1v15-SHA2
 const noLimits = { maxBytes: Infinity, maxDepth: Infinity, maxElements: Infinity };
 
 /**
- * Whether the owner of the key signed the load, in any form that minions use. A load with bytes
- * that happen to be valid UTF-8 does not verify, because they arrive as text. Slow and synchronous.
- * @param packed - the load as it arrived; it must already have been unpacked successfully
+ * Whether the owner of the key signed the load, in any of the forms that minions use. The signature
+ * of a load with bytes that are valid UTF-8 cannot be verified, because they arrive as text. Slow
+ * and synchronous.
+ * @param packed the load as it arrived; it must already have been unpacked successfully
  */
 export function isSignedLoad(
   publicKey: KeyObject,
@@ -58,21 +62,21 @@ function headOfMap(size: number): Buffer {
   return size < 16 ? Buffer.of(0x80 | size) : Buffer.of(0xde, size >> 8, size & 0xff);
 }
 
-/** Returns the number of bytes after the head at `offset` that hold a length or a number. */
+/** Returns the number of bytes of the length or number that follows the first byte of a value. */
 function lengthBytes(bytes: Buffer, offset: number): number {
   const head = bytes[offset] ?? 0;
   return head < 0xc0 || head >= 0xe0 ? 0 : (argumentBytes[head - 0xc0] ?? 0);
 }
 
-/** Number of argument bytes for each head from c0 to df. */
+/** Number of bytes of the length or number, for each first byte from c0 to df. */
 const argumentBytes: readonly number[] = [
   ...[0, 0, 0, 0, 1, 2, 4, 1, 2, 4, 4, 8, 1, 2, 4, 8],
   ...[1, 2, 4, 8, 2, 3, 5, 9, 17, 1, 2, 4, 2, 4, 2, 4],
 ];
 
 /**
- * Repacks a value with distinct families for text and bytes, as minions do before signing. On the
- * wire, both use one family. All other bytes stay unchanged.
+ * Repacks a value so that text and bytes have different types, as minions do before they sign. On
+ * the wire, both have the same type. All other bytes stay unchanged.
  */
 function withTypedText(packed: Buffer): Buffer[] {
   const pieces: Buffer[] = [];
@@ -109,7 +113,7 @@ function textLength(
 }
 
 /**
- * Returns the size of an extension with a length field. {@link argumentBytes} covers the fixed
+ * Returns the size of an extension with a length field. {@link argumentBytes} contains the fixed
  * sizes.
  */
 function extensionLength(packed: Buffer, offset: number, head: number, start: number): number {
@@ -125,7 +129,7 @@ function headOfBytes(length: number): Buffer {
   return headOfLength(0xc4, length);
 }
 
-/** Returns the head for a length of one, two or four bytes. Their head bytes are consecutive. */
+/** Returns the first byte for a length of one, two or four bytes. These bytes are consecutive. */
 function headOfLength(first: number, length: number): Buffer {
   if (length < 0x100) return Buffer.of(first, length);
   const size = length < 0x10000 ? 2 : 4;

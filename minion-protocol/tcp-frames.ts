@@ -22,15 +22,18 @@ import {
   type WireValue,
 } from './payload.ts';
 
-/** Reason for which the heads of a value violate the protocol or its limits. */
+/** Reason why an encoded value violates the protocol or its limits. */
 export type ScanBreach = 'bad-payload' | 'message-too-large' | 'too-deep' | 'too-many-elements';
 
-/** Meaning of a value's first byte. */
+/** Meaning of the first byte of a value. */
 type Head =
   /** `count` bytes follow. */
   | { readonly kind: 'bytes'; readonly count: number }
   | { readonly kind: 'list' | 'map'; readonly count: number }
-  /** A count of `lengthBytes` bytes follows, then `extra` more elements than it states. */
+  /**
+   * A number with `lengthBytes` bytes follows, and then as many elements as this number, plus
+   * `extra` elements.
+   */
   | {
       readonly kind: 'sized';
       readonly of: 'bytes' | 'list' | 'map';
@@ -40,15 +43,15 @@ type Head =
   | { readonly kind: 'reserved' };
 
 /**
- * Finds the end of a MessagePack value in a stream without length prefixes. It only counts bytes
- * and elements, without decoding values. If a head declares too many bytes or elements, the value
- * is rejected at once [THREATS N-03, N-04].
+ * Finds the end of a MessagePack value in a stream without length prefixes. It counts bytes and
+ * elements without decoding values. If a length is too large, the value is rejected immediately
+ * [THREATS N-03, N-04].
  */
 export class PayloadScanner {
   readonly #limits: PayloadLimits;
   /** Number of values that are still missing from each open list or map, outermost first. */
   #open: number[] = [];
-  /** Missing bytes of the current text, number or similar value. */
+  /** Number of missing bytes of the current text, number or similar value. */
   #skip = 0;
   #sized: Extract<Head, { kind: 'sized' }> | undefined;
   #lengthBytesMissing = 0;
@@ -70,7 +73,7 @@ export class PayloadScanner {
   }
 
   /**
-   * Continues scanning at `start`. Returns the position after the value, after a breach, or at the
+   * Continues scanning at `start`. Returns the position after the value or the violation, or the
    * end of `bytes`.
    */
   scan(bytes: Uint8Array, start: number): number {
@@ -276,7 +279,10 @@ export class TcpFrameDecoder {
     return this.#assembly !== undefined;
   }
 
-  /** Returns the events that `chunk` completes, in order. After a breach it returns none. */
+  /**
+   * Returns the events that `chunk` completes, in order. After a protocol violation it returns
+   * none.
+   */
   push(chunk: Uint8Array): TcpEvent[] {
     const events: TcpEvent[] = [];
     for (let start = 0; start < chunk.length && !this.#isBroken; ) {
@@ -332,7 +338,8 @@ function splitFrame(frame: Uint8Array, limits: PayloadLimits): TcpEvent | undefi
 }
 
 /**
- * Returns the offset of the first entry in a map of two entries. Its head has one of three forms.
+ * Returns the offset of the first entry in a map of two entries. The size of the map can be encoded
+ * in three forms.
  */
 function startOfEntries(frame: Uint8Array): number | undefined {
   if (frame[0] === mapOfTwo) return 1;
@@ -346,7 +353,7 @@ function tryUnpack(packed: Uint8Array, limits: PayloadLimits): WireValue | undef
   try {
     return unpackWire(packed, limits);
   } catch {
-    // The caller rejects the whole frame if one part is invalid.
+    // If one part is invalid, the caller rejects the whole frame.
     return undefined;
   }
 }
@@ -366,8 +373,8 @@ export function encodeReplyFrame(head: Uint8Array, reply: Uint8Array): Uint8Arra
 }
 
 /**
- * Encodes a publication as chunks. The last chunk is the envelope itself, which connections may
- * share.
+ * Encodes a publication as chunks. The last chunk is the envelope itself, which several connections
+ * may share.
  */
 export function encodePublicationFrame(envelope: Uint8Array): Uint8Array[] {
   const head = Uint8Array.of(emptyHead);

@@ -30,7 +30,7 @@ declare module 'ws' {
     readonly _bufferedBytes: number;
     /** Position inside a frame; 0 between two frames. */
     readonly _state: number;
-    /** Opcode of the message of which some frames have arrived; 0 between two messages. */
+    /** Opcode of the message of which only some frames have arrived; 0 between two messages. */
     readonly _fragmented: number;
   }
   const Sender: {
@@ -64,8 +64,8 @@ export function encodeWebsocketClose(code: number): Uint8Array {
 }
 
 /**
- * Reason for closing a connection. The number of reasons is fixed, so that they can be values of a
- * metric label.
+ * Reason for closing a connection. The number of reasons is fixed, so that a metric label can
+ * contain them.
  */
 export type WebsocketBreach =
   | 'reserved-flags'
@@ -98,10 +98,13 @@ export type WebsocketEvent =
 const maxHeadBytes = 8192;
 const maxFragments = 1024;
 /**
- * Largest `maxPayload` that `ws` supports. It stores 32 bits, and a negative value means no limit.
+ * Maximum `maxPayload` of the package `ws`. It stores 32 bits, and a negative value would mean no
+ * limit.
  */
 const maxPayloadBytes = 2 ** 31 - 1;
-/** Overhead of a chunk in bytes, so that many small chunks are counted as well. */
+/**
+ * Number of bytes that each chunk counts in addition, so that many small chunks are limited too.
+ */
 const chunkOverheadBytes = 128;
 const headEnd = '\r\n\r\n';
 const closeNormal = 1000;
@@ -138,7 +141,8 @@ export class WebsocketDecoder {
   }
 
   /**
-   * Returns the events that `chunk` completes, in order. After a breach or the end it returns none.
+   * Returns the events that `chunk` completes, in order. After a protocol violation or the end it
+   * returns none.
    */
   push(chunk: Uint8Array): WebsocketEvent[] {
     if (this.#state === 'over') return [];
@@ -165,7 +169,7 @@ export class WebsocketDecoder {
 
   #readFrames(chunk: Uint8Array): WebsocketEvent[] {
     if (chunk.length === 0) return [];
-    // A subscriber that sends nothing does not need a receiver.
+    // Create the receiver for the first data. A subscriber that sends nothing does not need one.
     this.#receiver ??= this.#createReceiver();
     if (!this.isMidMessage) this.#chunkBytes = 0;
     const size = chunk.length + chunkOverheadBytes;
@@ -208,8 +212,8 @@ export class WebsocketDecoder {
 }
 
 /**
- * Copies a message that is a small part of its chunk. Otherwise it would retain the whole chunk in
- * memory.
+ * Copies a message that is a small part of its chunk. Otherwise the message would keep the whole
+ * chunk in memory.
  */
 function compact(data: Buffer): Uint8Array {
   return data.byteLength * 2 < data.buffer.byteLength ? Buffer.from(data) : data;
@@ -221,7 +225,7 @@ function breachOf({ code, message }: ReceiverError): WebsocketBreach {
     case 'WS_ERR_UNEXPECTED_RSV_2_3':
       return 'reserved-flags';
     case 'WS_ERR_INVALID_OPCODE':
-      // These opcodes are valid for messages and continuations, but not in this order.
+      // The opcodes 0 to 2 are valid. The error is their order.
       return / [012]$/.test(message) ? 'fragment-order' : 'bad-opcode';
     case 'WS_ERR_EXPECTED_MASK':
       return 'unmasked';

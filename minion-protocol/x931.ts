@@ -33,18 +33,19 @@ export function x931Sign(privateKey: KeyObject, message: Uint8Array): Buffer {
   return toBytes(2n * power < n ? power : n - power, size);
 }
 
-/** Returns the signed message, or `undefined` if the signature was not made with this key. */
+/** Returns the signed message, or `undefined` if another key created the signature. */
 export function x931Recover(publicKey: KeyObject, signature: Uint8Array): Buffer | undefined {
   const size = modulusBytes(publicKey);
   const n = modulus(publicKey);
   if (signature.length !== size || toInteger(signature) >= n) return undefined;
   const padding = constants.RSA_NO_PADDING;
   const power = toInteger(publicDecrypt({ key: publicKey, padding }, signature));
-  // About half of all signatures are the smaller number of a pair and must be mirrored first.
+  // A signature is the smaller one of two numbers. In about half of the cases, the other number
+  // must be used.
   return unpad(toBytes(power % 16n === 12n ? power : n - power, size));
 }
 
-/** Returns the `tok` of a minion. It is constant for a key, so cache it. */
+/** Returns the token (`tok`) of a minion. It is constant for a key, so cache it. */
 export function minionToken(privateKey: KeyObject): Buffer {
   return x931Sign(privateKey, minionTokenText);
 }

@@ -1,7 +1,14 @@
 /** Reads JSON from clients within limits. Long texts are read in steps. */
 
 import { Tokenizer, TokenParser, TokenType } from '@streamparser/json';
-import { exactNumber, JsonError, type JsonMap, type JsonOf, parseJson } from './json.ts';
+import {
+  exactNumber,
+  JsonError,
+  type JsonMap,
+  type JsonOf,
+  parseJson,
+  parseJsonNumbers,
+} from './json.ts';
 import { maxReadingStep, type ReadingStep } from './step-scheduler.ts';
 
 /** Limits for reading a JSON text. */
@@ -16,6 +23,10 @@ export interface JsonOptions<T = never> {
    * valid Unicode are rejected. Default: `false`.
    */
   readonly isStrict?: boolean;
+  /**
+   * Converts a number token. Default: a number, or a `bigint` for an integer beyond 2^53.
+   */
+  readonly readNumber?: (token: string) => number | bigint | T;
   /**
    * Called with each map after all its members were read. Its result replaces the map. Default:
    * maps are unchanged.
@@ -43,7 +54,7 @@ const sliceCharacters = maxReadingStep.values / 2;
  * @throws JsonError
  */
 export function readJson(text: string, options: JsonOptions = {}): JsonOf<never> {
-  return new JsonChecker(options).complete(parseWhole(text), 0);
+  return new JsonChecker(options).read(text);
 }
 
 /**
@@ -55,17 +66,9 @@ export function* readJsonInSteps<T = never>(
   options: JsonOptions<T> = {},
 ): Generator<ReadingStep, JsonOf<T>, void> {
   if (text.length > maxWhole) return yield* new SlicedJson(options).read(text);
-  const value = new JsonChecker(options).complete(parseWhole(text), 0);
+  const value = new JsonChecker(options).read(text);
   yield { characters: text.length, values: 0 };
   return value;
-}
-
-function parseWhole(text: string): JsonOf<never> {
-  try {
-    return parseJson(text);
-  } catch (cause) {
-    throw cause instanceof JsonError ? cause : new JsonError('syntax', 'not JSON', { cause });
-  }
 }
 
 /**
@@ -78,6 +81,8 @@ export function integerOf64Bits(value: bigint): bigint | string {
 
 /** Checks values against the options, and replaces maps. */
 class JsonChecker<T> {
+  /** Converts a number token. */
+  readonly readNumber: (token: string) => number | bigint | T;
   readonly #maxValues: number;
   readonly #maxDepth: number;
   readonly #isStrict: boolean;
@@ -89,7 +94,23 @@ class JsonChecker<T> {
     this.#maxValues = maxValues ?? Number.POSITIVE_INFINITY;
     this.#maxDepth = maxDepth;
     this.#isStrict = isStrict;
+    this.readNumber = options.readNumber ?? exactNumber;
     this.#replaceMap = replaceMap;
+  }
+
+  /** Parses a text in one step. */
+  read(text: string): JsonOf<T> {
+    return this.#complete(this.#parse(text), 0);
+  }
+
+  #parse(text: string): JsonOf<T> {
+    try {
+      return this.readNumber === exactNumber
+        ? parseJson(text)
+        : parseJsonNumbers(text, this.readNumber);
+    } catch (cause) {
+      throw cause instanceof JsonError ? cause : new JsonError('syntax', 'not JSON', { cause });
+    }
   }
 
   /**
@@ -115,12 +136,12 @@ class JsonChecker<T> {
     }
   }
 
-  checkNumber(value: number | bigint): void {
-    if (!this.#isStrict || typeof value === 'bigint' || Number.isFinite(value)) return;
+  checkNumber(value: number | bigint | T): void {
+    if (!this.#isStrict || typeof value !== 'number' || Number.isFinite(value)) return;
     throw new JsonError('value', 'a number that exceeds the range of floats');
   }
 
-  completeNumber(value: number | bigint): number | bigint | string {
+  completeNumber(value: number | bigint | T): number | bigint | string | T {
     return this.#isStrict && typeof value === 'bigint' ? integerOf64Bits(value) : value;
   }
 
@@ -129,23 +150,30 @@ class JsonChecker<T> {
   }
 
   /** Checks and converts a value that `JSON.parse` returned. */
-  complete(value: JsonOf<never>, depth: number): JsonOf<T> {
+  #complete(value: JsonOf<T>, depth: number): JsonOf<T> {
     this.enter(depth);
     if (typeof value === 'string') this.checkText(value);
     else if (typeof value === 'number' || typeof value === 'bigint') {
       this.checkNumber(value);
       return this.completeNumber(value);
-    } else if (Array.isArray(value)) return value.map((item) => this.complete(item, depth + 1));
-    else if (typeof value === 'object' && value !== null) {
+    } else if (Array.isArray(value)) return value.map((item) => this.#complete(item, depth + 1));
+    else if (isMap(value)) {
       const map: JsonMap<T> = Object.create(null);
       for (const [key, item] of Object.entries(value)) {
         this.checkText(key);
-        map[key] = this.complete(item, depth + 1);
+        map[key] = this.#complete(item, depth + 1);
       }
       return this.replace(map);
     }
     return value;
   }
+}
+
+/** Whether a value is a map, and not a number that `readNumber` converted to an object. */
+function isMap<T>(value: JsonOf<T>): value is JsonMap<T> {
+  return (
+    typeof value === 'object' && value !== null && Object.getPrototypeOf(value) === Object.prototype
+  );
 }
 
 type Token = Parameters<Tokenizer['onToken']>[0];
@@ -157,8 +185,8 @@ class SlicedJson<T> extends Tokenizer {
   readonly #parser = new TokenParser();
   #depth = 0;
   #values = 0;
-  /** Exact value of the last number that the tokenizer has read. */
-  #number: number | bigint = 0;
+  /** The last number that the tokenizer has read, exactly. */
+  #number: number | bigint | T = 0;
   #root: JsonOf<T> = null;
 
   constructor(options: JsonOptions<T>) {
@@ -192,7 +220,7 @@ class SlicedJson<T> extends Tokenizer {
   }
 
   protected override parseNumber(token: string): number {
-    this.#number = exactNumber(token);
+    this.#number = this.#checker.readNumber(token);
     return Number(token);
   }
 

@@ -67,22 +67,34 @@ export function exactNumber(token: string): number | bigint {
 const longNumber = /(?:^|[-:,[\s])\d{16}/;
 
 /**
+ * Matches a text that may contain a float without a fraction, such as `1.0` or `1e3`. False matches
+ * are possible, for example in a string.
+ */
+const mayHaveFloat = /\d(?:\.\d*0|[eE])/;
+
+/**
  * Reads JSON from a trusted source.
  * @throws SyntaxError, JsonError
  */
 export function parseJson(text: string): JsonOf<never> {
   if (!longNumber.test(text)) return JSON.parse(text);
-  return parseJsonNumbers<never>(text, exactNumber);
+  return reviveNumbers<never>(text, exactNumber);
 }
 
 /**
- * Reads JSON and converts each number token with `read`.
+ * Reads JSON and converts number tokens with `read`. `read` must convert a token as `JSON.parse`
+ * does, except for integers beyond 2^53 and for floats without a fraction.
  * @throws SyntaxError, and the errors of `read`
  */
 export function parseJsonNumbers<T>(
   text: string,
   read: (token: string) => number | bigint | T,
 ): JsonOf<T> {
+  if (!longNumber.test(text) && !mayHaveFloat.test(text)) return JSON.parse(text);
+  return reviveNumbers(text, read);
+}
+
+function reviveNumbers<T>(text: string, read: (token: string) => number | bigint | T): JsonOf<T> {
   return exactJson.parse(text, (_, value, { source }) =>
     typeof value === 'number' && source !== undefined ? read(source) : value,
   );

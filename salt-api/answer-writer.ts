@@ -1,4 +1,5 @@
 /** Encodes responses of any size without blocking the event loop [THREATS A-17]. */
+import { markedForm } from '#master';
 import type { WireValue } from '#minion-protocol';
 import { type StepScheduler, WorkerPool, WorkerPoolError, writeJsonInSteps } from '#runtime';
 import { SaltApiError } from './errors.ts';
@@ -9,7 +10,9 @@ import { apiLimits } from './limits.ts';
 /** Time limit for encoding one response in a worker thread, in milliseconds. */
 const deadlineMs = 30_000;
 
-/** Writes JSON in steps, and YAML in a thread. */
+/**
+ * Writes small and large responses: JSON in steps on the main thread, and YAML in a worker thread.
+ */
 export class AnswerWriter {
   readonly #scheduler: Pick<StepScheduler, 'run'>;
   readonly #pool: WorkerPool<readonly Uint8Array[], Uint8Array>;
@@ -22,15 +25,18 @@ export class AnswerWriter {
 
   /**
    * Writes a value in the requested format.
-   * @param owner owner of the response for the limit of threads
+   * @param owner user or address for which the limit of worker threads counts this response
    * @throws SaltApiError ERR_HTTP_BUSY, ERR_HTTP_FORMAT
    */
   async write(owner: string, { type }: Format, value: WireValue): Promise<readonly Uint8Array[]> {
-    const json: Uint8Array[] = [];
+    const isJson = type === 'application/json';
+    const pieces: Uint8Array[] = [];
     await this.#scheduler.run(
-      writeJsonInSteps(value, saltJson, (piece) => json.push(Buffer.from(piece))),
+      writeJsonInSteps(value, isJson ? saltJson : markedForm, (piece) => {
+        pieces.push(Buffer.from(piece));
+      }),
     );
-    return type === 'application/json' ? json : [await this.#yaml(owner, json)];
+    return isJson ? pieces : [await this.#yaml(owner, pieces)];
   }
 
   /** Ends the worker threads. */
@@ -46,13 +52,13 @@ export class AnswerWriter {
       if (cause.reason === 'busy' || cause.reason === 'closed') {
         throw new SaltApiError(
           'ERR_HTTP_BUSY',
-          'too many long responses are being written: retry later',
+          'too many long responses are being encoded; retry later',
           {
             cause,
           },
         );
       }
-      const message = 'the response is too large for YAML: request JSON';
+      const message = 'the response is too large for YAML; request JSON';
       throw new SaltApiError('ERR_HTTP_FORMAT', message, { cause });
     }
   }

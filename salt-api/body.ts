@@ -13,9 +13,11 @@ import {
   StepScheduler,
   textInSteps,
 } from '#runtime';
+import { jsonNumber } from '#template/python/json.ts';
+import type { Float } from '#template/python/values.ts';
 import { SaltApiError } from './errors.ts';
 
-/** A body as received, in pieces. No piece is empty. */
+/** Received bytes of a body, in pieces. No piece is empty. */
 export type BodyBytes = readonly Buffer[];
 
 /** Parsed body of a request. */
@@ -42,8 +44,8 @@ export class BodyReader {
 
   /**
    * Parses a body.
-   * @param owner owner of the body for the limit of threads
-   * @param isCommand whether `arg` and `kwarg` of a form are arguments of a function
+   * @param owner user or address for which the limit of worker threads counts this body
+   * @param isCommand whether the form fields `arg` and `kwarg` contain arguments of a function
    * @throws SaltApiError ERR_HTTP_FORMAT, ERR_HTTP_BODY, ERR_HTTP_BUSY
    */
   async read(
@@ -59,22 +61,21 @@ export class BodyReader {
   }
 
   /**
-   * Parses a body that must be JSON.
+   * Parses a body that must be JSON. Floats without a fraction become numbers.
    * @throws SaltApiError ERR_HTTP_BODY
    */
   async readJson(bytes: BodyBytes): Promise<JsonValue> {
-    return this.#json(await this.#decode(bytes));
+    const text = await this.#decode(bytes);
+    return this.#asCallers('JSON', () => this.#jsonOf(text));
   }
 
   /**
    * Parses arguments as typed on a command line.
-   * @param owner owner of the texts for the limit of threads
+   * @param owner user or address for which the limit of worker threads counts these texts
    * @throws SaltApiError ERR_HTTP_BODY, ERR_HTTP_BUSY
    */
   readWords(owner: string, words: readonly string[]): Promise<FunctionArguments> {
-    return this.#asCallers('arguments of a command line', () =>
-      this.#arguments.readWords(owner, words),
-    );
+    return this.#asCallers('arguments', () => this.#arguments.readWords(owner, words));
   }
 
   /** Runs a generator step by step, so that other requests are served between its steps. */
@@ -112,13 +113,13 @@ export class BodyReader {
       default:
         throw new SaltApiError(
           'ERR_HTTP_FORMAT',
-          'the body has an unsupported type; use JSON, YAML or a form',
+          'the body has an unsupported Content-Type; send JSON, YAML or a form',
         );
     }
   }
 
-  #json(text: string): Promise<JsonOf<never>> {
-    return this.#asCallers('JSON', () => this.#jsonOf(text));
+  #json(text: string): Promise<JsonOf<Float>> {
+    return this.#asCallers('JSON', () => this.#jsonOf(text, jsonNumber));
   }
 
   /**
@@ -128,7 +129,7 @@ export class BodyReader {
   #jsonOrText(text: string): Promise<WireValue> {
     return this.#asCallers('JSON', async () => {
       try {
-        return await this.#jsonOf(text);
+        return await this.#jsonOf(text, jsonNumber);
       } catch (error) {
         if (error instanceof JsonError && error.reason === 'syntax') return text;
         throw error;
@@ -136,9 +137,13 @@ export class BodyReader {
     });
   }
 
-  #jsonOf(text: string): Promise<JsonOf<never>> {
+  #jsonOf<T = never>(
+    text: string,
+    readNumber?: (token: string) => number | bigint | T,
+  ): Promise<JsonOf<T>> {
     const limits = { maxDepth: maxPlainDepth, maxValues: this.#maxValues, isStrict: true };
-    return this.#scheduler.run(readJsonInSteps(text, limits));
+    const options = readNumber === undefined ? limits : { ...limits, readNumber };
+    return this.#scheduler.run(readJsonInSteps<T>(text, options));
   }
 
   #form(owner: string, text: string, isCommand: boolean): Promise<WireMap> {
@@ -151,7 +156,7 @@ export class BodyReader {
     });
   }
 
-  /** Parses the arguments of a form like the command line. */
+  /** Parses the texts of a form field as arguments, by the rules of Salt's command line. */
   async #typed(owner: string, words: string | string[]): Promise<WireValue> {
     const values = await this.#arguments.readValues(owner, [words].flat());
     return Array.isArray(words) ? [...values] : (values[0] ?? null);
@@ -162,7 +167,7 @@ export class BodyReader {
   }
 
   /**
-   * Runs a parser and converts its errors to those of the HTTP API.
+   * Runs a parser and converts its errors to errors of the HTTP API.
    * @param expected description of a valid text, for the error message
    */
   async #asCallers<T>(expected: string, read: () => Promise<T>): Promise<T> {
@@ -173,7 +178,7 @@ export class BodyReader {
       if (isReaderBusy(cause)) {
         throw new SaltApiError(
           'ERR_HTTP_BUSY',
-          'too many long texts are being parsed: retry later',
+          'too many long texts are being parsed; retry later',
           { cause },
         );
       }
@@ -192,13 +197,13 @@ const maxFormFields = 10_000;
 /** Returns the fields of a form. The value of a repeated field is a list. */
 function parseForm(text: string, maxValues: number): ParsedUrlQuery {
   if (text.length > maxFormLength) {
-    const message = `expected a form of at most ${maxFormLength} bytes`;
+    const message = `the form is too large; the maximum is ${maxFormLength} bytes`;
     throw new SaltApiError('ERR_HTTP_BODY', message, { status: 413 });
   }
   const maxFields = Math.min(maxValues, maxFormFields);
   const { length } = text.split('&', maxFields + 1);
-  if (length > maxFields) throw new RangeError(`more than ${maxFields} fields`);
-  // `replaceAll` decodes 1 MiB of `+` in less than 1 ms. The decoder of `node:querystring` needs 60
-  // ms.
+  if (length > maxFields) throw new RangeError(`the form has more than ${maxFields} fields`);
+  // Replace all `+` before parsing: this takes less than 1 ms for 1 MiB. The decoder of
+  // `node:querystring` needs 60 ms.
   return parse(text.replaceAll('+', ' '), '&', '=', { maxKeys: maxFields });
 }

@@ -10,7 +10,7 @@ import type { SaltApiTls } from './options.ts';
 /** Contents of the files that {@link SaltApiTls} names: certificate, key, chain. */
 export type TlsContents = readonly Buffer[];
 
-/** Options with which a configuration names these files. */
+/** Names of the options that contain the paths of these files, in the same order. */
 const optionNames = ['ssl_crt', 'ssl_key', 'ssl_chain'] as const;
 
 /**
@@ -24,7 +24,7 @@ export async function readTls(tls: SaltApiTls): Promise<TlsContents> {
         return await readFile(file);
       } catch (cause) {
         const reason = describeSystemError(cause) ?? file;
-        const message = `${optionNames[index]}: cannot be read: ${reason}`;
+        const message = `${optionNames[index]}: cannot read the file: ${reason}`;
         throw new SaltApiError('ERR_HTTP_LISTEN', message, { cause });
       }
     }),
@@ -63,7 +63,7 @@ export function renewTls(
       onFailure: (error) =>
         log.error(
           { certificate, err: error },
-          'certificate not renewed; the previous one remains in use',
+          'cannot load the changed certificate; the previous one remains in use',
         ),
     },
     contents,

@@ -70,7 +70,7 @@ export function checkClient(context: ApiContext, { client }: Lowstate): string {
   if (typeof client === 'string' && context.clients.has(client)) return client;
   throw new SaltApiError(
     'ERR_HTTP_CLIENT',
-    'client: missing, or not served; GET / lists the clients',
+    'client: must name a client that is served; GET / lists them',
   );
 }
 
@@ -91,7 +91,7 @@ export class LowstateAnswer {
     this.results.push(...(await run(caller, low, context, signal, this.#warnings)));
   }
 
-  /** Body of the response. It has `warnings` if a command did not apply to its whole target. */
+  /** Body of the response. It contains `warnings` if a command ran on only a part of its target. */
   get body(): WireMap {
     const { size } = this.#warnings;
     return { return: this.results, ...(size === 0 ? {} : { warnings: [...this.#warnings] }) };
@@ -107,7 +107,7 @@ function functionClientDeps(
   return { user, name, timeout, nextJid, readWords: wordReaderOf(caller, bodies) };
 }
 
-/** Returns the dependencies of the clients of minions. */
+/** Returns the dependencies of `local` and the other clients that run commands on minions. */
 export function localClientDeps(
   caller: Caller,
   { bodies }: ApiContext,

@@ -105,9 +105,9 @@ const expectedForms: ReadonlyMap<string, string> = new Map([
   ['fun', 'the name of a function, or a list of names'],
   ['kwarg', 'a map'],
   ['batch', 'a number of minions, or a percentage as text'],
-  ['batch_wait', 'a number of seconds up to a day'],
-  ['timeout', 'a number of seconds up to a day'],
-  ['gather_job_timeout', 'a number of seconds up to a day'],
+  ['batch_wait', 'a number of seconds, at most 86400'],
+  ['timeout', 'a number of seconds, at most 86400'],
+  ['gather_job_timeout', 'a number of seconds, at most 86400'],
   ['subset', 'a number of minions'],
   ['sub', 'a number of minions'],
 ]);

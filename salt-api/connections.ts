@@ -30,9 +30,9 @@ const mostByDefault = 10_000;
 
 /** Time limit for a TLS handshake, in milliseconds. */
 const handshakeMs = 20_000;
-/** Ratio of the total rate of handshakes to the rate of one address. */
+/** Total rate of handshakes of all addresses, as a multiple of the rate of one address. */
 const handshakeShare = 4;
-/** Number of handshakes in a burst, as seconds of the permitted rate. */
+/** Maximum burst of handshakes, in seconds of the permitted rate. */
 const handshakeBurst = 4;
 /**
  * Maximum delay of a handshake, in milliseconds. A handshake that would wait longer is rejected.
@@ -40,11 +40,13 @@ const handshakeBurst = 4;
 const maxHandshakeDelayMs = 5000;
 
 /**
- * Maximum size of a body that is counted with its declared length as soon as the request begins, in
- * bytes.
+ * Maximum declared size of a body, in bytes, that is counted as a whole when the request begins.
+ * Larger bodies are counted while they arrive.
  */
 const smallBody = 65_536;
-/** Number of bytes that are counted for each piece of a body, in addition to its length. */
+/**
+ * Number of bytes that are counted for each received piece of a body, in addition to its length.
+ */
 const costOfChunk = 256;
 
 const sweepMs = 1000;
@@ -71,8 +73,8 @@ export class HttpConnections {
   readonly #handshakes: TokenBuckets;
   readonly #allHandshakes: TokenBuckets;
   /**
-   * Connections in the TLS handshake, by remote address and port. These are the only values that
-   * both sockets of a connection report.
+   * Connections in the TLS handshake, by remote address and port. Only these values are known to
+   * both the TCP socket and the TLS socket of a connection.
    */
   readonly #inHandshake = new Map<string, GuardedConnection>();
   readonly #bySocket = new WeakMap<Duplex, GuardedConnection>();
@@ -99,7 +101,7 @@ export class HttpConnections {
     return this.#guard.refusals();
   }
 
-  /** Installs the limits in front of the server's own handling of new connections. */
+  /** Applies the limits to each new connection, before the server processes it. */
   protect(server: Server, isSecure: boolean): void {
     const accept = server.listeners('connection');
     const proceed = (socket: Socket): void => {
@@ -232,7 +234,9 @@ export class HttpConnections {
   }
 }
 
-/** Bytes of one request that are counted for its connection, which may have several requests. */
+/**
+ * Bytes of one request that are counted for its connection. A connection may have several requests.
+ */
 class BodyShare {
   readonly #guarded: GuardedConnection;
   #bytes = 0;
@@ -262,13 +266,13 @@ class BodyShare {
 function busy(): SaltApiError {
   return new SaltApiError(
     'ERR_HTTP_BUSY',
-    'too many connections, or bytes of bodies, are in use: retry later',
+    'too many connections are open, or too much request data is being received; retry later',
   );
 }
 
 function guardLimits(limits: HttpConnectionLimits): ConnectionGuard['limits'] {
-  // The server itself answers requests that arrive too slowly, before the guard would end their
-  // connection.
+  // The guard's limits are longer than the server's. The server therefore answers a request that
+  // arrives too slowly, before the guard ends its connection.
   const lateMs = limits.requestTimeoutMs + 30_000;
   return {
     handshakeMs,

@@ -45,13 +45,15 @@ export interface ServedMaster extends MasterApi {
 export interface ApiContext {
   readonly master: InProcessApi & Pick<ServedMaster, 'calls' | 'config'>;
   readonly options: CompleteOptions;
-  /** Check of host and address that runs before anything else. */
+  /**
+   * Check of the host name and client address. It runs before all other processing of a request.
+   */
   readonly hostGuard: HostGuard;
   readonly sessions: Sessions;
   readonly connections: HttpConnections;
   readonly bodies: BodyReader;
   readonly answers: AnswerWriter;
-  /** Budget for the bytes of bodies whose sender is not identified, by address. */
+  /** Budget for the bytes of bodies from unidentified senders, by address. */
   readonly anonymousBodyBudget: Budget;
   readonly streams: StreamLimiter;
   /** Memory budget for the responses that wait for slow readers, shared by all streams. */
@@ -132,19 +134,22 @@ export async function resolveCaller({ master }: ApiContext, token: string): Prom
   return { token, expiresAt, name, user: master.asUser(token) };
 }
 
-/** Returns the owner of a request's work for limits: its user, or its address without one. */
+/**
+ * Returns the name under which limits count the work of a request: the user, or the client address
+ * if the user is unknown.
+ */
 function ownerOf({ ip }: FastifyRequest, caller: Caller | undefined): string {
   return caller === undefined ? addressOwner(ip) : userOwner(caller);
 }
 
-/** Returns the owner of a user's work for limits. No address has this form. */
+/** Returns the name under which limits count the work of a user. It never equals an address. */
 export function userOwner({ name }: Pick<Caller, 'name'>): string {
   return `user ${name}`;
 }
 
 /**
  * Returns the parsed body of a request.
- * @param caller user who sent it. Default: its address is the owner of the work
+ * @param caller user who sent it; if absent, limits count the work for the client address
  * @throws SaltApiError ERR_HTTP_FORMAT, ERR_HTTP_BODY, ERR_HTTP_BUSY
  */
 export function bodyOf(

@@ -23,7 +23,7 @@ const statuses: ReadonlyMap<string, number> = new Map([
   ['ERR_MASTER_DRAINING', 503],
   ['ERR_MASTER_STOPPED', 503],
   ['ERR_NODEGROUP_LOOP', 400],
-  // Salt's clients expect this status.
+  // Salt responds with status 500 to an unknown nodegroup, and its clients expect this.
   ['ERR_NODEGROUP_UNKNOWN', 500],
   ['ERR_NOT_SERVED', 500],
   ['ERR_UNKNOWN_FUN', 500],
@@ -54,14 +54,14 @@ export function sendError(
   if (status === 503) reply.header('retry-after', '1');
   // The rest of the body is not read, so the connection cannot be reused.
   if (status === 413 || code === 'ERR_HTTP_BUSY') reply.header('connection', 'close');
-  // Salt has the same text, which clients display.
+  // Clients display this text of Salt.
   if (status === 500) return sendJson(reply, { status, return: 'An unexpected error occurred' });
   // The response must not reveal why a token or a right was rejected.
   if (status === 401) return sendJson(reply, { status, error: 'ERR_HTTP_SESSION' });
   return sendJson(reply, { status, error: code, ...(message === undefined ? {} : { message }) });
 }
 
-/** Status codes with which the response explains what the caller must change. */
+/** HTTP status codes whose responses contain the error message. */
 const explained: ReadonlySet<number> = new Set([400, 406, 413]);
 
 interface ErrorAnswer {

@@ -6,19 +6,20 @@ import { type ErrorEntry, SaltbridgeError } from '#runtime';
 export const saltApiErrors = {
   ERR_HTTP_ADDRESS: {
     meaning: 'The HTTP request comes from an address that authorized_ips does not list.',
-    action: 'If the address may use the API, add it or its network.',
+    action: 'If the address may use the API, add it or its network to authorized_ips.',
   },
   ERR_HTTP_BODY: {
-    meaning: 'The body of an HTTP request cannot be parsed, is too large, or contains no commands.',
+    meaning: 'The body of an HTTP request cannot be parsed, is too large, or contains no command.',
     action: 'Send the data that the message describes; docs/salt-api.md lists the limits.',
   },
   ERR_HTTP_BUSY: {
-    meaning: 'The HTTP API is already reading its maximum of data, from this address or in total.',
-    action: 'Retry after the number of seconds in Retry-After.',
+    meaning:
+      'The HTTP API has reached a limit for connections, request data or worker threads, of this address or in total.',
+    action: 'Retry after the number of seconds in the header Retry-After.',
     retry: true,
   },
   ERR_HTTP_CLIENT: {
-    meaning: 'A command has no client, or one that is not served.',
+    meaning: 'The field `client` of a command is missing, or names a client that is not served.',
     action: 'Use one of the clients that GET / lists; netapi_enable_clients may exclude some.',
   },
   ERR_HTTP_FIELDS: {
@@ -27,12 +28,13 @@ export const saltApiErrors = {
       'Send the value that the message describes; docs/salt-api.md lists the fields of each client.',
   },
   ERR_HTTP_FORMAT: {
-    meaning: 'The HTTP API supports neither the format of the body nor any accepted format.',
-    action: 'Use application/json or application/x-yaml, and uncompressed bodies.',
+    meaning:
+      'The HTTP API does not support the format of the body, or none of the formats in the header Accept.',
+    action: 'Use application/json or application/x-yaml, and do not compress the body.',
   },
   ERR_HTTP_HOST: {
     meaning: 'The HTTP request uses a host name under which the API is not served.',
-    action: 'Use a served name, or add this one to hosts of the API.',
+    action: 'Use a name that the option hosts of the API lists, or add the name to it.',
   },
   ERR_HTTP_LISTEN: {
     meaning: 'The HTTP API cannot listen: its port is in use, or one of its files cannot be read.',
@@ -44,15 +46,16 @@ export const saltApiErrors = {
   },
   ERR_HTTP_STREAMS: {
     meaning: 'The maximum number of event streams is open, in total or for one session.',
-    action: 'Close some, or raise streams or streams_per_token.',
+    action: 'Close some streams, or raise streams or streams_per_token.',
     retry: true,
   },
   ERR_HTTP_TIMEOUT: {
-    meaning: 'A runner did not end within rest_timeout. It continues to run.',
+    meaning: 'A runner did not end within rest_timeout. It is still running.',
     action: 'Use runner_async and follow its events, or raise rest_timeout.',
   },
   ERR_HTTP_UNKNOWN: {
-    meaning: 'The HTTP API has no resource at this path, or does not support the method there.',
+    meaning:
+      'The HTTP API has no resource at this path, or the resource does not support the method.',
     action: 'See docs/salt-api.md for the paths and methods.',
   },
 } satisfies Readonly<Record<string, ErrorEntry>>;
@@ -74,7 +77,7 @@ const usualStatus: Readonly<Record<SaltApiErrorCode, number>> = {
   ERR_HTTP_UNKNOWN: 404,
 };
 
-/** A rejected request. The text contains nothing of the request. */
+/** Error of a rejected request. The message contains no values of the request. */
 export class SaltApiError extends SaltbridgeError<SaltApiErrorCode> {
   /** HTTP status code. */
   readonly status: number;

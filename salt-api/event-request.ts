@@ -1,6 +1,5 @@
 /**
- * Reads which events a client requests: from the query, and from the header with the last event id
- * that browsers send.
+ * Parses a request for events: the query, and the header with the last event id that browsers send.
  */
 
 import type { IncomingHttpHeaders } from 'node:http';
@@ -23,10 +22,11 @@ const maxEventId = 2048;
 export function eventsRequest(query: URLSearchParams, headers: IncomingHttpHeaders): EventsRequest {
   const match = query.getAll('match');
   if (match.length > maxPatterns || match.some((glob) => glob.length > maxPattern)) {
-    throw new SaltApiError('ERR_HTTP_FIELDS', 'match: too many or too long globs');
+    throw new SaltApiError('ERR_HTTP_FIELDS', 'match: too many globs, or a glob is too long');
   }
   const header = headers['last-event-id'];
-  // A browser sends the header when it reconnects. It is then newer than the id in the URL.
+  // A browser sends the header when it reconnects. The id in the header is then newer than the id
+  // in the URL.
   const after = typeof header === 'string' ? header : query.get('last_event_id');
   return {
     ...(match.length === 0 ? {} : { match }),

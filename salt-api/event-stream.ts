@@ -51,7 +51,7 @@ export async function writeEvents(
     }
     queue.end();
   } catch (err) {
-    log.warn({ err }, 'an event stream ended with an error');
+    log.warn({ err }, 'an event stream was closed because of an error');
     queue.cut();
   } finally {
     clearInterval(timer);
@@ -246,7 +246,7 @@ export class StreamLimiter {
     if (leave !== undefined) return leave;
     throw new SaltApiError(
       'ERR_HTTP_STREAMS',
-      'too many event streams are open: close some, or retry later',
+      'too many event streams are open; close some, or retry later',
     );
   }
 }

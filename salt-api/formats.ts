@@ -1,4 +1,5 @@
 /** Response formats. The client selects one by the header `Accept`. */
+import { writeMarkedJson } from '#master';
 import type { WireValue } from '#minion-protocol';
 import { SaltApiError } from './errors.ts';
 import { jsonText } from './json-text.ts';
@@ -14,7 +15,7 @@ export interface Format {
 const json: Format = { type: 'application/json', write: jsonText };
 const yaml: Format = {
   type: 'application/x-yaml',
-  write: (value) => yamlText(jsonText(value)),
+  write: (value) => yamlText(writeMarkedJson(value)),
 };
 
 const formats: ReadonlyMap<string, Format> = new Map([
@@ -36,7 +37,7 @@ export function formatFor(accept: string | undefined): Format {
   }
   throw new SaltApiError(
     'ERR_HTTP_FORMAT',
-    'unsupported Accept header: responses are JSON or YAML',
+    'the header Accept permits neither JSON nor YAML; responses have one of these formats',
   );
 }
 

@@ -126,7 +126,7 @@ export class FormattedEvents {
   }
 }
 
-/** State of a job or minion that was sent last. */
+/** State of a job or minion, as last sent to the reader. */
 interface Entry {
   readonly value: WireMap;
   readonly bytes: number;
@@ -134,7 +134,8 @@ interface Entry {
 
 /**
  * Creates a cache of entries.
- * @param maxEntries maximum number of entries; each counts as at least this share of `maxBytes`
+ * @param maxEntries maximum number of entries; each entry counts as at least `maxBytes /
+ * maxEntries` bytes
  */
 function createEntries(maxEntries: number, maxBytes: number): LRUCache<string, Entry> {
   const minBytes = Math.ceil(maxBytes / maxEntries);

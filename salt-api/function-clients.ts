@@ -22,7 +22,7 @@ interface FunctionClientDeps {
   readonly timeout: number;
   /** Parses arguments of the caller. */
   readonly readWords: WordReader;
-  /** Creates a jid for a call that was not started. */
+  /** Creates a jid for the response to a call that the master rejected. */
   readonly nextJid: () => string;
 }
 
@@ -113,8 +113,8 @@ function functionArguments({ arg = [], kwarg = {} }: FunctionCall): WireValue[] 
 }
 
 /**
- * Converts an error about invalid arguments to a value for the response.
- * @throws every other error
+ * Returns the text with which Salt responds to invalid arguments.
+ * @throws the error, if it has another cause
  */
 function answerFor(error: unknown): WireValue {
   if (error instanceof MasterError && error.code === 'ERR_ARGS') {
@@ -134,7 +134,10 @@ function isAboutCall({ code }: MasterError): boolean {
 async function withTimeout<T>(seconds: number, work: Promise<T>): Promise<T> {
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<never>((_, reject) => {
-    const error = new SaltApiError('ERR_HTTP_TIMEOUT', `the runner took more than ${seconds} s`);
+    const error = new SaltApiError(
+      'ERR_HTTP_TIMEOUT',
+      `the runner did not end within ${seconds} s and is still running; use runner_async`,
+    );
     timer = setTimeout(() => reject(error), Math.min(seconds * 1000, longestTimerMs));
   });
   try {

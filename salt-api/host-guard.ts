@@ -48,7 +48,11 @@ export function createHostGuard({
     if (addresses?.has(socket.remoteAddress ?? '') === false) {
       throw new SaltApiError('ERR_HTTP_ADDRESS', 'client address not listed in authorized_ips');
     }
-    if (!isNamed(headers.host)) throw new SaltApiError('ERR_HTTP_HOST', 'host not listed in hosts');
+    if (!isNamed(headers.host))
+      throw new SaltApiError(
+        'ERR_HTTP_HOST',
+        'the option hosts does not list the requested host name',
+      );
   };
 }
 

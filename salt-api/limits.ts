@@ -3,7 +3,7 @@ import { defineLimits } from '#runtime';
 /** Limits of the HTTP API. */
 export const apiLimits = defineLimits('api', {
   openBodies: {
-    unit: 'bytes of incomplete bodies before authentication',
+    unit: 'bytes of request bodies from senders that are not authenticated',
     owner: 'address',
     perOwner: 8_388_608,
     total: 67_108_864,
@@ -19,23 +19,23 @@ export const apiLimits = defineLimits('api', {
     code: 'ERR_HTTP_STREAMS',
   },
   streamBytes: {
-    unit: 'bytes that wait for readers',
+    unit: 'bytes that wait for the readers of event streams',
     owner: 'none',
     amounts: '`stream_bytes`',
     option: 'saltbridge:api:stream_bytes',
     effect: 'The slowest readers are disconnected first.',
   },
   localEventBytes: {
-    unit: 'bytes that wait for readers of the local event socket',
+    unit: "bytes that wait for Salt's own clients at the local event socket",
     owner: 'none',
     total: 128 * 1024 * 1024,
     effect: 'The slowest readers are disconnected first.',
   },
   websocketMessages: {
-    unit: 'messages of a client',
+    unit: 'WebSocket messages that a client sends',
     owner: 'connection',
     rate: { perSecond: 10, burst: 100 },
-    effect: 'The connection ends.',
+    effect: 'The connection is closed.',
   },
   handshakes: {
     unit: 'TLS handshakes',
@@ -52,10 +52,10 @@ export const apiLimits = defineLimits('api', {
     effect: 'Further handshakes wait.',
   },
   yamlThreads: {
-    unit: 'responses that are written as YAML in threads',
+    unit: 'responses that worker threads encode as YAML',
     owner: 'caller',
     amounts:
-      'threads: one less than the number of processors, but 1 or 2, and one for callers without a response',
+      'one thread less than there are processors, but at least 1 and at most 2; one more thread for callers without a response in progress',
     reserved: 1,
     waiting: { perOwner: 8, total: 64 },
     effect: 'Further responses wait in turns, then are rejected.',
@@ -65,13 +65,13 @@ export const apiLimits = defineLimits('api', {
     unit: 'sessions',
     owner: 'user',
     total: 50_000,
-    effect: 'The least recently used session of the user with most sessions ends.',
+    effect: 'The least recently used session of the user with the most sessions is closed.',
     code: 'ERR_LIMIT',
   },
   formattedJobs: {
-    unit: 'bytes of jobs that one stream of formatted events remembers',
+    unit: 'bytes of job data that one stream of formatted events (`/ws?format_events`) stores',
     owner: 'connection',
     amounts: '`stream_bytes` divided among streams',
-    effect: 'The oldest are forgotten.',
+    effect: 'The oldest jobs are evicted.',
   },
 });

@@ -1,7 +1,13 @@
 /** Reads the commands in a request body, which is a list of maps or a single map. */
 
 import { type FunctionArguments, separateKeywords } from '#master';
-import { isKeywordText, isWireMap, type WireMap, type WireValue } from '#minion-protocol';
+import {
+  isKeywordText,
+  isWireMap,
+  plainNumber,
+  type WireMap,
+  type WireValue,
+} from '#minion-protocol';
 import { SaltApiError } from './errors.ts';
 
 /** A command as received, not yet validated. */
@@ -28,13 +34,13 @@ export function lowstatesOf(value: WireValue | undefined): Lowstate[] {
   if (!Array.isArray(value) || !value.every(isWireMap)) {
     throw new SaltApiError(
       'ERR_HTTP_BODY',
-      'the body must be a list of commands, each a map, or one such map',
+      'the body must be a map that describes one command, or a list of such maps',
     );
   }
   if (value.length > maxCommands) {
     throw new SaltApiError(
       'ERR_HTTP_BODY',
-      `too many commands in one request; the maximum is ${maxCommands}`,
+      `the request has too many commands; the maximum is ${maxCommands}`,
     );
   }
   return value;
@@ -83,9 +89,9 @@ export function omitFields(low: Lowstate, names: readonly string[]): WireMap {
 export function secondsOf(low: Lowstate, name: string): number | undefined {
   const value = low[name];
   if (value === undefined || value === null || value === '') return undefined;
-  const seconds = typeof value === 'string' ? Number(value) : value;
+  const seconds = typeof value === 'string' ? Number(value) : plainNumber(value);
   if (typeof seconds === 'number' && seconds >= 0 && seconds <= 86_400) return seconds;
-  throw new SaltApiError('ERR_HTTP_FIELDS', `${name}: must be a number of seconds up to a day`);
+  throw new SaltApiError('ERR_HTTP_FIELDS', `${name}: must be a number of seconds, at most 86400`);
 }
 
 function asList(value: WireValue | undefined): readonly WireValue[] {

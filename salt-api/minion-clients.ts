@@ -8,7 +8,7 @@ import {
   returnerOf,
   type UserApi,
 } from '#master';
-import { isWireMap, type WireMap, type WireValue } from '#minion-protocol';
+import { isWireMap, plainNumber, type WireMap, type WireValue } from '#minion-protocol';
 import { batchForm, type LocalForm, localForm, subsetForm } from './command-fields.ts';
 import { SaltApiError } from './errors.ts';
 import { argumentsOf, type Lowstate, secondsOf, type WordReader } from './lowstate.ts';
@@ -22,8 +22,7 @@ export interface LocalClientDeps {
 }
 
 /** Warning that the caller's rights have limited the target. It contains no minion id. */
-const narrowedTarget =
-  'the rights of the caller limit the target: the job was sent only to the permitted minions';
+const narrowedTarget = 'the job was sent only to the minions that the rights of the caller permit';
 
 type JobReturn = Extract<JobUpdate, { type: 'return' }>;
 
@@ -69,7 +68,8 @@ export async function startLocal(
   const { jid, minions, missing, isNarrowed, problem } = await user.jobs.publish(request);
   if (problem !== undefined) throw brokenTarget(problem);
   if (isNarrowed === true) warnings.add(narrowedTarget);
-  if (missing.length > 0) warnings.add(`not addressed: ${missing.join(', ')}`);
+  if (missing.length > 0)
+    warnings.add(`not addressed, because they have no accepted key: ${missing.join(', ')}`);
   return minions.length === 0 ? {} : { jid, minions: [...minions] };
 }
 
@@ -179,7 +179,7 @@ function isGiven(text: string | null | undefined): text is string {
 
 function countOf(value: WireValue | undefined): number | undefined {
   if (value === undefined || value === null) return undefined;
-  const count = typeof value === 'string' ? Number(value) : value;
+  const count = typeof value === 'string' ? Number(value) : plainNumber(value);
   if (typeof count === 'number' && Number.isSafeInteger(count) && count > 0) return count;
   throw new SaltApiError('ERR_HTTP_FIELDS', 'subset: must be a number of minions');
 }

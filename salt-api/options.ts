@@ -57,8 +57,8 @@ export interface SaltApiPluginContext {
 }
 
 /**
- * Options with which a configuration names TLS files. Programs use {@link SaltApiOptions.tls}
- * instead.
+ * Options whose values are paths of TLS files in a configuration. Programs use
+ * {@link SaltApiOptions.tls} instead.
  */
 type TlsNames = 'sslCrt' | 'sslKey' | 'sslChain';
 
@@ -101,7 +101,10 @@ export interface SaltApiOptions extends Omit<HttpApiOptions, TlsNames | OfMaster
   readonly logger?: Logger;
 }
 
-/** Options that have no default value, because their absence has a meaning. */
+/**
+ * Options without a default value. Their absence has its own meaning, for example that all clients
+ * are served.
+ */
 type WithoutDefault =
   | 'tls'
   | 'hosts'
@@ -197,7 +200,7 @@ function tlsOf({
   if (sslCrt === undefined || sslKey === undefined) {
     throw new SaltApiError(
       'ERR_HTTP_LISTEN',
-      'TLS is not configured; set ssl_crt and ssl_key, or disable_ssl',
+      'TLS is not configured; set ssl_crt and ssl_key, or set disable_ssl for plain HTTP',
     );
   }
   return {

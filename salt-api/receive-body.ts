@@ -17,7 +17,7 @@ export type ReceiveBody = (request: FastifyRequest, payload: IncomingMessage) =>
  * Adds a content parser that receives bodies as bytes. A body without a token may have at most
  * `maxUnauthenticatedBodySize`. All such bodies of one address share a budget until their requests
  * are answered.
- * @returns the same function, for use by parsers of plugins
+ * @returns the function that receives a body, for parsers of plugins
  */
 export function addBodyReception(app: FastifyInstance, context: ApiContext): ReceiveBody {
   const responses = new WeakMap<IncomingMessage, ServerResponse>();
@@ -63,7 +63,8 @@ async function receive(
 }
 
 /**
- * Counts the bytes of bodies for an address, until the request is answered or the connection ends.
+ * Counts the bytes of request bodies for the client's address, until the request is answered or the
+ * connection ends.
  */
 function holderOf(
   { anonymousBodyBudget: openBodies, connections }: ApiContext,
@@ -99,7 +100,7 @@ async function isCaller(context: ApiContext, request: FastifyRequest): Promise<b
 function tooMany(): SaltApiError {
   return new SaltApiError(
     'ERR_HTTP_BUSY',
-    'too many bytes from this address wait to be parsed: retry later',
+    'too much request data from this address is being processed; retry later',
   );
 }
 

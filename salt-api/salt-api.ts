@@ -174,13 +174,15 @@ async function listen(
   if (tls === undefined && !disableSsl && !isLoopback(host)) {
     throw new SaltApiError(
       'ERR_HTTP_LISTEN',
-      `${host}: expected tls, host: '127.0.0.1', or disableSsl: true for plain HTTP on any address`,
+      `${host}: TLS is not configured; set tls, set host to 127.0.0.1, or set disableSsl to permit plain HTTP`,
     );
   }
   try {
     await app.listen({ host, port });
   } catch (cause) {
-    throw new SaltApiError('ERR_HTTP_LISTEN', `${host}:${port}: cannot listen`, { cause });
+    throw new SaltApiError('ERR_HTTP_LISTEN', `${host}:${port}: cannot listen at this address`, {
+      cause,
+    });
   }
   const address = app.server.address();
   if (address === null || typeof address === 'string') {

@@ -19,7 +19,10 @@ export interface SessionOwner {
   readonly eauth: string;
 }
 
-/** Returns the owner of a session for limits. Equal names of different backends are different. */
+/**
+ * Returns the name under which limits count the sessions of a user. Users of different eauth back
+ * ends always have different names.
+ */
 export function ownerNameOf({ eauth, user }: SessionOwner): string {
   return `${eauth} ${user}`;
 }
@@ -31,8 +34,8 @@ export interface Sessions {
    * @param token Salt's token
    * @param owner user of the token
    * @returns the token of the session, which cannot be read again
-   * @throws StoreError if it should be stored and cannot be; LimitExceeded if there are too many,
-   * each of another user
+   * @throws StoreError if the session cannot be stored; LimitExceeded if the maximum is reached and
+   * each session belongs to another user
    */
   open(token: string, owner: SessionOwner): Promise<string>;
   /** Returns the session of a token. Accepts any text. */

@@ -22,7 +22,7 @@ import {
 } from './sessions.ts';
 
 interface HeldSession {
-  /** Owner for the limit. */
+  /** Name under which the limit counts this session. */
   readonly owner: string;
   /** The master's token as stored in the row. */
   readonly sealed: Uint8Array;
@@ -58,7 +58,7 @@ const sessionRow = defineRow({
   schema: Type.Object({
     /** The master's token of the session. */
     token: Type.String(),
-    /** Owner of the session for limits. */
+    /** Name under which the limit counts this session. Absent in rows of older versions. */
     owner: Type.Optional(Type.String()),
   }),
   unversioned: (bytes) => ({ token: Buffer.from(bytes).toString() }),
@@ -66,7 +66,7 @@ const sessionRow = defineRow({
 
 const keyOf = (hash: string): readonly string[] => [prefix, hash];
 
-/** Minimum number of times that a session in use is written during its idle time. */
+/** Minimum number of writes of a session within `idleMs`, while the session is in use. */
 const writesPerIdleTime = 4;
 const maxWriteIntervalMs = 900_000;
 
@@ -93,7 +93,7 @@ export class SharedSessions implements Sessions {
   readonly #writeIntervalMs: number;
   /** Sessions by digest. Only {@link open} evicts, so that all members hold the same ones. */
   readonly #held = new FairTable<HeldSession>(apiLimits.sessions, {}, {});
-  /** Sessions that were used here since their rows were written. */
+  /** Digests of the sessions that were used on this member after their rows were written. */
   readonly #unwritten = new Set<string>();
   readonly #timer: NodeJS.Timeout;
   /** Emits the digest of each session that is added. */
@@ -148,7 +148,7 @@ export class SharedSessions implements Sessions {
     try {
       await once(this.#opened, digestOf(secret), { signal: AbortSignal.timeout(expectedForMs) });
     } catch {
-      // The time is over, and the session was not added.
+      // The time has expired, and no member has opened the session.
     } finally {
       this.#expecting -= 1;
     }
@@ -193,7 +193,7 @@ export class SharedSessions implements Sessions {
       sealed: before?.sealed ?? new Uint8Array(value),
       session: before?.session,
       revision,
-      // If the session was used on this member later, the row does not contain this yet.
+      // The session may have been used on this member after the row was written.
       endsAt: Math.max(expiresAt, before?.endsAt ?? 0),
       endsBy: Math.max(monotonic() + left, before?.endsBy ?? 0),
       writtenAt: expiresAt - idleMs,
@@ -228,7 +228,10 @@ export class SharedSessions implements Sessions {
     return sessionRow.decode({ key: keyOf(hash), value: this.#options.shared.unseal(sealed) });
   }
 
-  /** Returns the owner of a row. Rows that cannot be read, and those of older versions, share one. */
+  /**
+   * Returns the name under which the limit counts the session of a row. Rows that cannot be read,
+   * and rows of older versions, share one name.
+   */
   #ownerOf(hash: string, sealed: Uint8Array): string {
     try {
       return this.#open(hash, sealed).owner ?? '';
@@ -252,7 +255,7 @@ export class SharedSessions implements Sessions {
       this.#held.delete(hash);
       surplus.push([hash, held]);
     }
-    // They stay until the change is written.
+    // The evicted sessions stay in memory until their removal is written.
     for (const [hash, held] of surplus) this.#held.set(held.owner, hash, held);
     if (count > 0 && surplus.length === 0) throw new LimitExceeded(apiLimits.sessions, capacity);
     return surplus.map(([hash]) => hash);

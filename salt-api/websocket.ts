@@ -51,8 +51,7 @@ export async function acceptWebsocket(
   } catch (error) {
     const status = error instanceof SaltApiError ? error.status : 401;
     const text = `HTTP/1.1 ${status} Refused\r\nConnection: close\r\nContent-Length: 0\r\n\r\n`;
-    // This ensures that the connection is closed eventually, because the server's time limits no
-    // longer apply to it.
+    // Destroy the socket in any case, because the time limits of the server no longer apply to it.
     socket.end(text, () => socket.destroy());
   }
 }
@@ -129,12 +128,12 @@ class WebsocketStream {
       else if (event.type === 'ping') this.#send(OPCODE_PONG, event.payload);
       else if (event.type === 'close') this.#finish(event.response);
       else if (event.type === 'breach') this.#finish(event.farewell);
-      else this.#hear(Buffer.from(event.body).toString('utf8'));
+      else this.#receive(Buffer.from(event.body).toString('utf8'));
     }
     this.#holdBack().catch(() => this.#queue.destroy());
   }
 
-  /** Pauses reading from the client as long as the client does not read. */
+  /** Stops reading from the client while the client does not read. */
   async #holdBack(): Promise<void> {
     if (this.#queue.waitingBytes <= maxUnreadBytes) return;
     this.#socket.pause();
@@ -148,16 +147,16 @@ class WebsocketStream {
     this.#queue.end();
   }
 
-  #hear(text: string): void {
+  #receive(text: string): void {
     if (text !== ready || this.#isReady) {
       this.#confirm();
       return;
     }
     this.#isReady = true;
-    this.#tell().catch(() => this.#queue.destroy());
+    this.#sendEvents().catch(() => this.#queue.destroy());
   }
 
-  async #tell(): Promise<void> {
+  async #sendEvents(): Promise<void> {
     const gone = new AbortController();
     this.#socket.once('close', () => gone.abort());
     const { closing } = this.#context;

@@ -1,14 +1,7 @@
-import { stringify } from 'yaml';
-import { parseJson } from '#runtime';
+import { readMarkedJson } from '#master';
+import { formatYaml } from '#minion-protocol';
 
-/** Converts JSON to YAML with the same data. */
+/** Converts marked JSON to YAML with the same data, in the layout of Salt. */
 export function yamlText(json: string): string {
-  return stringify(parseJson(json), {
-    version: '1.1',
-    indentSeq: false,
-    singleQuote: true,
-    lineWidth: 0,
-    sortMapEntries: true,
-    aliasDuplicateObjects: false,
-  });
+  return `${formatYaml(readMarkedJson(json))}\n`;
 }

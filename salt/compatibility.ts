@@ -1,9 +1,11 @@
 /**
- * The compatibility table: which of Salt's runners, wheel functions, template functions and filters
- * are served, differ from Salt, or are refused. Tables in docs/compatibility/ are generated from it,
+ * The compatibility table: which of Salt's runners, wheel functions, template functions, filters,
+ * options, target types and exit codes are served, differ from Salt, or are refused. Tables in docs/compatibility/ are generated from it,
  * and refusals print the same texts.
  */
 
+import { optionStatuses } from '#config';
+import { targetTypeRows } from '#minion-protocol';
 import { filterRefusals, filters } from '#template';
 import { FileServer } from './file-trees/file-server.ts';
 import { servedFiles } from './file-trees/served-files.ts';
@@ -16,20 +18,21 @@ import { matchFunctions } from './render/match-functions.ts';
 import { PillarSources } from './render/pillar-sources.ts';
 import { randomFunctions } from './render/random-functions.ts';
 import { saltFunctions } from './render/template-functions.ts';
+import { timeFunctions } from './render/time-functions.ts';
 import { insteadOfFunction, unservedFunctions } from './render/unserved-functions.ts';
 
-type CompatibilityKind = 'runner' | 'wheel' | 'function' | 'filter';
+type CallKind = 'runner' | 'wheel' | 'function' | 'filter';
 
-/**
- * An element of Salt (a runner, a wheel function, a template function or a filter) and its status
- * in this master.
- */
+/** Kind of an element of Salt. */
+export type CompatibilityKind = CallKind | 'option' | 'target type' | 'exit code';
+
+/** An element of Salt and its status in this master. */
 export interface CompatibilityRow {
   readonly kind: CompatibilityKind;
   readonly name: string;
   readonly status: 'served' | 'different' | 'refused';
   /**
-   * Difference from Salt, or the reason of the refusal with an alternative. Empty if the element is
+   * Difference from Salt, or the reason why it is not served, with an alternative. Empty if it is
    * served unchanged.
    */
   readonly text: string;
@@ -48,13 +51,13 @@ const aboutMinion =
 const closedRunners = 'in pillar, only read-only runners; if the runner fails, the rendering fails';
 
 /**
- * Differences from Salt in the words of docs/compatibility.md, by kind and then by name or
- * `module.*`.
+ * Differences from Salt, as printed in docs/compatibility/, by kind and then by name or `module.*`.
  */
-const differences: Readonly<Record<CompatibilityKind, Readonly<Record<string, string>>>> = {
+const differences: Readonly<Record<CallKind, Readonly<Record<string, string>>>> = {
   runner: {
     'jobs.master': 'lists only runners of this process',
-    'manage.versions': 'compares the versions of minions with the version of saltbridge',
+    'manage.versions':
+      'compares minions with releases 3000 to 3008; `Master` is the version of saltbridge',
     'salt.cmd': 'calls only functions that templates may call; the only grain is id',
     'saltutil.*': pythonModules,
     'state.event':
@@ -69,6 +72,7 @@ const differences: Readonly<Record<CompatibilityKind, Readonly<Record<string, st
       'after links are resolved, paths outside the root are rejected; text up to 16 MiB',
   },
   function: {
+    'config.option': "without wildcard and without Salt's defaults for modules",
     'cp.get_file_str': 'only files below salt://',
     'match.*': aboutMinion,
     'mine.get': 'returns values of the mine; in Salt, the result is always empty on a master',
@@ -81,10 +85,29 @@ const differences: Readonly<Record<CompatibilityKind, Readonly<Record<string, st
   filter: {},
 };
 
+/** The part of the table that concerns templates. */
+export interface TemplateCompatibility {
+  /** Functions that templates of pillar or of orchestrations may call. */
+  readonly functions: ReadonlySet<string>;
+  /** Returns the reason why a function is refused, with an alternative if there is one. */
+  readonly insteadOf: (fun: string) => string;
+  /** Reasons why filters of Salt are refused, by filter. */
+  readonly filterRefusals: ReadonlyMap<string, string>;
+}
+
+/** Returns the part of the table that concerns templates. */
+export function templateCompatibility(): TemplateCompatibility {
+  return {
+    functions: new Set(templateFunctionNames()),
+    insteadOf: insteadOfFunction,
+    filterRefusals,
+  };
+}
+
 /**
  * Returns the sorted names of all functions that templates of pillar or of orchestrations may call.
  */
-export function templateFunctionNames(): readonly string[] {
+function templateFunctionNames(): readonly string[] {
   const grains = new TracedGrains({}, new GrainReads());
   const setting = { pillar: new Map(), raisesOnMissing: false, opts: {} };
   const noFiles = new PillarSources({
@@ -101,6 +124,7 @@ export function templateFunctionNames(): readonly string[] {
     saltFunctions({ grains, setting }),
     matchFunctions({ id: '', grains, nodegroups: {} }),
     randomFunctions(() => {}),
+    timeFunctions(() => new Date(0)),
     fileFunctions(noFiles, 'base'),
     pillarCalls({ runRunner: unreachable, log: () => {} }),
   ];
@@ -108,6 +132,26 @@ export function templateFunctionNames(): readonly string[] {
   const others = [...orchestrationCalls, 'pillar.file_exists', 'slsutil.renderer'];
   return [...new Set([...names, ...others])].sort();
 }
+
+/** Exit codes of `salt`, `salt-cp`, `salt-key` and `salt-run` that differ from Salt, by code. */
+const exitCodes: readonly Omit<CompatibilityRow, 'kind'>[] = [
+  { name: '0', status: 'served', text: '' },
+  { name: '1', status: 'served', text: '' },
+  { name: '2', status: 'served', text: '' },
+  { name: '42', status: 'served', text: '' },
+  {
+    name: '64',
+    status: 'different',
+    text: 'also for words of salt-key that belong to no option; Salt ignores them',
+  },
+  { name: '69', status: 'different', text: 'no master runs; Salt ends with 67 or 2' },
+  {
+    name: '77',
+    status: 'different',
+    text: 'the account has no permission (Salt: 67 or 2), or a log-in fails (Salt: 0, or 2 if salt does not support the eauth)',
+  },
+  { name: '78', status: 'different', text: 'the configuration is not valid; Salt ends with 1' },
+];
 
 /** Returns all rows, by kind and name. */
 export function compatibilityRows(served: ServedFunctions): readonly CompatibilityRow[] {
@@ -124,11 +168,14 @@ export function compatibilityRows(served: ServedFunctions): readonly Compatibili
       functions.includes(name) ? undefined : insteadOfFunction(name),
     ),
     ...rowsOf('filter', filters.keys(), (name) => filterRefusals.get(name)),
+    ...optionStatuses().map((row): CompatibilityRow => ({ kind: 'option', ...row })),
+    ...targetTypeRows.map((row): CompatibilityRow => ({ kind: 'target type', ...row })),
+    ...exitCodes.map((row): CompatibilityRow => ({ kind: 'exit code', ...row })),
   ];
 }
 
 function rowsOf(
-  kind: CompatibilityKind,
+  kind: CallKind,
   names: Iterable<string>,
   refusal: (name: string) => string | undefined,
 ): CompatibilityRow[] {
@@ -144,12 +191,53 @@ function rowsOf(
 }
 
 /**
- * Returns the Markdown table of one kind, with a row for each module or for each refused filter.
+ * Returns the Markdown table of one kind. Its rows are modules, refused filters, or other elements
+ * that differ from Salt.
  */
 function compatibilityTable(rows: readonly CompatibilityRow[], kind: CompatibilityKind): string {
   const own = rows.filter((row) => row.kind === kind);
-  const lines = kind === 'filter' ? filterLines(own) : moduleLines(own);
+  const lines = linesOf(kind, own);
   return `${lines.join('\n')}\n`;
+}
+
+function linesOf(kind: CompatibilityKind, rows: readonly CompatibilityRow[]): string[] {
+  switch (kind) {
+    case 'filter':
+      return filterLines(rows);
+    case 'option':
+    case 'target type':
+    case 'exit code':
+      return statusLines(kind, rows);
+    default:
+      return moduleLines(rows);
+  }
+}
+
+/** Returns a table with a line for each text, and before it the number of unchanged elements. */
+function statusLines(kind: CompatibilityKind, rows: readonly CompatibilityRow[]): string[] {
+  const others = rows.filter(({ status }) => status !== 'served');
+  const unchanged = rows.length - others.length;
+  const same =
+    kind === 'option' ? `${unchanged}` : `${unchanged} (${namesOf(rows, 'served').join(', ')})`;
+  return [
+    `Of ${rows.length} ${kind}s of Salt, ${same} have the same meaning.`,
+    '',
+    `| ${kind} | status | difference, or alternative |`,
+    '|---|---|---|',
+    ...(['different', 'refused'] as const).flatMap((status) =>
+      byText(
+        others.filter((row) => row.status === status),
+        (name) => `\`${name}\``,
+      ).map(([text, names]) => `| ${names} | ${status} | ${text} |`),
+    ),
+  ];
+}
+
+function namesOf(
+  rows: readonly CompatibilityRow[],
+  status: CompatibilityRow['status'],
+): readonly string[] {
+  return rows.filter((row) => row.status === status).map(({ name }) => `\`${name}\``);
 }
 
 function filterLines(rows: readonly CompatibilityRow[]): string[] {
@@ -198,11 +286,14 @@ export const compatibilityPages: Readonly<Record<string, readonly CompatibilityK
   'docs/compatibility/runners.md': ['runner'],
   'docs/compatibility/wheel.md': ['wheel'],
   'docs/compatibility/templates.md': ['function', 'filter'],
+  'docs/compatibility/configuration.md': ['option'],
+  'docs/compatibility/targets.md': ['target type'],
+  'docs/compatibility/command-line.md': ['exit code'],
 };
 
 /**
- * Returns a page with its tables of these kinds replaced. Each table stands between two comments
- * that name its kind.
+ * Replaces the tables of these kinds in a page. Each table stands between two comments that name
+ * its kind.
  */
 export function withCompatibilityTables(
   page: string,

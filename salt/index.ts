@@ -1,6 +1,7 @@
 /** Salt's services as extensions of a master. The code of a service is loaded when it is opened. */
 
 import type { ExtPillar, MasterExtension, PillarProvider, TopsProvider } from '#master';
+import type { TemplateCompatibility } from './compatibility.ts';
 import type { FileServerOptions } from './file-trees/open-file-roots.ts';
 
 export type { FileServerOptions } from './file-trees/open-file-roots.ts';
@@ -102,10 +103,10 @@ export async function preloadSaltServices(): Promise<void> {
   ]);
 }
 
-/** Returns the names of the functions that templates of pillar or orchestrations may call. */
-export async function loadTemplateFunctionNames(): Promise<readonly string[]> {
-  const { templateFunctionNames } = await import('./compatibility.ts');
-  return templateFunctionNames();
+/** Returns which functions and filters templates of pillar or orchestrations may use. */
+export async function loadTemplateCompatibility(): Promise<TemplateCompatibility> {
+  const { templateCompatibility } = await import('./compatibility.ts');
+  return templateCompatibility();
 }
 
 /** Loads the module that reads reactor files without an event. */

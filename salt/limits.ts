@@ -13,7 +13,7 @@ export const saltLimits = defineLimits('salt', {
     code: 'ERR_RENDER_GIVEN_UP',
   },
   largeTemplates: {
-    unit: 'templates known to be large, which are always rendered in worker threads',
+    unit: 'names of templates that exceeded the limits of the main thread',
     owner: 'none',
     total: 1_000,
     effect: 'The least recently used entry is evicted.',

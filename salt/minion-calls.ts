@@ -1,6 +1,6 @@
 import type { CallContext, JobReturn, MasterApi, RunRequest } from '#master';
 
-/** Parts of a call's context that also apply to the jobs that the call runs. */
+/** Properties of a call that also apply to the jobs that the call runs. */
 export type AskContext = Pick<CallContext, 'closing' | 'timeoutSeconds'>;
 
 /** Dependencies of runners that call minions. */

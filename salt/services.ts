@@ -1,4 +1,4 @@
-/** Service keys by which Salt's extensions use each other. */
+/** Keys under which Salt's extensions find each other's services. */
 
 import path from 'node:path';
 import { defineService, type ExtensionHost, masterServices, type ServiceKey } from '#master';

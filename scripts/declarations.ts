@@ -1,6 +1,6 @@
-// Type declarations of the package's entries. `emitDeclarations` compiles them into a folder.
-// `bundleDeclarations` bundles them into one file with only those declarations that the entries
-// export or refer to.
+// Creates the type declarations of the package. `emitDeclarations` compiles them into a folder.
+// `bundleDeclarations` bundles them into one file, with only the declarations that the entries of
+// the package export or refer to.
 import { spawnSync } from 'node:child_process';
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
@@ -23,7 +23,7 @@ const { exports: entries, imports }: PackageFile = JSON.parse(
   readFileSync(path.join(root, 'package.json'), 'utf8'),
 );
 
-/** An entry of the package that is a module. */
+/** An entry in `exports` of package.json that is a module. */
 interface EntryModule {
   /** Key of the module in `exports` of package.json. */
   readonly entry: string;

@@ -44,7 +44,7 @@ export const errorTables: readonly Readonly<Record<string, ErrorEntry>>[] = [
   templateErrors,
 ];
 
-const head = ['code', 'meaning', 'what to do', 'same call may succeed later'];
+const head = ['code', 'meaning', 'what to do', 'repeating the call may succeed'];
 
 /** Returns the page with its tables filled from the error tables. */
 function withErrorTables(page: string): string {

@@ -10,8 +10,8 @@ export function tableOf(head: readonly string[], rows: readonly (readonly string
 }
 
 /**
- * Replaces the text of a page. With --check, the page must have the new text already; otherwise the
- * process ends with status 1.
+ * Replaces the text of a page. With --check, compares the text instead, and ends the process with
+ * status 1 if it differs.
  * @param page path of the page in the repository
  * @param make returns the new text
  */

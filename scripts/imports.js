@@ -49,7 +49,16 @@ const rooms = {
     'store',
     'template/python/*',
   ],
-  guests: ['acl', 'config', 'heat-bridge', 'master', 'minion-protocol', 'runtime', 'store'],
+  guests: [
+    'acl',
+    'config',
+    'heat-bridge',
+    'master',
+    'minion-protocol',
+    'runtime',
+    'store',
+    'template/python/*',
+  ],
   edge: [
     'acl',
     'config',
@@ -60,7 +69,15 @@ const rooms = {
     'store',
     'template/python/*',
   ],
-  'salt-api': ['acl', 'config', 'master', 'minion-protocol', 'runtime', 'store'],
+  'salt-api': [
+    'acl',
+    'config',
+    'master',
+    'minion-protocol',
+    'runtime',
+    'store',
+    'template/python/*',
+  ],
   client: ['config', 'master', 'minion-protocol', 'runtime', 'store'],
 };
 const libraries = Object.keys(rooms);

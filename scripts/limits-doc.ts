@@ -56,7 +56,7 @@ function amountsOf({ row, perOwner, total, reserved, waiting, rate }: Limit): st
   if (perOwner !== undefined) parts.push(`${counted.format(perOwner)} of one owner`);
   if (total !== undefined) parts.push(`${counted.format(total)} in all`);
   if (reserved !== undefined && row.amounts === undefined) {
-    parts.push(`${counted.format(reserved)} reserved for owners that have none`);
+    parts.push(`${counted.format(reserved)} reserved for owners without any`);
   }
   if (waiting !== undefined) {
     const { perOwner: own, total: all } = waiting;
@@ -79,7 +79,7 @@ function rowOf(limit: Limit): readonly string[] {
   return [`\`${name}\``, unit, owner, amountsOf(limit), option, effect, code];
 }
 
-/** Returns the page with its table as the tables of limits have it. */
+/** Returns the page with a table of all limits. */
 export function withLimits(page: string): string {
   const limits = Object.values(limitTables).flatMap((table) => Object.values(table));
   const rows = limits.map(rowOf).sort(([a = ''], [b = '']) => (a < b ? -1 : 1));

@@ -15,7 +15,10 @@ import { edgeExtensions } from '#server/edge-extensions.ts';
 import { createMemoryStore } from '#store';
 import { tableOf, updatePage } from './generated-page.ts';
 
-/** Sections of the page, each with the names of its metrics. The last section takes the rest. */
+/**
+ * Sections of the page, each with a pattern for the names of its metrics. The last section contains
+ * the rest.
+ */
 const sections: readonly (readonly [string, RegExp])[] = [
   ['process', /^(?:process|nodejs)_|event_loop/],
   ['http', /_http_/],
@@ -79,7 +82,7 @@ function rowOf({ name, type, labels, help }: MetricFamily): readonly string[] {
   return [`\`${name}\``, type, names, help.replaceAll('|', '\\|')];
 }
 
-/** Returns the page with its tables as the metrics have them. */
+/** Returns the page with tables of these metrics. */
 function withMetrics(page: string, metrics: readonly MetricFamily[]): string {
   const sectionOf = ({ name }: MetricFamily): string | undefined =>
     sections.find(([, names]) => names.test(name))?.[0];

@@ -1,6 +1,6 @@
 /**
- * Checks a configuration directory. It finds every mistake that would prevent `saltbridge master`
- * from starting, and every setting without effect.
+ * Checks a configuration directory. It finds every error that would prevent `saltbridge master`
+ * from starting, and every setting that has no effect.
  */
 
 import path from 'node:path';
@@ -33,11 +33,11 @@ export interface ConfigCheck {
   readonly directory: string;
   /** Every file that was read. */
   readonly files: readonly string[];
-  /** Mistakes that prevent the start of the master. */
+  /** Errors that prevent the start of the master. */
   readonly problems: readonly ConfigError[];
   /** Settings that have no effect, or a different effect than in Salt. */
   readonly warnings: readonly ConfigWarning[];
-  /** Configuration to start the master with. Absent if a mistake prevents the start. */
+  /** Configuration with which the master can be started. Absent if an error prevents the start. */
   readonly loaded: LoadedTenants | undefined;
 }
 
@@ -81,8 +81,8 @@ export async function checkServerConfig(directory: string): Promise<ConfigCheck>
 }
 
 /**
- * Loads the tenants together, to find resources that several tenants would share. Each tenant may
- * be valid by itself.
+ * Loads all tenants together, because tenants that are valid separately may share a resource such
+ * as a port.
  */
 async function join(directory: string): Promise<Pick<ConfigCheck, 'loaded' | 'problems'>> {
   try {
@@ -109,11 +109,11 @@ function noDirectory(
   directory: string,
   origin: OptionOrigin = { file: directory, line: 0, key: '' },
 ): ConfigError {
-  const problem = `${directory === origin.file ? '' : `${directory}: `}directory not found; expected a directory with a file named master`;
+  const problem = `${directory === origin.file ? '' : `${directory}: `}the directory does not exist; name a directory with a file named master`;
   return new ConfigError('ERR_CONFIG_READ', origin, problem);
 }
 
-/** Adds the mistakes in files that the options or the catalog of the bridge name. */
+/** Adds the errors in files that the options or the catalog of the bridge name. */
 export async function withNamedFiles(checked: CheckedConfig): Promise<CheckedConfig> {
   const { config, settings, problems, warnings } = checked;
   const bridge = await checkBridgeOptions(config);
@@ -138,8 +138,8 @@ export async function withNamedFiles(checked: CheckedConfig): Promise<CheckedCon
 }
 
 /**
- * Converts a problem of the bridge to a configuration error. A problem in the bridge's catalog file
- * refers to the line in that file.
+ * Converts a problem in a section of the bridge to a configuration error. A problem in a catalog
+ * file keeps the line in that file.
  */
 function sectionError(
   settings: Settings,
@@ -165,8 +165,8 @@ function toWarning(
 }
 
 /**
- * Returns the file and line of a key. If no file contains the key, returns those of its nearest
- * parent.
+ * Returns the file and line of a key. If no file contains the key, returns the file and line of its
+ * nearest parent.
  */
 function originAt(settings: Settings, path: ValuePath): OptionOrigin {
   const whole = { value: settings, origin: { file: 'options', line: 0, key: '' } };

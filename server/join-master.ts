@@ -6,7 +6,7 @@ import {
 import type { SaltServiceOptions } from '#salt';
 import { createMaster, preloadServices } from './create-master.ts';
 
-/** Options of {@link joinMaster}: options of a shared master and of Salt's services. */
+/** Options of {@link joinMaster}: options of the shared master and of Salt's services. */
 export interface SharedMasterOptions extends SharingOptions, SaltServiceOptions {}
 
 /**

@@ -30,7 +30,7 @@ export interface MasterServer {
    * @throws the errors of `master.reload`. The previous options then stay active
    */
   reload(next?: SaltConfig | MasterConfig | PlainOptions): Promise<ReloadReport>;
-  /** Waits for requests in progress, then closes everything. May be called more than once. */
+  /** Waits for requests in progress, then closes everything. Can be called more than once. */
   close(): Promise<void>;
   /**
    * Resolves when the server has closed. If it closed itself because another process has taken over
@@ -49,8 +49,8 @@ export interface UnstartedMasterServer extends MasterServer {
 }
 
 /**
- * HTTP API of a master, if the configuration enables it. It is an extension of the master. If it
- * cannot start, the master does not start either.
+ * HTTP API of a master, if the configuration enables it. If the HTTP API cannot start, the master
+ * does not start either.
  */
 class HttpApiExtension implements MasterExtension {
   readonly name = 'salt-api';
@@ -80,7 +80,7 @@ class HttpApiExtension implements MasterExtension {
     } catch (error) {
       this.#host?.logger.error(
         { err: error },
-        'certificate not renewed; the previous one remains in use',
+        'could not load the renewed TLS certificate; the previous one remains in use',
       );
       return [];
     }
@@ -97,7 +97,7 @@ class HttpApiExtension implements MasterExtension {
     this.#api = await createSaltApi(served, { ...options, logger, plugins, extensionHost });
     this.address = await this.#api.listen();
     const { address, port } = this.address;
-    logger.info({ address, port }, 'http api started');
+    logger.info({ address, port }, 'the HTTP API is listening');
   }
 }
 

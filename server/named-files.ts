@@ -15,7 +15,7 @@ import {
 } from '#config';
 import { describeSystemError, type ValuePath } from '#runtime';
 
-/** An unusable file, and the path of keys in the configuration that leads to its option. */
+/** Unusable file, with the path of keys that leads to its option in the configuration. */
 export interface FileProblem {
   readonly key: readonly string[];
   readonly problem: string;
@@ -26,7 +26,7 @@ export async function isDirectory(directory: string): Promise<boolean> {
   return found?.isDirectory() ?? false;
 }
 
-/** Files of a certificate and its key that the configuration names. */
+/** Certificate and key that the configuration names. */
 interface NamedCertificate {
   /** Path of keys to the section that names the files. */
   readonly section: readonly string[];
@@ -110,7 +110,7 @@ export async function findMissingRoots(settings: Settings): Promise<ConfigWarnin
     for (const [name, { value, origin }] of isSettings(environments) ? environments : []) {
       for (const place of textsOf(value)) {
         if (/[*?[]|__env__/.test(place) || (await isDirectory(place))) continue;
-        const message = `${placeOf(origin)}: ${option}:${name}: ${place} is not a directory; no file is served from it`;
+        const message = `${placeOf(origin)}: ${option}:${name}: ${place} is not a directory, so no file is served from it`;
         warnings.push({ kind: 'missing-directory', ...origin, message });
       }
     }
@@ -118,7 +118,7 @@ export async function findMissingRoots(settings: Settings): Promise<ConfigWarnin
   return warnings;
 }
 
-/** A value without effect, and the path of keys in the configuration that leads to it. */
+/** Value without effect, with the path of keys that leads to it in the configuration. */
 export interface ValueProblem {
   readonly key: ValuePath;
   readonly problem: string;
@@ -141,7 +141,7 @@ export async function findMissingFiles({
   const found = await Promise.all(
     named.map(async ([key, file]) => {
       const isThere = await Promise.all(placesOf(file, config).map(exists));
-      const problem = `${file} does not exist, and has no effect`;
+      const problem = `${file} does not exist, so this entry has no effect`;
       return isThere.includes(true) ? [] : [{ key, problem }];
     }),
   );
@@ -149,8 +149,8 @@ export async function findMissingFiles({
 }
 
 /**
- * Returns an option as a list entry if the configuration sets it. The file of a default value may
- * be missing.
+ * Returns an option as a list with one entry, if the configuration sets it. Otherwise returns an
+ * empty list, because the file of a default value may be missing.
  */
 function ofOption(
   settings: Settings,
@@ -176,7 +176,7 @@ function reactorFiles(
   );
 }
 
-/** Returns the password files of the eauth backend `file`. */
+/** Returns the password files of the eauth back end `file`. */
 function passwordFiles(config: MasterConfig): (readonly [ValuePath, string])[] {
   const read = readBackend('file', config);
   if (config.externalAuth.file === undefined || !('settings' in read)) return [];
@@ -187,7 +187,7 @@ function passwordFiles(config: MasterConfig): (readonly [ValuePath, string])[] {
 }
 
 /**
- * Returns the paths at which a file may be. A `salt://` path is resolved in each directory of the
+ * Returns the paths at which a file can be. A `salt://` path can be in each directory of the
  * environment `base`.
  */
 function placesOf(file: string, { fileRoots }: MasterConfig): readonly string[] {

@@ -1,4 +1,4 @@
-/** Finds runners and renderers that a configuration names but saltbridge does not support. */
+/** Finds runners and renderers in a configuration that saltbridge does not support. */
 
 import { ConfigError, type MasterConfig, readSchedule, type ScheduleEntry } from '#config';
 import { rendererProblem, runnerProblem } from '#salt';
@@ -21,8 +21,8 @@ export function findUnservedFunctions({
 }
 
 /**
- * Returns the entries of the schedule. An invalid schedule returns none, because its mistakes are
- * reported elsewhere.
+ * Returns the entries of the schedule. For an invalid schedule, returns an empty list, because
+ * another check reports its errors.
  */
 function readEntries(schedule: MasterConfig['schedule']): readonly ScheduleEntry[] {
   try {

@@ -1,6 +1,5 @@
 /**
- * Checks and reports on a configuration and its machine. They work with or without a running
- * master.
+ * Checks of, and reports about, a configuration and its machine. The master need not be running.
  */
 export type {
   DiskRoom,

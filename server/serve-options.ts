@@ -3,8 +3,7 @@ import type { CreateMasterOptions } from './create-master.ts';
 /** Options of `serve`: options of a master and of its bridge. */
 export interface ServeOptions extends CreateMasterOptions {
   /**
-   * Name of the service that is used as the caller of the bridge if a request does not name one.
-   * Default: `bridge`.
+   * Name of the service that is the caller of bridge requests without a caller. Default: `bridge`.
    */
   readonly service?: string;
 }

@@ -1,4 +1,4 @@
-/** Starts, reloads and closes a master, its bridge and its HTTP API as one unit. */
+/** Starts, reloads and closes a master together with its bridge and its HTTP API. */
 
 import type { MasterConfig, SaltConfig } from '#config';
 import type { MasterServer, UnstartedMasterServer } from './master-with-services.ts';
@@ -20,7 +20,7 @@ export async function serve(options: ServeOptions | SaltConfig): Promise<MasterS
 
 /** Creates the server of {@link serve} without starting it. */
 export async function createMasterServer(options: ServeOptions): Promise<UnstartedMasterServer> {
-  // The bridge is loaded on demand, so that programs that only create a master do not load it.
+  // Load the bridge on demand, so that programs that only create a master do not load it.
   const { MasterWithServices } = await import('./master-with-services.ts');
   const { config, site } = options;
   const isSite = config === undefined ? site !== undefined : siteIn(config) !== null;

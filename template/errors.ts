@@ -30,7 +30,7 @@ export interface TemplateErrorDetails {
   readonly cause?: unknown;
 }
 
-/** Words that Salt puts before a message of jinja2. */
+/** Words that Salt puts before the message of jinja2. */
 const messagePrefixes: Readonly<Record<TemplateErrorCode, string>> = {
   ERR_TEMPLATE_SYNTAX: 'Jinja syntax error: ',
   ERR_TEMPLATE_UNDEFINED: 'Jinja variable ',
@@ -43,8 +43,8 @@ const messagePrefixes: Readonly<Record<TemplateErrorCode, string>> = {
 };
 
 /**
- * An error of a template or a YAML text. The message is Salt's message for that case, with file and
- * line.
+ * Error in a template or a YAML text. The message is Salt's message for the same error, with file
+ * and line.
  */
 export class TemplateError extends Error {
   static {
@@ -78,8 +78,8 @@ function isSyntaxInSalt(kind: string): boolean {
 }
 
 /**
- * Exception with which a caller's function ends a rendering. Templates cannot catch it, and the
- * renderer rethrows it to the caller.
+ * Exception with which a function or loader of the caller ends a rendering. Templates cannot catch
+ * it. The renderer passes it to its caller unchanged.
  */
 export class Interruption extends Error {}
 
@@ -87,7 +87,7 @@ export class Interruption extends Error {}
 export interface TemplateErrorEntry {
   readonly meaning: string;
   readonly action: string;
-  /** Whether a repeated request may succeed. Default: false. */
+  /** Whether the same request may succeed later. Default: false. */
   readonly retry?: boolean;
 }
 

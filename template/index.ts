@@ -11,5 +11,5 @@ export type { TemplateLimits } from './python/limits.ts';
 export { printedText } from './python/repr.ts';
 export { splitLines } from './python/text.ts';
 export { Dict, Float, isText, textOf, type Value } from './python/values.ts';
-export { type RenderOptions, renderJinja, type SaltFunction } from './render.ts';
+export { ChangedArgument, type RenderOptions, renderJinja, type SaltFunction } from './render.ts';
 export { parseYaml } from './yaml.ts';

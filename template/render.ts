@@ -9,7 +9,7 @@ import { type PlainData, toPlain, toPython } from './python/convert.ts';
 import { PythonException, UnsupportedFeature } from './python/exceptions.ts';
 import { BuiltinFunction } from './python/functions.ts';
 import type { TemplateLimits } from './python/limits.ts';
-import { isText, type PyObject, textOf, type Value } from './python/values.ts';
+import { Dict, isText, type PyObject, textOf, type Value } from './python/values.ts';
 
 /**
  * A function that templates call as `salt['mod.fun'](…)`. Its arguments and its result are plain
@@ -23,6 +23,22 @@ export type SaltFunction = (
 
 /** Options with the functions of a template. */
 type FunctionOptions = Pick<RenderOptions, 'functions' | 'insteadOf'>;
+
+/**
+ * Result of a function that, as in Salt, changes a dict that the template passes as its first
+ * argument, and returns this dict. The function only adds and replaces entries.
+ */
+export class ChangedArgument {
+  /** Name of the argument. */
+  readonly name: string;
+  /** Entries of the dict after the change. */
+  readonly data: ReadonlyMap<PlainData, PlainData>;
+
+  constructor(name: string, data: ReadonlyMap<PlainData, PlainData>) {
+    this.name = name;
+    this.data = data;
+  }
+}
 
 /** Value of `salt` in a template. It has the given functions and no others. */
 class SaltFunctions implements PyObject {
@@ -63,7 +79,10 @@ class SaltFunctions implements PyObject {
     return new BuiltinFunction(name, ({ positional, named }) => {
       const args = positional.map((value) => toPlain(value));
       const kwargs = Object.fromEntries(Array.from(named, ([key, value]) => [key, toPlain(value)]));
-      return toPython(call(run, args, kwargs));
+      const result = call(run, args, kwargs);
+      if (!(result instanceof ChangedArgument)) return toPython(result);
+      const changed = positional[0] ?? named.get(result.name);
+      return changed instanceof Dict ? merged(changed, result.data) : toPython(result.data);
     });
   }
 
@@ -72,13 +91,24 @@ class SaltFunctions implements PyObject {
   }
 }
 
+/** Changes a dict so that it has these entries. Dicts in it are changed in the same way. */
+function merged(dict: Dict, data: ReadonlyMap<PlainData, PlainData>): Dict {
+  for (const [name, item] of data) {
+    const key = toPython(name);
+    const before = dict.get(key);
+    const isMap = item instanceof Map;
+    dict.set(key, isMap && before instanceof Dict ? merged(before, item) : toPython(item));
+  }
+  return dict;
+}
+
 function isFunctionName(name: string): boolean {
   return /^[a-z_]\w*\.[a-z_]\w*$/i.test(name);
 }
 
 /**
- * Returns a function that fails only when it is called. Salt may have a function of this name. If
- * the value were undefined, the filter `default` would silently replace it.
+ * Returns a function that fails when it is called. Salt may have a function of this name. If the
+ * name were undefined, the filter `default` would replace it without an error.
  */
 function notServed(name: string, instead: string): Value {
   return new BuiltinFunction(name, () => {
@@ -133,11 +163,11 @@ export interface RenderOptions {
   readonly name: string;
   /** Variables as plain data. Each is converted at its first use. */
   readonly context?: Readonly<Record<string, unknown>>;
-  /** Loader for includes, imports and extends. Default: none are found. */
+  /** Loader for includes, imports and extends. Default: no template is found. */
   readonly loader?: TemplateLoader;
   /** Limits of the rendering. Limits that are not given have their defaults. */
   readonly limits?: Partial<TemplateLimits>;
-  /** Functions for `salt['test.ping']` and `salt.test.ping`. */
+  /** Functions that templates call as `salt['test.ping']` or `salt.test.ping`, by name. */
   readonly functions?: Readonly<Record<string, SaltFunction>>;
   /** Returns the reason why a function is not available, with an alternative. */
   readonly insteadOf?: (fun: string) => string;
@@ -190,8 +220,8 @@ export function renderJinja(source: string | Template, options: RenderOptions): 
 }
 
 /**
- * Returns the variables of a template. A variable is converted when it is first used. It hides a
- * function of the same name.
+ * Returns the variables of a template. A variable is converted when it is first used. If a built-in
+ * function has the same name, the variable is used.
  */
 function namesOf(options: RenderOptions, builtins: ReadonlyMap<string, Value>): NameLookup {
   const { context = {}, functions, name } = options;

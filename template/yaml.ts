@@ -22,13 +22,13 @@ import { type PlainData, toPlain } from './python/convert.ts';
 import { repr, str } from './python/repr.ts';
 import { isHashable } from './python/subscripts.ts';
 import { Dict, PySet, Tuple, type Value } from './python/values.ts';
+import { blockText } from './python/yaml-nodes.ts';
 import { constructScalar, resolveTag } from './python/yaml-scalar.ts';
 
 /**
  * Creates a lexer of the `yaml` package that ignores indentation inside brackets and quotes, like
- * PyYAML. This is needed because Salt's filter `yaml` breaks lines after 80 characters, and
- * templates insert its output at any depth. The package has no option for this, so two of its
- * methods are wrapped.
+ * PyYAML. Salt's filter `yaml` breaks lines after 80 characters, and templates insert its output at
+ * any depth. The package has no option for this, so two of its methods are wrapped.
  */
 function createLenientLexer(): Lexer {
   const lexer = new Lexer();
@@ -98,11 +98,6 @@ export function loadYaml(given: string, options: YamlOptions): Value {
   return new Constructor(document, problems, text).construct(root);
 }
 
-/** Returns the last line of a text if it has no line break at its end, otherwise an empty text. */
-function lastLineOf(text: string): string {
-  return text.slice(Math.max(text.lastIndexOf('\n'), text.lastIndexOf('\r')) + 1);
-}
-
 function firstLine(message: string): string {
   const [line = ''] = message.split('\n');
   return line.replace(/ at line \d+, column \d+:?$/, '');
@@ -147,8 +142,8 @@ function* tokens(text: string, lineCounter: LineCounter, levels: Levels): Genera
 }
 
 /**
- * Limits the nesting depth while the text is split into tokens, before it is parsed. Parsing
- * excessive nesting and reporting its errors would take a thousand times longer.
+ * Limits the nesting depth while the text is split into tokens. Parsing deeply nested text and
+ * reporting its errors would take a thousand times longer.
  */
 class Levels {
   readonly #problems: Problems;
@@ -184,7 +179,7 @@ class Levels {
       case 'doc-mode':
       case 'flow-error-end':
       case 'scalar':
-        // The lexer produces these tokens without advancing in the text.
+        // The lexer produces some tokens without advancing in the text.
         return;
     }
     if (this.#flows > this.#max || this.#indicators > this.#max) {
@@ -194,7 +189,7 @@ class Levels {
   }
 }
 
-/** Converts errors to exceptions with the line in the text. */
+/** Converts problems to exceptions with the line in the text. */
 class Problems {
   readonly #name: string;
   readonly #lines: LineCounter;
@@ -331,7 +326,8 @@ class StrictForms {
     if (type === 'PLAIN' && (isIndicator || /^:[,?[\]{}]/.test(this.#text.slice(to, to + 2)))) {
       this.#problems.fail('ScannerError', "found unexpected ':'", from);
     }
-    // libyaml reads a question mark at the begin of a word inside brackets as the mark of a key.
+    // libyaml treats a question mark at the beginning of a word inside brackets as the indicator of
+    // a key.
     if (type === 'PLAIN' && isInFlow && from < to && this.#text[from] === '?') {
       this.#problems.fail('ParserError', "found '?' at the begin of a value in brackets", from);
     }
@@ -396,7 +392,7 @@ function resolveAlias(alias: Alias, document: Document<Node>, problems: Problems
 class Constructor {
   readonly #document: Document<Node>;
   readonly #problems: Problems;
-  /** Constructed values by node. An alias refers to the same value, not to a copy. */
+  /** Constructed values, by node. An alias and its anchor share one value. */
   readonly #made = new Map<Node, Value>();
   readonly #text: string;
 
@@ -424,9 +420,7 @@ class Constructor {
 
   #scalar(node: Scalar): Value {
     const tag = tagOf(node);
-    const text = isLastBlockScalar(node, this.#text)
-      ? withoutMissingBreak(textOf(node), lastLineOf(this.#text))
-      : textOf(node);
+    const text = blockText(node, textOf(node), this.#text);
     const value = constructScalar(tag, text);
     if (value !== undefined) return value;
     if (['int', 'float', 'bool', 'binary'].includes(tag)) {
@@ -546,30 +540,9 @@ function textOf({ value, source }: Scalar): string {
   return typeof value === 'string' ? value : (source ?? '');
 }
 
-function isLastBlockScalar({ type, range }: Scalar, text: string): boolean {
-  const isBlock = type === 'BLOCK_LITERAL' || type === 'BLOCK_FOLDED';
-  return isBlock && (range?.[1] ?? 0) >= text.length;
-}
-
 /**
- * Returns the text of a block scalar as libyaml does. If the last line of the document has no line
- * break, the text has none either. The `yaml` package always adds one.
- */
-function withoutMissingBreak(text: string, lastLine: string): string {
-  if (lastLine === '' || !text.endsWith('\n')) return text;
-  const content = text.slice(0, -1);
-  const end = content.slice(content.lastIndexOf('\n') + 1);
-  const words = lastLine.trimStart();
-  const isLastLine =
-    words === ''
-      ? end !== '' && end.trimStart() === '' && lastLine.endsWith(end)
-      : content.endsWith(words);
-  return isLastLine ? content : text;
-}
-
-/**
- * Returns the value by which keys are compared when mappings are merged: the text before its type
- * is resolved.
+ * Returns the text of a key before its type is resolved. When mappings are merged, keys with the
+ * same text are equal.
  */
 function nameOf(key: Node): unknown {
   return isScalar(key) ? textOf(key) : key;

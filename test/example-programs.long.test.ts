@@ -12,15 +12,12 @@ import { stepsOf, whereRunnable } from './helpers/examples.ts';
 const examples: Readonly<Record<string, readonly [Example, string]>> = {
   'from-salt-master': [
     fromSaltMaster,
-    'stopped, the directory of keys is what it was: salt-master can start on it again',
+    'after saltbridge has stopped, the key directory is unchanged: salt-master can use it again',
   ],
-  jenkins: [
-    jenkins,
-    'the reaction may run Puppet, and nothing else; the policy says by which rule',
-  ],
-  'python-service': [pythonService, 'a plan restarts one after the other'],
-  tenants: [tenants, 'blue is closed, and red goes on'],
-  'typescript-service': [typescriptService, 'a request is done once, however often it is sent'],
+  jenkins: [jenkins, 'the reaction may only run Puppet; the policy names the rule'],
+  'python-service': [pythonService, 'a plan restarts the web servers one after the other'],
+  tenants: [tenants, 'blue is closed, and red continues'],
+  'typescript-service': [typescriptService, 'a repeated request is executed once'],
 };
 
 for (const [name, [example, promised]] of Object.entries(examples)) {

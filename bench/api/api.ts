@@ -113,7 +113,9 @@ function order<T>(clients: ChildProcess, what: ApiOrder): Promise<T> {
       resolve(message);
     };
     clients.on('message', hear);
-    clients.once('exit', () => reject(new Error('the process with the clients has ended')));
+    clients.once('exit', () =>
+      reject(new Error('the process that simulates the clients has ended')),
+    );
   });
   clients.send(what);
   return outcome;

@@ -18,10 +18,10 @@ export async function runApi(seconds: number, print: (line: string) => void): Pr
       perSecond,
       seconds,
     );
-    print(`fired, and read by the first  ${fired}, ${events}`);
-    print(`streams there at the end      ${open}`);
-    print(`bytes to a reader             ${leastBytes} to ${mostBytes}`);
-    print(`processors of the master      ${load.toFixed(2)}`);
+    print(`fired, and read by reader 1   ${fired}, ${events}`);
+    print(`streams open at the end       ${open}`);
+    print(`bytes per reader              ${leastBytes} to ${mostBytes}`);
+    print(`processors used by master     ${load.toFixed(2)}`);
     print(`memory                        ${memory.map((it) => it.toFixed(0)).join(', ')} MB`);
   } finally {
     await bench.close();

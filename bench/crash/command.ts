@@ -13,7 +13,7 @@ export async function runCrash(
   print: (line: string) => void,
 ): Promise<number> {
   if (!(Number.isInteger(kills) && kills > 0 && Number.isInteger(seed))) {
-    print('crash: give a whole number of kills, and a whole number as the seed');
+    print('crash: the number of kills and the seed must be whole numbers');
     return 64;
   }
   print(`# a master killed ${kills} times under load, seed ${seed}`);

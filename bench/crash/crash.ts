@@ -73,7 +73,7 @@ class Trial {
   readonly #jids: string[] = [];
   readonly #seen = new Set<string>();
   #lost = 0;
-  #tellLoad: () => void = () => {};
+  #resolveLoad: () => void = () => {};
   #signIns = 0;
   #isOver = false;
 
@@ -156,13 +156,16 @@ class Trial {
 
   #onAcknowledged(jid: string, id: string): void {
     appendFileSync(this.#log, `${jid} ${id}\n`);
-    this.#tellLoad();
+    this.#resolveLoad();
   }
 
-  /** Resolves when the next return is acknowledged. A kill without load would not test anything. */
+  /**
+   * Resolves when the next return is acknowledged, because a kill without load would not test
+   * anything.
+   */
   #underLoad(): Promise<void> {
     return new Promise((resolve) => {
-      this.#tellLoad = resolve;
+      this.#resolveLoad = resolve;
     });
   }
 

@@ -40,7 +40,9 @@ export interface LastingMinionOptions {
    * Called when a reply or a job cannot be decrypted, so that a real minion would sign in again.
    */
   readonly onOutdated: (id: string, why: string) => void;
-  /** Whether the minion then signs in again and continues. Default: `false`. */
+  /**
+   * Whether the minion signs in again after such a reply or job, and continues. Default: `false`.
+   */
   readonly signsInAgain?: boolean;
 }
 
@@ -118,7 +120,7 @@ export class LastingMinion {
       if (job === undefined) return;
       const load = this.#serials.admit(job);
       if (!isWireMap(load) || load.jid === undefined) {
-        onOutdated(id, 'a serial that was used before');
+        onOutdated(id, 'the serial of a publication was used before');
         return;
       }
       const jid = String(load.jid);
@@ -126,7 +128,7 @@ export class LastingMinion {
       onJob?.(jid, id, load);
       await this.#return(jid, returnTo(load), this.#jobMs(String(load.fun)));
     } catch (error) {
-      onOutdated(id, error instanceof Error ? error.message : 'a job that does not open');
+      onOutdated(id, error instanceof Error ? error.message : 'a publication cannot be decrypted');
     }
   }
 
@@ -154,7 +156,8 @@ export class LastingMinion {
     while (!this.#isStopped) {
       const answer = await this.#sendOnce(this.#minion.seal(load));
       if (answer === null) onAcknowledged(jid, id);
-      else if (answer !== 'none' && answer !== 'outdated') onOutdated(id, 'a return was refused');
+      else if (answer !== 'none' && answer !== 'outdated')
+        onOutdated(id, 'the master rejected a return');
       const isOver = answer !== 'none' && (answer !== 'outdated' || !this.#options.signsInAgain);
       if (isOver) return;
       await sleep(pauseMs);

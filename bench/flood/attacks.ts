@@ -20,8 +20,8 @@ export const knownMinion = 1;
 
 const connections = 8;
 /**
- * Maximum number of unanswered requests on a connection. The attacker then closes the connection,
- * or waits.
+ * Maximum number of unanswered requests on a connection. At this number, the attacker closes the
+ * connection, or waits.
  */
 const patience = 200;
 const sealedBefore = 20_000;
@@ -33,7 +33,7 @@ export interface Arsenal {
   events: readonly Uint8Array[] | undefined;
 }
 
-/** Sends requests at a rate for some time, as far as the master accepts them. */
+/** Sends requests at a given rate for some time, if the master accepts them. */
 export async function attack(
   attacker: Attacker,
   arsenal: Arsenal,
@@ -100,7 +100,7 @@ async function forbiddenEvents(attacker: Attacker): Promise<Uint8Array[]> {
   recorder.isRecording = true;
   for (let index = 0; index < sealedBefore; index += 1) {
     const load = { cmd: '_minion_event', tag: `forbidden/${index}`, data: { index }, pretag: null };
-    // The request is only encrypted and recorded, so the promise never settles.
+    // This only encrypts and records the request, so the promise never settles.
     void minion.ask(load);
   }
   return recorder.requests;

@@ -17,7 +17,7 @@ export async function runFlood(
   print: (line: string) => void,
 ): Promise<number> {
   if (!(Number.isInteger(seconds) && seconds > 0)) {
-    print('flood: give whole seconds');
+    print('flood: the duration must be a whole number of seconds');
     return 64;
   }
   let isWell = true;
@@ -25,10 +25,10 @@ export async function runFlood(
     const { attack: name, flood, without, during, memory, memoryPerMinute, counted } = figures;
     const sent = flood.reduce((sum, turn) => sum + turn.sent, 0);
     print(`# ${name}, ${seconds} s`);
-    print(`sent by the attacker   ${sent} (${Math.round(sent / seconds)}/s)`);
-    print(`others without it      ${describe(without)}`);
-    print(`others during it       ${describe(during)}`);
-    print(`what others still get  ${(share(figures) * 100).toFixed(1)} %`);
+    print(`requests of the attacker ${sent} (${Math.round(sent / seconds)}/s)`);
+    print(`others without attack  ${describe(without)}`);
+    print(`others during attack   ${describe(during)}`);
+    print(`throughput of others   ${(share(figures) * 100).toFixed(1)} %`);
     print(
       `memory                 ${memory.map((it) => it.toFixed(0)).join(', ')} MB: cold, after a ` +
         `minute, at the end; since then ${memoryPerMinute.toFixed(1)} MB a minute`,

@@ -1,8 +1,8 @@
 /**
- * Measures the effect of a flood on other minions. The master runs in this process with its default
- * limits. The attacker and the other minions run in two more processes, with two addresses. The
- * same load is measured without and with the flood, so that other load of the machine has little
- * effect.
+ * Measures the effect of a flood of requests on other minions. The master runs in this process with
+ * its default limits. The attacker and the other minions run in two more processes, with different
+ * addresses. The same load is measured without and with the flood, so that other load of the
+ * machine has little effect.
  */
 import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
@@ -23,7 +23,7 @@ import type { Attack, FloodAnswer, FloodOrder, FloodOutcome } from './orders.ts'
 export interface FloodFigures {
   readonly attack: Attack;
   readonly flood: readonly FloodOutcome[];
-  /** Service that the other minions got without the attack, by turn. */
+  /** Service that the other minions got without the attack, in each turn. */
   readonly without: readonly Window[];
   readonly during: readonly Window[];
   /** Growth of the master's anonymous memory after the first minute, in megabytes per minute. */

@@ -28,8 +28,8 @@ export type FloodOrder =
       readonly address: string;
     }
   /**
-   * Events of all minions together, at a rate. Each minion waits for the reply before its next
-   * event.
+   * Events of all minions together, at a given rate. Each minion waits for the reply before its
+   * next event.
    */
   | { readonly do: 'demand'; readonly perSecond: number; readonly seconds: number }
   /** Occasional sign-ins of the minion whose public key the attacker replays. */

@@ -4,8 +4,8 @@ import type { FloodOutcome } from './orders.ts';
 const tickMs = 5;
 
 /**
- * Calls `act` at a rate, without waiting for the results. Calls that were delayed are made at the
- * next tick.
+ * Calls `act` at a given rate, without waiting for the results. Delayed calls are made at the next
+ * tick.
  */
 export async function atRate(perSecond: number, seconds: number, act: () => void): Promise<void> {
   const startedAt = performance.now();

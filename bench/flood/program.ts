@@ -35,7 +35,7 @@ async function carryOut(order: FloodOrder): Promise<FloodOutcome> {
 
 function enlisted(): Attacker {
   if (attacker === undefined)
-    throw new Error('no minions are connected: send the order enlist first');
+    throw new Error('no simulated minions are connected: send the order enlist first');
   return attacker;
 }
 
@@ -97,9 +97,9 @@ async function signIns(
 }
 
 process.on('message', (order: FloodOrder) => {
-  const tell = (answer: FloodAnswer): void => void process.send?.(answer);
-  carryOut(order).then(tell, (error: unknown) =>
-    tell({ error: error instanceof Error ? error.message : String(error) }),
+  const respond = (answer: FloodAnswer): void => void process.send?.(answer);
+  carryOut(order).then(respond, (error: unknown) =>
+    respond({ error: error instanceof Error ? error.message : String(error) }),
   );
 });
 process.on('disconnect', () => process.exit(0));

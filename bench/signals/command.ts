@@ -17,7 +17,7 @@ export async function runSignals(
   const [first, second = 1] = (what === 'crash' ? more : [what]).map(Number);
   const count = first ?? 200;
   if (!(Number.isInteger(count) && count > 0 && Number.isInteger(second))) {
-    print('signals: give seconds, or crash with a whole number of kills and one as the seed');
+    print('signals: give a number of seconds, or crash followed by a number of kills and a seed');
     return 64;
   }
   if (what !== 'crash') {

@@ -31,11 +31,11 @@ export interface SignalCrashFigures extends Verdict {
   /** Number of lines in the audit log that permit a signal. */
   readonly permitted: number;
   /**
-   * Number of signals that arrived. It exceeds the acknowledged ones, because failed deliveries are
-   * repeated.
+   * Number of arrivals of signals. It is higher than the number of acknowledged signals, because
+   * failed deliveries are repeated.
    */
   readonly arrivals: number;
-  /** Number of requests that the endpoint failed on purpose. */
+  /** Number of requests that the endpoint answered with a failure on purpose. */
   readonly harmed: number;
   /** Number of signals in the dead-letter list. Must be 0. */
   readonly dead: number;
@@ -71,11 +71,11 @@ class Trial {
   readonly #endpoint: RecordingEndpoint;
   readonly #options: TrialOptions;
   readonly #emitted: Emitted[] = [];
-  /** Number of signals that may be sent so far. Each kill adds its share. */
+  /** Number of signals that may have been sent so far. Each kill adds a part of the total. */
   #allowed = 0;
   #begun = 0;
   #isOver = false;
-  #tellLoad: () => void = () => {};
+  #resolveLoad: () => void = () => {};
 
   constructor(setting: Setting, endpoint: RecordingEndpoint, options: TrialOptions) {
     this.#setting = setting;
@@ -128,7 +128,7 @@ class Trial {
       const isAcknowledged = await emit(minion, handle, number, () => this.#isOver);
       const moments = { sentAt, endedAt: Date.now() };
       this.#emitted.push({ handle, minion: minion.id, number, ...moments, isAcknowledged });
-      if (isAcknowledged) this.#tellLoad();
+      if (isAcknowledged) this.#resolveLoad();
       number += 1;
     }
   }
@@ -136,7 +136,7 @@ class Trial {
   /** Resolves when the next signal is acknowledged. A kill without load would not test anything. */
   #underLoad(): Promise<void> {
     return new Promise((resolve) => {
-      this.#tellLoad = resolve;
+      this.#resolveLoad = resolve;
     });
   }
 

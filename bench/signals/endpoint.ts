@@ -17,10 +17,11 @@ export interface Arrival {
 export interface RecordingEndpoint {
   readonly origin: string;
   /**
-   * Signals in the order in which they arrived, without those that were answered with a failure.
+   * Signals in the order of their arrival. Requests that were answered with a failure are not
+   * included.
    */
   readonly arrivals: readonly Arrival[];
-  /** Number of requests that the endpoint failed on purpose. */
+  /** Number of requests that the endpoint answered with a failure on purpose. */
   readonly harmed: number;
   close(): Promise<void>;
 }

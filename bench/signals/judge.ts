@@ -33,8 +33,8 @@ export interface Verdict {
   /** Signals that arrived with an id other than that of their minion. */
   readonly otherIds: number;
   /**
-   * Pairs of signals to one handle that arrived out of order: the second one arrived before the
-   * last arrival of the first one.
+   * Number of pairs of signals to one handle in the wrong order: the second signal arrived before
+   * the last arrival of the first one.
    */
   readonly outOfOrder: number;
 }

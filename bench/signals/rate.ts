@@ -11,7 +11,7 @@ import { emit, openSetting } from './setting.ts';
 export interface SignalRateFigures {
   readonly acceptedPerSecond: number;
   readonly acceptedMs99: number;
-  /** Signals that arrived at the endpoint meanwhile, per second. */
+  /** Signals that arrived at the endpoint in the same time, per second. */
   readonly deliveredPerSecond: number;
 }
 

@@ -61,8 +61,8 @@ export async function openSetting(options: SettingOptions): Promise<Setting> {
 
 /**
  * Sends a signal. Sends the same bytes again until there is a reply, as Salt's clients do.
- * @returns whether the signal was acknowledged. A reply after which a minion would sign in again is
- * not an acknowledgement
+ * @returns whether the signal was acknowledged; a reply that makes a minion sign in again is not an
+ * acknowledgement
  */
 export async function emit(
   minion: SwarmMinion,

@@ -23,7 +23,7 @@ export async function runSoak(
   print: (line: string) => void,
 ): Promise<number> {
   if (!(Number.isInteger(seconds) && seconds > 0 && share > 0 && share <= 1)) {
-    print('soak: give whole seconds, and a share of the load above 0 and up to 1');
+    print('soak: give a whole number of seconds, and a share of the load above 0 and at most 1');
     return 64;
   }
   const load = {

@@ -15,9 +15,9 @@ const jobSize = 4;
 const wholeFleetEvery = 500;
 /** Interval at which due jobs are published, in milliseconds. */
 const tickMs = 10;
-/** Jobs are left out if more jobs are running than begin in this time, in seconds. */
+/** If more jobs are running than begin in this time, in seconds, due jobs are left out. */
 const secondsUnderWay = 20;
-/** Timeouts in seconds. They are longer than the interruptions after a key rotation. */
+/** Timeouts in seconds. They are longer than an interruption by a key rotation. */
 const patience = { timeoutSeconds: 10, gatherJobTimeoutSeconds: 5 };
 
 /** Publishes jobs at a rate, and follows each job to its end. */

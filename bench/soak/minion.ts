@@ -81,7 +81,9 @@ export class SoakMinion {
   async #staySubscribed(onSubscribed: () => void): Promise<never> {
     for (;;) {
       try {
-        const socket = await subscribe(this.#swarm.publishPort, (envelope) => this.#hear(envelope));
+        const socket = await subscribe(this.#swarm.publishPort, (envelope) =>
+          this.#receive(envelope),
+        );
         this.#subscription = socket;
         onSubscribed();
         if (!socket.closed) await once(socket, 'close');
@@ -96,9 +98,9 @@ export class SoakMinion {
    * Handles a publication. Most publications are for other minions, so this must be cheap in a
    * fleet of hundreds.
    */
-  #hear(envelope: Buffer): void {
+  #receive(envelope: Buffer): void {
     const load = this.#tryOpen(envelope);
-    if (load === undefined) this.#hearAnew(Buffer.from(envelope)).catch(this.#swarm.fail);
+    if (load === undefined) this.#receiveWithNewKey(Buffer.from(envelope)).catch(this.#swarm.fail);
     else if (isWireMap(load) && this.#isMeant(load)) this.#answer(load).catch(this.#swarm.fail);
   }
 
@@ -106,7 +108,7 @@ export class SoakMinion {
    * Handles a publication that is encrypted with a newer key. It signs in again, so that the
    * publication is not lost.
    */
-  async #hearAnew(envelope: Buffer): Promise<void> {
+  async #receiveWithNewKey(envelope: Buffer): Promise<void> {
     await this.#signedIn();
     const load = this.#tryOpen(envelope);
     if (isWireMap(load) && this.#isMeant(load)) await this.#answer(load);

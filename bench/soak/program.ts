@@ -11,7 +11,10 @@ import { Tally } from './tally.ts';
 
 /** Interval at which due requests are sent, in milliseconds. */
 const tickMs = 10;
-/** Events are left out if more requests are waiting than are due in this time, in seconds. */
+/**
+ * If more requests are waiting for a reply than are due in this time, in seconds, due events are
+ * left out.
+ */
 const secondsUnderWay = 5;
 
 const tally = new Tally();
@@ -56,8 +59,8 @@ async function execute(order: SoakOrder): Promise<void> {
 }
 
 /**
- * Sends all requests that are due since the start, so that delays of the timer do not change the
- * rate. If too many requests are waiting for a reply, events are left out.
+ * Sends all requests that have become due since the start, so that delays of the timer do not
+ * change the rate. If too many requests wait for a reply, events are left out.
  */
 function keepUp(eventsPerSecond: number, reconnectsPerSecond: number): void {
   const startedAt = performance.now();

@@ -1,7 +1,7 @@
 /**
  * Runs the work of hours within minutes: minions emit events, respond to jobs, and lose their
  * connections and keys, under the master's default limits. At the end, every request must have a
- * reply, and the master's memory must not have grown after the warm-up.
+ * reply, and the master's memory must not have grown after the first minute.
  */
 import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -17,10 +17,7 @@ import { type MemorySample, sampleMemory } from './memory.ts';
 import type { SoakCounts } from './orders.ts';
 import { SwarmProcess } from './swarm-process.ts';
 
-/**
- * Load that the benchmark tries to produce. If the machine is too slow, the missing part is not
- * made up for.
- */
+/** Load that the benchmark tries to produce. If the machine is too slow, the load is lower. */
 export interface SoakLoad {
   readonly minions: number;
   readonly eventsPerSecond: number;

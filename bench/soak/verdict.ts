@@ -3,7 +3,7 @@ import { growthPerMinute, type MemorySample, mean, warm, warmUpSeconds } from '.
 import type { SoakResult } from './soak.ts';
 
 /**
- * Growth of memory in megabytes per minute above which the check fails. The reserves of V8 and of
+ * Growth of memory, in megabytes per minute, above which the check fails. The reserves of V8 and of
  * the allocator vary by about ten megabytes. Over nine minutes, this is a slope far below the
  * limit.
  */
@@ -26,9 +26,11 @@ export function complaints(result: SoakResult): string[] {
     ...shortfall('events', counts.events, load.eventsPerSecond * seconds),
     ...shortfall('jobs', jobs.begun, load.jobsPerSecond * seconds),
     ...(counts.waiting > 0 ? [`${counts.waiting} requests unanswered`] : []),
-    ...(counts.wrong > 0 ? [`${counts.wrong} answers that do not fit their requests`] : []),
+    ...(counts.wrong > 0 ? [`${counts.wrong} replies that do not match their requests`] : []),
     ...(strangers.length > 0
-      ? [`the master ended connections of ${strangers.join()}, whose keys were not deleted`]
+      ? [
+          `the master closed connections of ${strangers.join()}, although their keys were not deleted`,
+        ]
       : []),
     ...(jobs.finished < jobs.begun ? [`${jobs.begun - jobs.finished} jobs did not end`] : []),
     ...(growth > flatBelow ? [`memory grew by ${growth.toFixed(1)} MB a minute`] : []),
@@ -36,11 +38,11 @@ export function complaints(result: SoakResult): string[] {
 }
 
 /**
- * Returns a complaint if less load was produced than requested. Such a run proves nothing about the
- * requested load.
+ * Returns a failed check if less load was produced than requested. The run then proves nothing
+ * about the requested load.
  */
 function shortfall(what: string, done: number, due: number): string[] {
-  return done < due * enough ? [`the machine kept up ${done} of ${due} ${what}`] : [];
+  return done < due * enough ? [`the machine was too slow: ${done} of ${due} ${what}`] : [];
 }
 
 /** Returns the figures of a whole run as lines of text. */
@@ -53,17 +55,19 @@ export function summary(result: SoakResult): string[] {
     `requests                     ${counts.sent}`,
     `unanswered                   ${counts.waiting}`,
     `refused (bad load)           ${counts.refused}`,
-    `cut off by a deletion        ${cut}`,
-    `left by the minion itself    ${counts.left}`,
+    `closed after a key deletion   ${cut}`,
+    `closed by the minion itself   ${counts.left}`,
     `longest answer               ${counts.longestAnswerMs.toFixed(0)} ms`,
     `events acknowledged          ${counts.events} (${rate(counts.events, seconds)}/s)`,
     `jobs                         ${jobs.finished} of ${jobs.begun} (${rate(jobs.begun, seconds)}/s)`,
     `returns                      ${jobs.answers}; no answer ${silent}`,
     `keys deleted                 ${deletions}`,
     `reconnections, sign-ins      ${counts.reconnects}, ${counts.signIns}`,
-    `counted by the master        ${JSON.stringify(counters)}`,
+    `counters of the master        ${JSON.stringify(counters)}`,
     `memory since the first minute ${growth >= 0 ? '+' : ''}${growth.toFixed(2)} MB a minute`,
-    ...(isJudged(result) ? [] : [`  not judged: that takes ${warmUpSeconds + judgedSeconds} s`]),
+    ...(isJudged(result)
+      ? []
+      : [`  memory growth was not judged: this requires ${warmUpSeconds + judgedSeconds} s`]),
   ];
 }
 

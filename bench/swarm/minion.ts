@@ -74,7 +74,7 @@ export class SwarmMinion {
     }
     const step = handshake.step(reply);
     if (step.state !== 'accepted')
-      throw new Error(`${this.id} was not accepted by the master: ${step.state}`);
+      throw new Error(`${this.id} cannot sign in: the key has the state ${step.state}`);
     const learnt = {
       publishKey: parseKeyString(step.aes),
       masterPem: step.masterPub,
@@ -143,7 +143,8 @@ export class SwarmMinion {
     for (let loc = 0; ; ) {
       const reply = await this.ask({ cmd: '_serve_file', path, saltenv: 'base', loc });
       const data = isWireMap(reply) ? wireBytes(reply.data) : undefined;
-      if (data === undefined) throw new Error(`${this.id} received no part of the file`);
+      if (data === undefined)
+        throw new Error(`${this.id} received a reply without data of the file`);
       if (data.length === 0) return loc;
       loc += data.length;
     }
@@ -167,7 +168,7 @@ export class SwarmMinion {
     const load = isWireMap(envelope) ? wireBytes(envelope.load) : undefined;
     const accepted = load === undefined ? undefined : unpackWire(load);
     const sealed = isWireMap(accepted) ? wireBytes(accepted.session) : undefined;
-    if (sealed === undefined) throw new Error(`${this.id} was not accepted`);
+    if (sealed === undefined) throw new Error(`the master did not accept the key of ${this.id}`);
     const text = rsaDecrypt(this.#key.privateKey, sealed, 'OAEP-SHA1').toString('latin1');
     return parseKeyString(text);
   }

@@ -27,7 +27,7 @@ async function carryOut(order: Order): Promise<void> {
         const [key] = keys.slice(index % keys.length);
         const [dealer] = dealers.slice(index % dealers.length);
         if (key === undefined || dealer === undefined)
-          throw new Error('there are no keys or connections');
+          throw new Error('send the orders for keys and connections first');
         minions.push(new SwarmMinion(swarmId(index), index, key, dealer));
       }
       return;
@@ -78,7 +78,7 @@ async function carryOut(order: Order): Promise<void> {
 function sealEvent(index: number): [SwarmMinion, SealedLoad] {
   const minion = minions[index % minions.length];
   if (minion === undefined)
-    throw new Error('no minions are connected: send the order enlist first');
+    throw new Error('no simulated minions are connected: send the order enlist first');
   const tag = `salt/beacon/${minion.id}/bench/${index}`;
   return [minion, minion.seal({ cmd: '_minion_event', tag, data: { index }, pretag: null })];
 }

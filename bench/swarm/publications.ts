@@ -3,8 +3,8 @@ import { type CrypticleKey, ProtocolError, type WireValue } from '#minion-protoc
 import { openPublication } from '#minion-protocol/publication.ts';
 
 /**
- * Maximum number of decrypted publications that are cached. It is the number that is published in
- * half a minute. So a swarm that is slow does not become slower by decrypting publications again.
+ * Maximum number of decrypted publications that are cached. As many are published in half a minute.
+ * A slow swarm therefore does not have to decrypt a publication twice.
  */
 const remembered = 4096;
 
@@ -12,8 +12,8 @@ type Opened = WireValue | ProtocolError;
 
 /**
  * Decrypts publications and verifies their signatures. All minions of the swarm receive the same
- * bytes. In reality, hundreds of machines would share the work of decrypting them. So minions with
- * the same publish key share the result.
+ * bytes. In reality, hundreds of machines would share the work of decrypting them. Therefore
+ * minions with the same publish key share the result.
  */
 export class PublicationReader {
   readonly #opened = new Map<string, Opened>();

@@ -1,6 +1,7 @@
 /**
- * Minimal ZMTP 3 client over `node:net`. It is so light that it does not affect the measurements.
- * It offers a DEALER that pipelines requests, and a SUB that receives all publications.
+ * Minimal ZMTP 3 client over `node:net`. Its processor time is so low that it does not affect the
+ * measurements. It offers a DEALER that pipelines requests, and a SUB that receives all
+ * publications.
  */
 import { connect, type Socket } from 'node:net';
 
@@ -22,16 +23,16 @@ function ready(socketType: 'DEALER' | 'SUB'): Buffer {
 }
 
 /**
- * Splits received bytes into frames. `onFrame` is called with each frame and whether more frames
- * follow in the message.
+ * Splits received bytes into frames. `onFrame` gets each frame, and whether more frames of the
+ * message follow.
  */
 class FrameReader {
   readonly #onFrame: (body: Buffer, more: boolean) => void;
   #held: Buffer[] = [];
   #heldBytes = 0;
   /**
-   * Number of bytes that the current frame needs. Received chunks are joined only when all of them
-   * are there.
+   * Number of bytes that the current frame needs. Received chunks are joined when all of these
+   * bytes have arrived.
    */
   #neededBytes = 0;
   #isGreeted = false;
@@ -183,7 +184,7 @@ interface Waiting {
 /** Error for a connection that ended before the reply. */
 export class ConnectionEnded extends Error {
   constructor() {
-    super('the connection ended before the answer');
+    super('the connection was closed before the reply');
   }
 }
 

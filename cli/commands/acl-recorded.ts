@@ -26,10 +26,15 @@ interface LearnOptions extends SinceOptions {
 export function addLearnCommand(acl: Command, context: CommandContext): void {
   acl
     .command('learn')
-    .description('print the smallest policy that permits all recorded denied requests')
-    .option('--since <time>', 'only requests since this time: 30m, 1h, 7d, or a date')
-    .option('--generalise', "write one rule for tags that differ only in the minion's own id")
-    .option('--forget', 'delete the recorded denials afterwards')
+    .description(
+      'print the smallest policy that permits all requests that were denied and recorded',
+    )
+    .option('--since <time>', 'use only requests since this time: 30m, 1h or 7d ago, or a date')
+    .option(
+      '--generalise',
+      'write one rule for tags that differ only in the id of the sending minion',
+    )
+    .option('--forget', 'delete the records of denied requests afterwards')
     .addOption(configOption())
     .addOption(jsonOption())
     .addOption(logLevelOption())
@@ -49,9 +54,9 @@ export function addLearnCommand(acl: Command, context: CommandContext): void {
 export function addReplayCommand(acl: Command, context: CommandContext): void {
   acl
     .command('replay')
-    .description('list past decisions that the policy in a file would change')
+    .description('list recorded decisions that would change with the policy in a file')
     .argument('<file>', 'policy file, in the format of master.d')
-    .option('--since <time>', 'only decisions since this time: 30m, 1h, 7d, or a date')
+    .option('--since <time>', 'use only decisions since this time: 30m, 1h or 7d ago, or a date')
     .addOption(configOption())
     .addOption(jsonOption())
     .addOption(logLevelOption())
@@ -78,10 +83,12 @@ function formatReplayReport({
   changes,
 }: ReplayReport): string {
   const notes = [
-    ...(uncertain === 0 ? [] : [`${uncertain} of them with incomplete data`]),
-    ...(missed === 0 ? [] : [`${missed} requests since the start were not recorded`]),
+    ...(uncertain === 0
+      ? []
+      : [`${uncertain} of these changes are uncertain, because their records are incomplete`]),
+    ...(missed === 0 ? [] : [`${missed} requests since the start of the master were not recorded`]),
   ];
-  const summary = `${decisions} decisions on ${requests} requests, ${changes.length} would change`;
+  const summary = `${decisions} recorded decisions on ${requests} requests, of which ${changes.length} would change`;
   return [...changes.map(formatReplayChange), [summary, ...notes].join('; ')]
     .map(escapeName)
     .join('\n');
@@ -91,5 +98,5 @@ function formatReplayChange({ kind, recorded, decision }: ReplayReport['changes'
   const { minion, action, texts, count, lastAt, rule } = recorded;
   const asked = `${minion} ${action} ${texts.join(',')}`;
   const times = `${count} times, last ${new Date(lastAt).toISOString()}`;
-  return `${kind}: ${asked} (${times}): was by ${rule}, would be by ${decision.rule}: ${decision.reason}`;
+  return `${kind}: ${asked} (${times}): decided by rule ${rule}; with this policy, rule ${decision.rule} would decide: ${decision.reason}`;
 }

@@ -80,17 +80,17 @@ function addDenials(acl: Command, context: CommandContext): void {
 function addExplain(acl: Command, context: CommandContext): void {
   acl
     .command('explain')
-    .description('show how the running master would decide about a request, and why')
+    .description('show whether the running master would permit a request, and why')
     .argument('<subject>', 'id of a minion, or user:NAME, project:NAME, service:NAME, token:NAME')
     .argument('<action>', actions.join(', '))
-    .argument('<resource>', 'tag, function (several: separated by commas), path or operation')
+    .argument('<resource>', 'tag, function (several separated by commas), path or operation')
     .option('--arg <text...>', 'arguments of the function; keyword arguments as name=value')
     .option('--target <compound>', 'target of the job')
     .option('--data <json>', 'data of the event')
     .option('--bytes <number>', 'size of the event')
-    .option('--owner <id>', 'minion that the mine data is from')
+    .option('--owner <id>', 'minion whose mine data is requested')
     .option('--group <name...>', 'groups of a user')
-    .option('--eauth <name>', 'eauth that authenticated the user')
+    .option('--eauth <name>', 'eauth back end that authenticated the user')
     .option('--role <name...>', 'roles in the Keystone project')
     .option('--domain <name>', 'name or id of the domain of the project and its user', 'Default')
     .option('--user <name>', 'name or id of the user that acts for the project', '-')
@@ -110,7 +110,7 @@ function addExplain(acl: Command, context: CommandContext): void {
 function addCheck(acl: Command, context: CommandContext): void {
   acl
     .command('check')
-    .description('report rules that have no effect, without changing them')
+    .description('report rules of a policy that have no effect')
     .argument('[file]', 'policy file (default: the policy of the configuration)')
     .addOption(configOption())
     .addOption(jsonOption())
@@ -128,7 +128,7 @@ function addCheck(acl: Command, context: CommandContext): void {
       for (const finding of json ? [] : findings) {
         await printLine(context.stdout, formatFinding(finding));
       }
-      // A rule with exceptions is not reported, because it has an effect.
+      // Do not report rules with exceptions, because they have an effect.
       const isWrong = findings.some(({ kind }) => kind !== 'overlapping');
       if (isWrong) context.setExitCode(exitCodes.failure);
     });
@@ -138,7 +138,7 @@ function addReload(acl: Command, context: CommandContext): void {
   acl
     .command('reload')
     .description(
-      'make the running master reload its configuration; after an error, it keeps the old one',
+      'make the running master reload its configuration; if it has errors, nothing changes',
     )
     .addOption(configOption())
     .addOption(jsonOption())
@@ -163,7 +163,7 @@ function readRequest(
 ): ExplainRequest {
   const known = actions.find((it) => it === action);
   if (known === undefined) {
-    throw new CommandError('ERR_ARGS', `unknown action: expected one of ${actions.join(', ')}`);
+    throw new CommandError('ERR_ARGS', `unknown action; use one of ${actions.join(', ')}`);
   }
   return {
     subject: readSubject(subject, who),
@@ -182,7 +182,7 @@ function readSubject(
   { group: groups = [], eauth, role: roles = [], domain, user }: SubjectOptions,
 ): ExplainRequest['subject'] {
   const [, kind, name = ''] = /^(user|project|service|token):(.+)$/s.exec(text) ?? [];
-  // A rule can name the project by its id or by its name.
+  // Pass the project as id and as name, because a rule can name it in either way.
   const entity = (it: string) => ({ id: it, name: it, domain: { id: domain, name: domain } });
   if (kind === 'project') return { kind, project: entity(name), user: entity(user), roles };
   if (kind === 'user') return { kind, name, groups, ...(eauth === undefined ? {} : { eauth }) };
@@ -194,13 +194,13 @@ function readJson(text: string): ReturnType<typeof readMarkedJson> {
   try {
     return readMarkedJson(text);
   } catch (cause) {
-    throw new CommandError('ERR_ARGS', '--data: expected JSON', { cause });
+    throw new CommandError('ERR_ARGS', '--data: the value is not JSON', { cause });
   }
 }
 
 function readCount(text: string): number {
   if (/^\d{1,9}$/.test(text)) return Number(text);
-  throw new CommandError('ERR_ARGS', '--bytes: expected a whole number');
+  throw new CommandError('ERR_ARGS', '--bytes: the value is not a whole number');
 }
 
 function formatDenial({ minion, tag, rule, reason, count, lastAt }: Denial): string {

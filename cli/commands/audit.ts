@@ -34,26 +34,32 @@ export function defineAudit(command: Command, context: CommandContext): void {
   command
     .command('show')
     .description('print the records of the audit log, oldest first')
-    .option('--since <time>', 'only records since this time: 30m, 1h, 7d, or a date')
+    .option('--since <time>', 'only records since this time: 30m, 1h or 7d ago, or a date')
     .option('--who <name>', 'only actions of this minion, user, service or token')
     .option(
       '--action <name>',
-      'only this action, or all that begin with this word: job, key, runner, …',
+      'only this action, or all actions that begin with this word: job, key, runner, …',
     )
-    .option('--minion <id>', 'only actions of this minion, or on it')
+    .option(
+      '--minion <id>',
+      'only actions that this minion performed, or that were performed on it',
+    )
     .option('--jid <jid>', 'only records of this job')
-    .option('--outcome <word>', 'only this outcome: done, failed, permitted, denied or expired')
+    .option(
+      '--outcome <word>',
+      'only records with this outcome: done, failed, permitted, denied or expired',
+    )
     .addOption(configOption())
     .addOption(jsonOption())
     .addOption(logLevelOption())
     .action((options: ShowOptions) => showRecords(options, context));
   command
     .command('verify')
-    .description('verify that the audit log, or copies of its files, are unchanged')
+    .description('verify that the audit log, or copies of its files, have not been changed')
     .argument('[files...]', 'copied files, oldest first (default: the audit log)')
     .option(
       '--members <directory>',
-      'copies of the logs of all members of a cluster, each in a directory of its name',
+      'the given paths are copies of the logs of all cluster members, each in a directory named after its member',
     )
     .addOption(configOption())
     .addOption(jsonOption())
@@ -109,8 +115,8 @@ async function verifyMasterLog(configDir: string, context: CommandContext): Prom
 }
 
 /**
- * Makes the running master write its buffered audit records to the log. Returns its last record,
- * `null` if nothing is audited, or `undefined` if no master is running.
+ * Makes the running master write its buffered audit records to the log. Returns its last record.
+ * Returns `null` if the log is empty, and `undefined` if no master is running.
  */
 async function flushAudit(
   configDir: string,
@@ -154,9 +160,9 @@ function formatReport(report: AuditReport): string {
   return [
     ...lines,
     ...(isUnfinished
-      ? ['the last line is incomplete: it is being written, or was interrupted by a crash']
+      ? ['the last line is incomplete: a master is writing it, or crashed while writing it']
       : []),
-    ...(isEndKnown ? [] : ['cannot determine whether records are missing at the end']),
+    ...(isEndKnown ? [] : ['cannot determine whether records after the last one were deleted']),
     `${records} records, ${first} to ${last}: ${summary}`,
   ]
     .map(escapeName)

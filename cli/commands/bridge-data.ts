@@ -15,7 +15,7 @@ export function addDataCommands(bridge: Command, context: CommandContext): void 
     page: 'docs/data-spaces.md',
     help: {
       all: 'manage data spaces: values that the minions of a stack write for each other',
-      add: 'register a data space with the roles of a stack, and their minions; if it exists, keep its values',
+      add: 'register a data space: the roles of a stack, and their minions',
       show: 'show which values of a data space are set, without the values',
       remove: 'remove a data space and its values',
     },
@@ -38,6 +38,6 @@ function formatValue(value: DataSpaceDetails['values'][number]): string {
   const how = [secret ? 'secret' : '', versioned ? 'versioned' : ''].filter(Boolean);
   const what = how.length === 0 ? '' : ` (${how.join(', ')})`;
   const state = bytes === undefined ? 'not written' : `${bytes} bytes`;
-  const whom = readers.length === 0 ? 'nobody' : readers.join(', ');
+  const whom = readers.length === 0 ? 'no role' : readers.join(', ');
   return escapeName(`${key}${what}: ${state}, read by ${whom}`);
 }

@@ -9,7 +9,7 @@ import { printJson, printLine } from '../terminal.ts';
 export interface Registry<Info extends object, Details extends Info> {
   /** Name of the subcommand. */
   readonly name: string;
-  /** Prefix of the methods in the master's interface, for example `stacks` for `stacks.add`. */
+  /** Prefix of the RPC methods, for example `stacks` for `stacks.add`. */
   readonly methods: string;
   readonly noun: string;
   /** Page of docs/ that describes the format of the file. */
@@ -22,7 +22,7 @@ export interface Registry<Info extends object, Details extends Info> {
   };
   print(info: Info): Promise<void>;
   printDetails(details: Details): Promise<void>;
-  /** Prints advice about an object that was added. It is printed even if `--json` is given. */
+  /** Prints advice about an object that was added, also with `--json`. */
   printAdvice?(added: Info): Promise<void>;
 }
 
@@ -59,15 +59,17 @@ export function addRegistry<Info extends object, Details extends Info>(
   ];
   subcommand('add', help.add, ...addOptions)
     .argument('<name>', `name of the ${noun}`)
-    .argument('<file>', `registration as JSON, see ${registry.page}; - reads standard input`)
+    .argument(
+      '<file>',
+      `file with the registration as JSON, see ${registry.page}; - reads standard input`,
+    )
     .action(
       async (
         name: string,
         file: string,
         options: RegistryOptions & { readonly replace?: boolean },
       ) => {
-        // The object is read from a file, because every account on the machine can see command
-        // lines.
+        // Read the object from a file, because every account on the machine can see command lines.
         const registration = { ...parseMap(await readFileOrStandardInput(file, context)), name };
         const replaces = options.replace ?? false;
         const info = await call<Info>('add', options, { registration, replaces });
@@ -76,7 +78,7 @@ export function addRegistry<Info extends object, Details extends Info>(
       },
     );
 
-  const listOption = ownerOption('only those of this owner');
+  const listOption = ownerOption(`only each ${noun} of this owner`);
   subcommand('list', `list each registered ${noun}`, listOption).action(
     async (options: RegistryOptions) => {
       const list = await call<readonly Info[]>('list', options);
@@ -105,5 +107,5 @@ export function addRegistry<Info extends object, Details extends Info>(
 function parseMap(text: string): object {
   const given: unknown = tryParseJson(text);
   if (typeof given === 'object' && given !== null && !Array.isArray(given)) return given;
-  throw new CommandError('ERR_ARGS', 'the file: expected a map in JSON');
+  throw new CommandError('ERR_ARGS', 'the registration file does not contain a JSON object');
 }

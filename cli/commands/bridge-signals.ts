@@ -41,17 +41,23 @@ export function addHandleCommands(bridge: Command, context: CommandContext): voi
 function addHandleAdd(handle: Command, context: CommandContext): void {
   handle
     .command('add')
-    .description('register a Heat handle or a webhook under an alias')
-    .argument('<alias>', 'name for minions to use: event.send heat/<alias>')
-    .argument('<file>', 'handle attribute of Heat, as JSON or text; - reads standard input')
+    .description('register a Heat handle or a webhook, so that minions can signal it by its alias')
+    .argument('<alias>', 'name of the handle; minions signal it with event.send heat/<alias>')
+    .argument(
+      '<file>',
+      'file with the handle attribute from Heat, as JSON or text; - reads standard input',
+    )
     .option('--minion <ids...>', 'ids of minions that may signal the handle')
     .option('--glob <patterns...>', 'globs on the ids of minions that may signal the handle')
     .option('-N, --nodegroup <names...>', 'nodegroups whose minions may signal the handle')
     .option('--project <names...>', 'projects whose enrolled minions may signal the handle')
-    .option('--member <names...>', 'members that a minion may signal for: heat/<alias>/<member>')
-    .option('--empty-is-success', 'count an event without data as SUCCESS, not as FAILURE')
+    .option(
+      '--member <names...>',
+      'members of a group for which a minion may signal with heat/<alias>/<member>',
+    )
+    .option('--empty-is-success', 'treat an event without data as SUCCESS instead of FAILURE')
     .option('--stack <name>', 'stack whose quota applies to the signals')
-    .option('--owner <name>', 'owner of the handle, for instance a project')
+    .option('--owner <name>', 'owner of the handle, for example a project')
     .addOption(
       new Option(
         '--expires <seconds>',
@@ -66,7 +72,8 @@ function addHandleAdd(handle: Command, context: CommandContext): void {
       const { configDir, minion, glob, nodegroup, project, ...more } = options;
       const { member, emptyIsSuccess, stack, owner, expires, replace = false, json } = more;
       if ([minion, glob, nodegroup, project].every((it) => it === undefined)) {
-        const text = 'no senders given: add --minion, --glob, --nodegroup or --project';
+        const text =
+          'no minion may signal this handle: add --minion, --glob, --nodegroup or --project';
         throw new CommandError('ERR_ARGS', text);
       }
       const registration: HandleRegistration = {
@@ -80,8 +87,7 @@ function addHandleAdd(handle: Command, context: CommandContext): void {
         ...(stack === undefined ? {} : { stack }),
         ...(owner === undefined ? {} : { owner }),
         ...(expires === undefined ? {} : { expiresAt: Date.now() + Math.round(expires * 1000) }),
-        // The handle is read from a file, because every account on the machine can see command
-        // lines.
+        // Read the handle from a file, because every account on the machine can see command lines.
         signal: await readFileOrStandardInput(file, context),
       };
       const bridge = await context.openExtension(configDir, 'bridge');
@@ -90,7 +96,10 @@ function addHandleAdd(handle: Command, context: CommandContext): void {
       await printHandle(info, json, context);
       if (info.isListed) return;
       const advice = 'list it under saltbridge: bridge: handles: endpoints';
-      await printLine(context.stderr, `No signal will be sent to ${info.origin}: ${advice}.`);
+      await printLine(
+        context.stderr,
+        `Signals are not delivered to ${info.origin}, because it is not permitted: ${advice}.`,
+      );
     });
 }
 
@@ -152,7 +161,10 @@ async function printHandle(
   const rows: readonly (readonly [string, string | undefined])[] = [
     ['handle', alias],
     ['transport', transport],
-    ['endpoint', isListed ? origin : `${origin} (not listed: no signal is sent there)`],
+    [
+      'endpoint',
+      isListed ? origin : `${origin} (not in handles: endpoints, so no signal is sent there)`,
+    ],
     ['minions', minions.length === 0 ? undefined : minions.join(', ')],
     ['groups', groupTexts(info).join(', ') || undefined],
     ['members', members.length === 0 ? undefined : members.join(', ')],
@@ -168,7 +180,7 @@ async function printHandle(
 
 function formatHandleLine(info: HandleInfo, groups: readonly string[]): string {
   const { alias, transport, origin, isListed, minions, expiresAt, owner } = info;
-  const place = isListed ? origin : `${origin} (not listed)`;
+  const place = isListed ? origin : `${origin} (not in handles: endpoints)`;
   const until = new Date(expiresAt).toISOString();
   const whose = owner === undefined ? '' : `, of ${owner}`;
   const listed = minions.length === 0 && groups.length > 0 ? [] : [`${minions.length} minions`];
@@ -197,20 +209,19 @@ interface ChangeOptions extends OutboxOptions {
 export function addOutboxCommands(bridge: Command, context: CommandContext): void {
   const outbox = bridge.command('outbox').description('manage undelivered and failed signals');
   addOutboxList(outbox, context);
-  addOutboxChange(outbox, context, 'retry', 'deliver failed signals again');
+  addOutboxChange(outbox, context, 'retry', 'try to deliver failed signals again');
   addOutboxChange(outbox, context, 'drop', 'delete failed and pending signals');
 }
 
 function addOutboxList(outbox: Command, context: CommandContext): void {
   outbox
     .command('list')
-    .description('list failed, then pending, then held signals, each oldest first')
+    .description(
+      'list signals: failed ones, pending ones, then those that wait for a handle; oldest first',
+    )
     .option('--handle <alias>', 'only signals of this handle')
     .addOption(new Option('--dead', 'only failed signals').conflicts('delivered'))
-    .option(
-      '--delivered',
-      'only signals that were delivered in the last 24 hours, the latest first',
-    )
+    .option('--delivered', 'only signals that were delivered in the last 24 hours, latest first')
     .addOption(
       new Option('--limit <number>', 'maximum number of signals')
         .argParser(parseCount)
@@ -253,7 +264,7 @@ function addOutboxChange(
     .action(async (id: string | undefined, options: ChangeOptions) => {
       const { configDir, json, handle, all } = options;
       if ([id, handle].some((it) => it !== undefined) === (all === true)) {
-        throw new CommandError('ERR_ARGS', 'expected a signal, --handle or --all');
+        throw new CommandError('ERR_ARGS', 'name a signal, or add --handle or --all');
       }
       const bridge = await context.openExtension(configDir, 'bridge');
       const entries = await bridge.call<readonly OutboxEntry[]>(`outbox.${name}`, {
@@ -279,7 +290,7 @@ function formatOutboxLine(entry: OutboxEntry): string {
   const { id, alias, minion, member, status, state, acceptedAt, failures, reason, httpStatus } =
     entry;
   const sender = member === undefined ? minion : `${minion}/${member}`;
-  const tries = failures === 0 ? '' : `, ${failures} tries failed`;
+  const tries = failures === 0 ? '' : `, ${failures} attempts failed`;
   const done = state === 'delivered' && httpStatus !== undefined ? ` (${httpStatus})` : '';
   const why = reason === undefined ? done : `: ${reason}`;
   const when = new Date(acceptedAt).toISOString();

@@ -14,10 +14,10 @@ export function addStackCommands(bridge: Command, context: CommandContext): void
     noun: 'stack',
     page: 'docs/deployments.md',
     help: {
-      all: 'manage Heat stacks whose software deployments run',
+      all: 'manage Heat stacks whose software deployments the bridge runs',
       add: 'register a stack: its servers, minions and credentials',
       show: 'show a stack, its servers and its deployments, without secrets',
-      remove: 'remove a stack and stop following its deployments',
+      remove: 'remove a stack; its deployments no longer run',
     },
     print,
     printDetails: async (details) => {
@@ -29,7 +29,10 @@ export function addStackCommands(bridge: Command, context: CommandContext): void
     printAdvice: async ({ unlisted }) => {
       if (unlisted.length === 0) return;
       const advice = 'list it under saltbridge: bridge: handles: endpoints';
-      await printLine(stderr, `Not asked: ${unlisted.join(', ')}; ${advice}.`);
+      await printLine(
+        stderr,
+        `No requests are sent to ${unlisted.join(', ')}, because it is not permitted: ${advice}.`,
+      );
     },
   });
 }
@@ -45,7 +48,7 @@ function formatServer(status: StackDetails['followed'][number]): string {
   const { server, minion, problem, warnings = [] } = status;
   const problems = [...(problem === undefined ? [] : [problem]), ...warnings];
   const why = problems.length === 0 ? '' : `: ${problems.join('; ')}`;
-  return escapeName(`server ${server} is ${minion ?? 'no minion yet'}${why}`);
+  return escapeName(`server ${server}: minion ${minion ?? 'not known yet'}${why}`);
 }
 
 function formatUnclaimed(signal: StackDetails['unclaimed'][number]): string {

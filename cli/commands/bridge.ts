@@ -44,7 +44,7 @@ interface RunPlanOptions extends PlanOptions {
 function addPlanCommands(bridge: Command, context: CommandContext): void {
   bridge
     .command('follow')
-    .description('print all updates of a plan run from its beginning')
+    .description('print all updates of the run of a plan, from its beginning')
     .argument('<id>')
     .addOption(configOption())
     .addOption(jsonOption())
@@ -55,7 +55,7 @@ function addPlanCommands(bridge: Command, context: CommandContext): void {
     });
   bridge
     .command('cancel')
-    .description('cancel a plan run, undo its steps and print its outcome')
+    .description('cancel the run of a plan, undo its completed steps, and print its outcome')
     .argument('<id>')
     .option('--no-undo', 'do not undo completed steps')
     .addOption(configOption())
@@ -93,7 +93,8 @@ function parseGroupTarget(text: string, before: GroupTargets = {}): GroupTargets
   if (name === '' || target === '' || more.length > 0) {
     throw new InvalidArgumentError('expected NAME=TARGET.');
   }
-  if (Object.hasOwn(before, name)) throw new InvalidArgumentError('the group is given twice.');
+  if (Object.hasOwn(before, name))
+    throw new InvalidArgumentError('a target is given twice for this group.');
   return { ...before, [name]: target.includes(',') ? target.split(',') : target };
 }
 
@@ -106,7 +107,7 @@ async function printPlanUpdates(
     if (update.type === 'outcome' && update.outcome.status !== 'succeeded') {
       context.setExitCode(exitCodes.failure);
     }
-    // The update came over the socket, so its values are Salt's values.
+    // The update came over the local socket, so its values are wire values of Salt.
     if (json) {
       const line = writeMarkedJson(update);
       await printLine(context.stdout, line);
@@ -120,7 +121,7 @@ async function printPlanUpdate(
 ): Promise<void> {
   switch (update.type) {
     case 'begun': {
-      const how = update.isRepeated ? 'is an existing run' : 'begins';
+      const how = update.isRepeated ? 'exists already' : 'begins';
       if (update.narrowed.length > 0) await printLine(context.stderr, narrowedTarget);
       return printLine(context.stderr, `Run ${update.id} ${how}.`);
     }
@@ -175,8 +176,8 @@ function addNamedCommands(bridge: Command, context: CommandContext): void {
   addList(bridge, context);
   addShow(bridge, context);
   addRun(bridge, context);
-  addPage(bridge, context, 'docs', 'print a Markdown page for callers');
-  addPage(bridge, context, 'types', 'print TypeScript declarations for programs');
+  addPage(bridge, context, 'docs', 'print a Markdown page that describes the commands and plans');
+  addPage(bridge, context, 'types', 'print TypeScript declarations of the commands and plans');
 }
 
 function addLint(bridge: Command, context: CommandContext): void {
@@ -208,7 +209,10 @@ function addList(bridge: Command, context: CommandContext): void {
   bridge
     .command('list')
     .description('list the commands and plans of the running master')
-    .option('--service <name>', 'only commands and plans that the policy permits to this service')
+    .option(
+      '--service <name>',
+      'only commands and plans that the policy permits this service to run',
+    )
     .addOption(configOption())
     .addOption(jsonOption())
     .addOption(logLevelOption())
@@ -258,20 +262,29 @@ function addRun(bridge: Command, context: CommandContext): void {
     .option('-T, --target-type <type>', 'target type, as in Salt: list, compound, …')
     .option(
       '-g, --group <name=target>',
-      'target of a group of a plan: a glob on ids, or ids separated by commas',
+      'minions for a group of a plan: a glob on ids, or ids separated by commas',
       parseGroupTarget,
     )
     .option('-p, --params <json>', 'parameters, as a JSON object', parseParameters)
-    .option('--key <key>', 'idempotency key; a repeated key returns the same run')
-    .option('--project <name>', 'project that the idempotency key belongs to')
-    .option('--service <name>', 'act as this service, with its rules (default: unrestricted)')
+    .option(
+      '--key <key>',
+      'idempotency key; a second call with the same key returns the run of the first',
+    )
+    .option('--project <name>', 'project in which the idempotency key is unique')
+    .option(
+      '--service <name>',
+      'apply the rules for this service to the call (default: no restrictions)',
+    )
     .addOption(configOption())
     .addOption(jsonOption())
     .addOption(logLevelOption())
     .action(async (command: string, { group, target, ...options }: RunOptions) => {
       if (group !== undefined) return runPlan(command, { ...options, group }, context);
       if (target === undefined) {
-        throw new CommandError('ERR_ARGS', 'expected -t for a command, or -g for a plan');
+        throw new CommandError(
+          'ERR_ARGS',
+          'add -t TARGET to run a command, or -g NAME=TARGET to run a plan',
+        );
       }
       const api = await context.openExtension(options.configDir, 'bridge');
       const updates = api.stream<RunStarted | CommandUpdate>(
@@ -306,11 +319,11 @@ async function printCommandUpdate(
   if (update.type === 'outcome' && update.outcome.status !== 'succeeded') {
     context.setExitCode(exitCodes.failure);
   }
-  // The update came over the socket, so its values are Salt's values.
+  // The update came over the local socket, so its values are wire values of Salt.
   if (json) return printLine(context.stdout, writeMarkedJson(update));
   switch (update.type) {
     case 'begun': {
-      const how = update.isRepeated ? 'is an existing run' : 'begins';
+      const how = update.isRepeated ? 'exists already' : 'begins';
       return printLine(context.stderr, `Run ${update.id} ${how}.`);
     }
     case 'result': {
@@ -338,7 +351,7 @@ function addPage(
 ): void {
   bridge
     .command(name)
-    .description(`${description}; the master need not run`)
+    .description(`${description}, without a running master`)
     .argument('[places...]', 'files or directories (default: those of the configuration)')
     .addOption(configOption())
     .addOption(logLevelOption())
@@ -360,7 +373,7 @@ function addPage(
 }
 
 /**
- * Returns the paths of a catalog's files: those on the command line, or else those of the
+ * Returns the paths of catalog files and directories: those on the command line, or those in the
  * configuration.
  */
 async function catalogPaths(
@@ -379,9 +392,9 @@ function parseParameters(text: string): WireValue {
     const value = readMarkedJson(text);
     if (isWireMap(value)) return value;
   } catch {
-    // Invalid JSON is reported below.
+    // Ignore invalid JSON here, because it is reported below.
   }
-  throw new InvalidArgumentError('expected a map in JSON.');
+  throw new InvalidArgumentError('the value is not a JSON object.');
 }
 
 /** Defines `saltbridge bridge`, whose subcommands call the bridge of the running master. */

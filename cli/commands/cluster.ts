@@ -38,7 +38,7 @@ export function defineCluster(command: Command, context: CommandContext): void {
       .addOption(configOption())
       .addOption(jsonOption())
       .addOption(logLevelOption());
-  subcommand('init', 'create a cluster with the state and keys of this stopped master').action(
+  subcommand('init', 'create a cluster from the state and keys of this stopped master').action(
     async (options: ClusterCommandOptions) => {
       const receipt = await (await context.openCluster(options.configDir)).init();
       await report(context, options, receipt, [
@@ -49,9 +49,9 @@ export function defineCluster(command: Command, context: CommandContext): void {
   );
   subcommand(
     'ticket',
-    'print a ticket that one master can use to join the cluster of the running master',
+    'print a ticket with which one master can join the cluster of the running master',
   )
-    .option('--seconds <count>', 'validity of the ticket (default: 3600)', parseCount)
+    .option('--seconds <count>', 'validity of the ticket, in seconds (default: 3600)', parseCount)
     .action(async (options: TicketOptions) => {
       const api = await context.openApi(options.configDir);
       const { seconds } = options;
@@ -67,8 +67,11 @@ export function defineCluster(command: Command, context: CommandContext): void {
         `member ${escapeName(receipt.member)} has joined cluster ${escapeName(receipt.cluster)}: start the master`,
       ]);
     });
-  subcommand('leave', 'remove this stopped master, or a lost member, from the cluster')
-    .argument('[member]', 'member that will not return; a master must be running')
+  subcommand(
+    'leave',
+    'remove this stopped master, or a member that will not return, from the cluster',
+  )
+    .argument('[member]', 'member that will not return; this master must be running')
     .action(async (member: string | undefined, options: ClusterCommandOptions) => {
       if (member !== undefined) {
         await (await context.openApi(options.configDir)).cluster.remove({ member });
@@ -81,7 +84,7 @@ export function defineCluster(command: Command, context: CommandContext): void {
         'before you start it again, remove saltbridge: cluster from its configuration',
       ]);
     });
-  subcommand('drain', 'prepare the running member for a restart, and reject new jobs and calls')
+  subcommand('drain', 'prepare the running member for a restart: it rejects new jobs and calls')
     .option(
       '--timeout <seconds>',
       'maximum time to wait for running calls, in seconds (default: 300)',
@@ -97,15 +100,21 @@ export function defineCluster(command: Command, context: CommandContext): void {
         left.active === 0 ? 'this member is drained: you can restart it' : calls,
       ]);
     });
-  subcommand('resume', 'let a drained member accept jobs and calls again').action(
+  subcommand('resume', 'make a drained member accept jobs and calls again').action(
     async (options: ClusterCommandOptions) => {
       await (await context.openApi(options.configDir)).cluster.resume();
       await report(context, options, null, ['this member accepts new jobs and calls']);
     },
   );
-  subcommand('refound', 'recreate the log from the store of this stopped master, or from a backup')
-    .option('--from <backup>', 'backup of a member, onto which the log is replayed')
-    .option('--until <time>', 'replay writes up to this time: 30m, 1h, 7d ago, or a date')
+  subcommand(
+    'refound',
+    'recreate the replicated log from the store of this stopped master, or from a backup',
+  )
+    .option('--from <backup>', 'start from this backup of a member, and replay the log since then')
+    .option(
+      '--until <time>',
+      'replay writes of the log up to this time: 30m, 1h or 7d ago, or a date',
+    )
     .option('--position <number>', 'replay up to this position of the log', parseCount)
     .action((options: RefoundOptions) => refound(options, context));
   subcommand('status', 'show the cluster as the running master sees it').action(
@@ -122,7 +131,10 @@ export function defineCluster(command: Command, context: CommandContext): void {
 async function refound(options: RefoundOptions, context: CommandContext): Promise<void> {
   const { from, until, position } = options;
   if (from === undefined && (until !== undefined || position !== undefined)) {
-    throw new CommandError('ERR_ARGS', '--until and --position require --from: a backup');
+    throw new CommandError(
+      'ERR_ARGS',
+      '--until and --position are only permitted with --from BACKUP',
+    );
   }
   const bound = {
     ...(until === undefined ? {} : { time: parseSince(until) }),

@@ -7,7 +7,7 @@ import type { LoadAll } from '../define-command.ts';
 import { configOption } from '../options.ts';
 import { printLine } from '../terminal.ts';
 
-/** Kind of value that can be completed at a place on the command line. */
+/** Kind of value that can be completed for an argument or an option. */
 type CompletionKind =
   | 'any'
   | 'files'
@@ -21,7 +21,7 @@ type CompletionKind =
 interface CompletionOption {
   readonly flags: readonly string[];
   readonly description: string;
-  /** Kind of the option's value, or `undefined` if the option has no value. */
+  /** Kind of the option's value. `undefined` for an option without a value. */
   readonly value: CompletionKind | undefined;
 }
 
@@ -300,10 +300,10 @@ const shells: Readonly<Record<'bash' | 'zsh' | 'fish', (program: CompletionComma
   fish: fishCompletion,
 };
 
-/** Maximum number of latest jobs that are offered. */
+/** Maximum number of latest jobs that the scripts offer. */
 const jobCount = 20;
 
-/** Lists that the completion scripts request from the program. */
+/** Lists of ids that the completion scripts request from the program. */
 const completionLists: Readonly<
   Record<'minions' | 'keys' | 'jids', (api: MasterApi) => Promise<readonly string[]>>
 > = {
@@ -314,8 +314,8 @@ const completionLists: Readonly<
 };
 
 /**
- * Matches words that are safe to offer. Any machine can submit a key under any id, so words with
- * characters that a shell could interpret are left out.
+ * Matches ids that are safe to offer. Any machine can submit a key under any id, so ids with
+ * characters that a shell could interpret are omitted.
  */
 const plainText = /^[\w.:@-]+$/;
 

@@ -26,13 +26,13 @@ interface ConfigOptions {
 export function defineConfig(command: Command, context: CommandContext): void {
   command
     .command('check')
-    .description('report every mistake and warning of a configuration')
+    .description('report every error and warning of a configuration')
     .argument('[dir]', 'configuration directory (default: that of -c)')
     .addOption(configOption())
     .addOption(jsonOption())
     .addOption(logLevelOption())
     .action(async (directory: string | undefined, { configDir, json }: ConfigOptions) => {
-      // This module is loaded on demand, because it includes the readers of all options.
+      // Load this module on demand, because it includes the readers of all options.
       const { checkServerConfig } = await import('#server');
       const check = await checkServerConfig(directory ?? configDir);
       if (json) await printJson(context.stdout, asJson(check));
@@ -41,9 +41,9 @@ export function defineConfig(command: Command, context: CommandContext): void {
     });
   command
     .command('show')
-    .description('print every option with its value and source, without secrets')
+    .description('print every option with its value and the file that sets it, without secrets')
     .argument('[dir]', 'configuration directory (default: that of -c)')
-    .option('--changed', 'only options that the files set')
+    .option('--changed', 'only options that the configuration files set')
     .addOption(configOption())
     .addOption(jsonOption())
     .addOption(logLevelOption())
@@ -61,13 +61,13 @@ export function defineConfig(command: Command, context: CommandContext): void {
     .action(async () => printJson(context.stdout, configJsonSchema()));
 }
 
-/** Place of a mistake or warning in the files. */
+/** Place of an error or warning in the files. */
 interface Place {
   readonly file: string;
   readonly line: number;
 }
 
-/** Returns the mistakes and warnings as text, in the order of files and lines. */
+/** Returns the errors and warnings as text, in the order of files and lines. */
 function formatCheck({ directory, files, problems, warnings }: ConfigCheck): string {
   const count = (number: number, what: string): string =>
     `${number === 0 ? 'no' : number} ${what}${number === 1 ? '' : 's'}`;

@@ -6,9 +6,9 @@ import type { Command } from 'commander';
 /** Defines `saltbridge demo`. */
 export function defineDemo(command: Command): void {
   command.action(async () => {
-    // This module is loaded on demand, because it needs all code that serves minions.
+    // Load this module on demand, because it includes all code that serves minions.
     const { createDemoOutput, runDemo } = await import('../demo.ts');
-    // The name is short, because the path of the master's local socket has a limited length.
+    // The name is short, because the length of the path of a Unix socket is limited.
     const directory = await mkdtemp(path.join(tmpdir(), 'sb-'));
     try {
       await runDemo(createDemoOutput(process.stdout, untilInterrupted), directory);

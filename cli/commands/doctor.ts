@@ -59,10 +59,7 @@ export function defineDoctor(command: Command, context: CommandContext): void {
     });
 }
 
-/**
- * Rejects a configuration with tenants. All other problems are found and reported by the doctor
- * itself.
- */
+/** Rejects a configuration with tenants. `runDoctor` finds all other problems. */
 async function rejectTenants({ openApi }: CommandContext, configDir: string): Promise<void> {
   try {
     await openApi(configDir);

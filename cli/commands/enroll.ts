@@ -60,7 +60,7 @@ async function toEnrolRequest(
 const maxUserDataBytes = 262_144;
 
 /**
- * Reads user-data as text, even if it is compressed with gzip.
+ * Reads user-data as text, plain or compressed with gzip.
  * @throws CommandError ERR_ARGS
  */
 async function readUserData(file: string): Promise<string> {
@@ -72,14 +72,14 @@ async function readUserData(file: string): Promise<string> {
     const text = isCompressed ? gunzipSync(bytes, { maxOutputLength: maxUserDataBytes }) : bytes;
     return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(text);
   } catch (cause) {
-    const problem = 'expected UTF-8 text, or gzip of such text, of at most 262,144 bytes';
+    const problem = 'it is not UTF-8 text of at most 262,144 bytes, plain or compressed with gzip';
     throw new CommandError('ERR_ARGS', `${file} cannot be merged: ${problem}`, { cause });
   }
 }
 
 /**
  * Reads a list of minions from a file.
- * @param project project of entries without one
+ * @param project - project of minions for which the list names none
  * @throws CommandError ERR_ARGS
  */
 async function readMinionList(
@@ -88,14 +88,15 @@ async function readMinionList(
   context: Pick<CommandContext, 'input'>,
 ): Promise<readonly KnownMinion[]> {
   const list = parseJson(await readFileOrStandardInput(file, context));
-  if (!Array.isArray(list)) throw new CommandError('ERR_ARGS', `${file} does not contain a list`);
+  if (!Array.isArray(list))
+    throw new CommandError('ERR_ARGS', `${file} does not contain a JSON list of minions`);
   // The master validates each entry of the list.
   return list.map((one) => (project === undefined ? one : { project, ...one }));
 }
 
 /**
- * Prints each state of an enrolment until the minion has signed in. If the enrolment fails, the
- * command fails.
+ * Prints each state of an enrolment until the minion has signed in.
+ * @throws an error if the enrolment fails
  */
 async function followEnrolment(
   bridge: ExtensionClient,
@@ -187,39 +188,47 @@ function withCommonOptions(command: Command): Command {
 function addCreate(enroll: Command, context: CommandContext, open: OpenBridge): void {
   const create = enroll
     .command('create')
-    .description('begin an enrolment and print the user-data of the machine')
+    .description(
+      'create an enrolment, and print the user-data with which the machine becomes a minion',
+    )
     .argument('<id>', 'id of the minion')
     .requiredOption('--project <name>', 'project that owns the machine')
     .option(
       '--instance <name>',
-      'instance id in the cloud; the ticket is valid for this instance only',
+      'instance id of the machine; only this instance can use the ticket',
     )
-    .option('--address <ip>', 'IP address that must present the ticket')
+    .option('--address <ip>', 'IP address of the machine; only this address can use the ticket')
     .option(
       '--agent',
-      "let the metadata agent of the network claim the key; the machine does not use 'url' of 'enroll'",
+      'let the machine claim its key through the metadata agent of its network, not through the URL in the option enroll: url',
     )
     .option(
       '--master <address...>',
-      'addresses of the masters for the machine (default: enroll: masters)',
+      'addresses of masters for the minion configuration (default: the option enroll: masters)',
     )
     .addOption(
-      new Option('--by <way>', 'how the minion gets an accepted key')
+      new Option('--by <way>', 'method by which the key of the minion is accepted')
         .choices(['claim', 'keys', 'grain'])
         .default('claim'),
     )
     .addOption(
-      new Option('--format <format>', 'program that reads the user-data')
+      new Option('--format <format>', 'program on the machine that executes the user-data')
         .choices(['cloud-init', 'shell', 'cloudbase-init'])
         .default('cloud-init'),
     )
     .option('--minion-config <dir>', 'configuration directory of the minion (default: /etc/salt)')
-    .option('--merge-user-data <file>', 'other user-data for the machine, merged into the output')
-    .option('--lifetime <seconds>', 'validity of the ticket', parseCount)
-    .option('--expires <time>', 'expiry of the accepted key: 90m, 12h, 30d, or a date')
+    .option(
+      '--merge-user-data <file>',
+      'file with other user-data for the machine, which is merged into the output',
+    )
+    .option('--lifetime <seconds>', 'validity of the ticket, in seconds', parseCount)
+    .option(
+      '--expires <time>',
+      'time at which the accepted key expires: in 90m, 12h or 30d, or a date',
+    )
     .option(
       '--protocol <n>',
-      'lowest protocol version that is accepted from the minion',
+      'lowest protocol version with which the minion may sign in',
       parseProtocol,
     )
     .option('--ticket', 'print the ticket only, without user-data')
@@ -241,9 +250,9 @@ function addCreate(enroll: Command, context: CommandContext, open: OpenBridge): 
 function addImport(enroll: Command, context: CommandContext, open: OpenBridge): void {
   const command = enroll
     .command('import')
-    .description('accept the keys of a list of minions; if an entry has an error, accept no key')
+    .description('accept the keys of all minions in a list; if one entry is invalid, accept none')
     .argument('<file>', 'JSON: a list of {id, publicKey or fingerprint, project?}; - for stdin')
-    .option('--project <name>', 'project of entries without one');
+    .option('--project <name>', 'project of minions for which the list names none');
   withCommonOptions(command).action(
     async (file: string, options: CommonOptions & { readonly project?: string }) => {
       const minions = await readMinionList(file, options.project, context);
@@ -282,14 +291,14 @@ function addShowCommands(enroll: Command, context: CommandContext, open: OpenBri
 function addRetire(enroll: Command, context: CommandContext, open: OpenBridge): void {
   const command = enroll
     .command('retire')
-    .description('remove the key, connections, mine and jobs of a machine')
+    .description('delete the key, mine and jobs of a machine, and close its connections')
     .argument('[id]', 'id of the minion')
     .option('--instance <name>', 'instance id in the cloud');
   withCommonOptions(command).action(
     async (id: string | undefined, options: CommonOptions & { readonly instance?: string }) => {
       const { instance } = options;
       if ((id === undefined) === (instance === undefined)) {
-        command.error('expected an id, or --instance', { exitCode: 64 });
+        command.error('name a minion id, or add --instance', { exitCode: 64 });
       }
       const machine = id === undefined ? { instance } : { id };
       await (await open(options.configDir)).call<null>('enroll.retire', machine);
@@ -299,6 +308,7 @@ function addRetire(enroll: Command, context: CommandContext, open: OpenBridge): 
 }
 
 function parseProtocol(text: string): number {
-  if (!/^[0-3]$/.test(text)) throw new InvalidArgumentError('expected 0 to 3.');
+  if (!/^[0-3]$/.test(text))
+    throw new InvalidArgumentError('the protocol version must be 0, 1, 2 or 3.');
   return Number(text);
 }

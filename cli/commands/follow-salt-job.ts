@@ -10,7 +10,7 @@ import {
   type RunRequest,
   returnerOf,
 } from '#master';
-import type { WireValue } from '#minion-protocol';
+import { plainNumber, type WireValue } from '#minion-protocol';
 import { textOrder } from '#template/python/comparison.ts';
 import type { CommandContext } from '../context.ts';
 import { exitCodes } from '../errors.ts';
@@ -34,11 +34,11 @@ import {
   reconnectingReturn,
 } from './salt-output.ts';
 
-/** Salt's message about a target that matches no minion. */
+/** Salt's message for a target that matches no minion. */
 export const noMinionsMatched =
   'No minions matched the target. No command was sent, no jid was assigned.';
 
-/** Salt's message about a job without any returns. */
+/** Salt's message for a job without returns. */
 export const noReturnReceived = 'ERROR: No return received';
 
 /** Display options of a job. */
@@ -103,8 +103,8 @@ export class JobFollower {
   }
 
   /**
-   * Prints Salt's message about a target that matches no minion.
-   * @returns the exit code
+   * Prints Salt's message for a target that matches no minion.
+   * @returns exit code
    */
   async showNobody(problem: string): Promise<number> {
     await printLine(this.#stderr, formatTargetProblem(problem));
@@ -184,15 +184,15 @@ export class JobFollower {
       const facts = { returned: this.#returns.map(minionOf), silent, failed: failed.map(minionOf) };
       await printLine(this.#stdout, formatJobSummary(facts, isVerbose));
     }
-    // As in Salt, the exit code does not depend on the returns in this case.
+    // As in Salt, the exit code does not depend on the returned values here.
     if (isProgressOnly || (failed.length === 0 && silent.length === 0)) return exitCodes.ok;
     await printLine(this.#stderr, 'ERROR: Minions returned with non-zero exit code');
     return exitCodes.failure;
   }
 
   /**
-   * Prints all returns together. As in Salt, the exit code with `--static` only reports whether any
-   * minion returned.
+   * Prints all returns together. As in Salt, the exit code with `--static` depends only on whether
+   * a minion returned.
    */
   async #finishWhole(fun: string | readonly string[]): Promise<number> {
     const { output, sink, isStatic } = this.#options;
@@ -275,9 +275,9 @@ export class BatchFollower {
   }
 
   /**
-   * Runs the batch and prints it until its end.
-   * @returns the exit code: the highest retcode; with `--static` 2 if no minion returned, otherwise
-   *   0
+   * Runs the batch, and prints its progress and returns.
+   * @returns the exit code: the highest retcode; with `--static`, 0 if a minion returned, otherwise
+   * 2
    */
   async follow(
     jobs: MasterApi['jobs'],
@@ -389,10 +389,11 @@ export class BatchFollower {
 
 const noBatch = [noMinionsMatched, 'No minions matched the target.'];
 
-/** Returns the highest return code. A job with several functions has one code for each. */
+/** Returns the highest retcode. A job with several functions has one retcode for each function. */
 function highestCode(retcode: WireValue): number {
   const codes = (mapEntries(retcode) ?? []).map(([, code]) => highestCode(code));
   if (codes.length > 0) return Math.max(...codes);
-  if (typeof retcode === 'number') return retcode;
+  const code = plainNumber(retcode);
+  if (typeof code === 'number') return code;
   return isFailureCode(retcode) ? exitCodes.failure : exitCodes.ok;
 }

@@ -1,5 +1,6 @@
 /**
- * `saltbridge heat`, which handles Heat templates whose resources have roles and exchange values.
+ * `saltbridge heat`: handles Heat templates whose resources have roles, and whose machines write
+ * values for each other.
  */
 
 import { type Command, Option } from 'commander';
@@ -36,27 +37,30 @@ export function defineHeat(command: Command, context: CommandContext): void {
 function addCompile(heat: Command, context: CommandContext): void {
   heat
     .command('compile')
-    .description('check the roles of a template, and print a plain template for Heat')
-    .argument('<file>', 'template with roles, see docs/data-spaces.md; - reads standard input')
+    .description('check the roles in a template, and print a template that Heat accepts')
+    .argument(
+      '<file>',
+      'template with roles in its metadata, see docs/data-spaces.md; - reads standard input',
+    )
     .addOption(
       new Option(
         '--print <what>',
-        'output to print; roles are for heat prepare, a picture for Mermaid',
+        'what to print: the template for Heat, the roles for heat prepare, or a picture of the values',
       )
         .choices(['template', 'roles', 'picture'])
         .default('template'),
     )
     .addOption(
-      new Option('--picture <form>', 'print a picture in this format, like --print picture')
+      new Option('--picture <form>', 'print a picture of the values in this format')
         .choices(['mermaid', 'svg'])
         .conflicts('print'),
     )
     .addOption(
-      new Option('--format <name>', 'program that reads the user-data of the machines')
+      new Option('--format <name>', 'program on the machines that executes the user-data')
         .choices(['cloud-init', 'shell'])
         .default('cloud-init'),
     )
-    .option('--minion-config <dir>', "directory of the minions' configuration", '/etc/salt')
+    .option('--minion-config <dir>', 'configuration directory of the minions', '/etc/salt')
     .addOption(logLevelOption())
     .action(async (file: string, options: HeatCompileOptions) => {
       const { picture, format, minionConfig: configDir } = options;
@@ -83,7 +87,7 @@ function addCompile(heat: Command, context: CommandContext): void {
     });
 }
 
-/** Compiles a template. If it is invalid, the error message has a line for each problem. */
+/** Compiles a template. For an invalid template, the error message has a line for each problem. */
 async function compileOrProblems(
   text: string,
   options: CompileOptions,
@@ -101,13 +105,15 @@ async function compileOrProblems(
 function addPrepare(heat: Command, context: CommandContext): void {
   heat
     .command('prepare')
-    .description("register a stack's data space, enrol its machines, and print Heat's environment")
+    .description(
+      'register the data space of a stack, enrol its machines, and print the environment for Heat',
+    )
     .argument('<file>', 'output of heat compile --print roles; - reads standard input')
     .requiredOption('--stack <name>', 'name of the stack, and of its data space')
     .requiredOption('--project <name>', 'project of the machines')
     .option(
       '--minion-id <pattern>',
-      'id of each minion, with the placeholders {stack}, {project}, {resource} and {role}',
+      'pattern of the minion ids, with the placeholders {stack}, {project}, {resource} and {role}',
       '{resource}.{stack}',
     )
     .option('--owner <name>', 'owner of the data space, for example a project')
@@ -151,7 +157,7 @@ async function loadTemplates(): Promise<HeatTemplates> {
 async function parseRoles(text: string): Promise<PreparedRoles> {
   const given: unknown = tryParseJson(text);
   if (given !== undefined) return (await loadTemplates()).parsePreparedRoles(given);
-  throw new CommandError('ERR_ARGS', 'the file: expected JSON from heat compile --print roles');
+  throw new CommandError('ERR_ARGS', 'the file is not output of heat compile --print roles');
 }
 
 function fillPattern(

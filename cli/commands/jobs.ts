@@ -13,13 +13,13 @@ import { formatJson } from '../output/value-text.ts';
 import { escapeName, printJson, printLine } from '../terminal.ts';
 
 const silenceReasons: Readonly<Record<NonNullable<Delivery['reason']>, string>> = {
-  'key-not-accepted': 'its key is not accepted',
-  'never-heard': 'no request since the master started',
-  'not-heard-since': 'no request since the job was published',
-  'queue-full': 'possibly skipped: the queue of a subscriber was full',
-  'no-return': 'made requests since then, but sent no return',
-  'not-sent': 'the master ended before the job was sent',
-  unknown: 'the master ended in the meantime; it is unknown whether the job ran',
+  'key-not-accepted': 'the key of the minion is not accepted',
+  'never-heard': 'no request from the minion since the master started',
+  'not-heard-since': 'no request from the minion since the job was published',
+  'queue-full': 'the minion may have missed the job: the queue of its connection was full',
+  'no-return': 'the minion sent requests after the job, but no return',
+  'not-sent': 'the master stopped before it sent the job',
+  unknown: 'the master stopped while the job was active; it is unknown whether the job ran',
 };
 
 /** Prints one line per job, the latest first. */
@@ -53,7 +53,7 @@ function formatJob(job: JobReport): string {
   ].join('\n');
 }
 
-/** Returns all data of a job, for output as JSON. */
+/** Returns all data of a job, for JSON output. */
 function formatJobAsJson({
   tgt,
   fun,
@@ -81,7 +81,7 @@ function formatJobAsJson({
 function describeDelivery({ state, receivedAt, reason, lastHeardAt }: Delivery): string {
   if (receivedAt !== undefined) return `${state.padEnd(8)}  ${isoTime(receivedAt)}`;
   if (reason === undefined) return state;
-  const heard = lastHeardAt === undefined ? '' : `; last heard ${isoTime(lastHeardAt)}`;
+  const heard = lastHeardAt === undefined ? '' : `; last request ${isoTime(lastHeardAt)}`;
   return `${state.padEnd(8)}  ${silenceReasons[reason]}${heard}`;
 }
 

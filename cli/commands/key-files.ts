@@ -32,10 +32,13 @@ export async function generateKeyFiles(
   { stdout }: Pick<CommandContext, 'stdout'>,
 ): Promise<void> {
   if (path.basename(name) !== name || name.startsWith('.') || name === '') {
-    throw new CommandError('ERR_ARGS', '--name: expected a file name without a directory');
+    throw new CommandError('ERR_ARGS', '--name: the value must be a file name without a directory');
   }
   if (bits < minBits || bits > maxBits) {
-    throw new CommandError('ERR_ARGS', `--bits: expected a number from ${minBits} to ${maxBits}`);
+    throw new CommandError(
+      'ERR_ARGS',
+      `--bits: the value must be a number from ${minBits} to ${maxBits}`,
+    );
   }
   const privateFile = path.join(dir, `${name}.pem`);
   const publicFile = path.join(dir, `${name}.pub`);
@@ -61,9 +64,10 @@ export async function writeNewFile(file: string, content: string, mode: number):
     await writeFile(file, content, { mode, flag: 'wx' });
   } catch (cause) {
     if (errorCodeOf(cause) !== 'EEXIST') throw cause;
-    const message = `${file} exists and is not replaced`;
+    const message = `${file} already exists; choose another name or directory`;
     throw new CommandError('ERR_FILE_EXISTS', message, { cause });
   }
-  // The umask of the process may have removed permissions that other accounts need.
+  // Set the mode again, because the umask of the process may have removed permissions that other
+  // accounts need.
   await chmod(file, mode);
 }

@@ -28,7 +28,9 @@ const keyStates: readonly {
   { state: 'rejected', heading: 'Rejected Keys:', color: 'blue' },
 ];
 
-/** Groups keys by state. The result has all states in Salt's order, even those without keys. */
+/**
+ * Groups keys by state. The result contains all states in Salt's order, even states without keys.
+ */
 function groupByState(keys: readonly KeyInfo[]): Record<KeyState, KeyInfo[]> {
   const groups: Record<KeyState, KeyInfo[]> = {
     accepted: [],
@@ -59,8 +61,8 @@ export async function listKeys(
 }
 
 /**
- * Prints fingerprints. Without a glob, prints those of all keys, beginning with the master's own
- * keys.
+ * Prints fingerprints. Without a glob, prints the fingerprints of the master's own keys and of all
+ * other keys.
  */
 export async function fingerprintKeys(
   api: MasterApi['keys'],
@@ -132,7 +134,7 @@ function describeKey({ id, protocol, conflicts, ...marks }: KeyInfo): string {
   if (marks.alike) notes.push(`looks like ${formatIds(marks.alike)}`);
   if (marks.sharedWith) notes.push(`same key as ${formatIds(marks.sharedWith)}`);
   if (protocol > 0 && protocol < 3) notes.push(`protocol ${protocol}`);
-  if (conflicts > 0) notes.push(`${conflicts} sign-ins with a different key`);
+  if (conflicts > 0) notes.push(`${conflicts} sign-ins with a key other than this one`);
   return notes.length === 0 ? escapeName(id) : `${escapeName(id)} (${notes.join(', ')})`;
 }
 

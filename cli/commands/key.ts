@@ -94,9 +94,9 @@ export function invalidKeyText(id: string): string {
 }
 
 /**
- * Shows the keys and asks for confirmation. Each key is then changed by its id and fingerprint, so
- * that a key that arrives after the question is not changed. Returns `undefined` if the answer is
- * no.
+ * Shows the keys and asks for confirmation. Then changes each key by its id and fingerprint, so
+ * that a key that arrives after the question stays unchanged. Returns `undefined` if the user does
+ * not confirm.
  */
 async function changeConfirmed(
   operation: KeyOperation,
@@ -131,14 +131,16 @@ async function changeConfirmed(
   return changes;
 }
 
-/** Prints a warning about a key that was changed or replaced while the question was open. */
+/**
+ * Prints a warning about a key that changed while the command waited for the answer of the user.
+ */
 async function warnKeyChanged({ id }: KeyInfo, context: CommandContext): Promise<void> {
   const message = `saltbridge: the key of ${escapeName(id)} has changed in the meantime and was not modified`;
   await printLine(context.stderr, message);
   context.setExitCode(exitCodes.failure);
 }
 
-/** Changes one key, on the condition that it is still the key that was shown. */
+/** Changes one key, if it is still the key that was shown. */
 export function changeKey(
   operation: KeyOperation,
   api: MasterApi['keys'],
@@ -193,7 +195,7 @@ interface GenerateOptions {
   readonly json?: boolean;
 }
 
-/** Key states that each operation changes, and further states that options can add. */
+/** For each operation, the key states that it changes, and further states that options add. */
 const operations: readonly {
   readonly operation: KeyOperation;
   readonly description: string;
@@ -201,15 +203,15 @@ const operations: readonly {
 }[] = [
   {
     operation: 'accept',
-    description: 'let pending minions sign in',
+    description: 'accept keys of pending minions, so that they can sign in',
     include: ['rejected', 'denied'],
   },
   {
     operation: 'reject',
-    description: 'reject pending minions',
+    description: 'reject keys of pending minions',
     include: ['accepted', 'denied'],
   },
-  { operation: 'delete', description: 'delete keys in any state', include: [] },
+  { operation: 'delete', description: 'delete keys, whatever their state is', include: [] },
 ];
 
 /** Defines `saltbridge key`, which corresponds to `salt-key`. */
@@ -221,7 +223,7 @@ export function defineKey(command: Command, context: CommandContext): void {
       .description(description)
       .argument('<glob>', 'ids of minions, as a glob')
       .addOption(configOption())
-      .option('--fingerprint <fingerprint>', 'only the key with this fingerprint')
+      .option('--fingerprint <fingerprint>', 'change only the key with this fingerprint')
       .option('-y, --yes', 'do not ask for confirmation');
     for (const state of include)
       changed.option(`--include-${state}`, `include keys that are ${state}`);
@@ -240,7 +242,7 @@ export function defineKey(command: Command, context: CommandContext): void {
   }
   command
     .command('unpin')
-    .description('let a minion sign in with a lower protocol version than before')
+    .description('permit a minion to sign in with a lower protocol version than before')
     .argument('<id>', 'id of the minion, not a glob')
     .addOption(configOption())
     .addOption(logLevelOption())
@@ -303,8 +305,8 @@ function addGenerateCommand(key: Command, context: CommandContext): void {
 }
 
 /**
- * Calls a function with the keys of the running master, or with those in its PKI directory if no
- * master is running.
+ * Calls a function with the keys of the running master. If no master is running, uses the keys in
+ * its PKI directory.
  */
 async function withKeys(
   configDir: string,

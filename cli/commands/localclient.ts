@@ -18,7 +18,9 @@ interface LocalClientOptions {
 export function defineLocalClient(command: Command, context: CommandContext): void {
   command
     .command('enable')
-    .description('open a loopback port and event sockets, and write a client configuration')
+    .description(
+      "serve Salt's own clients on a loopback port, and write their client configuration",
+    )
     .option('--port <number>', 'port on 127.0.0.1 (default: 4507; 0: any free port)', toPort)
     .addOption(configOption())
     .addOption(jsonOption())
@@ -28,14 +30,14 @@ export function defineLocalClient(command: Command, context: CommandContext): vo
     );
   command
     .command('disable')
-    .description('close the port and the sockets, and remove the client configuration and the key')
+    .description("stop serving Salt's own clients, and remove their client configuration and key")
     .addOption(configOption())
     .addOption(jsonOption())
     .addOption(logLevelOption())
     .action((options: LocalClientOptions) => call('disable', {}, options, context));
   command
     .command('status')
-    .description('show whether the interface for local clients is open, and its address')
+    .description("show whether and where Salt's own clients are served")
     .addOption(configOption())
     .addOption(jsonOption())
     .addOption(logLevelOption())
@@ -45,7 +47,7 @@ export function defineLocalClient(command: Command, context: CommandContext): vo
 function toPort(text: string): number {
   const port = Number(text);
   if (/^\d{1,5}$/.test(text) && port <= 65_535) return port;
-  throw new InvalidArgumentError('expected a port, 0 to 65535');
+  throw new InvalidArgumentError('the port must be a number from 0 to 65535');
 }
 
 async function call(
@@ -71,6 +73,6 @@ function formatStatus(status: LocalClientStatus): string {
     `enabled    127.0.0.1:${port}`,
     `directory  ${directory}`,
     `use        salt -c ${directory} …, or SALT_CLIENT_CONFIG=${directory}/master`,
-    `clients    ${eventReaders} read events; ${refused} requests were rejected`,
+    `clients    ${eventReaders} connected to the event socket; ${refused} requests rejected`,
   ].join('\n');
 }

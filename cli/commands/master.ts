@@ -19,16 +19,16 @@ interface MasterOptions {
 export function defineMaster(command: Command, context: CommandContext): void {
   command
     .addOption(configOption())
-    .option('-d, --daemon', 'run in the background; return when the master is ready')
+    .option('-d, --daemon', 'run in the background; the command returns when the master is ready')
     .addOption(logLevelOption())
-    // Only the process that -d starts has this option. Its standard error is the log file from the
-    // beginning.
+    // `-d` passes this option to the process that it starts. The standard error of this process is
+    // the log file from the beginning.
     .addOption(new Option('--no-console', 'log only to log_file').hideHelp())
     .action(async ({ configDir, daemon, logLevel, console }: MasterOptions) => {
       if (daemon) {
         await printLine(context.stdout, `${await startInBackground(configDir, logLevel)}`);
       } else {
-        // This module is loaded on demand, because it needs all code that serves minions.
+        // Load this module on demand, because it includes all code that serves minions.
         const { runMaster } = await import('#server/process/master-process.ts');
         await runMaster(configDir, logLevel, console ? context.stderr : undefined);
       }
@@ -43,7 +43,7 @@ async function startInBackground(configDir: string, logLevel?: LogLevel): Promis
   const program = process.argv.slice(1, 2);
   const level = logLevel === undefined ? [] : ['-l', logLevel];
   const argv = [...program, 'master', '-c', configDir, '--no-console', ...level];
-  // Tenants start one after the other. When the last one responds, all of them are running.
+  // Wait for the last tenant only, because tenants start one after the other.
   const { socket } = tenants.at(-1)?.config ?? config;
   return startDaemon(argv, { socket, logFile: config.logFile }, owner);
 }

@@ -12,15 +12,16 @@ interface MetadataAgentOptions {
 }
 
 /**
- * Defines `saltbridge metadata-agent`, a proxy for metadata requests of instances. It adds the
- * identity of the instance and forwards the requests to Nova or the master.
+ * Defines `saltbridge metadata-agent`, a proxy for metadata requests of instances. It determines
+ * which instance sent a request, and forwards the request to Nova or the master with the identity
+ * of the instance.
  */
 export function defineMetadataAgent(command: Command, context: CommandContext): void {
   command
     .addOption(
       new Option(
         '--config <file>',
-        'sockets, services and instances; see docs/metadata-agent.md',
+        'configuration file of the agent, see docs/metadata-agent.md',
       ).makeOptionMandatory(),
     )
     .addOption(logLevelOption())

@@ -17,14 +17,15 @@ import { escapeLines, escapeName, printJson, printLine } from '../terminal.ts';
 import { writeNewFile } from './key-files.ts';
 
 const headings: Readonly<Record<MigrationOutcome, string>> = {
-  refused: 'Refused: something relies on it, or the master does not start',
-  ignored: 'Ignored: has no effect here',
-  honoured: 'Honoured: works unchanged',
+  refused: 'Refused: cannot be used with saltbridge; change it before the migration',
+  ignored: 'Ignored: has no effect with saltbridge',
+  honoured: 'Honoured: works unchanged with saltbridge',
 };
 
 /**
  * Returns the report as text.
- * @param policyFile file to which the policy was written; default: the text contains the policy
+ * @param policyFile - file to which the policy was written; without it, the text contains the
+ * policy
  */
 function formatMigrationReport(report: MigrationReport, policyFile?: string): string {
   const sections = (['refused', 'ignored', 'honoured'] as const).flatMap((outcome) =>
@@ -35,8 +36,12 @@ function formatMigrationReport(report: MigrationReport, policyFile?: string): st
   );
   const policy =
     policyFile === undefined
-      ? ['Smallest policy, a file for master.d', '', escapeLines(policyText(report))]
-      : [`The smallest policy is in ${escapeName(policyFile)}.`];
+      ? [
+          'Smallest policy for this configuration, a file for master.d',
+          '',
+          escapeLines(policyText(report)),
+        ]
+      : [`The smallest policy for this configuration is in ${escapeName(policyFile)}.`];
   return [...sections, ...policy, '', formatMigrationSummary(report)].join('\n');
 }
 
@@ -76,12 +81,12 @@ export function defineMigrate(command: Command, context: CommandContext): void {
     .argument('[dir]', 'configuration directory of salt-master', '/etc/salt')
     .option(
       '--write <file>',
-      'write the smallest policy to a new file for master.d, readable like the main file',
+      'write the smallest policy to this new file, for example in master.d, with the permissions of the main file',
     )
     .addOption(
       new Option(
         '--policy <file>',
-        'write it with mode 0644; the file must be outside of the directory',
+        'write the smallest policy to this new file with mode 0644, outside of the checked directory',
       ).conflicts('write'),
     )
     .addOption(jsonOption())
@@ -116,16 +121,13 @@ async function writePolicy(file: string, directory: string, text: string): Promi
   if (main !== undefined && process.getuid?.() === 0) await chown(file, main.uid, main.gid);
 }
 
-/**
- * Rejects an output path inside the directory that is examined, because this command never changes
- * that directory.
- */
+/** Rejects an output path inside the checked directory. */
 async function rejectPathInside(file: string, directory: string): Promise<void> {
   const folder = await realpath(path.dirname(path.resolve(file)));
   const inside = path.relative(await realpath(directory), folder);
   if (inside === '..' || inside.startsWith('../')) return;
   throw new CommandError(
     'ERR_ARGS',
-    `--policy ${file} is inside ${directory}, which is not changed: write it elsewhere, read it, then move it there yourself`,
+    `--policy ${file} is inside the checked directory ${directory}; write the file elsewhere, review it, and then move it yourself`,
   );
 }

@@ -20,9 +20,12 @@ export function defineMinion(command: Command, context: CommandContext): void {
   command
     .option('--master <host>', 'address of the master', '127.0.0.1')
     .option('--master-port <n>', 'ret_port of the master', parsePort, 4506)
-    .option('--master-finger <fingerprint>', 'accept only a master whose key has this fingerprint')
+    .option(
+      '--master-finger <fingerprint>',
+      'fingerprint of the key of the master; other masters are rejected',
+    )
     .requiredOption('--id <id>', 'id of the minion')
-    .requiredOption('--state-dir <dir>', 'directory for its keys')
+    .requiredOption('--state-dir <dir>', 'directory for the keys of the minion')
     .addOption(logLevelOption())
     .action((options: MinionOptions) => runMinion(options, context));
 }
@@ -37,7 +40,8 @@ async function runMinion(options: MinionOptions, { stderr }: CommandContext): Pr
     transport: dialZeromq({ host: master, requestPort: masterPort }),
     ...(masterFinger === undefined ? {} : { masterFinger }),
     onState: ({ state }) => logger.info({ state }, 'state'),
-    onError: (error) => logger.warn({ err: error }, 'continued after a failure'),
+    onError: (error) =>
+      logger.warn({ err: error }, 'the minion failed to perform an operation, and continues'),
   });
   await Promise.race([minion.start().then(() => terminated), terminated]);
   await minion.stop();

@@ -46,7 +46,7 @@ function addExplain(pillar: Command, context: CommandContext): void {
   addPillarSubcommand(
     pillar,
     'explain',
-    'list the files that set a value; the last one takes precedence',
+    'list the pillar files that set a value; the last one takes precedence',
   )
     .argument('[key]', 'key of the value; nested keys are separated by :')
     .action(async (minion: string, key: string | undefined, options: PillarOptions) => {
@@ -63,7 +63,7 @@ function addDiff(pillar: Command, context: CommandContext): void {
   addPillarSubcommand(
     pillar,
     'diff',
-    'show the difference from the pillar that the minion last received',
+    'show how the current pillar differs from the pillar that the minion last received',
   ).action(async (minion: string, options: PillarOptions) => {
     const { pillar: api } = await context.openApi(options.configDir);
     const changes = await api.diff(toPillarQuestion(minion, options));
@@ -81,8 +81,8 @@ function addPillarSubcommand(pillar: Command, name: string, description: string)
     .command(name)
     .description(description)
     .argument('<minion>', 'id of the minion')
-    .option('--saltenv <name>', 'saltenv of the request')
-    .option('--pillarenv <name>', 'pillarenv of the request')
+    .option('--saltenv <name>', 'value of saltenv in the request of the minion')
+    .option('--pillarenv <name>', 'value of pillarenv in the request of the minion')
     .addOption(configOption())
     .addOption(jsonOption())
     .addOption(logLevelOption());
@@ -99,10 +99,14 @@ function toPillarQuestion(minion: string, { saltenv, pillarenv }: PillarOptions)
 function formatExplanation(explanation: PillarExplanation): string {
   const { value, followsFromGrains, files, omitted } = explanation;
   return [
-    ...(omitted === 0 ? [] : [`${omitted} more files are overridden by these.`]),
+    ...(omitted === 0
+      ? []
+      : [`${omitted} more files set this value, but the files above override them.`]),
     ...files.map(formatOrigin),
-    ...(files.length === 0 ? ['No file sets it.'] : []),
-    ...(followsFromGrains ? ["It is derived from the minion's own grains."] : []),
+    ...(files.length === 0 ? ['No pillar file sets this value.'] : []),
+    ...(followsFromGrains
+      ? ['The value depends on grains, which the minion reports about itself.']
+      : []),
     'Value:',
     formatNested(value, { indent: 4 }),
   ].join('\n');

@@ -39,7 +39,7 @@ interface CopyRequest {
   readonly destination: string;
 }
 
-/** A source file in the form that `--chunked` sends. */
+/** Source file in the form in which `--chunked` sends it. */
 interface SourceFile {
   readonly file: string;
   /** Permission bits of the file, or `undefined` for an empty directory. */
@@ -50,8 +50,8 @@ interface SourceFile {
 type Answers = Map<string, WireValue>;
 
 /**
- * Maximum size of a file without `--chunked`, in bytes. It is limited because a job is completely
- * held in memory.
+ * Maximum size of a file without `--chunked`, in bytes. Without `--chunked`, one job contains all
+ * files, and jobs are held in memory.
  */
 const maxWholeBytes = 1_048_576;
 
@@ -67,7 +67,7 @@ class CopyStopped extends Error {
   }
 }
 
-/** Sends files as jobs and collects the results. An object can be used only once. */
+/** Sends files in jobs and collects the results. An object can be used only once. */
 class FileCopier {
   readonly #jobs: MasterApi['jobs'];
   readonly #call: Omit<RunRequest, 'fun' | 'arg'>;
@@ -95,7 +95,7 @@ class FileCopier {
     return this.#run('cp.recv', [texts, destination]);
   }
 
-  /** Sends the files in chunks. Each chunk is a job of its own. */
+  /** Sends the files in chunks, each in a separate job. */
   async copyChunks(
     request: CopyRequest,
     chunks: { readonly size: number; readonly isCompressed: boolean },
@@ -130,13 +130,13 @@ class FileCopier {
     let isFirst = true;
     for await (const chunk of readChunks(file, size)) {
       const packed = isCompressed ? await promisify(gzip)(chunk) : chunk;
-      // The arguments are passed by keyword, because a minion would interpret a positional text
-      // with an equals sign as a keyword argument.
+      // Pass the arguments by keyword, because a minion interprets positional text that contains an
+      // equals sign as a keyword argument.
       const answers = await this.#run('cp.recv_chunked', [], {
         ...{ dest: remote, chunk: packed.toString('base64'), append: !isFirst },
         ...{ compressed: isCompressed, mode },
       });
-      // No minion responded, so the remaining chunks are not sent.
+      // No minion responded, so do not send the remaining chunks.
       if (answers.size === 0) return;
       for (const [minion, answer] of answers) {
         this.#record(minion, remote, answer);
@@ -161,8 +161,8 @@ class FileCopier {
   }
 
   /**
-   * Runs a function on the minions and returns their results, or `false` for a minion that did not
-   * return.
+   * Runs a function on the minions and returns their results. The result of a minion that did not
+   * return is `false`.
    */
   async #run(fun: string, arg: readonly WireValue[], kwarg: WireMap = {}): Promise<Answers> {
     const answers: Answers = new Map();
@@ -191,7 +191,7 @@ async function readWhole(file: string): Promise<string | undefined> {
   if (found.size > maxWholeBytes) {
     throw new CommandError(
       'ERR_ARGS',
-      `${file} has more than ${maxWholeBytes} bytes; add --chunked`,
+      `${file} has more than ${maxWholeBytes} bytes; use --chunked`,
     );
   }
   const handle = await open(file);
@@ -200,7 +200,7 @@ async function readWhole(file: string): Promise<string | undefined> {
       await handle.readFile(),
     );
   } catch (cause) {
-    throw new CommandError('ERR_ARGS', `${file} is not UTF-8 text; add --chunked`, { cause });
+    throw new CommandError('ERR_ARGS', `${file} is not UTF-8 text; use --chunked`, { cause });
   } finally {
     await handle.close();
   }
@@ -210,7 +210,7 @@ function absentFile(error: unknown): undefined {
   if (errorCodeOf(error) !== 'ENOENT') throw error;
 }
 
-/** Returns a file, or if it is a directory, all files and empty directories below it. */
+/** Returns the file itself. For a directory, returns all files and empty directories below it. */
 async function listFiles(source: string): Promise<SourceFile[]> {
   const found = await stat(source).catch(absentFile);
   if (found === undefined)
@@ -235,8 +235,8 @@ function remotePath(file: string, { sources, destination }: CopyRequest, isInto:
 }
 
 /**
- * Yields the chunks of a file. There is at least one, so that an empty file is created on the
- * minions.
+ * Yields the chunks of a file. An empty file has one empty chunk, so that the minions create the
+ * file.
  */
 async function* readChunks(file: string, size: number): AsyncGenerator<Buffer, void, void> {
   const handle: FileHandle = await open(file);
@@ -272,11 +272,14 @@ async function fill(handle: FileHandle, buffer: Buffer): Promise<number> {
 export function defineSaltCp(command: Command, context: CommandContext): void {
   command
     .usage('[options] <tgt> <source...> <destination>')
-    .argument('[tgt]', 'target: a glob on minion ids, or the type that an option selects')
-    .argument('[files...]', 'files on this host, followed by the path on the minions')
+    .argument(
+      '[tgt]',
+      'target: a glob on minion ids, or an expression of the type that an option selects',
+    )
+    .argument('[files...]', 'files on this host; the last argument is the path on the minions')
     .addOption(configOption());
   addTargetOptions(command, ['pcre', 'list', 'grain', 'grainPcre', 'nodegroup', 'range'])
-    .option('-t, --timeout <seconds>', 'time for minions to respond', parseSeconds)
+    .option('-t, --timeout <seconds>', 'time to wait for returns, in seconds', parseSeconds)
     .option(
       '-C, --chunked',
       'copy in chunks: supports large files, and directories with their content',

@@ -1,5 +1,5 @@
 /**
- * Prints failures that Salt's commands print as results: with Salt's texts, and to standard output.
+ * Prints failures that Salt's commands treat as results. They use Salt's texts and standard output.
  */
 
 import type { CommandContext } from '../context.ts';
@@ -9,12 +9,12 @@ import { chooseOutput, type OutputCommandOptions } from '../output/output-option
 import { formatData } from '../output/outputters.ts';
 import { escapeLines, printLine } from '../terminal.ts';
 
-/** Name of a command that is named as Salt's. */
+/** Name of a command that saltbridge shares with Salt. */
 type SaltCommand = 'salt' | 'salt-cp' | 'salt-key' | 'salt-run';
 
 /**
- * Prints a failed log-in or an unknown nodegroup in the same way as Salt.
- * @returns the exit code. It is 77 after a failed log-in, where Salt's commands end with 0 or 2
+ * Prints a failed login or an unknown nodegroup in the same way as Salt.
+ * @returns the exit code: 77 after a failed login, for which Salt's commands return 0 or 2
  * @throws every other error
  */
 export async function printSaltFailure(

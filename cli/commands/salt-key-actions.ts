@@ -28,9 +28,9 @@ interface KeyChangeRequest {
   readonly operation: KeyOperation;
   /** Globs, separated by commas. */
   readonly match: string;
-  /** Further states whose keys are changed, in addition to the usual states of the operation. */
+  /** Further key states that the operation changes, besides its usual states. */
   readonly include: readonly KeyState[];
-  /** Whether the keys are changed without asking for confirmation. */
+  /** Whether to change the keys without asking for confirmation. */
   readonly isConfirmed: boolean;
 }
 
@@ -66,14 +66,13 @@ export class SaltKeyActions {
   }
 
   /**
-   * Prints the public keys that match. `undefined` matches all keys, and then empty groups are
-   * printed too.
+   * Prints the matching public keys. `undefined` matches all keys, and also prints empty groups.
    */
   async print(match: string | undefined): Promise<void> {
     await this.#show(await this.#texts(match, 'publicKey'));
   }
 
-  /** Prints the fingerprints that match, and those of the master's own keys. */
+  /** Prints the matching fingerprints, and those of the master's own keys. */
   async fingerprints(match: string | undefined): Promise<void> {
     const texts = await this.#texts(match, 'fingerprint');
     const matches = globMatcher(match ?? '*');
@@ -88,8 +87,7 @@ export class SaltKeyActions {
   }
 
   /**
-   * Prints the matching keys and asks for confirmation. Then changes them and prints the ids of the
-   * changed keys.
+   * Prints the matching keys and asks for confirmation. Then changes the keys and prints their ids.
    */
   async change(request: KeyChangeRequest): Promise<void> {
     const { operation, match } = request;
@@ -148,7 +146,7 @@ export class SaltKeyActions {
   }
 
   /**
-   * Changes the chosen keys. As in Salt, the result contains an id once for each state in which it
+   * Changes the chosen keys. As in Salt, an id occurs in the result once for each state in which it
    * is found afterwards.
    */
   async #apply(operation: KeyOperation, chosen: readonly ListedKey[]): Promise<string[]> {
@@ -175,7 +173,7 @@ export class SaltKeyActions {
 }
 
 /**
- * Returns the states in the order in which their keys are changed. Deletion covers all states.
+ * Returns the states in the order in which their keys are changed. Deletion affects all states.
  * Other operations begin with pending keys.
  */
 function changeOrder({ operation, include }: KeyChangeRequest): typeof keyPlaces {

@@ -13,7 +13,7 @@ import {
 import { makeDirectory } from '#runtime';
 import { writeNewFile } from './key-files.ts';
 
-/** Files that are needed to create a signature. By default they are in the PKI directory. */
+/** Files for creating a signature. By default, they are in the PKI directory. */
 export interface SignatureOptions {
   readonly priv?: string;
   readonly pub?: string;
@@ -24,8 +24,8 @@ export interface SignatureOptions {
 }
 
 /**
- * Creates `<name>.pem` and `<name>.pub`. If they exist, they are not changed.
- * @param passphrase - encrypts the private key
+ * Creates `<name>.pem` and `<name>.pub`. Existing files stay unchanged.
+ * @param passphrase - passphrase with which the private key is encrypted
  * @returns the fingerprint of the public key
  */
 export async function generateSaltKeyPair(
@@ -45,9 +45,9 @@ export async function generateSaltKeyPair(
 }
 
 /**
- * Signs the public key of the master in the form in which minions receive it: without the last line
- * feed of its file. Salt's `salt-key` signs the line feed too [WIRE 6.6].
- * @returns true on success, false if the file exists, or a message
+ * Signs the public key of the master in the form that minions receive: without the last line feed
+ * of its file. Salt's `salt-key` signs the line feed too [WIRE 6.6].
+ * @returns true after success, false if the file exists, or an error message
  */
 export async function generateMasterSignature(
   config: MasterConfig,

@@ -3,7 +3,10 @@
 import { textOrder } from '#template/python/comparison.ts';
 import { type Colors, escapeLines, escapeName } from '../terminal.ts';
 
-/** Name of a group of keys: a directory name of Salt, or `local` for the master's own keys. */
+/**
+ * Name of a group of keys: the name of a key directory in Salt, or `local` for the master's own
+ * keys.
+ */
 export type KeyPlaceName =
   | 'local'
   | 'minions'
@@ -27,7 +30,7 @@ const headings: Readonly<
   minions_rejected: { text: 'Rejected Keys:', light: 'lightBlue', color: 'blue' },
 };
 
-/** Formats each group with its keys. Both are sorted. The result may be empty. */
+/** Formats the groups with their keys, both sorted. The result may be empty. */
 export function formatKeys(keys: KeysByPlace, colors: Colors): string {
   const places = [...keys].sort(([left], [right]) => textOrder(left, right));
   const lines = places.flatMap(([place, content]) => {

@@ -1,6 +1,6 @@
 /**
- * Sources of keys for `salt-key`: the master's keys themselves, or wheel functions with the rights
- * of a user.
+ * Sources of keys for `salt-key`: the keys of the master, or wheel functions that run with the
+ * rights of a user.
  */
 
 import { readFile } from 'node:fs/promises';
@@ -23,7 +23,7 @@ export const keyPlaces: readonly { readonly place: KeyPlaceName; readonly state:
 
 type LocalKeyInfo = Awaited<ReturnType<MasterApi['keys']['local']>>[number];
 
-/** A key in a list. Texts that were not requested may be empty. */
+/** Key in a list. Its texts may be empty if they were not requested. */
 export interface ListedKey {
   readonly id: string;
   readonly state: KeyState;
@@ -35,7 +35,7 @@ export interface ListedKey {
 export interface SaltKeySource {
   /**
    * Lists the keys of all states.
-   * @param texts data that is needed besides the ids
+   * @param texts - text to return for each key besides its id
    */
   list(texts: 'ids' | 'publicKey' | 'fingerprint'): Promise<readonly ListedKey[]>;
   /** Returns the fingerprints of the master's own key files. */
@@ -48,8 +48,8 @@ export interface SaltKeySource {
 }
 
 /**
- * Returns the keys of a master on this host, which need not be running. A key is changed only if it
- * is still the key that was listed.
+ * Accesses the keys of a master on this host, which need not be running. A key is changed only if
+ * it is still the key that was listed.
  */
 export function localKeySource(api: MasterApi['keys'], configDir: string): SaltKeySource {
   return {
@@ -70,10 +70,7 @@ export function localKeySource(api: MasterApi['keys'], configDir: string): SaltK
   };
 }
 
-/**
- * Returns the fingerprints of private key files. By these, an operator can see whether two files
- * are equal.
- */
+/** Returns the fingerprints of private key files, with which an operator can compare two files. */
 async function privateHalves(
   own: readonly LocalKeyInfo[],
   configDir: string,
@@ -88,17 +85,15 @@ async function privateHalves(
   return found;
 }
 
-/**
- * Wheel functions with which Salt's `salt-key --eauth` requests lists, by the data that is needed.
- */
+/** Wheel functions that Salt's `salt-key --eauth` calls to list keys, by the requested text. */
 const listFunctions = { ids: 'key.name_match', publicKey: 'key.print', fingerprint: 'key.finger' };
 
-/** Accesses keys by wheel functions, with the rights of a user [salt key.py _run_cmd]. */
+/** Accesses keys through wheel functions, with the rights of a user [salt key.py _run_cmd]. */
 export function userKeySource(wheel: UserApi['wheel']): SaltKeySource {
   const call = async (fun: string, kwarg: Readonly<Record<string, WireValue>>) => {
     const { return: value, success } = await wheel.run({ fun, kwarg });
     if (success && isWireMap(value)) return value;
-    throw new TypeError(`${fun} failed: ${String(value)}`);
+    throw new TypeError(`the wheel function ${fun} failed: ${String(value)}`);
   };
   return {
     list: async (texts) => {
@@ -129,8 +124,8 @@ export function userKeySource(wheel: UserApi['wheel']): SaltKeySource {
 }
 
 /**
- * Returns the options with which a wheel function includes further states. Deletion covers all
- * states anyway.
+ * Returns the options with which a wheel function includes further states. Deletion includes all
+ * states without options.
  */
 function includedBy(operation: KeyOperation, state: KeyState): Readonly<Record<string, boolean>> {
   return operation === 'delete' || state === 'pending' ? {} : { [`include_${state}`]: true };

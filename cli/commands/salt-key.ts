@@ -59,13 +59,10 @@ function addSaltKeyOptions(command: Command): void {
     .option('-A, --accept-all', 'accept all pending keys')
     .option('-r, --reject <glob>', 'reject pending keys')
     .option('-R, --reject-all', 'reject all pending keys')
-    .option(
-      '--include-all',
-      'include accepted keys when rejecting, and rejected keys when accepting',
-    )
-    .option('--include-accepted', 'include accepted keys when rejecting')
-    .option('--include-rejected', 'include rejected keys when accepting')
-    .option('--include-denied', 'include denied keys when accepting or rejecting')
+    .option('--include-all', 'also reject accepted keys, or accept rejected keys')
+    .option('--include-accepted', 'also reject accepted keys')
+    .option('--include-rejected', 'also accept rejected keys')
+    .option('--include-denied', 'also accept or reject denied keys')
     .option('-p, --print <glob>', 'show public keys')
     .option('-P, --print-all', 'show all public keys')
     .option('-d, --delete <glob>', 'delete keys')
@@ -78,13 +75,13 @@ function addSaltKeyOptions(command: Command): void {
     .option('--keysize <bits>', 'size of new keys in bits', '2048')
     .option('--gen-signature', "sign the master's public key")
     .option('--signature-path <dir>', 'directory for the signature')
-    .option('--priv <file>', 'private key that signs')
-    .option('--pub <file>', 'public key to be signed')
-    .option('--auto-create', 'create the signing key if it does not exist');
+    .option('--priv <file>', 'private key with which to sign')
+    .option('--pub <file>', 'public key to sign')
+    .option('--auto-create', 'create the key pair for signing if it does not exist');
   addLoginOptions(command, '--auth');
   addOutputOptions(command);
   command
-    .option('-q, --quiet', 'has no effect here; in Salt it only suppresses errors')
+    .option('-q, --quiet', 'accepted for compatibility; has no effect')
     .addOption(new Option('--rotate-aes-key <boolean>').hideHelp())
     .addOption(new Option('--preserve-minions <boolean>').hideHelp())
     .addOption(new Option('--log-level <level>').hideHelp());
@@ -116,8 +113,8 @@ export function defineSaltKey(command: Command, context: CommandContext): void {
 const deleteAllProblem = 'Error: Delete all takes no arguments. Use -d to delete specified keys';
 
 /**
- * Finds a usage error and returns it in Salt's words. An argument that belongs to no option is an
- * error. Salt ignores such an argument and executes the rest.
+ * Returns Salt's text for a usage error, or `undefined`. An argument that belongs to no option is
+ * an error here. Salt ignores it.
  */
 function findUsageError(
   { list, keysize }: SaltKeyOptions,
@@ -145,7 +142,10 @@ async function runSaltKey(options: SaltKeyOptions, context: CommandContext): Pro
   }
 }
 
-/** Opens the keys of the master. With `--auth`, opens those that a user may see and change. */
+/**
+ * Opens the keys of the master. With `--auth`, opens only the keys that the user may see and
+ * change.
+ */
 async function openSource(
   options: SaltKeyOptions,
   context: CommandContext,
@@ -159,8 +159,8 @@ async function openSource(
 }
 
 /**
- * Executes the requested action. As in Salt, if several are requested, only the first in this order
- * is executed.
+ * Executes the requested action. As in Salt, only one action is executed: the first requested one
+ * in this order.
  */
 async function runKeyAction(saltKey: SaltKeyActions, options: SaltKeyOptions): Promise<void> {
   const { list, accept, reject, finger } = options;
@@ -196,7 +196,7 @@ function includedStates(options: SaltKeyOptions): KeyState[] {
 
 async function generateKeys(options: SaltKeyOptions, context: CommandContext): Promise<void> {
   const keysize = Number(options.keysize);
-  // A configuration is not needed to create a key pair.
+  // Creating a key pair requires no configuration.
   const commandDefaults = async (): Promise<CommandDefaults> => saltDefaults;
   const { output, sink } = await chooseOutput(options, { ...context, commandDefaults });
   const result = options.genKeys

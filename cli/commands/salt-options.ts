@@ -35,54 +35,75 @@ export interface SaltOptions extends SaltRequestOptions, OutputCommandOptions, L
 export function addSaltOptions(command: Command): void {
   command.addOption(configOption());
   addTargetOptions(command)
-    .option('--dry-run', 'run nothing: list the minions that the target matches, and why')
-    .option('--preview-target', 'run nothing: list the minions that the target matches')
+    .option(
+      '--dry-run',
+      'list the minions that the target matches, and why, without running the function',
+    )
+    .option(
+      '--preview-target',
+      'list the minions that the target matches, without running the function',
+    )
     .option(
       '-t, --timeout <seconds>',
-      'time without a return after which minions are asked whether they are still running the job',
+      'seconds without a return after which the command asks the minions whether the job is still running',
       parseSeconds,
     )
     .option(
       '-g, --gather-job-timeout <seconds>',
-      'time for minions to answer that question',
+      'seconds to wait for the answers to this question',
       parseSeconds,
     )
     .option('--async', 'print the jid and do not wait for returns')
-    .option('-b, --batch <n>', 'number of minions at a time, or a share of them: 25%')
+    .option(
+      '-b, --batch <n>',
+      'number of minions that run the job at the same time, or a percentage: 25%',
+    )
     .addOption(new Option('--batch-size <n>').hideHelp())
     .option(
       '--batch-wait <seconds>',
-      'wait after a return before the next minion starts',
+      'seconds to wait after a return before the next minion starts',
       parseSeconds,
     )
     .addOption(
       new Option(
         '--batch-safe-limit <n>',
-        'use a batch if the target matches at least n minions',
+        'run as a batch if the target matches at least n minions',
       ).argParser(parseCount),
     )
-    .addOption(new Option('--batch-safe-size <n>', 'batch size in that case').default('8'))
-    .option('--failhard', 'stop a batch at the first failure')
-    .option('--subset <n>', 'run on n minions, chosen at random', parseCount)
-    .option('-s, --static', 'print all returns together at the end')
-    .option('-p, --progress', 'show progress, and a summary instead of returns')
+    .addOption(
+      new Option('--batch-safe-size <n>', 'batch size for --batch-safe-limit').default('8'),
+    )
+    .option('--failhard', 'start no further minions of a batch after the first failure')
+    .option('--subset <n>', 'run only on n minions of the target, chosen at random', parseCount)
+    .option('-s, --static', 'print all returns together when the job has ended')
+    .option('-p, --progress', 'show the progress, and a summary instead of the returns')
     .option('-d, --doc', 'print the documentation of a function, or of all functions')
     .addOption(new Option('--documentation').hideHelp())
-    .option('-v, --verbose', 'print the jid, and minion ids in the summary')
+    .option('-v, --verbose', 'print the jid, and list minion ids in the summary')
     .option('--show-jid', 'print the jid')
     .addOption(new Option('--show-timeout').hideHelp())
     .option('--hide-timeout', 'do not list minions that do not respond')
     .option('--summary', 'print a summary at the end')
-    .option('--return <names>', 'returners for the minions to use')
-    .option('--start-event', 'let minions of 3008 and later emit an event when they begin')
-    .option('--metadata <map>', 'data that is stored with the job and returned')
+    .option('--return <names>', 'returners to which the minions send their returns')
+    .option(
+      '--start-event',
+      'make minions of Salt 3008 and later emit an event when they start the job',
+    )
+    .option(
+      '--metadata <map>',
+      'data that is stored with the job and repeated in its returns, as YAML',
+    )
     .option('--jid <jid>', 'jid to use instead of a new one')
-    .option('--args-separator <text>', 'separator of the arguments of several functions', ',')
+    .option(
+      '--args-separator <text>',
+      'separator between the argument lists of several functions',
+      ',',
+    )
     .addOption(
-      new Option('--no-parse <names>', 'keywords whose value is not parsed as YAML').default(
-        '',
-        'none',
-      ),
+      new Option(
+        '--no-parse <names>',
+        'keyword arguments whose values are not parsed as YAML, separated by commas',
+      ).default('', 'none'),
     );
   addLoginOptions(command);
   addOutputOptions(command);

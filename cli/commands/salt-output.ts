@@ -1,5 +1,6 @@
 /**
- * Output of `saltbridge salt`: documentation, summaries, target plans and minions without a return.
+ * Output of `saltbridge salt`: documentation, summaries, matching minions, and minions without a
+ * return.
  */
 
 import type { TargetPlan } from '#master';
@@ -11,8 +12,8 @@ import { mapEntries, pythonStr } from '../output/value-text.ts';
 import { escapeLines, escapeName, printLine } from '../terminal.ts';
 
 /**
- * Returns the documentation of each function once, sorted. The text is that of the first minion
- * that sent one.
+ * Returns the documentation of each function once, sorted. It is taken from the first minion that
+ * returned one.
  */
 export function formatFunctionDocs(
   results: readonly MinionReturn[],
@@ -44,7 +45,7 @@ interface JobSummaryFacts {
 
 const rule = '-'.repeat(43);
 
-/** Returns the summary. It begins with two empty lines. */
+/** Returns the summary, which begins with two empty lines. */
 export function formatJobSummary(facts: JobSummaryFacts, isVerbose: boolean): string {
   const { returned, silent, failed } = facts;
   const names = (title: string, minions: readonly string[]): string[] =>
@@ -76,7 +77,7 @@ export function formatTargetProblem(problem: string): string {
   return `saltbridge: invalid target: ${escapeName(problem)}`;
 }
 
-/** Prints which part of a target did not get the job. */
+/** Prints which minions of a target did not receive the job. */
 export async function printLeftOut(
   stderr: CommandContext['stderr'],
   { missing, isNarrowed }: { readonly missing: readonly string[]; readonly isNarrowed?: true },
@@ -88,9 +89,11 @@ export async function printLeftOut(
   if (isNarrowed) await printLine(stderr, narrowedTarget);
 }
 
-/** Notice that the caller's rights have limited a target. It contains no minion id. */
+/**
+ * Message that the caller's rights have excluded minions from a target. It contains no minion id.
+ */
 export const narrowedTarget =
-  'saltbridge: your rights limit this target: the job was sent only to the permitted minions';
+  'saltbridge: your rights do not cover the whole target: the job was sent to the permitted minions only';
 
 function formatTargetReason(minion: TargetPlan['minions'][number]): string {
   switch (minion.reason) {
@@ -118,7 +121,7 @@ export function reconnectingReturn(minion: string, jid: string): MinionReturn {
   return { minion, value, isFailure: true, out: 'no_return' };
 }
 
-/** Returns Salt's text about a job that the user stopped following [salt scripts.py]. */
+/** Returns Salt's text for a user who stops following a job [salt scripts.py]. */
 export function formatInterrupted(jid: string): string {
   return `\nExiting gracefully on Ctrl-c\nThis job's jid is: ${jid}\n${lookUpHint(jid)}`;
 }

@@ -16,8 +16,8 @@ export interface SaltRequestOptions extends TargetOptions {
   readonly jid?: string;
   readonly argsSeparator: string;
   /**
-   * Names of arguments that are not parsed, separated by commas. Commander stores `--no-parse`
-   * under this name.
+   * Names of keyword arguments whose values are not parsed, separated by commas. Commander stores
+   * `--no-parse` under this name.
    */
   readonly parse: string;
 }
@@ -59,8 +59,8 @@ function parseCall(
 }
 
 /**
- * Splits the arguments of several functions at the separator. If no argument is equal to the
- * separator, the text of the arguments is split.
+ * Splits the arguments of several functions at the separator. If no argument equals the separator,
+ * splits the text of the arguments.
  */
 function splitArguments(args: readonly string[], functions: number, separator: string): string[][] {
   const isAlone = args.filter((arg) => arg === separator).length === functions - 1;
@@ -87,5 +87,8 @@ function parseArgumentList(args: readonly string[], noParse: readonly string[]):
 function parseMetadata(text: string): WireMap {
   const value = parseArgument(text);
   if (isWireMap(value)) return value;
-  throw new CommandError('ERR_ARGS', '--metadata: expected a map, for example {key: value}');
+  throw new CommandError(
+    'ERR_ARGS',
+    '--metadata: the value must be a map in YAML, for example {key: value}',
+  );
 }

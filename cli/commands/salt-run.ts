@@ -1,6 +1,6 @@
 import { type Command, Option } from 'commander';
 import { type FunctionResult, type MasterApi, parseArguments } from '#master';
-import { isWireMap, type WireValue } from '#minion-protocol';
+import { isWireMap, plainNumber, type WireValue } from '#minion-protocol';
 import type { CommandContext } from '../context.ts';
 import { errorCodeOf, exitCodes } from '../errors.ts';
 import { openCommandSession, sudoUser } from '../login.ts';
@@ -25,8 +25,8 @@ interface SaltRunOptions extends OutputCommandOptions, LoginOptions {
   readonly quiet?: boolean;
   readonly jid?: string;
   /**
-   * Names of arguments that are not parsed, separated by commas. Commander stores `--no-parse`
-   * under this name.
+   * Names of keyword arguments whose values are not parsed, separated by commas. Commander stores
+   * `--no-parse` under this name.
    */
   readonly parse: string;
 }
@@ -95,7 +95,7 @@ async function callRunner(
   }
 }
 
-/** Returns Salt's text about an unknown function or invalid arguments. */
+/** Returns Salt's text for an unknown function or invalid arguments. */
 async function refusalText(
   error: Error,
   fun: string,
@@ -124,8 +124,8 @@ async function printResult(
 }
 
 /**
- * Splits a result `{outputter, data}`, with which a function selects an outputter. The results of
- * orchestrations have further members. If the user selects another outputter for these, it gets the
+ * Splits a result `{outputter, data}`, in which a function selects its outputter. Results of
+ * orchestrations have further members. If the user selects an outputter for them, it formats the
  * whole result.
  */
 function splitOutputter(
@@ -138,10 +138,12 @@ function splitOutputter(
   return isAll ? { outputter, data } : { outputter: asked ?? outputter, data: value };
 }
 
-/** Returns the exit code of a call. A function can set it in its result. */
+/** Returns the exit code of a call, which the function can set in its result. */
 function exitCodeOfResult({ return: value, retcode }: FunctionResult): number {
   if (retcode !== undefined) return retcode;
-  const exitCode = isWireMap(value) ? (value.retcode ?? retcodeInData(value.data)) : undefined;
+  const exitCode = isWireMap(value)
+    ? plainNumber(value.retcode ?? retcodeInData(value.data))
+    : undefined;
   return typeof exitCode === 'number' ? exitCode & 0xff : exitCodes.ok;
 }
 
@@ -158,17 +160,21 @@ export function defineSaltRun(command: Command, context: CommandContext): void {
     .argument('[fun]', 'function, for example jobs.list_jobs (default: list all functions)')
     .argument('[args...]', 'arguments of the function: YAML values, or name=value')
     .addOption(configOption())
-    .option('-t, --timeout <seconds>', 'time for minions to respond', parseSeconds)
+    .option(
+      '-t, --timeout <seconds>',
+      'time to wait for returns of minions, in seconds',
+      parseSeconds,
+    )
     .option('-d, --doc', 'show the documentation of a function, of a module or of all functions')
     .addOption(new Option('--documentation').hideHelp())
-    .option('--async', 'start the function and do not wait for it')
+    .option('--async', 'start the function, and do not wait for its return')
     .option('--quiet', 'do not print the return')
     .option('--jid <jid>', 'jid to use instead of a new one')
     .addOption(
-      new Option('--no-parse <names>', 'keywords whose value is not parsed as YAML').default(
-        '',
-        'none',
-      ),
+      new Option(
+        '--no-parse <names>',
+        'keyword arguments whose values are not parsed as YAML, separated by commas',
+      ).default('', 'none'),
     )
     .addOption(new Option('--skip-grains').hideHelp())
     .addOption(new Option('--hard-crash').hideHelp());

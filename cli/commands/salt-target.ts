@@ -30,80 +30,80 @@ const targetFlags: readonly TargetFlag[] = [
     name: 'pcre',
     flags: '-E, --pcre',
     tgtType: 'pcre',
-    description: 'tgt is a regular expression on ids',
+    description: 'the target is a regular expression on minion ids',
   },
   {
     name: 'list',
     flags: '-L, --list',
     tgtType: 'list',
-    description: 'tgt is a list of ids, separated by commas or spaces',
+    description: 'the target is a list of minion ids, separated by commas or spaces',
   },
   {
     name: 'grain',
     flags: '-G, --grain',
     tgtType: 'grain',
-    description: 'tgt is a grain and a glob: os:Debian',
+    description: 'the target is a grain and a glob on its value: os:Debian',
   },
   {
     name: 'grainPcre',
     flags: '-P, --grain-pcre',
     tgtType: 'grain_pcre',
-    description: 'tgt is a grain and a regular expression',
+    description: 'the target is a grain and a regular expression on its value',
   },
   {
     name: 'nodegroup',
     flags: '-N, --nodegroup',
     tgtType: 'nodegroup',
-    description: "tgt is a name in the master's nodegroups",
+    description: "the target is the name of a nodegroup in the master's configuration",
   },
   {
     name: 'range',
     flags: '-R, --range',
     tgtType: 'range',
-    description: 'tgt is a range expression; not supported: it matches no minion',
+    description: 'the target is a range expression, which is not supported and matches no minion',
   },
   {
     name: 'compound',
     flags: '-C, --compound',
     tgtType: 'compound',
-    description: "tgt is an expression: 'G@os:Debian and not web*'",
+    description: "the target is a compound expression: 'G@os:Debian and not web*'",
   },
   {
     name: 'pillar',
     flags: '-I, --pillar',
     tgtType: 'pillar',
-    description: 'tgt is a pillar key and a glob: role:web',
+    description: 'the target is a pillar key and a glob on its value: role:web',
   },
   {
     name: 'pillarPcre',
     flags: '-J, --pillar-pcre',
     tgtType: 'pillar_pcre',
-    description: 'tgt is a pillar key and a regular expression',
+    description: 'the target is a pillar key and a regular expression on its value',
   },
   {
     name: 'ipcidr',
     flags: '-S, --ipcidr',
     tgtType: 'ipcidr',
-    description: 'tgt is an address or a network',
+    description: 'the target is an IP address or a network',
   },
 ];
 
 /**
- * Message about `-R`. Salt's command does not match any minion either if the package seco.range is
+ * Message for the flag `-R`. In Salt, `-R` matches no minion either if the package seco.range is
  * missing.
  */
 export const rangeProblem =
   'range expressions are not supported: list the minions with -L, or use a nodegroup with -N';
 
-/** Sorts the long flags of targets in Salt's order. */
+/** Sorts the long flags of targets into Salt's order. */
 export function inOrderOfFlags(flags: readonly string[]): string[] {
   const place = (flag: string): number => targetFlags.findIndex((it) => it.flags.endsWith(flag));
   return flags.toSorted((left, right) => place(left) - place(right));
 }
 
 /**
- * Adds the options that set the type of the target: all of them, or only the named ones. At most
- * one can be used in a call.
+ * Adds the options that select the type of the target: all options, or only the given ones. A call
+ * can use one of them.
  */
 export function addTargetOptions(
   command: Command,

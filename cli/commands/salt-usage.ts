@@ -1,11 +1,14 @@
-/** Usage errors and versions of the commands that are named as Salt's [salt/utils/parsers.py]. */
+/**
+ * Usage errors and versions of the commands `salt`, `salt-key`, `salt-run` and `salt-cp`, in Salt's
+ * form [salt/utils/parsers.py].
+ */
 
 import { type Command, CommanderError } from 'commander';
 import type { OutputStream } from '../context.ts';
 import { formatVersionsReport } from '../output/versions-report.ts';
 import { inOrderOfFlags } from './salt-target.ts';
 
-/** Usage of Salt's own commands, as they print it after `Usage:`. */
+/** Usage lines of Salt's own commands, without the leading `Usage:`. */
 const usages: Readonly<Record<string, string>> = {
   salt: "salt [options] '<target>' <function> [arguments]",
   'salt-cp': "salt-cp [options] '<target>' SOURCE DEST",
@@ -46,7 +49,7 @@ function toSaltUsageError(command: string, text: string): string {
   return `${formatSaltUsageError(command, complaint)}\n`;
 }
 
-/** Makes a command that is named as Salt's print its usage errors and its version like Salt. */
+/** Makes a command print its usage errors and its version as Salt does. */
 export function useSaltUsage(command: Command, stdout: OutputStream): Command {
   const version = command.parent?.version() ?? '';
   command

@@ -24,8 +24,11 @@ import { formatSaltUsageError, useSaltUsage } from './salt-usage.ts';
 export function defineSalt(command: Command, context: CommandContext): void {
   command
     .usage('[options] <tgt> <fun> [args...]')
-    .argument('[tgt]', 'target: a glob on minion ids, or the type that an option selects')
-    .argument('[fun]', 'function, for example test.ping; several: test.ping,test.echo')
+    .argument(
+      '[tgt]',
+      'target: a glob on minion ids, or an expression of the type that an option selects',
+    )
+    .argument('[fun]', 'function, for example test.ping; several are separated by commas')
     .argument('[args...]', 'arguments of the function: YAML values, or name=value');
   addSaltOptions(command);
   useSaltUsage(command, context.stdout);
@@ -102,7 +105,7 @@ async function runJob(
 }
 
 /**
- * Returns warnings about options that have no effect in their combination. Salt ignores such
+ * Returns warnings about options that have no effect together with other options. Salt ignores such
  * options silently.
  */
 function ignoredOptions(options: SaltOptions, isBatch: boolean): string[] {
@@ -165,7 +168,9 @@ async function showTargetPlan(
   return exitCodes.noReturn;
 }
 
-/** Resolves a target. A nodegroup that is undefined or contains itself matches no minion. */
+/**
+ * Resolves a target. A nodegroup that is not defined, or that contains itself, matches no minion.
+ */
 async function planTarget(
   { jobs }: MasterApi,
   tgt: string,
@@ -297,5 +302,5 @@ async function followBatch(
   return follower.follow(jobs, { ...request, ...spread }, context.interruption());
 }
 
-/** Salt's message about an invalid batch size. */
+/** Salt's message for an invalid batch size. */
 const batchSizeForms = 'Data must be in the form of %10, 10% or 3';

@@ -16,9 +16,9 @@ const pollMs = 100;
 
 /**
  * Starts a Node.js program without a terminal, and waits until its local socket responds.
- * @param argv arguments of the new process; the first is the file of the program
+ * @param argv - arguments of the new process, of which the first is the file of the program
  * @param owner - owner of a new log file
- * @returns the id of the process
+ * @returns process id
  * @throws CommandError ERR_MASTER_NOT_READY if the process ends early or does not respond within a
  * minute
  */
@@ -27,8 +27,7 @@ export async function startDaemon(
   config: Pick<MasterConfig, 'socket' | 'logFile'>,
   owner?: Account,
 ): Promise<number> {
-  // This file receives the output of the process before it opens its log, and the output of a
-  // crash.
+  // This file receives the output of the process before it opens its log, and after a crash.
   const log = path.isAbsolute(config.logFile) ? openLogFile(config.logFile, owner) : 'ignore';
   const begin = typeof log === 'number' ? fstatSync(log).size : 0;
   const child = spawn(process.execPath, [...argv], {
@@ -38,7 +37,7 @@ export async function startDaemon(
   if (typeof log === 'number') closeSync(log);
   const hasEnded = new AbortController();
   child.once('error', (error) => hasEnded.abort(error.message));
-  child.once('exit', (code, signal) => hasEnded.abort(`it ended with ${code ?? signal}`));
+  child.once('exit', (code, signal) => hasEnded.abort(`its process ended with ${code ?? signal}`));
   const pid = await waitUntilReady(child, config, hasEnded.signal, begin);
   child.removeAllListeners();
   child.unref();
@@ -54,8 +53,8 @@ async function waitUntilReady(
   const deadline = Date.now() + startTimeoutMs;
   const api = connectMaster({ socketPath: socket });
   while (!hasEnded.aborted && Date.now() < deadline) {
-    // A master that was already running on this socket would respond too, so the process id is
-    // compared.
+    // Compare the process id, because a master that was already running on this socket would
+    // respond too.
     const pid = await api.status().then(
       (status) => status.pid,
       () => undefined,
@@ -64,7 +63,9 @@ async function waitUntilReady(
     await delay(pollMs, undefined, { signal: hasEnded }).catch(() => undefined);
   }
   if (!hasEnded.aborted) child.kill();
-  const reason = hasEnded.aborted ? String(hasEnded.reason) : 'it did not respond within a minute';
+  const reason = hasEnded.aborted
+    ? String(hasEnded.reason)
+    : 'its process did not respond within a minute';
   const lastWords = await readLastWords(logFile, begin);
   const message = `the master did not start: ${reason}${lastWords}; see ${logFile}`;
   throw new CommandError('ERR_MASTER_NOT_READY', message);
@@ -74,8 +75,8 @@ async function waitUntilReady(
 const maxLastWords = 65_536;
 
 /**
- * Returns the reason that a process logged before it ended. It is the last line that has the form
- * of our errors.
+ * Returns the reason that a process logged before it ended: the last log line in the form of this
+ * program's error messages.
  */
 async function readLastWords(logFile: string, begin: number): Promise<string> {
   const said = await readEnd(logFile, begin).catch(() => '');
@@ -84,7 +85,7 @@ async function readLastWords(logFile: string, begin: number): Promise<string> {
 }
 
 /**
- * Reads at most the last {@link maxLastWords} bytes of a file, because a log may be larger than the
+ * Reads the end of a file, at most {@link maxLastWords} bytes, because a log can be larger than the
  * memory.
  */
 async function readEnd(file: string, begin: number): Promise<string> {

@@ -33,12 +33,16 @@ function formatStatus(status: MasterStatus): string {
     `master       ${escapeName(status.id)} (saltbridge ${status.version}, pid ${status.pid})`,
     `since        ${new Date(status.startedAt).toISOString()}`,
     ...status.transports.map(formatTransport),
-    ...(status.storeFull ? ['store        its disk is full: no new data can be stored'] : []),
+    ...(status.storeFull
+      ? ['store        the disk of the store is full: no new data can be stored']
+      : []),
     ...(status.aclMode === 'learn'
-      ? ['acl          learning: minions may perform actions that no rule permits']
+      ? ['acl          learning mode: minions may perform actions that no rule permits']
       : []),
     ...(status.auditFull
-      ? ['audit        cannot be written: records are buffered, then lost']
+      ? [
+          'audit        the audit log cannot be written: records are buffered, and lost if this continues',
+        ]
       : []),
     ...(status.cluster === undefined ? [] : clusterLines(status.cluster)),
     `keys         ${keys.join(', ')}`,

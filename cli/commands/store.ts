@@ -18,8 +18,8 @@ interface StoreOptions {
 export function defineStore(command: Command, context: CommandContext): void {
   command
     .command('backup')
-    .description('write a backup; the master may be running')
-    .argument('<target>', 'new file, or a directory for a file named after the time')
+    .description('write a backup of the store, even while the master is running')
+    .argument('<target>', 'new file, or a directory in which to create a file named after the time')
     .addOption(configOption())
     .addOption(jsonOption())
     .addOption(logLevelOption())
@@ -34,7 +34,7 @@ export function defineStore(command: Command, context: CommandContext): void {
     .action((file: string, options: StoreOptions) => restore(file, options, context));
   command
     .command('check')
-    .description('read the whole store, or a backup, and report errors')
+    .description('read the whole store or a backup, and report errors')
     .argument('[file]', 'a backup (default: the store)')
     .addOption(configOption())
     .addOption(jsonOption())
@@ -68,14 +68,14 @@ export function defineStore(command: Command, context: CommandContext): void {
       });
   move(
     'export',
-    'write the store, keys and files of a master into a new directory',
-    ['<target>', 'new directory; the master may be running'],
+    'export the store, keys and files of a master into a new directory',
+    ['<target>', 'new directory to create; the master may be running'],
     (access, target) => access.export(target),
   );
   move(
     'import',
-    'turn an export into a new master, or into the first member of a new cluster',
-    ['<directory>', 'output of store export'],
+    'create a new master, or the first member of a new cluster, from an export',
+    ['<directory>', 'directory that store export has written'],
     (access, directory) => access.import(directory),
   );
   move(
@@ -99,7 +99,7 @@ async function tellTransfer(
   const lines = [
     `directory  ${escapeName(directory)}`,
     `content    ${content.entries} entries, ${content.records} records, ${files} files`,
-    `digest     ${content.sha256}, the same on both sides`,
+    `digest     ${content.sha256}, equal for source and copy`,
     ...(cluster === undefined
       ? []
       : [

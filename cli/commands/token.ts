@@ -25,7 +25,7 @@ export function defineToken(command: Command, context: CommandContext): void {
 function addList(token: Command, context: CommandContext): void {
   token
     .command('list')
-    .description('list valid tokens by id; an id cannot be used to log in')
+    .description('list valid tokens by their ids, which cannot be used to log in')
     .addOption(configOption())
     .addOption(jsonOption())
     .addOption(logLevelOption())
@@ -41,7 +41,7 @@ function addRevoke(token: Command, context: CommandContext): void {
     .description('revoke tokens')
     .argument('[id]', 'id of the token, as printed by list')
     .option('--user <name>', 'all tokens of this user')
-    .option('--eauth <name>', 'all tokens of this eauth')
+    .option('--eauth <name>', 'all tokens of this eauth back end')
     .option('--all', 'all tokens')
     .addOption(configOption())
     .addOption(jsonOption())
@@ -61,7 +61,7 @@ function toTokenSelection(
 ): Parameters<MasterApi['logins']['revoke']>[0] {
   const isNamed = [id, user, eauth].some((it) => it !== undefined);
   if (isNamed === (all === true)) {
-    throw new CommandError('ERR_ARGS', 'expected a token, --user, --eauth or --all');
+    throw new CommandError('ERR_ARGS', 'name a token, or add --user, --eauth or --all');
   }
   return {
     ...(id === undefined ? {} : { id }),

@@ -27,7 +27,7 @@ interface StateResult {
   readonly isParallel: boolean;
 }
 
-/** Column in which the text after `Comment:` and `Changes:` begins. */
+/** Column at which the text after `Comment:` and `Changes:` begins. */
 const changesIndent = 14;
 
 /**
@@ -158,7 +158,7 @@ class HighstateSummary {
     else this.#duration += duration;
   }
 
-  /** Returns the summary. It begins with an empty line. */
+  /** Returns the summary, which begins with an empty line. */
   format(hasProfile: boolean): string {
     const { cyan, green, red, lightRed, end } = this.#colors;
     const { succeeded, failed, notRun, warnings } = this.#counts;
@@ -231,7 +231,7 @@ export function formatHighstate(data: WireValue, options: HighstateOptions): str
   return hosts.map(([host, value]) => formatHost(pythonStr(host), value, options).text).join('\n');
 }
 
-/** Removes the maps that runners and `jobs.lookup_jid` put around the results of states. */
+/** Removes the maps with which runners and `jobs.lookup_jid` surround the results of states. */
 function unwrap(data: WireValue): WireValue {
   if (!isWireMap(data)) return data;
   if (data.return !== undefined) return unwrap(data.return);
@@ -290,8 +290,8 @@ function formatStates(host: string, data: WireMap, options: HighstateOptions): H
 }
 
 /**
- * Formats states that have no order number and can therefore not be sorted. They are printed first
- * and without their usual format.
+ * Formats states without an order number, which cannot be sorted. They are printed first, in
+ * another format.
  */
 function formatUnordered(data: WireMap): string[] {
   return Object.entries(data).flatMap(([name, info]) => {

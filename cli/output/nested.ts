@@ -65,7 +65,7 @@ class NestedWriter {
     }
   }
 
-  /** Writes bytes as text if they are valid text. Leaves out other bytes. */
+  /** Writes bytes as text if they are valid UTF-8. Omits other bytes. */
   #writeBytes(bytes: Uint8Array, indent: number, prefix: string): void {
     let text: string;
     try {

@@ -1,4 +1,7 @@
-/** Output options of the Salt commands [salt utils/parsers.py OutputOptionsMixIn]. */
+/**
+ * Output options of the commands `salt`, `salt-key`, `salt-run` and `salt-cp` [salt
+ * utils/parsers.py OutputOptionsMixIn].
+ */
 
 import { appendFile, open } from 'node:fs/promises';
 import { type Command, InvalidArgumentError, Option } from 'commander';
@@ -9,7 +12,7 @@ import { isOutputter, type OutputOptions } from './outputters.ts';
 
 /** Destination of the output: a stream, or a file with `--out-file`. */
 export interface OutputSink {
-  /** Writes a line. As in Salt, an empty line is left out. */
+  /** Writes a line. As in Salt, an empty line is omitted. */
   write(text: string): Promise<void>;
 }
 
@@ -22,10 +25,7 @@ function streamSink(stream: OutputStream): OutputSink {
   };
 }
 
-/**
- * Returns a sink that writes to a file. The file is emptied first, unless the output is to be
- * appended.
- */
+/** Returns a sink that writes to a file. Without `--out-file-append`, the file is emptied first. */
 async function fileSink(
   file: string,
   { append }: { readonly append: boolean },
@@ -39,7 +39,7 @@ async function fileSink(
   };
 }
 
-/** Output options, with commander's names. An option for which Salt has two names appears twice. */
+/** Output options, with commander's names. An option with two names in Salt occurs twice. */
 export interface OutputCommandOptions {
   readonly configDir: string;
   readonly out?: string;
@@ -70,19 +70,30 @@ export function addOutputOptions(command: Command): void {
   command
     .option('--out <outputter>', 'output format: nested, json, yaml, txt, raw, quiet, …')
     .addOption(new Option('--output <outputter>').hideHelp())
-    .option('--out-indent <n>', 'spaces per level; negative: one line', parseInteger)
+    .option(
+      '--out-indent <n>',
+      'number of spaces per level; a negative number prints one line',
+      parseInteger,
+    )
     .addOption(new Option('--output-indent <n>').argParser(parseInteger).hideHelp())
-    .option('--out-file <file>', 'write returns to a file')
+    .option('--out-file <file>', 'write returns to this file')
     .addOption(new Option('--output-file <file>').hideHelp())
-    .option('--out-file-append', 'append to that file')
+    .option('--out-file-append', 'append returns to this file')
     .addOption(new Option('--output-file-append').hideHelp())
     .option('--no-color', 'disable colours')
     .addOption(new Option('--no-colour').hideHelp())
     .option('--force-color', 'use colours even if the output is not a terminal')
     .addOption(new Option('--force-colour').hideHelp())
-    .option('--state-output <form>', 'format of states: full, terse, mixed, changes')
+    .option(
+      '--state-output <form>',
+      'format in which states are printed: full, terse, mixed, changes',
+    )
     .addOption(new Option('--state_output <form>').hideHelp())
-    .option('--state-verbose <boolean>', 'also print states without changes', parseBoolean)
+    .option(
+      '--state-verbose <boolean>',
+      'also print states that succeeded without changes',
+      parseBoolean,
+    )
     .addOption(new Option('--state_verbose <boolean>').argParser(parseBoolean).hideHelp());
 }
 
@@ -124,10 +135,7 @@ export async function chooseOutput(
   };
 }
 
-/**
- * Returns whether to use colours. `undefined` means that colours are used if the output is a
- * terminal.
- */
+/** Whether to use colours. If the option is `undefined`, colours are used on a terminal. */
 function wantsColors(
   { forceColor, forceColour, color, colour }: OutputCommandOptions,
   defaults: CommandDefaults,
@@ -137,12 +145,13 @@ function wantsColors(
 }
 
 function parseInteger(text: string): number {
-  if (!/^-?\d{1,3}$/.test(text)) throw new InvalidArgumentError('expected a whole number.');
+  if (!/^-?\d{1,3}$/.test(text))
+    throw new InvalidArgumentError('the value must be a whole number.');
   return Number(text);
 }
 
 function parseBoolean(text: string): boolean {
   if (/^[Tt]rue$/.test(text)) return true;
   if (/^[Ff]alse$/.test(text)) return false;
-  throw new InvalidArgumentError('expected True or False.');
+  throw new InvalidArgumentError('the value must be True or False.');
 }

@@ -1,20 +1,13 @@
 /** Selects the outputter for a result, like `salt` does [salt output/__init__.py get_printout]. */
 
-import { isWireMap, type WireValue } from '#minion-protocol';
+import { formatYaml, isWireMap, type WireValue } from '#minion-protocol';
 import { splitLines } from '#template/python/text.ts';
 import { type Colors, escapeLine, escapeLines, escapeName, noColors } from '../terminal.ts';
 import { formatHighstate } from './highstate.ts';
 import { formatNested } from './nested.ts';
-import {
-  formatJson,
-  formatPprint,
-  formatYaml,
-  mapEntries,
-  pythonRepr,
-  pythonStr,
-} from './value-text.ts';
+import { formatJson, formatPprint, mapEntries, pythonRepr, pythonStr } from './value-text.ts';
 
-/** Returns the minion's id, and below it the reason why the minion did not return. */
+/** Returns the id of a minion, and below it the reason why the minion did not return. */
 export function formatNoReturn(minion: string, reason: string, colors: Colors = noColors): string {
   const lines = reason
     .split('\n')
@@ -111,7 +104,7 @@ export function isOutputter(name: string): boolean {
 /**
  * Formats data with the selected outputter, without spaces and newlines at the end. The result may
  * be empty.
- * @param out outputter that the function selects
+ * @param out - outputter that the function selects
  */
 export function formatData(
   data: WireValue,
@@ -132,9 +125,8 @@ export function formatReturn(result: MinionReturn, options: OutputOptions): stri
 }
 
 /**
- * Formats all returns together, as `--static` prints them. Results of states always use their own
- * outputter.
- * @param fun function that was executed
+ * Formats all returns together, for `--static`. Results of states always use their own outputter.
+ * @param fun - function that was executed
  */
 export function formatReturns(
   results: readonly MinionReturn[],

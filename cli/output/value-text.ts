@@ -17,7 +17,6 @@ import { pformat } from '#template/python/pprint.ts';
 import { bytesRepr, repr, str } from '#template/python/repr.ts';
 import { wrapLine } from '#template/python/text-wrap.ts';
 import { Bytes, Float, Tuple, type Value } from '#template/python/values.ts';
-import { dumpYaml } from '#template/python/yaml.ts';
 import { escapeJson } from '../terminal.ts';
 
 /** Conversions for wire values that have no literal in Python. */
@@ -43,12 +42,6 @@ const jsonForms: PythonForms = {
   key: (key) => (key instanceof Tuple ? str(key) : key),
 };
 
-/** Conversions for YAML. Dates are written without quotes, because YAML has a type for them. */
-const yamlForms: PythonForms = {
-  ...printed,
-  dateTime: ({ text }) => ({ typeName: 'datetime', repr: () => text }),
-};
-
 /** Returns Python's `repr()` of a value. */
 export function pythonRepr(value: WireValue): string {
   return repr(toPythonValue(value, printed), new RecursionGuard(Number.POSITIVE_INFINITY));
@@ -72,7 +65,7 @@ export function mapEntries(value: WireValue): [WireValue, WireValue][] | undefin
 
 /**
  * Returns the entries of a map in the order of Python's `sorted()`. Keys that Python cannot compare
- * are sorted as text.
+ * with each other are sorted as text.
  */
 export function sortMapEntries(entries: readonly [WireValue, WireValue][]): [string, WireValue][] {
   const named = entries.map(([key, item]) => ({ key, name: pythonStr(key), item }));
@@ -109,26 +102,8 @@ export function formatJson(value: WireValue, { indent }: JsonOptions = {}): stri
   return escapeJson(dumpJson(converted, { sortKeys: false, indent, ensureAscii: false, meter }));
 }
 
-/** Options for the layout of YAML. */
-export interface YamlOptions {
-  /** Number of spaces per level, 2 to 9. A negative number selects flow style. Default: 2. */
-  readonly indent?: number | undefined;
-}
-
 /**
- * Formats a value as YAML with sorted keys, without a newline at the end [salt output/yaml_out.py].
- */
-export function formatYaml(value: WireValue, { indent = 2 }: YamlOptions = {}): string {
-  return dumpYaml(toPythonValue(value, yamlForms), {
-    flowStyle: indent < 0,
-    indent: indent >= 2 && indent <= 9 ? indent : 2,
-    isLibyaml: true,
-    meter: UsageMeter.unlimited(),
-  });
-}
-
-/**
- * Formats a value in lines of at most 80 columns, as far as it can be broken [salt
+ * Formats a value in lines of at most 80 columns, if it can be broken there [salt
  * output/pprint_out.py].
  */
 export function formatPprint(value: WireValue, indentPerLevel = 1): string {
@@ -137,9 +112,9 @@ export function formatPprint(value: WireValue, indentPerLevel = 1): string {
 }
 
 /**
- * Wraps text like Python's `textwrap.fill`: breaks lines at spaces and after hyphens, and cuts
+ * Wraps text as Python's `textwrap.fill` does: breaks lines at spaces and after hyphens, and splits
  * words that are longer than a line.
- * @param indent spaces before each line, included in its width
+ * @param indent - number of spaces before each line, included in its width
  */
 export function wrapText(text: string, width: number, indent: number): string {
   const line = text.replace(/[\t\n\v\f\r]/g, ' ');

@@ -1,6 +1,6 @@
 /**
- * Watches the process that holds the store's directory, and ends that process if it hangs. Runs in
- * the other processes.
+ * Watches the process that runs the shared master (the holder), and ends it if it hangs. The other
+ * processes run this code.
  */
 
 import { delay } from '#runtime';
@@ -18,8 +18,8 @@ export type WatchedHolder =
   | 'hung';
 
 /**
- * Maximum time that is counted between two checks, in milliseconds. A longer interval may mean that
- * this process itself was stopped.
+ * Maximum time by which one check increases the measured silence of the holder, in milliseconds. If
+ * more time has passed, this process itself may have been stopped.
  */
 const maxStepMs = 1500;
 
@@ -27,11 +27,11 @@ export interface HolderWatchOptions {
   /** Path of the store's directory, without symbolic links. */
   readonly directory: string;
   readonly takeoverAfterMs: number;
-  /** Called when a holder that did not respond was ended. */
+  /** Called after a holder that did not respond was ended. */
   readonly onEnded: (pid: number) => void;
 }
 
-/** Time that a later check waits for a pending answer, in milliseconds. */
+/** Time that the next check waits for the answer to an earlier request, in milliseconds. */
 const lateMs = 200;
 
 /** Watches the holder, and measures how long it has not responded. */
@@ -43,8 +43,8 @@ export class HolderWatch {
   #silentMs = 0;
   #lookedAt = performance.now();
   /**
-   * Pending request to the holder. A busy holder answers late and must not be treated as hung, so
-   * the request is not repeated.
+   * Pending request to the holder. A busy holder answers late, but does not hang. Therefore the
+   * request is not repeated.
    */
   #late: Promise<HolderState> | undefined;
   #reason = '';
@@ -105,7 +105,7 @@ export class HolderWatch {
 
   #waitForAnswer(): void {
     this.#late = probeHolder(this.#directory, this.#takeoverAfterMs);
-    // A later check waits for this promise and handles its error.
+    // A later check awaits this promise and handles its error.
     this.#late.catch(() => {});
   }
 }

@@ -1,4 +1,4 @@
-/** Access to the process that currently runs the shared master. */
+/** Access to the process that currently runs the shared master (the holder). */
 
 import type { MasterConfig } from '#config';
 import { type Master, MasterError } from '#master';
@@ -6,12 +6,12 @@ import type { Connection } from '../connection.ts';
 import type { ReachedMaster } from '../fail-over.ts';
 import { callerOf, type MethodCaller, type NamedMethod } from '../rpc-client.ts';
 
-/** Returns the properties that are equal for all processes of a shared master. */
+/** Returns the properties that are the same for all processes of a shared master. */
 function sharedBy({
   jobCache,
 }: MasterConfig): Pick<ReachedMaster, 'jobs' | 'hasOthers' | 'onBreak'> {
-  // Only the lock on the directory shows whether another process runs the master. A failed call
-  // does not.
+  // A failed call does not show that another process runs the master. Only the lock on the store's
+  // directory does.
   return { jobs: jobCache ? 'shared' : undefined, hasOthers: false, onBreak: () => {} };
 }
 
@@ -31,7 +31,10 @@ export function ownHolder(master: Master, connection: Connection, end: AbortSign
 
 const never = new AbortController().signal;
 
-/** Returns a caller that validates the parameters of each call, as a connection does. */
+/**
+ * Returns a caller that validates the parameters of each call, as a master does for calls over a
+ * connection.
+ */
 function ownCaller(master: Master): MethodCaller {
   return {
     call: async (method, parameters) => {
@@ -41,7 +44,7 @@ function ownCaller(master: Master): MethodCaller {
     open: async (method, parameters, signal = never) => {
       checkParameters(method, parameters);
       const items = await method.row.invoke(master, parameters, signal);
-      // The rows of streams return streams.
+      // The rows of streams in the RPC table return streams.
       return streamOfOwn(master, items as AsyncIterable<unknown>);
     },
   };

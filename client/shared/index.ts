@@ -1,4 +1,4 @@
-/** Shared master: several processes of a host use one master, which one of them runs. */
+/** Shared master: several processes of a host use one master. One of these processes runs it. */
 export { sharedMasterErrors } from './errors.ts';
 export {
   type SharedMaster,

@@ -1,6 +1,6 @@
 /**
- * Extension of the master that other processes join. A process joins by a stream on the master's
- * local socket. The stream ends with the master's process.
+ * Extension through which other processes join the master of this process. A process joins by
+ * opening a stream on the master's local socket. The stream ends when the master's process ends.
  */
 
 import { once } from 'node:events';
@@ -17,7 +17,7 @@ export const extensionName = 'processes';
 /** Parameters with which a process joins. */
 export interface JoinRequest {
   readonly pid: number;
-  /** Salt for the digests of options. Any text. */
+  /** Any text. It is used as the salt in the digests of options. */
   readonly salt: string;
   readonly options: OptionDigests;
 }
@@ -41,7 +41,7 @@ const JoinParameters = Type.Object(
   { additionalProperties: false },
 );
 
-/** Creates the extension of the master that other processes join. */
+/** Creates the extension through which other processes join a master. */
 export function createJoinExtension(): MasterExtension {
   return {
     name: extensionName,

@@ -41,10 +41,10 @@ type SharedRole = 'holder' | 'sibling';
 
 /**
  * Options of each process. They must be equal in all processes, except for callbacks and
- * extensions. Those take effect when their process becomes the holder.
+ * extensions. Callbacks and extensions take effect when their process becomes the holder.
  */
 export interface SharedMasterOptions extends Omit<BareMasterOptions, 'store' | 'transports'> {
-  /** Called when this process becomes the holder, or is the holder no longer. */
+  /** Called when this process becomes the holder, or stops being the holder. */
   readonly onRole?: (role: SharedRole) => void;
 }
 
@@ -63,9 +63,9 @@ export interface SharedMaster extends MasterApi {
    */
   close(): Promise<void>;
   /**
-   * Returns the client of an extension, whichever process is the holder. Runs of the bridge (`run`,
+   * Returns the client of an extension. It works with any holder. Runs of the bridge (`run`,
    * `runPlan`) get an idempotency key if they have none, and continue when a holder stops.
-   * @param name - name of the extension, for example `bridge`
+   * @param name name of the extension, for example `bridge`
    */
   extension(name: string): ExtensionClient;
 }
@@ -79,9 +79,10 @@ export interface MasterFactory {
 
 /**
  * Shares a master with the other processes of this host that have the same `state_dir`. One of
- * them, the holder, owns the store, the ports and the local socket. The others call it over its
- * socket. When the holder stops, another process takes over within three seconds; when it hangs,
- * after `takeover_after`. All processes must run under one account and with the same options.
+ * them, the holder, owns the store, the ports and the local socket. The other processes call it
+ * over its socket. When the holder stops, another process takes over within three seconds. When the
+ * holder hangs, another process takes over after `takeover_after`. All processes must run under one
+ * account and with the same options.
  * @throws ConfigError, which names the option as in a configuration file
  */
 export function shareMaster(options: SharedMasterOptions, factory: MasterFactory): SharedMaster {
@@ -97,11 +98,11 @@ export function shareMaster(options: SharedMasterOptions, factory: MasterFactory
   };
 }
 
-/** Delay between two checks while there is no known holder, in milliseconds. */
+/** Delay between two checks while no holder is known, in milliseconds. */
 const pauseMs = 50;
 /** Delay between two checks of a holder that answers, in milliseconds. */
 const watchMs = 1000;
-/** Delay after a failed attempt to become the holder or to join it, in milliseconds. */
+/** Delay after a failed attempt to run or to join the master, in milliseconds. */
 const failurePauseMs = 500;
 
 interface WaitingCall {
@@ -123,12 +124,12 @@ class Member implements MasterSource {
   /** Master of this process while it starts or runs. */
   #own: Master | undefined;
   #role: SharedRole = 'sibling';
-  /** Reason of the last failure to run or to join the master. */
+  /** Error of the last attempt to run or to join the master. */
   #obstacle: Error | undefined;
   #running: Promise<void> | undefined;
   #request: JoinRequest | undefined;
   /**
-   * Whether this process has run or joined the master before. If so, later failures are retried.
+   * Whether this process has already run or joined the master. If so, later failures are retried.
    */
   #isStarted = false;
 
@@ -226,7 +227,7 @@ class Member implements MasterSource {
     return new SharedMasterError('ERR_NO_HOLDER', message, { cause });
   }
 
-  /** Runs the master or joins its holder, repeatedly, until this process leaves. */
+  /** Runs the master or joins the holder, repeatedly, until this process leaves. */
   async #run(
     watch: HolderWatch,
     directory: string,
@@ -255,8 +256,8 @@ class Member implements MasterSource {
   }
 
   /**
-   * Reads the configuration again. If the previous holder reloaded options, the next holder then
-   * has them too.
+   * Reads the configuration again. The previous holder may have reloaded options, and this process
+   * must use the same ones.
    */
   async #refreshConfig(): Promise<void> {
     const reread = rereadOf(this.#options);
@@ -276,7 +277,7 @@ class Member implements MasterSource {
   async #hold(watch: HolderWatch): Promise<void> {
     await this.#refreshConfig();
     const master = this.#factory.create(withConfig(this.#options, this.#config));
-    // Two processes may try to start at once. The slower one joins, instead of waiting for the
+    // If two processes start at the same time, the slower one joins instead of waiting for the
     // lock.
     if ((await watch.look()) !== 'none') return;
     const end = new AbortController();
@@ -351,7 +352,8 @@ class Member implements MasterSource {
   }
 
   /**
-   * Returns the join request. It is cached, because a process retries often while a holder starts.
+   * Returns the request with which this process joins. It is cached, because a process tries often
+   * while a holder starts.
    */
   #joinRequest(): JoinRequest {
     const salt = randomBytes(16).toString('hex');
@@ -378,8 +380,8 @@ class Member implements MasterSource {
   }
 
   #connection(agent?: Agent): Connection {
-    // All processes run under one account. The master treats a call without proof as a call of the
-    // socket's owner, so no proof is needed.
+    // All processes run under one account. The master treats a call without a proof of the account
+    // as a call of the socket's owner, so no proof is needed.
     const { prove: _, ...connection } = localConnection({ socketPath: this.#config.socket }, agent);
     return { ...connection, failsOnClose: true };
   }
@@ -442,10 +444,7 @@ function rereadOf({ readConfig, config }: SharedMasterOptions): SharedMasterOpti
   return async () => (await loadSaltConfig(config.directory)).config;
 }
 
-/**
- * Returns the options with the complete configuration, in place of the files or values that it was
- * read from.
- */
+/** Returns the options, with the complete configuration instead of its files or values. */
 function withConfig(options: SharedMasterOptions, config: MasterConfig): BareMasterOptions {
   const { extensions = [], logger, logLevel, now } = options;
   const readConfig = rereadOf(options);
@@ -458,7 +457,7 @@ function withConfig(options: SharedMasterOptions, config: MasterConfig): BareMas
   };
 }
 
-/** Stream with which a process has joined. It ends with the holder. */
+/** Stream by which a process has joined. It ends when the holder ends. */
 interface EnteredStream {
   readonly stream: AsyncIterable<Joined>;
   /** Process id of the holder. */
@@ -492,6 +491,6 @@ async function drain(items: AsyncIterable<unknown>): Promise<void> {
   try {
     for await (const _ of items);
   } catch {
-    // The holder has ended, whatever the error is.
+    // Any error means that the holder has ended.
   }
 }

@@ -1,5 +1,5 @@
 /**
- * Compares the options of two processes without disclosing them. The process that joins sends a
+ * Compares the options of two processes without revealing them. The process that joins sends a
  * digest of each option, with a random salt.
  */
 
@@ -42,7 +42,7 @@ function digestOf(value: unknown, salt: string): string {
 }
 
 /**
- * Returns a text that is equal for equal values, whatever the order of their keys. Functions are
+ * Returns a text that is equal for equal values, regardless of the order of keys. Functions are
  * ignored.
  */
 function canonicalText(value: unknown): string {

@@ -35,7 +35,7 @@ export const cluster: Example = {
 async function runSteps(step: Step, site: ClusterSite, minions: Minion[]): Promise<void> {
   await step('start three NATS servers', () => site.startServers(['a', 'b', 'c']));
   await step(
-    'saltbridge cluster init: the state and keys of master a become those of the cluster',
+    'saltbridge cluster init: the state and the keys of master a become the state and the keys of the cluster',
     () => site.found('a'),
   );
   for (const name of ['b', 'c']) {
@@ -44,40 +44,40 @@ async function runSteps(step: Step, site: ClusterSite, minions: Minion[]): Promi
     );
   }
   await step(
-    'all three are members, and alive',
+    'all three masters are members and running',
     () => site.status('a', (it) => it.members.filter(({ isAlive }) => isAlive).length === 3),
     (status) => status.members.length === 3,
   );
   await step(
-    'a minion connects to each master; b accepts their keys',
+    'one minion connects to each master; master b accepts the three keys',
     () => connectMinions(site, minions),
     (accepted) => accepted === 3,
   );
   await step(
-    'a job that is asked of a is answered by the minions of all three',
+    'minions of all three masters answer a job that is published through a',
     () => ping(site, 'a'),
     (minions) => minions.length === 3,
   );
   await step('kill -9 master c', () => site.kill('c'));
   await step(
-    'a job that is asked of b at once is answered by the minions of a and b',
+    'minions of a and b immediately answer a job that is published through b',
     () => ping(site, 'b', ['minion-a', 'minion-b']),
     (minions) => minions.length === 2,
   );
   await step(
-    'a knows that c is away, and takes writes all the same: two of three are alive',
+    'a reports that c is down, and still accepts writes: two of three members are running',
     () => site.status('a', (it) => it.members.some(({ isAlive }) => !isAlive)),
     (status) => !status.refusesWrites,
   );
-  await step('start c again: its minion comes back by itself', () => site.start('c'));
+  await step('start c again: its minion reconnects', () => site.start('c'));
   await step(
-    'a job that is asked of c is answered by all three again',
+    'all three minions answer a job that is published through c',
     () => pingUntil(site, 'c', 3),
     (minions) => minions.length === 3,
   );
   await step('kill one of the NATS servers', () => site.killServer());
   await step(
-    'a job that is asked of a is answered by all three: two of three servers keep the log',
+    'all three minions answer a job that is published through a: two of three NATS servers suffice',
     () => pingUntil(site, 'a', 3),
     (minions) => minions.length === 3,
   );

@@ -27,7 +27,8 @@ const sources = path.join(root, 'examples/from-salt-master');
 
 /** A team replaces salt-master with saltbridge. Configuration, files and keys stay unchanged. */
 export const fromSaltMaster: Example = {
-  description: 'a move from /etc/salt: report, policy, start on the same keys, and the way back',
+  description:
+    'migration from salt-master: report, policy, start with the same keys, and the way back',
   needs: () => [],
   run: async (step) => {
     const move = new Move(step);
@@ -74,7 +75,7 @@ class Move {
   /** Creates the files that a salt-master and an accepted minion would have left. */
   async lay(): Promise<void> {
     await this.#step(
-      'a salt-master was here: files, its key, and that of an accepted minion',
+      'create what a salt-master leaves: configuration, its key, and the key of an accepted minion',
       async () => {
         cpSync(sources, this.#directory, { recursive: true });
         this.#requestPort = await freePort();
@@ -111,7 +112,7 @@ class Move {
 
   async check(): Promise<void> {
     const report = await this.#step(
-      '`saltbridge migrate check` says what would become of each option, and what to do',
+      '`saltbridge migrate check` reports the effect of each option, and what to do',
       async () => withoutText(await checkMigration(this.#etc)),
       ({ findings }) =>
         findings.some(
@@ -120,7 +121,7 @@ class Move {
         ),
     );
     await this.#step(
-      'and which rules its reactor needs: they go into master.d as they are',
+      'it also prints the rules that the reactor needs, as a file for master.d',
       async () => {
         const policy = policyText(report);
         writeFileSync(path.join(this.#etc, 'master.d/policy.conf'), policy);
@@ -131,11 +132,11 @@ class Move {
   }
 
   async start(): Promise<void> {
-    await this.#step('start on the same directory', async () => {
+    await this.#step('start saltbridge with the same configuration directory', async () => {
       const logger = createLogger('critical', process.stderr);
       this.#server = await serve({ config: await loadSaltConfig(this.#etc), logger });
     });
-    await this.#step('the minion comes back by itself; nobody accepts a key', async () => {
+    await this.#step('the minion reconnects; its key is already accepted', async () => {
       const site = { directory: this.#directory, requestPort: this.#requestPort };
       const { minion, connected } = await this.#minions.start(site, 'web1', {
         'service.reload': ({ args, kwargs }) => {
@@ -147,7 +148,7 @@ class Move {
       this.#minion = minion;
     });
     await this.#step(
-      'it has the pillar of the same files',
+      'the minion gets its pillar from the same files',
       async () => this.#running().master.pillar.show({ minion: 'web1' }),
       (pillar) => JSON.stringify(pillar) === '{"shop":{"port":8080,"name":"web1.example.org"}}',
     );
@@ -155,7 +156,7 @@ class Move {
 
   async react(): Promise<void> {
     await this.#step(
-      'its event still starts the file of the reactor',
+      'an event of the minion still triggers the reactor file',
       async () => {
         await this.#minion?.fire('shop/deployed', {});
         return eventually('the job of the reactor', () => this.#reloaded[0]);
@@ -163,7 +164,7 @@ class Move {
       (name) => name === 'shop',
     );
     await this.#step(
-      'an event that nothing listens for is denied now',
+      'an event that no reactor uses is now denied',
       async () => {
         await this.#minion?.fire('shop/anything', {});
         return eventually('the denial', async () => {
@@ -194,7 +195,7 @@ class Move {
 
   async goBack(): Promise<void> {
     await this.#step(
-      'stopped, the directory of keys is what it was: salt-master can start on it again',
+      'after saltbridge has stopped, the key directory is unchanged: salt-master can use it again',
       async () => {
         await this.#minions.close();
         await this.#running().close();
@@ -225,7 +226,10 @@ function keyFilesBelow(directory: string): readonly string[] {
     .sort();
 }
 
-/** Makes a report print only its findings with a remedy, because steps print their results. */
+/**
+ * Returns a report that is printed with only its findings that have a remedy, because steps print
+ * their results.
+ */
 function withoutText(report: MigrationReport): MigrationReport {
   const toJSON = () =>
     report.findings

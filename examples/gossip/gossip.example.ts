@@ -17,14 +17,18 @@ const network = randomUUID();
  * of peers.
  */
 export const gossip: Example = {
-  description: 'twenty guests form a cluster by gossip (Serf), with no address but their peers',
+  description:
+    'twenty guests form a Serf cluster (gossip); they know only the addresses of their peers',
   needs: () => [program('serf', 'serf'), program('python3', 'python3')],
   run: async (step) => {
     const port = await freePort();
-    const plane = await step('start a master, and a metadata agent in a network', async () => {
-      const networks = [{ network, addresses: ['127.0.0.1'], port }];
-      return withoutText(await GuestPlane.start(() => ({ networks, relay: undefined })));
-    });
+    const plane = await step(
+      'start a master, and a metadata agent in a tenant network',
+      async () => {
+        const networks = [{ network, addresses: ['127.0.0.1'], port }];
+        return withoutText(await GuestPlane.start(() => ({ networks, relay: undefined })));
+      },
+    );
     const cluster = new Cluster(plane, `127.0.0.1:${port}`);
     try {
       await runSteps(step, cluster);
@@ -39,27 +43,27 @@ async function runSteps(step: Step, cluster: Cluster): Promise<void> {
   const isOne = (sizes: readonly number[]): boolean =>
     sizes.length === guestCount && sizes.every((it) => it === guestCount);
   await step(
-    `${guestCount} instances of one project enrol by their identity, and one of another`,
+    `${guestCount} instances of one project enrol by their identity, and one instance of another project`,
     () => cluster.enrol(),
     (answers) => answers.every((it) => it === 200),
   );
   await step(
-    'each starts Serf with the addresses of its peers',
+    'each guest starts Serf with the addresses of its peers',
     async () => cluster.startAll(),
     (started) => started === guestCount,
   );
   await step(
-    `each of them knows all ${guestCount} as members: they are one cluster`,
+    `each guest lists all ${guestCount} as members: they form one cluster`,
     () => cluster.sizes(guestCount, guestCount),
     isOne,
   );
   await step(
-    'nobody of another project is a member',
+    'the instance of the other project is not a member',
     () => cluster.members(0),
     (members) => !members.includes(cluster.strangerId),
   );
   await step(
-    'one guest dies, and the others notice it',
+    'one guest fails, and the others notice it',
     async () => {
       await cluster.kill(guestCount - 1);
       return cluster.sizes(guestCount - 1, guestCount - 1);
@@ -67,7 +71,7 @@ async function runSteps(step: Step, cluster: Cluster): Promise<void> {
     (sizes) => sizes.length === guestCount - 1 && sizes.every((it) => it === guestCount - 1),
   );
   await step(
-    'it starts again, and is a member by its peers alone',
+    'the guest starts again, and rejoins through its peers',
     async () => {
       cluster.start(guestCount - 1);
       return cluster.sizes(guestCount, guestCount);
@@ -119,7 +123,7 @@ class Cluster {
 
   start(index: number): void {
     const env = { PATH: process.env.PATH ?? '', METADATA: this.#metadata };
-    // With `setpriv`, the guest is killed when this process ends, whatever the reason.
+    // With `setpriv`, the guest is killed when this process ends for any reason.
     const guest = spawn('setpriv', ['--pdeathsig', 'KILL', 'python3', joinPeers], {
       stdio: 'ignore',
       env: { ...env, OWN_ADDRESS: addressOf(index), GOMAXPROCS: '1' },
@@ -197,7 +201,7 @@ function addressOf(index: number): string {
   return `127.0.20.${index + 1}`;
 }
 
-/** Makes the guest plane print as a short text, because steps print their results. */
+/** Returns a guest plane that is printed as a short text, because steps print their results. */
 function withoutText(plane: GuestPlane): GuestPlane {
   return Object.assign(plane, { toJSON: () => plane.folder });
 }

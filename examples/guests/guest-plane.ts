@@ -130,7 +130,7 @@ export class GuestPlane {
       ports: this.#ports,
       bridge: createBridge(),
       rules: [
-        allow('guests use what the bridge has for them', {
+        allow('guests use the interfaces of the bridge', {
           subject: { minion: '*' },
           action: 'runner',
           resource: { fun: 'saltbridge_*' },

@@ -16,7 +16,8 @@ const projects = { A: 'p1', B: 'p2' } as const;
 
 /** Two networks with the same addresses. Their machines can reach only the metadata address. */
 export const guests: Example = {
-  description: 'two networks in which 10.0.0.5 is two instances: metadata, enrolment, data, relay',
+  description:
+    'two networks with the same address 10.0.0.5: metadata, enrolment, data spaces, relay',
   needs: guestNeeds,
   run: async (step) => {
     const lab = new NetworkLab();
@@ -82,10 +83,11 @@ class Scene {
   }
 
   async build(): Promise<void> {
-    await this.#step('two networks, and in each one machine with the address 10.0.0.5', async () =>
-      this.#lab.open(),
+    await this.#step(
+      'create two networks, each with a machine that has the address 10.0.0.5',
+      async () => this.#lab.open(),
     );
-    await this.#step('a master, and a metadata agent with a relay', async () => {
+    await this.#step('start a master, and a metadata agent with a relay', async () => {
       const networks = labNetworks.map((it) => ({
         network: `net-${it}`,
         namespace: this.#lab.host(it),
@@ -109,7 +111,7 @@ class Scene {
       const other = { id: instances.other, name: 'db', project: 'p1' };
       this.#plane.add({ ...other, network: 'net-A', address: '10.0.0.7' });
     });
-    await this.#step("haproxy in each network, for metadata and Salt's ports", () => {
+    await this.#step("start haproxy in each network, for the metadata and Salt's ports", () => {
       const { folder, ports } = this.#running;
       return this.#lab.startProxies(folder, path.join(folder, 'metadata.sock'), (network) =>
         relayProxyConfiguration(network, { folder, ...ports, timeout: 3600 }),
@@ -125,7 +127,7 @@ class Scene {
       ([a, b]) => a === instances.A && b === instances.B,
     );
     await this.#step(
-      'the same on the link, at fe80::a9fe:a9fe, where the agent listens itself',
+      'also at the link-local address fe80::a9fe:a9fe, where the agent itself listens',
       async () => {
         const url = `http://[fe80::a9fe:a9fe%25e0]/${where}`;
         for (const network of labNetworks) await this.#lab.untilUp(network, url);
@@ -139,7 +141,7 @@ class Scene {
     const { A } = this.#guests;
     const where = 'openstack/latest/meta_data.json';
     await this.#step(
-      'headers that a machine sends change nothing',
+      'identity headers that a machine sends itself have no effect',
       async () => {
         const ids = [`X-Instance-ID: ${instances.B}`, 'X-Neutron-Network-ID: net-B'];
         const own = await A.curl(where, ...ids.flatMap((it) => ['-H', it]));
@@ -149,7 +151,7 @@ class Scene {
       ([own, twice]) => own === instances.A && twice === '400',
     );
     await this.#step(
-      'an address that Neutron gave nobody is nobody',
+      'a request from an address without a Neutron port is rejected',
       async () => {
         const guest = this.#lab.guest('A');
         execFileSync('ip', ['-n', guest, 'addr', 'add', '10.0.0.66/24', 'dev', 'e0']);
@@ -161,23 +163,26 @@ class Scene {
 
   async enrol(): Promise<void> {
     await this.#step(
-      'each asks for its user-data, without a ticket from anybody',
+      'each machine requests its user-data, without a ticket',
       () => this.#ofBoth((it) => it.readUserData()),
       ([a, b]) => a?.id === 'web.p1' && b?.id === 'web.p2',
     );
     const kind =
       this.#programs.length > 0 ? 'salt-minion' : "the library's minion (no SALT_MINION)";
-    await this.#step(`each starts ${kind} and claims for its key, through the agent`, async () => {
-      const { requestPort } = this.#running.ports;
-      const start = async (guest: LabGuest, at: number): Promise<string> => {
-        const programs = this.#programs;
-        await guest.startMinion(programs[at % Math.max(1, programs.length)], requestPort);
-        return guest.claim();
-      };
-      return Promise.all([start(this.#guests.A, 0), start(this.#guests.B, 1)]);
-    });
     await this.#step(
-      'both sign in through the relay, as what they are, and not as 10.0.0.5',
+      `each machine starts ${kind}, and sends its claim through the agent`,
+      async () => {
+        const { requestPort } = this.#running.ports;
+        const start = async (guest: LabGuest, at: number): Promise<string> => {
+          const programs = this.#programs;
+          await guest.startMinion(programs[at % Math.max(1, programs.length)], requestPort);
+          return guest.claim();
+        };
+        return Promise.all([start(this.#guests.A, 0), start(this.#guests.B, 1)]);
+      },
+    );
+    await this.#step(
+      'both minions sign in through the relay under the ids of their instances, not as 10.0.0.5',
       async () => {
         const { bridge, master } = this.#running;
         await eventually('sign-in of both minions', async () => {
@@ -196,7 +201,7 @@ class Scene {
         labNetworks.every((it) => text.includes(`instance:${projects[it]}/${instances[it]}`)),
     );
     await this.#step(
-      'neither gets its user-data again',
+      'the user-data is not sent a second time',
       () => this.#ofBoth((it) => it.status('saltbridge/v1/user-data')),
       (statuses) => statuses.every((it) => it === '404'),
     );
@@ -204,7 +209,7 @@ class Scene {
 
   async peers(): Promise<void> {
     await this.#step(
-      'each sees the instances of its own project, and of no other',
+      'each machine sees only the instances of its own project',
       async () => {
         const ask = (guest: LabGuest): Promise<string> => guest.curl('saltbridge/v1/peers');
         await eventually('peer of A', async () =>
@@ -224,7 +229,7 @@ class Scene {
   async data(): Promise<void> {
     const { A, B } = this.#guests;
     const where = 'saltbridge/v1/data?key=db/password';
-    await this.#step('a data space: A writes a password, B reads it', async () => {
+    await this.#step('data space: A writes a password, B reads it', async () => {
       await this.#running.bridge.data.add({
         name: 'shop',
         roles: {
@@ -243,7 +248,7 @@ class Scene {
       ([written, read]) => written === '200' && read === 'of A',
     );
     await this.#step(
-      'B writes nothing of the role of A',
+      "B cannot write values of A's role",
       () => B.status(where, '-X', 'PUT', '--data-binary', 'of B'),
       (status) => status === '403',
     );
@@ -251,7 +256,7 @@ class Scene {
 
   async signals(): Promise<void> {
     await this.#step(
-      'each signals that it is ready, and each signal is that of its own minion',
+      'each machine signals that it is ready; each signal belongs to the correct minion',
       async () => {
         const body = JSON.stringify({ status: 'SUCCESS', data: 'ready' });
         const where = 'saltbridge/v1/signals?alias=ready';
@@ -278,7 +283,7 @@ class Scene {
       );
     }
     await this.#step(
-      'a PROXY header of a machine ends its connection, and nothing else',
+      'if a machine sends a PROXY header, only its own connection is closed',
       async () => {
         const { requestPort: port } = this.#running.ports;
         const ids = { network: 'net-B', instance: instances.B, project: 'p2' };

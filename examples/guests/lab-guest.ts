@@ -1,4 +1,4 @@
-/** The machine in one of the lab's networks, and its minion. */
+/** The machine in one of the two networks, and its minion. */
 
 import { type ChildProcess, spawn } from 'node:child_process';
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -76,7 +76,7 @@ export class LabGuest {
       program === undefined
         ? [process.execPath, embedded, this.id, folder, String(master), String(requestPort)]
         : [program, '-c', path.join(folder, 'salt'), '-l', 'quiet'];
-    // With `setpriv`, the minion is killed when this process ends, whatever the reason.
+    // With `setpriv`, the minion is killed when this process ends for any reason.
     const args = ['netns', 'exec', this.#lab.guest(this.network), 'setpriv', '--pdeathsig', 'KILL'];
     this.#minion = spawn('ip', [...args, ...line], { stdio: 'ignore', detached: true });
     await eventually('a key of the minion', async () => existsSync(`${folder}/pki/minion.pub`));

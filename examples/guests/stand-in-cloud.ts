@@ -1,6 +1,6 @@
 /**
- * Simulated Keystone, Nova and Neutron. Lists are returned in pages, cells can be down, and Nova's
- * metadata are served.
+ * Simulates Keystone, Nova and Neutron. It returns lists in pages, simulates cells that are down,
+ * and serves Nova's metadata.
  */
 
 import { createHmac } from 'node:crypto';

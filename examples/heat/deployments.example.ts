@@ -52,7 +52,7 @@ async function runTwoServers(step: Step, heat: HeatClient, stage: Stage): Promis
     create(heat, stage, 'deployments', { parameters: { text: 'one' } }).then(hidden),
   );
   await step(
-    'the stack is complete: what the commands returned are its outputs',
+    'the stack is complete: its outputs contain the returns of the commands',
     async () => {
       const { status, reason, outputs } = await stack.it.end();
       return { status, reason, results: outputs.results, calls: calls(stage) };
@@ -63,7 +63,7 @@ async function runTwoServers(step: Step, heat: HeatClient, stage: Stage): Promis
       made === 'web-1 write b; web-1 write one; web-2 write c',
   );
   await step(
-    'update it: the deployment that changed runs, and no other',
+    'update the stack: only the changed deployment runs',
     async () => {
       const { status } = await stack.it.update(template('deployments'), { text: 'two' });
       return `${status}: ${calls(stage)}`;
@@ -71,7 +71,7 @@ async function runTwoServers(step: Step, heat: HeatClient, stage: Stage): Promis
     (it) => it === 'UPDATE_COMPLETE: web-1 write two',
   );
   await step(
-    'delete it: the command for DELETE runs for each',
+    'delete the stack: the command for DELETE runs for each deployment',
     async () => {
       await stack.it.delete();
       const { status } = await stack.it.end();
@@ -98,12 +98,12 @@ async function runGroup(step: Step, heat: HeatClient, stage: Stage): Promise<voi
     ),
   );
   await step(
-    'the stack is complete: its member has the deployment',
+    'the stack is complete: the deployment has run on its member',
     async () => `${(await stack.it.end()).status}: ${calls(stage)}`,
     (it) => it === 'CREATE_COMPLETE: web-0 write member',
   );
   await step(
-    'let it grow: the deployment runs on the new server, and on no other',
+    'add a member: the deployment runs only on the new server',
     async () => {
       const text = template('deployment-group');
       const { status, outputs } = await stack.it.update(text, { size: 2 });
@@ -121,7 +121,7 @@ async function runGroup(step: Step, heat: HeatClient, stage: Stage): Promise<voi
   );
 }
 
-/** Makes a stack print as its name only. */
+/** Returns a stack that is printed as its name only. */
 function hidden(it: Stack): { readonly it: Stack; toJSON(): string } {
   return { it, toJSON: () => it.name };
 }

@@ -20,17 +20,17 @@ export const group: Example = {
         (it) => it === 'CREATE_COMPLETE: web-0 write member',
       );
       await step(
-        'let it grow: the command of web-1 runs, and no other',
+        'add a member: only the command of web-1 runs',
         async () => `${(await stack.update(template('group'), { size: 2 })).status}: ${calls()}`,
         (it) => it === 'UPDATE_COMPLETE: web-1 write member',
       );
       await step(
-        'let it shrink: what was done on web-1 is undone',
+        'remove a member: the command of web-1 is undone',
         async () => `${(await stack.update(template('group'), { size: 1 })).status}: ${calls()}`,
         (it) => it === 'UPDATE_COMPLETE: web-1 remove member',
       );
       await step(
-        'delete the stack: the same on web-0',
+        'delete the stack: the command of web-0 is undone',
         async () => {
           await stack.delete();
           return `${(await stack.end()).status}: ${calls()}`;

@@ -7,7 +7,7 @@ import type { Stage } from './stage.ts';
 
 /** The three resource types of the Heat plug-in. */
 export const plugin: Example = {
-  description: "the plug-in's three resources, and a deletion while the master is away",
+  description: "the plug-in's three resources, and a deletion while the master is stopped",
   needs: pluginNeeds,
   run: (step) =>
     withCloud(async (heat, stage) => {
@@ -24,12 +24,12 @@ async function runCommand(step: Step, heat: HeatClient, stage: Stage): Promise<v
     return made;
   });
   await step(
-    'it is complete, and has what both minions returned',
+    'the stack is complete, and contains the returns of both minions',
     () => stack.end(),
     ({ status, outputs }) => status === 'CREATE_COMPLETE' && outputs.status === 'succeeded',
   );
   await step(
-    'update its parameter: the command runs again',
+    'update a parameter: the command runs again',
     async () => ({
       ...(await stack.update(template('command'), { text: 'two' })),
       ...calls(stage),
@@ -42,7 +42,7 @@ async function runCommand(step: Step, heat: HeatClient, stage: Stage): Promise<v
     return stack.until('the deletion', ({ status }) => status === 'DELETE_IN_PROGRESS');
   });
   await step(
-    'start the master: it carries the deletion out',
+    'start the master: it completes the deletion',
     async () => {
       await stage.start();
       return { ...(await stack.end()), ...calls(stage) };
@@ -58,7 +58,7 @@ async function runPlan(step: Step, heat: HeatClient, stage: Stage): Promise<void
     heat.create(template('plan')),
   );
   await step(
-    'it is complete: both groups, in order',
+    'the stack is complete: both groups ran in order',
     async () => ({ ...(await stack.end()), ...calls(stage) }),
     (it) => it.calls.join() === 'web-1 write cluster,web-2 write cluster',
   );
@@ -72,7 +72,7 @@ async function enrolMachine(step: Step, heat: HeatClient, stage: Stage): Promise
   );
   const isTold = ({ outputs }: StackState): boolean => String(outputs.ticket).length > 50;
   const { outputs } = await stack.until('the ticket', isTold);
-  await step('a machine claims for its key with the ticket, and signs in', async () => {
+  await step('a machine claims its key with the ticket, and signs in', async () => {
     const { minion_id: id, ticket } = outputs as { minion_id: string; ticket: string };
     const keys = await createMinionKeys();
     await claim(stage, { ticket, id, fingerprint: fingerprintOf(keys.publicPem) });
@@ -80,7 +80,7 @@ async function enrolMachine(step: Step, heat: HeatClient, stage: Stage): Promise
     return id;
   });
   await step(
-    'the command that waited for it has run',
+    'the command that waited for the machine has run',
     async () => ({ status: (await stack.end()).status, ...calls(stage) }),
     (it) => it.status === 'CREATE_COMPLETE' && it.calls.join().endsWith('write first-boot'),
   );

@@ -16,12 +16,15 @@ export function template(name: string): string {
 export const cloudNeed = (): Need =>
   variable(
     'HEAT_ENV',
-    'a JSON file that describes a Heat of this machine: examples/heat/README.md',
+    'path of a JSON file that describes the local Heat; see examples/heat/README.md',
   );
 
 export const pluginNeeds = (): readonly Need[] => [
   cloudNeed(),
-  variable('HEAT_START', 'the program that starts heat-engine again: examples/heat/README.md'),
+  variable(
+    'HEAT_START',
+    'path of a program that restarts heat-engine; see examples/heat/README.md',
+  ),
 ];
 
 /** Installs the plug-in for the Heat that the variables in {@link pluginNeeds} describe. */

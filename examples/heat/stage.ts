@@ -58,7 +58,7 @@ const commands: readonly CommandDefinition[] = [
   },
   {
     name: 'demo.slow',
-    description: 'Ends when it is told to.',
+    description: 'Runs until it is stopped.',
     function: 'demo.slow',
     reviewed: 'made for the examples: it waits',
     parameters: { type: 'object', properties: {} },
@@ -66,7 +66,7 @@ const commands: readonly CommandDefinition[] = [
   },
   {
     name: 'demo.program',
-    description: 'Runs a program that writes to both of its outputs and fails if it is told to.',
+    description: 'Runs a program that writes to stdout and stderr, and exits with the given code.',
     function: 'cmd.run_all',
     unsafe: 'i-understand',
     parameters: {
@@ -118,13 +118,16 @@ export function bridgeUrlOf({ keystone }: Pick<CloudDescription, 'keystone'>): s
   return `http://127.0.0.1:${Number(new URL(keystone).port) + 80}`;
 }
 
-/** A master and its minions. Directory, ports and minions persist when the master is stopped. */
+/**
+ * A master and its minions. If the master is stopped, the directory, the ports and the minions are
+ * kept for its next start.
+ */
 export class Stage {
   /** Calls of the minions' functions, in the form `id function text`. */
   readonly calls: string[] = [];
   readonly url: string;
   readonly minions: Minion[] = [];
-  /** Aborting it ends all running calls of demo.slow. */
+  /** Abort it to end all running calls of `demo.slow`. */
   slow: AbortController = new AbortController();
   readonly #cloud: CloudDescription;
   readonly #directory = mkdtempSync(path.join(tmpdir(), 'sb-'));

@@ -10,7 +10,7 @@ export const waitCondition: Example = {
   needs: () => [cloudNeed()],
   run: (step) =>
     withCloud(async (heat, stage) => {
-      const stack = await step('create the stack of a handle and a condition', async () => {
+      const stack = await step('create a stack with a handle and a wait condition', async () => {
         const made = await heat.create(template('wait-condition'));
         process.stdout.write(`  openstack stack show ${made.name} -c stack_status -c outputs\n`);
         return made;
@@ -25,7 +25,7 @@ export const waitCondition: Example = {
       });
       await step('both minions fire the event heat/ready', () => fireAll(stage));
       await step(
-        'the stack is complete, with what each minion said',
+        'the stack is complete, with the data of both signals',
         async () => {
           const { status, outputs: all } = await stack.end();
           return { status, data: JSON.parse(String(all.data)) };

@@ -10,7 +10,7 @@ const tag = 'infra/puppet/requested';
 
 /** A policy for a site where Jenkins may request exactly one action. */
 export const jenkins: Example = {
-  description: 'a policy: Jenkins may ask for a run of Puppet on the web tier, and nothing else',
+  description: 'a policy: Jenkins may only trigger runs of Puppet on the web tier',
   needs: () => [program('openssl', 'openssl')],
   run: async (step) => {
     const minions = new EmbeddedMinions();
@@ -32,7 +32,7 @@ async function runSteps(step: Step, plane: ControlPlane, minions: EmbeddedMinion
   const fire = async (id: string, data: { readonly env: string }): Promise<void> => {
     await fleet.get(id)?.fire(tag, data);
   };
-  await step('jenkins-1, web1, web2 and db1 are accepted', async () => {
+  await step('accept the keys of jenkins-1, web1, web2 and db1', async () => {
     for (const id of ['jenkins-1', 'web1', 'web2', 'db1']) {
       const { minion, connected } = await minions.start(plane, id, {
         'puppet.run': ({ kwargs: { environment } }) => {
@@ -46,7 +46,7 @@ async function runSteps(step: Step, plane: ControlPlane, minions: EmbeddedMinion
     }
   });
   await step(
-    `Jenkins fires ${tag} for "test", and Puppet runs on the web tier`,
+    `Jenkins emits ${tag} for "test", and Puppet runs on the web tier`,
     async () => {
       await fire('jenkins-1', { env: 'test' });
       await ended(master, 1);
@@ -55,7 +55,7 @@ async function runSteps(step: Step, plane: ControlPlane, minions: EmbeddedMinion
     (all) => all.join() === 'web1 test,web2 test',
   );
   await step(
-    'within a minute the same is not run again, another environment is',
+    'within a minute, Puppet does not run again for the same environment, but for another one',
     async () => {
       await fire('jenkins-1', { env: 'test' });
       await fire('jenkins-1', { env: 'live' });
@@ -65,7 +65,7 @@ async function runSteps(step: Step, plane: ControlPlane, minions: EmbeddedMinion
     (all) => all.join() === 'web1 live,web2 live',
   );
   await step(
-    'an environment that is not in the schema is denied, and so is another minion',
+    'an environment that the schema does not list is denied, and an event of another minion',
     async () => {
       await fire('jenkins-1', { env: 'prod' });
       await fire('web1', { env: 'test' });
@@ -80,7 +80,7 @@ async function runSteps(step: Step, plane: ControlPlane, minions: EmbeddedMinion
       runs.length === 4,
   );
   await step(
-    'the reaction may run Puppet, and nothing else; the policy says by which rule',
+    'the reaction may only run Puppet; the policy names the rule',
     async () => {
       const mayRun = async (fun: string): Promise<string> => {
         const { decision } = await master.acl.explain({
@@ -97,7 +97,7 @@ async function runSteps(step: Step, plane: ControlPlane, minions: EmbeddedMinion
       answers.join() === 'puppet.run: allow (puppet on the web tier),cmd.run: deny (default-deny)',
   );
   await step(
-    'the runs are kept, with who asked for them',
+    'the master has stored the runs, with the minion that triggered them',
     async () =>
       (await master.reactions.runs()).map(({ reaction, sender, state }) =>
         [reaction, sender, state].join(' '),

@@ -15,7 +15,7 @@ const user = 'deployer';
  * A service that does not import the library. It calls a separate `saltbridge master` over HTTPS.
  */
 export const pythonService: Example = {
-  description: 'a service in Python beside `saltbridge master`, with commands and a plan',
+  description: 'a Python service that uses `saltbridge master`, with commands and a plan',
   needs: () => [program('openssl', 'openssl'), program('python3', 'python3')],
   run: async (step) => {
     const site = await writeSite({ sources, users: [user] });
@@ -41,7 +41,7 @@ async function runSteps(
   /** Ids of the minions whose shop was restarted, in order. */
   const restarted: string[] = [];
   await step(
-    'two web servers show their keys, and `saltbridge key accept` accepts them',
+    'two web servers send their keys, and `saltbridge key accept` accepts them',
     async () => {
       const started = await Promise.all(
         ['web1', 'web2'].map((id) =>
@@ -61,12 +61,12 @@ async function runSteps(
     (lines) => lines.join().includes('web1') && lines.join().includes('web2'),
   );
   await step(
-    'the service sees the commands that it may call',
+    'the service lists the commands that it may call',
     () => callService(site, ['commands']),
     (answer) => JSON.stringify(answer) === '["web.restart","web.wait"]',
   );
   await step(
-    'it restarts one; sent again under its key, that is the same run',
+    'it restarts one web server; with the same idempotency key, a second call returns the same run',
     async () => [
       await callService(site, ['restart', 'web1', 'release-7']),
       await callService(site, ['restart', 'web1', 'release-7']),
@@ -75,19 +75,19 @@ async function runSteps(
       JSON.stringify(first) === JSON.stringify(second) && restarted.join() === 'web1',
   );
   await step(
-    'a plan restarts one after the other',
+    'a plan restarts the web servers one after the other',
     () => callService(site, ['roll', 'web1', 'web2']),
     (answer) =>
       JSON.stringify(answer).includes('"wait":"succeeded"') &&
       restarted.join() === 'web1,web1,web2',
   );
   await step(
-    'a minion that no rule names is refused',
+    'a command on a minion that no rule names is rejected',
     () => callService(site, ['restart', 'db1', 'release-8']),
     (answer) => JSON.stringify(answer).includes('ERR_COMMAND_DENIED'),
   );
   await step(
-    'a wrong password is told as such',
+    'a log-in with a wrong password fails with its own error',
     () => callService({ ...site, passwords: new Map([[user, 'wrong']]) }, ['commands']),
     (answer) => JSON.stringify(answer).includes(`log-in of ${user}`),
   );
@@ -109,7 +109,7 @@ async function callService(
     SALTBRIDGE_PASSWORD: passwords.get(user),
   };
   return await new Promise((resolve, reject) => {
-    // A rejection is also a result.
+    // A program that fails is also a result.
     execFile('python3', [service, ...argv], { env }, (error, stdout) => {
       if (stdout === '') reject(error ?? new Error('service.py did not print a result'));
       else resolve(JSON.parse(stdout));

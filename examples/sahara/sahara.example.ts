@@ -115,7 +115,7 @@ class Engine extends PythonCaller {
 
   /**
    * Submits a job.
-   * @returns the job in the form that the other methods need
+   * @returns the job in the form that the other methods require
    * @throws Error if the job was rejected
    */
   async submit(execution: JobExecution): Promise<JobExecution> {
@@ -178,7 +178,7 @@ class Scene {
 
   /** Enrols nodes, and boots them with their user-data. */
   async bootNodes(ids: readonly string[]): Promise<void> {
-    await this.#step(`enrol ${ids.join(', ')}, boot them, and bring them the modules`, async () => {
+    await this.#step(`enrol and boot ${ids.join(', ')}, and copy the modules to them`, async () => {
       await Promise.all(ids.map((id) => this.#boot(id)));
       await Promise.all(ids.map((id) => call(this.#bridge, id, 'sahara.sync-modules')));
       return ids.length;
@@ -215,7 +215,7 @@ class Scene {
     this.#ports = { namenode_port: await freePort(), resourcemanager_port: await freePort() };
     const address = { master: '127.0.0.1', ...this.#ports };
     await this.#step(
-      'start the services of the cluster by a plan, each after those that it needs',
+      'start the services of the cluster by a plan, in the order of their dependencies',
       async () => {
         const { status, failedStep } = await this.#plan(
           'start-cluster',
@@ -230,7 +230,7 @@ class Scene {
         workers.every((id) => String(services[id]) === 'datanode,nodemanager'),
     );
     await this.#step(
-      'put the input of the file server on the workers, a file on each',
+      'copy the input from the file server to the workers, one file to each',
       async () => {
         for (const [index, id] of workers.entries()) {
           const params = { name: 'texts', files: inputs.slice(index, index + 1) };
@@ -242,7 +242,7 @@ class Scene {
 
   async runJob(): Promise<void> {
     const job = await this.#step(
-      'Python: BridgeEngine.run_job; polled until it has succeeded',
+      'Python: call BridgeEngine.run_job, and poll until the job has succeeded',
       async () => {
         const submitted = await this.#lab.submit(wordCount('count-1'));
         const { status } = await this.#lab.poll(submitted, ({ status: it }) => it === 'SUCCEEDED');
@@ -251,7 +251,7 @@ class Scene {
       ({ status }) => status === 'SUCCEEDED',
     );
     await this.#step(
-      'progress and result came as signals, and the result is right',
+      'progress and result arrived as signals, and the result is correct',
       async () => {
         const news = await this.#newsOf('count-1', 'SUCCEEDED');
         const { output = '', ...last } = news.at(-1) ?? { job: '' };
@@ -262,7 +262,7 @@ class Scene {
         states.at(-1) === 'SUCCEEDED' && states.length > 1 && isRight && forged === 0,
     );
     await this.#step(
-      'run_job of the same execution: the same run, and nothing is published',
+      'run_job for the same execution again: it returns the same run, and publishes nothing',
       async () => {
         const before = (await this.#plane.server.master.jobs.list()).length;
         const again = await this.#lab.submit(wordCount('count-1'));
@@ -284,7 +284,7 @@ class Scene {
 
   async cancelJob(): Promise<void> {
     await this.#step(
-      'Python: cancel_job of a job that runs; its tasks have ended',
+      'Python: cancel_job for a running job; its tasks end',
       async () => {
         const job = await this.#lab.submit(wordCount('count-slow', 'word_count_map', ['600']));
         const running = await this.#lab.poll(job, ({ status }) => status === 'RUNNING');
@@ -301,7 +301,7 @@ class Scene {
 
   async failJob(): Promise<void> {
     await this.#step(
-      'a job whose mapper fails is FAILED, with what the mapper wrote',
+      'a job whose mapper fails is FAILED, with the output of the mapper',
       async () => {
         const job = await this.#lab.submit(wordCount('count-broken', 'broken_map'));
         return this.#lab.poll(job, hasEnded);
@@ -313,7 +313,7 @@ class Scene {
 
   async refuse(): Promise<void> {
     await this.#step(
-      'another project does not see the plan; a binary outside of the file server is refused',
+      'another project cannot see the plan; a binary outside the file server is rejected',
       async () => {
         const { error: theirs } = await this.#other.call('run_job', wordCount('theirs'));
         const { error: path } = await this.#lab.call('run_job', wordCount('p', '../../etc/x'));
@@ -333,7 +333,7 @@ class Scene {
     const groups = { master, added };
     const params = { master: '127.0.0.1', ...this.#ports, names: [added] };
     await this.#step(
-      'scale out while the resourcemanager is down: the plan fails, and takes the datanode back',
+      'scale out while the resourcemanager is down: the plan fails, and removes the datanode again',
       async () => {
         await call(this.#bridge, master, 'sahara.stop-service', { service: 'resourcemanager' });
         const { status, failedStep } = await this.#plan('scale-out', groups, params);
@@ -344,7 +344,7 @@ class Scene {
         status === 'failed' && failedStep === 'nodemanagers' && String(services) === '',
     );
     await this.#step(
-      'scale out: the datanode first, then the nodemanager, then the masters have heard of it',
+      'scale out: start the datanode, then the nodemanager; the masters list both',
       async () => {
         const { status } = await this.#plan('scale-out', groups, params);
         await call(this.#bridge, added, 'sahara.put', { name: 'texts', files: inputs });
@@ -354,7 +354,7 @@ class Scene {
         status === 'succeeded' && String(services) === 'datanode,nodemanager',
     );
     await this.#step(
-      'the next job runs on the new node too',
+      'the next job also runs on the new node',
       async () => {
         const cluster = { master, workers: [...workers, added], callback: this.#receiver.callback };
         const engine = new Engine(this.#plane, 'lab', cluster);
@@ -370,7 +370,7 @@ class Scene {
 
   async stopCluster(): Promise<void> {
     await this.#step(
-      'stop the services of the cluster by a plan: no process is left',
+      'stop the services of the cluster by a plan: no process remains',
       async () => {
         const all = { master, workers: [...workers, added] };
         const { status } = await this.#plan('stop-cluster', all);
@@ -383,7 +383,7 @@ class Scene {
 
   async retire(): Promise<void> {
     await this.#step(
-      'retire the nodes: their keys are gone',
+      'retire the nodes: their keys are deleted',
       async () => {
         for (const number of this.#numbers) await this.#bridge.enroll.retire({ number });
         return (await this.#plane.server.master.keys.list()).map(({ id }) => id);

@@ -16,7 +16,7 @@ type Name = 'red' | 'blue';
 
 /** Two masters in one process, for two tenants. No tenant may read data of the other's minions. */
 export const tenants: Example = {
-  description: 'two tenants in one process, each with keys, a policy, a store and ports of its own',
+  description: 'two tenants in one process, each with its own keys, policy, store and ports',
   needs: () => [program('openssl', 'openssl')],
   run: async (step) => {
     const directory = mkdtempSync(path.join(tmpdir(), 'sb-'));
@@ -70,7 +70,7 @@ class Host {
     const { red, blue } = this.#sites;
     this.#writeMainFile({ red: red.directory, blue: blue.directory });
     await this.#step(
-      'one process serves both, as `saltbridge master` does',
+      'one process serves both tenants, like `saltbridge master`',
       async () => {
         const { tenants: configs = [] } = await loadSaltConfig(this.#directory);
         for (const { name, ...config } of configs) {
@@ -86,7 +86,7 @@ class Host {
 
   async connect(): Promise<void> {
     await this.#step(
-      'each has a minion web1, by another key',
+      'each tenant has a minion web1, with different keys',
       async () => {
         for (const name of ['red', 'blue'] as const) {
           const { minion, connected } = await this.#minions.start(this.#sites[name], 'web1', {
@@ -112,7 +112,7 @@ class Host {
 
   async runJob(): Promise<void> {
     await this.#step(
-      'a job of red for all minions reaches those of red',
+      'a job of red for all minions reaches only the minion of red',
       async () => {
         const { jobs } = this.#server('red').master;
         for await (const update of jobs.run({ tgt: '*', fun: 'shop.restart' })) {
@@ -123,7 +123,7 @@ class Host {
       (value) => JSON.stringify(value) === '[["web1"],["red"]]',
     );
     await this.#step(
-      'and blue has no such job',
+      'blue does not have this job',
       async () => (await this.#server('blue').master.jobs.list()).map(({ fun }) => fun),
       (functions) => !functions.includes('shop.restart'),
     );
@@ -131,7 +131,7 @@ class Host {
 
   async fireEvents(): Promise<void> {
     await this.#step(
-      'the same event is permitted by the policy of red, and denied by that of blue',
+      'the policy of red permits an event that the policy of blue denies',
       async () => {
         for (const minion of this.#fleet.values()) await minion.fire('shop/ready', {});
         return await eventually('the denial', async () => {
@@ -142,7 +142,7 @@ class Host {
       (denied) => denied.join() === 'shop/ready',
     );
     await this.#step(
-      'red has denied nothing',
+      'red has no denials',
       async () => this.#server('red').master.events.denials(),
       (denials) => denials.length === 0,
     );
@@ -150,7 +150,7 @@ class Host {
 
   async showForeignKey(): Promise<void> {
     await this.#step(
-      'the minion of red, at the port of blue, is a stranger with a taken name',
+      'at the port of blue, the minion of red is rejected: its id has another key there',
       async () => {
         const { directory } = this.#sites.red;
         const { requestPort } = this.#sites.blue;
@@ -166,7 +166,7 @@ class Host {
 
   async copyTenant(): Promise<void> {
     await this.#step(
-      'a third tenant, with a copy of the configuration of red, is refused before anything is opened',
+      'a third tenant with a copy of the configuration of red is rejected before it opens any file',
       async () => {
         const red = this.#sites.red.directory;
         const green = path.join(this.#directory, 'green');
@@ -181,7 +181,7 @@ class Host {
 
   async closeOne(): Promise<void> {
     await this.#step(
-      'blue is closed, and red goes on',
+      'blue is closed, and red continues',
       async () => {
         await this.#server('blue').close();
         this.#servers.delete('blue');

@@ -20,7 +20,7 @@ export const troveHeat: Example = {
     const plane = await startTrovePlane(cloud);
     const instance = await Instance.create(path.join(plane.directory, 'backups'));
     try {
-      await step('install the plug-in at heat-engine', () =>
+      await step('install the plug-in in heat-engine', () =>
         installPlugin(path.dirname(file), start, plane.url, plane.certificate),
       );
       await runStack(step, new HeatClient(cloud, cloud.users.demo), plane, instance);
@@ -51,14 +51,14 @@ async function runStack(
     process.stdout.write(`  openstack stack show ${made.name} -c stack_status -c outputs\n`);
     return made;
   });
-  await step('the instance boots with the user-data of the stack', async () => {
+  await step('boot the instance with the user-data of the stack', async () => {
     const isMade = (it: StackState): boolean => String(it.outputs.user_data).length > 1000;
     const { outputs } = await stack.until('the user-data', isMade);
     await instance.boot(String(outputs.user_data));
     return outputs.minion_id;
   });
   await step(
-    'the stack is complete, and the user of its template can log in',
+    'the stack is complete, and the user from its template can log in',
     async () => {
       const { status, reason } = await stack.end();
       const answer = await query(instance.port, 'anna', password, 'SHOW DATABASES LIKE "shop"');
@@ -67,13 +67,13 @@ async function runStack(
     ({ status, answer }) => status === 'CREATE_COMPLETE' && answer.text === 'shop',
   );
   await step(
-    'the password is in no event, job, log or file of the master and of the instance',
+    'no event, job, log or file of the master or the instance contains the password',
     () => searchFor([password], plane, events.texts, [instance.folder]),
     isNowhere,
   );
   events.close();
   await step(
-    'delete the stack: the server is stopped, and the key of its minion is gone',
+    'delete the stack: the server is stopped, and the key of its minion is deleted',
     async () => {
       await stack.delete();
       const { status } = await stack.end();

@@ -112,7 +112,7 @@ class Scene {
     const instance = await Instance.create(path.join(this.#plane.directory, 'backups'));
     this.#instances.set(id, instance);
     await this.#step(
-      `enrol ${id}, and boot it with its user-data`,
+      `enrol ${id}, and boot the instance with its user-data`,
       async () => {
         const { enrolment, userData } = await this.#bridge.enroll.create({
           id,
@@ -134,7 +134,7 @@ class Scene {
 
   async createServer(): Promise<void> {
     await this.#step(
-      'TypeScript: bring the minion modules to the instance, and prepare its server',
+      'TypeScript: copy the minion modules to the instance, and prepare its server',
       async () => {
         await call(this.#bridge, first, 'trove.sync-modules');
         return call(this.#bridge, first, 'trove.prepare', { memory_mb: 64 }, 'prepare-1');
@@ -151,7 +151,7 @@ class Scene {
     );
     const password = this.#newPassword();
     await this.#step(
-      'Python: GuestAgent.create_user; the user can log in, and reaches its database only',
+      'Python: GuestAgent.create_user; the user can log in, and can use only its own database',
       async () => {
         const users = [{ _name: 'anna', _password: password, _databases: [database('shop')] }];
         const made = await this.#agent('create_user', { users }, { request: 'req-anna' });
@@ -172,7 +172,7 @@ class Scene {
     const [before = ''] = this.#passwords;
     const after = this.#newPassword();
     await this.#step(
-      'change_passwords: the new password works, and the one before does not',
+      'change_passwords: the new password works, and the old one does not',
       async () => {
         const users = [{ _name: 'anna', _password: after }];
         const made = await this.#agent('change_passwords', { users });
@@ -185,7 +185,7 @@ class Scene {
       ({ made, now, former }) => made && now && !former,
     );
     await this.#step(
-      'create_user once more in the same request: the same run, and nothing changes',
+      'create_user again with the same request id: it returns the same run, and changes nothing',
       async () => {
         const users = [{ _name: 'anna', _password: before, _databases: [database('shop')] }];
         const jobs = (await this.#plane.server.master.jobs.list()).length;
@@ -201,12 +201,12 @@ class Scene {
   async refuse(): Promise<void> {
     const users = [{ _name: "x'; DROP USER anna; --", _password: this.#newPassword() }];
     await this.#step(
-      'a user called like SQL is refused by the schema',
+      'the schema rejects a user whose name is SQL code',
       () => this.#agent('create_user', { users }),
       ({ error }) => error?.[0] === 'ERR_COMMAND_PARAMETERS',
     );
     await this.#step(
-      'a database called like SQL has this name, and nothing else happens',
+      'a database whose name is SQL code gets this name, and the code is not executed',
       async () => {
         const made = await this.#agent('create_database', { databases: [database(oddName)] });
         const { return: page } = await this.#agent('list_databases');
@@ -215,7 +215,7 @@ class Scene {
       ({ made, page }) => made && names(page).join('|') === `log_1|shop|${oddName}`,
     );
     await this.#step(
-      'another project may not touch the instance, nor what it has no rule for',
+      'another project cannot use the instance, or commands that no rule permits it',
       async () => {
         const args = { databases: [database('theirs')] };
         const theirs = await this.#blog.call(first, 'b-1', 'create_database', args);
@@ -233,7 +233,7 @@ class Scene {
       _databases: [],
     }));
     await this.#step(
-      'list_users in pages',
+      'list_users returns pages',
       async () => {
         await this.#agent('create_user', { users });
         const one = await this.#agent('list_users', { limit: 3 });
@@ -266,7 +266,7 @@ class Scene {
         gone === null,
     );
     await this.#step(
-      'enable_root gives a password that works, and no job has it; disable_root ends it',
+      'enable_root returns a working password, and no job contains it; disable_root disables it',
       async () => {
         const { return: root } = await this.#agent('enable_root');
         const { _password: password } = root as { _password: string };
@@ -340,7 +340,7 @@ class Scene {
   async backUpAndRestore(): Promise<void> {
     const password = this.#passwords[1] ?? '';
     const backup = await this.#step(
-      'create_backup into the file store',
+      'create_backup writes to the file store',
       async () => {
         await this.#query('anna', password, 'INSERT INTO shop.item VALUES (42)');
         const backup_info = { id: 'b-42', backup_type: 'full', parent: null };
@@ -354,7 +354,7 @@ class Scene {
     );
     await this.boot(second);
     await this.#step(
-      `Python: GuestAgent.prepare of ${second} from this backup: data, users and passwords are there`,
+      `Python: GuestAgent.prepare restores this backup on ${second}, with data, users and passwords`,
       async () => {
         const { location, checksum } = backup;
         const backup_info = { id: 'b-42', location, checksum, storage_driver: 'file' };
@@ -375,7 +375,7 @@ class Scene {
   async searchForPasswords(): Promise<void> {
     const folders = Array.from(this.#instances.values(), ({ folder }) => folder);
     await this.#step(
-      'no password is in any event, job, log or file',
+      'no event, job, log or file contains a password',
       () => searchFor(this.#passwords, this.#plane, this.#events.texts, folders),
       isNowhere,
     );
@@ -383,7 +383,7 @@ class Scene {
 
   async retire(): Promise<void> {
     await this.#step(
-      'retire the instances: their keys are gone',
+      'retire the instances: their keys are deleted',
       async () => {
         for (const number of this.#numbers) await this.#bridge.enroll.retire({ number });
         const keys = await this.#plane.server.master.keys.list();

@@ -57,7 +57,7 @@ async function runSteps(
     'service.status': () => true,
   };
   await step(
-    'two minions show their keys, and the operator accepts them',
+    'two minions send their keys, and the operator accepts them',
     async () => {
       const started = await Promise.all(
         ['web1', 'db1'].map((id) => minions.start(site, id, functions)),
@@ -69,12 +69,12 @@ async function runSteps(
     (keys) => keys.join() === 'db1 accepted,web1 accepted',
   );
   await step(
-    'the service restarts the shop on the web server that has started',
+    'the service restarts the shop on a web server when its minion starts',
     () => eventually('the restart', () => service.restarts[0]),
     ({ status }) => status === 'succeeded' && restarted.join() === 'shop',
   );
   await step(
-    'a request is done once, however often it is sent',
+    'a repeated request is executed once',
     async () => {
       const outcomes = [];
       for (let sent = 0; sent < 3; sent++) {
@@ -85,19 +85,19 @@ async function runSteps(
     (outcomes) => new Set(outcomes).size === 1 && restarted.join() === 'shop,cache',
   );
   await step(
-    'a parameter that is not in the catalog is refused by its name and rule',
+    'a parameter that the catalog does not define is rejected; the error names it',
     () => refusalOf(service.restart('web1', 'ssh')),
     (refusal) =>
       /^ERR_COMMAND_PARAMETERS web\.restart: name: must be one of "shop", "cache"/.test(refusal),
   );
   await step(
-    'a minion that no rule names is refused',
+    'a command on a minion that no rule names is rejected',
     () => refusalOf(service.restart('db1', 'shop')),
     (refusal) => refusal.startsWith('ERR_COMMAND_DENIED '),
   );
   const http = await logIn(site, 'dashboard');
   await step(
-    'over HTTP, another service sees the commands that it may call',
+    'over HTTP, another service lists the commands that it may call',
     async () => {
       const { commands } = (await http('commands')) as { commands: { name: string }[] };
       return commands.map(({ name }) => name);
@@ -110,7 +110,7 @@ async function runSteps(
     (lines) => JSON.stringify(lines).includes('"status":"succeeded"'),
   );
   await step(
-    'what no rule permits it is refused, with the way to what it may do',
+    'a call that no rule permits is rejected; the error says how to list the permitted commands',
     () => http('commands/web.restart/run', { target: 'web*', params: { name: 'shop' } }),
     (lines) => JSON.stringify(lines).includes('ERR_COMMAND_DENIED'),
   );

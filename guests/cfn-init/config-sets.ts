@@ -6,8 +6,7 @@ const { configError } = states;
 
 const maxConfigs = 256;
 /**
- * Maximum number of entries that are processed while config sets are expanded. References to other
- * sets are counted too.
+ * Maximum number of entries in config sets that are expanded, references to other sets included.
  */
 const maxEntries = 4 * maxConfigs;
 
@@ -17,9 +16,10 @@ const maxEntries = 4 * maxConfigs;
 export const initKey = 'AWS::CloudFormation::Init';
 
 /**
- * Returns the names of the configs, in order. A config that is named twice is applied twice.
- * @param asked - sets to apply, in order; default: `default`, or the config `config` if there are
- * no sets
+ * Returns the names of the configs to apply, in order. A config that is selected twice is applied
+ * twice.
+ * @param asked - sets to apply, in order; default: the set `default`, or the config `config` if
+ * there are no sets
  * @throws BridgeError ERR_CFN_INIT
  */
 export function selectConfigs(
@@ -29,16 +29,20 @@ export function selectConfigs(
   const { configSets: sets } = init;
   if (sets === undefined) {
     if (asked !== undefined)
-      throw configError(initKey, 'configSets is missing, so no config set can be selected');
+      throw configError(
+        initKey,
+        'the call selects config sets, but the metadata has no configSets',
+      );
     return ['config'];
   }
-  if (!isPlainMap(sets)) throw configError('configSets', 'must be a map of sets');
+  if (!isPlainMap(sets))
+    throw configError('configSets', 'must be a map from names of sets to lists of configs');
   const expansion: Expansion = { sets, names: [], chain: new Set(), entries: 0 };
   for (const set of asked ?? ['default']) {
     const before = expansion.names.length;
     expand(expansion, set.trim());
     if (expansion.names.length === before)
-      throw configError('configSets', `the set ${set} is empty`);
+      throw configError('configSets', `the config set ${set} selects no configs`);
   }
   return expansion.names;
 }
@@ -49,7 +53,7 @@ interface Expansion {
   readonly names: string[];
   /** Names of the sets that enclose the current one, the outermost first. Used to detect cycles. */
   readonly chain: Set<string>;
-  /** Number of entries that were processed. */
+  /** Number of entries processed so far. */
   entries: number;
 }
 
@@ -57,17 +61,20 @@ function expand(expansion: Expansion, name: string): void {
   const { sets, names, chain } = expansion;
   if (chain.has(name)) {
     const path = [...chain, name].join(' -> ');
-    throw configError('configSets', `circular reference of sets: ${path}`);
+    throw configError('configSets', `config sets refer to each other in a cycle: ${path}`);
   }
-  if (!Object.hasOwn(sets, name)) throw configError('configSets', `unknown set ${name}`);
+  if (!Object.hasOwn(sets, name)) throw configError('configSets', `unknown config set ${name}`);
   chain.add(name);
   const set = sets[name];
   for (const entry of typeof set === 'string' ? [set] : listOf(set, name)) {
-    // Count entries as well as configs: sets that refer to other sets twice double the work at each
+    // Count entries as well as configs. Sets that refer to other sets twice double the work at each
     // level, even if they contain no configs.
     expansion.entries += 1;
     if (expansion.entries > maxEntries) {
-      throw configError('configSets', `the sets expand to more than ${maxEntries} entries`);
+      throw configError(
+        'configSets',
+        `the selected config sets expand to more than ${maxEntries} entries`,
+      );
     }
     if (typeof entry === 'string') names.push(entry);
     else if (isPlainMap(entry) && typeof entry.ConfigSet === 'string') {
@@ -75,11 +82,11 @@ function expand(expansion: Expansion, name: string): void {
     } else {
       throw configError(
         `configSets: ${name}`,
-        'must have names of configs, or {"ConfigSet": name}',
+        'must be a list of names of configs, or of maps {"ConfigSet": NAME}',
       );
     }
     if (names.length > maxConfigs) {
-      throw configError('configSets', `the sets select more than ${maxConfigs} configs`);
+      throw configError('configSets', `the config sets select more than ${maxConfigs} configs`);
     }
   }
   chain.delete(name);

@@ -50,7 +50,10 @@ export function parseInitMetadata(
   const configs = new Map<string, states.Config>();
   return selectConfigs(init, asked).map((name) => {
     if (name === 'configSets' || !Object.hasOwn(init, name)) {
-      throw configError(initKey, `unknown config ${shown(name)}`);
+      throw configError(
+        initKey,
+        `a config set selects the config ${shown(name)}, which does not exist`,
+      );
     }
     const config = configs.get(name) ?? parseConfig(name, init[name], budget);
     configs.set(name, config);
@@ -113,7 +116,7 @@ function parsePackages(section: JsonMap, place: string): readonly states.Package
   if (unknown !== undefined) {
     throw configError(
       place,
-      `${shown(unknown)} is not supported; package managers are ${managers.join(', ')}`,
+      `the package manager ${shown(unknown)} is not supported; use one of ${managers.join(', ')}`,
     );
   }
   return managers.flatMap((manager) => {
@@ -139,7 +142,10 @@ function parsePackage(
   if (wanted.length === 0) return [{ name }];
   // Several versions of a gem can be installed side by side. Other packages have one version.
   if (wanted.length > 1 && manager !== 'rubygems') {
-    throw configError(place, 'only one version of a package can be installed; name one');
+    throw configError(
+      place,
+      'several versions are given, but only one can be installed; name one version',
+    );
   }
   return wanted.map((it) => ({ name, version: requireVersion(requireText(it, place), place) }));
 }
@@ -171,7 +177,7 @@ function parseArchive(given: string, value: unknown, place: string): states.Arch
   if (format !== undefined) return { directory, url, format };
   throw configError(
     place,
-    'must be a URL that ends with .tar, .tar.gz, .tgz, .tar.bz2, .tbz2 or .zip',
+    'must be a URL of an archive that ends with .tar, .tar.gz, .tgz, .tar.bz2, .tbz2 or .zip',
   );
 }
 
@@ -185,13 +191,16 @@ function parseFile(
 ): states.ConfigFile {
   const file = requireMap(value, place);
   if (file.authentication !== undefined) {
-    throw configError(place, 'authentication is not supported: the minion has no credentials');
+    throw configError(
+      place,
+      'authentication is not supported, because the minion has no credentials for the download; remove it',
+    );
   }
   requireKnownKeys(file, fileKeys, place);
   const { content, source, encoding = 'plain', context, owner, group } = file;
   const mode = file.mode === undefined ? undefined : modeOf(file.mode, `${place}: mode`);
   if ((content === undefined) === (source === undefined)) {
-    throw configError(place, 'must have either content or source');
+    throw configError(place, 'must set exactly one of content and source');
   }
   const common = {
     path: requirePath(given, place),
@@ -205,7 +214,10 @@ function parseFile(
   }
   if (content === undefined) {
     if (context !== undefined) {
-      throw configError(place, 'context requires content; it is not applied to a source');
+      throw configError(
+        place,
+        'context is applied to content only, not to a file from a source; remove it',
+      );
     }
     return { ...common, content: { kind: 'url', url: requireUrl(source, `${place}: source`) } };
   }
@@ -235,7 +247,7 @@ function parseServices(manager: string, value: unknown, place: string): readonly
   if (manager !== 'sysvinit' && manager !== 'systemd') {
     throw configError(
       place,
-      `${shown(manager)} is not supported; service managers are sysvinit and systemd`,
+      `the service manager ${shown(manager)} is not supported; use sysvinit or systemd`,
     );
   }
   return Object.entries(requireMap(value, `${place}: ${manager}`)).map(([name, given]) => {

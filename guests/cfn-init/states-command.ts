@@ -38,11 +38,14 @@ export function createStatesCommand(
     standing: 'unsafe',
     check: (given) => {
       if (isCompiled(given)) return given;
-      throw new BridgeError('ERR_COMMAND_PARAMETERS', `${definition.name}: states are missing`);
+      throw new BridgeError(
+        'ERR_COMMAND_PARAMETERS',
+        `${definition.name}: the parameters contain no compiled states`,
+      );
     },
     toCall: (_given, reference) => applyStatesCall(reference),
     pillarOf: (given) => ({ [statesKey]: given[statesKey] ?? {} }),
-    // Policy rules see that there are states, but not their content.
+    // Policy rules see that states are applied, but not their content.
     split: (given) => ({ secret: given, open: {} }),
     givesSecrets: () => true,
     problemOfReturn: problemOfStates,

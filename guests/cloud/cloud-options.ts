@@ -1,5 +1,6 @@
 /**
- * Options in the section `saltbridge: bridge: guests: peers:`, which describes the cloud to read.
+ * Options in the section `saltbridge: bridge: guests: peers:`, which describes the cloud from which
+ * instances are read.
  */
 
 import Type from 'typebox';
@@ -16,8 +17,8 @@ const Endpoint = Type.Object(
 const Section = Type.Object(
   {
     /**
-     * Keystone options of the service account, in the form of `bridge: keystone:`. Default: that
-     * section.
+     * Keystone options of the service account, in the form of `bridge: keystone:`. Default: the
+     * values of that section.
      */
     keystone: Type.Optional(Type.Unknown()),
     compute: Endpoint,
@@ -26,7 +27,7 @@ const Section = Type.Object(
     full_interval: Type.Optional(Type.Number({ minimum: 1, maximum: 604_800 })),
     page_size: Type.Optional(Type.Integer({ minimum: 1, maximum: 10_000 })),
     timeout: Type.Optional(Type.Number({ minimum: 0.1, maximum: 300 })),
-    /** Notifications of changes from an OpenStack pipeline. */
+    /** Notifications that an OpenStack message pipeline sends about changed instances. */
     notifications: Type.Optional(Type.Object({ secret_file: Text }, strict)),
   },
   strict,
@@ -47,7 +48,7 @@ export function parseCloudOptions(given: unknown, common: unknown) {
   if (keystone === undefined) {
     const key = 'saltbridge:bridge:guests:peers';
     throw new BridgeOptionsError([
-      { key, problem: 'keystone is required, here or in the section bridge' },
+      { key, problem: 'set keystone here, or under saltbridge: bridge:' },
     ]);
   }
   const section = own === undefined ? undefined : 'bridge:guests:peers:keystone';
@@ -64,7 +65,7 @@ export function parseCloudOptions(given: unknown, common: unknown) {
       intervalMs: (pace.poll_interval ?? 60) * 1000,
       fullIntervalMs: (pace.full_interval ?? 600) * 1000,
       /**
-       * File with the secret that senders of notifications must present. Default: none, so
+       * File with the secret that notifications must contain. Default: none, so that all
        * notifications are rejected.
        */
       notificationSecret: notifications?.secret_file,
@@ -77,7 +78,7 @@ export function parseCloudOptions(given: unknown, common: unknown) {
 
 /**
  * Creates a reader of the cloud.
- * @param closing - aborts its requests
+ * @param closing - aborts its requests when it fires
  */
 export function createCloudReader(
   { endpoints, timeoutMs, ...account }: CloudOptions,

@@ -12,11 +12,13 @@ import {
   tryParseJson,
 } from '#runtime';
 
-/** Instance as Nova lists it. If its cell is down, only the ids are known. */
+/**
+ * Instance as Nova lists it. If Nova cannot reach the cell of the instance, only the ids are known.
+ */
 export interface CloudServer {
   readonly id: string;
   readonly project: string;
-  /** Name. Absent if its cell is down. */
+  /** Name. Absent if Nova cannot reach the cell of the instance. */
   readonly name?: string;
   /** Host name within its network. */
   readonly hostname?: string;
@@ -46,8 +48,8 @@ export interface CloudNetworks {
 }
 
 /**
- * Error of a service that does not respond, or responds incorrectly. The message is for the
- * operator.
+ * Error of an OpenStack service that does not respond, or that sends an invalid response. Operators
+ * see the message.
  */
 class CloudError extends Error {}
 
@@ -61,7 +63,7 @@ export interface CloudReaderOptions {
   readonly ask: (request: OutgoingRequest) => Promise<HttpResult>;
 }
 
-/** API version of Nova that lists instances in cells that are down, and shows reservations. */
+/** API version of Nova that includes instances of unreachable cells, and their reservations. */
 const computeVersion = 'compute 2.90';
 const maxPageBytes = 33_554_432;
 /** Maximum number of pages of a list. */
@@ -132,7 +134,7 @@ const networks = pageForm('networks', NamedSchema);
 const subnets = pageForm('subnets', NamedSchema);
 const securityGroups = pageForm('security_groups', NamedSchema);
 
-/** Reader of the cloud with one account. */
+/** Reader of the cloud, which logs in with one account. */
 export class CloudReader {
   readonly #options: CloudReaderOptions;
   #token: string | undefined;
@@ -143,8 +145,8 @@ export class CloudReader {
 
   /**
    * Returns the instances of all projects.
-   * @param since - returns only those changed since then, including deleted ones; default: all
-   * existing instances
+   * @param since - returns only instances that have changed since this time, including deleted
+   * ones; default: all existing instances
    * @throws CloudError
    */
   async servers(since?: string): Promise<readonly CloudServer[]> {
@@ -164,7 +166,7 @@ export class CloudReader {
     if (body === undefined) return undefined;
     const [problem] = oneServer.Errors(body);
     if (problem === undefined) return cloudServerOf(oneServer.Parse(body).server);
-    throw new CloudError(`${url}: ${problem.instancePath}: ${problem.message}`);
+    throw new CloudError(`invalid response of ${url}: ${problem.instancePath}: ${problem.message}`);
   }
 
   /**
@@ -188,7 +190,8 @@ export class CloudReader {
    */
   async networksOfRouter(router: string): Promise<readonly string[]> {
     const query = new URLSearchParams({ limit: this.#limit, device_id: router });
-    // A tenant can set the id of a router on its own port, but cannot set these device owners.
+    // Tenants can set the id of a router on their own ports, but they cannot set these device
+    // owners.
     const ports = (await this.#portBodies(query)).filter(
       (it) => it.device_id === router && routerPortOwners.has(it.device_owner),
     );
@@ -271,8 +274,8 @@ export class CloudReader {
   }
 
   /**
-   * Returns all entries of a list. Uses only the query of the link to the next page, because the
-   * host in that link may be internal to the cloud.
+   * Returns all entries of a list. Of the link to the next page, only the query is used, because
+   * its host may be reachable only inside the cloud.
    */
   async #pages<S extends TSchema>(
     form: PageForm<S>,
@@ -285,21 +288,25 @@ export class CloudReader {
       const body = await this.#get(`${url}?${query}`);
       const [problem] = form.check.Errors(body);
       if (problem !== undefined) {
-        throw new CloudError(`${url}: ${form.list}${problem.instancePath}: ${problem.message}`);
+        throw new CloudError(
+          `invalid response of ${url}: ${form.list}${problem.instancePath}: ${problem.message}`,
+        );
       }
       const read = Object(body) as Readonly<Record<string, unknown>>;
-      // Push entries one by one: a service without pages may return more entries than a call
-      // accepts arguments.
+      // Push entries one by one. A service without pages can return more entries than a function
+      // call accepts as arguments.
       for (const entry of (read[form.list] ?? []) as readonly Static<S>[]) entries.push(entry);
       const links = (read[`${form.list}_links`] ?? []) as readonly Static<typeof Link>[];
       const next = links.find(({ rel }) => rel === 'next')?.href;
       if (next === undefined) return entries;
       const [, more = ''] = next.split('?');
       if (more === '' || more === query)
-        throw new CloudError(`${url}: the link to the next page refers to the same page`);
+        throw new CloudError(
+          `invalid response of ${url}: the link to the next page leads to the same page`,
+        );
       query = more;
     }
-    throw new CloudError(`${url}: more than ${maxPages} pages`);
+    throw new CloudError(`the list at ${url} has more than ${maxPages} pages`);
   }
 
   /**
@@ -333,7 +340,7 @@ export class CloudReader {
     const result = await requestToken(ask, keystone.url, { user, scope: { project } });
     if (result.isIn) return result.token;
     const { outcome } = result;
-    throw new CloudError('reason' in outcome ? outcome.reason : 'the login failed');
+    throw new CloudError('reason' in outcome ? outcome.reason : 'the login to Keystone failed');
   }
 }
 

@@ -1,7 +1,7 @@
 /**
- * Authentication of values in an external server, which other programs may be able to modify.
- * Values that this bridge writes have a MAC, which covers the location too. Values without a valid
- * MAC are rejected.
+ * Authenticates values in an external server, to which other programs may be able to write. Each
+ * value has a MAC (message authentication code) over its content and its key. Values without a
+ * valid MAC are rejected.
  */
 
 import { createHmac, timingSafeEqual } from 'node:crypto';
@@ -12,8 +12,8 @@ import type { CoordinatedValue, Coordinator } from './coordinator.ts';
 const macLength = 32;
 
 /**
- * Wraps a coordinator with authentication.
- * @param key - 32 bytes, known to this bridge only
+ * Wraps a coordinator so that its values are authenticated.
+ * @param key - 32 bytes that only this bridge knows
  */
 export function authenticateValues(
   coordinator: Coordinator,
@@ -23,7 +23,7 @@ export function authenticateValues(
   const warnings = new RepeatedWarnings(log);
   const macOf = (space: string, name: string, { value, version }: CoordinatedValue): Buffer =>
     createHmac('sha256', key)
-      // JSON, so that two different locations never produce the same text.
+      // Use JSON, so that two different keys never produce the same text.
       .update(JSON.stringify(['saltbridge-data', space, name, version]))
       .update('\n')
       .update(value)
@@ -38,9 +38,9 @@ export function authenticateValues(
         warnings.warn(
           'altered',
           { space, key: name },
-          'a value of a data space was not written by this bridge',
+          'rejected a value of a data space, because another program wrote or changed it in etcd or ZooKeeper',
         );
-        const text = `${name}: the stored value was not written by this bridge; see the log of the master`;
+        const text = `${name}: another program wrote or changed the stored value; see the log of the master`;
         throw new BridgeError('ERR_DATA_ALTERED', text);
       }
       return own;

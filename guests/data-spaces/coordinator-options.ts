@@ -75,8 +75,8 @@ const Zookeeper = Type.Object(
 );
 
 /**
- * Options of the external server: either etcd or ZooKeeper. Without them, the master's store stores
- * the values.
+ * Options of the external server that stores values: etcd or ZooKeeper. Without them, the master's
+ * store stores the values.
  */
 const CoordinatorSection = Type.Object(
   { etcd: Type.Optional(Etcd), zookeeper: Type.Optional(Zookeeper) },
@@ -88,10 +88,7 @@ const CoordinatorSection = Type.Object(
   },
 );
 
-/**
- * Options of the external server: either etcd or ZooKeeper. Without them, the master's store stores
- * the values.
- */
+/** Options of the external server that stores values: etcd or ZooKeeper. */
 export type CoordinatorOptions = Static<typeof CoordinatorSection>;
 
 type EtcdOptions = Static<typeof Etcd>;
@@ -104,7 +101,7 @@ const defaultTimeout = 5;
 const keyRow = ['guests', 'values-key'];
 
 /**
- * Validates combinations of options.
+ * Validates options that depend on each other.
  * @throws BridgeError ERR_BRIDGE_OPTIONS
  */
 function checkCoordinatorOptions({ etcd, zookeeper }: CoordinatorOptions): void {
@@ -114,7 +111,10 @@ function checkCoordinatorOptions({ etcd, zookeeper }: CoordinatorOptions): void 
   const { servers, credentials_file: credentials } = zookeeper;
   const clear = servers.map(addressOf).find(({ host }) => !isLoopback(host));
   if (credentials !== undefined && !usesTls(zookeeper) && clear !== undefined) {
-    refuse('zookeeper:servers', `${clear.host}: tls is required, because a password is sent`);
+    refuse(
+      'zookeeper:servers',
+      `tls is required for ${clear.host}, because the password would be sent without encryption`,
+    );
   }
 }
 
@@ -128,7 +128,10 @@ function checkEtcd(options: EtcdOptions): void {
     (url) => url.startsWith('http:') && !isLoopback(new URL(url).hostname),
   );
   if (username !== undefined && clear !== undefined) {
-    refuse('etcd:endpoints', `${clear}: https is required, because a password is sent`);
+    refuse(
+      'etcd:endpoints',
+      `https is required for ${clear}, because the password would be sent without encryption`,
+    );
   }
 }
 
@@ -204,8 +207,8 @@ async function openServer(
 }
 
 /**
- * Reads the files once, so that unreadable files end the start of the master. Later read errors are
- * only logged.
+ * Reads the files at the start, so that the master does not start if they are unreadable. Later
+ * read errors are only logged.
  */
 async function tryFiles(kind: string, read: () => Promise<unknown>): Promise<void> {
   try {
@@ -249,7 +252,8 @@ async function readTls(
 
 async function readLine(file: string): Promise<string> {
   const line = (await readFile(file, 'utf8')).trim();
-  if (line === '') throw new Error(`${file}: must contain a line of text, but is empty`);
+  if (line === '')
+    throw new Error(`the file ${file} is empty; write the secret into it as one line of text`);
   return line;
 }
 
@@ -275,7 +279,7 @@ export function parseDataOptions(given: unknown) {
     bytesPerStack: data.bytes_per_stack ?? 67_108_864,
     /** Maximum number of values of one data space. Default: 10,000. */
     keysPerStack: data.keys_per_stack ?? 10_000,
-    /** Service that stores the values. Default: the master's store. */
+    /** External server that stores the values. Default: the master's store. */
     coordinator,
   };
 }

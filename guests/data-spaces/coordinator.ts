@@ -1,6 +1,6 @@
 /**
- * Storage of the values of data spaces: the interface, and its implementation in the master's
- * store.
+ * Storage of the values of data spaces: the interface `Coordinator`, and its implementation in the
+ * master's store.
  */
 
 import Type from 'typebox';
@@ -16,21 +16,22 @@ export interface CoordinatedValue {
 }
 
 /**
- * Stores values by space and key. Each call fails with ERR_DATA_UNAVAILABLE if an external server
- * is unavailable; a `put` may then have been performed. A `get` fails with ERR_DATA_ALTERED if
- * another program wrote the value.
+ * Stores values by data space and key. If an external server is unavailable, each call fails with
+ * ERR_DATA_UNAVAILABLE; a `put` may nevertheless have been performed. If another program wrote the
+ * value, `get` fails with ERR_DATA_ALTERED.
  */
 export interface Coordinator {
   get(space: string, key: string): Promise<CoordinatedValue | undefined>;
   /**
-   * Writes a new version of a value if the stored version is the preceding one. Resolves when the
+   * Writes a new version of a value, if the stored version is the one before it. Resolves when the
    * write is durable.
-   * @returns false if another version is stored; in this case, nothing was written
+   * @returns false if another version is stored; nothing was written then
    */
   put(space: string, key: string, written: CoordinatedValue): Promise<boolean>;
   /**
-   * Calls the listener after each change of a key, after its space was deleted, and after an outage
-   * that may have hidden a change. Returns a function that ends the watch.
+   * Calls the listener after each change of a key, and after its space was deleted. Also calls it
+   * after an outage, during which a change may have been missed. Returns a function that ends the
+   * watch.
    */
   watch(space: string, key: string, listener: () => void): () => void;
   /** Returns the size of each value of a space, in bytes. */
@@ -43,11 +44,12 @@ export interface Coordinator {
 }
 
 /**
- * Returns the error for the caller, which may be a guest. The cause is for the operator's log
- * only.
+ * Returns the error for the caller, which may be a guest. Only the operator's log contains the
+ * cause.
  */
 export function unavailableError(cause: unknown): BridgeError {
-  const text = 'the server that stores the values of data spaces is unavailable; retry later';
+  const text =
+    'the server that stores the values of data spaces (etcd or ZooKeeper) is unavailable; retry later';
   return new BridgeError('ERR_DATA_UNAVAILABLE', text, { cause });
 }
 
@@ -94,7 +96,7 @@ export class ChangeListeners {
 
 const prefix = ['guests', 'values'];
 
-/** Rows `guests/values/<space>/<key>`. */
+/** Format of the rows with the keys `guests/values/<space>/<key>`. */
 const valueRow = defineRow({
   name: 'value of a data space',
   schema: Type.Object({ version: Type.Number(), value: Bytes }),
@@ -105,14 +107,14 @@ const valueRow = defineRow({
 });
 
 /**
- * Size of the version that precedes the value, in bytes. Only rows of the first format, which has
- * no format version, begin with it.
+ * Size of the version number with which rows of the first storage format begin, in bytes. Later
+ * formats begin with a format number instead.
  */
 const headLength = 6;
 
 /**
- * Creates a coordinator in the master's store. Changes of this process and of other members of a
- * cluster are reported immediately.
+ * Creates a coordinator in the master's store. It reports changes of this process and of other
+ * cluster members immediately.
  */
 export async function createStoreCoordinator(
   state: Pick<SharedArea, 'cluster' | 'follow' | 'get' | 'list' | 'write'>,

@@ -12,7 +12,7 @@ import {
 import type { DataValues } from './data-values.ts';
 import { readersByKey, splitKey, writtenKeys } from './roles.ts';
 
-/** Declared value of a data space, without its content. */
+/** Declared value of a data space, without the value itself. */
 interface DataKeyInfo {
   readonly key: string;
   readonly writer: string;

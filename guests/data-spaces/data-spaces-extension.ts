@@ -100,7 +100,10 @@ const openDataSpaces: BridgeExtensionModule['open'] = async (host, { sections, n
     start: () => {
       state.cluster?.onHeld(() => {
         spaces.takeOver().catch((err: unknown) => {
-          host.logger.error({ err }, 'could not delete the values of removed data spaces');
+          host.logger.error(
+            { err },
+            'could not delete the values of data spaces that have been removed',
+          );
         });
       });
       if (poller !== undefined) polling = poller.run(closing);
@@ -127,15 +130,15 @@ async function readNotificationSecret(
   return readSecretFile(cloud.notificationSecret, host, key);
 }
 
-/** Returns a function that reads the addresses from which minions are connected. */
+/** Returns a function that returns the addresses from which minions are connected. */
 function addressReader(host: ExtensionHost): () => Promise<AddressOf> {
   const present = createPresence(host);
   return async () => {
     const all = await present();
     return (id) => {
       const minion = all.get(id);
-      // If a minion connects through a relay, its address is the relay's, where peers cannot reach
-      // it.
+      // For a minion behind a relay, the address is that of the relay, at which peers cannot reach
+      // the minion.
       const isPlain = minion?.isSure === true && !isRelayedAddress(minion.address);
       return isPlain ? minion.address : undefined;
     };
@@ -154,20 +157,22 @@ function createPoller(
 }
 
 /**
- * Returns the metric for the connection to the external server. It is 1 if the master's store is
+ * Returns the metric for the connection to the external server. It is 1 if no external server is
  * used.
  */
 function connectionFigures(coordinator: Coordinator): readonly MetricFamily[] {
   const isConnected = coordinator.isConnected?.() ?? true;
   const help =
-    '1 if the etcd or ZooKeeper with the values of data spaces is connected, or if the store holds these values.';
+    '1 if values of data spaces can be read and written: etcd or ZooKeeper is connected, or the store holds the values.';
   return [figureOf('gauge', 'data_coordinator_connected', help, isConnected ? 1 : 0)];
 }
 
-/** Maximum time to wait for the response of a minion whose state is described, in milliseconds. */
+/**
+ * Maximum time to wait for the response of a minion while its state is determined, in milliseconds.
+ */
 const answerMs = 1_000;
 
-/** Describes the state of a minion, for clients that wait for a value from it. */
+/** Describes the state of a minion, for the error message of a client that waits for its value. */
 async function describeMinion(
   { admission, isReachable }: Pick<ExtensionHost, 'admission' | 'isReachable'>,
   id: string,

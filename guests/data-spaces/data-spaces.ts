@@ -1,4 +1,6 @@
-/** Registry of data spaces. A data space has the roles of a stack, and the minions of each role. */
+/**
+ * Registry of data spaces. A data space lists the roles of a stack and the minions of each role.
+ */
 
 import { randomUUID } from 'node:crypto';
 import Type, { type Static } from 'typebox';
@@ -58,7 +60,7 @@ export interface DataSpace extends DataSpaceRegistration {
   readonly registeredAt: number;
 }
 
-/** Rows `guests/spaces/<id>`. */
+/** Format of the rows with the keys `guests/spaces/<id>`. */
 const spaceRow = defineRow({
   name: 'data space',
   schema: Type.Unsafe<DataSpace>(
@@ -109,16 +111,20 @@ export function parseDataSpace(given: unknown, keysPerStack: number): DataSpaceR
   if (problem !== undefined) throw formError(problem.text);
   for (const [role, { writes = {}, minions }] of Object.entries(roles)) {
     if (Object.keys(writes).length > 0 && minions.length > 1) {
-      throw formError(`roles.${role}.minions: a role with writes must have one minion`);
+      throw formError(
+        `roles.${role}.minions: must list one minion only, because the role writes values`,
+      );
     }
   }
   const interpreted = findInterpretedText(roles);
   if (interpreted !== undefined) {
-    throw formError(`roles.${interpreted.path.join('.')}: a name ${interpreted.expected}`);
+    throw formError(
+      `roles.${interpreted.path.join('.')}: the name of a value ${interpreted.expected}`,
+    );
   }
   const minions = minionsOfSpace(registration);
   if (new Set(minions).size < minions.length)
-    throw formError('roles: a minion has more than one role');
+    throw formError('roles: a minion is listed in more than one role');
   const keys = writtenKeys(roles).size;
   if (keys > keysPerStack) {
     const text = `the space declares ${keys} values, more than keys_per_stack (${keysPerStack})`;
@@ -137,7 +143,7 @@ export function minionsOfSpace({ roles }: Pick<DataSpaceRegistration, 'roles'>):
 }
 
 const maxRegistrationBytes = 4_194_304;
-/** Limits on the size of registrations, in bytes, because all are in memory. */
+/** Limits on the size of registrations, in bytes. All registrations are kept in memory. */
 const registrationBytes: BudgetLimits = { total: 268_435_456, perOwner: 67_108_864 };
 const prefix = ['guests', 'spaces'];
 const limits = { code: 'ERR_DATA_LIMIT', kind: 'data space' } as const;
@@ -183,8 +189,8 @@ export class DataSpaces {
   }
 
   /**
-   * Completes removals that other members of a cluster began. Called when this member takes over
-   * their work.
+   * Completes removals that failed cluster members began. Called when this member continues their
+   * work.
    */
   takeOver(): Promise<void> {
     return this.#ended.resume();
@@ -207,7 +213,7 @@ export class DataSpaces {
   /**
    * Registers a space. Resolves when it is durable.
    * @param replaces - whether the registration may replace a space with the same name and owner;
-   * its values stay
+   * its values are preserved
    * @throws BridgeError ERR_DATA_EXISTS, ERR_DATA_LIMIT
    */
   add(
@@ -220,13 +226,16 @@ export class DataSpaces {
       if (before !== undefined && !replaces) {
         throw new BridgeError(
           'ERR_DATA_EXISTS',
-          `${registration.name}: a data space with this name already exists; remove or replace it`,
+          `${registration.name}: the owner already has a data space with this name; remove or replace it`,
         );
       }
       for (const minion of minionsOfSpace(registration)) {
         const other = this.#members.get(minion)?.space;
         if (other !== undefined && other.id !== before?.id) {
-          throw new BridgeError('ERR_DATA_EXISTS', `${minion} is in another data space`);
+          throw new BridgeError(
+            'ERR_DATA_EXISTS',
+            `the minion ${minion} already belongs to another data space`,
+          );
         }
       }
       if (before === undefined) requireRegistrationRoom(this.all, owner, limits);
@@ -250,8 +259,8 @@ export class DataSpaces {
   }
 
   /**
-   * Removes a retired minion from its space. A space without minions is removed.
-   * @param owner - owner of the space; default: any
+   * Removes a retired minion from its space. If the space then has no minions, it is removed too.
+   * @param owner - owner of the space; default: any owner
    */
   dismiss(minion: string, owner?: string): Promise<void> {
     return this.#decide(async (steps) => {
@@ -268,8 +277,8 @@ export class DataSpaces {
   }
 
   /**
-   * Serializes all changes across the members of a cluster, because a minion may be in only one
-   * space.
+   * Serializes all changes across the members of a cluster, because each minion may belong to one
+   * space only.
    */
   #decide<T>(work: (steps: readonly StateOperation[]) => Promise<T>): Promise<T> {
     return this.#changes.run('spaces', () => this.#names.decide(['spaces'], work));
@@ -277,7 +286,8 @@ export class DataSpaces {
 
   /**
    * Returns the space with this name.
-   * @param owner - default: any owner, if only one has the name
+   * @param owner - owner of the space; default: any owner, if only one owner has a space with the
+   * name
    * @throws BridgeError ERR_DATA_UNKNOWN
    */
   find(name: string, owner: string | undefined): DataSpace {
@@ -287,7 +297,7 @@ export class DataSpaces {
   async #write(space: DataSpace, steps: readonly StateOperation[]): Promise<void> {
     const value = spaceRow.encode(space);
     if (value.length > maxRegistrationBytes) {
-      throw formError(`the registration exceeds ${maxRegistrationBytes} bytes`);
+      throw formError(`the registration of the data space exceeds ${maxRegistrationBytes} bytes`);
     }
     this.#requireBytes(space, value.length);
     const { state } = this.#options;
@@ -310,8 +320,8 @@ export class DataSpaces {
   }
 
   /**
-   * Checks the limits on the size of registrations. Changes are serialized, so the result stays
-   * valid.
+   * Checks the limits on the size of registrations. The check stays valid until the write, because
+   * changes are serialized.
    */
   #requireBytes(space: DataSpace, bytes: number): void {
     const { perOwner, total } = this.#options.bytes ?? registrationBytes;
@@ -320,7 +330,8 @@ export class DataSpaces {
       this.#bytes.heldBy(budgetOwner(space)) + more > perOwner || this.#bytes.total + more > total;
     // A space that becomes smaller is always accepted.
     if (more > 0 && isFull) {
-      const text = 'the data spaces of this owner, or all of them, reach the limit of their size';
+      const text =
+        'the registrations of all data spaces, or of those of this owner, reach their size limit; remove data spaces';
       throw new BridgeError('ERR_DATA_LIMIT', text);
     }
   }
@@ -337,7 +348,9 @@ export class DataSpaces {
     await this.#ended.forget(id);
   }
 
-  /** Indexes a stored space, even if it exceeds limits that were lowered since. */
+  /**
+   * Indexes a stored space, even if limits were lowered since it was stored and it exceeds them.
+   */
   #remember(space: DataSpace, bytes: number): void {
     this.#spaces.set(space.id, space);
     if (this.#bytes.tryTake(budgetOwner(space), bytes)) this.#sizes.set(space.id, bytes);
@@ -360,8 +373,8 @@ export class DataSpaces {
 }
 
 /**
- * Returns the name of the budget that a space is charged to. Spaces without an owner (from the
- * local interface) have a budget each.
+ * Returns the name under which the size of a space is counted. Spaces without an owner are counted
+ * separately.
  */
 function budgetOwner({ owner, id }: DataSpace): string {
   return owner ?? id;

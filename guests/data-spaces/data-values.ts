@@ -1,4 +1,4 @@
-/** Values of data spaces: permissions, quotas, and waiting readers. */
+/** Values of data spaces: permissions, quotas and waiting reads. */
 
 import { BridgeError } from '#heat-bridge';
 import { findInterpretedText } from '#minion-protocol';
@@ -29,15 +29,15 @@ export interface DataReceipt {
 export interface DataReader {
   /** Authenticated minion id. */
   readonly minion: string;
-  /** Whether the response is encrypted for this guest only. */
+  /** Whether only this guest can decrypt the response. */
   readonly isPrivate: boolean;
 }
 
 export interface ReadRequest {
   readonly key: string;
-  /** Maximum time to wait for the value, in milliseconds. */
+  /** Maximum time to wait until the value is written, in milliseconds. */
   readonly waitMs: number;
-  /** Version that the reader already has. Only a later one is returned. Default: 0. */
+  /** Version that the reader already has. The read returns a later version only. Default: 0. */
   readonly after?: number;
 }
 
@@ -47,18 +47,22 @@ export interface DataValuesOptions {
   readonly seal: (plain: Uint8Array) => Uint8Array;
   readonly unseal: (sealed: Uint8Array) => Uint8Array;
   readonly bytesPerStack: number;
-  /** Whether other members of a cluster write values too. */
+  /** Whether other cluster members write values too. */
   readonly isShared: boolean;
-  /** Describes the state of a minion, for example `connected`, for readers that wait for it. */
+  /**
+   * Describes the state of a minion, for example `connected`, for the error message of a read that
+   * timed out.
+   */
   readonly describeMinion: (id: string) => Promise<string>;
   /** Aborted when the bridge closes. */
   readonly closing: AbortSignal;
 }
 
-/** Delay before a waiting read retries an unavailable server, in milliseconds. */
+/** Delay before a waiting read repeats a request to an unavailable server, in milliseconds. */
 const awayRetryMs = 2_000;
 /**
- * Age at which sizes of values are read again if other members write values too, in milliseconds.
+ * Age at which the sizes of values are read again, in milliseconds. Applies only if other cluster
+ * members write values too.
  */
 const sharedSizesMs = 10_000;
 
@@ -80,11 +84,11 @@ export class DataValues {
   }
 
   /**
-   * Returns a value that the minion's role reads, as soon as it is written. If the server becomes
-   * unavailable, a waiting read continues to wait.
+   * Returns a value that the minion's role reads, as soon as it is written. A read continues to
+   * wait if the server becomes unavailable.
    * @throws BridgeError ERR_DATA_UNKNOWN, ERR_DATA_DENIED, ERR_DATA_BUSY, ERR_DATA_TIMEOUT,
-   * ERR_DATA_ALTERED, ERR_DATA_VALUE for a value that was written before such values were rejected,
-   * ERR_DATA_UNAVAILABLE
+   * ERR_DATA_ALTERED, ERR_DATA_UNAVAILABLE, or ERR_DATA_VALUE for an old value that could not be
+   * written any more
    */
   async read(reader: DataReader, { key, waitMs, after = 0 }: ReadRequest): Promise<DataValue> {
     const space = this.#readableSpace(reader, key);
@@ -94,7 +98,7 @@ export class DataValues {
     });
     if (known !== undefined) return known;
     if (!this.#waiting.tryTake(reader.minion)) {
-      throw new BridgeError('ERR_DATA_BUSY', 'too many waiting reads; retry later');
+      throw new BridgeError('ERR_DATA_BUSY', 'too many reads already wait for values; retry later');
     }
     try {
       const found = await this.#wait(reader, { key, waitMs, after });
@@ -106,9 +110,9 @@ export class DataValues {
   }
 
   /**
-   * Writes a value of the minion's role. Resolves when it is durable. Writing the current value
-   * again changes nothing. After ERR_DATA_UNAVAILABLE, the value may have been written, and it is
-   * safe to repeat the write.
+   * Writes a value of the minion's role. Resolves when it is durable. If the value is unchanged,
+   * nothing is written. After ERR_DATA_UNAVAILABLE, the value may have been written; repeating the
+   * write is safe.
    * @throws BridgeError ERR_DATA_UNKNOWN, ERR_DATA_DENIED, ERR_DATA_VALUE, ERR_DATA_WRITTEN,
    * ERR_DATA_QUOTA, ERR_DATA_ALTERED, ERR_DATA_UNAVAILABLE
    */
@@ -135,9 +139,9 @@ export class DataValues {
   }
 
   /**
-   * Returns the written values that the minion's role reads, by attribute. Altered values and
-   * values that Salt would interpret are omitted. Returns an empty map if an external server is
-   * unavailable.
+   * Returns the written values that the minion's role reads, by attribute. Values that another
+   * program wrote, and values that Salt would interpret, are omitted. Returns an empty map if an
+   * external server is unavailable.
    */
   async attributesOf({ space, role }: Membership): Promise<ReadonlyMap<string, DataValue>> {
     const found = new Map<string, DataValue>();
@@ -186,11 +190,11 @@ export class DataValues {
     const declared = writtenKeys(space.roles).get(key);
     const isGranted = Object.values(space.roles[role]?.reads ?? {}).includes(key);
     if (declared === undefined || !isGranted) {
-      const text = `role ${role} does not read ${describeKey(key)}`;
+      const text = `the role ${role} of the minion does not declare that it reads ${describeKey(key)}`;
       throw new BridgeError('ERR_DATA_DENIED', text);
     }
     if (declared.secret === true && !isPrivate) {
-      const text = `${key} is secret; it is available to minions with protocol 3 or over HTTPS only`;
+      const text = `the value ${key} is secret; read it with minion protocol 3 or over HTTPS`;
       throw new BridgeError('ERR_DATA_DENIED', text);
     }
     return space;
@@ -198,7 +202,7 @@ export class DataValues {
 
   #requireWritable({ space, role }: Membership, key: string): void {
     if (writtenKeys(space.roles).has(key) && splitKey(key).role === role) return;
-    const text = `role ${role} does not write ${describeKey(key)}`;
+    const text = `the role ${role} of the minion does not declare that it writes ${describeKey(key)}`;
     throw new BridgeError('ERR_DATA_DENIED', text);
   }
 
@@ -212,7 +216,7 @@ export class DataValues {
     if (known !== undefined && declared?.versioned !== true) {
       throw new BridgeError(
         'ERR_DATA_WRITTEN',
-        `${key} is already written, and is declared to be written once`,
+        `the value ${key} has already been written, and is not declared with versioned: true`,
       );
     }
     const isSecret = declared?.secret === true;
@@ -222,22 +226,25 @@ export class DataValues {
     const { sizes } = stored;
     const held = [...sizes.values()].reduce((sum, size) => sum + size, 0);
     if (held - (sizes.get(key) ?? 0) + row.length > bytesPerStack) {
-      const text = `${key}: the values of the stack would exceed ${bytesPerStack} bytes (bytes_per_stack)`;
+      const text = `cannot write ${key}: the values of the stack would exceed ${bytesPerStack} bytes (option bytes_per_stack)`;
       throw new BridgeError('ERR_DATA_QUOTA', text);
     }
     const version = (known?.version ?? 0) + 1;
-    // If the write fails, the sizes are unknown and must be read again.
+    // If the write fails, its effect is unknown, so the sizes must be read again.
     this.#sizes.delete(space.id);
     const isWritten = await coordinator.put(space.id, key, { value: row, version });
-    // If the same request was sent twice, the first one has already written the value.
+    // If the same request was sent twice, the first request has already written the value.
     if (isWritten || (await this.#isThere(space, key, value))) {
       sizes.set(key, row.length);
       this.#sizes.set(space.id, stored);
-      // Another member of the cluster may have removed the space meanwhile.
+      // Another cluster member may have removed the space in the meantime.
       if (!spaces.has(space.id)) await this.#forget(space.id);
       return { key, version };
     }
-    throw new BridgeError('ERR_DATA_WRITTEN', `${key} was written by another request meanwhile`);
+    throw new BridgeError(
+      'ERR_DATA_WRITTEN',
+      `cannot write ${key}: other requests wrote it at the same time`,
+    );
   }
 
   async #isThere(space: DataSpace, key: string, value: Buffer): Promise<boolean> {
@@ -246,8 +253,8 @@ export class DataValues {
   }
 
   /**
-   * Returns the sizes of the values in a space. If no other process writes values, reads them from
-   * the server only once.
+   * Returns the sizes of the values in a space. They are read from the server only once, unless
+   * other processes write values too.
    */
   async #sizesOf(space: string): Promise<KnownSizes> {
     const { coordinator, isShared } = this.#options;
@@ -268,10 +275,7 @@ export class DataValues {
     return { key, value, version: known.version };
   }
 
-  /**
-   * Returns the current value, without sending a request to a server that is known to be
-   * disconnected.
-   */
+  /** Returns the current value. Sends no request if the server is known to be disconnected. */
   async #currentIfConnected(
     space: DataSpace,
     key: string,
@@ -295,7 +299,7 @@ export class DataValues {
     const { coordinator, closing } = this.#options;
     const end = performance.now() + waitMs;
     for (;;) {
-      // The reader's permissions may change while it waits.
+      // The permissions of the reader can change while it waits.
       const space = this.#readableSpace(reader, key);
       const changed = new AbortController();
       const stop = coordinator.watch(space.id, key, () => changed.abort());
@@ -324,14 +328,14 @@ export class DataValues {
     const who = await Promise.all(
       minions.map(async (id) => `minion ${id} (${await this.#options.describeMinion(id)})`),
     );
-    const writers = who.length === 0 ? 'which has no minion' : who.join(', ');
-    const text = `${key} has not been written yet by role ${role}, ${writers}`;
+    const writers = who.length === 0 ? 'no minion has this role' : who.join(', ');
+    const text = `the value ${key} has not been written yet by the role ${role}: ${writers}`;
     return new BridgeError('ERR_DATA_TIMEOUT', text);
   }
 }
 
 /**
- * Rejects a value that Salt would interpret, because states of the readers contain it.
+ * Rejects a value that Salt would interpret, because readers use values in their states.
  * @throws BridgeError ERR_DATA_VALUE
  */
 function requireInert(key: string, value: string): void {
@@ -354,5 +358,8 @@ function describeKey(key: string): string {
 }
 
 function noSpaceError(): BridgeError {
-  return new BridgeError('ERR_DATA_UNKNOWN', 'the minion has no role in a data space');
+  return new BridgeError(
+    'ERR_DATA_UNKNOWN',
+    'the minion belongs to no data space; register it in a role of one',
+  );
 }

@@ -17,8 +17,7 @@ const prefix = ['guests', 'ended-spaces'];
 const retryMs = 5_000;
 
 /**
- * Deletes the values of removed spaces. If the server is unavailable when a space is removed,
- * retries later.
+ * Deletes the values of removed spaces. While the server is unavailable, the deletion is repeated.
  */
 export class EndedSpaces {
   readonly #options: EndedSpacesOptions;
@@ -38,8 +37,8 @@ export class EndedSpaces {
   }
 
   /**
-   * Returns the store operation that records the removal of a space. Write it in the same
-   * transaction as the removal.
+   * Returns the store operation that records the removal of a space. It must be part of the
+   * transaction that removes the space.
    */
   operation(space: string): StateOperation {
     return { op: 'put', key: [...prefix, space], value: new Uint8Array() };

@@ -13,21 +13,22 @@ export interface EtcdCoordinatorOptions {
 }
 
 /**
- * Interval between two checks of the connection, in milliseconds. Needed because a lost connection
- * is not noticed on an idle stream.
+ * Interval between two checks of the connection, in milliseconds. An idle stream does not detect
+ * that its connection is lost.
  */
 const heartbeatMs = 10_000;
 const reconnectDelays = { initialDelayMs: 200, maxDelayMs: 10_000 };
 /**
- * Target size of a page of values, in bytes. The number of values per page is adapted to the
+ * Target size of a page of values, in bytes. The number of values per page is computed from the
  * previous page.
  */
 const pageBytes = 1_048_576;
 const pageKeys = { first: 16, most: 1_000 };
 
 /**
- * Creates a coordinator in etcd. A value has the key `<prefix><space>/<key>`, and its version is
- * that of the key in etcd. One stream reports all changes.
+ * Creates a coordinator that stores values in etcd. A value has the key `<prefix><space>/<key>`.
+ * Its version is the version that etcd counts for this key. One stream reports the changes of all
+ * keys.
  */
 export function createEtcdCoordinator({
   gateway,
@@ -59,7 +60,7 @@ export function createEtcdCoordinator({
   };
 
   /**
-   * Reports changes until the stream ends. etcd reports every change that follows its first
+   * Calls listeners for changes until the stream ends. etcd reports every change after its first
    * response.
    */
   const follow = async (signal: AbortSignal): Promise<void> => {
@@ -68,7 +69,9 @@ export function createEtcdCoordinator({
     for await (const answer of gateway.stream('/v3/watch', body, signal)) {
       const result = isMap(answer.result) ? answer.result : undefined;
       if (result === undefined || result.canceled === true) {
-        throw new Error(`etcd ended the stream: ${JSON.stringify(answer).slice(0, 300)}`);
+        throw new Error(
+          `etcd ended the watch of the values: ${JSON.stringify(answer).slice(0, 300)}`,
+        );
       }
       if (result.created === true) {
         isConnected = true;
@@ -150,7 +153,7 @@ async function beat(gateway: EtcdGateway, stream: AbortController): Promise<void
     await sleepUntilAborted(heartbeatMs, stream.signal);
     if (stream.signal.aborted) return;
     try {
-      // Read a key that does not exist. etcd answers only if a quorum of its members is available.
+      // Read a key that does not exist. etcd responds only if a quorum of its members is available.
       await gateway.call('/v3/kv/range', { key: toBase64('\0'), count_only: true });
     } catch {
       stream.abort();
@@ -188,8 +191,8 @@ function toBase64(text: string): string {
 }
 
 /**
- * Returns the end of the key range for a prefix that ends with a slash. The range excludes this
- * key.
+ * Returns the end of the key range for a prefix that ends with a slash. The range does not include
+ * this end.
  */
 function endOf(prefix: string): string {
   return `${prefix.slice(0, -1)}0`;

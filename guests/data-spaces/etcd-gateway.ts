@@ -4,7 +4,7 @@ import http, { type IncomingMessage } from 'node:http';
 import https from 'node:https';
 import { timeLimit, tryParseJson } from '#runtime';
 
-/** Credentials of a connection, which are read from files. */
+/** Credentials and certificates for a connection, which are read from files. */
 export interface EtcdAccess {
   readonly tls?: { readonly ca?: Buffer; readonly cert?: Buffer; readonly key?: Buffer };
   readonly user?: { readonly name: string; readonly password: string };
@@ -12,16 +12,16 @@ export interface EtcdAccess {
 
 export interface EtcdGatewayOptions {
   /**
-   * URLs of the servers, for example `https://etcd-1.example.org:2379`. Requests try the server
+   * URLs of the servers, for example `https://etcd-1.example.org:2379`. A request tries the server
    * that responded last, then the others in this order.
    */
   readonly endpoints: readonly string[];
   /**
-   * Reads the credentials. Called again after a failure, so that renewed files are used.
+   * Reads the credentials. It is called again after a failure, in case the files have been renewed.
    * @throws Error
    */
   readonly readAccess: () => Promise<EtcdAccess>;
-  /** Timeout of one server, in milliseconds. */
+  /** Maximum time to wait for one server, in milliseconds. */
   readonly timeoutMs: number;
 }
 
@@ -31,7 +31,7 @@ export type EtcdAnswer = Readonly<Record<string, unknown>>;
 /** Maximum size of a response, and of one line of a stream, in bytes. */
 const maxAnswerBytes = 16_777_216;
 /**
- * Delay before the next login after a rejected one, in milliseconds. Each login costs etcd a
+ * Minimum time between a rejected login and the next one, in milliseconds. Each login costs etcd a
  * bcrypt computation.
  */
 const logInRetryMs = 30_000;
@@ -44,11 +44,11 @@ interface Session {
 
 /** Error response of etcd. */
 class EtcdRefusal extends Error {
-  /** Whether etcd rejected the token, so that a new login may help. */
+  /** Whether etcd rejected the token. A new login can then help. */
   readonly isOfToken: boolean;
 
   constructor(status: number, text: string) {
-    super(`etcd responded with ${status}: ${text}`);
+    super(`etcd responded with status ${status}: ${text}`);
     this.isOfToken =
       status === 401 || /auth token|user name is empty|revision in header/.test(text);
   }
@@ -132,7 +132,7 @@ export class EtcdGateway {
       return await this.#send(session, { endpoint, path, body, token });
     } catch (error) {
       if (!(error instanceof EtcdRefusal && error.isOfToken && token !== undefined)) throw error;
-      // The token has expired: etcd expires unused tokens.
+      // The token has expired, because etcd expires tokens that are not used.
       session.token = undefined;
       const next = await this.#tokenOf(session, endpoint);
       return this.#send(session, { endpoint, path, body, token: next });
@@ -154,9 +154,10 @@ export class EtcdGateway {
   async #forgetSession(): Promise<void> {
     const known = this.#session;
     this.#session = undefined;
-    // If the files could not be read, the caller that opened the session has received the error.
+    // Ignore the error. If the files could not be read, the call that opened the session has
+    // received it.
     const session = await known?.catch(() => undefined);
-    // Close idle connections only. Requests in progress end on their own.
+    // Close idle connections only. Requests in progress keep theirs until they end.
     for (const agent of Object.values(session?.agents ?? {})) {
       for (const sockets of Object.values(agent.freeSockets))
         for (const it of sockets ?? []) it.destroy();
@@ -209,7 +210,7 @@ export class EtcdGateway {
       throw new EtcdRefusal(response.statusCode ?? 0, reason);
     } catch (error) {
       if (!signal.aborted) throw error;
-      throw new Error(`no response from ${request.endpoint} within ${timeoutMs} ms`, {
+      throw new Error(`etcd at ${request.endpoint} did not respond within ${timeoutMs} ms`, {
         cause: error,
       });
     } finally {
@@ -218,7 +219,9 @@ export class EtcdGateway {
   }
 
   async #readInTime(response: IncomingMessage): Promise<string> {
-    const late = new Error('etcd did not complete its response in time');
+    const late = new Error(
+      `etcd did not complete its response within ${this.#options.timeoutMs} ms`,
+    );
     const timer = setTimeout(() => response.destroy(late), this.#options.timeoutMs);
     try {
       return await readText(response);
@@ -236,7 +239,8 @@ interface GatewayRequest {
 }
 
 /**
- * Sends a request. If an idle connection was closed meanwhile, sends it again on a new connection.
+ * Sends a request. If the server has closed the idle connection, sends the request again on a new
+ * connection.
  */
 async function send(
   session: Session,
@@ -263,7 +267,7 @@ function startRequest(
   const headers = {
     'content-type': 'application/json',
     'content-length': Buffer.byteLength(content),
-    // With this header, etcd ends a stream when its server loses the leader of the cluster.
+    // Ask etcd to end a stream when its server loses the leader of the cluster.
     'grpc-metadata-hasleader': 'true',
     ...(token === undefined ? {} : { authorization: token }),
   };

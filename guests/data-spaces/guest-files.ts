@@ -1,7 +1,7 @@
 /**
- * Files for guests: modules for their minions, a program for machines with a shell, and a Ruby file
- * for Puppet and Chef. Minions get them from the file server. `saltutil.sync_all` and highstates
- * load the modules.
+ * Files for guests: Salt modules, a program for machines with a shell, and a Ruby file for Puppet
+ * and Chef. Minions get them from the file server. `saltutil.sync_all` and highstates load the
+ * modules.
  */
 
 import { readFile } from 'node:fs/promises';
@@ -27,7 +27,7 @@ export async function readGuestFiles(): Promise<GuestFiles> {
   const folder = new URL('../../clients/guests/', import.meta.url);
   const read = (path: string): Promise<string> => readFile(new URL(path, folder), 'utf8');
   const texts = await Promise.all(paths.map(async (path) => [path, await read(path)] as const));
-  // Every path has been read, so every key is present.
+  // The cast is safe, because every path has been read.
   return Object.fromEntries(texts) as GuestFiles;
 }
 

@@ -4,7 +4,7 @@ import type { AgentRequests } from '../services.ts';
 import type { Guest, GuestTokens } from './guest-tokens.ts';
 
 /**
- * Authenticates the machine that sent a request: by the signature of a metadata agent, or by the
+ * Authenticates the machine that sent a request, by the signature of a metadata agent or by the
  * machine's own token.
  */
 export type GuestIdentifier = (request: FastifyRequest) => Promise<Guest>;

@@ -1,4 +1,6 @@
-/** Pillar data for guests: the profile of `sdb://`, written values, and peers. */
+/**
+ * Pillar data for guests: the profile of `sdb://`, the values that are written already, and peers.
+ */
 
 import { BridgeError } from '#heat-bridge';
 import type { ExtPillar } from '#master';
@@ -14,14 +16,16 @@ export interface GuestPillarDeps {
   readonly requests: Pick<GuestRequests, 'peers' | 'permits'>;
 }
 
-/** Maximum number of peers in a pillar. Guests can request the others. */
+/** Maximum number of peers in a pillar. Guests can request further ones. */
 const maxPillarPeers = 100;
 
 /**
- * Creates the pillar. `saltbridge:driver` makes `saltbridge` a profile of `sdb://`.
- * `saltbridge:data` has `reads` and `writes` (attribute → key), `unread` (keys that no role reads)
- * and `attributes` (values at the time when the pillar is rendered). `saltbridge:peers` has the
- * result of `saltbridge_peers.list`.
+ * Creates the pillar of a guest.
+ *
+ * `saltbridge:driver` makes `saltbridge` a profile of `sdb://`. `saltbridge:data` has `reads` and
+ * `writes` (a map from attributes to keys), `unread` (keys that no role reads) and `attributes`
+ * (values at the time when the pillar is rendered). `saltbridge:peers` has the result of
+ * `saltbridge_peers.list`.
  */
 export function guestPillar(deps: GuestPillarDeps): ExtPillar {
   return {
@@ -67,7 +71,7 @@ async function peersOf(id: string, { requests }: GuestPillarDeps): Promise<WireM
     const peers = { ...list, peers: list.peers.slice(0, maxPillarPeers) };
     return { peers: peersAsWire(isCut ? { ...peers, truncated: true } : peers) };
   } catch (error) {
-    // Minions that were not enrolled have no peers.
+    // A minion that was not enrolled has no peers.
     if (error instanceof BridgeError && error.code === 'ERR_ENROLL_UNKNOWN') return undefined;
     throw error;
   }

@@ -1,6 +1,7 @@
 /**
- * Requests of guests, as runners of their minions and over HTTPS. The same rules apply to both:
- * the action `runner` for the minion, with the arguments as keywords.
+ * Handles requests of guests, which call runners through their minion, or send HTTPS requests. In
+ * both cases, the policy decides about the action `runner` of the minion, with the arguments as
+ * keywords.
  */
 
 import Type from 'typebox';
@@ -16,14 +17,14 @@ type MinionRunners = NonNullable<OpenExtension['minionRunners']>;
 
 type MinionRunnerCall = Parameters<MinionRunners[string]>[0];
 
-/** Names of the runners that minions call. Rules of the action `runner` refer to them. */
+/** Names of the runners for minions. Rules of the action `runner` refer to them. */
 export const guestRunners = {
   get: 'saltbridge_data.get',
   put: 'saltbridge_data.put',
   peers: 'saltbridge_peers.list',
 } as const;
 
-/** Maximum wait of one request, in seconds. Clients repeat the request to wait longer. */
+/** Maximum time that one request waits, in seconds. Clients repeat the request to wait longer. */
 const maxWaitSeconds = 25;
 
 const strict = { additionalProperties: false };
@@ -40,11 +41,11 @@ export interface GuestRequestsDeps {
   readonly host: HostOfGuests;
   readonly values: Pick<DataValues, 'read' | 'write'>;
   readonly peers: Pick<PeerDirectory, 'of'>;
-  /** Returns the addresses from which minions are connected now. */
+  /** Returns the addresses from which minions are currently connected. */
   readonly addresses: () => Promise<AddressOf>;
 }
 
-/** Handler of guests' requests, over either transport. */
+/** Handles requests of guests from minions and over HTTPS. */
 export class GuestRequests {
   readonly #host: HostOfGuests;
   readonly #values: GuestRequestsDeps['values'];
@@ -52,7 +53,7 @@ export class GuestRequests {
   readonly #addresses: GuestRequestsDeps['addresses'];
   readonly #writes = new TokenBuckets(guestLimits.writeRate);
   readonly #lists = new TokenBuckets(guestLimits.peerRate);
-  /** Counts repeated audit records, so that no guest causes unlimited ones. */
+  /** Combines repeated audit records, so that a guest cannot cause an unlimited number of them. */
   readonly #bursts: AuditBursts;
 
   constructor({ host, values, peers, addresses }: GuestRequestsDeps) {
@@ -89,8 +90,8 @@ export class GuestRequests {
   }
 
   /**
-   * Writes a value. The first write of a value in a minute has an audit record, and so has the last,
-   * with the number of writes.
+   * Writes a value. Of all writes of a value in a minute, the audit log has the first one, and a
+   * summary with their number.
    * @throws BridgeError ERR_DATA_BUSY, and as {@link DataValues.write}
    */
   async put(minion: string, given: object): Promise<DataReceipt> {
@@ -104,7 +105,7 @@ export class GuestRequests {
     return receipt;
   }
 
-  /** Appends the numbers of writes that have no record of their own. */
+  /** Writes the pending summary records of repeated writes. */
   close(): void {
     this.#bursts.flush();
   }
@@ -117,7 +118,7 @@ export class GuestRequests {
     return effect === 'allow';
   }
 
-  /** Runners that minions call. The master checks the policy before it calls one. */
+  /** Runners for minions. The master evaluates the policy before it calls a runner. */
   get runners(): MinionRunners {
     return {
       [guestRunners.get]: (call) =>
@@ -132,8 +133,8 @@ export class GuestRequests {
   }
 
   /**
-   * Returns the result of a request, or a map with the error and its code. The module on the minion
-   * raises this error.
+   * Returns the result of a request. If the request fails, returns a map with the error, which the
+   * module on the minion raises.
    */
   async #answer(work: () => Promise<WireMap>): Promise<WireMap> {
     try {
@@ -143,7 +144,7 @@ export class GuestRequests {
       if (code === 'ERR_INTERNAL')
         this.#host.logger.error(
           { err: error },
-          'request of a guest failed because of an internal error',
+          'internal error in a request of a guest to its data space',
         );
       return { error: { code, message } };
     }
@@ -153,7 +154,10 @@ export class GuestRequests {
 /** @throws BridgeError ERR_DATA_BUSY */
 function requireRate(rates: TokenBuckets, minion: string): void {
   if (rates.tryTake(minion)) return;
-  throw new BridgeError('ERR_DATA_BUSY', 'too many requests of this machine; retry later');
+  throw new BridgeError(
+    'ERR_DATA_BUSY',
+    'too many requests of this machine within a short time; retry later',
+  );
 }
 
 /** Converts peers to wire values. */
@@ -169,6 +173,6 @@ function keywordsOf({ arg, kwarg }: MinionRunnerCall): object {
   if (arg.length === 0) return kwarg;
   throw new BridgeError(
     'ERR_DATA_FORM',
-    'positional arguments are not supported; use keywords such as key',
+    'positional arguments are not supported; pass keyword arguments such as key=NAME',
   );
 }

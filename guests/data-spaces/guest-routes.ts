@@ -47,8 +47,8 @@ const routes: Readonly<Record<'get' | 'peers' | 'program' | 'put', FastifySchema
 
 const plainText = 'text/plain; charset=utf-8';
 /**
- * Maximum size of a body, in bytes. It exceeds the maximum size of a value, so that the error for
- * an oversized value names that maximum.
+ * Maximum size of a body, in bytes. It is larger than the maximum size of a value, so that a too
+ * large value gets an error that names this maximum.
  */
 const bodyLimit = 131_072;
 
@@ -74,7 +74,9 @@ export function addGuestRoutes(
     kwargs: Readonly<Record<string, string>>,
   ): void => {
     if (!requests.permits(minion, fun, kwargs)) {
-      throw new AuthorizationError(`no rule permits the minion to call the runner ${fun}`);
+      throw new AuthorizationError(
+        `no rule permits the minion of this machine to call the runner ${fun}`,
+      );
     }
   };
   const permitted = async (
@@ -109,7 +111,7 @@ export function addGuestRoutes(
   );
   app.put<DataQuery>('/guest/data', { bodyLimit, schema: routes.put }, async (request) => {
     const { guest, key } = await permitted(request, guestRunners.put);
-    // JSON is parsed before it is here, so its text is not known.
+    // A body of this type has already been parsed as JSON, so its text is not available.
     if (/json/i.test(request.headers['content-type'] ?? '')) {
       throw new BridgeError('ERR_DATA_VALUE', 'the body must be text/plain, not JSON');
     }

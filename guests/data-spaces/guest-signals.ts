@@ -14,8 +14,8 @@ import { textOf } from '../request-body.ts';
 import type { GuestIdentifier } from './guest-identifier.ts';
 
 /**
- * Maximum size of a body, in bytes. It exceeds the maximum size of a signal, so that the error for
- * an oversized signal names that maximum.
+ * Maximum size of a body, in bytes. It is larger than the maximum size of a signal, so that a too
+ * large signal gets an error that names this maximum.
  */
 const bodyLimit = 1_048_576;
 const maxValues = 100_000;
@@ -35,7 +35,7 @@ export interface GuestSignalDeps {
 }
 
 /**
- * Adds `POST guest/signals?alias=ALIAS`. The same rules apply as for the event `heat/ALIAS` of the
+ * Adds `POST guest/signals?alias=ALIAS`. The policy decides as for the event `heat/ALIAS` of the
  * guest's minion. The signal is durable when the response is sent.
  */
 export function addGuestSignalRoute(
@@ -52,7 +52,7 @@ export function addGuestSignalRoute(
       if (!rates.tryTake(minion)) {
         throw new AuthenticationError(
           'ERR_EAUTH_LIMIT',
-          'too many signals of this machine; retry later',
+          'too many signals of this machine within a short time; retry later',
         );
       }
       const tag = `heat/${request.query.alias ?? ''}`;
@@ -67,7 +67,9 @@ export function addGuestSignalRoute(
       const subject = { kind: 'minion', id: minion } as const;
       const { effect } = host.decide({ subject, action: 'signal', resource });
       if (effect !== 'allow') {
-        throw new AuthorizationError('no rule permits the minion to send the signal');
+        throw new AuthorizationError(
+          'no rule permits the minion of this machine to send this signal',
+        );
       }
       const taken = await intake.accept({ tag, data, sender: minion, request: undefined });
       if (taken.kind === 'accepted') return {};

@@ -1,6 +1,6 @@
 /**
- * Tokens with which enrolled machines call the bridge over HTTPS. A token has the rights of the
- * machine's own minion.
+ * Tokens with which enrolled machines call the bridge over HTTPS. A token has the same rights as
+ * the minion of the machine.
  */
 
 import { createHmac, timingSafeEqual } from 'node:crypto';
@@ -26,8 +26,9 @@ const keyRow = ['guests', 'token-key'];
 const tokenForm = /^sbg1\.([A-Za-z0-9_-]{22})\.([A-Za-z0-9_-]{43})$/;
 
 /**
- * Creates and verifies tokens. A token is a MAC over the number of an enrolment and the fingerprint
- * of its key, and is not stored. It is valid as long as the enrolment.
+ * Creates and verifies guest tokens. A token is a MAC (message authentication code) over the number
+ * of an enrolment and the fingerprint of its key. Tokens are not stored, and are valid while the
+ * enrolment is.
  */
 export class GuestTokens {
   readonly #key: Uint8Array;
@@ -42,14 +43,14 @@ export class GuestTokens {
     return new GuestTokens(await openSealedKey(state, keyRow), findEnrolment);
   }
 
-  /** Returns the token of an enrolment, or `undefined` if no key has been enrolled yet. */
+  /** Returns the token of an enrolment, or `undefined` if its key is not known yet. */
   of({ number, fingerprint }: Enrolment): string | undefined {
     if (fingerprint === undefined) return undefined;
     return `sbg1.${number}.${this.#mac(number, fingerprint).toString('base64url')}`;
   }
 
   /**
-   * Returns the guest of a token.
+   * Returns the guest to whose machine a token was issued.
    * @throws AuthenticationError ERR_EAUTH_TOKEN
    */
   identify(token: string): Guest {

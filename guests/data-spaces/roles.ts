@@ -16,16 +16,19 @@ const ValueKey = Type.String({ maxLength: 193 });
 
 /** Fields of a value that guests of a role write. */
 const writeFields = {
-  /** Name of the value in the role's own software. Default: the name of the value. */
+  /** Name under which the software of the role knows the value. Default: the name of the value. */
   attribute: Type.Optional(Attribute),
   /**
-   * Whether the value is secret: sealed in the store, and returned only over transports that
-   * encrypt it for the guest. Default: false.
+   * Whether the value is secret. A secret value is encrypted in the store, and sent only over
+   * transports that encrypt it for the guest. Default: false.
    */
   secret: Type.Optional(Type.Boolean()),
   /** Whether the value may be written more than once. Default: false. */
   versioned: Type.Optional(Type.Boolean()),
-  /** Values that the role reads before it writes this one. Default: all values that it reads. */
+  /**
+   * Keys of the values that the role reads before it writes this one. Default: all values that it
+   * reads.
+   */
   needs: Type.Optional(Type.Unsafe<readonly string[]>(Type.Array(ValueKey, { maxItems: 1000 }))),
 };
 
@@ -33,8 +36,8 @@ const writeFields = {
 export type RoleWrite = Readonly<Static<TObject<typeof writeFields>>>;
 
 /**
- * Schema of a written value in a template. If it has an expression `value`, Heat resolves the value
- * instead of a guest.
+ * Schema of a written value in a template. If it has an expression `value`, Heat determines the
+ * value instead of a guest.
  */
 export const TemplateWriteSchema = Type.Object(
   { ...writeFields, value: Type.Optional(Type.Unknown()) },
@@ -48,7 +51,8 @@ const valueNameSchema = Type.String({
 /** Fields of a role: the values that its guests read and write. */
 export const roleFields = {
   /**
-   * Keys of the values that the role reads (`role/name`), by attribute of the role's own software.
+   * Keys `role/name` of the values that the role reads, by the attribute that the role's own
+   * software uses.
    */
   reads: Type.Optional(Type.Record(Attribute, ValueKey, strict)),
   /** Written values by name. Their keys are `<role>/<name>`. */
@@ -98,7 +102,7 @@ export const readersByKey: (roles: Roles) => ReadonlyMap<string, readonly string
 
 /**
  * Wraps a function so that its result is cached for each map of roles. The maps are immutable, and
- * a stack may have 10,000 values.
+ * can contain 10,000 values.
  */
 function oncePerRoles<T>(make: (roles: Roles) => T): (roles: Roles) => T {
   const made = new WeakMap<Roles, T>();
@@ -124,8 +128,8 @@ function listReaders(roles: Roles): ReadonlyMap<string, readonly string[]> {
 }
 
 /**
- * Yields reads of unknown roles and values, and then a circular dependency. Searches only as far as
- * the caller iterates.
+ * Yields problems: reads of unknown roles and values, and then one dependency cycle. The search
+ * continues only as far as the caller iterates.
  */
 export function* findRoleProblems(roles: Roles): Generator<RoleProblem, void, void> {
   const written = writtenKeys(roles);
@@ -137,7 +141,7 @@ export function* findRoleProblems(roles: Roles): Generator<RoleProblem, void, vo
     for (const [name, { needs = [] }] of Object.entries(writes)) {
       const strange = needs.find((key) => !own.has(key));
       if (strange === undefined) continue;
-      const text = `${keyOf(role, name)} needs ${strange}, which role ${role} does not read`;
+      const text = `the value ${keyOf(role, name)} needs ${strange}, which the role ${role} does not read`;
       yield { kind: 'unknown-value', text };
     }
   }
@@ -161,17 +165,17 @@ function describeMissing(role: string, key: string, roles: Roles): RoleProblem {
     const known = [...names.slice(0, maxShownRoles), ...(names[maxShownRoles] ? ['…'] : [])].join(
       ', ',
     );
-    const text = `role ${role} reads ${key}: unknown role "${writer}" (roles: ${known})`;
+    const text = `the role ${role} reads ${key}, but there is no role "${writer}"; roles are ${known}`;
     return { kind: 'unknown-role', text };
   }
-  const text = `role ${role} reads ${key}: role ${writer} does not write "${name}"`;
+  const text = `the role ${role} reads ${key}, but the role ${writer} does not write "${name}"`;
   return { kind: 'unknown-value', text };
 }
 
 /**
- * Returns for each value the values that its writer must read first. The default, all values that
- * the role reads, is one extra node per role, whose key has an empty name. Without this node,
- * thousands of values would have thousands of dependencies each.
+ * Returns the dependencies of each value: the values that its writer must read first. By default,
+ * these are all values that the role reads. One extra node per role, with an empty name, stands for
+ * this default. Otherwise, thousands of values would have thousands of dependencies each.
  */
 function waitsOf(roles: Roles): ReadonlyMap<string, readonly string[]> {
   const waits = new Map<string, readonly string[]>();
@@ -219,6 +223,6 @@ export function findCycle(
 function describeCycle(nodes: readonly string[]): RoleProblem {
   const [first = '', ...others] = nodes.slice(0, -1).filter((it) => splitKey(it).name !== '');
   const chain = [first, ...others, first];
-  const text = `circular dependency: ${chain.join(' waits for ')}`;
+  const text = `values wait for each other in a cycle: ${chain.join(' waits for ')}`;
   return { kind: 'cycle', text, chain };
 }

@@ -1,6 +1,6 @@
 /**
- * Redacts secret values of data spaces in returns of minions. Every `salt-call` sends its arguments
- * and its result to the master, which would publish and store them.
+ * Redacts secret values of data spaces in returns of minions. Each `salt-call` sends its arguments
+ * and its result to the master, which would otherwise publish and store them.
  */
 
 import { isWireMap, type ReturnLoad, type WireValue } from '#minion-protocol';
@@ -10,7 +10,7 @@ import { keyOf, writtenKeys } from './roles.ts';
 
 const redacted = '(secret)';
 
-/** Returns the load of a return without the secret values of the minion's data space. */
+/** Returns a return's load, in which the secret values of the minion's data space are redacted. */
 export function redactReturn(
   spaces: Pick<DataSpaces, 'membershipOf'>,
   minion: string,
@@ -69,15 +69,15 @@ const redactions: Readonly<Record<string, Redaction>> = {
   },
 };
 
-/** Redacts the result if an argument names a secret key. */
+/** Redacts the result of a call if an argument names the key of a secret value. */
 function redactValue(load: ReturnLoad, { isSecret }: SecretKeys): ReturnLoad {
   const isNamed = argumentsOf(load).some((it) => typeof it === 'string' && isSecret(keyIn(it)));
-  // Messages of errors contain no values.
+  // Error messages contain no values, so they are not redacted.
   const hasFailed = load.success === false || Number(load.retcode ?? 0) !== 0;
   return isNamed && !hasFailed ? { ...load, return: redacted } : load;
 }
 
-/** Redacts the arguments of a write, except the key. */
+/** Redacts the arguments of a write, except its key. */
 function redactArguments(load: ReturnLoad, { isSecret, writesSecrets }: SecretKeys): ReturnLoad {
   const args = argumentsOf(load);
   const keys = args.flatMap((it) => (typeof it === 'string' && isSecret(keyIn(it)) ? [it] : []));

@@ -28,7 +28,7 @@ export class ZookeeperError extends Error {
   readonly code: number;
 
   constructor(code: number) {
-    super(`ZooKeeper responded with code ${code}`);
+    super(`ZooKeeper responded with the error code ${code}`);
     this.code = code;
   }
 }
@@ -36,16 +36,19 @@ export class ZookeeperError extends Error {
 export interface ZookeeperConnectionOptions {
   readonly host: string;
   readonly port: number;
-  /** TLS options, or `undefined` for plain text. */
+  /** TLS options. `undefined` for an unencrypted connection. */
   readonly tls: { readonly ca?: Buffer; readonly cert?: Buffer; readonly key?: Buffer } | undefined;
   /**
-   * Credentials `user:password` of the scheme `digest`. With them, nodes are accessible to this
+   * Credentials `user:password` of the scheme `digest`. If set, new nodes are accessible to this
    * user only.
    */
   readonly credentials: string | undefined;
   /** Timeout of a response, in milliseconds. */
   readonly timeoutMs: number;
-  /** Called once when a node that {@link ZookeeperConnection.exists} watches changes. */
+  /**
+   * Receives the path of each node that {@link ZookeeperConnection.exists} watches, once, when it
+   * changes.
+   */
   readonly onChange: (node: string) => void;
 }
 
@@ -60,7 +63,7 @@ const operations = {
   auth: 100,
   close: -11,
 } as const;
-/** Request numbers of special messages. */
+/** Request numbers with a special meaning. */
 const xids = { notification: -1, ping: -2, auth: -4 } as const;
 const allPermissions = 31;
 const sessionMs = 15_000;
@@ -89,7 +92,7 @@ export class ZookeeperConnection {
   #xid = 0;
   #onSession: (() => void) | undefined;
   #pings: NodeJS.Timeout | undefined;
-  /** Timeout while responses are pending, restarted at each response. */
+  /** Timer that runs while responses are pending. It is restarted at each response. */
   #deadline: NodeJS.Timeout | undefined;
 
   private constructor(options: ZookeeperConnectionOptions) {
@@ -103,7 +106,7 @@ export class ZookeeperConnection {
     this.#socket.setNoDelay();
     this.#socket.on('data', (bytes: Buffer) => this.#receive(bytes));
     this.#socket.on('error', (error) => this.#fail(error));
-    this.#socket.on('close', () => this.#fail(new Error('the server closed the connection')));
+    this.#socket.on('close', () => this.#fail(new Error('ZooKeeper closed the connection')));
   }
 
   /**
@@ -129,7 +132,7 @@ export class ZookeeperConnection {
   }
 
   /**
-   * Replaces the data of a node at a version.
+   * Replaces the data of a node, if it has this version.
    * @throws ZookeeperError badVersion, noNode
    */
   async setData(node: string, data: Uint8Array, version: number): Promise<void> {
@@ -147,7 +150,7 @@ export class ZookeeperConnection {
 
   /**
    * Returns the metadata of a node.
-   * @param watches - whether to report its next change or its creation
+   * @param watches - whether to report the next change of the node, or its creation
    * @throws ZookeeperError noNode
    */
   async exists(node: string, watches: boolean): Promise<NodeStat> {
@@ -165,7 +168,7 @@ export class ZookeeperConnection {
   }
 
   /**
-   * Deletes a node of any version.
+   * Deletes a node, whatever its version is.
    * @throws ZookeeperError noNode
    */
   async delete(node: string): Promise<void> {
@@ -176,7 +179,7 @@ export class ZookeeperConnection {
   close(): void {
     if (this.#lost.signal.aborted) return;
     this.#socket.end(frame([int(0), int(operations.close)]));
-    this.#fail(new Error('the connection was closed'));
+    this.#fail(new Error('the connection to ZooKeeper was closed by this master'));
   }
 
   async #begin(): Promise<void> {
@@ -195,7 +198,7 @@ export class ZookeeperConnection {
     }
     this.#pings = setInterval(() => {
       this.#request(operations.ping, [], xids.ping).catch(() => {
-        // The loss is reported by `lost`.
+        // Ignore the rejection, because `lost` reports the loss of the connection.
       });
     }, sessionMs / 3);
   }
@@ -203,7 +206,7 @@ export class ZookeeperConnection {
   #request(operation: number, body: readonly Buffer[], given?: number): Promise<Reader> {
     if (this.lost.aborted) return Promise.reject(this.lost.reason);
     if (this.#pending.length >= maxPending) {
-      return Promise.reject(new Error('too many pending requests'));
+      return Promise.reject(new Error('too many requests wait for a response of ZooKeeper'));
     }
     this.#xid = (this.#xid + 1) & 0x7fffffff;
     const xid = given ?? this.#xid;
@@ -217,7 +220,8 @@ export class ZookeeperConnection {
   #awaitAnswer(): void {
     const { timeoutMs } = this.#options;
     clearTimeout(this.#deadline);
-    const late = (): void => this.#fail(new Error(`no response within ${timeoutMs} ms`));
+    const late = (): void =>
+      this.#fail(new Error(`ZooKeeper did not respond within ${timeoutMs} ms`));
     this.#deadline = setTimeout(late, timeoutMs);
   }
 
@@ -228,7 +232,7 @@ export class ZookeeperConnection {
     while (all !== undefined && all.length >= 4 && !this.lost.aborted) {
       const length = all.readInt32BE(0);
       if (length < 0 || length > maxFrameBytes) {
-        this.#fail(new Error(`invalid frame size: ${length} bytes`));
+        this.#fail(new Error(`ZooKeeper sent a message with the invalid length ${length}`));
         return;
       }
       if (all.length < length + 4) break;
@@ -266,7 +270,7 @@ export class ZookeeperConnection {
 
   #handleSession(answer: Reader): void {
     answer.int();
-    if (answer.int() <= 0) throw new Error('ZooKeeper rejected the session');
+    if (answer.int() <= 0) throw new Error('ZooKeeper refused to open a session');
     this.#onSession?.();
     this.#onSession = undefined;
     clearTimeout(this.#deadline);
@@ -284,7 +288,8 @@ export class ZookeeperConnection {
       return;
     }
     const request = this.#pending.shift();
-    if (request?.xid !== xid) throw new Error(`ZooKeeper responded to request ${xid} out of order`);
+    if (request?.xid !== xid)
+      throw new Error(`ZooKeeper responded to request ${xid} before earlier requests`);
     clearTimeout(this.#deadline);
     this.#deadline = undefined;
     if (this.#pending.length > 0) this.#awaitAnswer();

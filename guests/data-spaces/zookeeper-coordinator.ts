@@ -9,16 +9,16 @@ import {
   zookeeperCodes,
 } from './zookeeper-connection.ts';
 
-/** Credentials of a connection, which are read from files. */
+/** Credentials and certificates for a connection, which are read from files. */
 export type ZookeeperAccess = Pick<ZookeeperConnectionOptions, 'credentials' | 'tls'>;
 
 export interface ZookeeperCoordinatorOptions {
-  /** Servers. A random one is used. */
+  /** Servers. Each connection uses a random one. */
   readonly servers: readonly { readonly host: string; readonly port: number }[];
   /** Node below which values are stored: `/saltbridge/data`. */
   readonly root: string;
   /**
-   * Reads the credentials. Called for each connection, so that renewed files are used.
+   * Reads the credentials. It is called for each connection, in case the files have been renewed.
    * @throws Error
    */
   readonly readAccess: () => Promise<ZookeeperAccess>;
@@ -39,8 +39,8 @@ interface Session {
 }
 
 /**
- * Stores values in ZooKeeper, each in the node `<root>/<space>/<key>`. ZooKeeper counts versions of
- * a node from 0, so the version of a value is one higher.
+ * Coordinator that stores values in ZooKeeper, each in the node `<root>/<space>/<key>`. ZooKeeper
+ * counts the versions of a node from 0, so the version of a value is higher by one.
  */
 export class ZookeeperCoordinator implements Coordinator {
   readonly #options: ZookeeperCoordinatorOptions;
@@ -113,8 +113,8 @@ export class ZookeeperCoordinator implements Coordinator {
   }
 
   /**
-   * Returns the node of a key. Names are encoded, so that they contain no slashes and no
-   * characters that ZooKeeper rejects.
+   * Returns the path of the node for a key. Names are encoded, so that they contain no slashes and
+   * no characters that ZooKeeper rejects.
    */
   #nodeOf(space: string, key?: string): string {
     const node = `${this.#options.root}/${encodeURIComponent(space)}`;
@@ -138,7 +138,7 @@ export class ZookeeperCoordinator implements Coordinator {
     }
   }
 
-  /** Creates a node, and its missing parents first. */
+  /** Creates a node, after its missing parents. */
   async #create(node: string, data: Uint8Array): Promise<void> {
     try {
       await this.#ask((it) => it.create(node, data));
@@ -158,7 +158,7 @@ export class ZookeeperCoordinator implements Coordinator {
     if (watched.has(node)) return;
     watched.add(node);
     connection.exists(node, true).catch((error: unknown) => {
-      // Missing nodes are watched too. Any other error means that the connection is lost.
+      // A missing node is watched too. Any other error means that the connection is lost.
       if (!isCode(error, zookeeperCodes.noNode)) watched.delete(node);
     });
   }
@@ -220,7 +220,7 @@ export class ZookeeperCoordinator implements Coordinator {
     });
   }
 
-  /** Uses a session until it is lost. */
+  /** Uses a session until its connection is lost. */
   async #use(session: Session): Promise<void> {
     const { connection } = session;
     const lost = new Promise<void>((resolve) => {
@@ -244,7 +244,7 @@ export class ZookeeperCoordinator implements Coordinator {
   }
 }
 
-/** Returns the result of a request, or `undefined` if the node is missing. */
+/** Returns the result of a request. Returns `undefined` if the node does not exist. */
 async function orNothing<T>(asked: Promise<T>): Promise<T | undefined> {
   try {
     return await asked;

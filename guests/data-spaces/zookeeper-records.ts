@@ -13,8 +13,8 @@ export function int(value: number): Buffer {
 }
 
 /**
- * Returns a 64-bit zero. The fields of this type resume earlier sessions, which this client never
- * does.
+ * Returns a 64-bit zero. Fields of this type serve to resume an earlier session, which this client
+ * never does.
  */
 export function long(): Buffer {
   return Buffer.alloc(8);
@@ -63,7 +63,7 @@ export class Reader {
   buffer(): Uint8Array {
     const length = Math.max(0, this.int());
     if (length > this.#bytes.length - this.#at)
-      throw new RangeError('a record of ZooKeeper is truncated');
+      throw new RangeError('ZooKeeper sent an incomplete record');
     this.#at += length;
     return Uint8Array.from(this.#bytes.subarray(this.#at - length, this.#at));
   }

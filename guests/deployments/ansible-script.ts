@@ -9,13 +9,13 @@ import { runTool, toolOption } from './tool-program.ts';
 const { configError } = states;
 
 /**
- * Jinja syntax, which Ansible evaluates in values of variables, including lookups that run
+ * Jinja syntax in the value of a variable. Ansible evaluates it, including lookups that run
  * programs.
  */
 const ansibleTemplate = /\{\{|\{%|\{#/;
 
 /**
- * Returns a script that runs a playbook with Ansible, like the hook of heat-agents.
+ * Returns a script that runs a playbook with Ansible, as the Ansible hook of heat-agents does.
  * @throws BridgeError ERR_CFN_INIT
  */
 export function ansibleScript(config: GroupConfig): string {

@@ -1,6 +1,7 @@
 /**
- * Catalog of the code that templates may contain: `deployments:` in catalog files. An entry pins
- * the SHA-256 of the code, or states that the operator accepts the risk of running any code.
+ * Catalog of the code that templates may contain: `deployments:` in catalog files. An entry lists
+ * SHA-256 hashes of permitted code, or states that the operator accepts the risk of running any
+ * code.
  */
 
 import { createHash } from 'node:crypto';
@@ -33,20 +34,22 @@ export interface CodeDefinition {
   readonly name: string;
   readonly description: string;
   readonly group: CodeGroup;
-  /** Directories in which groups that write files may write. Default: unrestricted. */
+  /**
+   * Directories in which the groups `hiera` and `json-file` may write files. Default: unrestricted.
+   */
   readonly paths?: readonly string[];
-  /** Options of the config, set by the operator. */
+  /** Options of the config that the operator sets. */
   readonly options?: Readonly<Record<string, unknown>>;
   /**
-   * SHA-256 of the permitted configs, in hex. For a map, `codeDigest` hashes its JSON. Required
-   * without `unsafe` and `paths`.
+   * SHA-256 hashes of the permitted configs, in hex. For a config that is a map, `codeDigest`
+   * hashes its JSON. Required unless `unsafe` or `paths` is set.
    */
   readonly sha256?: readonly string[];
   /** Permits any config. */
   readonly unsafe?: 'i-understand';
   /** JSON Schema of the inputs, of type object. Default: no inputs. */
   readonly parameters?: JsonSchema;
-  /** Compound target. Minions outside of it are rejected. */
+  /** Compound target. Deployments on other minions are rejected. */
   readonly within?: string;
   /** Timeout, in seconds. Default: 600. */
   readonly timeout?: number;
@@ -87,14 +90,18 @@ export function parseCodeEntry(name: string, value: unknown): CodeDefinition {
   const permissions = [sha256, unsafe, paths].filter((it) => it !== undefined).length;
   if (paths !== undefined && row.permits !== 'config-or-paths') {
     const groups = codeGroups.filter((it) => codeRowOf(it).permits === 'config-or-paths');
-    throw catalogError(name, 'paths', `supported for the groups ${groups.join(' and ')} only`);
+    throw catalogError(name, 'paths', `only permitted for the groups ${groups.join(' and ')}`);
   }
   if (row.permits !== 'no-config' && permissions !== 1) {
-    const more = row.permits === 'config-or-paths' ? ', or paths' : '';
-    throw catalogError(name, 'sha256', `set exactly one of sha256 or unsafe: i-understand${more}`);
+    const more = row.permits === 'config-or-paths' ? ', paths' : '';
+    throw catalogError(name, 'sha256', `set exactly one of sha256, unsafe: i-understand${more}`);
   }
   if (row.permits === 'no-config' && permissions > 0) {
-    throw catalogError(name, 'group', `${group} has no config; omit sha256, unsafe and paths`);
+    throw catalogError(
+      name,
+      'group',
+      `deployments of the group ${group} have no code; omit sha256, unsafe and paths`,
+    );
   }
   try {
     readGroupOptions(group, row.options, undefined, options);
@@ -104,7 +111,7 @@ export function parseCodeEntry(name: string, value: unknown): CodeDefinition {
   return definition;
 }
 
-/** Groups whose inputs become variables of an environment or of a playbook. */
+/** Groups that pass inputs to the code as environment or playbook variables. */
 const variableGroups: ReadonlySet<CodeGroup> = new Set(['ansible', 'puppet', 'script']);
 const inputForm = /^(?!__)[A-Za-z_][A-Za-z0-9_-]*$/;
 
@@ -116,7 +123,7 @@ interface CompiledCode {
 /** Catalog of the code that may run. */
 export class CodeCatalog {
   readonly #entries: readonly CompiledCode[];
-  /** Entries in the form of commands. Callers cannot run them by name. */
+  /** Entries in the form of commands. Callers of commands cannot run them. */
   readonly commands: Catalog;
 
   /**
@@ -140,10 +147,10 @@ export class CodeCatalog {
   }
 
   /**
-   * Returns the call of the entry that permits the config and its inputs, or the reason if no entry
-   * permits them.
-   * @param mayCall - whether the owner of the deployment may call an entry. The reason names no
-   * other entries
+   * Returns the call of the entry that permits a config and its inputs. If no entry does, returns
+   * the reason.
+   * @param mayCall - whether the owner of the deployment may call an entry; the reason does not
+   * mention other entries
    */
   resolve(
     deployment: Deployment & { readonly group: CodeGroup },
@@ -159,7 +166,8 @@ export class CodeCatalog {
     if (entry === undefined) return { ok: false, reason: refusalOf(group, digest, entries) };
     const { name } = entry.definition;
     try {
-      // Inputs that the entry does not declare are dropped: PATH or LD_PRELOAD would be code too.
+      // Drop inputs that the entry does not declare, because variables such as PATH or LD_PRELOAD
+      // could change which code runs.
       const given = {
         ...declaredFacts(deployment, entry.inputs.names),
         ...usedInputs(group, inputs, entry),
@@ -209,8 +217,8 @@ function codeCall(
 }
 
 /**
- * Returns the inputs that have an effect. Heat has already inserted the inputs of a structured
- * config into that config.
+ * Returns the inputs that the code uses. For a structured config, Heat has already inserted the
+ * inputs into the config.
  */
 function usedInputs(
   group: CodeGroup,
@@ -229,12 +237,12 @@ function refusalOf(group: CodeGroup, digest: string, entries: readonly CompiledC
     return `group ${group}: no catalog entry permits this inline SLS (SHA-256 ${digest})`;
   }
   if (entries.length === 0) {
-    return `group "${group}" is not supported: no catalog entry permits it or this code (SHA-256 ${digest})`;
+    return `group "${group}" is not enabled: no catalog entry permits the group or this code (SHA-256 ${digest})`;
   }
   return `group ${group}: no catalog entry permits this code (SHA-256 ${digest})`;
 }
 
-/** Entries of catalog files below `deployments`. */
+/** Kind of the catalog entries below `deployments`. */
 export const codeEntries: CatalogEntryKind<CodeDefinition> = {
   key: 'deployments',
   parse: parseCodeEntry,
@@ -244,8 +252,8 @@ export const codeEntries: CatalogEntryKind<CodeDefinition> = {
 };
 
 /**
- * Returns the SHA-256 of a config: of a string verbatim, of a map as JSON without whitespace and
- * with sorted keys.
+ * Returns the SHA-256 of a config. A string is hashed verbatim. A map is hashed as JSON with sorted
+ * keys and without whitespace.
  */
 export function codeDigest(config: Deployment['config']): string {
   const text = typeof config === 'string' ? config : sortedJson(config);
@@ -253,8 +261,8 @@ export function codeDigest(config: Deployment['config']): string {
 }
 
 /**
- * Serializes JSON with sorted keys. It does not build objects, because JavaScript reorders keys
- * such as `10`.
+ * Serializes JSON with sorted keys. It builds no objects, because JavaScript moves keys such as
+ * `10` to the front.
  */
 function sortedJson(value: unknown): string {
   if (Array.isArray(value)) return `[${value.map(sortedJson).join(',')}]`;

@@ -1,4 +1,4 @@
-/** Resolves a deployment to a command or code that the catalog permits. */
+/** Determines which command or code of the catalog a deployment runs. */
 
 import type { Catalog } from '#heat-bridge';
 import type { CodeCatalog } from './code-catalog.ts';
@@ -9,13 +9,16 @@ import type { ResolvedCall } from './resolved-call.ts';
 export interface CallCatalogs {
   readonly commands: Catalog;
   readonly code: CodeCatalog;
-  /** Whether the owner of the deployment may call a command. Other commands are not revealed. */
+  /**
+   * Whether the owner of the deployment may call a command. Error messages do not mention other
+   * commands.
+   */
   readonly mayCall: (command: string) => boolean;
 }
 
 /**
- * Resolves the call of a deployment. The template itself permits nothing: group, config and inputs
- * only select entries of the catalog.
+ * Determines the call of a deployment. Group, config and inputs from the template can only select
+ * what the catalog and the policy permit.
  */
 export function resolveCall(deployment: Deployment, catalogs: CallCatalogs): ResolvedCall {
   const { group } = deployment;
@@ -32,7 +35,9 @@ export function resolveCall(deployment: Deployment, catalogs: CallCatalogs): Res
   return refusal(`group ${name} is not supported; use ${deploymentGroups.join(', ')}`);
 }
 
-/** Resolves a config that names a command: one for all actions, or one per action in a map. */
+/**
+ * Resolves a config that names a command. The config is one name, or a map from actions to names.
+ */
 function resolveCommand(deployment: Deployment, { commands, mayCall }: CallCatalogs): ResolvedCall {
   const { config, action } = deployment;
   const named = typeof config === 'string' ? config : config[action];
@@ -40,16 +45,16 @@ function resolveCommand(deployment: Deployment, { commands, mayCall }: CallCatal
   const command = commands.list().find(({ definition }) => definition.name === name);
   if (command !== undefined && mayCall(name)) return callOf(command, deployment);
   return refusal(
-    `group saltbridge: the catalog has no command that the config names for ${action}, or no rule permits it`,
+    `group saltbridge: for ${action}, the config must name a command of the catalog that a rule permits`,
   );
 }
 
-/** Form of a state file's name. SLS contains a colon. */
+/** Form of the name of a state file. Inline SLS always contains a colon, so it does not match. */
 const stateFileName = /^[\w./-]*$/;
 
 /**
- * Resolves a config of the group `salt-state`. It is the name of a state file, which a command of
- * the catalog must apply, or inline SLS.
+ * Resolves a config of the group `salt-state`: inline SLS, or the name of a state file that a
+ * command of the catalog applies.
  */
 function resolveState(
   deployment: Deployment,
@@ -67,12 +72,12 @@ function resolveState(
   }
   if (command === undefined) {
     return refusal(
-      `group ${group}: no command of the catalog that a rule permits applies the state file that the config names`,
+      `group ${group}: the config names a state file, but no permitted command of the catalog applies this file`,
     );
   }
   if (another === undefined) return callOf(command, deployment);
   return refusal(
-    `group ${group}: several commands of the catalog apply this state file; use the group saltbridge to name one`,
+    `group ${group}: several commands of the catalog apply this state file; use the group saltbridge and name one of them`,
   );
 }
 

@@ -33,8 +33,8 @@ export type DeploymentGroup = CodeGroup | 'salt-state' | 'saltbridge';
 /** Group whose config is code, which an entry of `deployments:` must permit. */
 export type CodeRow = {
   /**
-   * Part that a catalog entry must permit: the config, or the directories of its files instead.
-   * `no-config` if the group has no config.
+   * Part of a deployment that a catalog entry must permit: its config, or the directories in which
+   * it writes files. `no-config` if the group has no config.
    */
   readonly permits: 'config' | 'config-or-paths' | 'no-config';
   /** Names of the config's options. */
@@ -42,15 +42,15 @@ export type CodeRow = {
 } & CodeOfGroup;
 
 /**
- * Form in which a config runs, and the function that returns its code.
+ * Method by which a config is executed, and the function that returns its code.
  * @throws BridgeError ERR_CFN_INIT
  */
 type CodeOfGroup =
-  /** Runs as a script, in a shell of the minion. */
+  /** Executed as a script, in a shell of the minion. */
   | { readonly runs: 'shell'; readonly code: (config: GroupConfig) => string }
-  /** Runs as SLS, rendered on the minion. */
+  /** Executed as SLS, which the minion renders. */
   | { readonly runs: 'sls'; readonly code: (config: GroupConfig) => string }
-  /** Runs as states, which are sent in the pillar of the minion. */
+  /** Executed as states, which the pillar of the minion contains. */
   | { readonly runs: 'states'; readonly code: (config: GroupConfig) => readonly states.Config[] };
 
 /** Row of a group. */
@@ -169,7 +169,7 @@ export function isCodeGroup(name: string): name is CodeGroup {
   return isDeploymentGroup(name) && rows[name].code !== undefined;
 }
 
-/** Returns the meaning of a group's config, or `undefined` for an unknown group. */
+/** Returns the meaning of a config in this group, or `undefined` for an unknown group. */
 export function configKindOf(group: string): GroupRow<DeploymentGroup>['config'] | undefined {
   return isDeploymentGroup(group) ? rows[group].config : undefined;
 }
@@ -179,8 +179,8 @@ export function codeRowOf(group: CodeGroup): CodeRow {
 }
 
 /**
- * Returns the init section of a config: the config itself, or its value under the key
- * `AWS::CloudFormation::Init`.
+ * Returns the init metadata in a config: its value under the key `AWS::CloudFormation::Init`, or
+ * the config itself.
  */
 function initOf(config: GroupConfig['config']): unknown {
   const map = typeof config === 'string' ? readConfigJson(config) : config;
@@ -191,11 +191,12 @@ function initOf(config: GroupConfig['config']): unknown {
   return isPlainMap(map) && Object.hasOwn(map, initKey) ? map[initKey] : map;
 }
 
-/** Input that selects config sets. */
+/** Name of the input that selects config sets. */
 export const configSetsInput = 'configSets';
 
 /**
- * Returns the selected config sets, from a list or a string such as `a,b`, as for `cfn-init -c`.
+ * Returns the selected config sets. The input is a list, or a string such as `a,b` as in `cfn-init
+ * -c`.
  */
 function configSetsOf({ [configSetsInput]: given }: Parameters): readonly string[] | undefined {
   if (given === undefined) return undefined;

@@ -7,7 +7,7 @@ import type { DeploymentRecord } from './deployment-records.ts';
 import type { ServerStatus } from './server-worker.ts';
 import type { ReadResult } from './sources.ts';
 
-/** Current state, from which gauges are set. */
+/** Current numbers of servers and deployments, for gauges. */
 export interface DeploymentsNow {
   readonly servers: readonly Pick<ServerStatus, 'problem'>[];
   readonly open: readonly Pick<DeploymentRecord, 'state'>[];

@@ -1,6 +1,6 @@
 /**
- * Records of deployments. A record is stored durably before its deployment runs, and stays after
- * the deployment ends.
+ * Records of deployments. A record is stored before its deployment runs, and remains after the
+ * deployment has ended.
  */
 
 import Type from 'typebox';
@@ -22,8 +22,8 @@ export interface DeploymentRecord {
   readonly action: DeploymentAction | undefined;
   readonly minion: string;
   /**
-   * State. `running`: the job may have been published. `signalling`: Heat does not have the result
-   * yet.
+   * State of the deployment. `running`: its job may have been published. `signalling`: the result
+   * has not reached Heat yet.
    */
   readonly state: 'done' | 'running' | 'signalling';
   /** Start, in milliseconds since 1970. */
@@ -31,15 +31,15 @@ export interface DeploymentRecord {
   readonly endedAt?: number;
   readonly command?: string;
   /**
-   * Call to run, present while the deployment runs. Not in memory, because a queued run can have 4
-   * MiB of states.
+   * Call to run. Present while the deployment runs. Not kept in memory, because its states can have
+   * 4 MiB.
    */
   readonly call?: DeploymentCall;
-  /** Destination and outputs of the result. Present until Heat has it. */
+  /** Destination and outputs of the result. Present until the result has reached Heat. */
   readonly target?: Pick<Deployment, 'outputs' | 'resource' | 'signal'> & {
     readonly serverId: string;
   };
-  /** Result for Heat, in JSON. Not in memory. */
+  /** Result for Heat, in JSON. Not kept in memory. */
   readonly body?: string;
   readonly end?: DeploymentEnd;
   /** Reason why the deployment failed, or why Heat rejected the result. */
@@ -49,7 +49,7 @@ export interface DeploymentRecord {
 const Text = Type.String();
 const Time = Type.Number();
 
-/** Rows `deployments/records/<stack>/<server>/<id>`, sealed. */
+/** Format of the encrypted rows with the keys `deployments/records/<stack>/<server>/<id>`. */
 const recordRow = defineRow({
   name: 'deployment',
   schema: Type.Unsafe<DeploymentRecord>(
@@ -77,15 +77,15 @@ const recordRow = defineRow({
 
 /**
  * Time for which a record is retained after Heat no longer lists its deployment, in milliseconds.
- * During this time, an outdated list may still be read.
+ * It covers outdated lists.
  */
 const goneRetentionMs = 7 * 86_400_000;
 /** Maximum number of finished records of one server. */
 const maxPerServer = 1_000;
 
 /**
- * Deployment records of all stacks, sealed in the store. In a cluster, only the member with the
- * lease writes records. The other members follow the changes.
+ * Deployment records of all stacks, encrypted in the store. In a cluster, only the member with the
+ * lease writes them. The other members apply its writes.
  */
 export class DeploymentRecords {
   readonly #state: SharedArea;
@@ -135,7 +135,7 @@ export class DeploymentRecords {
 
   /**
    * Stores a record. Resolves when it is durable.
-   * @throws StoreError ERR_REVISION if another member of the cluster now follows the servers
+   * @throws StoreError ERR_REVISION if another cluster member now runs the deployments
    */
   async put(record: DeploymentRecord): Promise<void> {
     const value = this.#state.seal(recordRow.encode(record));
@@ -144,7 +144,9 @@ export class DeploymentRecords {
     await this.#forgetOldest(record);
   }
 
-  /** Deletes finished records that Heat no longer lists, after the retention time. */
+  /**
+   * Deletes the finished records of a server that Heat no longer lists, after the retention time.
+   */
   async keepOnly(stack: string, server: string, ids: ReadonlySet<string>): Promise<void> {
     const gone = this.of(stack, server).filter(
       ({ id, state, endedAt = 0 }) =>

@@ -1,4 +1,4 @@
-/** Runs the call of a deployment exactly once, even if the master is killed meanwhile. */
+/** Runs the call of a deployment at most once, even if the master is killed during the run. */
 
 import { hash } from 'node:crypto';
 import type { Subject } from '#acl';
@@ -18,7 +18,7 @@ import type { DeploymentCall } from './resolved-call.ts';
 
 export interface DeploymentRunsDeps {
   readonly host: Pick<ExtensionHost, 'closing' | 'logger' | 'now'>;
-  /** Runners for commands of the catalog and for entries of its `deployments:`. */
+  /** Runners for commands of the catalog, and for entries below `deployments:`. */
   readonly runners: Readonly<Record<'code' | 'command', Pick<CommandsService['runner'], 'run'>>>;
   readonly records: Pick<DeploymentRecords, 'storedPartsOf'>;
   readonly maxRunning: number;
@@ -30,14 +30,17 @@ export interface DeploymentRunsDeps {
  */
 const keyCertainMs = 86_400_000;
 
-/** Errors after which nothing was published, so the run can be retried. */
+/** Errors after which the run can be retried, because nothing was published. */
 const retryable: ReadonlySet<BridgeErrorCode> = new Set([
   'ERR_BRIDGE_NOT_OPEN',
   'ERR_COMMAND_BUSY',
   'ERR_COMMAND_TARGET',
 ]);
 
-/** Divisor of `max_running` for the slots of owners without a running deployment. */
+/**
+ * Part of `max_running` that is reserved for owners without a running deployment, as a divisor: one
+ * eighth.
+ */
 const reservedPart = 8;
 
 export class DeploymentRuns {
@@ -54,8 +57,8 @@ export class DeploymentRuns {
 
   /**
    * Runs a deployment.
-   * @param isResumed - whether it may have run before
-   * @returns the result, or `undefined` if it must be retried or the master is closing
+   * @param isResumed - whether an earlier process may have run it
+   * @returns the result; `undefined` if the run must be retried, or if the master is closing
    */
   run(
     record: DeploymentRecord,
@@ -74,12 +77,15 @@ export class DeploymentRuns {
     const { target, begunAt } = record;
     const { call } = await records.storedPartsOf(record);
     if (call === undefined || target === undefined) {
-      return failedResult('unknown', 'the stored record of the run is incomplete');
+      return failedResult(
+        'unknown',
+        'the stored record of the deployment has no command or destination',
+      );
     }
     if (isResumed && host.now() > begunAt + keyCertainMs) {
       return failedResult(
         'unknown',
-        'the master was down for too long to determine whether the deployment ran',
+        'the master was stopped for too long to determine whether the deployment ran',
       );
     }
     if (host.closing.aborted) return undefined;
@@ -87,14 +93,14 @@ export class DeploymentRuns {
     if (handle === undefined || 'end' in handle) return handle;
     try {
       const outcome = await handle.outcome;
-      // Leave the record as it is: the next process resumes the run.
+      // Do not change the record: the next process resumes the run.
       if (outcome.status === 'interrupted' && host.closing.aborted) return undefined;
       return resultOfRun(outcome, target.outputs, call);
     } catch (error) {
       if (host.closing.aborted) return undefined;
       host.logger.error(
         { err: error, deployment: record.id },
-        'run of a deployment failed because of an internal error',
+        'internal error during the run of a deployment; reporting its result as unknown',
       );
       return failedResult('unknown', 'internal error of the master during the run; see its log');
     }

@@ -14,7 +14,7 @@ const Section = Type.Object(
   { additionalProperties: false },
 );
 
-/** Options with their defaults. */
+/** Options of deployments, with defaults. */
 interface DeploymentsOptions {
   /**
    * Interval between two reads of a server, in milliseconds. Default: 30,000, like Heat's own
@@ -23,7 +23,7 @@ interface DeploymentsOptions {
   readonly intervalMs: number;
   /** Maximum rate of metadata requests in total, per second. Default: 20. */
   readonly pollsPerSecond: number;
-  /** Maximum retry delay, in milliseconds. Default: 300,000. */
+  /** Maximum delay between two retries, in milliseconds. Default: 300,000. */
   readonly maxDelayMs: number;
   /** Maximum number of concurrent deployments. Default: 200. */
   readonly maxRunning: number;

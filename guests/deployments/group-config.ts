@@ -1,4 +1,4 @@
-/** Config that a catalog entry permits, and its options. */
+/** Config of a deployment that a catalog entry permits, and its options. */
 
 import { isPlainMap, type Parameters, states } from '#heat-bridge';
 import type { Deployment } from './metadata.ts';
@@ -8,9 +8,12 @@ const { configError } = states;
 /** Options of a config, read by {@link readGroupOptions}. */
 export type GroupOptions = Readonly<Record<string, boolean | string>>;
 
-/** Names of a group's options. */
+/** Names of the options that a group supports. */
 export interface OptionNames {
-  /** Options that a template may set. Others are rejected, unless all are ignored. */
+  /**
+   * Options that a template may set. Other options of a template are rejected. `ignored`: all
+   * options of templates are ignored.
+   */
   readonly ofTemplate: readonly string[] | 'ignored';
   /** Options that only a catalog entry may set, because they select code on the minion. */
   readonly ofEntry: readonly string[];
@@ -28,7 +31,7 @@ export interface GroupConfig {
   readonly facts: Readonly<Record<string, string>>;
   readonly outputs: readonly string[];
   readonly options: GroupOptions;
-  /** Directories in which files may be written, or `undefined` if unrestricted. */
+  /** Directories in which files may be written. `undefined`: no restriction. */
   readonly paths: readonly string[] | undefined;
 }
 
@@ -44,8 +47,8 @@ const wordForm = /^[A-Za-z0-9_/][A-Za-z0-9_,.:/ -]{0,999}$/;
 /**
  * Reads the options of a config. Options that select code on the minion (modules, cookbooks,
  * inventories) are read from the catalog entry only.
- * @param given - options of the template
- * @param ofEntry - options of the catalog entry, which take precedence
+ * @param given - options in the template
+ * @param ofEntry - options in the catalog entry, which take precedence
  * @throws BridgeError ERR_CFN_INIT
  */
 export function readGroupOptions(
@@ -63,15 +66,18 @@ export function readGroupOptions(
 function readOptions(group: string, given: unknown, names: readonly string[]): GroupOptions {
   const entries = Object.entries(isPlainMap(given) ? given : {}).map(([name, value]) => {
     if (!names.includes(name)) {
-      const hint = 'only a catalog entry may set options that select code';
+      const hint = 'it selects code, so only a catalog entry may set it';
       throw configError(
         `group ${group}`,
-        `the option ${name.slice(0, 64)} is not permitted: ${hint}`,
+        `the template must not set the option ${name.slice(0, 64)}: ${hint}`,
       );
     }
     if (flagForm.test(name)) return [name, value === true || value === 'true'] as const;
     if (typeof value === 'string' && wordForm.test(value)) return [name, value] as const;
-    throw configError(`group ${group}`, `the option ${name} must be plain text`);
+    throw configError(
+      `group ${group}`,
+      `the option ${name} may contain only letters, digits, spaces and _ , . : / -`,
+    );
   });
   return Object.fromEntries(entries);
 }

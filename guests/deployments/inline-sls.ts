@@ -1,6 +1,6 @@
 /**
- * Inline SLS with its inputs. Salt has no function that takes pillar data for inline SLS, so the
- * inputs are prepended to it.
+ * Adds inputs to inline SLS. Salt has no function that passes pillar data to inline SLS, so lines
+ * that define the inputs are prepended.
  */
 
 import { BridgeError, isPlainMap } from '#heat-bridge';
@@ -9,7 +9,7 @@ import { writeJson } from '#runtime';
 import { configText, type GroupConfig } from './group-config.ts';
 
 /**
- * Returns the SLS: the config's text, or a map as YAML.
+ * Returns the SLS of a config: its text, or its map as YAML.
  * @throws BridgeError ERR_CFN_INIT
  */
 export function slsText(config: Pick<GroupConfig, 'config' | 'group'>): string {
@@ -17,8 +17,8 @@ export function slsText(config: Pick<GroupConfig, 'config' | 'group'>): string {
 }
 
 /**
- * Returns a value as YAML in flow style. Strings with double quotes are put in single quotes, so
- * that Jinja expressions in them are unchanged.
+ * Returns a value as YAML in flow style. Strings that contain double quotes are written in single
+ * quotes, so that Jinja expressions in them stay unchanged.
  */
 function flowYaml(value: unknown): string {
   if (Array.isArray(value)) return `[${value.map(flowYaml).join(', ')}]`;
@@ -31,16 +31,16 @@ function flowYaml(value: unknown): string {
 }
 
 /**
- * Salt functions that read the minion's own configuration and pillar, so they do not see the
- * inputs.
+ * Salt functions that cannot return inputs, because they read the minion's own configuration and
+ * pillar.
  */
 const ownReader = /\b(?:config\.(?:get|option)|pillar\.(?:get|item))\b/;
 
 /**
- * Returns SLS whose `pillar` and `opts` include the inputs. The inputs are encoded in base64, so
+ * Returns SLS in which `pillar` and `opts` include the inputs. The inputs are encoded in base64, so
  * that Jinja does not evaluate them.
- * @throws BridgeError ERR_COMMAND_PARAMETERS for inputs that the SLS tries to read with other
- * functions
+ * @throws BridgeError ERR_COMMAND_PARAMETERS if the SLS tries to read an input with another
+ * function
  */
 export function slsWithInputs(
   sls: string,
@@ -49,14 +49,16 @@ export function slsWithInputs(
   const names = Object.keys(inputs);
   const isRenderedElsewhere = sls.startsWith('#!');
   if (names.length > 0 && isRenderedElsewhere) {
-    throw inputsError('inline SLS with a renderer line (#!…) cannot have inputs');
+    throw inputsError(
+      'inline SLS that begins with a renderer line (#!…) cannot have inputs; remove the line or the inputs',
+    );
   }
   const [, reader] = new RegExp(`(${ownReader.source})`).exec(sls) ?? [];
   const misread = [...names, ...Object.keys(facts)].find((name) =>
     new RegExp(`['"]${name}(?:['":])`).test(callsOf(sls)),
   );
   if (reader !== undefined && misread !== undefined) {
-    const text = `${reader} does not read the input ${misread}; use pillar['${misread}'] or opts['${misread}']`;
+    const text = `${reader} cannot return the input ${misread}; write pillar['${misread}'] or opts['${misread}'] instead`;
     throw inputsError(text);
   }
   const readsFacts = sls.includes('deploy_');
@@ -76,7 +78,7 @@ export function slsWithInputs(
   ].join('');
 }
 
-/** Returns the first argument of each call of {@link ownReader}. */
+/** Returns the first argument of each call of a function that {@link ownReader} matches. */
 function callsOf(sls: string): string {
   const call = new RegExp(`${ownReader.source}['"]?\\]?\\(\\s*(['"][^'"]*['"])`, 'g');
   return [...sls.matchAll(call)].map(([, argument = '']) => argument).join('\n');

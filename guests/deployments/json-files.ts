@@ -34,7 +34,7 @@ function filesConfig({ group, config, paths }: GroupConfig, read: typeof filesOf
   if (outside !== undefined) {
     throw configError(
       place,
-      `${outside.path} is outside of the paths that the catalog entry permits`,
+      `the file ${outside.path} is not below one of the paths that the catalog entry permits`,
     );
   }
   return {
@@ -97,7 +97,7 @@ function hieraFiles(
     if (!nameForm.test(name))
       throw configError(
         `${place}: datafiles`,
-        'a name has characters other than letters, digits, _, ., - and /',
+        'names may contain only letters, digits, _, ., - and /',
       );
     return jsonFile(requirePath(`${hieraData}/${name}.json`, place), value);
   });

@@ -1,4 +1,4 @@
-/** Cache of Keystone tokens. Each token is used for one registered stack only. */
+/** Cache of Keystone tokens. A token is used only for the stack whose credentials obtained it. */
 
 import { hash } from 'node:crypto';
 import { type Ask, publicServiceUrl, requestToken } from '#heat-bridge';
@@ -7,7 +7,7 @@ import type { OwnerLogin, ServerLogin } from './stacks.ts';
 
 /** Token, and the URLs of the services that accept it. */
 export interface ServiceSession {
-  /** URL of heat-api, with the project. `undefined` if the service catalog lacks it. */
+  /** URL of heat-api, with the project. `undefined` if the service catalog does not contain it. */
   readonly heat: string | undefined;
   readonly zaqar: string | undefined;
   readonly token: string;
@@ -26,9 +26,9 @@ export class StackLogins {
   readonly #logins = new Map<string, Promise<LoginOutcome>>();
 
   /**
-   * Returns a session. Concurrent calls share one login, because the metadata of a stack's servers
-   * is read in parallel.
-   * @param stack - id of the registration that has these credentials
+   * Returns a session. Concurrent calls share one login, because the servers of a stack are read in
+   * parallel.
+   * @param stack - id of the registration with these credentials
    */
   async session(ask: Ask, stack: string, login: OwnerLogin | ServerLogin): Promise<LoginOutcome> {
     const key = keyOf(stack, login);
@@ -45,7 +45,10 @@ export class StackLogins {
     const result = await requestToken(ask, login.auth_url, credentialsOf(login));
     if (!result.isIn) {
       const { outcome } = result;
-      return { ok: false, reason: 'reason' in outcome ? outcome.reason : 'the login failed' };
+      return {
+        ok: false,
+        reason: 'reason' in outcome ? outcome.reason : 'the login to Keystone failed',
+      };
     }
     const { token, body } = result;
     const session = {
@@ -59,17 +62,19 @@ export class StackLogins {
     return { ok: true, session };
   }
 
-  /** Drops a token that a service has rejected, unless a newer one is cached. */
+  /**
+   * Removes a token that a service has rejected from the cache, if the cache contains no newer one.
+   */
   forget(stack: string, login: OwnerLogin | ServerLogin, token: string): void {
     const key = keyOf(stack, login);
     if (this.#sessions.get(key)?.token === token) this.#sessions.delete(key);
   }
 
   /**
-   * Sends a request with a token. If the service rejects the token, logs in again and sends the
-   * request once more.
+   * Sends a request with a token. If the service rejects the token, logs in again and repeats the
+   * request once.
    * @param request - creates the request for a session; returns `undefined` if the service catalog
-   * lacks the service
+   * does not contain the service
    */
   async ask(
     ask: Ask,
@@ -82,7 +87,10 @@ export class StackLogins {
       if (!found.ok) return { kind: 'unreachable', reason: found.reason };
       const made = request(found.session);
       if (made === undefined) {
-        return { kind: 'unreachable', reason: "the login's service catalog lacks the service" };
+        return {
+          kind: 'unreachable',
+          reason: "Keystone's service catalog does not contain the service",
+        };
       }
       const headers = { ...made.headers, 'x-auth-token': found.session.token };
       const result = await ask({ ...made, headers });

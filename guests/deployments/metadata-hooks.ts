@@ -1,7 +1,8 @@
 /**
- * Hooks that run when values in a server's own metadata change, like `cfn-hup` on other clouds. A
- * hook applies the server's `AWS::CloudFormation::Init`, or runs a command of the catalog. Digests
- * of the previous values are part of the ids of deployment records, so no other state is stored.
+ * Hooks that run when values in the metadata of a server change. On other clouds, `cfn-hup` runs
+ * them. A hook applies the server's `AWS::CloudFormation::Init`, or runs a command of the catalog.
+ * The ids of deployment records contain digests of the previous values, so no other state is
+ * stored.
  */
 
 import { isPlainMap, jsonDigest } from '#heat-bridge';
@@ -31,32 +32,32 @@ interface Hook {
   readonly triggers: ReadonlySet<HookEvent>;
   /** Keys from the root of the metadata to the value. */
   readonly path: readonly string[];
-  /** Command of the catalog, or `undefined` to apply the init metadata. */
+  /** Command of the catalog. `undefined`: the hook applies the init metadata. */
   readonly action: string | undefined;
 }
 
-/** Work that follows from the metadata of a server. */
+/** Work that results from the metadata of a server. */
 export interface MetadataUpdates {
-  /** Deployments to run now, in the form of Heat's entries. */
+  /** Deployments to run now, in the form in which Heat lists deployments. */
   readonly deployments: readonly (Deployment | UnreadableDeployment)[];
   /**
-   * Changes that only need a record: changes that trigger no hook, and the change for which each
-   * hook ran last.
+   * Changes that are only recorded: changes that trigger no hook, and the change at which each hook
+   * ran last.
    */
   readonly noted: readonly Pick<Deployment, 'action' | 'id' | 'name'>[];
-  /** Hooks that never run, or not for all triggers, with the reasons. */
+  /** Reasons why hooks never run, or do not run for some triggers. */
   readonly warnings: readonly string[];
 }
 
 const hooksKey = 'saltbridge:cfn-hup';
 const optionsKey = 'saltbridge:cfn-init';
 const maxHooks = 16;
-/** Form of the ids of hook runs. They cannot collide with the ids of Heat, which are UUIDs. */
+/** Form of the ids of hook runs. They differ from ids of Heat, which are UUIDs. */
 const idForm = /^hook-([0-9a-f]{12})-(add|update|remove)-([0-9a-f]{24})-(\d+)$/;
 const aliasForm = /^[A-Za-z0-9_.-]{1,128}$/;
 
 /**
- * Returns the hooks to run for the metadata.
+ * Returns the hooks that must run for the metadata.
  * @param records - deployment records of the server, the oldest first
  */
 export function metadataUpdates(
@@ -74,7 +75,7 @@ export function metadataUpdates(
     const before = last?.event === 'remove' ? undefined : last?.digest;
     const event = eventOf(before, digest);
     if (event === undefined) {
-      // Note the last run as long as the value is unchanged, so that its record is retained.
+      // Record the last run again while the value is unchanged, so that its record is retained.
       if (last !== undefined) noted.push({ id: last.id, name: hook.name, action: 'UPDATE' });
       continue;
     }
@@ -94,7 +95,7 @@ function eventOf(before: string | undefined, now: string | undefined): HookEvent
 
 /**
  * Returns a function that returns the digest of the value at a path, or `undefined` if there is no
- * value. Results are cached.
+ * value. The digests are cached.
  */
 function digestsOf(
   metadata: Readonly<Record<string, unknown>>,
@@ -112,7 +113,7 @@ function digestsOf(
 }
 
 /**
- * Returns the last run of a hook, with the digest that the value had at that time.
+ * Returns the last run of a hook, with the digest of the value at the time of this run.
  * @param key - digest of the hook's name
  */
 function lastOf(
@@ -162,15 +163,18 @@ interface ParsedHook {
   readonly name: string;
   /** Hook to run, or `undefined` if it never runs. */
   readonly hook?: Hook;
-  /** Reason why the hook never runs, or not for all triggers. */
+  /** Reason why the hook never runs, or does not run for some triggers. */
   readonly warning?: string;
 }
 
-/** Parses a hook. Whitespace around values is ignored, as in the file of cfn-hup. */
+/** Parses a hook. Whitespace around values is ignored, as in the configuration file of cfn-hup. */
 function parseHook(name: string, given: unknown): ParsedHook {
   if (!isPlainMap(given)) return { name, warning: 'the hook never runs: it must be a map' };
   if (name === initKey) {
-    return { name, warning: `the hook never runs: the name ${initKey} is reserved` };
+    return {
+      name,
+      warning: `the hook never runs: the name ${initKey} is reserved; rename the hook`,
+    };
   }
   const { triggers = '', path = '', action } = given;
   const words = String(triggers)
@@ -180,10 +184,10 @@ function parseHook(name: string, given: unknown): ParsedHook {
   const known = events.map((it) => `post.${it}`);
   const found = events.filter((it) => words.includes(`post.${it}`));
   const unknown = words.filter((it) => !known.includes(it));
-  const hint = `triggers are ${known.join(', ')}`;
+  const hint = `known triggers are ${known.join(', ')}`;
   if (found.length === 0) {
     const which = unknown.length === 0 ? '' : ` (${unknown.map(shownName).join(', ')})`;
-    return { name, warning: `the hook never runs: it has no known trigger${which}; ${hint}` };
+    return { name, warning: `the hook never runs: it names no known trigger${which}; ${hint}` };
   }
   const keys = pathOf(String(path).trim());
   if (keys === undefined) {
@@ -195,7 +199,7 @@ function parseHook(name: string, given: unknown): ParsedHook {
   }
   const hook = { name, triggers: new Set(found), path: keys, action: action.trim() };
   if (unknown.length === 0) return { name, hook };
-  const text = `triggers that never run: ${unknown.map(shownName).join(', ')}; ${hint}`;
+  const text = `unknown triggers are ignored: ${unknown.map(shownName).join(', ')}; ${hint}`;
   return { name, hook, warning: text };
 }
 
@@ -216,7 +220,10 @@ function pathOf(text: string): readonly string[] | undefined {
   return [...rest.matchAll(/'([^']*)'|([^.]+)/g)].map(([, quoted, plain]) => quoted ?? plain ?? '');
 }
 
-/** Returns the value at a path. Data that Heat stores in the metadata for agents is excluded. */
+/**
+ * Returns the value at a path in the metadata. Data that Heat itself stores there for agents are
+ * not accessible.
+ */
 function valueAt(metadata: Readonly<Record<string, unknown>>, path: readonly string[]): unknown {
   const { deployments: _deployments, 'os-collect-config': _collect, ...own } = metadata;
   let value: unknown = own;
@@ -227,7 +234,8 @@ function valueAt(metadata: Readonly<Record<string, unknown>>, path: readonly str
 }
 
 /**
- * Returns the options of the init metadata: the config sets, and the handle that gets the result.
+ * Returns the options of the init metadata: the config sets, and the handle to which the result is
+ * sent.
  */
 function optionsOf(metadata: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>> {
   const { [optionsKey]: given } = metadata;

@@ -1,4 +1,4 @@
-/** Metadata of a server, as Heat returns it: its deployments, parsed within limits. */
+/** Metadata of a server, as Heat returns it. The deployments in it are parsed within limits. */
 
 import { createHash } from 'node:crypto';
 import Type from 'typebox';
@@ -11,11 +11,11 @@ export type DeploymentAction = (typeof deploymentActions)[number];
 
 /** Deployment in the metadata of a server: a config that is applied once. */
 export interface Deployment {
-  /** Id of the derived config. Heat creates a new one for each action. */
+  /** Id of the config that Heat derives for this deployment. Each action has a new id. */
   readonly id: string;
   readonly name: string;
   /**
-   * Group, which determines how the config is run. For a component, it is the `tool` of the action.
+   * Group, which determines how the config is executed. For a component, the `tool` of the action.
    */
   readonly group: string;
   readonly config: string | Readonly<Record<string, unknown>>;
@@ -35,8 +35,8 @@ export interface Deployment {
 }
 
 /**
- * Entry that cannot be parsed. Heat gets a failure for it, so that the stack does not wait until it
- * times out.
+ * Deployment that cannot be parsed. Heat receives a failure for it, so that the stack does not wait
+ * until its timeout.
  */
 export interface UnreadableDeployment
   extends Pick<Deployment, 'id' | 'name' | 'resource' | 'signal'> {
@@ -50,7 +50,7 @@ export interface ServerMetadata {
   readonly minion?: string;
   /** Handles to register, by alias: `saltbridge:handles` of the template. */
   readonly handles: Readonly<Record<string, unknown>>;
-  /** Parts of the metadata that have no effect, with the reasons. */
+  /** Reasons why parts of the metadata have no effect. */
   readonly warnings: readonly string[];
   /** The whole metadata, for hooks on its values. */
   readonly values: Readonly<Record<string, unknown>>;
@@ -65,8 +65,8 @@ const maxIo = 256;
 const maxHandles = 64;
 const maxConfigLength = 262_144;
 /**
- * Maximum nesting of the metadata, in levels. It includes the levels around the config of a
- * component, and one more level to detect a config that is nested too deep.
+ * Maximum nesting of the metadata, in levels. The addition covers the levels around the config of a
+ * component, and one more level, which shows that a config is nested too deeply.
  */
 const maxMetadataDepth = maxConfigDepth + 8;
 
@@ -102,9 +102,13 @@ export type ParsedMetadata =
 /** Parses the metadata of a server resource: a map with `deployments`. */
 export function parseServerMetadata(given: unknown): ParsedMetadata {
   const value = cutNesting(given, maxMetadataDepth);
-  if (!isPlainMap(value)) return { ok: false, problem: 'the metadata is not a map' };
+  if (!isPlainMap(value)) return { ok: false, problem: 'the metadata of the server is not a map' };
   const { deployments = [], 'saltbridge:minion': minion, 'saltbridge:handles': handles } = value;
-  if (!Array.isArray(deployments)) return { ok: false, problem: 'deployments is not a list' };
+  if (!Array.isArray(deployments))
+    return {
+      ok: false,
+      problem: 'the field deployments in the metadata of the server is not a list',
+    };
   if (deployments.length > maxDeployments) {
     return { ok: false, problem: `the server has more than ${maxDeployments} deployments` };
   }
@@ -115,7 +119,9 @@ export function parseServerMetadata(given: unknown): ParsedMetadata {
       ? []
       : ['saltbridge:handles: must be a map of aliases']),
     ...(named.length > maxHandles
-      ? [`saltbridge:handles: only the first ${maxHandles} of ${named.length} are registered`]
+      ? [
+          `saltbridge:handles: only the first ${maxHandles} of ${named.length} handles are registered`,
+        ]
       : []),
   ];
   return {
@@ -132,8 +138,8 @@ export function parseServerMetadata(given: unknown): ParsedMetadata {
 }
 
 /**
- * Parses an entry. Returns `undefined` if it has no valid id. Such an entry can neither be recorded
- * nor get a result.
+ * Parses a deployment. Returns `undefined` if it has no valid id, because it can then neither be
+ * recorded nor get a result.
  */
 function parseDeployment(entry: unknown): Deployment | UnreadableDeployment | undefined {
   if (!isEntry.Check(entry)) return undefined;
@@ -152,13 +158,14 @@ function parseDeployment(entry: unknown): Deployment | UnreadableDeployment | un
       : { resource: { stackPath, name: resourceName } };
   const signal = parseResultDestination(heat);
   if (signal === undefined) {
-    const problem = 'the destination of its result is incomplete or unknown';
+    const problem = 'its inputs do not describe where Heat expects the result';
     return { id, name, ...resource, signal: { transport: 'NO_SIGNAL' }, problem };
   }
   const common = { id, name, ...resource, signal };
   const serverId = heat('server_id');
   const action = deploymentActions.find((it) => it === (heat('action') ?? 'CREATE'));
-  if (action === undefined) return { ...common, problem: 'its action is unknown' };
+  if (action === undefined)
+    return { ...common, problem: 'its input deploy_action is not a known action' };
   const tool = resolveComponent(entry.group ?? '', entry.config, action);
   if ('problem' in tool) return { ...common, ...tool };
   const inputs: Record<string, JsonValue> = Object.create(null);
@@ -205,7 +212,7 @@ export function heatFactsOf({
   };
 }
 
-/** Returns those of Heat's own inputs for which a command declares parameters. */
+/** Returns the inputs of Heat for which a command declares parameters. */
 export function declaredFacts(
   deployment: Parameters<typeof heatFactsOf>[0],
   declared: readonly string[],
@@ -239,7 +246,7 @@ function isHeatInput(name: string): boolean {
   return heatInputs.has(name);
 }
 
-/** Resolves a component, which has a config and a tool for each action. */
+/** Resolves a component. It has a config and a tool for each action. */
 function resolveComponent(
   group: string,
   given: unknown,
@@ -257,8 +264,8 @@ function resolveComponent(
 }
 
 /**
- * Returns the config of a group if it is within the limits of size and depth, or the problem
- * otherwise.
+ * Returns the config of a group if its size and depth are within the limits. Otherwise returns the
+ * problem.
  */
 export function boundedConfig(
   group: string,
@@ -277,8 +284,8 @@ export function boundedConfig(
 }
 
 /**
- * Converts an input to its declared type. Heat validates types of parameters but not of inputs, so
- * numbers may be strings.
+ * Converts an input to its declared type. Heat does not validate the types of inputs, so numbers
+ * may be strings.
  */
 function typedInput(type: string, value: unknown): JsonValue | undefined {
   const json = value as JsonValue; // parsed from JSON

@@ -1,4 +1,4 @@
-/** Opens software deployments from their parts, and reads their options. */
+/** Opens software deployments: reads their options, and creates their objects. */
 
 import { mayCallCommand, type Subject } from '#acl';
 import {
@@ -60,12 +60,12 @@ export interface DeploymentsModule
   as(requester: AuditRequester, subject: Subject): StacksApi;
   /**
    * Removes a retired minion from stacks. Resolves when the change is durable.
-   * @param owner - owner of the stacks; default: all stacks
+   * @param owner - owner of the stacks; default: all owners
    */
   dismiss(minion: string, owner?: string): Promise<void>;
 }
 
-/** Right to register a stack, as rules of the action `command` name it. */
+/** Name of the right to register a stack, in rules of the action `command`. */
 export const stackRight = 'bridge.stack.add';
 
 /** Name of the service that owns registrations of the local socket. */
@@ -154,8 +154,8 @@ export async function openDeployments(
     const { intervalMs } = options;
     return new StackFollower(stack, { worker: workerDeps(stack, ended), find, intervalMs });
   });
-  // A worker may write a record after its stack was removed, until the worker stops. Delete the
-  // records again.
+  // A worker that is stopping may write a record after its stack was removed. Delete the records
+  // again.
   const forget = async (id: string): Promise<void> => {
     await followers.update(id);
     await records.forgetStack(id);
@@ -164,7 +164,10 @@ export async function openDeployments(
     const isOver = registry.get(id) === undefined && state.cluster?.isHeld === true;
     const changed = isOver ? forget(id) : followers.update(id);
     changed.catch((error: unknown) => {
-      log.error({ err: error }, 'could not delete the deployments of a removed stack');
+      log.error(
+        { err: error },
+        'could not apply the change of a registered stack to its deployments',
+      );
     });
   };
   const parts = { registry, followers, records, forget, signals };
@@ -183,8 +186,8 @@ export async function openDeployments(
     metrics: () =>
       meter.families({
         servers: followers.status,
-        // Only the member of the cluster that follows the stacks reports these metrics, so that
-        // nothing is counted twice.
+        // Only the cluster member that runs the deployments reports these metrics, so that nothing
+        // is counted twice.
         open: followers.isActive ? records.open : [],
       }),
     dismiss: (minion, owner) => registry.dismiss(minion, owner),
@@ -205,7 +208,10 @@ interface StacksApiParts {
   readonly registry: StackRegistry;
   readonly followers: Pick<StackFollowers, 'statusOf'>;
   readonly records: Pick<DeploymentRecords, 'ofStack'>;
-  /** Ends the deployments of a removed stack. Resolves when their records are deleted durably. */
+  /**
+   * Stops the deployments of a removed stack. Resolves when their records have been deleted
+   * durably.
+   */
   readonly forget: (id: string) => Promise<void>;
   readonly signals: Pick<SignalsModule, 'ofStacks' | 'unclaimedOf'>;
 }
@@ -253,22 +259,25 @@ function createStacksApi(
 }
 
 /**
- * Whether the owner of a stack may refer to a minion. Minions that the registration lists were
- * authorised with it. Others come from enrolments, and are authorised here.
+ * Whether the owner of a stack may address a minion. Minions in the registration were authorised
+ * when it was registered. Other minions, which enrolments name, are authorised here.
  */
 function mayReferTo(
   host: Pick<ExtensionHost, 'decide'>,
   { owner, subject, registration }: RegisteredStack,
   minion: string,
 ): boolean {
-  // An operator registers stacks without an owner.
+  // Stacks without an owner were registered by an operator.
   if (owner === undefined || minionsOfRegistration(registration).includes(minion)) return true;
   const call = { fun: stackRight, args: [], kwargs: new Map<string, string>() };
   const resource = { call, minions: [minion] };
   return host.decide({ subject, action: 'command', resource }).effect === 'allow';
 }
 
-/** Replaces secrets in the reason of a failure, because a service may echo the request. */
+/**
+ * Replaces secrets in the reason of a failure, because a service may repeat parts of the request in
+ * its response.
+ */
 function redactSecrets<T extends DeliveryOutcome | ReadResult>(
   outcome: T,
   secrets: readonly string[],

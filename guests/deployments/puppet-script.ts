@@ -9,7 +9,7 @@ import { runTool, toolNameForm, toolOption } from './tool-program.ts';
 const { configError } = states;
 
 /**
- * Returns a script that applies a manifest with Puppet, like the hook of heat-agents.
+ * Returns a script that applies a manifest with Puppet, as the Puppet hook of heat-agents does.
  * @throws BridgeError ERR_CFN_INIT
  */
 export function puppetScript(config: GroupConfig): string {

@@ -1,12 +1,12 @@
 import { FairSlots, inTime, unlimitedWaiting } from '#runtime';
 import { guestLimits } from '../limits.ts';
 
-/** Limits the rate of requests by spacing them evenly. Owners of stacks take turns. */
+/** Limits the rate of requests by spacing them evenly. The owners of stacks take turns. */
 export class Pacer {
   readonly #gapMs: number;
   readonly #slots = new FairSlots(guestLimits.stackReads, {
     total: 1,
-    // Each server of a stack waits for one turn at most.
+    // No limit is necessary here, because each server of a stack waits for at most one turn.
     waiting: unlimitedWaiting,
   });
 

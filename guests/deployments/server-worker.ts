@@ -31,11 +31,11 @@ export interface ServerWorkerDeps {
     server: FollowedServer,
     metadata: ServerMetadata,
   ) => Promise<string | undefined>;
-  /** Whether a minion is reachable. */
+  /** Whether a minion is connected. */
   readonly isPresent: (minion: string) => Promise<boolean>;
   /**
-   * Registers the handles that a server's metadata names, and removes the minion from other handles
-   * of the stack. Returns the reasons why handles could not be registered.
+   * Registers the handles that a server's metadata names, and removes the minion from the other
+   * handles of the stack. Returns the reasons why handles could not be registered.
    */
   readonly registerHandles: (
     minion: string,
@@ -48,7 +48,7 @@ export interface ServerWorkerDeps {
     isResumed: boolean,
   ) => Promise<DeploymentResult | undefined>;
   readonly deliver: (delivery: StackResult) => Promise<DeliveryOutcome>;
-  /** Resolves when the next metadata request may be sent. Limits the rate of requests. */
+  /** Resolves when the next metadata request may be sent. This limits the rate of requests. */
   readonly turn: () => Promise<void>;
   readonly onEnd: (record: DeploymentRecord) => void;
   readonly intervalMs: number;
@@ -60,11 +60,14 @@ export interface ServerWorkerDeps {
 }
 
 /**
- * Delay before the next read after a deployment has ended, in milliseconds. Heat may then publish
- * the next one.
+ * Delay before the next read after a deployment has ended, in milliseconds. Heat may have released
+ * the next deployment by then.
  */
 const nextDeploymentMs = 1_000;
-/** Maximum time to retry sending a result, in milliseconds. The stack has timed out by then. */
+/**
+ * Maximum time for which sending a result is retried, in milliseconds. After this time, the stack
+ * has timed out.
+ */
 const maxSignallingMs = 86_400_000;
 const maxReason = 500;
 
@@ -77,7 +80,7 @@ export interface ServerStatus {
   readonly readAt?: number;
   /** Reason why its metadata could not be read, or why its next deployment waits. */
   readonly problem?: string;
-  /** Handles and hooks in the metadata that have no effect, with the reasons. */
+  /** Reasons why handles and hooks in the metadata have no effect. */
   readonly warnings?: readonly string[];
 }
 
@@ -86,13 +89,11 @@ export class ServerWorker {
   readonly done: Promise<void>;
   readonly #deps: ServerWorkerDeps;
   readonly #stop = new AbortController();
-  /**
-   * Ids of the deployments that this worker started. These cannot have run in an earlier process.
-   */
+  /** Ids of the deployments that this worker started. An earlier process cannot have run them. */
   readonly #begun = new Set<string>();
-  /** Digest of the last metadata that had nothing left to run. */
+  /** Digest of the last metadata for which no deployment was left to run. */
   #settled: string | undefined;
-  /** Digest of the last metadata that had a deployment for a minion that does not respond. */
+  /** Digest of the last metadata with a deployment that waits for a disconnected minion. */
   #waiting: string | undefined;
   #handles: string | undefined;
   #refusedHandles: readonly string[] = [];
@@ -120,7 +121,7 @@ export class ServerWorker {
     };
   }
 
-  /** Removes the minion from the handles of the stack, because the server is gone. */
+  /** Removes the minion from the handles of the stack, because the server no longer exists. */
   async withdrawHandles(): Promise<void> {
     if (this.#minion !== undefined) await this.#deps.registerHandles(this.#minion, {});
   }
@@ -147,7 +148,7 @@ export class ServerWorker {
         if (this.#isOver) return;
         log.error(
           { server: this.server.server, err: error },
-          'could not follow the deployments of a server; retrying',
+          'internal error while reading or running the deployments of a server; retrying',
         );
         wait = this.#fail('internal error of the master; see its log');
       }
@@ -160,8 +161,9 @@ export class ServerWorker {
   }
 
   /**
-   * Continues an unfinished deployment, or reads the metadata and starts the next deployment.
-   * @returns delay before the next step, in milliseconds
+   * Performs the next step: continues an unfinished deployment, or reads the metadata and starts
+   * the next deployment.
+   * @returns delay before the step after it, in milliseconds
    */
   async #step(): Promise<number> {
     const open = this.#open();
@@ -180,7 +182,10 @@ export class ServerWorker {
     return this.#take(result.metadata);
   }
 
-  /** Returns the interval, varied by up to 5 %, so that requests of servers do not synchronize. */
+  /**
+   * Returns the interval between reads, varied by up to 5 %, so that requests for different servers
+   * do not coincide.
+   */
   #interval(): number {
     const { intervalMs, random } = this.#deps;
     return intervalMs * (0.95 + 0.1 * random());
@@ -200,10 +205,12 @@ export class ServerWorker {
 
   #waitFor(minion: string, digest: string): number {
     this.#waiting = digest;
-    return this.#wait(`minion ${minion} does not respond`);
+    return this.#wait(`deployments wait: the minion ${minion} is not connected`);
   }
 
-  /** Starts the first new deployment. The others wait until the metadata is read again. */
+  /**
+   * Starts the first new deployment. The other deployments wait until the metadata is read again.
+   */
   async #take(metadata: ServerMetadata): Promise<number> {
     const { records, minionOf, isPresent } = this.#deps;
     const { server, source } = this.server;
@@ -212,7 +219,8 @@ export class ServerWorker {
     const isWaiting = this.#waiting === digest && this.#minion === minion;
     if (this.#minion !== minion) await this.withdrawHandles();
     this.#minion = minion;
-    if (minion === undefined) return this.#wait('no minion is assigned to this server');
+    if (minion === undefined)
+      return this.#wait('deployments wait: no minion is assigned to this server');
     if (isWaiting && !(await isPresent(minion))) return this.#waitFor(minion, digest);
     await this.#registerHandles(minion, metadata.handles);
     const updates = metadataUpdates(metadata.values, records.of(source.stack, server));
@@ -223,7 +231,7 @@ export class ServerWorker {
     for (const change of updates.noted) await this.#note(change, minion);
     const fresh = entries.find(({ id }) => !records.has(source.stack, server, id));
     if (fresh === undefined) {
-      // Handles that could not be registered are retried.
+      // Retry handles that could not be registered.
       if (this.#refusedHandles.length === 0) this.#settled = digest;
       return this.#interval();
     }
@@ -235,7 +243,10 @@ export class ServerWorker {
     this.#warnings = warnings;
     const { server } = this.server;
     for (const warning of fresh) {
-      this.#deps.log.warn({ server, warning }, 'part of the metadata of a server has no effect');
+      this.#deps.log.warn(
+        { server, warning },
+        'ignored an invalid part of the metadata of a server',
+      );
     }
   }
 
@@ -246,7 +257,7 @@ export class ServerWorker {
     this.#handles = handles;
   }
 
-  /** Records a change for which no hook runs. */
+  /** Records a change for which no hook must run. */
   async #note(change: Pick<Deployment, 'action' | 'id' | 'name'>, minion: string): Promise<void> {
     const { records, now } = this.#deps;
     const { server, source } = this.server;
@@ -259,7 +270,7 @@ export class ServerWorker {
 
   /**
    * Starts a deployment.
-   * @param digest - digest of the metadata that has the entry
+   * @param digest - digest of the metadata that contains the deployment
    */
   async #begin(
     entry: Deployment | UnreadableDeployment,
@@ -303,7 +314,8 @@ export class ServerWorker {
     const { run } = this.#deps;
     const result = await run(record, this.server.subject, !this.#begun.has(record.id));
     if (this.#isOver) return 0;
-    if (result === undefined) return this.#fail(`${record.command} cannot run now; retrying`);
+    if (result === undefined)
+      return this.#fail(`the command ${record.command} cannot run now; retrying`);
     return this.#report(record, result);
   }
 
@@ -345,7 +357,7 @@ export class ServerWorker {
 
   /**
    * Ends a deployment.
-   * @param refusal - reason why Heat did not receive the result
+   * @param refusal - reason why the result did not reach Heat
    */
   async #end(record: DeploymentRecord, refusal: string | undefined): Promise<number> {
     const { records, onEnd } = this.#deps;

@@ -22,7 +22,7 @@ export interface StackResult extends Pick<Deployment, 'id' | 'resource' | 'signa
 export interface ResultDeliveryDeps {
   readonly ask: Ask;
   readonly logins: StackLogins;
-  /** Accepts a signal as if the minion had fired it. Resolves when it is durable. */
+  /** Accepts a signal as if the minion had sent it. Resolves when the signal is durable. */
   readonly signalHandle: (
     minion: string,
     alias: string,

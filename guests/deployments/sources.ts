@@ -19,7 +19,7 @@ import type { CollectConfig, OwnerLogin } from './stacks.ts';
 /** Result of reading a server's metadata. */
 export type ReadResult =
   | { readonly kind: 'metadata'; readonly metadata: ServerMetadata }
-  /** The queue has no messages, so the metadata has not changed. */
+  /** The Zaqar queue has no messages, so the metadata has not changed. */
   | { readonly kind: 'unchanged' }
   | { readonly kind: 'failed'; readonly reason: string };
 
@@ -69,15 +69,18 @@ async function readHeatResource(
 }
 
 /**
- * Reads a resource of the stack. If its path is unknown, reads the deployments of the server id in
- * the owner's project.
+ * Reads the metadata of a resource in the stack. If the path of the resource is unknown, reads the
+ * deployments of the server from the owner's project.
  */
 async function readAsOwner(
   { stack, serverId, resourcePath, login }: ServerSource,
   deps: SourceDeps,
 ): Promise<ReadResult> {
   if (login === undefined)
-    return { kind: 'failed', reason: 'the stack has no login; register it with one' };
+    return {
+      kind: 'failed',
+      reason: 'the stack is registered without a login; register it again with one',
+    };
   if (resourcePath !== undefined) {
     const read = await deps.logins.ask(deps.ask, stack, login, ({ heat }) =>
       getRequest(heat && `${heat}/stacks/${encodePath(resourcePath)}/metadata`, deps),
@@ -149,9 +152,9 @@ const messagesPerRequest = 20;
 const maxQueueReads = 50;
 
 /**
- * Reads the newest message of a queue, to which Heat posts the whole metadata at each change.
- * Deletes the older messages. The newest message stays, so that the next read finds the metadata,
- * even after a crash.
+ * Reads the newest message of a Zaqar queue. Heat posts the whole metadata to the queue after each
+ * change. Older messages are deleted. The newest message stays in the queue, so that the next read
+ * finds the metadata even after a crash.
  */
 async function readQueue(
   stack: string,
@@ -189,7 +192,7 @@ async function readQueue(
   }
   return {
     kind: 'failed',
-    reason: 'the queue has more messages than one read processes; the next read continues',
+    reason: 'the Zaqar queue holds more messages than one read accepts; the next read continues',
   };
 }
 

@@ -1,4 +1,7 @@
-/** Follows the servers of all registered stacks. */
+/**
+ * Runs the deployments of all registered stacks: a follower lists the servers of one stack, and a
+ * worker handles one server.
+ */
 
 import { setMaxListeners } from 'node:events';
 import { sleepUntilAborted } from '#runtime';
@@ -11,7 +14,7 @@ import {
 import { type findServers, namedServers } from './stack-servers.ts';
 import type { RegisteredStack, StackRegistry } from './stacks.ts';
 
-/** Follows all stacks while this process is the active member of the cluster. */
+/** Followers of all stacks. They run while this process is the active member of the cluster. */
 export class StackFollowers {
   readonly #registry: Pick<StackRegistry, 'all' | 'get'>;
   readonly #create: (stack: RegisteredStack, ended: AbortSignal) => StackFollower;
@@ -33,7 +36,7 @@ export class StackFollowers {
   }
 
   /**
-   * Starts following.
+   * Starts the followers.
    * @param ended - fires when another process becomes active
    */
   begin(ended: AbortSignal): void {
@@ -52,8 +55,8 @@ export class StackFollowers {
   }
 
   /**
-   * Starts to follow a stack in its current registration, in place of the previous follower.
-   * Resolves when that follower has ended.
+   * Starts a follower with the current registration of a stack, and ends the previous one. Resolves
+   * when the previous follower has ended.
    */
   async update(id: string): Promise<void> {
     const stopped = this.#stop(id);
@@ -73,7 +76,7 @@ export class StackFollowers {
     return this.#followers.get(id)?.status ?? [];
   }
 
-  /** Resolves when all stopped followers have ended. */
+  /** Resolves when all followers that were stopped have ended. */
   get done(): Promise<unknown> {
     return Promise.all(this.#ending);
   }
@@ -96,14 +99,14 @@ interface StackFollowerDeps {
 }
 
 /**
- * Manages one worker for each server of a stack. The registration of the stack lists servers, and
- * further servers are found among the resources of the stack.
+ * Manages one worker for each server of a stack. The servers are those in the registration, and
+ * those among the resources of the stack.
  */
 export class StackFollower {
   readonly #stack: RegisteredStack;
   readonly #deps: StackFollowerDeps;
   readonly #workers = new Map<string, ServerWorker>();
-  /** Workers of removed servers that are ending. */
+  /** Workers of removed servers that are still ending. */
   readonly #ending = new Set<Promise<void>>();
   readonly #stop = new AbortController();
   readonly #found: Promise<void>;
@@ -142,7 +145,7 @@ export class StackFollower {
       await sleepUntilAborted(wait, closing, this.#stop.signal);
       if (closing.aborted || this.#stop.signal.aborted) return;
       const found = await find().catch((error: unknown) => {
-        log.error({ err: error }, 'could not list the servers of a stack; retrying');
+        log.error({ err: error }, 'internal error while listing the servers of a stack; retrying');
         return { ok: false, reason: 'internal error of the master; see its log' } as const;
       });
       if (closing.aborted || this.#stop.signal.aborted) return;
@@ -161,7 +164,7 @@ export class StackFollower {
       const ended = worker.done
         .then(() => worker.withdrawHandles())
         .catch((error: unknown) => {
-          const text = 'could not remove the handles of a removed server';
+          const text = 'could not remove the handles of a server that left its stack';
           this.#deps.worker.log.error({ server: name, err: error }, text);
         })
         .finally(() => this.#ending.delete(ended));

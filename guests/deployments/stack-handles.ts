@@ -1,4 +1,4 @@
-/** Handles of a registered stack. The metadata of the stack's servers names them. */
+/** Handles that the metadata of a stack's servers names. */
 
 import type { Logger } from 'pino';
 import { BridgeError, type HandleInfo, isPlainMap, type SignalsModule } from '#heat-bridge';
@@ -7,8 +7,8 @@ import type { ResultDeliveryDeps } from './signal-result.ts';
 import type { RegisteredStack, StackRegistration } from './stacks.ts';
 
 /**
- * Creates a function that signals handles as a minion of the stack. It signals only handles that
- * the stack itself registered.
+ * Creates a function that sends signals to handles as a minion of the stack. It only uses handles
+ * that the stack itself has registered.
  */
 export function createHandleSignaller(
   { owner, registration }: Pick<RegisteredStack, 'owner' | 'registration'>,
@@ -17,7 +17,11 @@ export function createHandleSignaller(
   return async (minion, alias, signal) => {
     const handle = handleFor(alias, minion);
     const isOwn = handle?.stack === handleStackOf(registration) && handle.owner === owner;
-    if (!isOwn) return { kind: 'final', reason: `the stack has registered no handle ${alias}` };
+    if (!isOwn)
+      return {
+        kind: 'final',
+        reason: `no handle with the alias ${alias} is registered for this stack`,
+      };
     const data = { ...signal };
     const taken = await intake.accept({
       tag: `heat/${alias}`,
@@ -36,7 +40,7 @@ function handleStackOf({ name }: Pick<StackRegistration, 'name'>): string {
   return `stack ${name}`;
 }
 
-/** Returns the selector of a stack's handles. */
+/** Returns the fields that identify the handles of a stack. */
 export function handlesOf({
   owner,
   registration,
@@ -57,8 +61,8 @@ interface HandlesOfServer {
 
 /**
  * Registers the handles that a server's metadata names for its minion, and removes the minion from
- * the other handles of the stack. Another stack may have a handle with the same alias and minion.
- * This stack gets the minion only if that stack was removed or was registered earlier.
+ * the other handles of the stack. A handle of another stack may have the same alias and minion. The
+ * minion then moves to this stack, if the other stack was removed or was registered earlier.
  * @returns the reasons why handles could not be registered
  */
 export async function registerHandles(given: HandlesOfServer): Promise<readonly string[]> {
@@ -79,9 +83,13 @@ export async function registerHandles(given: HandlesOfServer): Promise<readonly 
     try {
       await signals.ofStacks.claim({ alias, minion, signal, emptyIsSuccess, takesFrom, ...whose });
     } catch (error) {
-      // Log an internal error with its call stack. The caller logs rejections when they are new.
+      // Log an internal error with its call stack. The caller logs rejections when they occur for
+      // the first time.
       if (!(error instanceof BridgeError)) {
-        log.error({ alias, minion, err: error }, 'could not register a handle of a server');
+        log.error(
+          { alias, minion, err: error },
+          'internal error while registering a handle from the metadata of a server',
+        );
       }
       const reason = error instanceof Error ? error.message : String(error);
       problems.push(`handle not registered: ${reason}`);

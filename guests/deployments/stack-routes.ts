@@ -8,8 +8,8 @@ import { parseStackRegistration, StackRegistrationSchema, StackSchema } from './
 import { minionsOfRegistration, StackDetailsSchema } from './stacks-api.ts';
 
 /**
- * Adds the routes of {@link addRegistrationRoutes} for stacks. The rules for the subject that
- * registered a stack decide what its deployments may run.
+ * Adds the routes of {@link addRegistrationRoutes} for stacks. Rules for the subject that
+ * registered a stack determine what its deployments may run.
  */
 export function addStackRoutes(
   app: FastifyInstance,
@@ -41,7 +41,7 @@ export function addStackRoutes(
       if (registration.service !== undefined) {
         throw new BridgeError(
           'ERR_STACK_FORM',
-          'service: not permitted over HTTP, because the rules of the token apply; omit it',
+          'service: not permitted over HTTP, because the rules for the owner of the token apply; omit it',
         );
       }
       return { registration, minions: minionsOfRegistration(registration) };

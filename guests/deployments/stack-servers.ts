@@ -1,4 +1,4 @@
-/** Servers of a registered stack, and their minions. */
+/** Determines the servers of a registered stack, and their minions. */
 
 import Type from 'typebox';
 import { type Ask, type Enrolment, encodePath, getRequest, isLive, jsonOf } from '#heat-bridge';
@@ -10,8 +10,8 @@ import type { FollowedServer } from './server-worker.ts';
 import type { RegisteredStack } from './stacks.ts';
 
 /**
- * Returns the servers that the registration names. Servers found among the stack's resources are
- * added to them.
+ * Returns the servers in the registration. The servers among the resources of the stack are found
+ * separately.
  */
 export function namedServers({ id, subject, registration }: RegisteredStack): FollowedServer[] {
   const { servers = [], login, stack } = registration;
@@ -48,8 +48,8 @@ export interface FindServersDeps {
 }
 
 /**
- * Lists the servers of the stack and of its nested stacks. Returns the reason if they cannot be
- * listed.
+ * Lists the servers among the resources of the stack and of its nested stacks. If this fails,
+ * returns the reason.
  */
 export async function findServers(
   { id, subject, registration }: RegisteredStack,
@@ -68,7 +68,7 @@ export async function findServers(
   const read = jsonOf(result, { maxBytes: maxListBytes });
   if (!read.ok) return read;
   if (!isResources.Check(read.body))
-    return { ok: false, reason: 'the response has no list of resources' };
+    return { ok: false, reason: 'the response of Heat contains no list of resources' };
   const collected = new Set(
     servers.filter(({ collect }) => collect !== undefined).map(({ server }) => server),
   );
@@ -82,7 +82,7 @@ export async function findServers(
     return [{ server: serverId, subject, source }];
   });
   const ids = new Set(found.map(({ server }) => server));
-  // Sets, because both lists may have 10,000 entries.
+  // Use sets, because both lists can have 10,000 entries.
   const names = new Set(found.map(({ source }) => nameOfResource(source.resourcePath)));
   const others = servers
     .filter(({ server, collect }) => collect === undefined && !ids.has(server))
@@ -114,9 +114,9 @@ function nameOfResource(resourcePath: string | undefined): string | undefined {
 }
 
 /**
- * Returns the minion of a server, from the first of these sources that names one: the registration;
- * the enrolment of an instance with this id, if it belongs to the registration's project; the
- * template, which may name minions that the registration lists.
+ * Returns the minion of a server. Three sources are tried in this order: the registration; the
+ * enrolment of an instance with this id, if it belongs to the registration's project; the template,
+ * if it names a minion that the registration lists.
  */
 export function minionOfServer(
   { registration }: RegisteredStack,

@@ -18,11 +18,11 @@ const DeploymentSchema = Type.Object({
   name: Text,
   action: Type.Optional(Text),
   command: Type.Optional(Text),
-  /** State: `running`, `signalling` (Heat does not have the result yet) or `done`. */
+  /** State of the deployment. `signalling`: the result has not reached Heat yet. */
   state: Type.Enum(['done', 'running', 'signalling']),
   end: Type.Optional(Type.Unsafe<DeploymentEnd>(Text)),
   reason: Type.Optional(Text),
-  /** Milliseconds since 1970. */
+  /** Start, in milliseconds since 1970. */
   begunAt: Type.Integer(),
   endedAt: Type.Optional(Type.Integer()),
 });
@@ -71,8 +71,8 @@ export type StackDetails = Readonly<Static<typeof StackDetailsSchema>>;
 
 /**
  * API of the stacks whose software deployments the bridge runs. Services that are not listed under
- * `handles: endpoints` are not contacted; `unlisted` names them. If a stack is removed, its jobs
- * on minions continue, but Heat does not get their results.
+ * `handles: endpoints` are not contacted; `unlisted` names them. If a stack is removed, its jobs on
+ * minions continue, but Heat does not receive their results.
  */
 export type StacksApi = RegistrationsApi<StackRegistration, StackInfo, StackDetails>;
 

@@ -24,11 +24,11 @@ const Name = Type.String({
   pattern: '^[A-Za-z0-9][A-Za-z0-9._-]*$',
 });
 const MinionId = Type.String({ minLength: 1, maxLength: 253 });
-/** Heat's name of a server: its id, or the name of its resource. */
+/** Name of a server in Heat: its id, or the name of its resource. */
 const ServerName = Type.String({ minLength: 1, maxLength: 255, pattern: '^[^\\p{Cc}]+$' });
 /** Stack in the form `name/id`, as Heat writes it. */
 const StackPath = Type.String({ pattern: '^[^/\\s]{1,255}/[A-Za-z0-9-]{1,64}$' });
-/** Credentials of a user of Heat's stack domain. */
+/** Credentials of a user in Heat's stack domain. */
 const UserLogin = {
   auth_url: Text,
   user_id: Text,
@@ -37,10 +37,13 @@ const UserLogin = {
   region_name: Type.Optional(Type.Union([Text, Type.Null()])),
 };
 
-/** Credentials of a user of Heat's stack domain. */
+/** Credentials of a user in Heat's stack domain. */
 export type ServerLogin = Static<TObject<typeof UserLogin>>;
 
-/** Section `os-collect-config` of a server, as its attribute `os_collect_config` has it. */
+/**
+ * Section `os-collect-config` of a server, in the form of the attribute `os_collect_config` in
+ * Heat.
+ */
 const CollectConfigSchema = Type.Object({
   collectors: Type.Optional(Type.Array(Text, { maxItems: 16 })),
   heat: Type.Optional(Type.Object({ ...UserLogin, stack_id: StackPath, resource_name: Text })),
@@ -79,8 +82,8 @@ const OwnerLoginSchema = Type.Union([
 ]);
 
 /**
- * Credentials that read the deployments of one stack: an application credential, a trust, or a
- * user.
+ * Credentials with which the deployments of one stack are read: an application credential, a trust,
+ * or a user.
  */
 export type OwnerLogin = Static<typeof OwnerLoginSchema>;
 
@@ -94,8 +97,8 @@ const ServerSchema = Type.Object(
      */
     minion: Type.Optional(MinionId),
     /**
-     * Section `os-collect-config` of the server. Default: its metadata is read with the `login` of
-     * the stack.
+     * Section `os-collect-config` of the server. Default: none; the metadata is read with the
+     * `login` of the stack.
      */
     collect: Type.Optional(CollectConfigSchema),
   },
@@ -114,15 +117,21 @@ export const StackRegistrationSchema = Type.Object(
     minions: Type.Optional(
       Type.Unsafe<readonly string[]>(Type.Array(MinionId, { maxItems: 10_000, uniqueItems: true })),
     ),
-    /** Servers, with the source of each one's metadata. */
+    /** Servers of the stack, each with the source of its metadata. */
     servers: Type.Optional(
       Type.Unsafe<readonly StackServer[]>(Type.Array(ServerSchema, { maxItems: 10_000 })),
     ),
-    /** Path `name/id` of the stack in which servers are looked up. Requires `login`. */
+    /**
+     * Path `name/id` of the stack among whose resources further servers are found. Requires
+     * `login`.
+     */
     stack: Type.Optional(StackPath),
-    /** Credentials for this stack only. */
+    /** Credentials that are used for this stack only. */
     login: Type.Optional(OwnerLoginSchema),
-    /** Keystone project. Its enrolments determine the minions of servers, by instance id. */
+    /**
+     * Keystone project. The enrolments of this project determine the minions of servers, by
+     * instance id.
+     */
     project: Type.Optional(Type.String({ minLength: 1, maxLength: 255 })),
     /** Service whose policy rules apply to the deployments. Default: `deployments`. */
     service: Type.Optional(Name),
@@ -137,21 +146,25 @@ const isRegistration = compileSchema(StackRegistrationSchema);
 
 /**
  * Parses a registration.
- * @throws BridgeError ERR_STACK_FORM, without values
+ * @throws BridgeError ERR_STACK_FORM; its message contains no values
  */
 export function parseStackRegistration(given: unknown): StackRegistration {
   const registration = parseForm(isRegistration, given, 'ERR_STACK_FORM', 'registration');
   const { servers = [], stack, login } = registration;
-  if (stack !== undefined && login === undefined) throw formError('login', 'required with stack');
+  if (stack !== undefined && login === undefined)
+    throw formError('login', 'required, because stack is set');
   if (servers.length === 0 && stack === undefined) {
-    throw formError('servers', 'required, unless stack and login are given');
+    throw formError('servers', 'required, unless stack and login are set');
   }
   if (new Set(servers.map(({ server }) => server)).size < servers.length) {
     throw formError('servers', 'duplicate server');
   }
   for (const [index, { collect }] of servers.entries()) {
     if (collect === undefined && login === undefined) {
-      throw formError(`servers.${index}.collect`, 'required, because the stack has no login');
+      throw formError(
+        `servers.${index}.collect`,
+        'required, because the registration has no login',
+      );
     }
   }
   originsOf(registration);
@@ -176,7 +189,7 @@ function urlsOf({ heat, zaqar, cfn, request }: CollectConfig): readonly string[]
   const urls = [heat?.auth_url, zaqar?.auth_url, cfn?.metadata_url, request?.metadata_url];
   const found = urls.filter((url) => url !== undefined);
   if (found.length === 1) return found;
-  throw formError('collect', 'must have exactly one of heat, zaqar, cfn and request');
+  throw formError('collect', 'must set exactly one of heat, zaqar, cfn and request');
 }
 
 function formError(field: string, problem: string): BridgeError {
@@ -230,7 +243,7 @@ export interface RegisteredStack {
   readonly registeredAt: number;
 }
 
-/** Rows `deployments/stacks/<id>`, sealed. */
+/** Format of the encrypted rows with the keys `deployments/stacks/<id>`. */
 const stackRow = defineRow({
   name: 'stack',
   schema: Type.Unsafe<RegisteredStack>(
@@ -257,7 +270,7 @@ const unknown = { code: 'ERR_STACK_UNKNOWN', kind: 'stack' } as const;
 /** Maximum size of a registration, in bytes. */
 const maxRegistrationBytes = 4_194_304;
 
-/** Registry of stacks, which are sealed in the store. */
+/** Registry of stacks, which are encrypted in the store. */
 export class StackRegistry {
   readonly #options: StackRegistryOptions;
   readonly #stacks = new Map<string, RegisteredStack>();
@@ -280,7 +293,8 @@ export class StackRegistry {
   }
 
   /**
-   * Called with the id of each stack that any member of a cluster registered, changed or removed.
+   * Sets the listener that receives the id of each stack that a cluster member registered, changed
+   * or removed.
    */
   set onChanged(listener: (id: string) => void) {
     this.#onChanged = listener;
@@ -321,7 +335,7 @@ export class StackRegistry {
     });
   }
 
-  /** Serializes changes of registrations with one name, across all members of a cluster. */
+  /** Serializes changes of registrations with one name across the members of a cluster. */
   #decide<T>(name: string, work: (steps: readonly StateOperation[]) => Promise<T>): Promise<T> {
     return this.#changes.run(name, () => this.#names.decide([name], work));
   }
@@ -330,7 +344,7 @@ export class StackRegistry {
     const { state } = this.#options;
     const bytes = stackRow.encode(stack);
     if (bytes.length > maxRegistrationBytes) {
-      const text = `the registration exceeds ${maxRegistrationBytes} bytes`;
+      const text = `the registration of the stack exceeds ${maxRegistrationBytes} bytes`;
       throw new BridgeError('ERR_STACK_LIMIT', text);
     }
     await state.write([{ op: 'put', key: rowKey(stack.id), value: state.seal(bytes) }, ...steps]);
@@ -373,7 +387,7 @@ export class StackRegistry {
 
   /**
    * Removes a retired minion from registrations.
-   * @param whose - owner of the registrations; default: all registrations
+   * @param whose - owner of the registrations; default: all owners
    */
   async dismiss(minion: string, whose?: string): Promise<void> {
     for (const { id, owner, registration } of this.all) {
@@ -392,7 +406,8 @@ export class StackRegistry {
 
   /**
    * Returns the stack with this name.
-   * @param owner - default: any owner, if only one has the name
+   * @param owner - owner of the stack; default: any owner, if only one owner has a stack with the
+   * name
    * @throws BridgeError ERR_STACK_UNKNOWN
    */
   find(name: string, owner: string | undefined): RegisteredStack {
@@ -434,8 +449,8 @@ interface NamedStack {
 }
 
 /**
- * Removes a minion from a registration. A later machine with the same minion id must not get its
- * servers.
+ * Returns a registration without a minion. A later machine with the same minion id must not become
+ * the minion of its servers.
  */
 function withoutMinion(registration: StackRegistration, minion: string): StackRegistration {
   const { minions = [], servers = [] } = registration;

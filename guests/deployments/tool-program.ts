@@ -6,8 +6,8 @@ import { quoteForShell } from '#heat-bridge';
 export const toolNameForm: RegExp = /^[A-Za-z0-9_-]{1,128}$/;
 
 /**
- * Returns shell commands that run a tool. If the tool is missing, they fail. In heat-agents, a
- * missing tool counts as success.
+ * Returns shell commands that run a tool. Other than in heat-agents, they fail if the tool is
+ * missing.
  */
 export function runTool(program: string, args: readonly string[], after = ''): string {
   return [
@@ -16,7 +16,7 @@ export function runTool(program: string, args: readonly string[], after = ''): s
   ].join('\n');
 }
 
-/** Returns an option of a command line, or an empty list if it is off. */
+/** Returns an option of a command line. Returns an empty list if the option is false or absent. */
 export function toolOption(name: string, value: boolean | string | undefined): readonly string[] {
   if (value === undefined || value === false) return [];
   return value === true ? [name] : [name, quoteForShell(value)];

@@ -1,7 +1,7 @@
 /**
- * Authentication of requests that a metadata agent sends for an instance. Each request is signed
- * with the agent's secret and carries instance, project, time and nonce, so that it cannot be
- * replayed.
+ * Authenticates requests that a metadata agent sends for an instance. A request contains the
+ * instance, its project, the time and a nonce (a random text that is used once). It is signed with
+ * the secret of the agent, and cannot be replayed.
  */
 
 import { createHash, createHmac, randomBytes, timingSafeEqual } from 'node:crypto';
@@ -17,7 +17,7 @@ export interface AgentInstance {
   readonly project: string;
 }
 
-/** Instance, and the agent that identified it. */
+/** Instance, with the agent that identified it. */
 export interface IdentifiedInstance extends AgentInstance {
   /** Name of the agent. */
   readonly agent: string;
@@ -34,7 +34,10 @@ export interface AgentRequest {
 /** Name of the header with the signature. */
 export const agentHeader = 'x-saltbridge-agent';
 
-/** Maximum clock difference, in milliseconds. Nonces are remembered for twice this time. */
+/**
+ * Maximum difference between the clocks of agent and master, in milliseconds. Nonces are stored for
+ * twice this time.
+ */
 const maxAgeMs = 60_000;
 const headerForm =
   /^1;([A-Za-z0-9._-]{1,64});(\d{1,15});([A-Za-z0-9_-]{22});([A-Za-z0-9-]{1,64});([A-Za-z0-9-]{1,64});([A-Za-z0-9_-]{43})$/;
@@ -64,9 +67,11 @@ function macOf(secret: string, fields: readonly string[], request: AgentRequest)
 export class AgentCredentials {
   readonly #secrets: ReadonlyMap<string, string>;
   readonly #now: () => number;
-  /** Time of the opening. Nonces of earlier requests are unknown. */
+  /** Time at which this verifier was created. Nonces of earlier requests are unknown. */
   readonly #openedAt: number;
-  /** Nonces, their instances, and the times until which they are remembered, the oldest first. */
+  /**
+   * Used nonces with their instances, and the times until which they are stored, the oldest first.
+   */
   readonly #nonces = new Map<string, { readonly owner: string; readonly until: number }>();
   readonly #held = new Budget(guestLimits.agentNonces);
   readonly #announce: (nonce: string, instance: string) => void;
@@ -74,7 +79,7 @@ export class AgentCredentials {
   /**
    * Creates the verifier.
    * @param secrets - secrets by agent name
-   * @param announce - reports a used nonce to the other members of a cluster
+   * @param announce - reports a used nonce to the other cluster members
    * @throws TypeError for a secret that is too short
    */
   constructor(
@@ -102,7 +107,7 @@ export class AgentCredentials {
     if (!timingSafeEqual(expected, Buffer.from(mac, 'base64url'))) throw refused();
     const now = this.#now();
     if (Math.abs(now - Number(time)) > maxAgeMs) throw refused();
-    // An earlier process may have accepted it.
+    // An earlier process may have accepted this request.
     if (Number(time) < this.#openedAt) throw refused();
     const used = `${name} ${nonce}`;
     this.#use(used, instance, now);
@@ -110,7 +115,7 @@ export class AgentCredentials {
     return { instance, project, agent: name };
   }
 
-  /** Notes a nonce that another member of the cluster has accepted. */
+  /** Records a nonce that another cluster member has accepted. */
   note(nonce: string, owner: string): void {
     if (this.#nonces.has(nonce) || !this.#held.tryTake(owner)) return;
     this.#nonces.set(nonce, { owner, until: this.#now() + 2 * maxAgeMs });
@@ -141,8 +146,8 @@ function refused(): AuthenticationError {
 }
 
 /**
- * Returns the error for an instance without access. It is the same for every reason, so that the
- * instance learns none.
+ * Returns the error for an instance without access. It does not depend on the reason, so that the
+ * instance learns nothing.
  */
 export function unknownInstance(): BridgeError {
   return new BridgeError('ERR_ENROLL_UNKNOWN', 'the instance is not enrolled');

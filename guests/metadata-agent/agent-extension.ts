@@ -82,7 +82,7 @@ const openAgents: BridgeExtensionModule['open'] = async (host, { sections, names
   };
 };
 
-/** Kind of the messages between members of a cluster that have used nonces. */
+/** Kind of the messages with which cluster members report used nonces to each other. */
 const nonceMessage = 'agent-nonce';
 
 /**
@@ -117,7 +117,7 @@ const checkAgents: BridgeExtensionModule['check'] = ({ sections, names, problems
     hasCloud: peers !== undefined,
     hasEnroll:
       Object.hasOwn(Object(enroll), 'masters') ||
-      // If the section `enroll` has errors, it is unknown whether it has masters.
+      // If the section `enroll` has errors, it is unknown whether it names masters.
       problems.some(({ key }) => key.startsWith('saltbridge:bridge:enroll')),
   };
   return [
@@ -146,8 +146,8 @@ export function addAgentClaimRoutes(
   const { bodyLimit, claim, failure } = machineRoutes;
   const originOf = (request: FastifyRequest): Parameters<typeof machines.claim>[1] => {
     const { instance, project } = identify(request);
-    // Relays name an instance in the same form of address, so that a ticket can be bound to that
-    // address.
+    // A relay identifies an instance by an address in this form, so that a ticket can be bound to
+    // the address.
     const address = relayedAddress({ network: '', address: '', instance, project });
     return { address, identity: { instance, project } };
   };

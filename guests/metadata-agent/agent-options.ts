@@ -1,4 +1,4 @@
-/** Options of a metadata agent from its file, and the lookup of instances. */
+/** Reads the options of a metadata agent from its file, and creates the lookup of instances. */
 
 import { setMaxListeners } from 'node:events';
 import { readFile, stat } from 'node:fs/promises';
@@ -40,7 +40,7 @@ const upstream = {
 const Socket = Type.String({ pattern: '^/', maxLength: 107 });
 const Port = Type.Integer({ minimum: 1, maximum: 65_535 });
 const Count = Type.Optional(Type.Integer({ minimum: 1, maximum: 65_536 }));
-/** Address of the master for relays, and the sockets to which proxies connect. */
+/** Section `relay`: the address of the master, and the sockets to which proxies connect. */
 const RelaySection = Type.Object(
   {
     master: Text,
@@ -48,7 +48,9 @@ const RelaySection = Type.Object(
     publish_socket: Type.Optional(Socket),
     ret_port: Port,
     ret_socket: Type.Optional(Socket),
-    /** Port for minions in `networks`, which they set as `publish_port`. Default: 4505. */
+    /**
+     * Port for minions in `networks`. These minions set it as their `publish_port`. Default: 4505.
+     */
     guest_publish_port: Type.Optional(Port),
     guest_ret_port: Type.Optional(Port),
     connections_per_network: Count,
@@ -59,7 +61,7 @@ const RelaySection = Type.Object(
 /** Form of ids of networks, instances and projects. */
 const idForm = /^[A-Za-z0-9-]{1,64}$/;
 const NetworkId = Type.String({ pattern: idForm.source });
-/** Network in which the agent itself listens, instead of a proxy. */
+/** Network in which the agent listens itself, without a proxy. */
 const NetworkSection = Type.Object(
   {
     network: Type.Union([NetworkId, Type.Array(NetworkId, { minItems: 1, maxItems: 160 })]),
@@ -80,8 +82,8 @@ const AgentFile = Type.Object(
     ),
     relay: Type.Optional(RelaySection),
     /**
-     * File with a list of `network`, `address`, `instance` and `project`. Requires that `neutron`
-     * is absent.
+     * JSON file with a list of `network`, `address`, `instance` and `project`. Not permitted
+     * together with `neutron`.
      */
     instances: Type.Optional(Text),
     /** Networks of each router, by router id. Used with the file `instances`. */
@@ -92,7 +94,7 @@ const AgentFile = Type.Object(
         strict,
       ),
     ),
-    /** Options of Neutron. The agent queries it if `instances` is absent. */
+    /** Options of Neutron, in which the agent looks up instances if `instances` is absent. */
     neutron: Type.Optional(
       Type.Object(
         {
@@ -115,12 +117,12 @@ const InstanceList = Type.Array(
 );
 const listCheck = compileSchema(InstanceList);
 
-/** Address at which guests look for metadata. */
+/** Address to which guests send metadata requests. */
 const metadataAddress = '169.254.169.254';
 
 /** Options from the file of an agent. */
 export interface LoadedAgentOptions extends Omit<MetadataAgentOptions, 'log' | 'now'> {
-  /** Relay for Salt's ports. Absent if there is none. */
+  /** Relay for Salt's ports. Absent if the file has no section `relay`. */
   readonly relay?: RelayOptions;
 }
 
@@ -140,7 +142,7 @@ export async function loadAgentOptions(
     if (first !== undefined) throw optionError(first.instancePath, first.message);
     const { socket, networks: listed = [], nova, master, relay, ...more } = fileCheck.Parse(given);
     if (socket === undefined && listed.length === 0) {
-      throw optionError('/socket', 'required, unless networks is given');
+      throw optionError('/socket', 'required, unless networks is set');
     }
     const networks = listed.map(toAgentNetwork);
     const secretOf = async (name: string): Promise<string> => (await text(name)).trim();
@@ -185,7 +187,7 @@ function toAgentNetwork(
   }
   const scopeless = addresses.find((it) => /^fe80:/i.test(it) && !it.includes('%'));
   if (scopeless !== undefined) {
-    const problem = `${scopeless} must be ${scopeless}%DEVICE: a link-local address needs a device`;
+    const problem = `${scopeless} is a link-local address; append its network device: ${scopeless}%DEVICE`;
     throw optionError(`/networks/${index}/addresses`, problem);
   }
   return { networks: [network].flat(), namespace, addresses, port };
@@ -201,10 +203,7 @@ function toRelayOptions(
 ): RelayOptions {
   const { publish_socket: publishSocket, ret_socket: retSocket } = relay;
   if ((publishSocket === undefined || retSocket === undefined) && networks.length === 0) {
-    throw optionError(
-      '/relay',
-      'must have publish_socket and ret_socket, unless networks is given',
-    );
+    throw optionError('/relay', 'must set publish_socket and ret_socket, unless networks is set');
   }
   return {
     host: relay.master,
@@ -243,19 +242,20 @@ function finderOf(
     const networksOf: FindNetworks = async (router) => byRouter.get(router) ?? [];
     return { find: findInFile(whole(instances)), networksOf };
   }
-  if (routers !== undefined) throw optionError('/routers', 'requires instances');
+  if (routers !== undefined)
+    throw optionError('/routers', 'only permitted together with instances');
   if (neutron !== undefined && instances === undefined) return findInNeutron(neutron, closing);
   throw optionError('/instances', 'set exactly one of instances and neutron');
 }
 
-/** Returns the only element, or `undefined` if there are none or several. */
+/** Returns the only element. Returns `undefined` if there is no element, or more than one. */
 function only<T>(found: readonly T[]): T | undefined {
   return found.length === 1 ? found[0] : undefined;
 }
 
 /**
- * Returns an instance if its ids are valid. A tenant can write any text into the fields of its own
- * port.
+ * Returns an instance if its ids are valid. Tenants can write any text into the fields of their own
+ * ports.
  */
 function toInstance(instance: string, project: string): AgentInstance | undefined {
   return [instance, project].every((it) => idForm.test(it)) ? { instance, project } : undefined;
@@ -269,7 +269,8 @@ function findInFile(file: string): FindInstance {
     const { mtimeMs } = await stat(file);
     if (mtimeMs !== readAt) {
       const given: unknown = tryParseJson(await readFile(file, 'utf8'));
-      if (!listCheck.Check(given)) throw new TypeError(`${file}: must be a list of instances`);
+      if (!listCheck.Check(given))
+        throw new TypeError(`the file ${file} is not a JSON list of instances`);
       list = given;
       readAt = mtimeMs;
     }
@@ -285,7 +286,7 @@ function findInFile(file: string): FindInstance {
  */
 const foundForMs = 5_000;
 
-/** Creates caches, so that a guest's requests to any paths ask Neutron once. */
+/** Creates caches, so that repeated requests of a guest cause only one request to Neutron. */
 function createLookUpCaches(): {
   readonly found: RecentAnswers<AgentInstance | undefined>;
   readonly networks: RecentAnswers<readonly string[]>;

@@ -6,7 +6,7 @@ import { BridgeOptionsError, parseSection } from '#heat-bridge';
 const strict = { additionalProperties: false };
 const Text = Type.String({ minLength: 1, maxLength: 4096 });
 
-/** Secrets of metadata agents by name, each in a separate file. */
+/** Files with the secrets of metadata agents, by name of the agent. */
 const AgentsSection = Type.Record(
   Type.String({ pattern: '^[A-Za-z0-9._-]{1,64}$' }),
   Type.Object({ secret_file: Text }, strict),
@@ -26,12 +26,11 @@ const VendordataSection = Type.Object(
      */
     id: Type.Optional(Type.String({ minLength: 1, maxLength: 255 })),
     /**
-     * Validity of a ticket, in seconds from the first request on. Default: `enroll:
-     * ticket_lifetime`.
+     * Validity of a ticket, in seconds after the first request. Default: `enroll: ticket_lifetime`.
      */
     ticket_lifetime: Type.Optional(Type.Integer({ minimum: 60, maximum: 86_400 })),
     /**
-     * Whether instances use their ticket through the metadata agent of their network. Default:
+     * Whether instances claim their tickets through the metadata agent of their network. Default:
      * false.
      */
     agent: Type.Optional(Type.Boolean()),
@@ -51,7 +50,7 @@ export function parseAgents(given: unknown): ReadonlyMap<string, string> {
 }
 
 /**
- * Returns the rules, which are not validated yet.
+ * Returns the rules without validation.
  * @throws BridgeError ERR_BRIDGE_OPTIONS if the section is not a map of rules
  */
 export function parseIdentities(given: unknown): Readonly<Record<string, unknown>> {

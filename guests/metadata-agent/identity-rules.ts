@@ -1,6 +1,6 @@
 /**
  * Rules by which instances are enrolled without a ticket, from `bridge: guests: identity:`. An
- * instance must match all conditions of a rule. Values are compared exactly.
+ * instance must match all conditions of a rule, and values are compared exactly.
  */
 
 import type { Static } from 'typebox';
@@ -12,7 +12,7 @@ export interface InstanceFacts {
   readonly project: readonly string[];
   /** Name of the metadata agent that identified the instance. */
   readonly agent: readonly string[];
-  /** Image id, from Nova. `network` and `zone` are from Neutron and Nova. */
+  /** Id of the image, from Nova. `network` is read from Neutron, and `zone` from Nova. */
   readonly image: readonly string[];
   readonly network: readonly string[];
   readonly zone: readonly string[];
@@ -22,9 +22,7 @@ export interface InstanceFacts {
 export interface IdentityRule {
   readonly name: string;
   readonly conditions: Partial<InstanceFacts>;
-  /**
-   * Pattern of the minion's id, with placeholders that make the ids of a cloud's instances unique.
-   */
+  /** Pattern of the minion id. Its placeholders make the ids of all instances in a cloud unique. */
   readonly id: string;
   /** Validity of the ticket, in seconds. Default: `enroll: ticket_lifetime`. */
   readonly ticketLifetime: number | undefined;
@@ -54,7 +52,7 @@ const idForms: readonly string[] = ['{uuid}', '{name}.{project}'];
 
 const section = 'bridge:guests:identity';
 
-/** Other sections of the configuration that rules depend on. */
+/** Facts from other sections of the configuration that the validation of rules needs. */
 export interface IdentitySurroundings {
   /** Names of metadata agents. */
   readonly agents: readonly string[];
@@ -105,11 +103,13 @@ function missingParts({
   const missing = [
     ...(agents.length > 0
       ? []
-      : ['agents are required, because only metadata agents ask for instances']),
-    ...(hasEnroll ? [] : ['the section bridge: enroll with masters is required']),
-    // A tenant can set the id of another tenant's instance on its port, and agents identify
+      : ['agents is required: only a metadata agent can request user-data for an instance']),
+    ...(hasEnroll ? [] : ['the section saltbridge: bridge: enroll with masters is required']),
+    // Tenants can set the id of another tenant's instance on their own port, and agents identify
     // instances by ports.
-    ...(hasCloud ? [] : ['peers is required, which configures Nova and Neutron']),
+    ...(hasCloud
+      ? []
+      : ['the section peers is required, because it configures the access to Nova and Neutron']),
   ];
   return missing.map((it) => ({ key: `saltbridge:${section}`, problem: it }));
 }
@@ -123,12 +123,12 @@ function problemsOf(
     problems.push({ key: `saltbridge:${section}:${name}${place}`, problem });
   };
   if (Object.keys(conditions).length === 0) {
-    note(':instance', `must have at least one of ${factNames.join(', ')}`);
+    note(':instance', `must set at least one of the conditions ${factNames.join(', ')}`);
   }
   if (!idForms.includes(id)) note(':id', `must be ${idForms.join(' or ')}`);
   for (const agent of conditions.agent ?? []) {
     if (!agents.includes(agent))
-      note(':instance:agent', `unknown agent ${agent}; add it under agents`);
+      note(':instance:agent', `unknown metadata agent ${agent}; add it under agents`);
   }
   return problems;
 }

@@ -1,6 +1,7 @@
 /**
- * Enrolment by identity. A metadata agent identifies an instance. If a configured rule matches it,
- * the instance gets user-data that enrols it. No enrolment has to be created beforehand.
+ * Enrolment by identity: without an enrolment that was created in advance. A metadata agent
+ * identifies an instance. If the instance matches a configured rule, it receives user-data that
+ * enrols it.
  */
 
 import type { FastifyInstance, FastifyRequest } from 'fastify';
@@ -20,7 +21,7 @@ export interface IdentityEnrolmentDeps {
   readonly rules: readonly IdentityRule[];
   readonly enrolments: Pick<InstanceEnrolments, 'isOver' | 'userDataFor'>;
   readonly cloud: Pick<CloudReader, 'ports' | 'server'>;
-  /** Counts repeated audit records. */
+  /** Combines repeated audit records. */
   readonly bursts: Pick<AuditBursts, 'note'>;
   readonly log: Pick<Logger, 'warn'>;
 }
@@ -34,8 +35,8 @@ interface CloudFacts {
 }
 
 /**
- * Reason why an instance gets no user-data. The reason is for the operator; the instance gets the
- * same error for every reason.
+ * Reason why an instance gets no user-data. Only the operator sees the reason. The error for the
+ * instance does not depend on it.
  */
 class IdentityRefusal extends Error {}
 
@@ -53,15 +54,16 @@ export class IdentityEnrolment {
 
   /**
    * Returns user-data that enrols the instance.
-   * @throws BridgeError ERR_ENROLL_UNKNOWN if the instance gets none, with the same message for
-   * every reason; AuthenticationError ERR_EAUTH_LIMIT
+   * @throws BridgeError ERR_ENROLL_UNKNOWN if the instance gets none, with a message that does not
+   * depend on the reason; AuthenticationError ERR_EAUTH_LIMIT
    */
   async userDataFor(asking: IdentifiedInstance): Promise<string> {
     const { instance } = asking;
     if (!this.#rates.tryTake(instance)) throw tooMany();
     if (!this.#requests.tryTake(instance)) throw tooMany();
     try {
-      // Requests of an instance run one at a time, so that one instance cannot occupy all lookups.
+      // Handle the requests of an instance one at a time, so that one instance cannot use all
+      // lookups.
       const { rule, userData } = await this.#byInstance.run(instance, () => this.#enrol(asking));
       this.#note(asking, 'permitted', { rule: rule.name });
       return userData;
@@ -81,19 +83,20 @@ export class IdentityEnrolment {
     const { instance, project, agent } = asking;
     const known = { project: [project], agent: [agent] };
     const candidates = rules.filter((it) => matchesRule(it, known));
-    if (candidates.length === 0) throw new IdentityRefusal('no rule matches the instance');
-    // Check before the cloud is asked, because an instance asks each time it starts.
+    if (candidates.length === 0) throw new IdentityRefusal('no identity rule matches the instance');
+    // Check this before the cloud is queried, because instances repeat the request at each boot.
     if (await enrolments.isOver(asking))
       throw new IdentityRefusal('the instance has already used its enrolment');
     const facts = await this.#lookUp(asking);
     const rule = candidates.find((it) => matchesRule(it, { ...known, ...facts }));
-    if (rule === undefined) throw new IdentityRefusal('no rule matches the instance');
+    if (rule === undefined) throw new IdentityRefusal('no identity rule matches the instance');
     const { ticketLifetime, masters } = rule;
     const answer = await enrolments.userDataFor({
       id: minionIdOf(rule.id, { uuid: instance, name: facts.name, project }),
       instance,
       project,
-      // Only a metadata agent sends this request, so the instance can claim through the agent too.
+      // Only a metadata agent can send this request. Therefore the instance can also claim its
+      // ticket through the agent.
       agent: true,
       ...(masters === undefined ? {} : { masters }),
       ...(ticketLifetime === undefined ? {} : { lifetimeSeconds: ticketLifetime }),
@@ -109,8 +112,8 @@ export class IdentityEnrolment {
     } catch (error) {
       if (error instanceof IdentityRefusal) throw error;
       const reason = error instanceof Error ? error.message : 'unknown';
-      log.warn({ instance, reason }, 'could not look up an instance in the cloud');
-      throw new IdentityRefusal('the cloud did not respond');
+      log.warn({ instance, reason }, 'could not read an instance from Nova and Neutron');
+      throw new IdentityRefusal('Nova, Neutron or Keystone did not respond');
     }
   }
 
@@ -141,10 +144,10 @@ async function readFacts(
 ): Promise<CloudFacts> {
   const server = await cloud.server(instance);
   if (server === undefined || server.isDeleted)
-    throw new IdentityRefusal('Nova has no such instance');
+    throw new IdentityRefusal('the instance does not exist in Nova');
   if (server.project !== project)
-    throw new IdentityRefusal('the instance belongs to another project in Nova');
-  // A tenant may set the id of another tenant's instance on its own port.
+    throw new IdentityRefusal('according to Nova, the instance belongs to another project');
+  // Tenants can set the id of another tenant's instance on their own port.
   const ports = (await cloud.ports([instance])).filter(
     (it) => it.device === instance && it.project === project,
   );

@@ -1,6 +1,6 @@
 /**
- * Enrolments of instances, created when an instance or Nova requests user-data. Each instance has
- * one enrolment. Until its ticket is used, each request returns user-data for that enrolment. Later
+ * Enrolments that are created when an instance, or Nova, requests user-data. Each instance has at
+ * most one. Until its ticket is used, each request returns user-data for this enrolment. Further
  * requests are rejected.
  */
 
@@ -17,20 +17,20 @@ export interface InstanceRequest
 }
 
 /**
- * User-data with a ticket, or the reason why the instance gets none. The reason is for the operator
- * only.
+ * User-data with a ticket, or the reason why the instance gets none. Only the operator sees the
+ * reason.
  */
 export type InstanceUserData =
   | { readonly userData: string }
   | { readonly refusal: string; readonly code?: string };
 
 /**
- * Prefix of rows with the number of each instance's enrolment. The rows are never deleted, so that
+ * Prefix of the rows with the number of each instance's enrolment. Rows are never deleted, so that
  * no instance is enrolled twice.
  */
 const prefix = ['guests', 'vendordata'];
 
-/** Rows `guests/vendordata/<instance>`. */
+/** Format of the rows with the keys `guests/vendordata/<instance>`. */
 const instanceRow = defineRow({
   name: 'enrolment of an instance',
   schema: Type.Object({ number: Type.String() }),
@@ -38,8 +38,8 @@ const instanceRow = defineRow({
 });
 
 /**
- * Row that a member writes before it reads. When its write is applied, it has seen the earlier
- * writes of the other members of the cluster.
+ * Key of a row that a member writes before it reads. After this write has been applied, the member
+ * has seen all earlier writes of other cluster members.
  */
 const askedKey = ['guests', 'vendordata-asked'];
 const noValue = new Uint8Array(0);
@@ -49,12 +49,12 @@ export interface InstanceEnrolmentDeps {
   readonly enroll: Pick<EnrolmentModule, 'api' | 'enrolments' | 'reissue'>;
 }
 
-/** Enrolment of an instance. `undefined` if it existed but was deleted, long after its end. */
+/** Enrolment of an instance. `enrolment` is `undefined` if it was deleted, long after its end. */
 interface KnownEnrolment {
   readonly enrolment: Enrolment | undefined;
 }
 
-/** Creates the enrolments of instances, one for each. */
+/** Creates and finds the enrolments of instances, at most one for each. */
 export class InstanceEnrolments {
   readonly #deps: InstanceEnrolmentDeps;
   readonly #byInstance = new KeyedMutex();
@@ -64,7 +64,9 @@ export class InstanceEnrolments {
     this.#deps = deps;
   }
 
-  /** Whether an instance cannot get user-data any more. */
+  /**
+   * Whether an instance cannot get user-data any more, because its enrolment was used or has ended.
+   */
   async isOver(asked: Pick<InstanceRequest, 'instance' | 'project'>): Promise<boolean> {
     const known = await this.#knownOf(asked);
     return known !== undefined && (known.enrolment === undefined || isUsed(known.enrolment));
@@ -72,10 +74,11 @@ export class InstanceEnrolments {
 
   /** Returns user-data for an instance, and creates its enrolment on the first request. */
   async userDataFor(request: InstanceRequest): Promise<InstanceUserData> {
-    // Requests of an instance run one at a time: the first creates the enrolment.
+    // Handle the requests of an instance one at a time, because the first request creates its
+    // enrolment.
     return this.#byInstance.run(request.instance, () => {
-      // Requests for one minion id run one at a time, so that a second instance cannot take the id
-      // from the first.
+      // Handle the requests for a minion id one at a time, so that a second instance cannot take
+      // the id of the first one.
       return this.#byId.run(request.id, () => this.#userDataFor(request));
     });
   }
@@ -88,15 +91,17 @@ export class InstanceEnrolments {
       await state.write([{ op: 'put', key: askedKey, value: noValue }]);
     const known = await this.#knownOf(request);
     const isAnother = known !== undefined && known.enrolment?.project !== project;
-    if (isAnother) return { refusal: 'the enrolment has ended, or belongs to another project' };
+    if (isAnother)
+      return { refusal: 'the enrolment of the instance has ended, or belongs to another project' };
     if (isUsed(known?.enrolment)) return { refusal: 'the instance has already used its enrolment' };
     const holder = enroll.enrolments.liveOf(id);
     if (id === instance && holder?.state === 'open' && holder.project !== project) {
-      // The cloud confirms the instance, and another project only named it.
+      // The cloud confirms that this instance exists. The other project only used the id of the
+      // instance in a request.
       await enroll.api.retire({ number: holder.number });
     } else if (holder !== undefined && holder.instance !== instance) {
-      // Otherwise, this enrolment would replace an unused one of the id.
-      return { refusal: `the id ${id} is enrolled for another machine` };
+      // Otherwise this enrolment would replace the unused enrolment of another machine with the id.
+      return { refusal: `the minion id ${id} is already enrolled for another machine` };
     }
     try {
       if (known?.enrolment?.state === 'open') {
@@ -121,7 +126,8 @@ export class InstanceEnrolments {
     if (row !== undefined) {
       return { enrolment: enroll.enrolments.get(instanceRow.decode(row).number) };
     }
-    // The instance was enrolled in another way. Any project may name it in an enrolment of its own.
+    // The instance was enrolled in another way. Any project can name the instance in an enrolment
+    // of its own.
     const other = [...enroll.enrolments.liveOfInstance(instance)].find(
       (it) => it.project === project,
     );
@@ -130,7 +136,8 @@ export class InstanceEnrolments {
 }
 
 /**
- * Whether the ticket of an enrolment was used. If it expired unused, another enrolment may follow.
+ * Whether the ticket of an enrolment was used. If it expired unused, the instance may be enrolled
+ * again.
  */
 function isUsed(enrolment: Enrolment | undefined): boolean {
   if (enrolment === undefined || enrolment.state === 'open') return false;

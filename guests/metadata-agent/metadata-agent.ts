@@ -1,7 +1,7 @@
 /**
- * Metadata agent of networks. It identifies the instance that sent a request by its network and
- * address, and forwards the request to Nova or to the master. It listens on a Unix socket behind
- * the networks' own proxies, or in the networks themselves.
+ * Metadata agent of networks. It identifies the instance that sent a request by the network and the
+ * address, and forwards the request to Nova or to the master. It listens on a Unix socket for the
+ * proxies of networks, or in the networks themselves.
  */
 
 import { createHmac } from 'node:crypto';
@@ -21,15 +21,18 @@ import {
   plainAddress,
 } from './network-listeners.ts';
 
-/** Returns the instance with an address in one of the networks, if there is exactly one. */
+/**
+ * Returns the instance that has an address in one of the networks. Returns `undefined` if none or
+ * several have it.
+ */
 export type FindInstance = (
   networks: readonly string[],
   address: string,
 ) => Promise<AgentInstance | undefined>;
 
 /**
- * Returns the networks that a router connects. No address occurs in two of them. Returns an empty
- * list if the id is not that of a router.
+ * Returns the networks that a router connects. No address occurs in two of these networks. Returns
+ * an empty list if the id is not that of a router.
  */
 export type FindNetworks = (router: string) => Promise<readonly string[]>;
 
@@ -52,9 +55,9 @@ export interface MetadataAgentOptions {
   };
   readonly master: AgentUpstream & { readonly name: string; readonly secret: string };
   readonly find: FindInstance;
-  /** Looks up the networks of a router. Default: requests through routers are rejected. */
+  /** Returns the networks of a router. Default: none; requests through routers are rejected. */
   readonly networksOf?: FindNetworks | undefined;
-  /** Milliseconds since 1970. */
+  /** Returns the current time, in milliseconds since 1970. */
   readonly now: () => number;
   readonly log: Pick<Logger, 'info' | 'warn'>;
 }
@@ -64,12 +67,12 @@ export interface MetadataAgent {
   close(): Promise<void>;
 }
 
-/** Headers with which proxies name the network. */
+/** Headers in which proxies name the network. */
 const networkHeaders: ReadonlySet<string> = new Set(['x-neutron-network-id', 'x-ovn-network-id']);
-/** Header with which proxies in router namespaces name the router instead. */
+/** Header in which proxies in router namespaces name the router instead of the network. */
 const routerHeader = 'x-neutron-router-id';
 const forwardedHeader = 'x-forwarded-for';
-/** Prefix of paths that are forwarded to the master, below `/bridge/v1/guest`. */
+/** Prefix of the paths that are forwarded to the master, to paths below `/bridge/v1/guest`. */
 const ownPrefix = '/saltbridge/v1/';
 const ownPaths: ReadonlySet<string> = new Set([
   'data',
@@ -81,17 +84,17 @@ const ownPaths: ReadonlySet<string> = new Set([
   'user-data',
 ]);
 const maxBodyBytes = 131_072;
-/** Maximum size of a response, in bytes. User-data has up to 64 KiB, files may be larger. */
+/** Maximum size of a response, in bytes. User-data has up to 64 KiB, but files can be larger. */
 const maxAnswerBytes = 33_554_432;
 /**
- * Timeout of a forwarded request, in milliseconds. It exceeds the wait of a read from a data
- * space.
+ * Timeout of a forwarded request, in milliseconds. It is longer than the maximum wait of a read
+ * from a data space.
  */
 const timeoutMs = 31_000;
-/** Maximum number of connections. Requests beyond the limits of an instance are closed at once. */
+/** Maximum number of connections. Further connections are closed at once. */
 const maxConnections = 4_096;
 
-/** Error for a request that is rejected with a status and an empty body. */
+/** Error for a request that is answered with a status and an empty body. */
 class AgentRefusal extends Error {
   readonly status: number;
 
@@ -108,11 +111,12 @@ class AgentRefusal extends Error {
 export async function startMetadataAgent(options: MetadataAgentOptions): Promise<MetadataAgent> {
   const { socket, networks = [], nova, master, log } = options;
   // Requests to Nova are signed with this secret. If it were empty, any client could sign them.
-  if (nova.secret === '') throw new TypeError("Nova's secret is empty");
+  if (nova.secret === '')
+    throw new TypeError("the file with Nova's metadata proxy secret is empty");
   checkSecret(master.secret);
   const warnings = new RepeatedWarnings(log, options.now);
   const slots = new FairSlots(guestLimits.agentRequests);
-  /** Origins of connections from networks without a proxy. */
+  /** Networks and addresses of connections that came directly from a network, without a proxy. */
   const origins = new WeakMap<Socket, ConnectionOrigin>();
   const server = http.createServer(
     { requestTimeout: 10_000, headersTimeout: 10_000, maxHeaderSize: 16_384 },
@@ -121,7 +125,11 @@ export async function startMetadataAgent(options: MetadataAgentOptions): Promise
         (error: unknown) => {
           const status = statusOfError(error);
           const reason = error instanceof Error ? error.message : 'unknown';
-          warnings.warn(String(status), { status, reason }, 'metadata request rejected');
+          warnings.warn(
+            String(status),
+            { status, reason },
+            'rejected a metadata request of an instance',
+          );
           if (response.headersSent) response.destroy();
           else response.writeHead(status, { 'content-length': 0, connection: 'close' }).end();
         },
@@ -129,7 +137,7 @@ export async function startMetadataAgent(options: MetadataAgentOptions): Promise
     },
   );
   server.maxConnections = maxConnections;
-  // Clients of the socket can claim any network, so only privileged ones may connect.
+  // Clients of this socket can name any network, so only privileged processes may connect.
   if (socket !== undefined) await listenPrivately(server, socket);
   const listeners: Server[] = [];
   const close = async (): Promise<void> => {
@@ -168,7 +176,7 @@ async function answer(
     readonly origin: ConnectionOrigin | undefined;
   },
 ): Promise<void> {
-  // Ignore headers about the origin if there is no proxy, because the guest sent them.
+  // Without a proxy, ignore headers that name an origin, because the guest itself sent them.
   const origin = options.origin ?? originOfRequest(request.rawHeaders);
   const target = targetOf(request.url ?? '/');
   const { address } = origin;
@@ -179,7 +187,7 @@ async function answer(
     const where = 'router' in origin ? `behind router ${origin.router}` : `in ${networks}`;
     throw new AgentRefusal(404, `no instance has the address ${address} ${where}`);
   }
-  // The body is read only for a known instance, within its share of the requests.
+  // Read the body only for a known instance, and only within its limit of concurrent requests.
   await options.slots.run(instance.instance, async () => {
     const body = await readBody(request);
     await forwardFor(instance, {
@@ -193,7 +201,7 @@ async function answer(
   });
 }
 
-/** Path of a request, and whether the master or Nova serves it. */
+/** Path of a forwarded request, and whether the master or Nova serves it. */
 interface RequestTarget {
   readonly path: string;
   readonly isOwn: boolean;
@@ -207,8 +215,9 @@ function targetOf(url: string): RequestTarget {
   if (!url.startsWith('/') || url.includes('/../')) throw new AgentRefusal(400, 'invalid path');
   if (!url.startsWith(ownPrefix)) return { path: url, isOwn: false };
   const [name = '', ...query] = url.slice(ownPrefix.length).split('?');
-  if (!ownPaths.has(name)) throw new AgentRefusal(404, 'the bridge has no such path');
-  // The HTTP client escapes the query, so the signature has to cover the escaped form.
+  if (!ownPaths.has(name))
+    throw new AgentRefusal(404, 'the path does not exist below /saltbridge/v1/');
+  // Sign the escaped form of the query, because the HTTP client sends this form.
   const { search } = new URL(`http://master/?${query.join('?')}`);
   return { path: `/bridge/v1/guest/${name}${search}`, isOwn: true };
 }
@@ -244,16 +253,19 @@ function forwardFor(
   return forward(response, { upstream: master, method, path, headers, body });
 }
 
-/** Origin of a request that came through a router's proxy. The proxy does not know the network. */
+/**
+ * Router and address from which a request came through the proxy of a router. This proxy does not
+ * know the network.
+ */
 interface RouterOrigin {
   readonly router: string;
   readonly address: string;
 }
 
 /**
- * Returns the network or router, and the address, from which a request comes. Duplicate headers,
- * lists in headers, and headers of both kinds are rejected, because a guest may have sent one of
- * them.
+ * Returns the network or router, and the address, that the proxy names. A guest may have sent some
+ * of the headers itself. Therefore duplicate headers, lists in headers, and headers of both kinds
+ * are rejected.
  */
 function originOfRequest(rawHeaders: readonly string[]): ConnectionOrigin | RouterOrigin {
   const places: { readonly id: string; readonly isRouter: boolean }[] = [];
@@ -268,12 +280,15 @@ function originOfRequest(rawHeaders: readonly string[]): ConnectionOrigin | Rout
   const [place = { id: '', isRouter: false }, ...morePlaces] = places;
   const [given = '', ...moreAddresses] = addresses;
   if (morePlaces.length > 0 || moreAddresses.length > 0) {
-    throw new AgentRefusal(400, 'duplicate header of the proxy');
+    throw new AgentRefusal(400, 'the metadata proxy sent a header twice');
   }
   const address = plainAddress(given);
   const { id, isRouter } = place;
   if (!/^[A-Za-z0-9-]{1,64}$/.test(id) || isIP(address) === 0) {
-    throw new AgentRefusal(400, 'the proxy sent no valid network or router, or no valid address');
+    throw new AgentRefusal(
+      400,
+      'the metadata proxy sent no valid network or router id, or no valid address',
+    );
   }
   return isRouter ? { router: id, address } : { networks: [id], address };
 }
@@ -298,10 +313,10 @@ interface Forwarded {
   readonly body: Buffer;
 }
 
-/** Response headers that are passed to guests. */
+/** Headers that are copied from a response to the guest. */
 const answerHeaders = ['content-type', 'retry-after', 'x-saltbridge-version'] as const;
 
-/** Forwards a request with these headers only, and passes the response back. */
+/** Forwards a request with only these headers, and sends the response to the guest. */
 function forward(
   response: ServerResponse,
   { upstream, method, path, headers, body }: Forwarded,
@@ -320,7 +335,9 @@ function forward(
       passOn(incoming, response).then(resolve, reject);
     });
     outgoing.once('timeout', () =>
-      outgoing.destroy(new AgentRefusal(504, 'the service did not respond in time')),
+      outgoing.destroy(
+        new AgentRefusal(504, 'the service behind the metadata agent did not respond in time'),
+      ),
     );
     outgoing.once('error', (error) => {
       reject(error instanceof AgentRefusal ? error : new AgentRefusal(503, error.message));
@@ -336,7 +353,8 @@ async function passOn(incoming: IncomingMessage, response: ServerResponse): Prom
   for await (const part of incoming) {
     const bytes: Buffer = part;
     length += bytes.length;
-    if (length > maxAnswerBytes) throw new AgentRefusal(502, 'the response is too large');
+    if (length > maxAnswerBytes)
+      throw new AgentRefusal(502, 'the response of the service is too large');
     parts.push(bytes);
   }
   const headers = Object.fromEntries(
@@ -350,8 +368,8 @@ async function passOn(incoming: IncomingMessage, response: ServerResponse): Prom
 }
 
 /**
- * Returns the MAC address from which a link-local IPv6 address was derived (EUI-64), or
- * `undefined` if it was derived otherwise.
+ * Returns the MAC address from which a link-local IPv6 address was derived (EUI-64). Returns
+ * `undefined` if it was not derived from a MAC address.
  */
 export function macOfLinkLocal(address: string): string | undefined {
   if (!/^fe80:/i.test(address)) return undefined;

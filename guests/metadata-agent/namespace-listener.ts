@@ -1,6 +1,6 @@
 /**
- * Listens on one address and passes the listening socket to its parent process. It is started in a
- * network namespace; the socket remains in the namespace in which it was created.
+ * Program that listens on one address, and passes the listening socket to its parent process. The
+ * parent starts it in a network namespace. The socket stays in this namespace.
  */
 
 import net from 'node:net';

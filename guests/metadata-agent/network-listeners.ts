@@ -1,6 +1,6 @@
 /**
- * Listeners of a metadata agent in the networks themselves, without a proxy. The listener
- * determines the network of a connection, and the socket its address.
+ * Listeners of a metadata agent in networks, without a proxy. The listener that accepts a
+ * connection determines its network, and the socket determines its address.
  */
 
 import { spawn } from 'node:child_process';
@@ -11,11 +11,13 @@ import { BridgeError } from '#heat-bridge';
 /** Network in which an agent listens for instances. */
 export interface AgentNetwork {
   /**
-   * Ids of the networks. Several ids are the networks of one router, in which no address occurs
-   * twice.
+   * Ids of the networks. Several ids are networks of one router, in which no address occurs twice.
    */
   readonly networks: readonly string[];
-  /** Network namespace to listen in, by its name in `/run/netns`. Default: that of the process. */
+  /**
+   * Network namespace in which to listen, by its name in `/run/netns`. Default: the namespace of
+   * the process.
+   */
   readonly namespace: string | undefined;
   /** Addresses to listen on. A link-local address includes its device: `fe80::a9fe:a9fe%tap0`. */
   readonly addresses: readonly string[];
@@ -23,7 +25,7 @@ export interface AgentNetwork {
   readonly port: number;
 }
 
-/** Network and address of a connection. */
+/** Networks and address from which a connection comes. */
 export interface ConnectionOrigin {
   readonly networks: readonly string[];
   readonly address: string;
@@ -48,7 +50,7 @@ export async function listenInNetwork(
   const counts = new ConnectionCounts();
   const onConnection = (socket: Socket): void => {
     const address = plainAddress(socket.remoteAddress ?? '');
-    // The address is missing if the other end has already disconnected.
+    // The socket has no address if the other end has already disconnected.
     if (net.isIP(address) === 0) {
       socket.destroy();
       return;
@@ -76,7 +78,7 @@ export async function listenInNetwork(
   }
 }
 
-/** Counters of open connections, by key. */
+/** Numbers of open connections, by key. */
 export class ConnectionCounts {
   readonly #counts = new Map<string, number>();
 
@@ -118,8 +120,8 @@ function listen(namespace: string | undefined, host: string, port: number): Prom
 }
 
 /**
- * Listens in a namespace. A child process in the namespace passes its listening socket to this
- * process and exits.
+ * Listens in a network namespace. A child process in the namespace opens the socket, passes it to
+ * this process, and exits.
  */
 function listenInNamespace(namespace: string, host: string, port: number): Promise<Server> {
   const inside = [`--net=/run/netns/${namespace}`, process.execPath, listenerProgram];
@@ -137,9 +139,14 @@ function listenInNamespace(namespace: string, host: string, port: number): Promi
       if (handle instanceof net.Server) resolve(handle);
       else reject(new Error(Object(message).problem));
     });
-    // Wait for 'disconnect': it is emitted after all messages, 'exit' may be emitted before.
+    // Wait for 'disconnect', which follows all messages. 'exit' can precede them.
     child.once('disconnect', () =>
-      reject(new Error(said.trim() || 'the listener process ended without a socket')),
+      reject(
+        new Error(
+          said.trim() ||
+            'the process that opens sockets in the network namespace ended before it opened one',
+        ),
+      ),
     );
   });
 }

@@ -1,8 +1,8 @@
 /**
- * Relay of Salt's two ports between networks and the master. The network's proxy sends the network
- * and address of each connection, or the relay itself listens in the network. The relay sends the
- * identity of the instance to the master, and limits the connections of each network and each
- * instance.
+ * Relay of Salt's two ports between networks and the master. A proxy of the network sends the
+ * network and the address of each connection, or the relay itself listens in the network. The relay
+ * sends the identity of the instance to the master. It limits the connections of each network and
+ * each instance.
  */
 
 import { rm } from 'node:fs/promises';
@@ -24,14 +24,14 @@ import {
 interface RelayedPort {
   /** Path of the Unix socket to which proxies connect with a PROXY header. Default: none. */
   readonly socket?: string | undefined;
-  /** Port in networks in which the relay itself listens. */
+  /** Port in the networks in which the relay itself listens. */
   readonly guestPort?: number;
-  /** Port of the master for relays. */
+  /** Port of the master that accepts relays. */
   readonly port: number;
 }
 
 export interface RelayOptions {
-  /** Host of the master's ports for relays. */
+  /** Host of the master. */
   readonly host: string;
   readonly ports: readonly RelayedPort[];
   /** Networks in which the relay itself listens. Default: none. */
@@ -62,17 +62,17 @@ interface Refusal {
 
 const headerMs = 5000;
 /**
- * Idle time before the first keep-alive probe, in milliseconds. Failed probes close a connection
- * whose other end is gone.
+ * Idle time before the first keep-alive probe, in milliseconds. If probes fail, the connection is
+ * closed.
  */
 const keepAliveMs = 60_000;
 /**
- * Time for which lookups are cached, including negative results, in milliseconds. A minion opens a
- * connection for each request. If an address gets a new owner, the relay uses the previous one
- * until the cached lookup expires.
+ * Time for which lookups of instances are cached, in milliseconds. It applies to negative results
+ * too. Minions open a connection for each request. If an address gets a new owner, the previous
+ * owner is used until the cached lookup expires.
  */
 const foundForMs = 5000;
-/** Address of the proxy in the PROXY header, which the master ignores. */
+/** Address of the proxy that the PROXY header contains. The master ignores it. */
 const nowhere = '0.0.0.0';
 
 /**
@@ -112,8 +112,8 @@ class ByteRelay implements Relay {
   }
 
   /**
-   * Listens for proxies and in networks. Clients of the socket can claim any network, so only
-   * privileged ones may connect.
+   * Listens for proxies and in networks. Clients of the socket can name any network, so only
+   * privileged processes may connect.
    */
   async listen({ socket: path, guestPort, port }: RelayedPort): Promise<void> {
     if (path !== undefined) {
@@ -154,7 +154,7 @@ class ByteRelay implements Relay {
 
   #passOn(socket: Socket, origin: ConnectionOrigin, port: number): void {
     this.#tryToPassOn(socket, origin, port).catch((error: unknown) => {
-      // The lookup may fail, for example because a tenant set an invalid id on its port.
+      // The lookup can fail, for example if a tenant has set an invalid id on its port.
       const reason = error instanceof Error ? error.message : 'unknown';
       this.#refuse(socket, { reason: `relay-nobody: ${reason}` });
     });
@@ -178,7 +178,7 @@ class ByteRelay implements Relay {
       this.#refuse(socket, { reason: 'relay-connections-of-instance', network, address });
       return;
     }
-    // Ignore any identity that the proxy sent: a proxy does not know the instance.
+    // Ignore an identity in the header of the proxy, because proxies do not know instances.
     const ids = { network, ...instance };
     const header = encodeProxyHeader(ids, { address, port: 0 }, { address: nowhere, port });
     this.#join(socket, port, header);
@@ -190,7 +190,11 @@ class ByteRelay implements Relay {
       return await this.#found.of(key, () => this.#ask({ networks, address }));
     } catch (error) {
       const reason = error instanceof Error ? error.message : 'unknown';
-      this.#warnings.warn('find', { networks, address, reason }, 'could not look up an instance');
+      this.#warnings.warn(
+        'find',
+        { networks, address, reason },
+        'could not determine which instance a relayed connection belongs to',
+      );
       return undefined;
     }
   }
@@ -206,8 +210,8 @@ class ByteRelay implements Relay {
   }
 
   /**
-   * Connects a minion to the master. Sets no idle timeout, because a subscription may be idle for a
-   * long time.
+   * Connects a minion to the master. There is no idle timeout, because the subscription of a minion
+   * may be idle for a long time.
    */
   #join(socket: Socket, port: number, header: Buffer): void {
     const { host } = this.#options;
@@ -223,13 +227,17 @@ class ByteRelay implements Relay {
 
   #keep(socket: Socket): void {
     this.#sockets.add(socket);
-    // Ignore errors of either end: 'close' follows and closes the other end.
+    // Ignore errors of both sockets, because 'close' follows and closes the other socket.
     socket.on('error', () => {});
     socket.once('close', () => this.#sockets.delete(socket));
   }
 
   #refuse(socket: Socket, about: Refusal): void {
-    this.#warnings.warn(about.reason, about, 'relayed connection rejected');
+    this.#warnings.warn(
+      about.reason,
+      about,
+      'closed a connection of an instance instead of relaying it',
+    );
     socket.destroy();
   }
 }

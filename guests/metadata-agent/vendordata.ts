@@ -1,7 +1,7 @@
 /**
- * Dynamic vendordata of Nova: user-data that enrols an instance. Nova requests it each time an
- * instance reads its metadata. The response stays the same until the instance has used its ticket,
- * and is empty after that.
+ * Dynamic vendordata of Nova: user-data that enrols an instance. Nova requests it whenever an
+ * instance reads its metadata. The response contains the same ticket until the instance has used
+ * it, and is then empty.
  */
 
 import type { FastifyInstance } from 'fastify';
@@ -32,9 +32,12 @@ const requestCheck = compileSchema(RequestSchema);
 
 type VendordataRequest = Static<typeof RequestSchema>;
 
-/** Name under which rules of the action `command` grant vendordata. */
+/** Name of the right to request vendordata, in rules of the action `command`. */
 const vendordataRight = 'bridge.vendordata';
-/** Maximum size of a request, in bytes. It contains the user-data: up to 64 KiB in base64. */
+/**
+ * Maximum size of a request, in bytes. The request contains the user-data of the instance: up to 64
+ * KiB, in base64.
+ */
 const bodyLimit = 262_144;
 
 /** Returns vendordata for instances. */
@@ -63,7 +66,10 @@ export class Vendordata {
     const { code, refusal: reason } = answer;
     const instance = asked['instance-id'];
     if (code !== undefined)
-      this.#log.warn({ code, reason, instance }, 'an instance requested vendordata but gets none');
+      this.#log.warn(
+        { code, reason, instance },
+        'sent empty vendordata to an instance, because its enrolment was rejected',
+      );
     return undefined;
   }
 
@@ -100,9 +106,9 @@ const operation = describeRoute({
 });
 
 /**
- * Adds `POST vendordata`. The token must belong to a service. A rule must permit that service the
- * action `command` on `bridge.vendordata`. The keyword arguments are `project`, `instance`, `image`
- * and `name` of the instance. Instances that no rule matches get `{}`.
+ * Adds `POST vendordata`. The token must belong to a service, which a rule must permit the action
+ * `command` on `bridge.vendordata`. The keyword arguments are `project`, `instance`, `image` and
+ * `name` of the instance. If no rule permits the instance, the response is `{}`.
  */
 export function addVendordataRoute(
   app: FastifyInstance,

@@ -1,7 +1,7 @@
 /**
- * Parser of Murano's execution plans, formats 2.0 to 2.2. Code in a plan is never run. The `Body`
- * must be a single call of a script; all other bodies are rejected with the error code of
- * murano-agent.
+ * Parses execution plans of Murano, in the formats 2.0 to 2.2. Code in an execution plan is never
+ * executed. Its `Body` must be a single call of a script. All other bodies are rejected with the
+ * error code of murano-agent.
  */
 
 import { isPlainMap } from '#heat-bridge';
@@ -11,7 +11,7 @@ import { isNestedDeeper } from '../config-json.ts';
 /** Error codes of results [murano-agent common/messaging]. */
 export const errorCodes = { failure: 1, malformed: 2, version: 9, script: 100 } as const;
 
-/** Reason why an execution plan is rejected. The result contains it with the error code. */
+/** Error for a rejected execution plan. The result contains its message and error code. */
 export class ExecutionPlanError extends Error {
   readonly errorCode: number;
   readonly additionalInfo: unknown;
@@ -23,12 +23,12 @@ export class ExecutionPlanError extends Error {
   }
 }
 
-/** Part of a result that the body returns. */
+/** Field of the script's result that the body returns. */
 type ResultMember = 'exitCode' | 'stderr' | 'stdout';
 
 /**
- * Argument of a call: a parameter, or text that contains parameters. The argument `args` (all
- * parameters) is not represented.
+ * Argument of a call: a parameter, or text that contains parameters. For `args`, which means all
+ * parameters, there is no argument.
  */
 type CallArgument =
   | { readonly parameter: string }
@@ -58,7 +58,7 @@ export interface ExecutionPlan {
   /** Stamp, or `undefined` if it is not checked. */
   readonly stamp: number | undefined;
   readonly parameters: Readonly<Record<string, unknown>>;
-  /** Call of the body, or `undefined` if the body returns nothing and runs nothing. */
+  /** Call in the body. `undefined` if the body runs nothing. */
   readonly call: ScriptCall | undefined;
 }
 
@@ -68,7 +68,7 @@ const maxDepth = 64;
 type JsonMap = Readonly<Record<string, unknown>>;
 
 /**
- * Parses the JSON object of an execution plan and its id.
+ * Parses the JSON object of an execution plan, and its id.
  * @returns `undefined` if there is no id, because a result without an id cannot be sent
  */
 export function readExecutionPlan(
@@ -94,7 +94,7 @@ export function parseExecutionPlan(id: string, given: JsonMap): ExecutionPlan {
   for (const script of Object.values(scripts)) checkScript(script, version);
   for (const file of Object.values(files)) checkFile(file);
   const { Stamp: stamp, Parameters: parameters = {} } = given;
-  if (!isPlainMap(parameters)) throw malformed('Parameters is not an object');
+  if (!isPlainMap(parameters)) throw malformed('Parameters of the execution plan is not an object');
   const isStamped = typeof stamp === 'number' && Number.isSafeInteger(stamp) && stamp >= 0;
   return {
     id,
@@ -176,13 +176,13 @@ function shown(value: unknown): string {
   return String(value).slice(0, 64);
 }
 
-/** Body: the only form that is accepted. */
+/** Form of the body that is accepted. */
 const bodyForm =
   /^return ([A-Za-z_][A-Za-z0-9_]{0,127})\(([^\n]{0,8192})\)(?:\.(stdout|stderr|exitCode))?\n?$/;
 const parameterForm = /^args\.([A-Za-z_][A-Za-z0-9_]{0,127})$/;
 const textForm =
   /^(?:'([^'\\\n]{0,4096})'|"([^"\\\n]{0,4096})")(?:\.format\(([^()'"]{0,4096})\))?$/;
-/** Fields and escaped braces in a Python format string. Fields may have a number. */
+/** Fields and escaped braces in a Python format string. A field may contain a number. */
 const placeForm = /\{\{|\}\}|\{(\d{0,3})\}|[{}]/g;
 const emptyBody = /^return\n?$/;
 
@@ -221,7 +221,7 @@ function parseBody(body: unknown, scripts: JsonMap, files: JsonMap): ScriptCall 
  * @returns `undefined` if it has an unsupported form
  */
 function parseArgument(given: string): CallArgument | 'none' | undefined {
-  // A command gets all parameters in any case.
+  // The command receives all parameters, with or without this argument.
   if (given === '' || given === 'args') return 'none';
   const [, parameter] = parameterForm.exec(given) ?? [];
   if (parameter !== undefined) return { parameter };

@@ -49,7 +49,7 @@ function envelope(id: string, code: number, body: unknown, now: number): Executi
   };
 }
 
-/** Formats a time in UTC like Python: with microseconds, unless they are zero. */
+/** Formats a time in UTC as Python does: with microseconds, unless they are zero. */
 function timeText(now: number): string {
   const [date = '', time = ''] = new Date(now).toISOString().slice(0, -1).split('T');
   const [seconds = '', fraction = '000'] = time.split('.');
@@ -76,8 +76,8 @@ export function bodyOfOutcome(call: ScriptCall, outcome: CommandOutcome): unknow
 }
 
 /**
- * Returns the parts of a process, as functions such as `cmd.run_all` return them. Any other value
- * becomes the standard output.
+ * Returns standard output, standard error and exit code, if the function returned them as
+ * `cmd.run_all` does. Any other return becomes the standard output.
  */
 function processOf(outcome: CommandOutcome): {
   readonly exitCode: number;

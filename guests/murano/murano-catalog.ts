@@ -24,8 +24,8 @@ export interface MuranoDefinition {
   /** Parameter of the command that receives the argument of the call. */
   readonly argument?: string;
   /**
-   * SHA-256 of the permitted files, in hex. A file with another digest is rejected. The file
-   * itself never runs.
+   * SHA-256 hashes of the permitted files, in hex. A call of a file with another hash is rejected.
+   * The file itself is never executed.
    */
   readonly sha256?: readonly string[];
 }
@@ -68,28 +68,32 @@ export class MuranoCatalog {
       const { name, type, entry_point: entryPoint, argument } = definition;
       const found = commands.list().find((it) => it.definition.name === definition.command);
       if (found === undefined)
-        throw catalogError(name, 'command', 'no command in the catalog has this name');
+        throw catalogError(name, 'command', 'the command is not in the command catalog');
       const properties = found.definition.parameters?.properties;
       if (
         argument !== undefined &&
         !(isPlainMap(properties) && Object.hasOwn(properties, argument))
       ) {
-        throw catalogError(name, 'argument', `${definition.command} has no parameter ${argument}`);
+        throw catalogError(
+          name,
+          'argument',
+          `the command ${definition.command} has no parameter ${argument}`,
+        );
       }
       const key = keyOf(type, entryPoint);
       if (this.#entries.has(key)) {
-        throw catalogError(name, 'entry_point', 'another entry has the same entry point');
+        throw catalogError(name, 'entry_point', 'two entries have the same type and entry point');
       }
       this.#entries.set(key, definition);
     }
   }
 
   /**
-   * Returns the entry of a call.
-   * @param mayCall - whether the caller may call a command. Entries of other commands are not
-   * revealed
-   * @throws ExecutionPlanError if the entry point is unknown, or its file does not match the
-   * SHA-256
+   * Returns the entry for a call.
+   * @param mayCall - whether the caller may call a command; entries of other commands are treated
+   * as unknown
+   * @throws ExecutionPlanError if the entry point is unknown, or if the hash of its file is not
+   * permitted
    */
   find(
     { type, entryPoint, source }: ScriptCall,
@@ -97,7 +101,7 @@ export class MuranoCatalog {
   ): MuranoDefinition {
     const entry = this.#entries.get(keyOf(type, entryPoint));
     if (entry === undefined || !mayCall(entry.command)) {
-      const problem = 'the catalog has no such entry point, or no rule permits its command';
+      const problem = 'no catalog entry has this entry point, or no rule permits its command';
       throw new ExecutionPlanError(errorCodes.malformed, problem);
     }
     if (entry.sha256 === undefined) return entry;
@@ -112,7 +116,7 @@ export class MuranoCatalog {
   }
 }
 
-/** Entries of catalog files below `murano`. */
+/** Kind of the catalog entries below `murano`. */
 export const muranoEntries: CatalogEntryKind<MuranoDefinition> = {
   key: 'murano',
   parse: parseMuranoEntry,

@@ -73,5 +73,5 @@ export function addMuranoRoutes(
   );
 }
 
-/** Project of callers without a Keystone project. */
+/** Project of callers that have no Keystone project. */
 const defaultProject = 'default';

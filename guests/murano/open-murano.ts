@@ -38,7 +38,7 @@ interface ExecutionPlanRequest {
   readonly text: string;
   /** Signature of the guest's id and the text. */
   readonly signature: Buffer | undefined;
-  /** Id to use if the execution plan has none. */
+  /** Id of the plan if the execution plan itself contains none. */
   readonly messageId: string | undefined;
   readonly caller: NonNullable<CommandRequest['caller']>;
   /** Whether the caller may call a command. */
@@ -64,7 +64,8 @@ export interface MuranoService {
 }
 
 /**
- * Errors that become a result for Murano's engine. All others become an HTTP error for the caller.
+ * Error codes that become a result for Murano's engine. All other errors become an HTTP error for
+ * the caller.
  */
 const refusals: ReadonlySet<BridgeErrorCode> = new Set([
   'ERR_COMMAND_DENIED',
@@ -96,7 +97,7 @@ export function openMurano(
         requireSignature(guest, request, options);
         const plan = parseExecutionPlan(id, given);
         const { caller, mayCall, owner, project } = request;
-        // The key includes the caller, so that a caller without permissions cannot block others.
+        // Include the caller in the key, so that callers without permissions cannot block others.
         const place = JSON.stringify([owner, guest]);
         if (!waiting.tryTake(place)) {
           const problem =
@@ -119,8 +120,8 @@ export function openMurano(
 }
 
 /**
- * Converts an error about the execution plan.
- * @throws the same error if it is not about the plan
+ * Converts an error in the execution plan to an `ExecutionPlanError`.
+ * @throws any other error unchanged
  */
 function planErrorOf(error: unknown): ExecutionPlanError {
   if (error instanceof ExecutionPlanError) return error;
@@ -140,13 +141,17 @@ function requireSignature(
     if (acceptsUnsigned) return;
     throw new ExecutionPlanError(
       errorCodes.malformed,
-      'the project has no public key under murano: keys, and unsigned execution plans are not permitted',
+      'the execution plan is rejected: the project has no public key under murano: keys, and unsigned plans are not permitted',
     );
   }
-  // The guest's id is part of the signed text, so the signature is valid for this guest only.
+  // The signed text contains the id of the guest, so the signature is valid for this guest only.
   const signed = Buffer.from(`${guest}${text}`);
   const isValid = signature !== undefined && verify('sha256', signed, key, signature);
-  if (!isValid) throw new ExecutionPlanError(errorCodes.malformed, 'missing or invalid signature');
+  if (!isValid)
+    throw new ExecutionPlanError(
+      errorCodes.malformed,
+      'the signature of the execution plan is missing or invalid',
+    );
 }
 
 interface ExecutionDeps extends Pick<ExecutionPlanRequest, 'caller' | 'mayCall' | 'project'> {
@@ -173,7 +178,8 @@ async function executePlan(
   const last = await lastStamp(host, whose);
   const requireLaterStamp = async (): Promise<void> => {
     if (plan.stamp !== undefined && isTooFarAhead(plan.stamp, host.now())) {
-      const problem = 'the stamp is more than a day ahead of the clock of the master';
+      const problem =
+        'the Stamp of the execution plan is more than a day ahead of the clock of the master';
       throw new ExecutionPlanError(errorCodes.malformed, problem);
     }
     if (
@@ -182,7 +188,8 @@ async function executePlan(
       plan.stamp <= last.stamp &&
       id !== last.id
     ) {
-      const problem = 'the stamp must be greater than that of the previous execution plan';
+      const problem =
+        'the Stamp of the execution plan must be greater than that of the previous one';
       throw new ExecutionPlanError(errorCodes.malformed, problem);
     }
   };
@@ -190,18 +197,19 @@ async function executePlan(
     target: [guest],
     params,
     caller,
-    // Use the plan's id in the idempotency key, so that a repeated plan is the same run, even after
-    // a crash.
+    // The idempotency key contains the id of the plan, so that a plan that is sent twice runs once,
+    // even after a crash.
     idempotencyKey: hash('sha256', JSON.stringify(['murano', guest, id])),
   };
   // Check the stamp after the permissions, so that callers without permissions cannot learn it.
   const options = { permitted: requireLaterStamp, isCarried: true };
   const run = await commands.run(command, request, options);
-  // The stamp is stored only now, so that callers without permissions cannot set it.
+  // Store the stamp only after the permissions were checked, so that callers without permissions
+  // cannot change it.
   if (plan.stamp !== undefined) await storeStamp(host, whose, { stamp: plan.stamp, id });
   const outcome = await run.outcome;
   if (outcome.status === 'interrupted' && host.closing.aborted) {
-    // Leave the run to the next process or to another member of the cluster.
+    // The next process, or another cluster member, continues the run.
     throw new BridgeError(
       'ERR_BRIDGE_NOT_OPEN',
       'the master is closing; send the execution plan again',
@@ -211,8 +219,8 @@ async function executePlan(
 }
 
 /**
- * Returns the parameters of the execution plan, and the argument of its call if the entry accepts
- * one.
+ * Returns the parameters of the execution plan. If the catalog entry accepts an argument, they
+ * include it.
  */
 function parametersOf(
   { call, parameters }: ExecutionPlan,
@@ -224,7 +232,10 @@ function parametersOf(
   const parameterValue = (parameter: string): Parameters[string] => {
     const value = Object.hasOwn(given, parameter) ? given[parameter] : undefined;
     if (value !== undefined) return value;
-    throw new ExecutionPlanError(errorCodes.malformed, `Parameters has no ${parameter}`);
+    throw new ExecutionPlanError(
+      errorCodes.malformed,
+      `the Body uses args.${parameter}, which Parameters does not contain`,
+    );
   };
   if ('parameter' in argument) {
     const value = parameterValue(argument.parameter);
@@ -234,19 +245,18 @@ function parametersOf(
     typeof it === 'string' ? it : textOfValue(it.parameter, parameterValue(it.parameter)),
   );
   if (name !== undefined) return { ...given, [name]: texts.join('') };
-  // If the text only separates parameters by blanks, the call needs no argument besides the
-  // parameters.
+  // If the text only separates parameters by blanks, the parameters already contain all values.
   const hasOwnText = argument.parts.some((it) => typeof it === 'string' && it.trim() !== '');
   const hasParameter = argument.parts.some((it) => typeof it !== 'string');
   if (hasParameter && !hasOwnText) return given;
   throw new ExecutionPlanError(
     errorCodes.malformed,
-    'the catalog entry accepts no argument for this call',
+    'the Body passes an argument, but the catalog entry has no field argument to receive it',
   );
 }
 
 /**
- * Formats a value like Python's `format`.
+ * Formats a value as Python's `format` does.
  * @throws ExecutionPlanError for a list, a map or null
  */
 function textOfValue(parameter: string, value: Parameters[string]): string {

@@ -1,15 +1,18 @@
-/** Latest stamp of each guest and project. It never decreases while the guest exists. */
+/**
+ * Stamps of execution plans: increasing numbers that prevent a replay. For each guest and project,
+ * the latest stamp is stored until the guest is retired.
+ */
 
 import Type from 'typebox';
 import type { ExtensionHost } from '#master';
 import { defineRow, fromJson, type RowOf, StoreError } from '#store';
 
-/** Rows `murano/stamps/<guest>/<project>`. One project's stamps never refuse another's plans. */
+/** Rows `murano/stamps/<guest>/<project>`. The stamps of different projects are independent. */
 const stampRow = defineRow({
   name: 'stamp',
   schema: Type.Object({
     stamp: Type.Number(),
-    /** Id of the execution plan, which may be sent again. */
+    /** Id of the execution plan. The same plan may be sent again. */
     id: Type.String(),
   }),
   unversioned: fromJson,
@@ -27,11 +30,12 @@ interface StampOwner {
 
 /** Stamps are counted in units of 0.1 milliseconds since 1970 [murano engine/system/agent.py]. */
 const unitsPerMs = 10;
-/** Maximum lead of a stamp over the clock, in milliseconds. */
+/** Maximum time by which a stamp may be ahead of the clock, in milliseconds. */
 const maxAheadMs = 86_400_000;
 
 /**
- * Whether a stamp is so far in the future that it would refuse the guest's later execution plans.
+ * Whether a stamp is too far in the future. If it were accepted, later execution plans of the guest
+ * would be rejected.
  * @param now - milliseconds since 1970
  */
 export function isTooFarAhead(stamp: number, now: number): boolean {
@@ -74,7 +78,7 @@ export async function storeStamp(
       await host.shared.write([{ op: 'put', key: stampKey(whose), value, ifRevision }]);
       return;
     } catch (error) {
-      // Another member of the cluster has stored a stamp for the guest meanwhile.
+      // Another cluster member has stored a stamp for the guest in the meantime.
       if (!(error instanceof StoreError && error.code === 'ERR_REVISION')) throw error;
     }
   }

@@ -1,6 +1,6 @@
 /**
- * Notifications of Nova and Neutron, which a pipeline of OpenStack posts over HTTP. Their content
- * is not trusted. They only cause the named instances to be read again.
+ * Receives notifications of Nova and Neutron, which an OpenStack pipeline posts over HTTP. Their
+ * content is not trusted. They only cause the instances that they name to be read again.
  */
 
 import { createHash, timingSafeEqual } from 'node:crypto';
@@ -79,9 +79,9 @@ const operation = describeRoute({
 });
 
 /**
- * Adds `POST notifications`. The password of HTTP Basic authentication, which OpenStack's
- * publishers support, must be the secret.
- * @param onChanged - called with the instances that may have changed
+ * Adds `POST notifications`. Senders authenticate with HTTP Basic authentication, with the secret
+ * as the password.
+ * @param onChanged - receives the ids of instances that may have changed
  */
 export function addNotificationRoute(
   app: FastifyInstance,
@@ -112,7 +112,7 @@ function decodeBase64(text: string): string {
   return Buffer.from(text, 'base64').toString('utf8');
 }
 
-/** Returns a digest, so that compared values have equal lengths. */
+/** Returns a digest of a text, because a comparison in constant time requires equal lengths. */
 function digestOf(text: string): Buffer {
   return createHash('sha256').update(text).digest();
 }

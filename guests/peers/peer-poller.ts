@@ -11,31 +11,34 @@ export interface PeerPollerOptions {
   /** Interval between two polls for changes, in milliseconds. */
   readonly intervalMs: number;
   readonly fullIntervalMs: number;
-  /** Milliseconds since 1970. */
+  /** Returns the current time, in milliseconds since 1970. */
   readonly now: () => number;
   readonly log: Pick<Logger, 'info' | 'warn'>;
 }
 
 /**
- * Overlap of consecutive polls, in milliseconds, for clock differences and changes that become
- * visible late.
+ * Overlap of consecutive polls, in milliseconds. It covers differences between clocks, and changes
+ * that become visible late.
  */
 const overlapMs = 60_000;
 const maxBackOff = 16;
 /**
  * Delay between a notification and the read that it causes, in milliseconds. Related notifications
- * usually arrive in this time.
+ * usually arrive within this time.
  */
 const notifiedDelayMs = 1000;
 /**
- * Maximum number of instances that wait to be read after notifications. The next regular polls find
- * further changes.
+ * Maximum number of instances that wait to be read after notifications. Further changes are found
+ * by the regular polls.
  */
 const maxNotified = 1000;
-/** Maximum number of those instances that one poll reads. */
+/** Maximum number of such instances that one poll reads. */
 const notifiedOfPoll = 100;
 
-/** Keeps a directory in sync with the cloud. Data that cannot be read stays unchanged. */
+/**
+ * Keeps the peer directory up to date with the cloud. If the cloud cannot be read, the directory
+ * does not change.
+ */
 export class PeerPoller {
   readonly #options: PeerPollerOptions;
   #fullAt = -Infinity;
@@ -64,7 +67,7 @@ export class PeerPoller {
       if (this.#notified.size >= maxNotified) break;
       this.#notified.add(id);
     }
-    // If the last poll failed, wait until its retry delay has passed.
+    // After a failed poll, wait until its retry delay has passed.
     if (this.#failures === 0) this.#wake.abort();
   }
 
@@ -83,7 +86,7 @@ export class PeerPoller {
   async poll(): Promise<void> {
     const { now, fullIntervalMs } = this.#options;
     const startedAt = now();
-    // Monotonic time, unlike `startedAt`.
+    // Monotonic time; `startedAt` is wall-clock time.
     const time = performance.now();
     if (time - this.#fullAt >= fullIntervalMs) {
       this.#notified.clear();
@@ -105,7 +108,10 @@ export class PeerPoller {
       if (closing.aborted) return;
       this.#failures = Math.min(this.#failures + 1, maxBackOff);
       const reason = error instanceof Error ? error.message : 'unknown';
-      this.#options.log.warn({ reason }, 'could not read peers from the cloud; retrying');
+      this.#options.log.warn(
+        { reason },
+        'could not read instances and ports from Nova and Neutron; retrying',
+      );
     }
   }
 
@@ -124,7 +130,7 @@ export class PeerPoller {
     const { reader, directory } = this.#options;
     const changed = [...(await reader.servers(new Date(since).toISOString()))];
     const seen = new Set(changed.map(({ id }) => id));
-    // Nova does not report an instance as changed when only its ports change.
+    // Nova does not report an instance as changed if only its ports have changed.
     for (const id of notified.filter((it) => !seen.has(it))) {
       const server = await reader.server(id);
       if (server !== undefined) changed.push(server);
@@ -150,7 +156,10 @@ export class PeerPoller {
   }
 }
 
-/** Returns a server with its previously known details if its cell is down. */
+/**
+ * Returns an instance with its previously known details, if Nova cannot reach the cell of the
+ * instance.
+ */
 function withKnown(server: CloudServer, before: ReadonlyMap<string, CloudServer>): CloudServer {
   if (server.name !== undefined) return server;
   const known = before.get(server.id);

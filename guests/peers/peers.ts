@@ -1,6 +1,6 @@
 /**
- * Directory of peers: instances of one project that discover each other. Its sources are enrolments
- * and the cloud.
+ * Directory of peers: instances of one project that find each other. It contains enrolments, and
+ * instances from the cloud.
  */
 
 import { isIP } from 'node:net';
@@ -13,19 +13,19 @@ const Text = Type.String();
 
 /** Instance of the same project. Its state is not exposed. */
 const PeerSchema = Type.Object({
-  /** Id of the instance. Absent if only its enrolment is known, without an instance. */
+  /** Id of the instance. Absent if only its enrolment is known. */
   id: Type.Optional(Text),
-  /** Minion of the instance. Absent if it is not enrolled. */
+  /** Minion id of the instance. Absent if it is not enrolled. */
   minion: Type.Optional(Text),
   /**
-   * Name of the instance. Empty if Salt would interpret it, for example as a template. The same
-   * applies to the names of groups and networks.
+   * Name of the instance. Empty if Salt would interpret the name, for example as a template. This
+   * also applies to the names of groups and networks.
    */
   name: Type.Optional(Text),
   /** Address from which its minion is connected. */
   address: Type.Optional(Text),
   availability_zone: Type.Optional(Text),
-  /** Reservation id. Instances that were started by one request share it. */
+  /** Reservation id. Instances that one request has started share it. */
   reservation_id: Type.Optional(Text),
   security_groups: listOf(Type.Object({ id: Type.Optional(Text), name: Text })),
   /** Ports of the instance. */
@@ -51,7 +51,7 @@ export const PeersSchema = Type.Object({
   /** Id of the guest's own instance, if known. */
   self: Type.Optional(Text),
   peers: Type.Unsafe<readonly Peer[]>(Type.Array(PeerSchema)),
-  /** Set if the list is truncated. */
+  /** Present if the list is truncated. */
   truncated: Type.Optional(Type.Literal(true)),
 });
 
@@ -77,7 +77,10 @@ const nothing: CloudState = {
   networks: { labels: new Map(), cidrs: new Map(), securityGroups: new Map() },
 };
 
-/** Returns the address from which a minion is connected, or `undefined` if it is not certain. */
+/**
+ * Returns the address from which a minion is connected. Returns `undefined` if the address is
+ * uncertain.
+ */
 export type AddressOf = (minion: string) => string | undefined;
 
 /** Directory of instances and minions by project. */
@@ -108,8 +111,8 @@ export class PeerDirectory {
 
   /**
    * Returns the peers of a minion in the project of its enrolment.
-   * @param isTogether - whether to return only instances with the reservation of the minion's
-   * instance
+   * @param isTogether - whether to return only instances that were started together with the
+   * minion's instance
    * @throws BridgeError ERR_ENROLL_UNKNOWN
    */
   of(minion: string, addressOf: AddressOf, isTogether = false): PeerList {
@@ -117,7 +120,7 @@ export class PeerDirectory {
     if (own === undefined || !hasKey(own)) {
       throw new BridgeError(
         'ERR_ENROLL_UNKNOWN',
-        'the minion has no current enrolment for a project',
+        'the minion is not enrolled for a project, so it has no peers',
       );
     }
     const { project, instance: self } = own;
@@ -134,7 +137,7 @@ export class PeerDirectory {
     const known = (this.#byProject.get(project) ?? []).filter((id) => id !== self);
     const instances = isTogether ? known.filter(isWithSelf) : known;
     const listed = new Set(known);
-    // The reservation of instances without cloud data is unknown, so they are omitted.
+    // Omit instances without data from the cloud, because their reservation is unknown.
     const others = isTogether
       ? []
       : enrolled.filter(({ instance }) => instance === undefined || !listed.has(instance));
@@ -153,7 +156,7 @@ export class PeerDirectory {
   #peer(id: string, minion: string | undefined): Peer {
     const { servers, ports, networks } = this.#cloud;
     const server = servers.get(id);
-    // A tenant can set the id of another tenant's instance on its own port.
+    // Tenants can set the id of another tenant's instance on their own port.
     const own = (ports.get(id) ?? []).filter(({ project }) => project === server?.project);
     const groups = new Set(own.flatMap(({ securityGroups }) => securityGroups));
     const named = [...groups].map((group) => ({

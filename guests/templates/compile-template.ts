@@ -1,7 +1,7 @@
 /**
- * Compiler of Heat templates whose resources have roles in their metadata. The result is a plain
- * Heat template, whose user-data enrols the machines, and the roles of a data space. Values that
- * Heat can resolve remain expressions for Heat.
+ * Compiles Heat templates whose resources have roles in their metadata. The result is a template
+ * that Heat accepts, whose user-data enrols the machines, and the roles of a data space. Values
+ * that Heat can determine stay expressions in the template.
  */
 
 import {
@@ -32,11 +32,14 @@ import {
 interface TemplateMachine {
   readonly resource: string;
   readonly role: string;
-  /** Parameter of the plain template. Absent if the resource accepts no user-data. */
+  /**
+   * Parameter for the user-data in the compiled template. Absent if the resource accepts no
+   * user-data.
+   */
   readonly parameter?: string;
 }
 
-/** Value that one role reads from another. Drawings show it as a line. */
+/** Value that one role reads from another role. Drawings show it as a line. */
 export interface ValueFlow {
   readonly key: string;
   readonly from: string;
@@ -46,11 +49,9 @@ export interface ValueFlow {
 }
 
 export interface CompiledTemplate {
-  /** Plain template in YAML. */
+  /** Compiled template in YAML. */
   readonly template: string;
-  /**
-   * Roles in the form in which a data space is registered: the values that guests read and write.
-   */
+  /** Roles with the values that guests read and write, in the form of a data space registration. */
   readonly roles: Readonly<Record<string, Role>>;
   readonly machines: readonly TemplateMachine[];
   readonly flows: readonly ValueFlow[];
@@ -59,7 +60,7 @@ export interface CompiledTemplate {
 }
 
 export interface CompileOptions {
-  /** Program that reads the user-data of the machines. Default: `cloud-init`. */
+  /** Program on the machines that executes the user-data. Default: `cloud-init`. */
   readonly format?: 'cloud-init' | 'shell';
   /** Directory of the minions' configuration. Default: `/etc/salt`. */
   readonly configDir?: string;
@@ -88,10 +89,12 @@ export function compileTemplate(text: string, options: CompileOptions = {}): Com
     : cycleOf(found, resources, heatValues);
   problems.push(...unknown.map((it) => it.text));
   if (cycle !== undefined) {
-    problems.push(`circular dependency: ${cycle.join(' waits for ')}`);
+    problems.push(`values wait for each other in a cycle: ${cycle.join(' waits for ')}`);
   }
   if (problems.length > 0) throw formError(problems);
-  const warnings = unreadKeys(roles).map((key) => `no role reads ${key}, so it is not sent`);
+  const warnings = unreadKeys(roles).map(
+    (key) => `no role reads the value ${key}, so the compiled template omits it`,
+  );
   const expressions = expressionsOf(document, found, heatValues);
   const machines = found.map(({ name, role, reads }): TemplateMachine => {
     const values = Object.fromEntries(
@@ -101,15 +104,17 @@ export function compileTemplate(text: string, options: CompileOptions = {}): Com
     );
     removeMetadata(document, name);
     if (withoutUserData.has(resources[name]?.type)) {
-      const held = Object.keys(values).length > 0 ? '; it gets no values of Heat' : '';
-      warnings.push(`${name} accepts no user-data; enrol its machine in another way${held}`);
+      const held = Object.keys(values).length > 0 ? '; it does not receive values from Heat' : '';
+      warnings.push(
+        `the resource ${name} accepts no user-data; enrol its machine in another way${held}`,
+      );
       return { resource: name, role };
     }
     const parts = { name, values, ...options };
     warnings.push(...addUserData(document, parts));
     return { resource: name, role, parameter: parameterOf(name) };
   });
-  // Quote strings that are added; leave existing ones unchanged.
+  // Quote only strings that are added. Existing strings stay unchanged.
   const style = {
     lineWidth: 0,
     defaultStringType: 'QUOTE_DOUBLE',
@@ -130,8 +135,8 @@ function writerProblems(found: readonly RoleResource[]): string[] {
       const who = writers.map(({ name }) => name).join(' and ');
       problems.push(
         writers.length > 1
-          ? `${keyOf(role, key)} has several writers: ${who}`
-          : `${who} writes ${keyOf(role, key)}, but ${names} share the role; a role with writes must have one resource`,
+          ? `several resources write ${keyOf(role, key)}: ${who}`
+          : `${who} writes ${keyOf(role, key)}, but ${names} share the role; a role that writes values must have one resource only`,
       );
     }
   }
@@ -162,7 +167,7 @@ function heatValuesOf(found: readonly RoleResource[]): ReadonlyMap<string, unkno
   );
 }
 
-/** Returns the roles without the values that Heat resolves. */
+/** Returns the roles without the values that Heat determines. */
 function guestRoles(
   found: readonly RoleResource[],
   heatValues: ReadonlyMap<string, unknown>,

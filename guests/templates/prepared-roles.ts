@@ -1,4 +1,4 @@
-/** Roles of a compiled template, as input for a data space and for enrolments. */
+/** Roles of a compiled template, from which its data space and enrolments are created. */
 
 import Type from 'typebox';
 import { parseForm } from '#heat-bridge';
@@ -7,7 +7,9 @@ import type { DataSpaceRegistration } from '../data-spaces/data-spaces.ts';
 import { roleFields, roleNameSchema } from '../data-spaces/roles.ts';
 import type { CompiledTemplate, CompileOptions } from './compile-template.ts';
 
-/** Input for creating the enrolments and the data space of a template's machines. */
+/**
+ * Roles and machines of a compiled template, from which its data space and enrolments are created.
+ */
 export type PreparedRoles = Pick<CompiledTemplate, 'machines' | 'roles'> & Required<CompileOptions>;
 
 const strict = { additionalProperties: false };
@@ -39,7 +41,7 @@ export function parsePreparedRoles(given: unknown): PreparedRoles {
 
 /**
  * Returns the registration of a stack's data space.
- * @param idOf - returns the minion of a machine
+ * @param idOf - returns the minion id of a machine
  */
 export function spaceOf(
   stack: string,

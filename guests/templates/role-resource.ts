@@ -48,18 +48,20 @@ export function roleResourceOf(
   }
   const { role = name, reads = {}, writes = {} } = metadataCheck.Parse(metadata.saltbridge);
   if (!compileSchema(roleNameSchema).Check(role)) {
-    throw formError([`${place}: role: set a role, because "${role}" is not a valid role name`]);
+    throw formError([
+      `${place}: set role, because the name of the resource, "${role}", is not a valid role name`,
+    ]);
   }
   const all = Object.fromEntries(Object.entries(writes).map(([key, it]) => [key, it ?? {}]));
   if (!writesCheck.Check(Object.fromEntries(Object.keys(all).map((key) => [key, {}])))) {
     throw formError([
-      `${place}.writes: names must have letters, digits, ".", "_", ":" and "-" only`,
+      `${place}.writes: names may contain only letters, digits, ".", "_", ":" and "-"`,
     ]);
   }
   return { name, role, reads, writes: all };
 }
 
-/** Returns the YAML nodes of the values that Heat resolves, by key. */
+/** Returns the YAML nodes of the values that Heat determines, by key. */
 export function expressionsOf(
   document: Document,
   found: readonly RoleResource[],

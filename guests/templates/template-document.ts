@@ -2,6 +2,7 @@
 
 import { type Document, isMap, Lexer, parseDocument, Scalar } from 'yaml';
 import { BridgeError } from '#heat-bridge';
+import { correctLastBlock } from '#template/python/yaml-nodes.ts';
 import type { TemplateResources } from './template-graph.ts';
 import { type UserDataParts, userDataOf } from './template-user-data.ts';
 
@@ -15,9 +16,11 @@ export function parseTemplate(text: string): Document {
     throw formError([`the template exceeds Heat's limit of ${maxTemplateBytes} bytes`]);
   }
   // Parse every plain scalar as a string, so that Heat's own YAML parser determines its type.
-  const document = parseDocument(indentFlowEnds(text), { schema: 'failsafe' });
+  const indented = indentFlowEnds(text);
+  const document = parseDocument(indented, { schema: 'failsafe' });
   const [error] = document.errors;
   if (error !== undefined) throw formError([error.message]);
+  correctLastBlock(document, indented);
   const version = document.get('heat_template_version');
   if (typeof version !== 'string') {
     throw formError(['heat_template_version: must be a date or a name']);
@@ -28,15 +31,18 @@ export function parseTemplate(text: string): Document {
   return document;
 }
 
-/** Token with which the lexer ends a flow collection when a line has too little indentation. */
+/**
+ * Token with which the lexer marks the end of a flow collection whose next line is not indented
+ * enough.
+ */
 const flowErrorEnd = '\u0018';
-/** Tokens of the lexer without source text. */
+/** Tokens of the lexer that have no text in the source. */
 const markers: ReadonlySet<string> = new Set(['\u0002', '\u001f', flowErrorEnd]);
 const maxFlowEnds = 1_000;
 
 /**
- * Indents lines of flow collections, because PyYAML ignores their indentation. For example, `[{`
- * on the line of a key may end with `}]` at the indentation of the key.
+ * Indents the lines of flow collections, whose indentation PyYAML ignores. For example, `[{` on the
+ * line of a key may end with `}]` at the indentation of the key.
  */
 function indentFlowEnds(text: string): string {
   let indented = text;
@@ -73,7 +79,7 @@ export function resourcesOf(text: string): TemplateResources {
   return resources as TemplateResources;
 }
 
-/** Removes role metadata, because Heat would treat a reference in it as a dependency. */
+/** Removes the role metadata. Otherwise Heat would treat a reference in it as a dependency. */
 export function removeMetadata(document: Document, name: string): void {
   const place = ['resources', name, 'metadata'];
   document.deleteIn([...place, 'saltbridge']);

@@ -1,4 +1,7 @@
-/** Dependencies in a Heat template: of resources on resources, and on values of guests. */
+/**
+ * Dependencies in a Heat template. Resources depend on other resources, and on values that guests
+ * write.
+ */
 
 import { findCycle } from '../data-spaces/roles.ts';
 
@@ -32,8 +35,8 @@ export function referencesOf(value: unknown, depth = 0): readonly string[] {
 }
 
 /**
- * Returns for each resource those that Heat creates first, because of properties, metadata or
- * `depends_on`.
+ * Returns for each resource the resources that Heat creates before it, because of properties,
+ * metadata or `depends_on`.
  */
 export function resourceDependencies(
   resources: TemplateResources,
@@ -56,10 +59,10 @@ interface GuestValueWaits {
   readonly needs: readonly string[];
 }
 
-/** Dependencies in which to search for a cycle. */
+/** All dependencies of a template, in which cycles are searched. */
 export interface TemplateWaits {
   readonly resources: ReadonlyMap<string, readonly string[]>;
-  /** Values that Heat resolves, each with the resources on which it depends. */
+  /** Values that Heat determines, each with the resources on which it depends. */
   readonly heatValues: ReadonlyMap<string, readonly string[]>;
   /** Values that Heat inserts into the user-data of each resource. */
   readonly heatReads: ReadonlyMap<string, readonly string[]>;

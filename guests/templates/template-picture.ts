@@ -3,8 +3,8 @@
 import type { ValueFlow } from './compile-template.ts';
 
 /**
- * Returns a flow chart. Values that guests write are solid lines, values that Heat resolves are
- * dotted.
+ * Returns a flow chart. Lines of values that guests write are solid. Lines of values that Heat
+ * determines are dotted.
  */
 export function drawFlows(roles: readonly string[], flows: readonly ValueFlow[]): string {
   const nodeOf = new Map(roles.map((role, index) => [role, `r${index}`]));
@@ -20,7 +20,7 @@ export function drawFlows(roles: readonly string[], flows: readonly ValueFlow[])
   return `${lines.join('\n')}\n`;
 }
 
-/** Returns quoted text. Mermaid writes entities without an ampersand. */
+/** Returns quoted text. In Mermaid, entities have no ampersand. */
 function quote(text: string): string {
   return `"${text.replaceAll('#', '#35;').replaceAll('"', '#quot;')}"`;
 }

@@ -28,8 +28,8 @@ interface PlacedBox extends Box {
 }
 
 /**
- * Returns an SVG image. Roles without dependencies are on the left. Values that guests write are
- * solid lines, values that Heat resolves are dashed.
+ * Returns an SVG image. Roles without dependencies are on the left. Lines of values that guests
+ * write are solid. Lines of values that Heat determines are dashed.
  */
 export function drawFlowsAsSvg(roles: readonly string[], flows: readonly ValueFlow[]): string {
   const boxes = placeBoxes(roles, flows);
@@ -77,7 +77,7 @@ function placeBoxes(roles: readonly string[], flows: readonly ValueFlow[]): read
 
 /**
  * Returns the column of each role: the length of its longest chain of dependencies. Roles that
- * depend on each other stay in the order in which they occur.
+ * depend on each other keep the order in which they occur.
  */
 function columnsOf(
   roles: readonly string[],

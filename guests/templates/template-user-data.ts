@@ -4,7 +4,7 @@ import { Scalar } from 'yaml';
 import { BridgeError } from '#heat-bridge';
 
 export interface UserDataParts {
-  /** Values that Heat resolves, by key. */
+  /** Values that Heat determines, by key. */
   readonly values: Readonly<Record<string, unknown>>;
   /** User-data that the template already had, or `undefined`. */
   readonly existing: unknown;
@@ -65,8 +65,8 @@ function blockText(text: string): Scalar<string> {
 }
 
 /**
- * Returns a script that writes the values to a file. Heat renders the values as JSON on one line,
- * so they cannot contain the line that ends the here-document.
+ * Returns a script that writes the values to a file. Heat renders the values as one line of JSON.
+ * Therefore they cannot contain the line that ends the here-document.
  */
 function valuesScript(configDir: string, format: 'cloud-init' | 'shell'): string {
   if (!/^\/[A-Za-z0-9._/-]+$/.test(configDir)) {

@@ -1,6 +1,6 @@
 /**
- * Loads catalog files. Each is a YAML map of names to commands, with plans below `plans` and
- * entries of extensions below their own keys.
+ * Loads catalog files. Each file is a YAML map from names to commands. Plans are below the key
+ * `plans`, and entries of extensions are below keys of the extensions.
  */
 
 import { readFile } from 'node:fs/promises';
@@ -47,13 +47,13 @@ const plansKey = 'plans';
 /** Named entry of a file, before it is parsed. */
 interface CatalogEntry {
   readonly file: CatalogFile;
-  /** Path of keys above the name. */
+  /** Keys that lead from the start of the file to the map with this entry. */
   readonly above: ValuePath;
   readonly name: string;
   readonly value: unknown;
 }
 
-/** Parsed file. */
+/** Catalog file, parsed as YAML. */
 interface CatalogFile {
   readonly file: string;
   readonly map: Readonly<Record<string, unknown>>;
@@ -62,7 +62,7 @@ interface CatalogFile {
 }
 
 /**
- * Loads catalog files. Of a directory, loads the files `*.yaml` and `*.yml`, sorted by name.
+ * Loads catalog files. For a directory, loads the files `*.yaml` and `*.yml` in it, sorted by name.
  * @param known - commands that the program defines; steps of plans may refer to them
  * @param kinds - kinds of entries to load besides commands and plans
  * @throws BridgeError ERR_CATALOG if one of the paths cannot be read
@@ -91,7 +91,7 @@ export async function loadCatalog(
       findings.push({ file, line: 0, problem: messageOf(error) });
     }
   }
-  // Validate each command on its own, so that an invalid one does not hide errors in others.
+  // Validate each command separately, so that an error in one does not hide errors in others.
   const definitions = parseEntries(
     commands,
     findings,
@@ -102,7 +102,8 @@ export async function loadCatalog(
   const refused = new Set(
     commands.map(({ name }) => name).filter((name) => !isIn(definitions, { name })),
   );
-  // Errors about invalid commands have already been reported, so report only the others.
+  // Errors in invalid commands have already been reported. Report only errors that concern several
+  // commands.
   const isReported = ({ problem }: DefinitionMistake, named: unknown): boolean =>
     problem.startsWith('no command') && typeof named === 'string' && refused.has(named);
   const read = parseEntries(
@@ -127,7 +128,7 @@ export async function loadCatalog(
   return {
     definitions,
     plans: read,
-    // The entries were parsed by this kind.
+    // The cast is safe, because this kind has parsed the entries.
     entriesOf: (kind) => (entries.get(kind.key) ?? []) as ReturnType<typeof kind.parse>[],
     findings,
   };
@@ -156,8 +157,7 @@ function entriesOf(file: CatalogFile, above: ValuePath, map: unknown): CatalogEn
 
 /**
  * Parses and validates entries, and collects errors.
- * @param isReported - whether an error was reported before; gets the part of the entry that
- * contains the error
+ * @param isReported - returns whether an error in this part of the entry has already been reported
  */
 function parseEntries<D extends { readonly name: string }>(
   written: readonly CatalogEntry[],
@@ -190,7 +190,7 @@ function readEntry<D>(value: unknown, read: (value: unknown) => D): LenientlyRea
   const lacks = ({ path, problem }: DefinitionMistake): boolean =>
     path.length === 0 && problem.endsWith('must be set') && problem.includes('description');
   if (!isPlainMap(value) || !first.mistakes.some(lacks)) return first;
-  // Supply a missing description, so that other errors in the entry are found too.
+  // Supply a missing description, so that validation continues and finds other errors in the entry.
   const { mistakes } = readLeniently({ description: 'none', ...value }, read, mistakesOf);
   const isNew = ({ path, problem }: DefinitionMistake): boolean =>
     !problem.endsWith('must be set') &&

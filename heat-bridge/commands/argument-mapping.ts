@@ -15,7 +15,8 @@ export type ArgumentSources = Readonly<Record<string, ArgumentSource>>;
 export const secretsKeyword = 'saltbridge_secrets';
 
 /**
- * Returns a parameter, or `undefined` if it was not given. Ignores properties that objects inherit.
+ * Returns the value of a parameter, or `undefined` if it was not given. Ignores inherited
+ * properties such as `toString`.
  */
 export function givenParameter(parameters: Parameters, name: string): JsonValue | undefined {
   if (!Object.hasOwn(parameters, name)) return undefined;

@@ -32,7 +32,8 @@ export interface ResolvedCaller {
 }
 
 /**
- * Authenticates a caller. Watches the validity of its token until `releases` is released.
+ * Authenticates a caller. Watches whether its token stays valid, and stops watching when the caller
+ * calls `releases.release()`.
  * @throws AuthenticationError ERR_EAUTH_TOKEN
  */
 async function resolveCaller(
@@ -66,8 +67,8 @@ export async function identifyCaller(
 }
 
 /**
- * Returns a function that returns whether the caller may run a command, at least with certain
- * parameters on certain minions.
+ * Returns a predicate on names of commands. It is true if rules permit the caller to run the
+ * command with at least some parameters on at least some minions.
  * @throws AuthenticationError ERR_EAUTH_TOKEN
  */
 export async function callableCommands(
@@ -79,8 +80,8 @@ export async function callableCommands(
 }
 
 /**
- * Authenticates the caller of a run, and counts the run against the caller's limit of active runs
- * until `releases` is released.
+ * Authenticates the caller of a run, and counts the run toward the caller's limit of active runs.
+ * Both end when `releases.release()` is called.
  * @throws AuthenticationError ERR_EAUTH_TOKEN, BridgeError ERR_COMMAND_BUSY
  */
 export async function acquireCaller(
@@ -110,7 +111,7 @@ function uniqueCallerName(subject: Subject): string {
   }
 }
 
-/** Text in place of secret parameters, when rules are evaluated. */
+/** Text that replaces secret parameters while rules are evaluated. */
 const masked = '********';
 
 /**
@@ -134,7 +135,7 @@ export function authorizeCommand(
   return { who: actorOf(subject), rule };
 }
 
-/** Returns a run of a command in the form of a call, which rules can match. */
+/** Converts a run of a command to a function call, because policy rules match function calls. */
 export function aclCallOf(command: CompiledCommand, parameters: Parameters): Call {
   const { open, secret } = command.split(parameters);
   const kwargs = new Map([
@@ -145,9 +146,9 @@ export function aclCallOf(command: CompiledCommand, parameters: Parameters): Cal
 }
 
 /**
- * Returns the minions on which a caller's target is evaluated: those for which rules permit all of
- * these commands. Returns `undefined` if no rules apply to the caller, or if its rights are
- * unrestricted; the target is then evaluated on all minions.
+ * Returns the minions on which the caller's rules permit all of these commands. The caller's target
+ * is evaluated on these minions only. Returns `undefined` if the target must be evaluated on all
+ * minions, because the caller has no rules or unrestricted rights.
  */
 export function reachOfCaller(
   host: Pick<ExtensionHost, 'policy'>,
@@ -160,8 +161,8 @@ export function reachOfCaller(
 }
 
 /**
- * Returns the error for a denied call. A target that matches no minion causes the same error, so
- * that a caller cannot distinguish the two cases.
+ * Returns the error for a denied call. It is also used for a target that matches no minion, so that
+ * a caller cannot find out which minions exist.
  */
 export function deniedForTarget(name: string): BridgeError {
   return commandDenied(

@@ -1,4 +1,4 @@
-/** Runs on all members of a cluster. If a member fails, another one continues its runs. */
+/** Makes the runs of a cluster survive the failure of a member: another member continues them. */
 
 import type { Logger } from 'pino';
 import type { SharedArea, StateOperation } from '#master';
@@ -9,21 +9,22 @@ import { RunUpdates } from './run-updates.ts';
 import type { TrackedRun } from './tracked-run.ts';
 
 /**
- * Maximum time until a member receives the row of a run that another member started, in
- * milliseconds.
+ * Maximum time to wait for the store to replicate the row of a run that another member has started,
+ * in milliseconds.
  */
 const hearMs = 500;
 
 export interface ClusterRunsOptions<C> {
   readonly state: SharedArea;
-  /** Kind of the runs, which is a part of the rows' keys. */
+  /** Kind of the runs, for example `commands`. It is part of the keys of their rows in the store. */
   readonly kind: string;
   /**
-   * Codec of the row with a run's request. Another member repeats this request to continue the run.
+   * Codec of the stored request of a run. To continue the run, another member repeats this request.
    */
   readonly row: RowCodec<C>;
   /**
-   * Continues a run that another process started. If this rejects, the run is not continued again.
+   * Continues a run that another process has started. If the promise rejects, no further attempt is
+   * made.
    */
   readonly resume: (id: string, call: C) => Promise<void>;
   /** Returns a run of any process, if this member has it in memory. */
@@ -34,9 +35,9 @@ export interface ClusterRunsOptions<C> {
 type AnyRun = TrackedRun<{ readonly type: string }, { readonly status: string }>;
 
 /**
- * Active runs of all members. Each run has a sealed row with its request. The updates of a run are
- * sent to the members at which clients follow it.
- * @typeParam C - request that is needed to repeat a run
+ * Active runs of all cluster members. The store contains one encrypted row for each run, with the
+ * request that started it. The updates of a run are sent to the members whose clients follow it.
+ * @typeParam C - request with which another member can repeat the run
  */
 export class ClusterRuns<C extends object> {
   /** Rows of the active runs. */
@@ -44,7 +45,7 @@ export class ClusterRuns<C extends object> {
   readonly #options: ClusterRunsOptions<C>;
   readonly #updates: RunUpdates;
   readonly #waiting = new Map<string, Set<() => void>>();
-  /** Callbacks of callers that wait until this member receives the row of a run. */
+  /** Callbacks that are called when the row of a run arrives at this member, by id of the run. */
   readonly #expected = new Map<string, () => void>();
 
   private constructor(options: ClusterRunsOptions<C>, cluster: NonNullable<SharedArea['cluster']>) {
@@ -76,8 +77,8 @@ export class ClusterRuns<C extends object> {
   }
 
   /**
-   * Whether a run in memory is up to date. It is not if it was interrupted, or if it follows a
-   * process that does not run it any more.
+   * Whether a run in memory is up to date. A run is outdated if it was interrupted, or if it
+   * follows a process that no longer executes it.
    */
   isCurrent(run: AnyRun): boolean {
     return !run.isInterrupted && (this.rows.isElsewhere(run.id) || !this.#updates.follows(run));

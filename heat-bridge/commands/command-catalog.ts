@@ -33,7 +33,7 @@ export interface CompiledCommand {
   readonly definition: CommandDefinition;
   /** Function that minions execute. */
   readonly fun: string;
-  /** Classification of the function in the shipped lists. */
+  /** Classification of the function in saltbridge's lists of reviewed and unsafe functions. */
   readonly standing: FunctionReview['kind'];
   /**
    * Validates parameters, and adds defaults.
@@ -41,20 +41,22 @@ export interface CompiledCommand {
    */
   check(parameters: unknown): Parameters;
   /**
-   * Returns the call of the function on the minions.
-   * @param secrets - reference of the run's secrets in the pillar; ignored if the command has no
-   * secrets
+   * Returns the function call that is published to the minions.
+   * @param secrets - reference under which the pillar contains the secrets of the run; ignored if
+   * the command has none
    */
   toCall(parameters: Parameters, secrets: string): MinionCall;
-  /** Returns the pillar data that minions receive under the reference of the run's secrets. */
+  /**
+   * Returns the data that each minion finds in its pillar, under the reference of the run's
+   * secrets.
+   */
   pillarOf(parameters: Parameters): Parameters;
   /** Splits parameters into secret ones and others. */
   split(parameters: Parameters): { readonly secret: Parameters; readonly open: Parameters };
   /** Whether any of the parameters is secret. */
   givesSecrets(parameters: Parameters): boolean;
   /**
-   * Returns the reason why a return with retcode 0 is nevertheless a failure, or `undefined` if it
-   * is none.
+   * Returns why a return is a failure although its retcode is 0, or `undefined` if it is a success.
    */
   problemOfReturn(value: unknown): string | undefined;
 }
@@ -92,7 +94,7 @@ function compileCommand(
           findTextProblem(values, schema, { isRendered: state !== undefined }) ??
           findWordProblem(values, words),
       );
-      // Compile before publishing, so that errors are reported to the caller.
+      // Compile before the job is published, so that the caller receives the errors.
       statesOf?.(checked);
       return checked;
     },
@@ -131,7 +133,10 @@ function defaultArguments(names: readonly string[], secret: readonly string[]): 
   return Object.fromEntries(open.map((parameter) => [parameter, { parameter }]));
 }
 
-/** Returns the parameters to which the shipped list permits a single word only. */
+/**
+ * Returns the parameters that may contain only a single word, according to the list of reviewed
+ * functions.
+ */
 function singleWordParameters(
   sources: ArgumentSources,
   { isOpen, keywords }: ReviewedFunction,

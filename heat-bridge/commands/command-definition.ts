@@ -35,14 +35,15 @@ const Concurrency = Type.Object(
     /** Maximum number of runs in total. Default: unlimited. */
     total: Type.Optional(Count),
     /**
-     * Maximum number of further runs that wait for a free place until their deadline. Default: 0.
+     * Maximum number of runs that wait while all places are taken. A run waits until its deadline.
+     * Default: 0.
      */
     queue: Type.Optional(Type.Integer({ minimum: 0, maximum: 100_000 })),
   },
   strict,
 );
 
-/** Fields of a definition, except its name, in the form of files. */
+/** Fields of a definition except its name, as in catalog files. */
 const CommandBody = Type.Object(
   {
     /** Description of the effect, for callers. */
@@ -112,9 +113,14 @@ const CommandBody = Type.Object(
     success: Type.Optional(Schema),
     /** Advice for callers of a deprecated command: its replacement. */
     deprecated: Type.Optional(Words),
-    /** Reason why the operator exposes a function that is in neither shipped list. */
+    /**
+     * Reason why the operator exposes a function that saltbridge's lists of reviewed and unsafe
+     * functions do not contain.
+     */
     reviewed: Type.Optional(Type.String({ minLength: 10, maxLength: 4096 })),
-    /** Confirms that the operator exposes the function although it runs its arguments as code. */
+    /**
+     * Confirms that the operator exposes the function although it executes its arguments as code.
+     */
     unsafe: Type.Optional(Type.Literal('i-understand')),
   },
   strict,
@@ -255,8 +261,8 @@ interface FieldNames {
 }
 
 /**
- * Returns a map from a file with its fields renamed for programs.
- * @throws the error of `refuse` for fields that have their names of programs in a file
+ * Returns a map from a catalog file, with its fields renamed for programs.
+ * @throws the error that `refuse` returns, if a file contains the name that a field has in programs
  */
 export function withOptionNames(value: unknown, { names, refuse }: FieldNames): unknown {
   if (!isPlainMap(value)) return value;

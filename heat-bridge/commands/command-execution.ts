@@ -16,7 +16,7 @@ import type { MinionCall } from './command-definition.ts';
 import type { CommandOutcome, CommandResult } from './command-request.ts';
 import { type CommandRun, unaddressedResults } from './command-run.ts';
 
-/** Input of an execution. */
+/** Inputs of the execution of a command. */
 export interface CommandExecution {
   readonly command: CompiledCommand;
   readonly call: MinionCall;
@@ -24,11 +24,14 @@ export interface CommandExecution {
   readonly by: AuditRequester | undefined;
   /** Aborted at the deadline of the run. The run then ends. */
   readonly deadline: AbortSignal;
-  /** Aborted when the run must end like a cancelled one. */
+  /** Aborted when the run is cancelled, or when its caller loses the right to run it. */
   readonly ended: AbortSignal;
   /** Aborted when the master closes. The next process continues the run. */
   readonly left?: AbortSignal;
-  /** Follows the first job instead of publishing it, if an earlier process has published it. */
+  /**
+   * Follows the first job instead of publishing it. Present if an earlier process has already
+   * published this job.
+   */
   readonly resume?: (options: {
     readonly signal: AbortSignal;
     readonly patienceSeconds: number;
@@ -60,8 +63,8 @@ export async function executeCommandRun(
   const followAttempt = async (updates: AsyncIterable<JobUpdate>): Promise<readonly string[]> => {
     let notSent: readonly string[] = [];
     for await (const update of updates) {
-      // If the run ended early, the minions that have not returned may still be working, so do not
-      // report them as silent.
+      // If the run ended early, minions without a return may still be working. Do not report them
+      // as silent.
       if (update.type === 'finished' && end.aborted) break;
       if (update.type === 'published') notSent = update.notSent ?? [];
       handleJobUpdate(work, run, update, progress);

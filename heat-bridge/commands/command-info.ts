@@ -14,12 +14,13 @@ export const CommandSchema = Type.Object({
   name: Text,
   description: Text,
   version: Type.Integer(),
-  /** Function that minions execute. For a state file, the function that applies it. */
+  /** Function that minions execute. For a state file, the function that applies the file. */
   function: Text,
   state: Type.Optional(Text),
   /**
-   * Classification of the function. `reviewed` and `unsafe` functions are in the shipped lists. An
-   * `unknown` function is in neither list; the operator has decided to expose it.
+   * Classification of the function. `reviewed` and `unsafe` are the two lists of functions that
+   * saltbridge contains. An `unknown` function is in neither list, and the operator has decided to
+   * expose it.
    */
   standing: Type.Enum(['reviewed', 'unsafe', 'unknown']),
   parameters: SchemaField,

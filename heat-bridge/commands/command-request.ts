@@ -9,13 +9,13 @@ import type { Parameters } from './parameters.ts';
 
 /**
  * Caller of a command. A subject is a caller that the program has authenticated itself. A token is
- * one of the master's. `local` is the user of the master's own interface, which is exempt from rules.
+ * one that the master has issued. `local` is the user of the local socket; no rules apply to this user.
  */
 export type CommandCaller = Subject | { readonly token: string } | 'local';
 
 /**
- * Target: a glob on ids, a list of ids, or any target of the master. If it is uncertain whether a
- * minion matches, the minion does not match.
+ * Target of a command: a glob on ids, a list of ids, or any target that the master supports. A
+ * minion whose match is uncertain, because its facts are unknown, is not addressed.
  */
 export type CommandTarget = string | readonly string[] | TargetRequest;
 
@@ -75,13 +75,14 @@ export const OutcomeSchema = Type.Object({
   id: Text,
   command: Text,
   /**
-   * Status. `interrupted`: the master ended during the run; `results` has the results up to then.
+   * Status of the run. `interrupted`: the master ended during the run, so `results` contains only
+   * the results that had arrived.
    */
   status: Type.Enum(['succeeded', 'failed', 'timeout', 'cancelled', 'interrupted']),
   results: Type.Unsafe<readonly CommandResult[]>(Type.Array(ResultSchema)),
   /** Ids of the published jobs. */
   jids: Texts,
-  /** Set if the caller's rights limited the target. */
+  /** Present if the caller's rights excluded minions from the target. */
   isNarrowed: Type.Optional(Type.Literal(true)),
 });
 
@@ -116,15 +117,15 @@ export interface CommandHandle {
   readonly command: string;
   readonly minions: readonly string[];
   /**
-   * Names in the target to which the command is not sent. Their results have the state
+   * Names in the target to which the command is not sent. Each has a result with the state
    * `unaddressed`.
    */
   readonly missing: readonly string[];
   /** Whether the run already existed under the idempotency key. */
   readonly isRepeated: boolean;
   /**
-   * Outcome. If the command fails on minions, the outcome contains this as results. The promise
-   * rejects only after an internal error of the master.
+   * Outcome of the run. A command that fails on minions resolves the promise. The promise rejects
+   * only after an internal error of the master.
    */
   readonly outcome: Promise<CommandOutcome>;
   /** Returns all updates, from the start of the run. Can be called several times. */

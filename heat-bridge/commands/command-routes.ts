@@ -54,7 +54,7 @@ export function addCommandRoutes(
     read: (caller, name, body) => {
       const { target: tgt, targetType, params, ...rest } = parseBody(compiledRunBody, body);
       const tgtType = targetType ?? (typeof tgt === 'string' ? 'glob' : 'list');
-      // The body's JSON as it was received. The command's schema validates it.
+      // Unparsed parameters from the body. The schema of the command validates them.
       const given = (params ?? {}) as Parameters;
       return () => api.run(name, { ...rest, target: { tgt, tgtType }, params: given, caller });
     },

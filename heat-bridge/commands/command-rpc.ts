@@ -24,7 +24,7 @@ export const callerParameters = {
 
 /** Parameters of a run of a command or a plan. */
 export const runParameters = {
-  // The parameters' JSON as it was received. The command's schema validates it.
+  // Unparsed parameters. The schema of the command validates them.
   params: Type.Optional(Type.Unsafe<Parameters>(Type.Object({}))),
   idempotencyKey: Type.Optional(Text),
   project: Type.Optional(Text),
@@ -42,12 +42,12 @@ const RunParameters = Type.Object(
 );
 
 /**
- * Parameters of methods that return lists. If a caller is named, the list contains only entries
- * that rules may permit to it.
+ * Parameters of methods that return lists. If they name a caller, the list contains only commands
+ * or plans that rules can permit to this caller.
  */
 export const ListParameters = Type.Object(callerParameters, strict);
 
-/** First item of the stream of a run. */
+/** First item in the stream of updates of a run. */
 export interface RunStarted {
   readonly type: 'begun';
   readonly id: string;
@@ -86,7 +86,7 @@ export function commandMethods(api: CommandApi, host: ExtensionHost): RpcTable {
   };
 }
 
-/** Returns the first item of the stream of a run. */
+/** Returns the first item in the stream of updates of a run. */
 export function firstRunUpdate({ id, minions, missing, isRepeated }: CommandHandle): RunStarted {
   return { type: 'begun', id, minions, missing, isRepeated };
 }
@@ -98,8 +98,8 @@ export function rpcCallerOf(token: string | undefined, service: string | undefin
 }
 
 /**
- * Streams a run. If the reader disconnects, the run continues.
- * @param first - first item of the stream
+ * Yields the updates of a run. If the reader disconnects, the run continues.
+ * @param first - item to yield before the updates
  */
 export async function* streamRun<First, Update>(
   run: { updates(): AsyncIterable<Update> },

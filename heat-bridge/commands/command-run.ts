@@ -1,4 +1,4 @@
-/** Run of a command, with its updates. */
+/** A run of a command, with its updates. */
 
 import type { AddressedMinions } from '#master';
 import type {
@@ -36,7 +36,7 @@ export interface CommandRunOptions {
   readonly owner: string;
 }
 
-/** Run of a command. */
+/** Run of a command in this process. */
 export class CommandRun extends TrackedRun<CommandUpdate, CommandOutcome> {
   readonly command: string;
   readonly minions: readonly string[];

@@ -57,13 +57,15 @@ export interface CommandRunnerOptions {
   /** Name of the service that is the caller of requests without a caller. */
   readonly service: string;
   readonly quotas: RunQuotas;
-  /** Secrets of runs. Pass one object to several runners to share it. Default: a new object. */
+  /** Secrets of active runs. Several runners can share one object. Default: a new object. */
   readonly secrets?: RunSecrets;
-  /** Called with each run that starts. */
+  /** Callback that receives each run that starts. */
   readonly onBegin?: ((run: CommandRun) => void) | undefined;
 }
 
-/** Request whose caller is authenticated and whose minions are known. */
+/**
+ * Request for a run, after the caller has been authenticated and the target resolved to minions.
+ */
 export interface CommandCall {
   readonly caller: ResolvedCaller;
   readonly command: CompiledCommand;
@@ -75,25 +77,25 @@ export interface CommandCall {
   /** Deadline, as milliseconds since 1970 or a `Date`. Default: now plus the command's timeout. */
   readonly deadline?: Date | number | undefined;
   readonly signal?: AbortSignal | undefined;
-  /** Idempotency key. If absent, the run is not stored and ends with the master. */
+  /** Idempotency key. If absent, the run is not stored, and it ends when the master ends. */
   readonly key?: RunKey | undefined;
   readonly options?: RunOptions;
 }
 
-/** Options of a run that only other parts of the bridge set. */
+/** Options of a run that only other modules of the bridge set. */
 export interface RunOptions {
-  /** Unused job id for the run's first job. Default: a new id. */
+  /** Unused job id for the first job of the run. Default: a new id. */
   readonly jid?: string | undefined;
   /** Called after rules have permitted the run. If it rejects, the run does not start. */
   readonly permitted?: (() => Promise<void>) | undefined;
   /**
-   * Whether another member of the cluster continues the run on its own if this one fails. Default:
-   * false, so the caller must repeat the request.
+   * Whether another member of the cluster continues the run if this one fails. Default: false; the
+   * caller then has to repeat the request.
    */
   readonly isCarried?: boolean;
 }
 
-/** Idempotency key, and a digest of the request for which it was used. */
+/** Idempotency key, with a digest of the request for which it was used first. */
 interface RunKey {
   readonly owner: IdempotencyKeyOwner;
   readonly digest: string;
@@ -101,7 +103,7 @@ interface RunKey {
   readonly carried?: CarriedCall | undefined;
 }
 
-/** Sealed row with a request that another member of the cluster can repeat. */
+/** Encrypted row with a request that another member of the cluster can repeat. */
 const carriedCallRow = defineRow({
   name: 'call of a command',
   schema: Type.Object({
@@ -119,18 +121,23 @@ type CarriedCall = RowOf<typeof carriedCallRow>;
 
 /** State of a run, from its request until its resources are released. */
 interface Run {
-  /** State. `found`: the run exists already, from an earlier request or on another member. */
+  /**
+   * State of the run. `found`: a run for this request existed already, from an earlier request or
+   * on another member.
+   */
   state: 'called' | 'permitted' | 'found' | 'begun' | 'over';
   readonly call: CommandCall;
   readonly releases: Releases;
-  /** Requester of the run's jobs. `undefined` if no rules apply to the caller. */
+  /**
+   * Requester of the run's jobs, for the audit log. `undefined` if no rules apply to the caller.
+   */
   by: AuditRequester | undefined;
   minions: readonly string[];
   /** Deadline, in milliseconds since 1970. */
   deadline: number;
-  /** Place among the concurrent runs of the command. `undefined` until the run is admitted. */
+  /** Place among the concurrent runs of the command. `undefined` before the run is admitted. */
   seat: RunSlot | undefined;
-  /** Run in the form that is stored. `undefined` if it is not stored. */
+  /** Stored form of the run. `undefined` if the run is not stored. */
   stored: StoredRun | undefined;
   /** Whether the idempotency key was used before. */
   isRepeated: boolean;
@@ -165,9 +172,9 @@ export class CommandRunner {
   }
 
   /**
-   * Enables other members of a cluster to continue runs of this one. Without a cluster, does
+   * Enables other members of a cluster to continue the runs of this member. Without a cluster, does
    * nothing.
-   * @param kind - kind of the runner, the same on all members
+   * @param kind - name of this kind of runs; it must be the same on all members
    */
   share(kind: string): Promise<void> {
     return this.#runs.share(kind, (carried) =>
@@ -176,8 +183,8 @@ export class CommandRunner {
   }
 
   /**
-   * Continues runs that earlier processes started. Call it when the master's interface is
-   * available.
+   * Continues runs that earlier processes started. Must be called after the master has started to
+   * serve requests.
    */
   goOn(): void {
     this.#runs.goOn();
@@ -189,7 +196,7 @@ export class CommandRunner {
   }
 
   /**
-   * Runs a command for a caller and minions that are already known. The run is not counted against
+   * Runs a command for a caller and minions that are already known. The run does not count toward
    * the caller's limit of active runs.
    */
   start(call: CommandCall): Promise<CommandHandle> {
@@ -197,7 +204,7 @@ export class CommandRunner {
   }
 
   /**
-   * Checks that rules permit a run.
+   * Checks that rules permit a run, and returns its requester for the audit log.
    * @throws BridgeError ERR_COMMAND_DENIED
    */
   permit({ caller, command, parameters, minions }: CommandCall): AuditRequester | undefined {
@@ -219,8 +226,8 @@ export class CommandRunner {
   }
 
   /**
-   * Ends the active runs that the next process cannot continue, and waits until all runs have ended
-   * or stopped here.
+   * Ends the active runs that no other process can continue, and waits until all runs of this
+   * process have ended or stopped.
    */
   async close(): Promise<void> {
     this.#closing.abort();
@@ -228,9 +235,9 @@ export class CommandRunner {
   }
 
   /**
-   * Performs a run, from its request until it ends.
-   * @param resolve - determines the call for the request
-   * @returns the handle, as soon as the run is active or was found
+   * Performs a run, from the request to its end.
+   * @param resolve - determines caller, command and minions of the request
+   * @returns the handle, as soon as the run has started, or an existing run was found
    */
   #carryOut(resolve: (releases: Releases) => Promise<CommandCall>): Promise<CommandHandle> {
     return this.#runs.carryOut(async (releases, reply) => {
@@ -279,7 +286,7 @@ export class CommandRunner {
     return { ...call, key: { owner, digest, carried: isShared ? again : undefined } };
   }
 
-  /** Determines the call of a run that another member of the cluster started. */
+  /** Determines caller, command and minions of a run that another member of the cluster started. */
   async #resolveCarried(carried: CarriedCall, releases: Releases): Promise<CommandCall> {
     const { host, catalog } = this.#options;
     const { name, target, params, owner } = carried;
@@ -311,7 +318,7 @@ export class CommandRunner {
         : await host.resolveTarget(targetOf(target), { reach, hasSecrets });
     const { minions } = addressed;
     if (minions.length > 0) return addressed;
-    // Check the rules, which deny this call and write an audit record.
+    // Check the rules although the target is empty: they deny the call, and write an audit record.
     if (reach !== undefined) this.permit({ caller, command, parameters, minions });
     throw new BridgeError(
       'ERR_COMMAND_TARGET',
@@ -326,8 +333,8 @@ export class CommandRunner {
   }
 
   /**
-   * Returns the run that exists under an idempotency key, whatever its state. If there is none, or
-   * if it was never published, starts one.
+   * Returns the run that exists under an idempotency key, in any state. If there is no run, or if
+   * its job was never published, starts one.
    */
   async #findOrAdmit(run: Run, { owner, digest }: RunKey): Promise<CommandRun> {
     const { host } = this.#options;
@@ -352,7 +359,8 @@ export class CommandRunner {
       return this.#admit(run);
     }
     await this.#storeOutcome(run, recovered, (cluster) => cluster.rows.endLeft(stored.id));
-    // No process can continue this run. If a minion returns later, the job still records it.
+    // No process can continue this run. If a minion returns later, the job cache still stores the
+    // return.
     if (recovered.status === 'interrupted') await this.#runs.cluster?.rows.forget(stored.id);
     const { id } = stored;
     const { name: caller } = call.caller;
@@ -454,7 +462,10 @@ export class CommandRunner {
     }
   }
 
-  /** Stores an outcome, unless the run can be continued and more results may follow. */
+  /**
+   * Stores the outcome of a run. Does nothing if another process can continue the run, because more
+   * results may follow.
+   */
   async #storeOutcome(
     { call: { key }, stored }: Run,
     outcome: CommandOutcome,

@@ -32,9 +32,9 @@ export function checkCommandDefinition(
 
 function checkFunctionReview(definition: CommandDefinition, standing: FunctionReview): void {
   const { name, function: fun, reviewed, unsafe, state, install } = definition;
-  // With `install`, values of callers are only data, so any parameter is safe.
+  // With `install`, parameters only supply data, so every parameter is safe.
   if (install !== undefined) return;
-  // The master has the state file, but the operator must have reviewed how the file uses the
+  // The state file is on the master, but the operator must have reviewed how the file uses the
   // parameters.
   if (state !== undefined) {
     if (reviewed !== undefined) return;

@@ -31,10 +31,13 @@ export type FunctionReview =
   | { readonly kind: 'unsafe' }
   | { readonly kind: 'unknown' };
 
-/** Returns the classification of a function in the shipped lists. */
+/**
+ * Returns the classification of a function, according to the lists of reviewed and unsafe
+ * functions.
+ */
 export type FunctionReviews = (fun: string) => FunctionReview;
 
-/** Parses the shipped lists. */
+/** Parses the lists of reviewed and unsafe functions that saltbridge contains. */
 export function loadFunctionReviews(): FunctionReviews {
   const reviewed = new Map(lists.reviewed.map(parseReviewedLine));
   const unsafe = lists.unsafe.map((glob) => compileGlob(glob));

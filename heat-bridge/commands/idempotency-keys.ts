@@ -22,10 +22,11 @@ export const IdempotencyKeyOwner = Type.Object({
 });
 export type IdempotencyKeyOwner = Readonly<Type.Static<typeof IdempotencyKeyOwner>>;
 
-/** Row that is stored under a key. */
+/** Stored row of an idempotency key. */
 interface StoredRequest {
   /**
-   * Digest of the parameters and the target. Detects a key that is used again for another request.
+   * Digest of the parameters and the target. If a later request with this key has another digest,
+   * the request is rejected.
    */
   readonly digest: string;
 }
@@ -35,7 +36,7 @@ const keyRetentionMs = 86_400_000;
 const maxBytes = 1_048_576;
 const maxKey = 255;
 
-/** Store of idempotency keys, which are sealed. */
+/** Store of idempotency keys. Their rows are encrypted. */
 export class IdempotencyKeys<T extends StoredRequest> {
   readonly #state: SharedArea;
   readonly #row: RowCodec<T>;
@@ -63,7 +64,7 @@ export class IdempotencyKeys<T extends StoredRequest> {
     throw new BridgeError('ERR_COMMAND_KEY', `${owner.command}: ${text}`);
   }
 
-  /** Returns the row of a key, whatever request it was used for. */
+  /** Returns the row of a key, without a check whether the key was used for the same request. */
   async get(owner: IdempotencyKeyOwner): Promise<T | undefined> {
     const entry = await this.#state.get(storeKeyOf(owner));
     return entry && this.#row.decode({ ...entry, value: this.#state.unseal(entry.value) });

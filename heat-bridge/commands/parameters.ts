@@ -100,8 +100,8 @@ function propertiesOf({ properties }: JsonSchema): Readonly<Record<string, unkno
 }
 
 /**
- * Returns the error for invalid parameters. It names parameters of the catalog, but does not
- * contain text from the caller.
+ * Returns the error for invalid parameters. It names parameters that the catalog declares, and
+ * contains no text from the caller.
  */
 function parameterError(
   name: string,
@@ -119,10 +119,7 @@ function parameterError(
   return new BridgeError('ERR_COMMAND_PARAMETERS', `${text}${proposal}${hint}`);
 }
 
-/**
- * Returns the known key that is most similar to an unknown key, in the schema of the object that
- * contains it.
- */
+/** Returns the declared parameter or field whose name is most similar to that of an unknown one. */
 function nearestKey(path: string, schema: JsonSchema): string | undefined {
   const keys = path.split('/');
   const above = keys.slice(0, -1).reduce<unknown>(schemaOfMember, schema);

@@ -8,8 +8,8 @@ import type { CommandRunner } from './command-runner.ts';
 import type { Parameters } from './parameters.ts';
 
 /**
- * Creates the function that runs commands for reactions. The job id of a reaction is the
- * idempotency key. If the reaction is repeated after a crash, the same run continues.
+ * Creates the function that runs commands for reactions. The job id of a reaction serves as the
+ * idempotency key, so a reaction that is repeated after a crash continues the same run.
  */
 export function createReactionCommands(
   runner: Pick<CommandRunner, 'run'>,

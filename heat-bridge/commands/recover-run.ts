@@ -1,6 +1,5 @@
 /**
- * Recovers runs that an earlier process of the master started. The sources are the store and the
- * job cache.
+ * Recovers runs that an earlier process of the master started, from the store and the job cache.
  */
 
 import Type from 'typebox';
@@ -12,7 +11,7 @@ import { commandResultOf, completedStatus } from './command-execution.ts';
 import type { CommandOutcome, CommandResult } from './command-request.ts';
 import { type LeftOut, unaddressedResults } from './command-run.ts';
 
-/** Sealed rows `keys/<digest>` of commands. */
+/** Encrypted rows `keys/<digest>` of commands: one row for each idempotency key. */
 const row = defineRow({
   name: 'run of a command',
   schema: Type.Object({
@@ -27,7 +26,9 @@ const row = defineRow({
     begunAt: Type.Number(),
     /** Deadline, in milliseconds since 1970. */
     deadline: Type.Number(),
-    /** Reference under which minions find the run's secrets in their pillar; see `RunSecrets`. */
+    /**
+     * Reference under which minions find the secrets of the run in their pillar; see `RunSecrets`.
+     */
     secrets: Type.String(),
     /** Outcome. Absent if the run has not ended. */
     outcome: Type.Optional(Type.Unsafe<CommandOutcome>(Type.Object({}))),
@@ -50,9 +51,9 @@ export function withoutReturns({ outcome, ...run }: StoredRun): StoredRun {
 
 /**
  * Returns the outcome of a stored run.
- * @returns `unpublished` if the run's job was never published; `open` if the job can still be
- * followed. If the job cache may have deleted the job, returns an outcome, because a command must
- * not run twice.
+ * @returns `unpublished` if the job of the run was never published; `open` if the job can still be
+ * followed. If the job is no longer in the job cache, an outcome is returned nevertheless, because
+ * a command must not run twice.
  */
 export async function recoverRun(
   host: Pick<ExtensionHost, 'config' | 'master' | 'now' | 'reloadable'>,

@@ -5,7 +5,10 @@ import { BridgeError } from '../errors.ts';
 import { bridgeLimits } from '../limits.ts';
 import type { CommandDefinition } from './command-definition.ts';
 
-/** Place of a run among the concurrent runs of its command. */
+/**
+ * Place of a run among the concurrent runs of its command. A run needs a seat on each of its
+ * minions.
+ */
 export interface RunSlot {
   /** Resolves when the run may start. */
   readonly entered: Promise<void>;
@@ -18,32 +21,35 @@ export interface RunSlot {
 /** Run that waits or is active. */
 interface Run {
   readonly owner: string;
-  /** Turn of the run. Those of one caller differ by one, so callers alternate. */
+  /**
+   * Turn of the run in the queue; lower turns start first. The runs of one caller have consecutive
+   * turns, so callers alternate.
+   */
   readonly turn: number;
-  /** Number of the run in the order of arrival, which decides between runs with equal turns. */
+  /** Number of the run in order of arrival. It decides between runs with equal turns. */
   readonly number: number;
   readonly seats: readonly Seat[];
-  /** Number of seats that the run waits for. */
+  /** Number of seats that the run is still waiting for. */
   missing: number;
   state: 'waiting' | 'seated' | 'left';
   total: FairSlot | undefined;
   readonly onSeated: () => void;
 }
 
-/** One of the minions of a run. */
+/** Seat: claim of a run on one of its minions. */
 interface Seat extends ListNode<Seat> {
   readonly run: Run;
   readonly line: Line;
 }
 
-/** Runs of one command on one minion. */
+/** Queue of the runs of one command on one minion. */
 interface Line {
   readonly key: string;
   readonly limit: number;
   active: number;
   /** Waiting runs by caller, in the order of arrival. */
   readonly waiting: Map<string, LinkedList<Seat>>;
-  /** Seat that may be taken next. */
+  /** Waiting seat of the run that starts next on this minion. */
   next: Seat | undefined;
 }
 
@@ -51,19 +57,23 @@ interface Line {
 interface CommandRuns {
   /** Number of runs that have not started. */
   waiting: number;
-  /** Number of runs of each caller that have not started, and the turn of its last run. */
+  /** For each caller, the number of runs that have not started, and the turn of its last run. */
   readonly owners: Map<string, { waiting: number; turn: number }>;
-  /** Turn of the run that was seated last. */
+  /** Turn of the run that started last. */
   turn: number;
   readonly slots: FairSlots;
 }
 
-/** Factor of `queue` for callers without a waiting run, so that others cannot fill the queue. */
+/**
+ * Factor by which the limit `queue` is larger for callers without a waiting run, so that other
+ * callers cannot block them.
+ */
 const queueShare = 2;
 
 /**
- * Counts runs by command and minion. Runs start in order for each minion, and callers take turns.
- * An operation takes constant time for each minion of a run and each waiting caller.
+ * Limits concurrent runs for each command and minion. On each minion, runs start in order, and
+ * callers take turns. The cost of an operation is proportional to the minions of a run and the
+ * waiting callers.
  */
 export class RunConcurrency {
   readonly #lines = new Map<string, Line>();
@@ -179,7 +189,7 @@ export class RunConcurrency {
     this.#serve(run.seats.map(({ line }) => line));
   }
 
-  /** Seats the runs that may be seated after these lines have changed. */
+  /** Starts the runs that may start after these queues have changed. */
   #serve(lines: readonly Line[]): void {
     const changed = [...lines];
     for (let line = changed.pop(); line !== undefined; line = changed.pop()) {
@@ -199,7 +209,10 @@ export class RunConcurrency {
     run.onSeated();
   }
 
-  /** Finds the seat of a line that may be taken next. @returns its run, if it changed */
+  /**
+   * Determines which seat of a queue is served next.
+   * @returns the run of this seat, if it has changed
+   */
   #updateNext(line: Line): Run | undefined {
     const next = line.active < line.limit ? firstSeat(line) : undefined;
     if (line.active === 0 && line.waiting.size === 0) this.#lines.delete(line.key);
@@ -212,7 +225,7 @@ export class RunConcurrency {
   }
 }
 
-/** Removes a seat from the waiting ones of its line. */
+/** Removes a seat from the waiting seats of its queue. */
 function removeSeat(seat: Seat): void {
   const { run, line } = seat;
   const own = line.waiting.get(run.owner);
@@ -234,7 +247,7 @@ function firstSeat({ waiting }: Line): Seat | undefined {
   return found;
 }
 
-/** Whether a run comes before another one, in the same way on every minion. */
+/** Whether a run is served before another one. The order is the same on every minion. */
 function isEarlier(one: Run, other: Run): boolean {
   return one.turn === other.turn ? one.number < other.number : one.turn < other.turn;
 }

@@ -4,7 +4,7 @@ import type { BudgetLimits } from '#runtime';
 import { BridgeError } from '../errors.ts';
 import type { ResolvedCaller } from './callers.ts';
 
-/** Run of a command or plan, as the registry needs it. */
+/** Fields of a run of a command or plan that the registry reads. */
 interface RegisteredRun {
   readonly id: string;
   /** Name of the caller. */
@@ -55,7 +55,7 @@ export class RunRegistry<R extends RegisteredRun> {
   }
 
   #keepEnded(run: R): void {
-    // The run's id may have been registered again meanwhile, for another run object.
+    // In the meantime, another run object may have been registered under the same id.
     if (this.#runs.get(run.id) !== run) return;
     const own = this.#ended.get(run.owner) ?? [];
     this.#ended.set(run.owner, [...own, run]);
@@ -64,7 +64,7 @@ export class RunRegistry<R extends RegisteredRun> {
     if (this.#endedTotal > this.#limits.total) this.#forgetOldest(this.#ownerOfMost());
   }
 
-  /** Returns the owner with the most ended runs. This owner's oldest run is removed first. */
+  /** Returns the owner with the most ended runs, whose oldest run is removed first. */
   #ownerOfMost(): string {
     const counts = [...this.#ended].map(([owner, { length }]) => ({ owner, length }));
     counts.sort((a, b) => b.length - a.length);

@@ -1,6 +1,6 @@
 /**
- * Secret parameters of active runs. Each minion of a run receives them in its pillar. They are
- * stored in memory only.
+ * Secret parameters of active runs. Each minion of a run receives them in its pillar. They are kept
+ * in memory only.
  */
 
 import { randomBytes } from 'node:crypto';
@@ -8,7 +8,7 @@ import type { ExtPillar } from '#master';
 import type { WireMap } from '#minion-protocol';
 import type { Parameters } from './parameters.ts';
 
-/** Secrets of one run, which are in the pillars of the run's minions. */
+/** Secrets of one run, while they are part of the pillars of its minions. */
 export interface SecretLease {
   /** Removes the secrets from the pillars. */
   forget(): void;
@@ -29,7 +29,7 @@ export class RunSecrets {
   readonly #ofMinions = new Map<string, Map<string, Parameters>>();
 
   /**
-   * Provides the secrets of a run to its minions, until `forget` is called.
+   * Adds the secrets of a run to the pillars of its minions, until `forget` is called.
    * @param reference - key below `saltbridge:secrets` in the pillar; for a resumed run, the
    * reference that it had before
    */

@@ -1,6 +1,4 @@
-/**
- * Sends the updates of runs to the other members of a cluster at which clients follow these runs.
- */
+/** Sends the updates of runs to other cluster members whose clients follow these runs. */
 
 import { hash } from 'node:crypto';
 import { readMarkedJson, type SharedArea, writeMarkedJson } from '#master';
@@ -9,15 +7,18 @@ import { inMilliseconds } from '#runtime';
 import type { TrackedRun } from './tracked-run.ts';
 
 /**
- * Interval at which a follower repeats its request for updates, in milliseconds. Repeated because
- * messages can be lost.
+ * Interval at which a follower repeats its request for updates, in milliseconds. Requests are
+ * repeated, because messages can be lost.
  */
 const askMs = 2000;
-/** Time without a request after which updates of a run are not sent any more, in milliseconds. */
+/**
+ * Time after the last request of a follower at which a member stops sending updates to it, in
+ * milliseconds.
+ */
 const heardMs = 10_000;
-/** Maximum time to wait for the last updates of an ended run, in milliseconds. */
+/** Maximum time to wait for the last updates after a run has ended, in milliseconds. */
 const lastMs = 1000;
-/** Maximum size of a message, in characters. If a result is larger, its return is omitted. */
+/** Maximum size of a message, in characters. The return is omitted from a larger result. */
 const maxText = 262_144;
 
 /** Update of a command or plan, with the fields that this module reads. */
@@ -39,7 +40,7 @@ interface RunUpdatesOptions {
 
 /** Run of this process whose updates are sent to other members. */
 interface Sender {
-  /** Number of updates that have been sent. */
+  /** Number of updates that this process has sent. */
   next: number;
   sentAt: number;
   heardAt: number;
@@ -50,19 +51,21 @@ interface Sender {
 interface Follower {
   readonly run: Run;
   process: string | undefined;
-  /** Number of updates that were received from the process that currently runs it. */
+  /** Number of updates received from the process that currently executes the run. */
   next: number;
   readonly digests: Set<string>;
-  /** Whether another process ran it before, so that some updates may arrive a second time. */
+  /**
+   * Whether another process executed the run before. Some updates can then arrive a second time.
+   */
   isTakenOver: boolean;
   isLocal: boolean;
   onLast: () => void;
 }
 
 /**
- * Exchanges updates of runs between members of a cluster. A follower requests the updates from a
- * certain number on. The member that runs the run sends these updates and all later ones. The
- * messages bypass the replicated log and can be lost; missing updates are requested again.
+ * Exchanges updates of runs between cluster members. A follower requests updates from a certain
+ * number on. The member that executes the run sends these and all later updates. Messages bypass
+ * the replicated log and can be lost. A follower then requests the missing updates again.
  */
 export class RunUpdates {
   readonly #options: RunUpdatesOptions;
@@ -101,8 +104,8 @@ export class RunUpdates {
   }
 
   /**
-   * Records that another process has taken over a run, and requests the updates of that process
-   * from the start.
+   * Records that another process continues a run, and requests the updates of that process from the
+   * first one on.
    */
   passOn(id: string, process: string): void {
     const follower = this.#followers.get(id);
@@ -114,8 +117,8 @@ export class RunUpdates {
   }
 
   /**
-   * Resolves when an ended run has received all its updates, or when no more updates arrive in
-   * time.
+   * Resolves when an ended run has received all its updates, or after {@link lastMs} without
+   * updates.
    */
   async rest(id: string): Promise<void> {
     const follower = this.#followers.get(id);
@@ -139,7 +142,7 @@ export class RunUpdates {
       cluster.send(`follow-${kind}`, { id, from: follower.next });
       return;
     }
-    // This process has taken over the run, so follow it directly.
+    // This process now executes the run itself, so no longer follow another process.
     const own = find(id);
     if (follower.isLocal || own === undefined || own === follower.run) return;
     follower.isLocal = true;
@@ -201,9 +204,9 @@ export class RunUpdates {
   }
 
   /**
-   * Adds each update once. Skips the outcome, because it is read from the store. Also skips
-   * `unfinished` results: a member that closes sends them, but the next member still waits for
-   * these minions.
+   * Adds each update once, except two kinds. The outcome is skipped, because it is read from the
+   * store. `unfinished` results are skipped, because a closing member sends them although the next
+   * member still waits for these minions.
    */
   #add({ run, digests, isTakenOver }: Follower, updates: readonly Update[]): void {
     for (const update of updates) {
@@ -217,8 +220,8 @@ export class RunUpdates {
 }
 
 /**
- * Splits updates into messages of limited size. Returns the text of each message, and the number of
- * updates in it.
+ * Splits updates into messages of limited size. Returns the text of each message and the number of
+ * its updates.
  */
 function messagesOf(batch: readonly Update[]): { readonly count: number; readonly text: string }[] {
   const messages: { count: number; text: string }[] = [];
@@ -239,7 +242,7 @@ function messagesOf(batch: readonly Update[]): { readonly count: number; readonl
   return messages;
 }
 
-/** Parses the text of {@link messagesOf}. */
+/** Parses the text of a message from {@link messagesOf}. */
 function updatesIn(text: string): readonly Update[] {
   const list: unknown = readMarkedJson(text);
   return Array.isArray(list) ? list.filter(isUpdate) : [];

@@ -1,7 +1,7 @@
 /**
- * Runs of commands or plans, and their storage. An active run of this process is found by its id. A
- * stored run is found by its idempotency key. In a cluster, another member continues the runs of a
- * member that fails.
+ * Active runs in memory and stored runs, for commands or plans. Active runs are found by their id,
+ * stored runs by their idempotency key. In a cluster, another member continues the runs of a member
+ * that fails.
  */
 
 import type { ExtensionHost } from '#master';
@@ -55,14 +55,14 @@ export interface StoredRunsOptions<S, C, R> {
 }
 
 /**
- * Manages the active runs and the stored runs of commands or plans.
+ * Manages the active and the stored runs of commands or plans.
  * @typeParam S - stored form of a run
  * @typeParam C - request with which another member continues a run
  * @typeParam R - run with its updates
  */
 export class StoredRuns<S extends Stored, C extends Carried, R extends AnyRun> {
   readonly keys: IdempotencyKeys<S>;
-  /** Counts the active runs of each caller against the limits. */
+  /** Counts the active runs of each caller toward the limits. */
   readonly places: Budget;
   readonly #options: StoredRunsOptions<S, C, R>;
   readonly #registry: RunRegistry<R>;
@@ -78,7 +78,10 @@ export class StoredRuns<S extends Stored, C extends Carried, R extends AnyRun> {
     this.keys = new IdempotencyKeys(host.shared, storedRow, shorten);
   }
 
-  /** Runs of all members. `undefined` if there is no cluster, or before {@link share} is called. */
+  /**
+   * Active runs of all cluster members. `undefined` without a cluster, or before {@link share} is
+   * called.
+   */
   get cluster(): ClusterRuns<C> | undefined {
     return this.#cluster;
   }
@@ -89,9 +92,9 @@ export class StoredRuns<S extends Stored, C extends Carried, R extends AnyRun> {
   }
 
   /**
-   * Enables other members of a cluster to continue runs of this one. Without a cluster, does
+   * Enables other members of a cluster to continue the runs of this member. Without a cluster, does
    * nothing.
-   * @param kind - kind of the runner, the same on all members
+   * @param kind - name of this kind of runs; it must be the same on all members
    * @param resume - continues a run of another member
    */
   async share(kind: string, resume: (carried: C) => Promise<unknown>): Promise<void> {
@@ -108,16 +111,16 @@ export class StoredRuns<S extends Stored, C extends Carried, R extends AnyRun> {
   }
 
   /**
-   * Continues runs that earlier processes started. Call it when the master's interface is
-   * available.
+   * Continues runs that earlier processes started. Must be called after the master has started to
+   * serve requests.
    */
   goOn(): void {
     this.#cluster?.rows.start();
   }
 
   /**
-   * Runs work for a request with an idempotency key. Requests with the same key are handled one at
-   * a time. If another member of the cluster uses the key first, the work is repeated.
+   * Performs work for a request with an idempotency key. Requests with the same key are handled one
+   * after the other. If another cluster member uses the key first, the work is repeated.
    */
   claim<T>(owner: IdempotencyKeyOwner, work: () => Promise<T>): Promise<T> {
     return this.#byOwner.run(JSON.stringify(owner), async () => {

@@ -1,6 +1,6 @@
 /**
- * Shell script in user-data. It installs the minion if cloud-init's module `salt_minion` has not
- * done so, claims the ticket, and reports failures.
+ * Shell script in user-data. It installs the minion if cloud-init has not done so, claims the
+ * ticket, and reports failures to the bridge.
  */
 
 import { quoteForShell } from '../shell-text.ts';
@@ -21,8 +21,8 @@ type UserDataFormat = Exclude<NonNullable<EnrolRequest['format']>, 'none'>;
 
 /**
  * Returns the script as a part of user-data.
- * @param configures - whether the script configures and starts the minion; false if the module
- * `salt_minion` does
+ * @param configures - whether the script configures and starts the minion; false if cloud-init's
+ * module `salt_minion` does this
  */
 function shellPart(plan: UserDataInput, { configures }: { configures: boolean }): UserDataPart {
   const { report, keys, claims } = plan;
@@ -150,8 +150,9 @@ ${write('"$pki_dir/minion.pem"', privatePem)}${write('"$pki_dir/minion.pub"', pu
 }
 
 /**
- * Returns the lines that claim the ticket. The bridge accepts a claim only once. If its response is
- * lost, the repeated claim is rejected, which the script does not treat as a failure.
+ * Returns the lines that claim the ticket. The bridge accepts only one claim. If the response to it
+ * is lost, the repeated claim is rejected, so the script does not treat that rejection as a
+ * failure.
  */
 function shellClaimLines(statesInstance: boolean): string {
   const instance = statesInstance
@@ -201,8 +202,7 @@ function write(file: string, text: string): string {
 
 /**
  * Returns the complete text of the user-data.
- * @param beside - user-data that the service passes to the machine besides that of the bridge, in
- * any format
+ * @param beside - other user-data that the service passes to the machine, in any format
  */
 export function renderUserData(
   format: UserDataFormat,

@@ -11,7 +11,9 @@ const checkIntervalMs = 2000;
 export interface DeadlineParts extends Pick<EnrolmentParts, 'book' | 'now'> {
   readonly moves: EnrolmentTransitions;
   readonly bursts: AuditBursts;
-  /** Whether this process ends expired enrolments. In a cluster, only one member does. */
+  /**
+   * Whether this process ends expired enrolments. In a cluster, this is true on one member only.
+   */
   readonly isActive: () => boolean;
   readonly log: Logger;
 }
@@ -41,7 +43,7 @@ export class EnrolmentDeadlines {
     if (!isActive()) return;
     for (const enrolment of [...book.all()]) {
       if (this.#endOf(enrolment) === undefined) continue;
-      // The enrolment may change before this turn, so it is checked again.
+      // The enrolment may have changed before this operation runs, so check it again.
       await moves.exclusive(enrolment, async (current) => this.#end(current));
     }
   }
@@ -56,8 +58,8 @@ export class EnrolmentDeadlines {
   }
 
   /**
-   * Returns the way in which an expired enrolment ends: its key is retired, or it fails with a
-   * reason. Returns `undefined` if the enrolment has not expired.
+   * Returns how an expired enrolment ends: `retire` retires its key, and a reason lets it fail.
+   * Returns `undefined` if the enrolment has not expired.
    */
   #endOf(enrolment: Enrolment): 'retire' | { readonly reason: string } | undefined {
     const { state, deadline = Infinity, keyExpiresAt = Infinity } = enrolment;
@@ -77,7 +79,7 @@ export class EnrolmentDeadlines {
     await this.#round;
   }
 
-  /** Schedules the next check, which starts when the current one is completed. */
+  /** Schedules the next check. It starts when the current check has ended. */
   #next(): void {
     this.#round = this.#round
       .then(() => this.endExpired())

@@ -6,8 +6,8 @@ import type { EnrolmentEvent } from './enrolment-transitions.ts';
 
 /**
  * Creates the function that emits events `saltbridge/bridge/enroll/<what>` and writes audit records
- * `enroll.<what>`. Anyone can cause an `alarm`, so the audit log only counts alarms that repeat
- * within a minute.
+ * `enroll.<what>`. Any machine can cause an `alarm`. Therefore the audit log only counts further
+ * alarms within a minute.
  */
 export function createEnrolmentEmitter(
   { audit, fire }: Pick<ExtensionHost, 'audit' | 'fire'>,
@@ -38,8 +38,8 @@ export function createEnrolmentEmitter(
 }
 
 /**
- * Returns the actor for an audit record. A client that uses a ticket is not authenticated as the
- * minion yet.
+ * Returns the actor for an audit record. A machine with a ticket is not yet authenticated as the
+ * minion, so it is not the actor.
  */
 function auditActorOf(what: EnrolmentEvent['what'], id: string): AuditEntry['who'] {
   if (what === 'signed-in') return { kind: 'minion', name: id };

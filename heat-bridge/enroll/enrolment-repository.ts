@@ -17,12 +17,9 @@ const enrolmentRow = defineRow({
   unversioned: fromJson,
 });
 
-/**
- * Prefix of rows with the numbers of enrolments that have ended, but whose data must still be
- * removed.
- */
+/** Prefix of the rows that list ended enrolments whose key or data must still be removed. */
 const endingPrefix = 'enrolments-ending';
-/** Time for which an ended enrolment can be looked up, in milliseconds. */
+/** Time for which an ended enrolment remains readable, in milliseconds. */
 const keepMs = 7 * 86_400_000;
 
 /** Read access to enrolments. */
@@ -31,16 +28,16 @@ export type KnownEnrolments = Pick<
   'get' | 'liveOf' | 'liveOfInstance' | 'liveOfProject'
 >;
 
-/** Events of the emitter: the changed enrolment, under its number. */
+/** Events that the emitter emits. The number of an enrolment is the name of its event. */
 type Changes = Record<string, [Enrolment]>;
 
 /** State area in which enrolments are stored. */
 type EnrolmentRows = Pick<SharedArea, 'cluster' | 'follow' | 'write'>;
 
 /**
- * Repository of enrolments. The members of a cluster share it, and each follows the writes of the
- * others. Its size is limited by the number of accepted keys, the number of open tickets, and the
- * enrolments that ended within a week.
+ * Repository of all enrolments, which the members of a cluster share. Each member applies the
+ * writes of the other members. The size is limited by the numbers of accepted keys, of unused
+ * tickets, and of enrolments that ended within a week.
  */
 export class EnrolmentRepository {
   readonly #state: EnrolmentRows;
@@ -54,7 +51,7 @@ export class EnrolmentRepository {
   /** Number of open enrolments by project. */
   readonly #openOf = new Map<string, number>();
   readonly #changes = new EventEmitter<Changes>().setMaxListeners(0);
-  /** Ended enrolments by number, with the times at which they are forgotten. */
+  /** Ended enrolments by number, with the times at which they are deleted. */
   readonly #over = new FairTable<number>(bridgeLimits.endedEnrolments, {
     onEvict: (number) => this.#drop(number),
   });
@@ -80,7 +77,7 @@ export class EnrolmentRepository {
     return book;
   }
 
-  /** Listener that is called with each enrolment that another member of the cluster wrote. */
+  /** Sets the listener that receives each enrolment that another cluster member has written. */
   set onFollowed(listener: (enrolment: Enrolment) => void) {
     this.#onFollowed = listener;
   }
@@ -108,12 +105,12 @@ export class EnrolmentRepository {
     return this.#byNumber.values();
   }
 
-  /** Number of enrolments whose ticket is unused. */
+  /** Number of open enrolments. Their tickets are unused. */
   get open(): number {
     return this.#open.size;
   }
 
-  /** Returns the number of enrolments of a project that wait for their machine. */
+  /** Returns the number of open enrolments of a project. */
   openOf(project: string): number {
     return this.#openOf.get(project) ?? 0;
   }
@@ -137,7 +134,7 @@ export class EnrolmentRepository {
 
   /**
    * Stores the end of an enrolment like {@link put}. {@link ending} then yields the enrolment until
-   * {@link endCompleted} is called, even after a restart.
+   * {@link endCompleted} is called. This also holds after a restart.
    */
   async putEnd(enrolment: Enrolment): Promise<void> {
     const { number } = enrolment;
@@ -146,7 +143,7 @@ export class EnrolmentRepository {
     this.#ending.add(number);
   }
 
-  /** Yields ended enrolments whose key and other data may not have been removed yet. */
+  /** Yields ended enrolments whose key or other data may still exist. */
   *ending(): IterableIterator<Enrolment> {
     for (const number of this.#ending) {
       const enrolment = this.#byNumber.get(number);
@@ -154,7 +151,7 @@ export class EnrolmentRepository {
     }
   }
 
-  /** Records that the key and all other data of an ended enrolment were removed. */
+  /** Records that the key and all other data of an ended enrolment have been removed. */
   async endCompleted({ number }: Enrolment): Promise<void> {
     await this.#state.write([{ op: 'delete', key: [endingPrefix, number] }]);
     this.#ending.delete(number);
@@ -217,12 +214,14 @@ export class EnrolmentRepository {
     this.announce(enrolment);
   }
 
-  /** Notifies followers of a change whose effects are complete. */
+  /** Notifies followers after the effects of a change have been carried out. */
   announce(enrolment: Enrolment): void {
     this.#changes.emit(enrolment.number, enrolment);
   }
 
-  /** Removes enrolments that ended a week ago from memory. In the store, their rows expire. */
+  /**
+   * Removes enrolments that ended more than a week ago from memory. Their rows in the store expire.
+   */
   prune(): void {
     const now = this.#now();
     for (const number of [...this.#over.keys()]) {
@@ -232,13 +231,13 @@ export class EnrolmentRepository {
     }
   }
 
-  /** Forgets an ended enrolment early, because its project has too many of them. */
+  /** Deletes an ended enrolment early, because its project has too many of them. */
   #drop(number: string): void {
     const enrolment = this.#byNumber.get(number);
     if (enrolment === undefined || isLive(enrolment)) return;
     this.#forget(enrolment);
     if (this.#state.cluster?.isHeld === false) return;
-    // If this fails, the row expires in the store.
+    // Ignore a failure, because the row then expires.
     this.#state.write([{ op: 'delete', key: [prefix, number] }]).catch(() => {});
   }
 

@@ -43,7 +43,7 @@ const serviceRouteSchemas: Readonly<Record<'create' | 'show' | 'retire', Fastify
 /** Services of the master that the routes use. */
 type EnrolmentRoutesHost = Pick<ExtensionHost, 'audit' | 'decide' | 'holdToken'>;
 
-/** Names under which rules of the action `command` grant these rights. */
+/** Rights that a rule of the action `command` can grant. */
 type EnrolmentRight = 'bridge.enroll.create' | 'bridge.enroll.retire';
 
 interface NumberParams {
@@ -71,7 +71,7 @@ export function addServiceRoutes(
     holder.stop();
     return holder;
   };
-  /** Looks up the enrolment only for callers that may have the right. */
+  /** Returns the enrolment in the path. It is looked up only if rules could permit the request. */
   const known = async (
     request: FastifyRequest<NumberParams>,
     right: EnrolmentRight,
@@ -126,8 +126,8 @@ export function addServiceRoutes(
 }
 
 /**
- * Checks the protocol version that a service requests. It may be higher than the operator's option
- * `protocol`, but not lower.
+ * Checks the protocol version in a request. It must not be lower than the operator's option
+ * `protocol`.
  * @throws BridgeError ERR_ENROLL_ARGS
  */
 function checkMinimumProtocol(asked: number | undefined, lowest: number): void {

@@ -21,7 +21,7 @@ import type { KeyPairs } from './key-pairs.ts';
 import { signTicket } from './tickets.ts';
 import type { UserDataWriter } from './user-data.ts';
 
-/** Listener that removes data that other parts of the bridge have about an id. */
+/** Listener that removes what another part of the bridge stores about a minion id. */
 export type RetireListener = (id: string) => Promise<void> | void;
 
 export interface EnrolmentServiceParts extends ImportParts {
@@ -30,15 +30,15 @@ export interface EnrolmentServiceParts extends ImportParts {
   readonly privateKey: KeyObject;
   /**
    * Returns the writer of user-data.
-   * @throws BridgeError ERR_ENROLL_OFF if options that it needs are missing
+   * @throws BridgeError ERR_ENROLL_OFF if an option that the writer needs is missing
    */
   readonly writer: () => Promise<UserDataWriter>;
-  /** Whether an HTTP server serves the routes at which machines claim their tickets. */
+  /** Whether an HTTP server serves the routes through which machines claim their tickets. */
   readonly isServed: () => boolean;
   readonly options: EnrollOptions;
-  /** Listeners that are called with each id before it is retired. */
+  /** Listeners that receive each minion id before it is retired. */
   readonly listeners: Set<RetireListener>;
-  /** Aborted when the bridge closes. Ends all streams of followers. */
+  /** Aborted when the bridge closes. All iterations of {@link EnrolmentService.follow} then end. */
   readonly closing: AbortSignal;
 }
 
@@ -52,7 +52,10 @@ type Machine =
   | { readonly number: string };
 
 const maxTicketLifetimeMs = 86_400_000;
-/** Divisor of `max_open` for the places of projects without an open enrolment. */
+/**
+ * Part of `max_open` that is reserved for projects without an open enrolment, as a divisor: one
+ * tenth.
+ */
 const reservedPart = 10;
 
 /** Creates, follows and retires the enrolments of machines. */
@@ -91,15 +94,15 @@ export class EnrolmentService {
   }
 
   /**
-   * Accepts the keys of minions that are known beforehand. If one entry is invalid, accepts none of
-   * them.
+   * Accepts the keys of minions that are known in advance. If one entry is invalid, no key is
+   * accepted.
    * @throws BridgeError ERR_ENROLL_ARGS, ERR_ENROLL_TAKEN, with the position in the list
    */
   import(minions: readonly KnownMinion[]): Promise<readonly Enrolment[]> {
     return importMinions(minions, this.#parts);
   }
 
-  /** Resolves when the number of key pairs that `prepared_keys` requires has been generated. */
+  /** Resolves when as many key pairs have been generated as the option `prepared_keys` requires. */
   prepared(): Promise<void> {
     return this.#parts.keyPairs.prepare();
   }
@@ -141,7 +144,8 @@ export class EnrolmentService {
   }
 
   /**
-   * Resolves when the minion has signed in: it has sent a message that proves that it has the key.
+   * Resolves when the minion has signed in, which means that it has sent a message that proves
+   * possession of its key.
    * @throws BridgeError ERR_ENROLL_FAILED with the reason, ERR_ENROLL_UNKNOWN
    */
   async signedIn(number: string, signal?: AbortSignal): Promise<Enrolment> {
@@ -156,10 +160,10 @@ export class EnrolmentService {
 
   /**
    * Removes all data that this master has about a machine, even if the bridge did not enrol it: its
-   * key, sessions and connections, grains, pillar, mine and pushed files, the jobs published to it,
-   * and its ticket. A later machine with the same id gets none of this data. Resolves when
-   * everything is removed. If `machine` is the number of an ended enrolment, does nothing, because
-   * another machine may have the id now.
+   * key, sessions, connections, grains, pillar, mine, pushed files, jobs and ticket. A later
+   * machine with the same id receives none of this data. Resolves when everything is removed. If
+   * `machine` is the number of an ended enrolment, nothing is removed, because another machine may
+   * use the id now.
    * @throws BridgeError ERR_ENROLL_UNKNOWN for an instance without an enrolment, or an unknown
    * number
    */
@@ -175,8 +179,8 @@ export class EnrolmentService {
 
   /**
    * Registers a listener that is called with each id before it is retired. The master waits for the
-   * listener, so the listener must not wait for another operation on the same id. If it fails,
-   * nothing is retired.
+   * listener. To avoid a deadlock, the listener must not wait for another operation on the same id.
+   * If the listener fails, nothing is retired.
    * @returns a function that removes the listener
    */
   onRetire(listener: RetireListener): () => void {
@@ -223,8 +227,8 @@ export class EnrolmentService {
   }
 
   /**
-   * Returns an open enrolment again, with the same ticket and user-data. The ticket is not stored;
-   * it is computed from the enrolment.
+   * Returns an open enrolment with its unchanged ticket and new user-data. The ticket is not
+   * stored, but computed from the enrolment.
    * @throws BridgeError ERR_ENROLL_OFF
    */
   async reissue(enrolment: Enrolment, request: EnrolRequest): Promise<NewEnrolment> {
@@ -303,7 +307,8 @@ export class EnrolmentService {
   }
 
   /**
-   * Returns the unused enrolment that the new one replaces, or `undefined` if the id is free.
+   * Returns the unused enrolment of the id that a new enrolment replaces, or `undefined` if there
+   * is none.
    * @throws BridgeError ERR_ENROLL_TAKEN, ERR_ENROLL_FULL
    */
   #giveWay({ id, project }: EnrolRequest): Enrolment | undefined {
@@ -354,7 +359,8 @@ function checkEnrolRequest(request: EnrolRequest, now: number): void {
     );
   }
   for (const [name, text] of Object.entries({ project, instance: instance ?? '-' })) {
-    if (text.length === 0 || text.length > 255) throw argumentError(name, '1 to 255 characters');
+    if (text.length === 0 || text.length > 255)
+      throw argumentError(name, 'text of 1 to 255 characters');
   }
   if (address !== undefined && isIP(address) === 0 && !isRelayedAddress(address)) {
     throw argumentError(

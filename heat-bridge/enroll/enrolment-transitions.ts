@@ -1,6 +1,6 @@
 /**
- * Transitions of enrolments from one state to the next. A transition is stored before its effects
- * are carried out.
+ * Transitions of enrolments between states. A transition is stored before its effects are carried
+ * out, so that they can be repeated after a crash.
  */
 
 import type { KeyLifecycle } from '#master';
@@ -11,8 +11,8 @@ import type { EnrolmentRepository } from './enrolment-repository.ts';
 import type { UsedTickets } from './used-tickets.ts';
 
 /**
- * Maximum number of attempts to write. An attempt fails if another member of the cluster has
- * changed the enrolment first.
+ * Maximum number of attempts to store a transition. An attempt fails if another cluster member has
+ * changed the enrolment in the meantime.
  */
 const maxTries = 20;
 
@@ -24,7 +24,7 @@ export interface EnrolmentEvent {
   readonly detail?: string;
 }
 
-/** Objects that the operations on enrolments share. */
+/** Objects that all operations on enrolments use. */
 export interface EnrolmentParts {
   readonly book: EnrolmentRepository;
   readonly admission: KeyLifecycle;
@@ -34,20 +34,18 @@ export interface EnrolmentParts {
 
 export interface TransitionParts extends EnrolmentParts {
   readonly spent: Pick<UsedTickets, 'add'>;
-  /**
-   * Removes data that other parts of the bridge have about an id. Called before the key is removed.
-   */
+  /** Removes what other parts of the bridge store about an id. Called before the key is removed. */
   readonly onRetire: (id: string) => Promise<void>;
-  /** Ends what an owner registered for an id, whose ticket ended unused. */
+  /** Removes what an owner has registered for an id whose ticket was never used. */
   readonly onRelease: (id: string, owner: string) => Promise<void>;
 }
 
-/** Time in which a machine must sign in after its key was accepted, in milliseconds. */
+/** Maximum time between the acceptance of a key and the sign-in of the machine, in milliseconds. */
 const signInMs = 600_000;
 
 /**
- * Transitions of enrolments. Call a method inside {@link exclusive}, or in another exclusive
- * operation on the id, with the current enrolment. The comments of some methods permit other calls.
+ * Transitions of enrolments. Methods must be called inside {@link exclusive}, or in another
+ * exclusive operation on the id, with the current enrolment. Comments name the exceptions.
  */
 export class EnrolmentTransitions {
   readonly #parts: TransitionParts;
@@ -57,9 +55,9 @@ export class EnrolmentTransitions {
   }
 
   /**
-   * Runs work on the current enrolment. Meanwhile, no sign-in of the id, no operation on its key,
-   * and no other transition can run. If another member of the cluster writes first, the work runs
-   * again with the changed enrolment.
+   * Runs a function with the current enrolment of an id. In the meantime, the id cannot sign in,
+   * and no other operation on its key or enrolment runs. If another cluster member changes the
+   * enrolment first, the function runs again.
    */
   exclusive<T>(
     enrolment: Pick<Enrolment, 'id' | 'number'>,
@@ -110,7 +108,7 @@ export class EnrolmentTransitions {
     try {
       await book.put(enrolment);
     } catch (error) {
-      // Another member of the cluster has already recorded the sign-in.
+      // Another cluster member has already recorded the sign-in.
       if (isSecond(error)) return book.get(known.number) ?? known;
       throw error;
     }
@@ -119,8 +117,8 @@ export class EnrolmentTransitions {
   }
 
   /**
-   * Records that the minion of an id has proved that it has the key. Can be called outside {@link
-   * exclusive}.
+   * Records that the minion of an id has proved that it has the key. May be called outside of
+   * {@link exclusive}.
    */
   async heard(id: string): Promise<void> {
     const { book } = this.#parts;
@@ -135,21 +133,21 @@ export class EnrolmentTransitions {
   async fail(live: Enrolment, reason: string): Promise<void> {
     const { admission } = this.#parts;
     const held = admission.keyOf(live.id);
-    // If the id has another key now, the key does not belong to this enrolment and is not retired.
+    // If the id has a key that does not belong to this enrolment, the key is not retired.
     const hasOther = held !== undefined && held.fingerprint !== live.fingerprint;
     const end = { ...live, state: 'failed', reason } as const;
     const keepsKey = live.state === 'open' || hasOther;
     await this.#end(live, end, { keepsKey });
   }
 
-  /** Marks an enrolment as failed, and rejects its key, which cannot be trusted. */
+  /** Marks an enrolment as failed, and rejects its key, because two machines used its ticket. */
   async quarantine(live: Enrolment, reason: string): Promise<void> {
     await this.#parts.admission.quarantine(live.id);
     const end = { ...live, state: 'failed', reason } as const;
     await this.#end(live, end, { keepsKey: true });
   }
 
-  /** Retires an id with all its data. If the id has an enrolment, this ends too. */
+  /** Retires an id with all its data, and ends its enrolment. */
   async retire(id: string): Promise<void> {
     const { book, admission, onRetire } = this.#parts;
     const live = book.liveOf(id);
@@ -162,8 +160,8 @@ export class EnrolmentTransitions {
   }
 
   /**
-   * Retires the enrolment of an id if its accepted key was deleted, rejected or replaced. Can be
-   * called outside {@link exclusive}.
+   * Retires the enrolment of an id after its accepted key was deleted, rejected or replaced. May be
+   * called outside of {@link exclusive}.
    */
   async keyLost(id: string): Promise<void> {
     const { book, admission } = this.#parts;
@@ -180,9 +178,9 @@ export class EnrolmentTransitions {
   }
 
   /**
-   * Carries out the effects of transitions that were stored before a crash. Call it before requests
-   * are served. Accepted minions that have not signed in get a new deadline, because the master may
-   * have been down for a long time.
+   * Carries out the effects of transitions that were stored before a crash. Must be called before
+   * requests are served. Minions that have been accepted but have not signed in get a new deadline,
+   * because the master may have been stopped for a long time.
    */
   async resume(): Promise<void> {
     const { book, now } = this.#parts;
@@ -198,8 +196,8 @@ export class EnrolmentTransitions {
   }
 
   /**
-   * Marks the tickets of used enrolments as used on this member, because other members may have
-   * accepted them. Call it before requests are served.
+   * Marks the tickets of enrolments that other members have accepted as used on this member. Must
+   * be called before requests are served.
    */
   async resumeTickets(): Promise<void> {
     const used = [...this.#parts.book.all()].filter(({ state }) => state !== 'open');
@@ -207,14 +205,17 @@ export class EnrolmentTransitions {
   }
 
   /**
-   * Marks the ticket of an enrolment as used on this member, after another member of the cluster
-   * wrote the enrolment.
+   * Marks the ticket of an enrolment as used on this member, after another cluster member has
+   * accepted it.
    */
   async followed(enrolment: Enrolment): Promise<void> {
     if (enrolment.state !== 'open') await this.#spend(enrolment);
   }
 
-  /** Carries out the effects of transitions that a failed member of the cluster had only stored. */
+  /**
+   * Carries out the effects of transitions that a failed cluster member had stored but not carried
+   * out.
+   */
   async takeOver(): Promise<void> {
     const { book, now } = this.#parts;
     for (const enrolment of [...book.all()].filter(({ state }) => state === 'accepted')) {
@@ -231,7 +232,7 @@ export class EnrolmentTransitions {
   }
 
   /**
-   * Carries out the acceptance of a key. If the minion has not presented the key yet, the master
+   * Accepts the key of an enrolment. If the minion has not presented the key yet, the master
    * accepts it when the minion does.
    */
   async #acceptKey({ id, fingerprint, protocol }: Enrolment): Promise<void> {
@@ -250,7 +251,8 @@ export class EnrolmentTransitions {
     const { book, admission, onRetire, onRelease } = this.#parts;
     const { id, number, project } = live;
     if (live.state !== 'open' || over.state === 'retired') await onRetire(id);
-    // The id may become a guest of another project, unless a newer ticket replaced this one.
+    // End what the previous owner registered, because the id may next belong to another project. If
+    // a newer ticket replaced this one, the owner is unchanged.
     else if (book.liveOf(id)?.number === number) await onRelease(id, ownerNameOfProject(project));
     if (keepsKey) await book.put(over);
     else await book.putEnd(over);
@@ -264,7 +266,7 @@ export class EnrolmentTransitions {
     this.#tell({ what, enrolment: over, ...(reason === undefined ? {} : { detail: reason }) });
   }
 
-  /** Retires the key of an enrolment that has ended but whose key was not removed. */
+  /** Retires the key of an ended enrolment if it still exists. */
   async #endLeftKey(over: Enrolment): Promise<void> {
     const { book, admission } = this.#parts;
     const held = admission.keyOf(over.id);
@@ -293,7 +295,7 @@ async function untilAgreed<T>(work: () => Promise<T>): Promise<T> {
   }
 }
 
-/** Whether an error means that another member of the cluster has written first. */
+/** Whether an error means that another cluster member has changed the enrolment first. */
 function isSecond(error: unknown): boolean {
   return error instanceof StoreError && error.code === 'ERR_REVISION';
 }

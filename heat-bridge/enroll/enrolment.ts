@@ -56,7 +56,7 @@ export const EnrolmentSchema = Type.Object({
 /** Enrolment; {@link EnrolmentSchema} documents its fields. */
 export type Enrolment = Readonly<Static<typeof EnrolmentSchema>>;
 
-/** Value of a minion's configuration. */
+/** Value of an option or grain in a minion's configuration. */
 type ConfigValue =
   | string
   | number
@@ -70,7 +70,7 @@ export type MinionConfig = Readonly<Record<string, ConfigValue>>;
 
 const ShortText = Type.String({ minLength: 1, maxLength: 255 });
 const Addresses = Type.Array(ShortText, { minItems: 1, maxItems: 16 });
-/** Options of a minion. JSON represents the values, which are written as YAML. */
+/** Options or grains of a minion, as JSON. They are written as YAML. */
 const Values = Type.Unsafe<MinionConfig>(Type.Record(Type.String(), Type.Unknown()));
 const ExpiryTime = Type.Integer({ minimum: 0 });
 

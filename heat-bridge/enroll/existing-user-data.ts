@@ -1,5 +1,5 @@
 /**
- * Checks of user-data that a service passes to a machine, and that cloud-init merges with the
+ * Checks user-data that a service passes to a machine, and that cloud-init merges with the
  * user-data of the bridge.
  */
 
@@ -16,8 +16,9 @@ const maxParsed = 16_384;
 const ownKey = /(?:^|[\s{,])["']?salt_minion["']?\s*:/m;
 
 /**
- * Rejects user-data that cannot be merged with that of the bridge: binary data, or a cloud-config
- * for the module `salt_minion`, which would replace the bridge's configuration of the minion.
+ * Rejects user-data that cannot be merged with the user-data of the bridge: binary data, or a
+ * cloud-config with the key `salt_minion`, which would replace the minion configuration of the
+ * bridge.
  * @throws BridgeError ERR_ENROLL_ARGS
  */
 export function requireMergeable(text: string, format: string): void {
@@ -41,7 +42,10 @@ function userDataError(problem: string): BridgeError {
   return new BridgeError('ERR_ENROLL_ARGS', `cannot merge the given user-data: ${problem}`);
 }
 
-/** Whether user-data, or a part of it, is a cloud-config for the module `salt_minion`. */
+/**
+ * Whether user-data contains a cloud-config with the key `salt_minion`, directly or in one of its
+ * parts.
+ */
 function hasSaltMinion(text: string, depth: number): boolean {
   if (depth > maxDepth) return false;
   const content = text.replace(/^## template: ?jinja[^\n]*\n/i, '');
@@ -58,8 +62,8 @@ function hasSaltMinion(text: string, depth: number): boolean {
     });
   }
   if (!content.startsWith('#cloud-config')) return false;
-  // Without the name or a backslash, which could begin an escaped form of the name, the key cannot
-  // occur.
+  // Without the name, and without a backslash that could begin an escaped form of it, the key
+  // cannot occur.
   if (!/salt_minion|\\/.test(content)) return false;
   const config = content.startsWith('#cloud-config-jsonp') ? undefined : tryParse(content);
   // A Jinja template or a patch cannot be parsed, so search it for the name.

@@ -43,12 +43,12 @@ export async function importMinions(
     if (enrolment === undefined) continue;
     const { id, protocol } = enrolment;
     await moves.exclusive(enrolment, async (current) => {
-      // The enrolment has ended meanwhile.
+      // The enrolment has ended in the meantime.
       if (current?.state !== 'accepted') return;
       if (publicKey === undefined) await admission.pin(id, protocol);
       else await admission.admit({ id, publicKey, protocol });
       tell({ what: 'accepted', enrolment });
-      // The minion may have signed in with this key before.
+      // The minion may have signed in with this key already.
       await moves.signIn(current);
     });
   }

@@ -14,7 +14,8 @@ export class KeyPairs {
   /**
    * Creates the generator.
    * @param make - generates a pair for an owner
-   * @param prepared - number of pairs to generate in advance; 0 generates each on demand
+   * @param prepared - number of pairs to generate in advance; with 0, each pair is generated when
+   * it is needed
    */
   constructor(
     { bits, prepared }: { readonly bits: number; readonly prepared: number },
@@ -26,14 +27,14 @@ export class KeyPairs {
   }
 
   /**
-   * Returns a pair.
-   * @param owner - project that shares the generator with others
+   * Returns a key pair.
+   * @param owner - project, toward whose limit the generation counts
    * @throws LimitExceeded
    */
   async take(owner: string): Promise<KeyPairText> {
     const ready = this.#ready.pop();
     this.prepare().catch(() => {
-      // Ignore the error here: a later call that finds no prepared pair gets it.
+      // Ignore the error here: a call that finds no prepared pair receives it.
     });
     return ready ?? this.#make(this.#bits, `project ${owner}`);
   }
@@ -52,7 +53,7 @@ export class KeyPairs {
   async close(): Promise<void> {
     this.#isClosed = true;
     await this.#making?.catch(() => {
-      // The caller that needs a key pair gets the error.
+      // A call that needs a key pair receives the error.
     });
     this.#ready.length = 0;
   }

@@ -1,6 +1,6 @@
 /**
- * Requests of machines with a ticket: claims and reports of failure. They arrive directly or
- * through a metadata agent.
+ * Handles requests of machines with a ticket: claims, and reports of failure. Machines send them
+ * directly or through a metadata agent.
  */
 
 import type { FastifyInstance, FastifySchema } from 'fastify';
@@ -54,7 +54,7 @@ export class MachineRequests {
       this.#claims.claim({ ...parseForm(claimForm, body, 'ERR_ENROLL_ARGS'), ...from }),
     );
     const { id, state } = enrolment;
-    // A metadata agent authenticates the machine's requests, so it needs no token.
+    // A metadata agent authenticates the requests of its machines, so they need no token.
     const token = from.identity === undefined ? this.#tokenOf(enrolment) : undefined;
     return { id, state, ...(token === undefined ? {} : { token }) };
   }
@@ -84,7 +84,7 @@ export class MachineRequests {
   }
 }
 
-/** Access of the routes in their description: the ticket in the body authorises the request. */
+/** Access as documented in OpenAPI: the ticket in the body authorises the request. */
 const ticketAccess = 'credentials';
 /** Schema of a claim. */
 const claimOperation: FastifySchema = describeRoute({

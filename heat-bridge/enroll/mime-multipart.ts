@@ -6,16 +6,13 @@ import type { UserDataPart } from './user-data-parts.ts';
 /** Pattern for the beginning of text that is a complete MIME message. */
 const mimeHeader = /^(content-type|mime-version|from \S+)[: ]/i;
 
-/**
- * Pattern for text that needs no encoding: lines of printable ASCII of limited length, which no
- * transport changes.
- */
+/** Pattern for text that can be sent without encoding: short lines of printable ASCII. */
 const sevenBitText = /^(?:[\t\x20-\x7e]{0,990}\n)*[\t\x20-\x7e]{0,990}$/;
 
 /**
- * Combines parts with user-data that a service passes in any format. cloud-init recognizes the
- * format of that user-data by its first line. If it is a multipart message itself, it becomes a
- * part without changes.
+ * Combines parts with other user-data, which may have any format. cloud-init recognises the format
+ * of that user-data by its first line. If it is a multipart message itself, it becomes a part
+ * without changes.
  */
 export function renderMultipart(parts: readonly UserDataPart[], beside?: string): string {
   const entities = [
@@ -48,7 +45,7 @@ function base64Lines(content: string): string {
   return (text.match(/.{1,76}/g) ?? []).join('\n');
 }
 
-/** Returns a boundary that occurs in none of the parts, because it contains a digest of them. */
+/** Returns a boundary that does not occur in the parts, because it contains a digest of them. */
 function boundaryFor(entities: readonly string[]): string {
   const digest = createHash('sha256').update(entities.join('\n')).digest('hex');
   return `==saltbridge-${digest.slice(0, 32)}==`;

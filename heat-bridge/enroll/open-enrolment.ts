@@ -32,10 +32,12 @@ export interface EnrolmentModule {
   readonly enrolments: KnownEnrolments;
   /** Returns the project of the enrolment with which a minion's key was accepted. */
   readonly projectOf: (minion: string) => string | undefined;
-  /** Returns the project of the current enrolment of an id, which may still wait for its machine. */
+  /**
+   * Returns the project of the current enrolment of an id, even if no machine has claimed it yet.
+   */
   readonly expectedProjectOf: (id: string) => string | undefined;
   /**
-   * Returns an open enrolment of the method `claim` again, with the same ticket.
+   * Returns an open enrolment of the method `claim` with its unchanged ticket and new user-data.
    * @throws BridgeError ERR_ENROLL_OFF
    */
   reissue(enrolment: Enrolment, request: EnrolRequest): Promise<NewEnrolment>;
@@ -46,11 +48,12 @@ export interface EnrolmentModule {
   readonly machines: MachineRequests;
   /** Schemas of the routes that serve {@link machines}. */
   readonly machineRoutes: typeof machineRoutes;
-  /** Sets the function that returns the guest token for the response to a claim. */
+  /** Sets the function that returns the guest token which the response to a claim contains. */
   giveTokens(tokenOf: (enrolment: Enrolment) => string | undefined): void;
   /**
-   * Calls the listener with each id whose ticket ended unused, and the owner name of the ticket's
-   * project. What that owner registered for the id ends, because another project may enrol the id next.
+   * Registers a listener for tickets that were never used. It receives the id and the owner name of
+   * the ticket's project. It must remove what this owner registered for the id, because another
+   * project may enrol the id next.
    */
   onRelease(listener: ReleaseListener): void;
   /** Whether machines can be enrolled by ticket. */
@@ -198,8 +201,8 @@ export async function openEnrolment(
 }
 
 /**
- * Creates a writer of user-data for each machine, because the certificate and its pin change when
- * the certificate is renewed.
+ * Creates a new writer of user-data for each machine, because the certificate of the API can be
+ * renewed at any time.
  */
 async function createUserDataWriter(
   { config, master }: ExtensionHost,

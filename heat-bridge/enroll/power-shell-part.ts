@@ -3,8 +3,8 @@
 import { toQuotedYaml, type UserDataInput, type UserDataPart } from './user-data-parts.ts';
 
 /**
- * Returns a script that configures and starts the installed minion, and reports failures. The
- * minion gets its key pair, or the script claims the ticket.
+ * Returns a script that configures and starts the installed minion, and reports failures. If no key
+ * pair is given, the script claims the ticket.
  */
 export function powerShellPart(plan: UserDataInput): UserDataPart {
   const { config, grains, keys, claims, report } = plan;
@@ -62,8 +62,8 @@ ${claims ? powerShellClaimLines(report.statesInstance) : ''}  if ((Get-Service '
 }
 
 /**
- * Returns lines that compile a function to check the pinned certificate. A script block cannot be
- * used, because the threads that verify certificates cannot call it.
+ * Returns lines that compile a function to check the pinned certificate. A PowerShell script block
+ * cannot do this, because it cannot be called from the threads that verify certificates.
  */
 function pinning(certificatePin: string): string {
   return `[Net.ServicePointManager]::SecurityProtocol = [Net.SecurityProtocolType]::Tls12

@@ -28,7 +28,7 @@ const ticketFields = {
 };
 const strict = { additionalProperties: false };
 
-/** Body of a claim, with which a machine gets its key accepted. */
+/** Body of a claim: the request of a machine to accept its key. */
 export const ClaimBody = Type.Object(
   {
     ...ticketFields,
@@ -37,7 +37,7 @@ export const ClaimBody = Type.Object(
   },
   strict,
 );
-/** Body of a report that a machine cannot become a minion. */
+/** Body of a report that a machine has failed to become a minion. */
 export const FailureBody = Type.Object(
   { ...ticketFields, reason: Type.String({ maxLength: 4096 }) },
   strict,
@@ -46,7 +46,9 @@ export const FailureBody = Type.Object(
 export interface TicketClaimParts extends EnrolmentParts {
   readonly moves: EnrolmentTransitions;
   readonly rules: TicketRules;
-  /** Options, of which only `takesGrains` is needed: whether tickets are accepted as grains. */
+  /**
+   * Options of enrolment. Only `takesGrains` is used: whether minions may send tickets as a grain.
+   */
   readonly options: Pick<EnrollOptions, 'takesGrains'>;
 }
 
@@ -91,7 +93,7 @@ export class TicketClaimHandler {
   async report({ reason, ...shown }: ShownTicket & Static<typeof FailureBody>): Promise<void> {
     const { moves, rules } = this.#parts;
     const reported = findEnrolmentOfTicket(shown.ticket, rules);
-    // Do not require the instance name: a machine that fails may not know it.
+    // Do not require the instance name, because a failing machine may not know it.
     const { instance: _, ...binding } = reported;
     checkTicketBinding(shown.identity === undefined ? binding : reported, shown);
     await moves.exclusive(reported, async (enrolment) => {
@@ -106,8 +108,8 @@ export class TicketClaimHandler {
   }
 
   /**
-   * Decides whether to accept a key that a minion presents, if it is not the accepted key of its
-   * id.
+   * Decides whether to accept a key that a minion presents. Called if the id does not have this key
+   * as its accepted key.
    */
   readonly advise: KeyAcceptanceHook = async (offered) => {
     const known = this.#parts.book.liveOf(offered.id);
@@ -181,7 +183,7 @@ export class TicketClaimHandler {
   }
 
   /**
-   * Checks that an instance which a metadata agent identified has no other minion.
+   * Checks that the instance is not enrolled as another minion. A metadata agent has identified it.
    * @throws BridgeError ERR_ENROLL_TAKEN
    */
   #checkInstance({ number }: Enrolment, { instance, project }: MachineIdentity): void {

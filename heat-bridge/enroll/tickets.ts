@@ -93,7 +93,7 @@ function tryParseClaims(claims: string): unknown {
   }
 }
 
-/** Ticket, with facts about the machine that presents it. */
+/** Ticket that a machine presents, with facts about the machine. */
 export interface ShownTicket {
   readonly ticket: string;
   /** Minion id that the machine uses. */
@@ -134,8 +134,8 @@ export function findEnrolmentOfTicket(ticket: string, rules: TicketRules): Enrol
 }
 
 /**
- * Returns the error for a ticket that is forged, belongs to another bridge, or belongs to an
- * enrolment that was deleted long after its end.
+ * Returns the error for an unknown ticket: it is forged, another bridge issued it, or its enrolment
+ * was deleted long after its end.
  */
 export function unknownTicketError(): BridgeError {
   return new BridgeError(
@@ -145,8 +145,8 @@ export function unknownTicketError(): BridgeError {
 }
 
 /**
- * Checks that the ticket is bound to this machine.
- * @throws BridgeError ERR_TICKET_BOUND if it is bound to another one
+ * Checks that a ticket was issued for this machine.
+ * @throws BridgeError ERR_TICKET_BOUND if it was issued for another one
  */
 export function checkTicketBinding(
   enrolment: Pick<Enrolment, 'id' | 'instance' | 'address' | 'project'>,
@@ -156,7 +156,7 @@ export function checkTicketBinding(
   if (shown.identity !== undefined && shown.identity.project !== enrolment.project) {
     throw ticketBoundError('another project');
   }
-  // If no metadata agent has identified the machine, use the name that the machine itself states.
+  // Without a metadata agent, use the instance name that the machine itself states.
   const { instance } = shown.identity ?? shown;
   if (enrolment.instance !== undefined && enrolment.instance !== instance) {
     throw ticketBoundError('another instance');
@@ -178,7 +178,7 @@ export function checkTicketUnused(enrolment: Enrolment, rules: TicketRules): voi
     throw new BridgeError('ERR_TICKET_EXPIRED', 'the ticket has expired; create a new enrolment');
   }
   if (state === 'failed') throw ticketUsedError();
-  // If the store was restored from a backup, a used ticket may have an open enrolment in it.
+  // In a store that was restored from a backup, the enrolment of a used ticket can be open.
   if (rules.isSpent(number)) throw ticketUsedError();
 }
 

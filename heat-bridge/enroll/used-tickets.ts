@@ -1,19 +1,19 @@
 /**
- * List of used tickets, in a file outside of the store. After the store is restored from a backup,
- * used tickets are therefore still invalid.
+ * List of used tickets, in a file outside of the store. After the store has been restored from a
+ * backup, used tickets therefore stay invalid.
  */
 
 import { type FileHandle, open, readFile } from 'node:fs/promises';
 import { writeFileAtomically } from '#runtime';
 
 /**
- * Time for which a used ticket is remembered after its expiry, in milliseconds. It covers the case
- * that the clock is set back.
+ * Time for which a used ticket stays in the list after its expiry, in milliseconds. It covers a
+ * clock that is set back.
  */
 const usedTicketRetentionMs = 7 * 86_400_000;
 
 /**
- * Line of the file: the number of a ticket, and the time until which it is remembered in
+ * Line of the file: the number of a ticket, and the time until which it stays in the list, in
  * milliseconds since 1970.
  */
 const usedTicketLine = /^([A-Za-z0-9_-]{22}) (\d{1,15})$/;
@@ -21,7 +21,7 @@ const usedTicketLine = /^([A-Za-z0-9_-]{22}) (\d{1,15})$/;
 /** Numbers of used tickets. */
 export class UsedTickets {
   readonly #file: FileHandle;
-  /** Times until which the numbers are remembered, in milliseconds since 1970. */
+  /** Times until which the numbers stay in the list, in milliseconds since 1970. */
   readonly #numbers: Map<string, number>;
   readonly #now: () => number;
   #waiting: string[] = [];

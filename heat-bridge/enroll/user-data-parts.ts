@@ -17,7 +17,7 @@ export interface UserDataInput {
   readonly report: ClaimTarget;
 }
 
-/** Destination of the machine's claim and of its reports of failure. */
+/** Address to which the machine sends its claim and its reports of failure. */
 interface ClaimTarget {
   /**
    * Bridge that the machine calls directly. Absent if it calls the metadata agent of its network.

@@ -32,7 +32,7 @@ export interface BridgeAddress extends MasterAddress {
     | undefined;
 }
 
-/** Interval at which a minion signs in again while its key is not accepted, in seconds. */
+/** Interval at which a minion signs in again until its key is accepted, in seconds. */
 const acceptanceWaitSeconds = 2;
 
 export class UserDataWriter {

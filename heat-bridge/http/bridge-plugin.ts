@@ -8,26 +8,26 @@ import type { BridgeContribution } from '../bridge-extension.ts';
 import { sendBridgeError } from '../http-problems.ts';
 import { bridgeLimits } from '../limits.ts';
 
-/** Functions of {@link limitRefusedTokens}. */
+/** Options of {@link limitRefusedTokens}. */
 interface RefusedTokenOptions {
   readonly tokenOf: HttpServerContext['tokenOf'];
-  /** Monotonic clock, in milliseconds. */
+  /** Returns the time of a monotonic clock, in milliseconds. */
   readonly now?: () => number;
 }
 
 /**
- * Whether a request belongs to a guest, whose token or signature causes no question to Keystone. The
- * route decides, because a client can write anything into the query of a URL.
+ * Whether a request goes to a route for guests, whose credentials are checked without Keystone. The
+ * route itself states this, because a client can choose the query of the URL.
  */
 function isOfGuest({ routeOptions }: FastifyRequest): boolean {
   return routeOptions.url?.includes('/guest/') === true;
 }
 
 /**
- * Rejects requests (429) from an address that has sent too many rejected tokens (401), without
- * reading them. Other addresses are unaffected, and so are tokens that were accepted from the
- * address before, because a proxy may forward the tokens of many tenants. Requests of guests are
- * neither counted nor rejected: the guests behind an agent share its address.
+ * Rejects further requests from an address that has sent too many invalid tokens (429), without
+ * reading them. Tokens that were accepted from the address before still work, because a proxy may
+ * forward the tokens of many tenants. Requests of guests are neither counted nor rejected, because
+ * all guests behind an agent have its address.
  */
 export function limitRefusedTokens(
   app: FastifyInstance,
@@ -58,8 +58,8 @@ export function limitRefusedTokens(
 }
 
 /**
- * Rejects every request to a stale member of a cluster. Guests, agents and machines with a ticket
- * identify themselves without a token of the master, so this does not depend on tokens.
+ * Rejects every request to a stale member of a cluster, which may not know that a credential has
+ * been revoked.
  */
 export function refuseIfStale(app: FastifyInstance, requireCurrent: () => void): void {
   app.addHook('onRequest', async () => requireCurrent());
@@ -70,8 +70,8 @@ export type BridgePlugin = Required<Omit<NonNullable<OpenExtension['routes']>[nu
 
 /**
  * Creates the plugin.
- * @param contributions - called when a server is created
- * @param requireCurrent - called before each request; throws at a stale member of a cluster
+ * @param contributions - called when an HTTP server is created
+ * @param requireCurrent - called before each request; throws if this cluster member is stale
  */
 export function createBridgePlugin(
   contributions: () => readonly Pick<BridgeContribution, 'addRoutes' | 'rpc'>[],
@@ -84,8 +84,8 @@ export function createBridgePlugin(
     register: (app, server) => {
       app.addContentTypeParser('application/json', server.readJson);
       app.setReplySerializer((payload) => writeJson(payload));
-      // The schemas of routes only document them. Handlers validate a body after they have
-      // authenticated the caller.
+      // Schemas of routes only document them. Handlers authenticate the caller before they validate
+      // the body.
       app.setValidatorCompiler(() => () => true);
       app.setSerializerCompiler(() => writeJson);
       refuseIfStale(app, requireCurrent);

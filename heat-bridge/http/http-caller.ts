@@ -11,13 +11,14 @@ type Rights = Pick<Awaited<ReturnType<ExtensionHost['holdToken']>>, 'subject' | 
 /** Caller that the token of an HTTP request authenticates. */
 export interface HttpCaller {
   readonly token: string;
-  /** Whether a rule may permit the caller a command with this name. The command need not exist. */
+  /** Whether rules could permit the caller a command with this name. The command need not exist. */
   mayCall(command: string): boolean;
 }
 
 /**
- * Creates a function that returns the caller of a request. Every user of the cloud has a Keystone
- * token. A caller with such a token must therefore have at least one rule that permits a command.
+ * Creates a function that returns the caller of a request. Every user of the cloud can get a
+ * Keystone token. Therefore a caller with a Keystone token is rejected if no rule permits its
+ * project any command.
  * @throws AuthenticationError, BridgeError ERR_COMMAND_DENIED
  */
 export function createCallerResolver(
@@ -36,8 +37,8 @@ export function createCallerResolver(
 }
 
 /**
- * Checks that a rule may permit the caller a command. Call it before the catalog is read, so that
- * names and parameters of commands are not disclosed.
+ * Checks that rules could permit the caller a command. Must be called before the catalog is read,
+ * so that names and parameters of commands are not disclosed.
  * @throws BridgeError ERR_COMMAND_DENIED
  */
 export function requireCommandRule(caller: HttpCaller, command: string): void {
@@ -46,8 +47,8 @@ export function requireCommandRule(caller: HttpCaller, command: string): void {
 }
 
 /**
- * Checks that a rule may grant the holder of a token a right of the bridge. Call it before anything is
- * looked up, so that callers without the right cause no work and learn nothing.
+ * Checks that rules could grant the holder of a token a right of the bridge. Must be called before
+ * any other work for the request, so that callers without the right learn nothing.
  * @throws AuthorizationError ERR_DENIED
  */
 export function requireRight({ subject, policy }: Rights, right: string): void {
@@ -75,8 +76,8 @@ export function resolveProject(
 type TokenHolder = Awaited<ReturnType<ExtensionHost['holdToken']>>;
 
 /**
- * Returns the subject and the policy of the caller. Call `stop` on the result when they are not
- * needed any more.
+ * Returns the subject and the policy of the caller. `stop` of the result must be called when they
+ * are no longer needed.
  * @throws AuthenticationError
  */
 export function tokenHolderOf(

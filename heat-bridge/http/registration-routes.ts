@@ -30,8 +30,8 @@ type Operation = 'add' | 'replace' | 'list' | 'show' | 'remove';
 interface ReadRegistration<Registration> {
   readonly registration: Registration;
   /**
-   * Minions that a rule must permit. `undefined` if the rule must permit all minions, because those
-   * of the registration may change.
+   * Minions that rules must permit. `undefined` if rules must permit all minions, because the
+   * minions of the registration can change.
    */
   readonly minions: readonly string[] | undefined;
 }
@@ -42,14 +42,17 @@ export interface RegistrationRoutes<Registration, Info, Details> {
   readonly collection: string;
   /** Name of the field that contains the name of a registration. */
   readonly key: 'alias' | 'name';
-  /** Name under which rules of the action `command` grant the right to register. */
+  /** Name of the right to register, in rules of the action `command`. */
   readonly right: string;
-  /** Name that audit records give as the rule when owners access their own registrations. */
+  /** Rule that audit records name when owners read or remove their own registrations. */
   readonly rule: string;
-  /** Error code for a body that is not a map. */
+  /** Error code for a body that is not a JSON object. */
   readonly formError: BridgeErrorCode;
   readonly bodyLimit: number;
-  /** Schemas of query fields that select one of several registrations with the same name. */
+  /**
+   * Schemas of the query fields with which a request selects one of several registrations with the
+   * same name.
+   */
   readonly query?: Readonly<Record<string, TSchema>>;
   readonly summaries: Readonly<Record<Operation, string>>;
   readonly body: TObject;
@@ -60,7 +63,7 @@ export interface RegistrationRoutes<Registration, Info, Details> {
    * @throws BridgeError
    */
   readonly read: (given: object, subject: Subject) => ReadRegistration<Registration>;
-  /** Returns the API for a subject, which its audit records name as the requester. */
+  /** Returns the API for a subject, which audit records name as the requester. */
   readonly as: (
     requester: AuditRequester,
     subject: Subject,
@@ -148,7 +151,9 @@ export function addRegistrationRoutes<Registration, Info, Details>(
   return owned;
 }
 
-/** Yields a list as JSON, one item in each turn of the event loop, because items may be large. */
+/**
+ * Yields a list as JSON. Each turn of the event loop writes one item, because items can be large.
+ */
 async function* jsonInSteps(items: readonly unknown[]): AsyncGenerator<string, void, void> {
   yield '[';
   for (const [index, item] of items.entries()) {

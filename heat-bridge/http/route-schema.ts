@@ -61,8 +61,8 @@ export function parseForm<T>(
 export function parseBody<T>(form: CompiledSchema<T> & { Type(): TSchema }, body: unknown): T {
   const [first] = form.Errors(body);
   if (first === undefined) return form.Parse(body);
-  // TypeBox reports an unknown field as a mismatch with the schema `false`. Do not repeat the
-  // field's name, which the caller chose.
+  // TypeBox reports an unknown field as a mismatch with the schema `false`. The message must not
+  // repeat the field's name, which the caller chose.
   const isUnknown = first.keyword === 'boolean';
   const place = isUnknown ? 'a field' : first.instancePath.split('/')[1] || 'the body';
   const problem = isUnknown ? unknownField(form.Type(), first.instancePath) : first.message;

@@ -19,7 +19,7 @@ export const runFields = {
   deadline: Type.Optional(Type.Number({ minimum: 0 })),
 };
 
-/** Handle of a run. */
+/** Handle of a run whose updates are streamed. */
 interface FollowedRun {
   readonly outcome: Promise<object>;
   updates(): AsyncIterable<object>;
@@ -186,7 +186,7 @@ function runStateSchema(outcome: TSchema): TSchema {
  * the master, the returned promise rejects too.
  */
 async function currentRunState(outcome: Promise<object>): Promise<object> {
-  // If both promises are settled, `race` takes the first one in the list.
+  // If both promises are settled, `race` takes the first one.
   const ended = await Promise.race([outcome, Promise.resolve(undefined)]);
   return ended === undefined ? { state: 'running' } : { state: 'ended', outcome: toJson(ended) };
 }

@@ -18,8 +18,8 @@ const maxUnreadBytes = 65_536;
 export class UpdateStreams {
   readonly #doors: HttpServerContext;
   /**
-   * Encoded lines of updates, by update. All readers of a run share them. They are cached weakly,
-   * because a run outlives its readers.
+   * Encoded lines by update, which all readers of a run share. The references are weak, so that the
+   * cache does not keep lines in memory after their readers have ended.
    */
   readonly #lines = new WeakMap<object, WeakRef<Buffer>>();
 
@@ -28,8 +28,9 @@ export class UpdateStreams {
   }
 
   /**
-   * Starts or finds a run, and sends its updates. Reserves a stream before the run starts.
-   * @param token - token against whose limit of streams this stream is counted
+   * Starts or finds a run, and sends its updates. The limit of streams is checked before the run
+   * starts.
+   * @param token - token toward whose limit of streams this stream counts
    * @param begin - starts or finds the run
    * @param first - returns the first line of the stream
    * @throws BridgeError ERR_COMMAND_BUSY, and errors of `begin`

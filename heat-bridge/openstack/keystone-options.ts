@@ -21,7 +21,7 @@ const KeystoneSection = Type.Object(
       maxLength: 4096,
       description: 'an http or https URL that ends with /v3',
     }),
-    /** Addresses to which the host may resolve, in the form of the endpoints of signals. */
+    /** IP addresses and networks to which the host name of the URL may resolve. */
     addresses: Type.Optional(Type.Array(OptionText)),
     ca_file: Type.Optional(OptionText),
     /**

@@ -1,4 +1,4 @@
-/** Accepts Keystone tokens, besides the tokens of the master. */
+/** Accepts tokens of Keystone in addition to the tokens of the master. */
 
 import type { ProjectSubject } from '#acl';
 import { AuthenticationError, type ExtensionHost, type TokenHolders, TokenWatch } from '#master';
@@ -21,15 +21,15 @@ export interface KeystoneTokensOptions {
    * @throws AuthenticationError ERR_EAUTH_UNAVAILABLE
    */
   readonly validate: (token: string) => Promise<IdentityToken | undefined>;
-  /** Milliseconds since 1970. */
+  /** Returns the current time, in milliseconds since 1970. */
   readonly now: () => number;
-  /** Monotonic clock, in milliseconds. */
+  /** Returns the time of a monotonic clock, in milliseconds. */
   readonly monotonic: () => number;
 }
 
 /**
- * Time for which the result of a validation is cached, in milliseconds. Together with the interval
- * of {@link TokenWatch}, revocation of a token is detected within a minute.
+ * Time for which the result of a validation is cached, in milliseconds. {@link TokenWatch} adds its
+ * own interval, so that a revoked token is detected within a minute.
  */
 const tokenCacheMs = 30_000;
 
@@ -42,15 +42,16 @@ const maxQueuedValidations = 256;
 const keystoneTokenForm = /^(?=.*[^0-9a-fA-F])[A-Za-z0-9_.=-]{32,2048}$/;
 
 /**
- * Whether a token may be one of Keystone. A token that may be one of the master is never sent to
- * Keystone.
+ * Whether a token has the form of a Keystone token. Only such tokens are sent to Keystone, so a
+ * token of the master never is.
  */
 export function looksLikeKeystoneToken(token: string): boolean {
   return keystoneTokenForm.test(token);
 }
 
 /**
- * Authenticates callers with Keystone tokens, and watches that Keystone still accepts the tokens.
+ * Authenticates callers with Keystone tokens, and checks repeatedly that Keystone still accepts the
+ * tokens.
  */
 export class KeystoneTokens {
   readonly #options: KeystoneTokensOptions;
@@ -111,8 +112,8 @@ export class KeystoneTokens {
 }
 
 /**
- * Returns a function that wraps the master's authentication by token, so that it accepts Keystone
- * tokens too. The form of a token determines which of the two validates it.
+ * Returns a function that extends the master's authentication by token to Keystone tokens. The form
+ * of a token determines whether the master or Keystone validates it.
  * @param section - value of `saltbridge: bridge: keystone:`
  * @throws BridgeError ERR_BRIDGE_OPTIONS
  */

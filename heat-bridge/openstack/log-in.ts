@@ -25,8 +25,8 @@ export type LoginResult =
   | { readonly isIn: false; readonly outcome: DeliveryOutcome };
 
 /**
- * Logs in to the project of the credentials. A rejection is final, because Heat deletes the user
- * together with the stack.
+ * Logs in to the project of the credentials. If Keystone rejects them, the outcome is final,
+ * because Heat deletes its users together with their stack.
  */
 export function logInToKeystone(
   ask: Ask,
@@ -36,7 +36,7 @@ export function logInToKeystone(
   return requestToken(ask, authUrl, { user: { id: userId, password }, scope });
 }
 
-/** Requests a token, and classifies a failure as final or retryable. */
+/** Requests a token. If this fails, the result says whether a retry can succeed. */
 export async function requestToken(
   ask: Ask,
   authUrl: string,

@@ -12,15 +12,15 @@ export type DeliveryOutcome =
       /** HTTP status of the response. Absent if there was no response. */
       readonly httpStatus?: number;
       /**
-       * Set if the service works, but has not read the previous signal yet. The delivery must wait
-       * for this.
+       * Present if the service works, but has not read the previous signal yet. The delivery must
+       * wait until it has.
        */
       readonly isTurn?: true;
     }
   /** The delivery failed, and must not be retried. */
   | { readonly kind: 'final'; readonly reason: string; readonly httpStatus?: number };
 
-/** HTTP statuses below 500 after which a retry may succeed. */
+/** HTTP status codes below 500 after which a retry can succeed. */
 const retryableStatuses: ReadonlySet<number> = new Set([408, 425, 429]);
 const maxErrorText = 300;
 

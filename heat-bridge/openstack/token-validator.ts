@@ -13,7 +13,7 @@ import type { KeystoneOptions } from './keystone-options.ts';
 
 export interface TokenValidatorOptions extends Pick<KeystoneOptions, 'url' | 'user' | 'project'> {
   readonly ask: HttpClient;
-  /** Monotonic clock, in milliseconds. */
+  /** Returns the time of a monotonic clock, in milliseconds. */
   readonly monotonic: () => number;
   /** Aborted when the bridge closes. */
   readonly closing: AbortSignal;
@@ -21,8 +21,8 @@ export interface TokenValidatorOptions extends Pick<KeystoneOptions, 'url' | 'us
 }
 
 /**
- * Delay after a rejected login before the next one, in milliseconds. Keystone may lock an account
- * after repeated failures.
+ * Minimum time between a rejected login and the next one, in milliseconds. Keystone may lock an
+ * account after repeated failures.
  */
 const loginRetryMs = 30_000;
 
@@ -96,7 +96,10 @@ export class TokenValidator {
     throw this.#unavailable(credentialsRefused);
   }
 
-  /** Logs the reason, and returns an error without it: the caller is not authenticated. */
+  /**
+   * Logs the reason, and returns an error that does not contain it, because the caller is not
+   * authenticated.
+   */
   #unavailable(reason: string): AuthenticationError {
     const { log, monotonic } = this.#options;
     if (monotonic() - this.#warnedAt >= logIntervalMs) {

@@ -1,4 +1,4 @@
-/** Determines the minions on which a caller may run the commands for a group of a plan. */
+/** Determines on which minions a caller may run the commands for a group of a plan. */
 
 import type { IntendedCall, Reach } from '#acl';
 import type { ExtensionHost, TargetBounds } from '#master';
@@ -15,9 +15,9 @@ interface PlanCall {
 }
 
 /**
- * Returns the bounds for the target of a group that the caller gives. A group may have parts (first
- * and rest) with commands of their own. The target may match a minion only if rules permit two
- * things on it: all commands for the whole group, and all commands for one of the parts.
+ * Returns the bounds for the target of a group. A group may have two parts, first and rest, with
+ * commands of their own. The target may match a minion only if rules permit two things on this
+ * minion: all commands for the whole group, and all commands for one of its parts.
  * @throws BridgeError ERR_COMMAND_PARAMETERS
  */
 export function targetBoundsOfGroup(
@@ -40,8 +40,8 @@ export function targetBoundsOfGroup(
 }
 
 /**
- * Returns the commands that run on this group itself, not on its parts. Includes commands that undo
- * steps.
+ * Returns the commands that run on the whole group, not only on one of its parts. Includes commands
+ * that undo steps.
  */
 function commandsOn({ steps }: CompiledPlan, group: string): readonly MappedCommand[] {
   return steps
@@ -50,8 +50,8 @@ function commandsOn({ steps }: CompiledPlan, group: string): readonly MappedComm
 }
 
 /**
- * Returns the call of a step's command. If its parameters depend on results of other steps, they
- * are not known yet and are omitted.
+ * Returns the function call of a step for the check of rules. Parameters that depend on results of
+ * other steps are unknown, and omitted.
  */
 function plannedCall({ command, sources }: MappedCommand, parameters: Parameters): IntendedCall {
   if (stepReferences(sources).length > 0) return { fun: command.definition.name };
@@ -59,15 +59,15 @@ function plannedCall({ command, sources }: MappedCommand, parameters: Parameters
 }
 
 /**
- * Whether a command gets secret parameters. If its parameters depend on results of other steps,
- * whether it could get some.
+ * Whether a command receives secret parameters. If its parameters depend on results of other steps,
+ * whether it could receive some.
  */
 function mayGiveSecrets({ command, sources }: MappedCommand, parameters: Parameters): boolean {
   if (stepReferences(sources).length > 0) return (command.definition.secret ?? []).length > 0;
   return command.givesSecrets(command.check(stepParameters(sources, parameters, new Map())));
 }
 
-/** Returns a reach with the minions of all given ones. It is unlimited if any of them is. */
+/** Returns the union of several sets of minions. It is unlimited if one of them is unlimited. */
 function unionOfReaches(reaches: readonly (Reach | undefined)[]): Reach | undefined {
   const limited = reaches.filter((reach) => reach !== undefined);
   if (limited.length < reaches.length) return undefined;

@@ -106,7 +106,7 @@ const Step = Type.Object(
 export type StepDefinition = Readonly<Static<typeof Step>>;
 
 const names = { ...strict, minProperties: 1 };
-/** Fields of a definition, except its name, in the form of files. */
+/** Fields of a definition except its name, as in catalog files. */
 const PlanBody = Type.Object(
   {
     /** Description of the effect, for callers. */

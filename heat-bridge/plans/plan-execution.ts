@@ -9,13 +9,13 @@ import { StepProgressEmitter } from './step-progress.ts';
 import type { StepCall, StepRunner } from './step-runner.ts';
 import { StepSchedule } from './step-schedule.ts';
 
-/** Progress of a run. A later process continues from it. */
+/** Progress of a run. After a restart, the next process continues from it. */
 interface PlanState {
   /** Names of the steps that were started. Ended steps are included. */
   readonly begun: readonly string[];
   /** Names of the ended steps, in the order in which they ended. */
   readonly ended: readonly string[];
-  /** Status of the plan if completed steps are being undone. Absent otherwise. */
+  /** Status that the plan will have when its completed steps are undone. Absent while steps run. */
   readonly undoing?: PlanOutcome['status'];
 }
 
@@ -38,13 +38,13 @@ export interface PlanExecutionOptions {
 interface PlanEnds {
   /** Aborted at the deadline. */
   readonly late: AbortSignal;
-  /** Aborted when the run is cancelled, for whatever reason. */
+  /** Aborted when the run is cancelled, for any reason. */
   readonly cancelled: AbortSignal;
   /** Aborted at the deadline, or when the run is cancelled. */
   readonly ended: AbortSignal;
   /** Aborted when the caller's token becomes invalid. */
   readonly revoked?: AbortSignal | undefined;
-  /** Aborted when the master closes. No more steps are started after that. */
+  /** Aborted when the master closes. No further steps are then started. */
   readonly closing: AbortSignal;
 }
 
@@ -79,8 +79,8 @@ export class PlanExecution {
     const { closing } = ends;
     await this.#recall(before.ended);
     const status = before.undoing ?? (await this.#forward());
-    // A step that was active when the steps ended may have run on some minions, so read its results
-    // too.
+    // A step that was active when the execution ended may have run on some minions, so read its
+    // results too.
     if (!closing.aborted) await this.#recall(before.begun);
     if (closing.aborted) return this.#outcome('interrupted');
     if (before.undoing === undefined && !this.#isTakenBack(status)) return this.#outcome(status);
@@ -94,8 +94,8 @@ export class PlanExecution {
   }
 
   /**
-   * Reads the results of steps that were started before. Their runs are stored, so no command runs
-   * again.
+   * Reads the results of steps that an earlier process started. Their runs are stored, so no
+   * command runs again.
    */
   async #recall(names: readonly string[]): Promise<void> {
     for (const name of names) {
@@ -118,7 +118,10 @@ export class PlanExecution {
     return this.#schedule.isStopped ? 'failed' : 'partial';
   }
 
-  /** Starts all steps that are ready. After each step ends, starts those that have become ready. */
+  /**
+   * Starts all steps whose dependencies have ended. After each step, starts the steps that have
+   * become ready.
+   */
   async #goOn(): Promise<void> {
     const { ends, keep } = this.#options;
     const { closing, ended } = ends;
@@ -130,7 +133,7 @@ export class PlanExecution {
     await Promise.all(
       names.map(async (name) => {
         const outcome = await this.#do(name, ended);
-        // If the master closes, the next process reads the result.
+        // After the master closes, the next process reads the result of the step.
         if (closing.aborted) return;
         this.#end(name, outcome);
         await keep(this.#state);

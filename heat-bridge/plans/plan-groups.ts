@@ -1,4 +1,6 @@
-/** Groups of a plan. The caller gives targets for some of them; the others are parts of these. */
+/**
+ * Groups of a plan. The caller gives targets for some groups. The other groups are parts of these.
+ */
 
 import type { AddressedMinions, ExtensionHost, TargetBounds } from '#master';
 import { deniedForTarget } from '../commands/callers.ts';
@@ -7,11 +9,12 @@ import { type CommandTarget, targetOf } from '../commands/command-request.ts';
 import { BridgeError } from '../errors.ts';
 import type { GroupDefinition, PlanDefinition } from './plan-definition.ts';
 
-/** Minions of each group, by group. Their order determines the batches. */
+/** Minions of each group. The order of the minions determines the batches. */
 export type Groups = Readonly<Record<string, readonly string[]>>;
 
 /**
- * Groups of a run, and the names of the groups that were narrowed because of the caller's rights.
+ * Groups of a run, and the names of groups from which minions were removed because of the caller's
+ * rights.
  */
 interface ResolvedGroups {
   readonly groups: Groups;
@@ -24,10 +27,10 @@ export function isSingleMinionGroup({ select, max, min = 1 }: GroupDefinition): 
 }
 
 /**
- * Determines the minions of each group. A list keeps its order; the minions of any other target are
- * sorted by id.
- * @param boundsOf - returns the minions that a group's target may match. Errors disclose nothing
- * about other minions.
+ * Determines the minions of each group. A target that is a list keeps its order. The minions of any
+ * other target are sorted by id.
+ * @param boundsOf - returns the minions that the target of a group may match; errors do not mention
+ * other minions
  * @throws BridgeError ERR_PLAN_GROUPS, ERR_COMMAND_DENIED; MasterError ERR_BAD_TGT
  */
 export async function resolveGroups(
@@ -82,8 +85,8 @@ function selectPart({ select }: GroupDefinition, minions: readonly string[]): re
 }
 
 /**
- * Whether the target matches no minion on which the caller has rights. The caller then gets the
- * same error as if no rule permitted the command.
+ * Whether a target matches no minion on which the caller has rights. The caller then receives the
+ * error for a command that no rule permits.
  */
 function isOutOfReach(
   minions: readonly string[] | undefined,
@@ -95,7 +98,7 @@ function isOutOfReach(
 }
 
 /**
- * Determines the minions of one group. Returns no `minions` if some names of the target cannot be
+ * Determines the minions of one group. `minions` is absent if some of the listed minions cannot be
  * addressed.
  */
 async function resolveGroupTarget(

@@ -16,11 +16,11 @@ import type { Groups } from './plan-groups.ts';
 export interface PlanRequest<P = Parameters, G extends string = string>
   extends Pick<CommandRequest<P>, 'params' | 'project' | 'deadline' | 'signal'> {
   /**
-   * Targets, by group. A target is required for each group that is not a part of another. A minion
-   * must not be in two targets.
+   * Targets, by group. Each group that is not a part of another group requires a target. No minion
+   * may match two targets.
    */
   readonly groups: Readonly<Record<G, CommandTarget>>;
-  /** Caller. Default: the service that is configured in `createBridge`. */
+  /** Caller of the plan. Default: the service that is configured in `createBridge`. */
   readonly caller?: CommandCaller;
   /**
    * Idempotency key, 1 to 255 characters. A repeated request with the same key, caller, project and
@@ -43,7 +43,7 @@ const StepOutcomeSchema = Type.Object({
   /** Status. `skipped`: the step was never started. */
   status: Type.Enum(['succeeded', 'failed', 'skipped']),
   results: Type.Unsafe<readonly CommandResult[]>(Type.Array(ResultSchema)),
-  /** Ids of the command runs. */
+  /** Ids of the runs of the command. */
   runs: Texts,
   /** Reason of a failure, in human-readable form. */
   reason: Type.Optional(Text),
@@ -64,7 +64,7 @@ export const PlanOutcomeSchema = Type.Object({
   status: Type.Enum(['succeeded', 'partial', 'failed', 'timeout', 'cancelled', 'interrupted']),
   /** Outcomes of the steps. Each step comes after the steps that it needs. */
   steps: Type.Unsafe<readonly StepOutcome[]>(Type.Array(StepOutcomeSchema)),
-  /** Outcomes of undoing steps, the latest step first. */
+  /** Outcomes of the commands that undid steps, the latest step first. */
   undone: Type.Unsafe<readonly StepOutcome[]>(Type.Array(StepOutcomeSchema)),
   /** Name of the first step whose failure ended the plan. */
   failedStep: Type.Optional(Text),
@@ -82,14 +82,14 @@ const StepProgressSchema = Type.Object({
   step: Text,
   kind: Kind,
   state: Type.Enum(['running', 'succeeded', 'failed', 'skipped']),
-  /** Number of minions of the step, of those with a result, and of those that succeeded. */
+  /** Number of minions of the step, of minions with a result, and of minions that succeeded. */
   minions: Type.Object({ ...counts, succeeded: Type.Integer() }),
   /** Number of steps of the plan, and of ended steps. */
   steps: Type.Object(counts),
   reason: Type.Optional(Text),
 });
 
-/** Whether a step is done or undone: `do` or `undo`. */
+/** Kind of an execution: `do` runs a step, `undo` undoes it. */
 export type StepKind = Static<typeof Kind>;
 
 /** Progress of a step. */
@@ -118,23 +118,20 @@ export interface PlanHandle {
   readonly id: string;
   readonly plan: string;
   readonly groups: Groups;
-  /**
-   * Names of the groups that were narrowed because of the caller's rights. Their targets may match
-   * more minions.
-   */
+  /** Names of groups from which minions were removed because of the caller's rights. */
   readonly narrowed: readonly string[];
   /** Whether the run already existed under the idempotency key. */
   readonly isRepeated: boolean;
   /**
-   * Outcome. If commands fail on minions, the outcome contains this as results. The promise rejects
-   * only after an internal error of the master.
+   * Outcome of the run. Commands that fail on minions resolve the promise. The promise rejects only
+   * after an internal error of the master.
    */
   readonly outcome: Promise<PlanOutcome>;
   /** Returns all updates, from the start of the run. Can be called several times. */
   updates(): AsyncIterable<PlanUpdate>;
   /**
-   * Cancels the run: no more steps are started, and active ones are ended. Completed steps are
-   * undone unless `undo` is false.
+   * Cancels the run: starts no further steps, and ends active ones. Completed steps are undone
+   * unless `undo` is false.
    */
   cancel(options?: { readonly undo?: boolean }): Promise<void>;
 }

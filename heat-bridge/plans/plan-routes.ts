@@ -63,7 +63,7 @@ export function addPlanRoutes(
           return [group, { tgt: target.target, tgtType: target.targetType }];
         }),
       );
-      // The body's JSON as it was received. The schemas of the plan and its commands validate it.
+      // Unparsed parameters from the body. The schemas of the plan and its commands validate them.
       return () => api.run(name, { ...rest, groups, params: (params ?? {}) as Parameters, caller });
     },
     find: (id, caller) => api.find(id, caller),

@@ -32,15 +32,12 @@ const CancelParameters = Type.Object(
   strict,
 );
 
-/** First item of the stream of a plan's run. */
+/** First item in the stream of updates of a plan's run. */
 export interface PlanStarted {
   readonly type: 'begun';
   readonly id: string;
   readonly groups: Groups;
-  /**
-   * Names of the groups that were narrowed because of the caller's rights. Their targets may match
-   * more minions.
-   */
+  /** Names of groups from which minions were removed because of the caller's rights. */
   readonly narrowed: readonly string[];
   readonly isRepeated: boolean;
 }
@@ -90,7 +87,7 @@ export function planMethods(api: PlanApi, host: ExtensionHost): RpcTable {
   };
 }
 
-/** Returns the first item of the stream of a plan's run. */
+/** Returns the first item in the stream of updates of a plan's run. */
 export function firstPlanUpdate({ id, groups, narrowed, isRepeated }: PlanHandle): PlanStarted {
   return { type: 'begun', id, groups, narrowed, isRepeated };
 }

@@ -1,4 +1,4 @@
-/** Run of a plan, with its updates. */
+/** A run of a plan, with its updates. */
 
 import { TrackedRun } from '../commands/tracked-run.ts';
 import type { Groups } from './plan-groups.ts';
@@ -9,13 +9,15 @@ export interface PlanRunOptions {
   readonly id: string;
   readonly plan: string;
   readonly groups: Groups;
-  /** Names of the groups that were narrowed because of the caller's rights. Default: none. */
+  /**
+   * Names of groups from which minions were removed because of the caller's rights. Default: none.
+   */
   readonly narrowed?: readonly string[] | undefined;
   /** Name of the caller. */
   readonly owner: string;
 }
 
-/** Run of a plan. */
+/** Run of a plan in this process. */
 export class PlanRun extends TrackedRun<PlanUpdate, PlanOutcome> {
   readonly plan: string;
   readonly groups: Groups;
@@ -34,7 +36,7 @@ export class PlanRun extends TrackedRun<PlanUpdate, PlanOutcome> {
     return this.#undoesOnCancel;
   }
 
-  /** Cancels the run. The first call determines whether completed steps are undone. */
+  /** Cancels the run. Only the first call determines whether completed steps are undone. */
   override cancel({ undo = true }: { readonly undo?: boolean } = {}): void {
     if (this.cancelled.aborted) return;
     this.#undoesOnCancel = undo;

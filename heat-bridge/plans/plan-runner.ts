@@ -39,21 +39,22 @@ export interface PlanRunnerOptions {
   readonly quotas: RunQuotas;
 }
 
-/** Request whose caller is authenticated. */
+/** Request for a run, after the caller has been authenticated. */
 interface PlanCall {
   readonly plan: CompiledPlan;
   readonly parameters: Parameters;
   readonly caller: ResolvedCaller;
   readonly request: Pick<PlanRequest, 'deadline' | 'groups' | 'signal' | 'undoOnCancel'>;
   /**
-   * Request with its idempotency key. If absent, the run is not stored and ends with the master.
+   * Request with its idempotency key. If absent, the run is not stored, and it ends when the master
+   * ends.
    */
   readonly key?: CarriedPlan;
 }
 
 /**
- * Sealed row with a request and its idempotency key. Another member of the cluster can repeat the
- * request.
+ * Encrypted row with a request and its idempotency key. Another member of the cluster can repeat
+ * the request.
  */
 const carriedPlanRow = defineRow({
   name: 'call of a plan',
@@ -75,7 +76,10 @@ type CarriedPlan = RowOf<typeof carriedPlanRow>;
 
 /** State of a run, from its request until its resources are released. */
 interface Run {
-  /** State. `found`: the run exists already, from an earlier request or on another member. */
+  /**
+   * State of the run. `found`: a run for this request existed already, from an earlier request or
+   * on another member.
+   */
   state: 'called' | 'found' | 'begun' | 'over';
   readonly call: PlanCall;
   readonly releases: Releases;
@@ -106,7 +110,7 @@ export class PlanRunner {
   }
 
   /**
-   * Enables other members of a cluster to continue runs of this one. Without a cluster, does
+   * Enables other members of a cluster to continue the runs of this member. Without a cluster, does
    * nothing.
    */
   share(): Promise<void> {
@@ -116,8 +120,8 @@ export class PlanRunner {
   }
 
   /**
-   * Continues runs that earlier processes started. Call it when the master's interface is
-   * available.
+   * Continues runs that earlier processes started. Must be called after the master has started to
+   * serve requests.
    */
   goOn(): void {
     this.#runs.goOn();
@@ -142,15 +146,18 @@ export class PlanRunner {
     return this.#runs.active;
   }
 
-  /** Waits for the active runs. They end or stop when the master closes. */
+  /**
+   * Waits until the active runs of this process have ended or stopped. They do so when the master
+   * closes.
+   */
   close(): Promise<void> {
     return this.#runs.close();
   }
 
   /**
-   * Performs a run, from its request until it ends.
+   * Performs a run, from the request to its end.
    * @param resolve - determines the plan and the caller of the request
-   * @returns the handle, as soon as the run is active or was found
+   * @returns the handle, as soon as the run has started, or an existing run was found
    */
   #carryOut(resolve: (releases: Releases) => Promise<PlanCall>): Promise<PlanHandle> {
     return this.#runs.carryOut(async (releases, reply) => {
@@ -199,8 +206,8 @@ export class PlanRunner {
   }
 
   /**
-   * Returns the run that exists under an idempotency key. If there is none, starts one. If the run
-   * is stored but not active, continues it.
+   * Returns the run that exists under an idempotency key. If there is no run, starts one. If the
+   * run is stored but not active, continues it.
    */
   async #findOrAdmit(run: Run, key: CarriedPlan): Promise<AdmittedPlan> {
     const { owner } = key;
@@ -222,7 +229,7 @@ export class PlanRunner {
     return this.#admit(run, stored);
   }
 
-  /** Checks that rules permit a new run, and stores it. */
+  /** Checks that rules permit a new run, and stores the run. */
   async #admitFresh(
     run: Run,
     stored?: { readonly key: CarriedPlan; readonly digest: string },
@@ -254,8 +261,8 @@ export class PlanRunner {
   }
 
   /**
-   * Checks that rules permit the commands of all steps, and the commands that undo them. A command
-   * whose parameters depend on results is checked when the results are available.
+   * Checks that rules permit the commands of all steps, and the commands that undo them. If the
+   * parameters of a command depend on results, it is checked when these results are available.
    * @throws BridgeError ERR_COMMAND_DENIED, ERR_COMMAND_PARAMETERS
    */
   #permit({ plan, parameters, caller }: PlanCall, groups: Groups): void {
@@ -277,7 +284,7 @@ export class PlanRunner {
   }
 
   /**
-   * Executes the steps until the outcome is stored.
+   * Executes the steps, and returns when the outcome is stored.
    * @returns a function that reports the end of the run
    */
   async #follow(run: Run, live: PlanRun, stored: StoredPlan): Promise<() => void> {
@@ -341,7 +348,8 @@ export class PlanRunner {
     const { digest } = stored;
     return new StepRunner({
       commands,
-      // Omit `ended`: when the caller's token becomes invalid, the plan itself ends its steps.
+      // Do not pass `ended`: when the caller's token becomes invalid, the plan ends its steps
+      // itself.
       caller: { name, subject, ...(policy === undefined ? {} : { policy }) },
       parameters,
       live,
@@ -350,7 +358,7 @@ export class PlanRunner {
     });
   }
 
-  /** Returns a function that stores the progress of a run. It writes one change at a time. */
+  /** Returns a function that stores the progress of a run. It performs one write at a time. */
   #keeper(
     { call: { key }, deadline }: Run,
     from: StoredPlan,
@@ -365,7 +373,7 @@ export class PlanRunner {
       before = before.then(() => {
         if (cluster === undefined) return keys.keep(key.owner, now, deadline);
         const { id, outcome } = now;
-        // Write only while this member owns the run: another member may have taken it over.
+        // Write only while this member owns the run, because another member may have continued it.
         return cluster.rows.whileOwn(id, () => {
           const steps = outcome === undefined ? cluster.rows.condition(id) : cluster.rows.end(id);
           return keys.keep(key.owner, now, deadline, steps);

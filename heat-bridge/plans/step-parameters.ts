@@ -9,7 +9,9 @@ import type { Parameters } from '../commands/parameters.ts';
 import { parseJsonPointer, valueAtPointer } from './json-pointer.ts';
 import type { StepSource, StepSources } from './plan-definition.ts';
 
-/** Values that steps on a single minion have returned, by step. */
+/**
+ * Values that steps have returned, by step. Only steps that run on a single minion have an entry.
+ */
 export type StepReturns = ReadonlyMap<string, JsonValue>;
 
 /** Source that refers to a value in the return of an earlier step. */

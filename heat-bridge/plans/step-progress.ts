@@ -4,7 +4,7 @@ import type { CommandResult } from '../commands/command-request.ts';
 import type { StepKind, StepOutcome, StepProgress } from './plan-request.ts';
 import type { PlanRun } from './plan-run.ts';
 
-/** Receives the progress of one step. */
+/** Receiver of the progress of one step. */
 export interface StepReporter {
   note(result: CommandResult): void;
   end(outcome: StepOutcome): void;
@@ -28,7 +28,7 @@ export class StepProgressEmitter {
   /**
    * Emits the start of a step.
    * @param all - number of minions of the step
-   * @returns a receiver of the step's progress
+   * @returns receiver of the further progress of the step
    */
   begin(about: { readonly step: string; readonly kind: StepKind }, all: number): StepReporter {
     const states = new Map<string, CommandResult['state']>();

@@ -1,4 +1,4 @@
-/** Runs the command of a step, or the command that undoes the step. */
+/** Runs the command of a step, or the command that undoes a step. */
 
 import type { ExtensionHost } from '#master';
 import type { ResolvedCaller } from '../commands/callers.ts';
@@ -11,25 +11,25 @@ import type { StepKind, StepOutcome } from './plan-request.ts';
 import type { PlanRun } from './plan-run.ts';
 import { type StepReturns, stepParameters } from './step-parameters.ts';
 
-/** Options that are the same for all steps of a run. */
+/** Options for all steps of a run. */
 export interface StepRunnerOptions {
   readonly commands: Pick<CommandRunner, 'start'>;
   /**
-   * Caller of the plan. If its token becomes invalid, the plan ends its steps, so the token is not
-   * watched here.
+   * Caller of the plan. The plan itself ends its steps when the caller's token becomes invalid, so
+   * steps do not watch the token.
    */
   readonly caller: Pick<ResolvedCaller, 'name' | 'subject' | 'policy'>;
   readonly parameters: Parameters;
   readonly live: Pick<PlanRun, 'id' | 'plan'>;
   /**
-   * Data from which the idempotency keys of steps are derived. Absent if the run of the plan is not
-   * stored.
+   * Data from which the idempotency keys of the steps are derived. Absent if the run of the plan is
+   * not stored.
    */
   readonly key?: { readonly project: string; readonly digest: string };
   readonly logger: Pick<ExtensionHost['logger'], 'error'>;
 }
 
-/** Step to run, or to undo. */
+/** Step to run or to undo. */
 export interface StepCall {
   readonly step: CompiledStep;
   readonly kind: StepKind;
@@ -38,7 +38,7 @@ export interface StepCall {
   /** Minions, in the order in which they are divided into batches. */
   readonly minions: readonly string[];
   readonly batchSize: number;
-  /** Number of minions on which the command may fail. */
+  /** Number of minions on which the command may fail before the step fails. */
   readonly maxFailures: number;
   readonly returned: StepReturns;
   /** Deadline, in milliseconds since 1970. Default: now plus the command's timeout. */
@@ -81,8 +81,8 @@ export class StepRunner {
   }
 
   /**
-   * Runs the command in batches, until too many minions have failed.
-   * @returns the reason of a failure, or `undefined`
+   * Runs the command in batches, and stops when too many minions have failed.
+   * @returns the reason of the failure, or `undefined` after success
    */
   async #runAll(
     call: StepCall,
@@ -130,7 +130,8 @@ export class StepRunner {
     const owner = {
       caller: caller.name,
       project,
-      // No command can have this name, so the key cannot collide with a key that a caller chose.
+      // A command cannot have this name. Therefore the key differs from every key that a caller
+      // chooses.
       command: `plan:${live.plan}/${step.name}/${kind}`,
       key: `${live.id}/${first}`,
     };
@@ -138,8 +139,8 @@ export class StepRunner {
   }
 
   /**
-   * Returns the message of a `BridgeError`. For any other error, logs it and returns a message
-   * without details.
+   * Returns the message of a `BridgeError`. Logs any other error, and returns a message without
+   * details.
    */
   #reasonOf(error: unknown): string {
     if (error instanceof BridgeError) return `${error.code}: ${error.message}`;
@@ -153,7 +154,7 @@ export class StepRunner {
 }
 
 /**
- * Yields results as they arrive. If the run had already ended, yields the results in its outcome.
+ * Yields results as they arrive. If the run had already ended, yields the results of its outcome.
  */
 async function* resultsOf(handle: CommandHandle): AsyncGenerator<CommandResult, void, void> {
   const yielded = new Set<CommandResult>();

@@ -1,6 +1,6 @@
 /**
- * Schedule of a plan: determines which steps may start, and the effects of their ends. It does not
- * run steps itself.
+ * Determines which steps of a plan may start, and what the end of a step causes. Does not run steps
+ * itself.
  */
 
 /** Dependencies of each step. */
@@ -45,9 +45,9 @@ export interface ScheduledStep {
 export type StepEnd = 'succeeded' | 'failed';
 
 /**
- * Schedules steps. A step can start when all its dependencies have succeeded. When a step that
- * stops the plan fails, or `stop` is called, no more steps start. Active steps continue to their
- * end.
+ * Schedules steps. A step can start when all its dependencies have succeeded. No more steps start
+ * after `stop` was called, or after a step failed whose failure stops the plan. Active steps
+ * continue to their end.
  */
 export class StepSchedule {
   readonly #steps: readonly ScheduledStep[];

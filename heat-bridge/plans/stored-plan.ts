@@ -1,4 +1,6 @@
-/** Stored form of a run of a plan. The runs of its steps are stored as runs of commands. */
+/**
+ * Stored form of a run of a plan. The runs of its steps are stored separately, as runs of commands.
+ */
 
 import Type from 'typebox';
 import { defineRow, type RowCodec, type RowOf, Texts } from '#store';
@@ -6,7 +8,7 @@ import { fromMarkedJson, markedJsonField } from '../marked-json-field.ts';
 import type { Groups } from './plan-groups.ts';
 import type { PlanOutcome } from './plan-request.ts';
 
-/** Sealed rows `keys/<digest>` of plans. */
+/** Encrypted rows `keys/<digest>` of plans: one row for each idempotency key. */
 const row = defineRow({
   name: 'run of a plan',
   schema: Type.Object({
@@ -15,8 +17,8 @@ const row = defineRow({
     digest: Type.String(),
     groups: Type.Unsafe<Groups>(Type.Object({})),
     /**
-     * Names of the groups that were narrowed because of the caller's rights. Absent if there are
-     * none.
+     * Names of groups from which minions were removed because of the caller's rights. Absent if
+     * there are none.
      */
     narrowed: Type.Optional(Texts),
     /** Start, in milliseconds since 1970. */
@@ -25,7 +27,9 @@ const row = defineRow({
     begun: Texts,
     /** Names of the ended steps, in the order in which they ended. */
     ended: Texts,
-    /** Status of the plan if completed steps are being undone. Absent otherwise. */
+    /**
+     * Status that the plan will have when its completed steps are undone. Absent while steps run.
+     */
     undoing: Type.Optional(Type.Unsafe<PlanOutcome['status']>(Type.String())),
     /** Outcome. Absent if the run has not ended. */
     outcome: Type.Optional(Type.Unsafe<PlanOutcome>(Type.Object({}))),

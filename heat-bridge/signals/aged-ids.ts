@@ -5,7 +5,7 @@ import type { SharedArea, StateChange, StateOperation } from '#master';
 /** Maximum number of ids. When it is exceeded, the oldest id is removed. */
 const maxIds = 10_000;
 
-/** Ids of dead or delivered signals, each with its expiry, the oldest first. */
+/** Ids of failed or delivered signals, each with its expiry, the oldest first. */
 export class AgedIds {
   readonly #part: 'dead' | 'delivered';
   readonly #expiry = new Map<string, number>();
@@ -53,8 +53,8 @@ export class AgedIds {
   }
 
   /**
-   * Applies a stored row to memory. Stores only its id: dead letters can be as large as the outbox,
-   * so their rows are not decoded.
+   * Applies a stored row to memory. Only the id is read, because the rows of dead letters can be as
+   * large as the outbox.
    */
   #note(change: StateChange): void {
     if (change.type === 'delete') this.#expiry.delete(change.key.at(-1) ?? '');

@@ -1,4 +1,4 @@
-/** Dead-letter list: signals whose delivery was given up. */
+/** Dead-letter list: signals whose delivery has failed permanently. */
 
 import type { SharedArea, StateOperation } from '#master';
 import { StoreError } from '#store';
@@ -24,7 +24,10 @@ export interface DeadLetterListOptions {
   readonly now: () => number;
 }
 
-/** Signals that will not be delivered, with the reasons, for inspection by an operator. */
+/**
+ * Signals that will not be delivered, with the reasons. Operators can inspect them, and send them
+ * again.
+ */
 export class DeadLetterList {
   readonly #options: DeadLetterListOptions;
   readonly #ids = new AgedIds('dead');
@@ -45,7 +48,7 @@ export class DeadLetterList {
     return this.#ids.size;
   }
 
-  /** Returns the dead letters, in the order in which their delivery was given up. */
+  /** Returns the dead letters, in the order in which they failed. */
   async list(): Promise<readonly DeadLetter[]> {
     const records: DeadLetter[] = [];
     for await (const entry of this.#options.state.list(['signals', 'dead'])) {
@@ -85,9 +88,10 @@ export class DeadLetterList {
 
   /**
    * Removes a dead letter.
-   * @param revision - revision of the row, which must not have changed
+   * @param revision - revision of the row; the removal fails if the row has changed since
    * @param besides - further operations for the same transaction
-   * @throws BridgeError ERR_SIGNAL_UNKNOWN if another caller has removed it meanwhile
+   * @throws BridgeError ERR_SIGNAL_UNKNOWN if another caller has removed the dead letter in the
+   * meantime
    */
   async take(id: string, revision: number, besides: readonly StateOperation[]): Promise<void> {
     const deleted = { op: 'delete', key: ['signals', 'dead', id], ifRevision: revision } as const;

@@ -39,8 +39,8 @@ export class DeliveredList {
   }
 
   /**
-   * Returns the store operations that add a delivered signal. Write them in the transaction that
-   * removes it from the outbox.
+   * Returns the store operations that add a delivered signal. They must be part of the transaction
+   * that removes the signal from the outbox.
    */
   operations(record: OutboxRecord, httpStatus: number | undefined): readonly StateOperation[] {
     const endedAt = this.#now();
@@ -49,7 +49,7 @@ export class DeliveredList {
   }
 }
 
-/** Rows `signals/delivered/<id>`. */
+/** Format of the rows with the keys `signals/delivered/<id>`. */
 const deliveredRow = defineRow({
   name: 'delivered signal',
   schema: OutboxEntrySchema,

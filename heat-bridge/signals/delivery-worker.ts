@@ -37,7 +37,7 @@ interface DeliveryPace {
 export interface DeliveryWorkerOptions {
   readonly handles: Pick<HandleRegistry, 'destinationOf' | 'find'>;
   readonly outbox: Outbox;
-  /** Receives the signals without a handle. */
+  /** Receiver of signals for which no handle is registered. */
   readonly held: Pick<HeldSignals, 'add' | 'forget'>;
   readonly ask: HttpClient;
   readonly pace: DeliveryPace;
@@ -47,7 +47,7 @@ export interface DeliveryWorkerOptions {
 }
 
 /**
- * Delay before the next request to a service that works but has not stored the previous signal yet,
+ * Delay before the next request to a service that works but has not read the previous signal yet,
  * in milliseconds.
  */
 const turnMs = 1_000;
@@ -63,14 +63,16 @@ interface HandleQueue {
   /** HTTP status of the last attempt. */
   httpStatus: number | undefined;
   isSending: boolean;
-  /** Abort it to end the delay before a retry early. */
+  /** Ends the delay before a retry early when it is aborted. */
   wake: AbortController;
   /**
-   * Heat signal ids that must not be used yet, each with the time from which it may be used again.
+   * Heat signal ids that are not used for now, each with the time from which they may be used
+   * again.
    */
   readonly resting: Map<string, number>;
   /**
-   * Present while no queued signal may be sent because of its id. Abort it to end this wait early.
+   * Present while no queued signal may be sent, because all their ids are in {@link resting}.
+   * Aborting it ends this wait early.
    */
   restOver: AbortController | undefined;
 }
@@ -97,7 +99,8 @@ export class DeliveryWorker implements PendingSignals {
   }
 
   /**
-   * Starts to deliver the pending signals of the outbox. Sends nothing after `ended` is aborted.
+   * Starts to deliver the pending signals of the outbox. After `ended` is aborted, nothing more is
+   * sent.
    */
   async begin(ended: AbortSignal): Promise<void> {
     await this.close();
@@ -109,7 +112,10 @@ export class DeliveryWorker implements PendingSignals {
     }
   }
 
-  /** Returns the state of a pending signal, as far as this member knows it. */
+  /**
+   * Returns the state of a pending signal. Only the member that delivers signals knows about
+   * attempts in progress.
+   */
   stateOf({ id, handle }: PendingSignal): {
     readonly state: 'held' | 'sending' | 'waiting';
     readonly failures: number;
@@ -126,8 +132,8 @@ export class DeliveryWorker implements PendingSignals {
   }
 
   /**
-   * Retries the next signal for a handle immediately. Call it after the handle was changed or
-   * removed.
+   * Retries the next signal for a handle immediately. Must be called after the handle was changed
+   * or removed.
    * @param handle - id of the handle
    */
   wake(handle: string): void {
@@ -142,8 +148,8 @@ export class DeliveryWorker implements PendingSignals {
   }
 
   /**
-   * Waits until the deliveries in progress have ended. The signal that was passed to {@link begin}
-   * ends them.
+   * Waits until the deliveries in progress have ended. Aborting the signal that was passed to
+   * {@link begin} ends them.
    */
   async close(): Promise<void> {
     await Promise.all(this.#work);
@@ -188,8 +194,8 @@ export class DeliveryWorker implements PendingSignals {
   }
 
   /**
-   * Delivers the signals of a queue one after the other. If two signals with the same id were sent
-   * concurrently, the service could store them in either order.
+   * Delivers the signals of a queue one after the other. Otherwise the service could store two
+   * signals with the same id in the wrong order.
    */
   async #run(alias: string, lane: HandleQueue): Promise<void> {
     const { log } = this.#options;
@@ -211,7 +217,7 @@ export class DeliveryWorker implements PendingSignals {
           lane.httpStatus = undefined;
         }
       } catch (error) {
-        // The store failed, or a sealed row could not be opened. The signal stays in the outbox.
+        // The store failed, or a row could not be decrypted. The signal stays in the outbox.
         log.error(
           { alias, err: error },
           'could not read a signal or its handle from the store; retrying',
@@ -223,7 +229,10 @@ export class DeliveryWorker implements PendingSignals {
     if (!closing.aborted) this.#lanes.delete(lane.handle);
   }
 
-  /** Returns the signal that is being delivered, or else the oldest signal whose id may be used. */
+  /**
+   * Returns the signal that is being delivered. If there is none, returns the oldest signal whose
+   * id may be used.
+   */
   #nextOf({ current, queue, resting }: HandleQueue): PendingSignal | undefined {
     if (current !== undefined) return current;
     const now = this.#options.now();
@@ -246,8 +255,9 @@ export class DeliveryWorker implements PendingSignals {
   }
 
   /**
-   * Makes one attempt to deliver a signal. If it fails but may be retried, waits before it returns.
-   * @returns whether the delivery has ended, successfully or not
+   * Makes one attempt to deliver a signal. After a failure that permits a retry, waits before it
+   * returns.
+   * @returns whether the delivery has ended, with or without success
    */
   async #isOver(pending: PendingSignal, lane: HandleQueue): Promise<boolean> {
     const { handles, outbox, now } = this.#options;
@@ -335,8 +345,8 @@ export class DeliveryWorker implements PendingSignals {
 }
 
 /**
- * Replaces secrets in the reason of a failure, because a service may repeat the request in its
- * response.
+ * Replaces secrets in the reason of a failure, because a service may repeat parts of the request in
+ * its response.
  */
 function redactSecrets(outcome: DeliveryOutcome, destination: Destination): DeliveryOutcome {
   if (outcome.kind === 'delivered') return outcome;

@@ -1,7 +1,7 @@
 /**
- * Reads signals from the arguments of Salt's `event.send`, for events without data. If a minion
- * cannot parse the data as YAML, `event.send` drops the data. The job or the return of `salt-call`
- * still contains its text.
+ * Reads signals from the arguments of Salt's `event.send`, if an event has no data. `event.send`
+ * drops data that the minion cannot parse as YAML. The job, or the return of `salt-call`, still
+ * contains the text of the data.
  */
 
 import type { Events } from '#master';
@@ -14,14 +14,17 @@ const fun = 'event.send';
 /** Maximum time to wait for the return of `salt-call`, in milliseconds. */
 const maxWaitMs = 5_000;
 
-/** Source from which the arguments of the call that fired an event can be read. */
+/**
+ * Place from which the arguments of an event's `event.send` can be read: the job, or the return of
+ * `salt-call`.
+ */
 export type ArgumentsSource =
   | { readonly kind: 'job'; readonly args: readonly WireValue[] }
   | { readonly kind: 'return' };
 
 /**
- * Returns the source of the arguments, or `undefined` if the event names none.
- * @param body - the complete event
+ * Returns the source of the arguments, or `undefined` if the event does not name one.
+ * @param body - the whole event
  */
 export function argumentsSourceOf(body: WireValue | undefined): ArgumentsSource | undefined {
   const data = isWireMap(body) ? body.data : undefined;
@@ -45,10 +48,7 @@ export function signalOfArguments(args: readonly WireValue[], maxBytes: number):
   }
 }
 
-/**
- * Returns the value of the argument `data`, if this argument is it. `data` may be passed by
- * position or by name.
- */
+/** Returns the value of an argument if it is `data`, which can be passed by position or by name. */
 function dataArgument(arg: WireValue): WireValue | undefined {
   if (isWireMap(arg)) return arg.__kwarg__ === true ? arg.data : arg;
   if (typeof arg !== 'string') return arg;
@@ -59,7 +59,7 @@ function dataArgument(arg: WireValue): WireValue | undefined {
 
 /**
  * Waits for the next return of `event.send` with this tag, and returns the arguments in it. Returns
- * `undefined` if no such return arrives in time.
+ * `undefined` if no return arrives in time.
  */
 export async function awaitReturnedArguments(
   events: Pick<Events['bus'], 'subscribe'>,

@@ -6,7 +6,7 @@ import Type, { type Static, type TObject } from 'typebox';
 import { compileGlob } from '#template/python/fnmatch.ts';
 import { projectOfOwner } from '../owner-name.ts';
 
-/** Lookups with which the groups of a minion are determined when it signals. */
+/** Functions that determine the groups of a minion at the time of its signal. */
 export interface GroupMembership {
   /** Whether a nodegroup with this name is defined. */
   readonly hasNodegroup: (nodegroup: string) => boolean;
@@ -32,8 +32,8 @@ export const groupFields = {
   /** Globs on minion ids. */
   globs: namesOf('^\\S+$', 253),
   /**
-   * Names of nodegroups, in the form in which targets accept them. Conditions on grains in a
-   * nodegroup can only exclude minions, never include them.
+   * Names of nodegroups, in the form that targets accept. Grains are not verified. Conditions on
+   * grains in a nodegroup can therefore exclude minions, but not include them.
    */
   nodegroups: namesOf('^[^\\s()]+$', 256),
   /** Projects. The group of a project contains the minions that the bridge enrolled for it. */
@@ -43,7 +43,7 @@ export const groupFields = {
 /** Groups of minions; {@link groupFields} documents them. */
 export type HandleGroups = Readonly<Static<TObject<typeof groupFields>>>;
 
-/** Returns only those fields that name groups, without absent ones. */
+/** Returns only the fields that name groups. Absent fields are omitted. */
 export function groupsOf({ globs, nodegroups, projects }: HandleGroups): HandleGroups {
   return {
     ...(globs === undefined ? {} : { globs: [...globs] }),
@@ -53,8 +53,8 @@ export function groupsOf({ globs, nodegroups, projects }: HandleGroups): HandleG
 }
 
 /**
- * Compiles a test whether a minion is in any of the groups. The test reads current memberships on
- * each call. The groups of a project contain its own guests only.
+ * Compiles a test of whether a minion belongs to one of the groups. Each call uses the current
+ * memberships. The group of a project contains only minions that the bridge enrolled for it.
  */
 export function compileGroups(
   { globs = [], nodegroups = [], projects = [], owner = '' }: HandleGroups & { owner?: string },

@@ -1,4 +1,4 @@
-/** Registry of handles. The secrets of handles are sealed in the store, and not in memory. */
+/** Registry of handles. Their secrets are stored encrypted, and are not kept in memory. */
 
 import { randomUUID } from 'node:crypto';
 import { isDeepStrictEqual } from 'node:util';
@@ -49,34 +49,34 @@ export const RegistrationSchema = Type.Object(
     ),
     ...groupFields,
     /**
-     * Names of members, in the form of aliases. A minion then signals once for each of them.
-     * Default: none, so each minion signals once.
+     * Names of members for which a minion signals, in the form of aliases. A minion then signals
+     * once for each member. Default: none; each minion signals once.
      */
     members: Type.Optional(
       Type.Unsafe<readonly string[]>(Type.Array(Name, { maxItems: 1_000, uniqueItems: true })),
     ),
     /**
-     * Whether an event without data is treated as a SUCCESS. Default: false. It is then a FAILURE,
-     * because Salt drops data that a minion cannot parse.
+     * Whether an event without data means SUCCESS. Default: false, so that it means FAILURE. Salt
+     * sends no data if the minion cannot parse them.
      */
     emptyIsSuccess: Type.Optional(Type.Boolean()),
     /**
-     * Stack against whose quota the handle's signals are counted, for example the id of the stack.
-     * Default: the alias.
+     * Stack whose quota the signals of the handle use, for example the id of the stack. Default:
+     * the alias.
      */
     stack: Type.Optional(Type.String({ minLength: 1, maxLength: 256 })),
     /** Owner of the handle, for example a project. Other owners cannot see the handle. */
     owner: Type.Optional(Type.String({ minLength: 1, maxLength: 256 })),
     /**
-     * Expiry, in milliseconds since 1970. Default: 12 hours from now, which is the longest timeout
-     * of a wait condition in Heat.
+     * Expiry, in milliseconds since 1970. Default: 12 hours from now, the longest timeout of a wait
+     * condition in Heat.
      */
     expiresAt: Type.Optional(Type.Integer({ minimum: 0 })),
     /**
-     * Destination of signals, in a form of Heat: the attribute `signal` of a handle (an object or
-     * its text), an object with `endpoint` and `token`, the text of `curl_cli`, or the URL of an
-     * AWS handle. A webhook is `{ url, key }`. The destination is sealed at once and never
-     * returned. `parseDestination` parses it.
+     * Destination of signals, in one of Heat's forms: the attribute `signal` of a handle (an object
+     * or its text), an object with `endpoint` and `token`, the text of `curl_cli`, or the URL of an
+     * AWS handle. A webhook is `{ url, key }`. `parseDestination` parses all forms. The destination
+     * is encrypted at once, and never returned.
      */
     signal: Type.Unknown(),
   },
@@ -92,8 +92,8 @@ const Time = Type.Number();
 const storedFields = {
   alias: Text,
   /**
-   * Id of this registration. A later handle with the same alias gets another id, and none of the
-   * signals of this one.
+   * Id of this registration. A later handle with the same alias has another id, and does not
+   * receive the signals of this one.
    */
   id: Text,
   transport: Type.Unsafe<Transport>(Type.String({ description: handleForms })),
@@ -114,9 +114,12 @@ const storedFields = {
 /** Handle without its secrets. */
 export const HandleSchema = Type.Object({
   ...storedFields,
-  /** Whether an event without data is treated as a SUCCESS. */
+  /** Whether an event without data means SUCCESS. */
   emptyIsSuccess: Type.Boolean(),
-  /** Whether the service is a listed endpoint. Signals are sent to listed endpoints only. */
+  /**
+   * Whether the configuration lists the service as an endpoint. Signals are sent to listed
+   * endpoints only.
+   */
   isListed: Type.Boolean(),
 });
 
@@ -136,13 +139,13 @@ export function parseHandleRegistration(given: unknown): HandleRegistration {
   throw new BridgeError('ERR_HANDLE_FORM', text);
 }
 
-/** Whether a handle is for groups of minions, whose members may change. */
+/** Whether a handle names groups of minions. Their members can change. */
 export function isForGroups(handle: HandleGroups): boolean {
   return Object.keys(groupsOf(handle)).length > 0;
 }
 
 /**
- * Returns the reason why a signal for this handle is rejected, or `undefined` if it is accepted.
+ * Returns why a signal for this handle is rejected, or `undefined` if it is accepted.
  * @param now - milliseconds since 1970
  */
 export function signalRefusalOf(
@@ -169,7 +172,7 @@ export function parseSignalTag(
 
 export interface HandleRegistryOptions {
   readonly state: SharedArea;
-  /** Listed endpoints by origin. Signals are sent to no other services. */
+  /** Endpoints that the configuration lists, by origin. Signals are sent to no other services. */
   readonly endpoints: Pick<ReadonlyMap<string, unknown>, 'has'>;
   readonly membership: GroupMembership;
   /** Validity of a handle without `expiresAt`, in milliseconds. */
@@ -181,30 +184,30 @@ export interface HandleRegistryOptions {
   readonly now: () => number;
 }
 
-/** Time for which an expired handle is still listed, in milliseconds. */
+/** Time for which an expired handle remains listed, in milliseconds. */
 const endedHandleRetentionMs = 86_400_000;
 
 type HandleFields = Omit<HandleInfo, 'emptyIsSuccess' | 'isListed'> &
   Pick<HandleRegistration, 'emptyIsSuccess'>;
 
-/** Rows `signals/handles/<alias>/<id>`. */
+/** Format of the rows with the keys `signals/handles/<alias>/<id>`. */
 const handleRow = defineRow({
   name: 'handle',
   schema: Type.Object({
     plain: Type.Object(storedFields),
     /**
-     * Time at which the current groups of the handle were registered, in milliseconds since 1970.
-     * If a minion is in groups of several handles, the handle with the earliest time gets its
-     * signals. Absent if the handle has no groups.
+     * Time at which the groups of the handle were registered, in milliseconds since 1970. If a
+     * minion belongs to groups of several handles with one alias, the handle with the earliest time
+     * receives its signals. Absent if the handle has no groups.
      */
     claimedAt: Type.Optional(Time),
-    /** Sealed destination in base64. */
+    /** Encrypted destination in base64. */
     sealed: Type.String(),
   }),
   unversioned: fromJson,
 });
 
-/** Destination of a handle, before it is sealed. */
+/** Destination of a handle, before it is encrypted. */
 const destinationRow = defineRow({
   name: 'destination',
   schema: Type.Unsafe<Destination>(Type.Object({ transport: Type.String() })),
@@ -216,46 +219,51 @@ type StoredHandle = RowOf<typeof handleRow>;
 interface HandleRow extends StoredHandle {
   readonly key: readonly string[];
   readonly bytes: number;
-  /** Whether a minion is in a group of the handle now. */
+  /** Whether a minion belongs to a group of the handle now. */
   readonly isInGroups: (minion: string) => boolean;
 }
 
-/** Handle that the metadata of a stack's server names for the minion of that server. */
+/**
+ * Registration of a handle that the metadata of a stack's server names. The handle is for the
+ * minion of this server.
+ */
 export interface HandleClaim
   extends Required<Pick<HandleRegistration, 'alias' | 'emptyIsSuccess' | 'signal' | 'stack'>>,
     Pick<HandleRegistration, 'owner'> {
   readonly minion: string;
-  /** Whether this handle gets the minion in place of another handle with the same alias. */
+  /** Whether the minion moves to this handle from another handle with the same alias. */
   readonly takesFrom: (handle: HandleInfo) => boolean;
 }
 
 interface NewHandle {
   readonly destination: Destination;
-  /** Handle that the new one replaces. `undefined` if there is none. */
+  /** Handle that the new handle replaces, or `undefined`. */
   readonly before: HandleRow | undefined;
   /** Further operations for the same transaction. */
   readonly steps: readonly StateOperation[];
 }
 
 /**
- * Registry of handles. An alias is unique for a minion, and for an owner and a stack. Different
- * owners, and different stacks of one owner, may use the same alias for different minions. A signal
- * of a minion is therefore for one handle only. If a handle lists the minion, it is this one.
- * Otherwise it is the handle whose groups contain the minion and were registered first.
+ * Registry of handles. One owner can use an alias once for each stack. Other owners and stacks can
+ * use the same alias, if no minion belongs to two of these handles. A signal of a minion is
+ * therefore for one handle only. A handle that lists the minion takes precedence. Otherwise, the
+ * handle whose groups were registered first receives the signal.
  *
- * The members of a cluster share the handles: each follows the writes of the others.
+ * The members of a cluster share the handles, and each member applies the writes of the others.
  */
 export class HandleRegistry {
   readonly #options: HandleRegistryOptions;
   readonly #rows = new Map<string, HandleRow>();
   readonly #byAlias = new MultiMap<string, HandleRow>();
   readonly #byMinion = new Map<string, HandleRow>();
-  /** Handles that are for groups, by alias. Those whose groups were registered first come first. */
+  /**
+   * Handles that name groups, by alias. Handles whose groups were registered earlier come first.
+   */
   readonly #forGroups = new Map<string, readonly HandleRow[]>();
   readonly #bytes: Budget;
   /** Serializes changes of handles with the same alias. */
   readonly #changes = new KeyedMutex();
-  /** Makes decisions about aliases exclusive across the cluster. */
+  /** Serializes decisions about aliases across the cluster. */
   readonly #names: SharedNames;
   #onFollowed: (id: string) => void = () => {};
 
@@ -275,8 +283,7 @@ export class HandleRegistry {
   }
 
   /**
-   * Listener that is called with the id of each handle that any member of the cluster changed or
-   * removed.
+   * Sets the listener that receives the id of each handle that a cluster member changed or removed.
    */
   set onFollowed(listener: (id: string) => void) {
     this.#onFollowed = listener;
@@ -284,9 +291,9 @@ export class HandleRegistry {
 
   /**
    * Registers a handle. Resolves when it is durable.
-   * @param replaces - whether the registration may replace a handle: one with the same alias, owner
-   * and stack, or one with the same alias and owner that shares a minion. Use it to change the
-   * minions, the keys or the expiry of a handle.
+   * @param replaces - whether an existing handle with the same alias and owner may be replaced.
+   * This handle must have the same stack, or share a minion. Use it to change the minions, the keys
+   * or the expiry of a handle.
    * @throws BridgeError ERR_HANDLE_FORM, ERR_HANDLE_EXISTS, ERR_HANDLE_LIMIT
    */
   async add(registration: HandleRegistration, replaces = false): Promise<HandleInfo> {
@@ -304,7 +311,7 @@ export class HandleRegistry {
   }
 
   /**
-   * Registers a handle for another minion of a stack. Resolves when it is durable. Servers of a
+   * Registers a handle for one more minion of a stack. Resolves when it is durable. Servers of a
    * stack that name the same destination share one handle, so that their signals are delivered in
    * order.
    * @throws BridgeError ERR_HANDLE_FORM, ERR_HANDLE_EXISTS, ERR_HANDLE_LIMIT
@@ -333,9 +340,9 @@ export class HandleRegistry {
   }
 
   /**
-   * Removes a minion from the handles of a stack. Handles that have no minion afterwards are
-   * removed. Resolves when the changes are durable.
-   * @param minion - default: every minion, so that all handles of the stack are removed
+   * Removes a minion from the handles of a stack. Handles without minions are then removed too.
+   * Resolves when the changes are durable.
+   * @param minion - minion to remove; default: all minions, which removes all handles of the stack
    * @param keeps - aliases of handles that do not change
    * @returns the removed handles
    */
@@ -361,8 +368,8 @@ export class HandleRegistry {
 
   /**
    * Returns the handle with this alias.
-   * @param owner - default: any owner, if only one has a handle with the alias
-   * @param stack - default: any stack, if only one has a handle with the alias
+   * @param owner - default: any owner, if only one owner has a handle with the alias
+   * @param stack - default: any stack, if only one stack has a handle with the alias
    * @throws BridgeError ERR_HANDLE_UNKNOWN, ERR_HANDLE_AMBIGUOUS
    */
   show(alias: string, owner?: string, stack?: string): HandleInfo {
@@ -375,7 +382,7 @@ export class HandleRegistry {
     return row && this.#infoOf(row);
   }
 
-  /** Returns the handle for which a minion's signals with an alias are. */
+  /** Returns the handle that receives a minion's signals with an alias. */
   findFor(alias: string, minion: string): HandleInfo | undefined {
     const rows = this.#rowsFor(alias, minion);
     // Prefer handles that have not expired.
@@ -391,8 +398,8 @@ export class HandleRegistry {
   }
 
   /**
-   * Returns the destination of a handle, with its secrets. Call it only to send a signal, and do
-   * not store the result.
+   * Returns the destination of a handle, with its secrets. It must only be used to send a signal,
+   * and must not be stored.
    * @param id - id of the handle
    * @throws MasterError ERR_SEAL, BridgeError ERR_HANDLE_UNKNOWN
    */
@@ -417,7 +424,9 @@ export class HandleRegistry {
     );
   }
 
-  /** Whether a handle has this destination. Returns false if its destination cannot be unsealed. */
+  /**
+   * Whether a handle has this destination. Returns false if its destination cannot be decrypted.
+   */
   #leadsTo({ plain }: HandleRow, destination: Destination): boolean {
     try {
       return isDeepStrictEqual(this.destinationOf(plain.id), destination);
@@ -432,9 +441,9 @@ export class HandleRegistry {
   }
 
   /**
-   * Changes a handle, while no other handle with its alias can change.
-   * @param change - returns the changed handle, or `undefined` to remove it. If the changed handle
-   * has no minions and no groups, it is removed too.
+   * Changes a handle. In the meantime, no other handle with its alias can change.
+   * @param change - returns the changed handle, or `undefined` to remove it; a handle without
+   * minions and groups is removed too
    */
   #change(
     { plain: { id, alias } }: HandleRow,
@@ -525,8 +534,8 @@ export class HandleRegistry {
   }
 
   /**
-   * Writes a handle in place of a previous one.
-   * @throws BridgeError ERR_HANDLE_LIMIT if the limits on the stored size are exceeded
+   * Writes a handle, and removes the previous one.
+   * @throws BridgeError ERR_HANDLE_LIMIT if the stored size would exceed a limit
    */
   async #write(
     fresh: Omit<HandleRow, 'bytes'>,
@@ -581,8 +590,8 @@ export class HandleRegistry {
   }
 
   /**
-   * Returns the handle that a registration would replace, or `undefined` if there is none.
-   * @throws BridgeError ERR_HANDLE_AMBIGUOUS if there are several
+   * Returns the handle that a registration would replace, or `undefined`.
+   * @throws BridgeError ERR_HANDLE_AMBIGUOUS if it would replace several handles
    */
   #rowInPlaceOf(
     registration: Omit<HandleRegistration, 'signal'>,
@@ -603,8 +612,8 @@ export class HandleRegistry {
   }
 
   /**
-   * Checks that no other valid handle has the same alias and a minion or groups in common with this
-   * one.
+   * Checks that no other valid handle with the same alias is for one of the minions or groups of
+   * this handle.
    * @throws BridgeError ERR_HANDLE_EXISTS
    */
   #refuseOthers(
@@ -628,7 +637,10 @@ export class HandleRegistry {
     }
   }
 
-  /** Returns the handles for signals of a minion with an alias, in order of precedence. */
+  /**
+   * Returns the handles that could receive a minion's signals with an alias, in order of
+   * precedence.
+   */
   #rowsFor(alias: string, minion: string): readonly HandleRow[] {
     const listing = this.#byMinion.get(minionKey(alias, minion));
     const forGroups = this.#forGroups.get(alias) ?? [];
@@ -652,7 +664,9 @@ export class HandleRegistry {
     this.#onFollowed(id);
   }
 
-  /** Indexes a stored handle, even if it exceeds limits that were lowered since. */
+  /**
+   * Indexes a stored handle, even if limits were lowered since it was stored and it exceeds them.
+   */
   #restore(row: HandleRow): void {
     this.#bytes.tryTake(budgetOwner(row.plain), row.bytes);
     this.#index(row);
@@ -697,16 +711,16 @@ export class HandleRegistry {
 }
 
 /**
- * Returns the name of the budget that a handle is charged to. Handles without an owner (from the
- * local interface) have a budget each.
+ * Returns the name under which the size of a handle is counted. Handles without an owner are
+ * counted separately.
  */
 function budgetOwner({ owner, id }: HandleFields): string {
   return owner ?? id;
 }
 
 /**
- * Returns the time at which the groups were registered if they are those of the previous handle.
- * Returns `undefined` if the groups have changed.
+ * Returns the time at which the groups of a handle were registered, if the previous handle had the
+ * same groups. Otherwise returns `undefined`.
  */
 function claimedSince(groups: HandleGroups, before: HandleRow | undefined): number | undefined {
   const isSame =
@@ -714,7 +728,9 @@ function claimedSince(groups: HandleGroups, before: HandleRow | undefined): numb
   return isSame ? before.claimedAt : undefined;
 }
 
-/** Returns a unique key for an alias and a minion: an alias contains no slash. */
+/**
+ * Returns a unique key for an alias and a minion. It is unique because an alias contains no slash.
+ */
 function minionKey(alias: string, minion: string): string {
   return `${alias}/${minion}`;
 }

@@ -1,6 +1,6 @@
 /**
- * Held signals: signals whose handle is not registered yet. A machine may signal before its stack
- * is registered. The signals stay in the outbox until the handle is registered, or until they
+ * Held signals: signals for which no handle is registered yet, because a machine can signal before
+ * its stack is registered. They stay in the outbox until the handle is registered, or until they
  * expire.
  */
 
@@ -22,12 +22,12 @@ export interface HeldSignalsOptions {
   /** Time after which a held signal expires, in milliseconds. */
   readonly ttlMs: number;
   readonly admission: MinionKeys;
-  /** Whether this master expires held signals. In a cluster, only one member does. */
+  /** Whether this master expires held signals. In a cluster, this is true on one member only. */
   readonly isActive: () => boolean;
   readonly now: () => number;
   readonly log: Logger;
   readonly reports: Pick<SignalReporter, 'givenUp'>;
-  /** Called with each expired signal. It must not throw. */
+  /** Callback that receives each expired signal. It must not throw. */
   readonly onExpired: (record: OutboxRecord, reason: string) => void;
 }
 
@@ -35,8 +35,8 @@ export interface HeldSignalsOptions {
 const maxTimerMs = 2_147_483_647;
 
 /**
- * Delay before the next check if the store failed, or while another member expires held signals, in
- * milliseconds.
+ * Delay before the next check, in milliseconds. It applies after a failure of the store, and while
+ * another member expires held signals.
  */
 const storeRetryMs = 1_000;
 
@@ -50,7 +50,7 @@ export class HeldSignals {
   /** Serializes the work on the held signals of one minion. */
   readonly #turns = new KeyedMutex();
   readonly #work = new Set<Promise<void>>();
-  /** Ids of held signals whose data may still arrive. */
+  /** Ids of held signals whose data may still arrive in a return. */
   readonly #delayed = new Set<string>();
   #timer: NodeJS.Timeout | undefined;
 
@@ -69,12 +69,12 @@ export class HeldSignals {
     this.#schedule();
   }
 
-  /** Whether a minion has held signals with an alias. */
+  /** Whether signals of a minion with an alias are held. */
   has(alias: string, minion: string): boolean {
     return this.#of(alias, minion).length > 0;
   }
 
-  /** Assigns signals that an earlier process held to the handles that are registered now. */
+  /** Assigns signals that an earlier process held to handles that have been registered since. */
   async start(): Promise<void> {
     const { handles } = this.#options;
     for (const { alias, minion } of [...this.#queue]) {
@@ -91,9 +91,8 @@ export class HeldSignals {
   }
 
   /**
-   * Assigns the held signals that a minion sent to an alias to the handle with this alias, if such
-   * a handle is registered.
-   * Resolves when the changes are durable.
+   * Assigns the held signals of a minion with an alias to the handle with this alias, if it is
+   * registered. Resolves when the changes are durable.
    * @param isForced - whether to include signals whose data may still arrive
    */
   async release(alias: string, minion: string, isForced = false): Promise<void> {
@@ -184,7 +183,7 @@ export class HeldSignals {
       if (await this.#giveUp(pending, reason)) this.#options.onExpired(record, reason);
       return;
     }
-    // If the minion has another key now, another machine sent the signal.
+    // If the minion now has another key, another machine sent the signal.
     if (admission.keyOf(minion)?.fingerprint !== heldKey) {
       await this.#giveUp(pending, 'the key of the minion has changed since it sent the signal');
       return;
@@ -204,7 +203,7 @@ export class HeldSignals {
 
   /**
    * Moves a held signal to the dead-letter list.
-   * @returns whether this process moved it
+   * @returns false if another process has moved or assigned it already
    */
   async #giveUp(pending: PendingSignal, reason: string): Promise<boolean> {
     const { outbox, reports } = this.#options;
@@ -216,7 +215,7 @@ export class HeldSignals {
     return isOver;
   }
 
-  /** Removes a signal that is not held any more. */
+  /** Removes a signal that is no longer held. */
   forget(pending: PendingSignal): void {
     this.#queue.delete(pending);
     const own = this.#held.get(pending.minion);

@@ -29,14 +29,14 @@ export type SignalsHost = Pick<
   'audit' | 'beforeReload' | 'closing' | 'fire' | 'isWithin' | 'logger' | 'now' | 'shared'
 > & {
   /**
-   * Configuration, of which `publish_session` is needed: it limits the time in which a minion can
-   * repeat a request.
+   * Configuration of the master. Only `publish_session` is used: a minion can repeat a request
+   * during this time.
    */
   readonly config: Pick<ExtensionHost['config'], 'publishSession'>;
   readonly admission: Pick<ExtensionHost['admission'], 'keyOf'>;
   /**
-   * Event bus, on which returns of jobs are found. If absent, data that an event lacks is not
-   * looked up in returns.
+   * Event bus, to find the returns of jobs. If absent, the data of an event without data is not
+   * searched in returns.
    */
   readonly events?: Parameters<typeof awaitReturnedArguments>[0] | undefined;
   readonly reloadable: () => Pick<ReturnType<ExtensionHost['reloadable']>, 'nodegroups'>;
@@ -47,18 +47,18 @@ export interface SignalsModule
   extends Required<Pick<BridgeContribution, 'close' | 'metrics' | 'rpc' | 'start'>> {
   readonly api: SignalsApi;
   readonly intake: SignalIntake;
-  /** Returns the handle for which a minion's signals with an alias are. */
+  /** Returns the handle that receives a minion's signals with an alias. */
   readonly handleFor: (alias: string, minion: string) => HandleInfo | undefined;
   /** Returns the API for a requester, which audit records name. */
   as(requester: AuditRequester): SignalsApi;
   /** HTTP client that sends requests only to listed endpoints. */
   readonly ask: HttpClient;
   readonly isListed: (origin: string) => boolean;
-  /** Handles that the metadata of servers in stacks names. */
+  /** Handles that the metadata of stacks' servers names. */
   readonly ofStacks: StackHandles;
   /**
-   * Returns the held and expired signals of these minions, for which no handle was registered, the
-   * oldest first.
+   * Returns the held and the expired signals of these minions for which no handle was registered,
+   * the oldest first.
    */
   unclaimedOf(minions: ReadonlySet<string>): Promise<readonly OutboxEntry[]>;
   /**
@@ -73,8 +73,7 @@ export interface SignalsModule
 /** Operations on the handles of a stack. */
 interface StackHandles {
   /**
-   * Registers a handle like {@link HandleRegistry.claim}, and delivers the signals that are held
-   * for it.
+   * Registers a handle like {@link HandleRegistry.claim}, and queues signals that were held for it.
    */
   claim(claim: HandleClaim): Promise<HandleInfo>;
   /**
@@ -84,7 +83,7 @@ interface StackHandles {
   withdraw(...args: Parameters<HandleRegistry['withdraw']>): Promise<void>;
 }
 
-/** Functions that other parts of the bridge supply. */
+/** Functions of other modules of the bridge. */
 export interface SignalsDeps {
   /** Returns the project of the enrolment with which a minion's key was accepted. */
   readonly projectOf: GroupMembership['projectOf'];
@@ -138,7 +137,7 @@ export async function openSignals(
     endpoints,
     timeoutMs,
     resolve: createDnsResolver(),
-    // The client may repeat requests: a signal that is sent again has the same id.
+    // A client may repeat a request. A signal that arrives again has the same id.
     mayRepeat: true,
   });
   const outbox = await Outbox.open({ state, quotas, keepMarksMs, deadLetterTtlMs, now });
@@ -165,7 +164,7 @@ export async function openSignals(
     Promise.all([delivery.begin(ended), held.start()]).catch((error: unknown) => {
       log.error(
         { err: error },
-        'could not start the delivery of signals, or could not queue held signals for delivery',
+        'internal error while starting the delivery of pending and held signals',
       );
     });
   };
@@ -248,7 +247,7 @@ export async function openSignals(
 
 /**
  * Returns the metrics of the outbox.
- * @param over - numbers of delivered and dead signals since the start
+ * @param over - numbers of signals that were delivered or failed since the start
  */
 function outboxFamilies(
   outbox: Outbox,
@@ -276,7 +275,7 @@ function outboxFamilies(
 
 /**
  * Creates the API of handles.
- * @param release - delivers the signals that are held for a handle
+ * @param release - queues the signals that are held for a handle
  */
 function createHandlesApi(
   handles: HandleRegistry,

@@ -27,13 +27,13 @@ export const OutboxEntrySchema = Type.Object({
   /** Number of failed attempts since this process started. */
   failures: Type.Number(),
   /**
-   * Reason of the last failed attempt, or reason why the signal became dead. It usually contains
+   * Reason why the last attempt failed, or why the signal failed permanently. It usually contains
    * the error text of the service.
    */
   reason: Type.Optional(Text),
   /** HTTP status of the last response. Absent if the service has not responded. */
   httpStatus: Type.Optional(Type.Number()),
-  /** Time at which the signal was delivered or became dead. */
+  /** Time at which the signal was delivered or failed permanently. */
   endedAt: Type.Optional(Time),
 });
 

@@ -7,8 +7,8 @@ export interface OutboxQuotaOptions {
   /** Maximum number of pending signals for the handles of one stack of one owner. */
   readonly perStack: number;
   /**
-   * Maximum number of pending signals for the handles of one owner. Handles of the local interface
-   * have no owner.
+   * Maximum number of pending signals for the handles of one owner. Handles that were registered on
+   * the local socket have no owner.
    */
   readonly perOwner: number;
   /** Maximum stored size of pending signals for the handles of one owner, in bytes. */
@@ -36,7 +36,7 @@ export type FullQuota = 'entries' | 'held' | 'perMinion' | 'perOwner' | 'perStac
 /** Maximum share of `bytes` that held signals may use. */
 const heldShare = 0.25;
 
-/** Current use of each quota. */
+/** Current use of all quotas. */
 export class OutboxQuotas {
   readonly #options: OutboxQuotaOptions;
   readonly #minions = new Map<string, number>();
@@ -108,7 +108,7 @@ export class OutboxQuotas {
   }
 }
 
-/** Returns a key for a stack. It is unique even if two owners use the same name for a stack. */
+/** Returns a key for a stack. It is unique even if several owners use the same name for a stack. */
 function stackKey({ owner, stack }: QuotaUse): string {
   return JSON.stringify([owner ?? null, stack]);
 }

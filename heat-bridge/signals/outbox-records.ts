@@ -16,38 +16,40 @@ const recordFields = {
   /** Id of the handle. Absent while the signal is held, because no handle is registered yet. */
   handle: Type.Optional(Text),
   /**
-   * Sequence number. It gives the order in which signals are accepted, and delivered to a handle.
+   * Sequence number. Signals are numbered in the order of their acceptance, and delivered to a
+   * handle in this order.
    */
   sequence: Type.Number(),
   minion: Text,
   member: Type.Optional(Text),
-  /** Stack against whose quota the signal is counted. Absent while the signal is held. */
+  /** Stack whose quota the signal uses. Absent while the signal is held. */
   stack: Type.Optional(Text),
   /** Owner of the handle. */
   owner: Type.Optional(Text),
   /**
-   * Fingerprint of the minion's key at the time of the signal. Present while the signal is held.
+   * Fingerprint of the key that the minion had when it sent the signal. Present while the signal is
+   * held.
    */
   heldKey: Type.Optional(Text),
-  /** Set if the event had no data. `signal` is then a FAILURE that states this. */
+  /** Present if the event had no data. `signal` is then a FAILURE with this reason. */
   isEmpty: Type.Optional(Type.Literal(true)),
   /**
-   * Signal as JSON text. It is parsed only when needed, so that a start does not parse data of
-   * guests.
+   * Signal as JSON text. It is parsed only when it is delivered, so that a start does not parse
+   * data of guests.
    */
   signal: Bytes,
-  /** Milliseconds since 1970. */
+  /** Time of the acceptance, in milliseconds since 1970. */
   acceptedAt: Time,
 };
 
-/** Rows `signals/outbox/<alias>/<sequence>`. */
+/** Format of the rows with the keys `signals/outbox/<alias>/<sequence>`. */
 export const outboxRow = defineRow({
   name: 'signal',
   schema: Type.Object(recordFields),
   unversioned,
 });
 
-/** Rows `signals/dead/<id>`. */
+/** Format of the rows with the keys `signals/dead/<id>`. */
 export const deadRow = defineRow({
   name: 'dead letter',
   schema: Type.Object({
@@ -55,7 +57,7 @@ export const deadRow = defineRow({
     reason: Text,
     /** HTTP status of the last response. Absent if the service has not responded. */
     httpStatus: Type.Optional(Type.Number()),
-    /** Milliseconds since 1970. */
+    /** Time at which the signal failed, in milliseconds since 1970. */
     endedAt: Time,
   }),
   unversioned,
@@ -72,8 +74,8 @@ export interface DeadLetter extends Omit<RowOf<typeof deadRow>, 'signal'> {
 }
 
 /**
- * Decodes a row of the first format: two lines of JSON, with the signal in the second one, or a
- * single line that contains the signal.
+ * Decodes a row of the first storage format. It consists of two lines of JSON, of which the second
+ * is the signal, or of a single line that contains the signal.
  */
 function unversioned(bytes: Uint8Array): unknown {
   const row = Buffer.from(bytes);

@@ -7,9 +7,9 @@ import { deadRow, outboxRow } from './outbox-records.ts';
 const formKey = ['signals', 'form'];
 
 /**
- * Upgrades the records of an earlier version to the current format, once and in one transaction.
- * Earlier records are one line of JSON, or lack the owner. They get the owner of their handle, who
- * could not find them otherwise.
+ * Converts records of an earlier version to the current format, once and in one transaction.
+ * Earlier records are one line of JSON, or have no owner. They receive the owner of their handle,
+ * because an owner sees only own records.
  */
 export async function upgradeRecords(
   state: StateArea,

@@ -1,4 +1,7 @@
-/** Outbox: accepted signals whose delivery has not ended. They are stored durably, and sealed. */
+/**
+ * Outbox: accepted signals that are neither delivered nor failed permanently. They are stored
+ * durably and encrypted.
+ */
 
 import { createHash, randomInt, randomUUID } from 'node:crypto';
 import type { SharedArea, StateChange, StateOperation } from '#master';
@@ -21,7 +24,7 @@ import {
 } from './outbox-records.ts';
 import { emptySuccess } from './signal.ts';
 
-/** Record of a signal, before the outbox accepts it. */
+/** Record of a signal that the outbox has not accepted yet. */
 export type NewRecord = Omit<OutboxRecord, 'acceptedAt' | 'id' | 'sequence'>;
 
 /** Request that contained a signal, and the position of the signal in the request. */
@@ -31,8 +34,8 @@ export interface RequestReference {
 }
 
 /**
- * Pending signal in memory, without its data. The fields identify the record, and determine its
- * quotas.
+ * Pending signal in memory, without its data. Its fields identify the record and the quotas that it
+ * uses.
  */
 export interface PendingSignal {
   readonly id: string;
@@ -56,7 +59,7 @@ export interface PendingSignal {
 /** Result of {@link Outbox.accept}. */
 export type AcceptResult =
   | { readonly kind: 'accepted'; readonly id: string }
-  /** The same request was accepted before, so nothing was added. */
+  /** The request was already accepted earlier, so nothing was added. */
   | { readonly kind: 'repeated'; readonly id: string }
   | { readonly kind: 'full'; readonly quota: FullQuota };
 
@@ -73,12 +76,12 @@ export interface OutboxOptions {
 /** Receiver of pending signals. */
 export interface PendingSignals {
   /**
-   * Called with each record, in the order in which records are accepted. Without a cluster, it is
-   * called before the record is stored. In a cluster, it is called after that, with records of all
-   * members.
+   * Receives each record, in the order in which records are accepted. In a cluster, it also
+   * receives the records of other members, and is called after a record is stored. Without a
+   * cluster, it is called before that.
    */
   add(pending: PendingSignal): void;
-  /** Called with each record that another member assigned to a handle, removed or delivered. */
+  /** Receives each record that another member assigned to a handle, removed or delivered. */
   forget(pending: PendingSignal): void;
 }
 
@@ -95,13 +98,13 @@ const ticks = 1000;
 const writtenBefore = Promise.resolve(true);
 
 /**
- * Accepted signals whose delivery has not ended. A signal is stored before its guest gets the
- * response. Memory contains the signals without their data. After a crash, a transaction is in the
- * store completely or not at all.
+ * Accepted signals that are neither delivered nor failed permanently. A signal is stored before its
+ * sender gets the response. Memory contains the signals without their data. After a crash, the
+ * store contains each transaction completely or not at all.
  *
- * The members of a cluster share one outbox. Each follows the writes of the others, and each may
- * accept, remove and requeue signals. Only the member that delivers signals, which has the lease,
- * writes results of deliveries.
+ * The members of a cluster share one outbox, and apply each other's writes. Every member may
+ * accept, remove and requeue signals. Only the member that currently delivers signals, the holder
+ * of the lease, stores the results of deliveries.
  */
 export class Outbox {
   readonly dead: DeadLetterList;
@@ -109,7 +112,7 @@ export class Outbox {
   readonly #options: OutboxOptions;
   readonly #quotas: OutboxQuotas;
   readonly #pending = new Map<string, PendingSignal>();
-  /** Rows in the store, by {@link rowName}. Empty without a cluster. */
+  /** Rows in the store, by {@link rowName}. Used only in a cluster. */
   readonly #rows = new Map<string, FollowedRow>();
   #consumer: PendingSignals | undefined;
   #lastSequence = 0;
@@ -132,8 +135,8 @@ export class Outbox {
   }
 
   /**
-   * Whether other members write to the outbox. The rows are then known only from the replicated
-   * log.
+   * Whether other members write to the outbox. Rows are then known only after the replicated log
+   * has delivered them.
    */
   get #isFollowed(): boolean {
     return this.#options.state.cluster !== undefined;
@@ -153,8 +156,8 @@ export class Outbox {
   }
 
   /**
-   * Returns the numbers of waiting and held signals, and the time at which the oldest was accepted,
-   * in milliseconds since 1970.
+   * Returns the numbers of waiting and held signals, and the time of the oldest signal in
+   * milliseconds since 1970.
    */
   figures(): { readonly waiting: number; readonly held: number; readonly since?: number } {
     let held = 0;
@@ -167,7 +170,7 @@ export class Outbox {
     return { waiting: size - held, held, ...(size === 0 ? {} : { since }) };
   }
 
-  /** Receiver of the signals that are accepted from now on. */
+  /** Sets the receiver of signals that are accepted from now on. */
   set consumer(consumer: PendingSignals) {
     this.#consumer = consumer;
   }
@@ -191,13 +194,13 @@ export class Outbox {
     const quota = this.#quotas.tryTake({ ...fresh, bytes: value.length });
     if (quota !== undefined) return { kind: 'full', quota };
     const result = await this.#write(record, value, key);
-    // Without a result, another member has stored the same request or used the same sequence number
-    // at the same time.
+    // Without a result, another member has stored the same request, or has used the same sequence
+    // number.
     return result ?? this.accept(fresh, mark);
   }
 
   /**
-   * Returns the complete record of a signal, or `undefined` if it is not in the outbox any more.
+   * Returns the complete record of a signal, or `undefined` if the outbox no longer contains it.
    */
   async read({ alias, sequence }: PendingSignal): Promise<OutboxRecord | undefined> {
     const entry = await this.#options.state.get(recordKey(alias, sequence));
@@ -240,7 +243,7 @@ export class Outbox {
 
   /**
    * Calls {@link moveToDeadLetter}.
-   * @returns false if the record was not in the outbox any more
+   * @returns false if the outbox no longer contained the record
    */
   async moveIfThere(
     pending: PendingSignal,
@@ -259,8 +262,8 @@ export class Outbox {
   /**
    * Removes a record from the outbox, and stores the result of its delivery in the same
    * transaction.
-   * @throws StoreError ERR_REVISION if another member delivers signals now or has removed the
-   * record; in this case, nothing was written
+   * @throws StoreError ERR_REVISION if another member now delivers signals, or has removed the
+   * record; nothing was written then
    */
   async #settle(pending: PendingSignal, operations: readonly StateOperation[]): Promise<void> {
     const { state } = this.#options;
@@ -286,8 +289,7 @@ export class Outbox {
 
   /**
    * Assigns a held record to a handle. Resolves when the change is durable.
-   * @returns the exhausted quota if the handle has no capacity; in this case, the record does not
-   * change
+   * @returns the quota that is exhausted, in which case the record does not change
    */
   async assign(
     pending: PendingSignal,
@@ -319,13 +321,13 @@ export class Outbox {
     return undefined;
   }
 
-  /** Counts the record as held again, after its assignment failed. */
+  /** Counts a record as held again, after it could not be assigned. */
   #countAgain(pending: PendingSignal, use: QuotaUse): void {
     this.#quotas.release(use);
     this.#quotas.take(pending);
   }
 
-  /** Overwrites a row. If another member has changed the row, does nothing. */
+  /** Overwrites a row. Does nothing if another member has changed the row since it was read. */
   async #writeIfSame(
     put: StateOperation & { readonly op: 'put' },
     pending: PendingSignal,
@@ -400,7 +402,8 @@ export class Outbox {
       await written;
       return { kind: 'accepted', id: record.id };
     } catch (error) {
-      // A write that a quorum did not confirm may still be in the log. If so, keep the record.
+      // A write that the quorum did not confirm may still have reached the log. In this case, the
+      // record stays.
       if (!this.#rows.has(rowName(pending))) this.#forget(pending);
       if (!isConflict(error)) throw error;
       return this.#isFollowed ? undefined : { kind: 'repeated', id: record.id };
@@ -443,8 +446,8 @@ export class Outbox {
   }
 
   /**
-   * Returns the next sequence number. It is based on the clock. If the outbox was empty at the
-   * start, earlier numbers are therefore not used again.
+   * Returns the next sequence number. It is based on the clock, so that numbers are not reused
+   * after a start with an empty outbox.
    */
   #nextSequence(): number {
     const clock = this.#options.now() * ticks + (this.#isFollowed ? randomInt(ticks) : 0);
@@ -502,7 +505,7 @@ function recordKey(alias: string, sequence: number): readonly string[] {
   return ['signals', 'outbox', alias, String(sequence).padStart(16, '0')];
 }
 
-/** Returns a name that is unique to a row: an alias contains no slash. */
+/** Returns a name that is unique to a row, because an alias contains no slash. */
 function rowName({ alias, sequence }: Pick<PendingSignal, 'alias' | 'sequence'>): string {
   return recordKey(alias, sequence).slice(2).join('/');
 }

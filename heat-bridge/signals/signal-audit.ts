@@ -30,7 +30,7 @@ function meantBy({ id, alias }: OutboxSelection): string {
 }
 
 /**
- * Writes the audit record of a permitted signal that expired, because no handle was registered in
+ * Writes the audit record of a permitted signal that expired because no handle was registered in
  * time.
  */
 export function auditExpired(

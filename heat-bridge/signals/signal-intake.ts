@@ -1,4 +1,7 @@
-/** Accepts signals of minions: stores them in the outbox. Signals without a handle are held. */
+/**
+ * Accepts signals of minions and stores them in the outbox. Signals for which no handle is
+ * registered are held.
+ */
 
 import type { SignalIntake as TakesSignals, TriggerEvent } from '#master';
 import type { WireValue } from '#minion-protocol';
@@ -26,11 +29,11 @@ export interface SignalIntakeOptions {
   readonly handles: Pick<HandleRegistry, 'findFor'>;
   readonly outbox: Pick<Outbox, 'accept'>;
   readonly held: Pick<HeldSignals, 'delay' | 'has' | 'release'>;
-  /** Whether signals without a handle are held. If false, they are rejected. */
+  /** Whether signals are held if no handle is registered. If false, they are rejected. */
   readonly holdsUnregistered: boolean;
   /**
-   * Waits for the return of the `salt-call` that fired an event, and returns its arguments. If
-   * `undefined`, such returns are not available.
+   * Waits for the return of the `salt-call` that fired an event, and returns its arguments.
+   * `undefined` if returns cannot be observed.
    */
   readonly returnedArguments:
     | ((minion: string, tag: string) => Promise<readonly WireValue[] | undefined>)
@@ -52,7 +55,7 @@ type ReadSignal = Pick<OutboxRecord, 'isEmpty' | 'signal'>;
 /** Result of accepting a signal. */
 export type IntakeResult =
   | { readonly kind: 'accepted'; readonly id: string }
-  /** Rejected. If `isFull` is true, a quota is exhausted, so a retry may succeed. */
+  /** Rejected. If `isFull` is true, a quota is exhausted, and a retry can succeed. */
   | { readonly kind: 'refused'; readonly reason: string; readonly isFull: boolean };
 
 /** Accepts the signals of minions. */
@@ -74,8 +77,8 @@ export class SignalIntake implements TakesSignals {
   }
 
   /**
-   * Whether an event is delayed if its minion exceeds the request rate. This applies to all signals
-   * for handles.
+   * Whether an event is delayed instead of dropped if its minion exceeds the event rate. This
+   * applies to all signals for handles.
    */
   isDelayed(tag: string): boolean {
     return this.isWanted(tag);
@@ -83,8 +86,9 @@ export class SignalIntake implements TakesSignals {
 
   /**
    * Accepts a permitted event of a minion. Resolves when the signal is durable. If no handle is
-   * registered for the minion, the signal is held. A repeated request adds no signal. A minion
-   * receives no error for an event, so an unreadable event is sent to Heat as a FAILURE.
+   * registered for the minion, the signal is held. A repeated request adds no signal. The minion
+   * receives no error for an event. Therefore FAILURE is sent to Heat for an event that is not a
+   * valid signal.
    * @returns the id of the signal, or `undefined` if it was rejected
    * @throws StoreError if it cannot be stored
    */
@@ -94,7 +98,8 @@ export class SignalIntake implements TakesSignals {
   }
 
   /**
-   * Accepts a signal from a sender that receives the result. Unreadable data is therefore rejected.
+   * Accepts a signal from a sender that receives the result. An invalid signal is therefore
+   * rejected, and nothing is sent to Heat.
    * @throws StoreError if it cannot be stored
    */
   accept(signal: TakenSignal): Promise<IntakeResult> {
@@ -121,7 +126,7 @@ export class SignalIntake implements TakesSignals {
     }
     const { handles, held, maxBytes, now, reports } = this.#options;
     const { alias, member } = named;
-    // Assign earlier signals that are held first, so that signals stay in order.
+    // First assign earlier signals that are held, so that signals stay in order.
     if (held.has(alias, sender) && handles.findFor(alias, sender) !== undefined) {
       await held.release(alias, sender, true);
     }
@@ -150,7 +155,7 @@ export class SignalIntake implements TakesSignals {
     const whole = handle && { ...common, ...handleFieldsOf(handle), ...signal };
     const { outbox } = this.#options;
     let acceptance = await outbox.accept(isHeld || whole === undefined ? waiting : whole, mark);
-    // Too many signals are held. Do not wait for the data, but deliver the signal without it.
+    // Too many signals are held. Deliver the signal without waiting for its data.
     if (acceptance.kind === 'full' && isHeld && whole !== undefined) {
       acceptance = await outbox.accept(whole, mark);
     }
@@ -170,8 +175,8 @@ export class SignalIntake implements TakesSignals {
 
   /**
    * Waits for the return of `salt-call`, and returns the signal in its arguments. Returns
-   * `undefined` if returns are not available. The promise resolves to `undefined` if the arguments
-   * have no data; the handle then determines the signal.
+   * `undefined` at once if returns cannot be observed. If the arguments contain no data, the
+   * promise resolves to `undefined`, and the handle determines the signal.
    */
   #signalOfReturn(
     minion: string,
@@ -206,8 +211,8 @@ export class SignalIntake implements TakesSignals {
 }
 
 /**
- * Reads the data of an event. If the event has none, reads it from the arguments of the call that
- * fired the event.
+ * Reads the data of an event. If the event has no data, reads them from the arguments of the call
+ * that fired the event.
  * @returns the parsed signal; `source` is set if the arguments arrive later
  */
 function readData(
@@ -222,9 +227,8 @@ function readData(
 }
 
 /**
- * Returns the signal in place of unreadable data. If the event has no data, its handle determines
- * whether this is a success. Without a handle, `isEmpty` leaves this decision to the handle that is
- * registered later.
+ * Returns the signal that replaces invalid data. For an event without data, the handle determines
+ * whether it means success. If the handle is not registered yet, `isEmpty` defers this decision.
  */
 function substituteFor(
   problem: SignalProblem,

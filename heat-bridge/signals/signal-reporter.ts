@@ -11,7 +11,7 @@ import type { FullQuota } from './outbox-quotas.ts';
 import type { OutboxRecord } from './outbox-records.ts';
 import type { SignalProblem } from './signal.ts';
 
-/** Traces, as far as they concern signals. */
+/** Functions that record trace spans of signals. */
 export type SignalTraces = Pick<Traces, 'signalAccepted' | 'signalOver'>;
 
 /** Reason why a signal is rejected although the policy permits it. */
@@ -59,7 +59,7 @@ export class SignalReporter {
   readonly #fire: (tag: string, data: WireMap) => void;
   readonly #log: Logger;
   readonly #traces: SignalTraces | undefined;
-  /** Numbers of delivered and dead signals since the start. */
+  /** Numbers of signals that were delivered or failed permanently since the start. */
   readonly over = { delivered: 0, dead: 0 };
 
   constructor(
@@ -116,7 +116,7 @@ export class SignalReporter {
   }
 
   /**
-   * Reports a signal that became dead.
+   * Reports a signal that has failed permanently.
    * @param info - handle of the signal, or `undefined` if there is none
    */
   givenUp(record: OutboxRecord, info: HandleInfo | undefined, reason: string): void {

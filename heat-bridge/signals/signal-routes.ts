@@ -49,7 +49,7 @@ export function addSignalRoutes(
     details: HandleSchema,
     read: (given, subject) => {
       const registration = parseHandleRegistration({ ...given, owner: ownerNameOf(subject) });
-      // The members of a group may change, so a rule must permit all minions.
+      // Members of a group can change, so a rule must permit all minions.
       const minions = isForGroups(registration) ? undefined : registration.minions;
       return { registration, minions };
     },

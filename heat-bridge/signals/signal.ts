@@ -1,9 +1,9 @@
 /**
- * Signals in Heat's form. They are parsed from the data of events, within limits. A guest cannot
- * choose the id of its signal.
+ * Signals in Heat's form, parsed from the data of events within limits. A guest cannot choose the
+ * id of its signal.
  */
 
-import { isWireMap, type WireValue } from '#minion-protocol';
+import { isWireMap, plainNumber, type WireValue } from '#minion-protocol';
 import { writeJson } from '#runtime';
 
 /** Value that JSON can represent. */
@@ -17,8 +17,8 @@ type Json =
   | { readonly [name: string]: Json };
 
 /**
- * Signal. It does not include the id under which Heat stores it, because the bridge determines that
- * id.
+ * Signal to Heat. The bridge determines the id under which Heat stores it, so the id is not part of
+ * it.
  */
 export interface Signal {
   /** Status. Heat accepts only these two values, in upper case [heat WaitConditionHandle]. */
@@ -57,8 +57,8 @@ const maxReasonLength = 2_048;
 export const emptySuccess: Signal = { status: 'SUCCESS' };
 
 /**
- * Returns the FAILURE that is sent in place of an unreadable event. The minion receives no error
- * for its event, so Heat must receive the failure.
+ * Returns the FAILURE that is sent to Heat for an event that is not a valid signal. The minion
+ * receives no error for its event.
  */
 export function unreadableSignal(tag: string, reason: string): Signal {
   const text = `the event ${tag} is not a valid signal: ${reason}`;
@@ -95,8 +95,9 @@ export function parseSignal(said: WireValue | undefined, maxBytes: number): Pars
 }
 
 /**
- * Returns the id under which Heat stores the signal. It is the id of the minion, followed by the
- * member's name if the handle has members. It is unique, because ids of minions contain no slash.
+ * Returns the id under which Heat stores the signal: the id of the minion, followed by the name of
+ * the member if the handle has members. The result is unique, because ids of minions contain no
+ * slash.
  */
 export function signalId(minion: string, member: string | undefined): string {
   return member === undefined ? minion : `${minion}/${member}`;
@@ -114,7 +115,8 @@ function truncateReason(reason: string): string {
 function tryToJson(value: WireValue): Json | undefined {
   if (value === null || typeof value === 'boolean' || typeof value === 'string') return value;
   if (typeof value === 'bigint') return value;
-  if (typeof value === 'number') return Number.isFinite(value) ? value : undefined;
+  const number = plainNumber(value);
+  if (typeof number === 'number') return Number.isFinite(number) ? number : undefined;
   if (Array.isArray(value)) {
     const items = value.map(tryToJson);
     return items.every((item) => item !== undefined) ? items : undefined;

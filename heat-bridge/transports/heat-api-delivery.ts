@@ -70,8 +70,8 @@ function postSignal(delivery: Delivery<unknown>, url: string, token: string): Pr
 }
 
 /**
- * Signals the resource of a deployment, as the user in the deployment. If this fails, signals it as
- * the owner of the stack.
+ * Signals the resource of a deployment, with the login that Heat added to the deployment. If this
+ * fails, uses the login of the stack's owner.
  */
 export async function signalResource(
   delivery: ResultDelivery<Credentials & { readonly regionName?: string }>,

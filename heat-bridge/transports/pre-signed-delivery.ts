@@ -49,8 +49,8 @@ export function awsBody({ record, signalId }: Delivery<unknown>): string {
 }
 
 /**
- * Sends `POST` to the URL of a scaling policy. Heat treats every signal to it as an alarm, so
- * failures are not sent.
+ * Sends `POST` to the URL of a scaling policy. Heat scales on every signal to it, so a FAILURE is
+ * not sent.
  */
 export async function postAlarm(delivery: Delivery<PreSigned>): Promise<DeliveryOutcome> {
   const { destination, record, ask } = delivery;
@@ -65,8 +65,8 @@ export async function postAlarm(delivery: Delivery<PreSigned>): Promise<Delivery
 }
 
 /**
- * Age from which an object is certainly not one that Heat reads, in milliseconds. Heat reads once a
- * second.
+ * Age after which an object that is still unread is not one that Heat reads, in milliseconds. Heat
+ * reads once a second.
  */
 const untakenMs = 5_000;
 
@@ -75,10 +75,10 @@ const unreadSignalEtag = hash('md5', 'in progress');
 
 /**
  * Writes a signal as an object that Heat reads. Each `PUT` replaces the object, and Heat could miss
- * a signal that is replaced. The next signal therefore waits until Heat has read the previous one;
- * the etag in the response to `HEAD` shows this. If an object remains unread for longer, it belongs
- * to a `SwiftSignal`, or to a condition that has not started. In this case it may be replaced,
- * because Swift stores every version.
+ * a signal that is replaced. Therefore the next signal waits until Heat has read the previous one,
+ * which the etag in the response to `HEAD` shows. If an object stays unread for longer, it belongs
+ * to a `SwiftSignal`, or to a condition that has not started. It may then be replaced, because
+ * Swift stores every version.
  */
 export async function putSignalObject(delivery: Delivery<PreSigned>): Promise<DeliveryOutcome> {
   const { destination, ask } = delivery;
@@ -98,7 +98,7 @@ export function putVersionedObject(delivery: Delivery<PreSigned>): Promise<Deliv
   return putObject(destination.url, heatBody(delivery), ask, () => undefined);
 }
 
-/** Writes the result of a deployment. Replaces the object, whatever its content is. */
+/** Writes the result of a deployment. Replaces an existing object, whatever it contains. */
 export function putResultObject({
   destination,
   body,
@@ -108,8 +108,8 @@ export function putResultObject({
 }
 
 /**
- * Writes an object. If it already has this content, an earlier attempt succeeded but its response
- * was lost, so nothing is written.
+ * Writes an object. If the object already has this content, an earlier attempt succeeded without a
+ * response, and nothing is written.
  * @param refusal - returns an outcome if an object with this etag and age must not be replaced yet
  */
 async function putObject(
@@ -125,7 +125,8 @@ async function putObject(
     const refused = refusal(etag, ageOf(look));
     if (refused !== undefined) return refused;
   }
-  // If `HEAD` is rejected, send `PUT` too, because only its response contains the reason.
+  // If `HEAD` is rejected, send `PUT` nevertheless, because only the response to `PUT` contains the
+  // reason.
   if (look.kind !== 'answer' || look.status >= 500) return deliveryOutcomeOf(look, []);
   return deliveryOutcomeOf(await ask({ method: 'PUT', url, body }), [201]);
 }

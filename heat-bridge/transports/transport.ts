@@ -23,7 +23,7 @@ type FieldOf<D> = D extends unknown ? Exclude<keyof D, 'transport'> : never;
 /** Secrecy of each field of a destination. */
 export type SecrecyOf<D> = Readonly<Record<FieldOf<D>, Secrecy>>;
 
-/** Part of a transport's row for handles: the functions that send signals of minions. */
+/** Functions of a transport that deliver signals of minions to handles. */
 export interface HandleUse<D> {
   /**
    * Parses an attribute of a handle that Heat returned.
@@ -34,17 +34,20 @@ export interface HandleUse<D> {
   readonly parse: (form: unknown) => D | undefined;
   /** Returns the URL of the service. Its endpoint must be listed. */
   readonly address: (destination: D) => string;
-  /** Whether the service responds before it has stored a signal. */
+  /**
+   * Whether the service responds before it has stored a signal. It can then store signals in
+   * another order than they were sent.
+   */
   readonly storesAfterReply: boolean;
   /** Makes one attempt to deliver a signal. */
   readonly deliver: (delivery: Delivery<D>) => Promise<DeliveryOutcome>;
 }
 
-/** Part of a transport's row for deployments: the functions that send results to Heat. */
+/** Functions of a transport that deliver results of deployments to Heat. */
 export interface ResultUse<D> {
   /**
    * Parses the inputs that Heat adds to a deployment. Returns `undefined` if an input is missing.
-   * If this function is absent, templates cannot select the transport.
+   * Absent if templates cannot select the transport.
    */
   readonly parse?: (input: HeatInput) => D | undefined;
   /** Maximum size of the result, in bytes of JSON. */
@@ -62,7 +65,7 @@ export type HeatInput = (name: string) => string | undefined;
 /** Signal of a minion, with its destination. */
 export interface Delivery<D> {
   readonly destination: D;
-  /** Fields of the stored signal. They are the same at each attempt. */
+  /** Fields of the stored signal. Each attempt sends the same values. */
   readonly record: {
     readonly id: string;
     readonly alias: string;
@@ -94,17 +97,20 @@ export interface ResultDelivery<D> {
   readonly body: string;
   readonly ask: Ask;
   /**
-   * Sends a request as the owner of the stack. `undefined` if the stack is registered without a
-   * login.
+   * Sends a request with the login of the stack's owner. `undefined` if the stack is registered
+   * without a login.
    */
   readonly askAsOwner: AskAsOwner | undefined;
-  /** Accepts a signal as if the minion of the server had fired it. Resolves when it is durable. */
+  /**
+   * Accepts a signal for a handle as if the minion of the server had sent it. Resolves when the
+   * signal is durable.
+   */
   readonly signalHandle: (alias: string, signal: ResultSignal) => Promise<DeliveryOutcome>;
 }
 
 /**
- * URLs of services in the service catalog of a login. A URL is `undefined` if the catalog lacks the
- * service.
+ * URLs of services in the service catalog of a login. A URL is `undefined` if the catalog does not
+ * contain the service.
  */
 interface ServiceUrls {
   /** URL of heat-api, with the project. */
@@ -113,9 +119,9 @@ interface ServiceUrls {
 }
 
 /**
- * Sends a request as the owner of a stack.
+ * Sends a request with the login of a stack's owner.
  * @param request - creates the request from the URLs of the service catalog; returns `undefined` if
- * the catalog lacks the service
+ * the catalog does not contain the service
  */
 type AskAsOwner = (
   request: (urls: ServiceUrls) => OutgoingRequest | undefined,

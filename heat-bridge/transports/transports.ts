@@ -1,6 +1,6 @@
 /**
- * Table of the transports that deliver signals and results of deployments to Heat. A row parses
- * destinations, names their secrets, and delivers.
+ * Table of the transports that deliver signals and deployment results. A row has functions that
+ * parse destinations and deliver to them, and names the secret fields.
  */
 
 import Type from 'typebox';
@@ -73,7 +73,7 @@ interface ResultDestinations {
   readonly ZAQAR_SIGNAL: ZaqarQueue & { readonly transport: 'ZAQAR_SIGNAL' };
 }
 
-/** Name of a transport for signals of handles. Most are Heat's own names. */
+/** Name of a transport for signals. Most of the names are Heat's own. */
 export type Transport = keyof HandleDestinations;
 
 /** Name of a transport for the results of deployments. */
@@ -143,7 +143,7 @@ const isWebhook = compileSchema(
   ),
 );
 
-/** Transports. The form of a handle is parsed by the first one that recognizes it. */
+/** All transports. The first transport that recognises the form of a handle parses it. */
 const rows: Rows = {
   HEAT_SIGNAL: {
     summary:
@@ -362,7 +362,7 @@ export const handleForms: string = Object.entries(rows)
 
 /**
  * Parses the destination of a handle's signals. Text may contain nested JSON, because outputs of
- * stacks do.
+ * stacks have this form.
  * @throws BridgeError ERR_HANDLE_FORM; its message contains no part of the given value
  */
 export function parseDestination(given: unknown): Destination {
@@ -371,7 +371,7 @@ export function parseDestination(given: unknown): Destination {
   if (form === '') throw destinationError('the handle must not be empty');
   if (typeof form === 'string' && isSignalUrl.test(form)) {
     throw destinationError(
-      'signal_url requires a login; use the alarm_url of the policy, or a JSON object with the signal_url as alarm_url, and auth_url, user_id, password and project_id',
+      'a signal_url cannot be used without a login; use the alarm_url of the policy, or a JSON object that contains this URL as alarm_url, and auth_url, user_id, password and project_id',
     );
   }
   for (const { handle } of Object.values(handleRows)) {
@@ -439,7 +439,7 @@ function deliverResultBy<T extends ResultTransport>(
   return resultRows[transport].result.deliver(delivery);
 }
 
-/** A later version of this program may have stored a destination that this one does not know. */
+/** Outcome for a stored destination that a later version of this program wrote. */
 const unknownTransport = {
   kind: 'final',
   reason: 'this version of saltbridge does not support the transport of the stored destination',
@@ -451,8 +451,8 @@ export function maxResultBytes(transport: ResultTransport): number {
 }
 
 /**
- * Returns all secrets in a destination. A service may repeat them in its response, where they must
- * be replaced.
+ * Returns all secrets in a destination. A service may repeat them in a response, in which they are
+ * then replaced.
  */
 export function secretsOf(destination: Destination | ResultDestination): readonly string[] {
   const row: { readonly secrets: Readonly<Record<string, Secrecy>> } | undefined = Object.hasOwn(

@@ -8,16 +8,16 @@ import type { Delivery } from './transport.ts';
 /** Webhook: its URL, and the keys that sign messages to it. */
 export interface WebhookReceiver {
   readonly url: string;
-  /** One key, or two keys while one replaces the other: `whsec_` and base64. */
+  /** One key, or two keys while a key is being replaced: `whsec_` and base64. */
   readonly keys: readonly string[];
 }
 
 const webhookSuccess = [200, 201, 202, 204];
 
 /**
- * Sends a signal. The id of the message is the same at each attempt, so that the receiver
- * recognizes repetitions. The message is signed with every key. During the replacement of a key,
- * the receiver may therefore use the old or the new one.
+ * Sends a signal. The message has the same id at each attempt, so that the receiver recognises
+ * repetitions. It is signed with every key. While a key is being replaced, the receiver can
+ * therefore verify with the old or the new key.
  */
 export async function postWebhook({
   destination,

@@ -10,7 +10,8 @@ import { jsonOf } from './heat-requests.ts';
 import type { Delivery, ResultDelivery } from './transport.ts';
 
 /**
- * Queue, with the credentials of its user. The URL of Zaqar is in the service catalog of the login.
+ * Queue of Zaqar, with the credentials of its user. The service catalog of the login contains the
+ * URL of Zaqar.
  */
 export interface ZaqarQueue extends Credentials {
   readonly queueId: string;
@@ -24,8 +25,8 @@ const [leastTtl, mostTtl] = [60, 1_209_600];
 export const zaqarClientId = '6f0e2f0c-7a5e-4f0e-9c4e-5a17b41d6e00';
 
 /**
- * Posts a signal. Logs in for every signal: Zaqar accepts messages for some time after their stack
- * was deleted. Only a rejected login shows that the stack does not exist any more.
+ * Posts a signal. Logs in for every signal, because Zaqar accepts messages for some time after
+ * their stack was deleted. Only a rejected login shows that the stack no longer exists.
  */
 export async function postSignalMessage({
   destination,
@@ -69,9 +70,9 @@ const messageTtlSeconds = 60;
 const maxListBytes = 1_048_576;
 
 /**
- * Posts the result of a deployment. Heat uses the first message in the queue for the deployment
- * that it waits for, whatever deployment the message is about. Messages about other deployments are
- * therefore deleted first. A result that is already in the queue is not posted again.
+ * Posts the result of a deployment. Heat takes the first message in the queue for the deployment
+ * that it waits for, even if the message is about another one. Therefore messages about other
+ * deployments are deleted first. A result that is already in the queue is not posted again.
  */
 export async function postResultMessage({
   destination,

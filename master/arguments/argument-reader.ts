@@ -41,7 +41,12 @@ export type TextAnswer =
  */
 export function readText(task: TextTask): WireValue {
   if (task.kind === 'yaml') {
-    const limits = { maxValues: task.maxValues, maxDepth: maxPlainDepth, isPlain: true };
+    const limits = {
+      maxValues: task.maxValues,
+      maxDepth: maxPlainDepth,
+      isPlain: true,
+      keepsFloats: true,
+    };
     return toPlainValue(parseYaml(task.text, limits));
   }
   if (task.kind === 'values') return task.inputs.map((input) => toPlainValue(parseArgument(input)));

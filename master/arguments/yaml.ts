@@ -4,44 +4,14 @@
  * constructor.py; salt utils/yamlloader.py].
  */
 
-import {
-  Composer,
-  type Document,
-  isMap,
-  isScalar,
-  isSeq,
-  type ParsedNode,
-  type Scalar,
-  type Tags,
-  visit,
-} from 'yaml';
+import { Composer, type Document, isMap, isScalar, isSeq, type ParsedNode } from 'yaml';
 import type { WireMap, WireValue } from '#minion-protocol';
 import { integerOf64Bits } from '#runtime';
 import { Float } from '#template/python/values.ts';
-import { constructScalar, resolveTag, scalarForms } from '#template/python/yaml-scalar.ts';
+import { correctLastBlock, pythonTags } from '#template/python/yaml-nodes.ts';
+import { resolveTag } from '#template/python/yaml-scalar.ts';
 import { isBeyondLibyaml } from './libyaml-refusals.ts';
 import { boundedTokens, tooMany, type YamlLimits } from './yaml-limits.ts';
-
-/** Maximum length of a number, in digits. The time to parse it grows faster than its length. */
-const maxDigits = 1000;
-
-const core = 'tag:yaml.org,2002:';
-const scalarTags = (['null', 'bool', 'int', 'float'] as const).map((name) => ({
-  tag: `${core}${name}`,
-  default: true,
-  test: scalarForms[name],
-  resolve: (text: string) => toScalar(name, text),
-}));
-const pythonTags: Tags = [
-  'merge',
-  'binary',
-  { tag: `${core}str`, default: 'key', test: /^=$/, resolve: asText },
-  { tag: `${core}value`, default: true, test: /^(?:=|<<)$/, resolve: refuse },
-  ...scalarTags,
-  // These tags have no pattern. They apply only to values with an explicit tag such as `!!float 5`.
-  ...scalarTags.map(({ tag, resolve }) => ({ tag, resolve })),
-  { tag: `${core}timestamp`, resolve: asText },
-];
 
 /** Whether PyYAML reads this unquoted text as a string. */
 export function isPlainYamlText(text: string): boolean {
@@ -68,8 +38,8 @@ export function parseYaml(text: string, limits: YamlLimits = {}): WireValue {
   if (isBeyondLibyaml(document, lines))
     throw new SyntaxError('libyaml, which Salt uses, does not accept this syntax');
   checkNodes(document.contents, limits);
-  if (limits.keepsFloats) visit(document, { Scalar: keepFloat });
-  return toWireValue(document.toJS({ mapAsMap: true }));
+  correctLastBlock(document, lines);
+  return toWireValue(document.toJS({ mapAsMap: true }), limits.keepsFloats === true);
 }
 
 /**
@@ -122,19 +92,12 @@ export function isBeyond64Bits(value: unknown): boolean {
   return typeof value === 'bigint' && (value < -(2n ** 63n) || value >= 2n ** 64n);
 }
 
-/** Replaces a whole number that was written as a float, such as `1.0`, by a `Float`. */
-function keepFloat(_place: unknown, node: Scalar): void {
-  const { value, source } = node;
-  const isWritten =
-    node.tag === undefined && source !== undefined && scalarForms.float.test(source);
-  if (isWritten && Number.isSafeInteger(value)) node.value = new Float(Number(value));
-}
-
-function toWireValue(value: unknown): WireValue {
-  if (Array.isArray(value)) return value.map(toWireValue);
-  if (value instanceof Map) return toWireMap([...value]);
+function toWireValue(value: unknown, keepsFloats: boolean): WireValue {
+  if (Array.isArray(value)) return value.map((item) => toWireValue(item, keepsFloats));
+  if (value instanceof Map) return toWireMap([...value], keepsFloats);
   if (value instanceof Uint8Array) return new Uint8Array(value);
-  if (isPlainScalar(value) || value instanceof Float) return value;
+  if (value instanceof Float) return keepsFloats ? value : value.value;
+  if (isPlainScalar(value)) return value;
   throw new TypeError(`values of type ${typeof value} are not supported`);
 }
 
@@ -142,12 +105,12 @@ function isPlainScalar(value: unknown): value is null | boolean | number | bigin
   return value === null || ['boolean', 'number', 'bigint', 'string'].includes(typeof value);
 }
 
-function toWireMap(entries: readonly [unknown, unknown][]): WireValue {
+function toWireMap(entries: readonly [unknown, unknown][], keepsFloats: boolean): WireValue {
   const read = entries.map(([key, item]): [WireValue, WireValue] => {
     if (!isPlainScalar(key) && !(key instanceof Float)) {
       throw new TypeError('a list or a map cannot be a key');
     }
-    return [key, toWireValue(item)];
+    return [toWireValue(key, keepsFloats), toWireValue(item, keepsFloats)];
   });
   const map: WireMap = Object.create(null);
   for (const [key, item] of read) {
@@ -162,23 +125,5 @@ function toWireMap(entries: readonly [unknown, unknown][]): WireValue {
  * are the same key.
  */
 function pythonKey(value: unknown): unknown {
-  return typeof value === 'boolean' ? Number(value) : value;
-}
-
-function asText(text: string): string {
-  return text;
-}
-
-function toScalar(tag: string, text: string): unknown {
-  if (tag === 'int' && text.length > maxDigits) {
-    throw new SyntaxError(`a number has more than ${maxDigits} digits`);
-  }
-  const value = constructScalar(tag, text);
-  if (value === undefined)
-    throw new SyntaxError(`the text is not a valid value of the type ${tag}`);
-  return value instanceof Float ? value.value : value;
-}
-
-function refuse(): never {
-  throw new SyntaxError('the values = and << are not supported');
+  return typeof value === 'boolean' || value instanceof Float ? Number(value) : value;
 }

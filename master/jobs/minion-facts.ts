@@ -6,7 +6,6 @@ import {
   isWireMap,
   type MinionFacts,
   packLocal,
-  unpackExact,
   unpackLocal,
   type WireMap,
   type WireValue,
@@ -156,12 +155,12 @@ export class PackedFacts implements FactSource {
 
   get(key: string): WireValue | undefined {
     const index = this.#names.indexOf(key);
-    return index === -1 ? undefined : unpackExact(this.#slice(index));
+    return index === -1 ? undefined : unpackLocal(this.#slice(index));
   }
 
   whole(): WireMap {
     const map: WireMap = Object.create(null);
-    for (const [index, name] of this.#names.entries()) map[name] = unpackExact(this.#slice(index));
+    for (const [index, name] of this.#names.entries()) map[name] = unpackLocal(this.#slice(index));
     return map;
   }
 

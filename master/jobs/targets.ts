@@ -168,7 +168,7 @@ export class TargetResolver {
     if (compiled.problem !== undefined) throw badTarget(compiled.problem);
     refuseTerm(
       compiled,
-      ({ isSelfTold }) => isSelfTold,
+      ({ isSelfReported }) => isSelfReported,
       'uses grains, which a minion can set freely',
     );
     refuseTerm(compiled, ({ isPillarPattern }) => isPillarPattern, 'is a pattern on pillar');
@@ -452,7 +452,7 @@ function tryToCompileGroup(
 }
 
 function isProvable({ terms }: CompiledTarget): boolean {
-  return !terms.some(({ isSelfTold, isPillarPattern }) => isSelfTold || isPillarPattern);
+  return !terms.some(({ isSelfReported, isPillarPattern }) => isSelfReported || isPillarPattern);
 }
 
 function refuseTerm(

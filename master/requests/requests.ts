@@ -5,6 +5,7 @@ import {
   loadLimits,
   type MasterTransport,
   type Peer,
+  packWire,
   type WireMap,
 } from '#minion-protocol';
 import { TokenBuckets } from '#runtime';
@@ -84,9 +85,10 @@ export function createRequests(deps: RequestDeps): Requests {
     acceptedKey,
     repeats,
     rate: limits.requests,
-    sealPrivate: (request, minionPem, pillar) => {
+    sealPrivate: async (request, minionPem, pillar) => {
       const { version, nonce, encAlgo, sigAlgo } = request;
-      const reply = { version, nonce, encAlgo, sigAlgo, pillar, masterKey: masterKeys.privateKey };
+      const context = { version, nonce, encAlgo, sigAlgo, masterKey: masterKeys.privateKey };
+      const reply = { ...context, packedPillar: packWire(pillar) };
       return rsa.run({ kind: 'private', minionPem, reply }, requestOwner(request));
     },
     ttlSeconds,

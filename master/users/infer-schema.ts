@@ -1,4 +1,5 @@
 import { isWireMap, type WireValue } from '#minion-protocol';
+import { Float } from '#template/python/values.ts';
 
 /**
  * Returns a JSON Schema that accepts only values with the shape of a sample. Samples of the same
@@ -27,6 +28,7 @@ function schemaOf(value: WireValue): unknown {
 }
 
 function typeOf(value: WireValue): string {
+  if (value instanceof Float) return 'integer';
   if (typeof value === 'number') return Number.isInteger(value) ? 'integer' : 'number';
   return typeof value;
 }

@@ -1,4 +1,4 @@
-import { isPlainObject, type WireValue } from '#minion-protocol';
+import { isPlainObject, plainNumber, type WireValue } from '#minion-protocol';
 
 /** Maximum number of values of one piece of data that are examined. */
 const maxParts = 200;
@@ -14,7 +14,8 @@ export function shapeOf(value: WireValue | undefined): string | undefined {
     parts += 1;
     if (parts > maxParts || depth > maxDepth) return undefined;
     if (part === null) return 'null';
-    if (typeof part === 'number') return describeNumber(part);
+    const number = plainNumber(part);
+    if (typeof number === 'number') return describeNumber(number);
     if (typeof part !== 'object') {
       return typeof part === 'string' || typeof part === 'boolean' ? typeof part : undefined;
     }
@@ -34,7 +35,8 @@ export function shapeOf(value: WireValue | undefined): string | undefined {
 }
 
 /** Returns the data with all values replaced by neutral ones. Only the shape remains. */
-export function withoutValues(value: unknown): unknown {
+export function withoutValues(given: unknown): unknown {
+  const value = plainNumber(given);
   if (typeof value === 'string') return '';
   if (typeof value === 'number') return Number.isInteger(value) ? 0 : 0.5;
   if (Array.isArray(value)) return value.map(withoutValues);

@@ -1,6 +1,6 @@
 /**
- * Built-in functions of the embedded minion, with Salt's names and results. They cover the needs of
- * tests, the demo and small appliances [salt/modules/test.py, grains.py, event.py, saltutil.py].
+ * Built-in functions of the embedded minion, with the names and results of Salt's functions. Tests,
+ * the demo and small appliances need them [salt/modules/test.py, grains.py, event.py, saltutil.py].
  */
 
 import { sleepUntilAborted } from '#runtime';

@@ -8,11 +8,11 @@ export interface MinionJob {
   readonly jid: string;
   readonly fun: string;
   readonly arg: readonly WireValue[];
-  /** The whole publication, for `saltutil.running`. */
+  /** Load of the publication, for `saltutil.running`. */
   readonly load: WireMap;
 }
 
-/** Fields of the return besides the job's own fields. */
+/** Fields of a return that describe the result. */
 export interface JobResult {
   readonly return: WireValue;
   readonly retcode: number;
@@ -38,8 +38,8 @@ export type JobEnvironment = Omit<
 const rememberedJids = 100;
 
 /**
- * Functions whose results are displayed with the `highstate` outputter, if the embedding program
- * provides them [salt/modules/state.py].
+ * Functions whose results Salt displays with the outputter `highstate`, if the program provides
+ * these functions [salt/modules/state.py].
  */
 const states: ReadonlySet<string> = new Set(
   ['apply', 'highstate', 'pkg', 'single', 'sls', 'sls_id', 'template', 'template_str', 'top'].map(
@@ -56,7 +56,7 @@ export class MinionJobs {
     this.#functions = functions;
   }
 
-  /** Returns whether the minion has not seen this job id before, and remembers it. */
+  /** Whether the job id is new. The minion stores it. */
   isNew(jid: string): boolean {
     if (this.#seen.includes(jid)) return false;
     this.#seen.push(jid);
@@ -64,7 +64,7 @@ export class MinionJobs {
     return true;
   }
 
-  /** Runs one job to its end. Never rejects: a failure becomes a failed result. */
+  /** Runs one job to its end. Never rejects: if the job fails, the result describes the failure. */
   async run(job: MinionJob, environment: JobEnvironment): Promise<JobResult> {
     const call = this.#functions.get(job.fun);
     if (call === undefined) return failure(`'${job.fun}' is not available.`);

@@ -3,7 +3,7 @@ import path from 'node:path';
 import { makeDirectory, readTextIfPresent, writeFileAtomically } from '#runtime';
 import { generateKeyPair } from '../rsa-keys.ts';
 
-/** Keys that a minion stores between two starts. */
+/** Keys that a minion stores until the next start. */
 export interface MinionKeys {
   readonly privatePem: string;
   readonly publicPem: string;

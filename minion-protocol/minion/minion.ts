@@ -132,7 +132,7 @@ export class Minion {
   /**
    * Fires an event. The master's policy decides whether it is published.
    * @returns the id under which the bridge stores and delivers the event, if it is an accepted
-   * signal for a handle. A salt-master returns none.
+   * signal for a handle; always `undefined` with a salt-master
    */
   async fire(tag: string, data: WireMap): Promise<string | undefined> {
     const load = { cmd: '_minion_event', tag, data, pretag: null, signal_id: true };
@@ -188,8 +188,8 @@ export class Minion {
   }
 
   /**
-   * Opens a publication. If it uses a newer key, signs in again and opens it with the new key, so
-   * that it is not lost.
+   * Decrypts a publication. If it was encrypted with a newer key, signs in again and decrypts it
+   * with the new key, so that it is not lost.
    */
   async #openPublication(envelope: Uint8Array): Promise<WireValue> {
     const session = this.#session ?? (await this.#signIn());
@@ -252,7 +252,9 @@ export class Minion {
     return open(session, await this.#options.transport.request(bytes, timeoutMs), nonce);
   }
 
-  /** Returns a session newer than `old`. A concurrent request may already have signed in. */
+  /**
+   * Returns a session that is newer than `old`. A concurrent request may already have created it.
+   */
   #signInAfter(old: MinionSession): Promise<MinionSession> {
     if (this.#session !== undefined && this.#session !== old) return Promise.resolve(this.#session);
     this.#session = undefined;

@@ -1,6 +1,6 @@
 /**
- * Keys of a minion after a sign-in, and the requests and replies that they protect [WIRE 7.3, 8].
- * If the keys have expired, the minion signs in again and repeats the request once.
+ * Keys of a minion after a sign-in, and the encryption of requests and replies with them [WIRE 7.3,
+ * 8]. If the keys have expired, the minion signs in again and repeats the request once.
  */
 import { createPrivateKey, createPublicKey, type KeyObject, randomBytes } from 'node:crypto';
 import { type CrypticleKey, parseKeyString } from '../crypt.ts';
@@ -22,7 +22,7 @@ export interface MinionIdentity {
   readonly id: string;
   readonly version: 0 | 2 | 3;
   readonly privateKey: KeyObject;
-  /** Proof of identity, constant for a key. */
+  /** Token that proves the identity of the minion. It is constant for a key. */
   readonly token: Uint8Array;
 }
 
@@ -95,7 +95,7 @@ export class MinionSession {
   }
 
   /**
-   * Opens a publication and always verifies the master's signature.
+   * Opens a publication. It always verifies the master's signature.
    * @returns an empty map for a publication that was received before
    * @throws ProtocolError ERR_BAD_HMAC if the publish key has expired
    */

@@ -7,7 +7,7 @@ import type { WorkMeter } from '#runtime';
 
 /**
  * Whether a target matches a minion. `unknown` if the result depends on grains or pillar that the
- * master does not have.
+ * master has not stored.
  */
 export type MatchResult = 'yes' | 'no' | 'unknown';
 
@@ -55,8 +55,8 @@ export function parseCompound(words: readonly string[], meter?: WorkMeter): Comp
 }
 
 /**
- * Evaluates an expression from the results of its terms. The result is `unknown` only if an unknown
- * term could change it.
+ * Evaluates an expression from the results of its terms. The result is `unknown` if a term with an
+ * unknown result could change it.
  */
 export function evaluateCompound(
   expression: CompoundExpression,
@@ -80,8 +80,8 @@ function opposite(verdict: MatchResult): MatchResult {
 }
 
 /**
- * Returns `decisive` if any part has this result. Otherwise returns `unknown` if any part is
- * unknown, and `rest` if none is.
+ * Combines the results of the parts. Returns `decisive` if any part has this result. Otherwise
+ * returns `unknown` if any part is unknown, and else `rest`.
  */
 function decisiveResult(
   parts: readonly CompoundExpression[],
@@ -134,9 +134,9 @@ class CompoundParser {
   parse(): CompoundExpression {
     const expression = this.#or();
     const left = this.#words[this.#at];
-    if (left === ')') throw new SyntaxError('a closing parenthesis has no opening one');
+    if (left === ')') throw new SyntaxError('a closing parenthesis has no opening parenthesis');
     if (left !== undefined)
-      throw new SyntaxError('an operator (and, or) is missing between two terms');
+      throw new SyntaxError('an operator (and, or) is missing between two conditions');
     return expression;
   }
 
@@ -160,8 +160,8 @@ class CompoundParser {
   #primary(isExcluded: boolean): CompoundExpression {
     if (this.#take('(')) return this.#parenthesised();
     const word = this.#words[this.#at];
-    if (word === undefined) throw new SyntaxError('a term is missing at the end');
-    if (isCompoundOperator(word)) throw new SyntaxError(`a term is missing before "${word}"`);
+    if (word === undefined) throw new SyntaxError('a condition is missing at the end');
+    if (isCompoundOperator(word)) throw new SyntaxError(`a condition is missing before "${word}"`);
     this.#at += 1;
     this.#terms += 1;
     return { kind: 'term', word, index: this.#terms - 1, isExcluded };

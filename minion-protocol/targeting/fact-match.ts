@@ -1,7 +1,7 @@
 /**
  * Matches conditions such as `key:sub:value` against grains or pillar [salt/utils/data.py
- * subdict_match]. The comparison is between texts in lower case. The parts of a condition can be
- * read as path and value in several ways; each is tried, the longest path first.
+ * subdict_match]. Texts are compared in lower case. A condition can be divided into path and value
+ * in several ways. Each is tried, the longest path first.
  */
 
 import type { WorkMeter } from '#runtime';
@@ -33,7 +33,7 @@ interface CutExpression {
   readonly first: string;
   /** The parts after the first one. */
   readonly parts: readonly string[];
-  /** Text of the condition from each of these parts to the end. */
+  /** The rest of the condition from each of these parts on. */
   readonly rests: readonly string[];
 }
 
@@ -82,7 +82,9 @@ function cut(text: string, delimiter: string): CutExpression {
 class FactSearch {
   readonly #values: ValueTests;
   readonly #meter: WorkMeter | undefined;
-  /** Conditions that were split inside maps, where the delimiter is always `:`. */
+  /**
+   * Conditions inside maps, split at their delimiters. Inside a map, the delimiter is always `:`.
+   */
   readonly #cuts = new Map<string, CutExpression>();
 
   constructor(values: ValueTests, meter: WorkMeter | undefined) {
@@ -104,7 +106,7 @@ class FactSearch {
     return false;
   }
 
-  /** Returns the values along a path, beginning with `start`, as far as the path exists. */
+  /** Returns the values on a path, beginning with `start`, until a key is missing. */
   #along(
     start: WireValue | undefined,
     path: readonly string[],
@@ -244,7 +246,7 @@ class ValueTests {
 
 /**
  * Counts steps of a search. Work can be interrupted only between two minions, so the steps for one
- * minion have their own limit.
+ * minion also have their own limit.
  */
 function spend(meter: WorkMeter | undefined, state: SearchState, steps: number): void {
   if (meter === undefined) return;

@@ -14,8 +14,8 @@ export interface FactSource {
 }
 
 /**
- * Data about a minion against which targets are matched. `undefined` if the master does not have
- * the data.
+ * Data about a minion with which targets are compared. A part is `undefined` if the master has not
+ * stored it.
  */
 export interface MinionFacts {
   readonly grains: FactSource | undefined;

@@ -1,7 +1,7 @@
 /**
  * Expands nodegroups, which are names for compound expressions and may refer to each other
  * [salt/utils/minions.py nodegroup_comp]. A group within an expression is put in parentheses. Salt
- * omits the parentheses in one case, where `not N@group` then excludes too few minions.
+ * omits them in one case, and `not N@group` then excludes too few minions.
  */
 
 import { isCompoundOperator, splitTargetWords } from './compound.ts';
@@ -32,8 +32,8 @@ export function expandCompound(words: readonly string[], nodegroups: Nodegroups)
 }
 
 /**
- * Returns the names on a path from a group back to itself, for example `['a', 'b', 'a']`, or
- * `undefined` if there is no such path.
+ * Returns a path of names that leads from a group back to the same group, for example `['a', 'b',
+ * 'a']`. Returns `undefined` if no group refers to itself.
  */
 export function findNodegroupLoop(nodegroups: Nodegroups): readonly string[] | undefined {
   const harmless = new Set<string>();
@@ -90,7 +90,9 @@ class Expansion {
     return words.flatMap((word) => {
       this.#count += 1;
       if (this.#count > maxWords)
-        throw new SyntaxError(`the nodegroups expand to more than ${maxWords} words`);
+        throw new SyntaxError(
+          `after nodegroups are expanded, the target has more than ${maxWords} words`,
+        );
       const name = groupNameOf(word);
       return name === undefined ? word : ['(', ...this.group(name, path), ')'];
     });
@@ -110,8 +112,8 @@ class Expansion {
 }
 
 /**
- * Whether a definition is a list of ids or patterns of ids: it has no operators, no `*` and no
- * words such as `G@…`.
+ * Whether a definition is a list of ids or of patterns for ids. It then has no operators, no `*`
+ * and no words such as `G@…`.
  */
 function isPlainList(words: readonly string[]): boolean {
   return (
@@ -121,7 +123,7 @@ function isPlainList(words: readonly string[]): boolean {
 }
 
 /**
- * Joins the words to one word: `E@` for patterns, `L@` for ids [salt/utils/minions.py
+ * Joins the words to one word: `E@…` for patterns, `L@…` for ids [salt/utils/minions.py
  * _nodegroup_regex].
  */
 function joined(words: readonly string[]): string {

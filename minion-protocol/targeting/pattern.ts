@@ -8,14 +8,14 @@ import { translatePythonRegex } from '#template/python/regex-translation.ts';
 export type TextMatcher = (text: string) => boolean;
 
 /**
- * Function that compiles a regular expression with Python's meaning, anchored only at the start
- * (`re.match`) [WIRE 12.1].
+ * Function that compiles a regular expression of Python. As with `re.match`, it must match at the
+ * start of the text [WIRE 12.1].
  * @param meter counts the steps of compiling and of matching
  * @throws SyntaxError with the reason
  */
 export type PatternCompiler = (pattern: string, meter?: WorkMeter) => TextMatcher;
 
-/** A compiled regular expression and the engine that it needs. */
+/** A compiled regular expression, and the kind of engine that it needs. */
 export type CompiledPattern =
   | {
       readonly kind: 'linear';
@@ -26,8 +26,8 @@ export type CompiledPattern =
       /** The expression has lookaround or back-references. Its running time is unbounded. */
       readonly kind: 'backtracking';
       /**
-       * Source for `new RegExp(source, flags)`. The flags include sticky, so that it matches only
-       * at the start.
+       * Source for `new RegExp(source, flags)`. The flags include `y` (sticky), so that it matches
+       * only at the start.
        */
       readonly source: string;
       readonly flags: string;
@@ -72,8 +72,9 @@ function compileRe2(source: string, ignoreCase: boolean): RE2JS {
 }
 
 /**
- * Compiles an expression of the operator. The result returns whether it matches anywhere in a text
- * (`re.search`). Expressions that need backtracking are allowed, because the operator is trusted.
+ * Compiles an expression that the operator has configured. The result returns whether it matches
+ * anywhere in a text (`re.search`). Expressions that need backtracking are allowed, because the
+ * operator is trusted.
  * @throws SyntaxError with the reason
  */
 export function compileSearchPattern(pattern: string): TextMatcher {
@@ -100,7 +101,7 @@ export const compileLinearPattern: PatternCompiler = (pattern, meter) => {
 };
 
 /**
- * Compiles an expression that must match the whole text. Rights depend on such expressions.
+ * Compiles an expression that must match the whole text. Access rules use such expressions.
  * @throws SyntaxError with the reason, also for lookaround and back-references
  */
 export function compileWholePattern(pattern: string): TextMatcher {

@@ -1,4 +1,4 @@
-/** Converts targets as callers write them to the expressions that are published. */
+/** Converts the targets of callers to the form in which they are published. */
 
 import { splitTargetWords } from './compound.ts';
 import { expandCompound, expandNodegroup, type Nodegroups } from './nodegroups.ts';
@@ -9,6 +9,7 @@ import {
   isTargetType,
   type TargetExpression,
 } from './target.ts';
+import { targetTypeProblem } from './target-types.ts';
 
 /** A target as a caller writes it. `TargetRequest` in `master/api` describes the members. */
 interface WrittenTarget {
@@ -18,8 +19,8 @@ interface WrittenTarget {
 }
 
 /**
- * Returns the published form of a target. Nodegroups are replaced by compound expressions, because
- * minions do not have the definitions [WIRE 12.1].
+ * Returns the target in the form in which it is published. Nodegroups are replaced by compound
+ * expressions, because minions do not have their definitions [WIRE 12.1].
  * @throws SyntaxError
  */
 export function expandTargetRequest(
@@ -34,7 +35,7 @@ export function expandTargetRequest(
 }
 
 /**
- * Returns the target expression without expanding nodegroups, so that an error reveals nothing
+ * Returns the target expression without expanding nodegroups. An error therefore reveals nothing
  * about their definitions.
  * @throws SyntaxError
  */
@@ -50,16 +51,12 @@ export function readTargetRequest(request: WrittenTarget): TargetExpression {
       return { tgtType, tgt: [...new Set(typeof tgt === 'string' ? splitList(tgt) : tgt)] };
   }
   if (isTargetType(tgtType)) return { tgtType, tgt: textOf(tgt, tgtType), delimiter };
-  throw new SyntaxError(
-    `tgt_type "${tgtType}" is not supported; use glob, pcre, list, grain, grain_pcre, pillar, ` +
-      'pillar_exact, pillar_pcre, ipcidr, compound or nodegroup',
-  );
+  throw new SyntaxError(targetTypeProblem(tgtType));
 }
 
 /**
- * Compiles a target on which rights depend.
- * @throws SyntaxError if the target is invalid, also where Salt would treat it as matching no
- * minion
+ * Compiles the target of an access rule.
+ * @throws SyntaxError if the target is invalid, even where Salt would let it match no minion
  */
 export function compileRightTarget(request: WrittenTarget, nodegroups: Nodegroups): CompiledTarget {
   const compiled = compileTarget(expandTargetRequest(request, nodegroups), compileLinearPattern);
@@ -86,7 +83,8 @@ function expandGroup(name: string, nodegroups: Nodegroups): TargetExpression {
 
 /**
  * Expands the nodegroups of a compound expression. An expression without nodegroups is returned
- * unchanged. So is one with an undefined group; it matches no minion.
+ * unchanged. An expression with an undefined group is also returned unchanged, and matches no
+ * minion.
  */
 function withoutNodegroups(
   tgt: string | readonly string[],

@@ -50,7 +50,7 @@ export interface TargetExpression {
   readonly delimiter?: string;
 }
 
-/** A minion against which a target is matched. */
+/** A minion with which a target is compared. */
 export interface TargetCandidate {
   readonly id: string;
   readonly facts: MinionFacts;
@@ -62,14 +62,17 @@ export interface TargetCandidate {
 interface TargetTerm {
   /** The condition as it was written. */
   readonly text: string;
-  /** The ids that the condition lists. Empty for other conditions, and for excluded ones. */
+  /**
+   * The ids that the condition lists. Empty for conditions of other kinds, and for conditions after
+   * `not`.
+   */
   readonly ids: readonly string[];
   /** The only ids that the condition can match. Absent if it can match any id. */
   readonly names?: readonly string[];
   /**
    * Whether the condition depends on grains or resources, which minions report about themselves.
    */
-  readonly isSelfTold: boolean;
+  readonly isSelfReported: boolean;
   /**
    * Whether the condition is written as a pattern for pillar values, even if it is compiled as an
    * exact comparison.
@@ -90,18 +93,18 @@ export interface CompiledTarget {
   /** Whether the target matches this minion. */
   test(candidate: TargetCandidate): MatchResult;
   /**
-   * Whether the target may match this minion: conditions on unknown grains or pillar are treated as
-   * true. Salt's master resolves targets in this way when it publishes a job [WIRE 12.2].
+   * Whether the target may match this minion. Conditions on unknown grains or pillar count as true.
+   * Salt's master resolves targets in this way when it publishes a job [WIRE 12.2].
    */
   isPossible(candidate: TargetCandidate): boolean;
   /**
-   * Whether a right with this target applies to the minion. The target must match for certain, and
-   * must also match if conditions on grains and resources are left out. A minion can therefore lose
-   * a right by its grains, but not gain one.
+   * Whether an access rule with this target applies to the minion. The target must match for
+   * certain. It must also match if conditions on grains and resources are omitted. A minion can
+   * therefore lose a right by its grains, but not gain one.
    */
   isEntitled(candidate: TargetCandidate): boolean;
   /**
-   * Whether grains or resources alone can satisfy the target, or one of its alternatives. That part
+   * Whether grains or resources alone can satisfy the target, or one of its alternatives. This part
    * of the target gives no minion a right.
    */
   readonly restsOnGrains: boolean;
@@ -186,8 +189,7 @@ export function* compileTargetInSteps(
 }
 
 /**
- * Removes the ids from an excluded condition (`not`), because the minions that are left can have
- * any id.
+ * Removes the ids from a condition after `not`, because the minions that it leaves can have any id.
  */
 function withoutNames({ names: _names, ...term }: TargetTerm): TargetTerm {
   return { ...term, ids: [] };
@@ -202,7 +204,7 @@ function ready(
     meter?.spend('evaluation of a target', 2);
     return terms[index]?.test(candidate) ?? 'no';
   };
-  const verified = filterTerms(expression, (index) => terms[index]?.isSelfTold === false);
+  const verified = filterTerms(expression, (index) => terms[index]?.isSelfReported === false);
   const isByResources = terms.every(({ meansResource }) => meansResource !== undefined);
   const holds = (part: CompoundExpression, candidate: TargetCandidate): boolean =>
     evaluateCompound(part, (index) => verdictOf(candidate, index)) === 'yes';
@@ -216,7 +218,8 @@ function ready(
       ) === 'yes',
     restsOnGrains:
       verified === undefined ||
-      evaluateCompound(expression, (index) => (terms[index]?.isSelfTold ? 'yes' : 'no')) === 'yes',
+      evaluateCompound(expression, (index) => (terms[index]?.isSelfReported ? 'yes' : 'no')) ===
+        'yes',
     isEntitled: (candidate) =>
       verified !== undefined && holds(verified, candidate) && holds(expression, candidate),
     resourcesMeant: ({ resources }) => {
@@ -369,7 +372,7 @@ function compileEqual(wanted: string): (text: string) => boolean {
  * Properties of a condition that lists no ids and does not depend on data that minions report about
  * themselves.
  */
-const plainTerm = { ids: [], isSelfTold: false, isPillarPattern: false } as const;
+const plainTerm = { ids: [], isSelfReported: false, isPillarPattern: false } as const;
 
 function idTerm(text: string, matches: (id: string) => boolean): TargetTerm {
   return { ...plainTerm, text, test: ({ id }) => (matches(id) ? 'yes' : 'no') };
@@ -395,7 +398,7 @@ function factTerm(
   return {
     ...plainTerm,
     text,
-    isSelfTold: kind === 'grains',
+    isSelfReported: kind === 'grains',
     test: ({ facts }) => {
       const source = facts[kind];
       if (source === undefined) return 'unknown';
@@ -409,7 +412,7 @@ function groupTerm(text: string, group: CompiledTarget | undefined): TargetTerm 
   return {
     ...plainTerm,
     text,
-    isSelfTold: group.terms.some(({ isSelfTold }) => isSelfTold),
+    isSelfReported: group.terms.some(({ isSelfReported }) => isSelfReported),
     isPillarPattern: group.terms.some(({ isPillarPattern }) => isPillarPattern),
     test: (candidate) => group.test(candidate),
   };
@@ -422,7 +425,7 @@ function resourceTerm(text: string, wanted: string): TargetTerm {
   return {
     ...plainTerm,
     text,
-    isSelfTold: true,
+    isSelfReported: true,
     test: ({ resources }) => {
       const managed = resources?.get(type);
       return managed !== undefined && (id === undefined || managed.has(id)) ? 'yes' : 'no';
@@ -432,14 +435,14 @@ function resourceTerm(text: string, wanted: string): TargetTerm {
 }
 
 /**
- * Compiles an IP address or network. An invalid one matches no minion, including minions whose
+ * Compiles an IP address or network. If it is invalid, it matches no minion, not even minions whose
  * grains are unknown.
  */
 function addressTerm(text: string, meter: WorkMeter | undefined): TargetTerm {
   meter?.spend('an address', text.length);
   const network = parseNetwork(text);
   if (network === undefined) {
-    return { ...plainTerm, text, isSelfTold: true, test: () => 'no' };
+    return { ...plainTerm, text, isSelfReported: true, test: () => 'no' };
   }
   return factTerm(text, 'grains', (grains) =>
     containsAny(network, grains.get(`ipv${network.version}`), meter),

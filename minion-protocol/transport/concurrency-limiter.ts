@@ -7,17 +7,17 @@ export interface LimiterClient {
 }
 
 /**
- * Limits the number of requests that the listener processes at the same time, over all connections.
- * If every minion of a large fleet sends a return at once, requests without a slot are not read
- * from their sockets. Slots are assigned round-robin: each waiting connection gets one in turn,
- * however many requests it has.
+ * Limits the number of requests that a listener processes at the same time, for all connections
+ * together. Requests without a slot are not read from their sockets, for example if all minions of
+ * a large fleet return at once. Free slots are assigned in turns: each waiting connection gets one,
+ * regardless of its number of requests.
  */
 export class ConcurrencyLimiter {
   readonly #waiting = new Set<LimiterClient>();
   #free: number;
   #isGiving = false;
 
-  /** @param maxConcurrent number of requests, if it differs from that of the limit */
+  /** @param maxConcurrent maximum number of requests; default: the total of `limit` */
   constructor(limit: Limit, maxConcurrent: number = limit.total ?? Infinity) {
     this.#free = maxConcurrent;
   }
@@ -38,7 +38,7 @@ export class ConcurrencyLimiter {
 
   release(): void {
     this.#free += 1;
-    // A taker may release its slot before `startRequests()` returns. The outer loop then continues.
+    // `startRequests()` may release its slot before it returns. The outer loop then continues.
     if (this.#isGiving) return;
     this.#isGiving = true;
     try {

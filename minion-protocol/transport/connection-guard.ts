@@ -1,7 +1,7 @@
 /**
  * Enforces {@link GuardLimits} for the connections of one listener: number of connections,
- * deadlines and memory per address. It also records which minion each connection belongs to. It
- * does no I/O and has no timer, so any listener can use it.
+ * deadlines and memory per address. It also stores which minions use each connection. It does no
+ * I/O and has no timer, so any listener can use it.
  */
 import type { Socket } from 'node:net';
 import { addressOwner, MultiMap } from '#runtime';
@@ -14,8 +14,9 @@ export interface GuardLimits {
   readonly handshakeMs: number;
   /**
    * Time from connecting to the first complete request on the request port, in milliseconds, plus
-   * one second for each 64 KiB received. Default: 30,000. Known addresses are exempt: their ZeroMQ
-   * sockets reconnect after a restart of the master and then stay silent until they have a request.
+   * one second for each 64 KiB received. Default: 30,000. It does not apply to known addresses:
+   * after a restart of the master, the ZeroMQ sockets of minions reconnect and are silent until
+   * their next request.
    */
   readonly firstRequestMs: number;
   /**
@@ -29,10 +30,10 @@ export interface GuardLimits {
    */
   readonly stallMs: number;
   /**
-   * Time from a request without a reply to the end of its connection, in milliseconds. Default:
-   * 5,000. Minions over TCP and WebSocket send the request again as soon as the connection ends.
-   * Without the delay, they would use up their three attempts at once. ZeroMQ minions themselves
-   * wait for a comparable time.
+   * Delay between a request that gets no reply and the end of its connection, in milliseconds.
+   * Default: 5,000. Minions over TCP and WebSocket repeat the request as soon as the connection
+   * ends. Without the delay, they would use up their three attempts at once. ZeroMQ minions wait
+   * for a similar time themselves.
    */
   readonly unansweredMs: number;
   /**
@@ -42,7 +43,7 @@ export interface GuardLimits {
   readonly maxHeldBytes: number;
   /**
    * Memory for incomplete messages and subscriptions of one unknown address, in bytes. Default: 32
-   * MiB.
+   * MiB. An address is known after a verified request from it.
    */
   readonly maxHeldBytesPerAddress: number;
   /** Maximum number of connections on both ports. Default: 65,536. */
@@ -58,7 +59,7 @@ export interface GuardLimits {
    */
   readonly maxNewConnectionsPerAddress: number;
   /**
-   * Maximum number of known addresses. The least recently active one is forgotten first. Default:
+   * Maximum number of known addresses. The least recently active one is evicted first. Default:
    * 65,536.
    */
   readonly maxKnownAddresses: number;
@@ -93,7 +94,8 @@ export interface PortRules {
   /** Whether a peer must send a request soon after it has connected. */
   readonly awaitsRequest: boolean;
   /**
-   * Whether a connection of a known address or minion stays open even if it never reads its output.
+   * Whether a connection of a known address or minion stays open even if the peer never reads its
+   * output.
    */
   readonly keepsStalled: boolean;
 }
@@ -185,7 +187,7 @@ export class GuardedConnection {
 
   /**
    * Sets the memory like {@link setHeldBytes}. If a limit is exceeded, restores the previous value
-   * and returns `false` instead of ending the connection.
+   * and returns `false`, and the connection stays open.
    */
   trySetHeldBytes(bytes: number): boolean {
     const before = this.#heldBytes;
@@ -294,7 +296,7 @@ export class ConnectionGuard {
   }
 
   /**
-   * Admits a connection and evicts an older one if a limit requires it. Returns `undefined` if the
+   * Admits a connection, and evicts an older one if a limit requires it. Returns `undefined` if the
    * connection was rejected.
    * @param address remote address without port
    */
@@ -339,7 +341,9 @@ export class ConnectionGuard {
     }
   }
 
-  /** Ends the connections identified as this minion's and forgets their addresses. */
+  /**
+   * Ends the connections that this minion uses, and removes their addresses from the known ones.
+   */
   disconnect(minionId: string): void {
     for (const connection of [...this.#byMinion.get(minionId)]) {
       this.#forget(connection.limitKey);

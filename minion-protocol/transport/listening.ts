@@ -50,8 +50,8 @@ export async function bind(server: Server, options: ListenOptions): Promise<Boun
     server.listen({ host, port, backlog }, resolve);
   });
   server.removeAllListeners('error');
-  // After binding, an error concerns one accept, for example when descriptors run out. The peer
-  // connects again.
+  // After the port is bound, an error concerns one incoming connection, for example if no file
+  // descriptor is free. The peer connects again.
   server.on('error', () => {});
   const bound = server.address();
   return { server, port: typeof bound === 'object' && bound !== null ? bound.port : port };

@@ -25,8 +25,8 @@ const DEFAULT_ADDRESS = '127.0.0.1';
 
 export interface MemoryTransportOptions {
   /**
-   * Whether publications are delivered by topic, as ZeroMQ does with `zmq_filtering`. Default:
-   * `false`, every minion receives everything.
+   * Whether publications are delivered by topic, as in ZeroMQ with `zmq_filtering`. Default:
+   * `false`; every minion receives all publications.
    */
   readonly filtering?: boolean;
 }
@@ -35,9 +35,9 @@ export interface MemoryTransportOptions {
 export interface MemoryTransport {
   readonly master: MasterTransport;
   /**
-   * Returns a minion's end. {@link MasterTransport.disconnect} of `minionId` discards the pending
-   * replies of this connection. `address` is the address that the master sees. Default:
-   * `127.0.0.1`.
+   * Returns the end of a minion. {@link MasterTransport.disconnect} of `minionId` discards the
+   * pending replies of this connection.
+   * @param address address that the master sees; default: `127.0.0.1`
    */
   dial(minionId: string, address?: string): MinionTransport;
 }
@@ -123,8 +123,8 @@ class MemoryMaster implements MasterTransport {
   }
 
   /**
-   * Returns the reply. Like a network connection, the promise never settles if the connection is
-   * ended first.
+   * Sends a request and returns the reply. If the connection is ended before the reply, the promise
+   * never settles, as over a network.
    * @throws TransportError ERR_CONNECT; ERR_TIMEOUT if the handler rejects the request
    */
   async ask(body: Uint8Array, minionId: string, address: string): Promise<Uint8Array> {

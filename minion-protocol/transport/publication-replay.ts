@@ -1,12 +1,12 @@
-/** Stores publications for subscribers that are expected but not yet connected. */
+/** Stores recent publications for subscribers that connect slightly later. */
 
 import type { SubscriberQueueLimits } from './subscriber-queue.ts';
 import type { OutgoingPublication } from './transport.ts';
 
 /**
  * Stores each publication for its `replayMs`. A subscriber that connects within this time receives
- * the stored publications in order. The storage has the same limits as the queue of one subscriber:
- * if it is full, the oldest publications are dropped.
+ * the stored publications in order. The limits are those of the queue of one subscriber. If they
+ * are reached, the oldest publications are dropped.
  */
 export class PublicationReplayBuffer<Subscriber> {
   readonly #bounds: SubscriberQueueLimits;
@@ -55,8 +55,8 @@ export class PublicationReplayBuffer<Subscriber> {
   }
 
   /**
-   * Stores a publication. Call it before sending, because new subscribers must receive older
-   * publications first.
+   * Stores a publication. Call this before the publication is sent, because new subscribers must
+   * receive older publications first.
    */
   add(publication: OutgoingPublication): void {
     for (const newcomer of this.#newcomers.keys()) this.replay(newcomer);

@@ -1,5 +1,5 @@
 /**
- * Accepts connections that a relay forwards. A PROXY header states the origin of each connection.
+ * Accepts connections that relays forward. A PROXY header contains the origin of each connection.
  */
 
 import type { Socket } from 'node:net';
@@ -25,7 +25,7 @@ export interface RelayPortsOptions {
   readonly pingMs?: number;
 }
 
-/** Reason for which a connection was ended before its origin was known. */
+/** Reason why a connection was ended before its origin was known. */
 export type RelayRefusal = ProxyHeaderFailure | 'relay-source' | 'relay-headers-awaited';
 
 const { total: maxAwaited = 0 } = transportLimits.awaitedHeaders;
@@ -49,8 +49,8 @@ export class RelayedConnections {
 
   /**
    * Reads the header of a connection.
-   * @param proceed called with the address to record, unless the connection has ended. Its
-   * listeners on the socket receive the bytes after the header.
+   * @param proceed called with the address to record, unless the connection has ended; its
+   * listeners on the socket receive the bytes after the header
    */
   take(socket: Socket, proceed: (address: string) => void): void {
     // A reset by the peer is not an error; 'close' follows.

@@ -10,21 +10,21 @@ export interface RequestService {
   readonly transport: string;
   /** Returns the real publish port that belongs to this request port. */
   readonly publishPort: () => number;
-  /** Maximum number of requests that one connection may have in progress. */
+  /** Maximum number of requests of one connection in progress. */
   readonly maxInFlight: number;
   /** Maximum size in bytes of the requests in progress. A single request may be larger. */
   readonly maxBytesInFlight: number;
-  /** Limiter that all connections share. */
+  /** Limit for requests in progress, which all connections share. */
   readonly limiter: ConcurrencyLimiter;
 }
 
-/**
- * Encoding and order of replies. `Route` contains the data that a transport needs to address a
- * reply.
- */
+/** Encoding and order of replies. `Route` is the data with which a transport addresses a reply. */
 export interface AnswerForm<Route> {
   readonly encode: (route: Route, answer: Uint8Array) => EncodedMessage;
-  /** Whether replies leave in the order of the requests, or as soon as they are ready. */
+  /**
+   * Whether replies are sent in the order of the requests. Otherwise they are sent as soon as they
+   * are ready.
+   */
   readonly isOrdered: boolean;
 }
 
@@ -63,7 +63,7 @@ export class RequestQueue<Route> {
     this.startRequests();
   }
 
-  /** Starts waiting requests, as far as the limits allow. */
+  /** Starts waiting requests, if the limits permit. */
   startRequests(): void {
     while (!this.#isFull() && this.#waiting.length > 0) {
       if (!this.#service.limiter.tryAcquire(this)) break;
@@ -78,8 +78,7 @@ export class RequestQueue<Route> {
   }
 
   onWritten(): void {
-    // This also applies without a waiting request, because reading may have stopped because of a
-    // large reply.
+    // Call this even if no request waits, because a large reply may have stopped reading.
     this.startRequests();
   }
 
@@ -142,8 +141,7 @@ export class RequestQueue<Route> {
 
   #leaveUnanswered(turn: RequestSlot): void {
     turn.release();
-    // The peer only notices that the connection ends later. Its other requests are processed until
-    // then.
+    // The connection is closed later. The other requests of the peer are processed until then.
     this.#connection.guarded.leaveUnanswered();
     this.#unanswered += 1;
     this.#endIfIdle();

@@ -1,5 +1,6 @@
 /**
- * One peer over a byte stream, for either port of any transport, with back-pressure and deadlines.
+ * One connection over a byte stream, for both ports of any transport, with back-pressure and
+ * deadlines.
  */
 
 import type { Socket } from 'node:net';
@@ -12,21 +13,24 @@ import {
   type WriteQueueOwner,
 } from './write-queue.ts';
 
-/** Event of a protocol violation, which every decoder may return. */
+/** Event that a decoder returns for a protocol violation. */
 type BreachEvent = {
   readonly type: 'breach';
   /** Reason, counted as a metric. */
   readonly reason: string;
   /**
-   * Bytes that report the breach to the peer. They are sent only if its socket accepts them at
-   * once.
+   * Bytes that inform the peer about the violation. They are sent only if the socket accepts them
+   * immediately.
    */
   readonly farewell?: Uint8Array;
 };
 
 /** Decoder for the incoming bytes of a protocol. It does no I/O. */
 interface StreamDecoder<Event> {
-  /** Returns the events that `chunk` completes, in order. After a breach it returns none. */
+  /**
+   * Returns the events that `chunk` completes, in order. After a protocol violation it returns
+   * none.
+   */
   push(chunk: Uint8Array): readonly (Event | BreachEvent)[];
   /** Memory held for an incomplete message, in bytes. */
   readonly heldBytes: number;
@@ -60,11 +64,11 @@ export interface StreamConnection {
   readonly guarded: GuardedConnection;
   readonly queue: WriteQueue;
   send(message: EncodedMessage): void;
-  /** Pauses or resumes reading, depending on the requests in progress. */
+  /** Pauses or resumes reading, depending on the number of requests in progress. */
   pauseReading(isHeldBack: boolean): void;
   /**
-   * Sets the number of bytes that the session stores for this peer. They count like incomplete
-   * messages.
+   * Sets the number of bytes that the session stores for this peer. They count towards the limits
+   * for incomplete messages.
    */
   setExtraBytes(bytes: number): void;
   refuse(reason: string): void;

@@ -38,7 +38,7 @@ import { type ListenerDeps, WriteScheduler } from './write-queue.ts';
 
 /** Protocol of one port. */
 export interface PortProtocol extends PortRules {
-  /** Whether the protocol has its own handshake, whose end the session reports. */
+  /** Whether the protocol has its own handshake. The session then reports its end. */
   readonly hasHandshake: boolean;
   readonly open: (
     stream: Socket,
@@ -99,9 +99,9 @@ export interface ConnectionLimits extends GuardLimits {
    */
   readonly maxRequestsInFlight: number;
   /**
-   * Maximum number of requests of all connections that are processed at the same time, not counting
-   * those that wait. Reading stops at the limit. Default: 256. Each request in progress takes
-   * memory that every garbage collection must scan, and a higher limit was not faster.
+   * Maximum number of requests of all connections in progress, without waiting ones. Reading stops
+   * at the limit. Default: 256. Each request in progress takes memory that every garbage collection
+   * must scan, and a higher limit was not faster.
    */
   readonly maxActiveRequests: number;
 }
@@ -143,7 +143,7 @@ export interface ListenerOptions {
    */
   readonly keepAliveIdleMs?: number | null;
   readonly limits?: Partial<ConnectionLimits>;
-  /** Ports for relays, not available with TLS. Default: none. */
+  /** Ports for relays. Not available with TLS. Default: none. */
   readonly relay?: RelayPortsOptions;
   /** Interval between checks of the deadlines, in milliseconds. Default: 1,000. */
   readonly sweepIntervalMs?: number;
@@ -164,7 +164,7 @@ export interface ListenerDesign {
     announce: AnnouncementHandler,
     publishPort: () => number,
     /**
-     * Idle time before a subscriber is sent a keep-alive that is not a message, in milliseconds.
+     * Idle time before a subscriber is sent a keep-alive (a PING, not a message), in milliseconds.
      * Default: none is sent.
      */
     pingMs?: number,
@@ -172,7 +172,10 @@ export interface ListenerDesign {
   readonly publisher: {
     publish(publication: OutgoingPublication): PublishOutcome;
     subscribers(): readonly SubscriberInfo[];
-    /** Ends the subscriptions that only the publisher can assign to this minion. */
+    /**
+     * Ends the subscriptions that belong to this minion. Only the publisher can find them, for
+     * example by their topic.
+     */
     disconnect?(minionId: string): void;
   };
 }
@@ -256,10 +259,7 @@ class StreamListener implements MasterTransport {
     return this.#closing;
   }
 
-  /**
-   * Binds both ports, the publish port first, because a reply on the request port may have to
-   * contain it.
-   */
+  /** Binds both ports, the publish port first, because the reply to a sign-in contains it. */
   async #bindBoth(handler: RequestHandler, announce: AnnouncementHandler): Promise<BoundPorts> {
     const { requestPort = 4506, publishPort = 4505 } = this.#options;
     const limits = this.#limits;

@@ -1,4 +1,7 @@
-/** Sends publications over TCP and WebSocket. Some connections are known to belong to a minion. */
+/**
+ * Sends publications over TCP and WebSocket. Some connections are known to belong to certain
+ * minions.
+ */
 
 import { PublicationReplayBuffer } from './publication-replay.ts';
 import type { StreamConnection, StreamSession } from './stream-connection.ts';
@@ -17,8 +20,8 @@ export interface StreamPublisherOptions extends SubscriberQueueLimits {
    */
   readonly maxMissed: number;
   /**
-   * Whether a subscriber may be a master of other minions, so that all subscribers receive
-   * everything (Salt's `order_masters`). Default: `false`.
+   * `order_masters`: whether subscribers may be syndics (masters of other minions), so that all
+   * subscribers receive everything. Default: `false`.
    */
   readonly orderMasters: boolean;
 }
@@ -94,9 +97,9 @@ export class StreamPublisher {
   }
 
   /**
-   * Whether a publication is sent to a subscriber. Subscribers that have not announced themselves
-   * receive everything, because an announcement may be lost or fail while the key changes. This
-   * reveals nothing, because all minions may read every publication [THREATS N-15].
+   * Whether a publication is sent to a subscriber. A subscriber that has not announced its id
+   * receives everything, because an announcement may be lost, or may fail while the key changes.
+   * This reveals nothing, because all minions may read every publication [THREATS N-15].
    */
   #concerns({ minionIds }: SubscriberLink, addressees: ReadonlySet<string> | undefined): boolean {
     if (addressees === undefined) return true;
@@ -134,8 +137,8 @@ export class SubscriberLink implements StreamSession {
   }
 
   /**
-   * Queues a message. Returns `false` if the queue is full, so that the subscriber misses the
-   * message.
+   * Queues a message. Returns `false` if the queue is full. The subscriber then does not receive
+   * the message.
    */
   offer(message: EncodedMessage): boolean {
     if (tryQueueMessage(this.#connection, message, this.#publisher.options)) {

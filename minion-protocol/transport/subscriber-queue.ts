@@ -19,7 +19,7 @@ export const DEFAULT_SUBSCRIBER_QUEUE_LIMITS: SubscriberQueueLimits = {
 };
 
 /**
- * Queues a message. Returns `false` if the queue is full, so that the subscriber misses the
+ * Queues a message. Returns `false` if the queue is full. The subscriber then does not receive the
  * message.
  */
 export function tryQueueMessage(

@@ -25,15 +25,12 @@ export interface TcpListenerOptions extends ListenerOptions, Partial<StreamPubli
   readonly tls?: TlsOptions;
 }
 
-/**
- * Event of a peer. Violations of the protocol are not among them, because the connection itself
- * handles these.
- */
+/** Event of a peer, except a protocol violation, which the connection itself handles. */
 type PeerEvent = Exclude<TcpEvent, { readonly type: 'breach' }>;
 
 /**
  * Maximum size of an announcement, in bytes. It contains an id and a signature of at most 8192
- * bits, encrypted.
+ * bits, and is encrypted.
  */
 const maxAnnouncementBytes = 4096;
 /**
@@ -74,7 +71,7 @@ export function createTcpListener(options: TcpListenerOptions = {}): MasterTrans
         ),
       publications: (announce, publishPort) =>
         createPortProtocol(
-          // The request that the guard waits for is the announcement.
+          // The first request on this port is the announcement.
           { awaitsRequest: true, hasHandshake: false, keepsStalled: true },
           {
             createDecoder: () => new TcpFrameDecoder(maxAnnouncementBytes),
@@ -97,15 +94,18 @@ export function createTcpListener(options: TcpListenerOptions = {}): MasterTrans
 }
 
 /**
- * Replies over TCP. The route of a reply is the head of its request. Replies leave as soon as they
- * are ready, because clients match them by the head [WIRE 4.2].
+ * Replies over TCP. The head of a request identifies its reply, so replies are sent as soon as they
+ * are ready [WIRE 4.2].
  */
 const ANSWER_FORM: AnswerForm<Uint8Array> = {
   encode: (head, answer) => toEncodedMessage(encodeReplyFrame(head, answer)),
   isOrdered: false,
 };
 
-/** A subscriber on the publish port. It may announce its id, and then receives publications. */
+/**
+ * A subscriber on the publish port. It may announce its minion id; afterwards it receives
+ * publications.
+ */
 class Announcements implements StreamSession {
   readonly #link: SubscriberLink;
   readonly #announce: AnnouncementHandler;

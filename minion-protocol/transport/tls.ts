@@ -32,8 +32,8 @@ export interface TlsOptions {
   /** File of the CAs that sign the peers' certificates (`ca_certs`). */
   readonly caFile?: string;
   /**
-   * Whether peers need a certificate (`cert_reqs`). A certificate admits its holder, but does not
-   * identify the minion.
+   * Whether peers need a certificate (`cert_reqs`). A certificate permits a connection, but does
+   * not identify the minion.
    */
   readonly clientCertificates: ClientCertificates;
   /** Only TLS version to accept. Default: TLS 1.2 and later. */
@@ -43,8 +43,9 @@ export interface TlsOptions {
   /** Interval between checks for changed files, in milliseconds. Default: 20,000. */
   readonly renewalIntervalMs?: number;
   /**
-   * Called when changed files were loaded without {@link MasterTransport.renewCertificate}. Called
-   * with an error if they cannot be used; the previous files then stay in use.
+   * Called when changed files were loaded without a call of
+   * {@link MasterTransport.renewCertificate}. If they cannot be used, called with an error; the
+   * previous files then stay in use.
    */
   readonly onRenewal?: (error: unknown) => void;
 }
@@ -78,8 +79,8 @@ export function listenSecurely(
   const { options } = loaded;
   const server = createSecureServer(loaded, address);
   /**
-   * Connections in the TLS handshake, by remote address and port. These are the only values that
-   * both sockets of a connection have in common.
+   * Connections in the TLS handshake, by remote address and port. Only these values are known to
+   * both the TCP socket and the TLS socket of a connection.
    */
   const waiting = new Map<string, (stream: Socket) => void>();
   server.on('connection', (socket: Socket) => {
@@ -192,7 +193,7 @@ function readPem(file: string): Buffer {
 }
 
 /**
- * Whether a peer presented an invalid certificate. If certificates are optional, Node accepts an
+ * Whether a peer presented an invalid certificate. If certificates are optional, Node.js accepts an
  * invalid one and only reports it.
  */
 function hasFalseCertificate(stream: TLSSocket, { clientCertificates }: TlsOptions): boolean {

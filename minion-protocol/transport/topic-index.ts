@@ -3,7 +3,7 @@ import { MultiMap } from '#runtime';
 /** Subscribers by topic. In ZeroMQ, a subscription matches every topic that begins with it. */
 export class TopicIndex<Subscriber extends object> {
   readonly #subscribers = new MultiMap<string, Subscriber>();
-  /** Number of topics of each length. A look-up only tries prefixes of these lengths. */
+  /** Number of topics of each length. A look-up tries only prefixes of these lengths. */
   readonly #lengths = new Map<number, number>();
 
   add(topic: string, subscriber: Subscriber): void {

@@ -58,14 +58,14 @@ export interface OutgoingPublication {
   /** The packed envelope. All subscribers share it, and it is never changed. */
   readonly envelope: Uint8Array;
   /**
-   * Ids that the target matches, or `null` for all minions. An empty list means no minion. ZeroMQ
-   * with `zmq_filtering` sends one message per id. TCP skips connections that are known to belong
-   * to other minions. Other minions may receive it and ignore it.
+   * Ids that the target matches, or `null` for all minions. An empty list stands for no minion.
+   * ZeroMQ with `zmq_filtering` sends one message per id. TCP skips connections that are known to
+   * belong to other minions. If other minions receive it, they ignore it.
    */
   readonly minionIds: readonly string[] | null;
   /**
-   * Time in milliseconds during which new subscribers also receive the publication, before any
-   * later one. Default: 0.
+   * Time in milliseconds in which new subscribers also receive the publication, before any later
+   * one. Default: 0.
    */
   readonly replayMs?: number;
 }
@@ -78,7 +78,7 @@ export interface PublishOutcome {
   readonly skipped: number;
 }
 
-/** A publish connection. */
+/** A connection to the publish port. */
 export interface SubscriberInfo {
   readonly address: string;
   /** Time of connecting, in milliseconds since 1970. */
@@ -94,7 +94,7 @@ export interface SubscriberInfo {
 export interface BoundPorts {
   readonly requestPort: number;
   readonly publishPort: number;
-  /** Ports for relays. Minions are sent the other ports, on which relays listen for them. */
+  /** Ports for relays. Minions get the other ports, because relays listen on those. */
   readonly relay?: Pick<BoundPorts, 'requestPort' | 'publishPort'>;
 }
 
@@ -114,12 +114,14 @@ export interface MasterTransport {
   /** Ends the connections known to belong to this minion, because its key has become invalid. */
   disconnect(minionId: string): void;
   subscribers(): readonly SubscriberInfo[];
-  /** Returns how often each kind of misbehaviour ended a connection, by reason. */
+  /**
+   * Returns the number of connections that were ended for a misbehaviour of the peer, by reason.
+   */
   refusals(): Readonly<Record<string, number>>;
   /**
-   * Checks immediately whether the TLS files have changed. The transport also checks by itself,
+   * Checks immediately whether the TLS files have changed. Without this call, a change is noticed
    * within a minute. Absent without TLS.
-   * @returns the certificates that were reloaded
+   * @returns the certificates that were loaded again
    * @throws TransportError ERR_TLS, or the system's error; the previous files stay in use
    */
   renewCertificate?(): Promise<readonly string[]>;
@@ -133,8 +135,8 @@ export interface MasterTransport {
 /** The minion's end of a transport. */
 export interface MinionTransport {
   /**
-   * Sends one request and resolves with its reply. Requests made while one waits for its reply are
-   * sent after it.
+   * Sends a request and resolves with its reply. Only one request is sent at a time; the others
+   * wait.
    * @throws TransportError ERR_TIMEOUT if no reply arrived within `timeoutMs` from this call;
    * ERR_CONNECT for an invalid address; ERR_CLOSED after `close()`
    */

@@ -30,10 +30,7 @@ export interface WebsocketListenerOptions extends ListenerOptions, Partial<Strea
   readonly tls?: TlsOptions;
 }
 
-/**
- * Event of a peer. Violations of the protocol are not among them, because the connection itself
- * handles these.
- */
+/** Event of a peer, except a protocol violation, which the connection itself handles. */
 type PeerEvent = Exclude<WebsocketEvent, { readonly type: 'breach' }>;
 
 /** Callbacks that differ between the two ports. */
@@ -45,7 +42,7 @@ interface PeerHandlers<Session extends StreamSession> {
 }
 
 /**
- * Maximum size of a subscriber's message, in bytes. Subscribers have nothing to send; small
+ * Maximum size of a message from a subscriber, in bytes. Subscribers send nothing, and small
  * messages are ignored.
  */
 const maxSubscriberMessageBytes = 4096;
@@ -133,7 +130,10 @@ function websocketProtocol<Session extends StreamSession>(
   };
 }
 
-/** Replies over WebSocket. Requests are processed concurrently, but replies leave in order. */
+/**
+ * Replies over WebSocket. Requests are processed concurrently, but replies are sent in the order of
+ * the requests.
+ */
 const ANSWER_FORM: AnswerForm<undefined> = {
   encode: (_route, answer) => message(OPCODE_BINARY, answer),
   isOrdered: true,

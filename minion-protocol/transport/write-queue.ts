@@ -3,7 +3,10 @@
 import type { Socket } from 'node:net';
 
 const BATCH_BYTES = 256 * 1024;
-/** Size in bytes below which copying chunks together is cheaper than writing them one by one. */
+/**
+ * Maximum size in bytes for which chunks are copied together, because this is cheaper than writing
+ * them one by one.
+ */
 const JOIN_BELOW_BYTES = 64 * 1024;
 /** Number of queued bytes above which reading from the peer should stop. */
 const HIGH_WATER_BYTES = 256 * 1024;
@@ -53,8 +56,7 @@ export class WriteQueue implements ScheduledWriter {
   #waiting: EncodedMessage[] = [];
   #head = 0;
   /**
-   * Position in the first message up to which it was written: the chunk, and the byte within that
-   * chunk.
+   * Position in the first message after the bytes that were written: the chunk, and the byte in it.
    */
   #chunk = 0;
   #offset = 0;
@@ -82,7 +84,7 @@ export class WriteQueue implements ScheduledWriter {
     this.#parts.writeScheduler.add(this);
   }
 
-  /** Writes the queued messages when the scheduler reaches this queue. */
+  /** Writes the queued messages. The scheduler calls it. */
   write(): void {
     this.#isScheduled = false;
     this.#write();
@@ -140,7 +142,7 @@ export class WriteQueue implements ScheduledWriter {
   }
 
   /**
-   * Removes written messages from the array. This is not done for each batch, because it moves the
+   * Removes written messages from the array. It is not called for each batch, because it moves the
    * remaining messages.
    */
   #dropTaken(): void {

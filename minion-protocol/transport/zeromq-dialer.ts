@@ -128,8 +128,9 @@ class ZeromqDialer implements MinionTransport {
 }
 
 /**
- * Loads the package when the first minion is created, not in every program that uses the protocol.
- * A worker thread that is terminated while it loads a native module crashes its process.
+ * Loads the package when the first minion is created. A program that only uses the protocol must
+ * not load it, because a worker thread that is terminated while it loads a native module crashes
+ * its process.
  */
 function loadZeromq(): typeof import('zeromq') {
   return requireOptionalPackage('zeromq', 'a ZeroMQ connection of a minion', () =>
@@ -154,8 +155,8 @@ function connect(socket: Request | Subscriber, host: string, port: number): void
 }
 
 /**
- * Passes on publications until the socket is closed. The envelope is the last frame, because a
- * topic may precede it.
+ * Emits publications until the socket is closed. The envelope is the last frame, because a topic
+ * may precede it.
  */
 async function receive(
   subscriber: Subscriber,

@@ -1,4 +1,4 @@
-/** Protocol of one ZeroMQ peer, with handshake and PING, for either role. */
+/** Protocol of one ZeroMQ peer of a ROUTER or PUB socket, with handshake and PING. */
 
 import type { StreamConnection, StreamProtocol, StreamSession } from './stream-connection.ts';
 import { toEncodedMessage } from './write-queue.ts';
@@ -11,19 +11,16 @@ import {
 } from './zmtp.ts';
 import { encodePong, encodeReady } from './zmtp-commands.ts';
 
-/** Callbacks that differ between the two roles. */
+/** Callbacks that differ between ROUTER and PUB. */
 export interface ZeromqHandlers<Session extends StreamSession> {
   openSession(connection: StreamConnection): Session;
-  /** Called for a complete message to a ROUTER, within the limits. */
+  /** Called for a complete message to a ROUTER. It does not exceed the limits. */
   onMessage?(frames: readonly Uint8Array[], session: Session, connection: StreamConnection): void;
   /** Called when a peer of PUB subscribes to a topic or unsubscribes. */
   onSubscription?(topic: string, isWanted: boolean, session: Session): void;
 }
 
-/**
- * Event of a peer. Violations of the protocol are not among them, because the connection itself
- * handles these.
- */
+/** Event of a peer, except a protocol violation, which the connection itself handles. */
 type PeerEvent = Exclude<ZmtpEvent, { readonly type: 'breach' }>;
 
 export function zeromqProtocol<Session extends StreamSession>(

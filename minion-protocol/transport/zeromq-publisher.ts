@@ -72,8 +72,8 @@ class ZeromqSubscriberSession implements StreamSession {
   }
 
   /**
-   * Queues a message. Returns `false` if the queue is full, so that the subscriber misses the
-   * message.
+   * Queues a message. Returns `false` if the queue is full. The subscriber then does not receive
+   * the message.
    */
   offer(message: EncodedMessage): boolean {
     return tryQueueMessage(this.#connection, message, this.#bounds);
@@ -99,7 +99,9 @@ class ZeromqSubscriberSession implements StreamSession {
     this.#topics = noTopics;
   }
 
-  /** Sends a PING. The peer answers, so that a relay sees traffic in both directions. */
+  /**
+   * Sends a PING. The peer answers, so that a relay between them sees traffic in both directions.
+   */
   #ping(): void {
     const isReady = this.#hasNamedTopics && this.#connection.queue.messages === 0;
     if (isReady) this.#connection.send(toEncodedMessage([encodePing()]));
@@ -174,7 +176,7 @@ export class ZeromqPublisher {
 
   /**
    * Registers a subscriber. It receives the stored publications after the current chunk, because a
-   * peer sends all its topics in its first chunk.
+   * peer sends all its subscriptions in its first chunk.
    */
   #welcome(session: ZeromqSubscriberSession): void {
     this.#held.addSubscriber(session);
@@ -208,8 +210,8 @@ export class ZeromqPublisher {
   }
 
   /**
-   * Sends an envelope without a topic frame. Subscriptions then match the start of the message
-   * itself.
+   * Sends an envelope without a topic frame. Subscriptions are then compared with the start of the
+   * message itself.
    */
   #sendToAll(
     envelope: Uint8Array,
@@ -224,10 +226,10 @@ export class ZeromqPublisher {
   }
 
   /**
-   * Sends one message per topic to the subscribers of that topic. A subscriber to a shorter prefix
-   * receives only the first matching message. Such a prefix is mostly `''`, used by a minion that
-   * does not filter. All messages contain the same envelope, and the minion would ignore the others
-   * by their jid.
+   * Sends one message per topic to the subscribers of that topic. A subscriber whose topic is a
+   * prefix of several of them receives only the first message. This is usually the topic `''` of a
+   * minion that does not filter. All messages contain the same envelope, and the minion would
+   * ignore the others by their jid.
    */
   #sendByTopic(
     { envelope, minionIds }: OutgoingPublication,
@@ -259,7 +261,7 @@ export class ZeromqPublisher {
   }
 }
 
-/** Subscribers for which one publication was queued, and subscribers that were skipped. */
+/** Counts the subscribers for which one publication was queued, and the skipped ones. */
 class Delivery {
   readonly reached = new Set<ZeromqSubscriberSession>();
   readonly skipped = new Set<ZeromqSubscriberSession>();

@@ -18,8 +18,8 @@ const ANSWER_FORM: AnswerForm<RoutingEnvelope> = {
 };
 
 /**
- * Handles the requests of a connection. They are processed concurrently, but replies leave in
- * order.
+ * Handles the requests of a connection. They are processed concurrently, but replies are sent in
+ * the order of the requests.
  */
 export function requestHandlers(
   service: RequestService,
@@ -35,8 +35,8 @@ export function requestHandlers(
 }
 
 /**
- * Returns `undefined` if the message is not a request: it has no empty frame, or not exactly one
- * frame after it.
+ * Splits a message at its empty frame. Returns `undefined` if the message has no empty frame, or
+ * does not have exactly one frame after it.
  */
 function splitRequest(
   frames: readonly Uint8Array[],

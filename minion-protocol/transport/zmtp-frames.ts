@@ -37,8 +37,8 @@ export interface ZmtpFrameFilter<Refusal extends string> {
 }
 
 /**
- * Splits a byte stream into frames. A body that is complete in one chunk is a view of that chunk; a
- * body that spans chunks is copied. Discard the reader after a breach.
+ * Splits a byte stream into frames. A body that is complete in one chunk is a view of that chunk. A
+ * body that spans chunks is copied. Discard the reader after a protocol violation.
  */
 export class ZmtpFrameReader<Refusal extends string> {
   /** Flags of the frame that `next()` returned last. */
@@ -111,7 +111,7 @@ export class ZmtpFrameReader<Refusal extends string> {
       const byte = this.#chunk[this.#position];
       if (byte === undefined) return this.#starve();
       if (this.#lengthBytesMissing === 8 && byte > 0x7f) return 'frame-length';
-      // The value is rounded above 2^53, which far exceeds every limit.
+      // Above 2^53, the value is rounded. Every limit is far below.
       this.#length = this.#length * 256 + byte;
       this.#position += 1;
       this.#lengthBytesMissing -= 1;
@@ -145,7 +145,7 @@ export class ZmtpFrameReader<Refusal extends string> {
   #starve(): 'starved' {
     this.#chunk = EMPTY;
     this.#position = 0;
-    // A view would keep the whole chunk in memory while an idle peer is silent.
+    // A view would keep the whole chunk in memory as long as the peer is silent.
     this.body = EMPTY;
     return 'starved';
   }
@@ -160,7 +160,7 @@ export function encodeFrame(body: Uint8Array, flags: number): Uint8Array {
 
 /**
  * Encodes one message of at least one frame as chunks to be written in order. A last body of 4 KiB
- * or more is returned as it is, because peers may share it; everything else is copied.
+ * or more is returned unchanged, because peers may share it. Everything else is copied.
  */
 export function encodeMessage(frames: readonly Uint8Array[]): Uint8Array[] {
   const last = frames.at(-1) ?? EMPTY;

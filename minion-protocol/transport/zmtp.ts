@@ -27,8 +27,8 @@ import {
 export type ZmtpRole = 'ROUTER' | 'PUB';
 
 /**
- * Reason for closing a connection. The number of reasons is fixed, so that they can be values of a
- * metric label.
+ * Reason for closing a connection. The number of reasons is fixed, so that a metric label can
+ * contain them.
  */
 export type ZmtpBreach =
   | ZmtpFrameBreach
@@ -48,8 +48,8 @@ export type ZmtpBreach =
   | 'topic-too-long';
 
 /**
- * An event of a peer. Its receiver owns the byte arrays. They may be views of the chunk that was
- * pushed, so copy a small part before storing it for long.
+ * An event of a peer. The receiver owns the byte arrays. They may be views of the received chunk,
+ * so copy a small part before storing it for long.
  */
 export type ZmtpEvent =
   /** The peer's greeting is complete. READY can be sent. */
@@ -104,7 +104,7 @@ export function encodeGreeting(): Uint8Array {
   return greeting;
 }
 
-/** Decodes the incoming bytes of one connection. It accepts chunks of any size. */
+/** Decodes the received bytes of one connection. It accepts chunks of any size. */
 export class ZmtpDecoder implements ZmtpFrameFilter<ZmtpBreach> {
   readonly #role: ZmtpRole;
   readonly #limits: ZmtpLimits;
@@ -130,7 +130,10 @@ export class ZmtpDecoder implements ZmtpFrameFilter<ZmtpBreach> {
     return this.#parts.length > 0 || this.#reader.isMidFrame;
   }
 
-  /** Returns the events that `chunk` completes, in order. After a breach it returns none. */
+  /**
+   * Returns the events that `chunk` completes, in order. After a protocol violation it returns
+   * none.
+   */
   push(chunk: Uint8Array): ZmtpEvent[] {
     const events: ZmtpEvent[] = [];
     if (this.#state === 'broken') return events;
@@ -173,7 +176,10 @@ export class ZmtpDecoder implements ZmtpFrameFilter<ZmtpBreach> {
     }
   }
 
-  /** Copies parts that are views of the chunk, so that a few bytes do not retain all of it. */
+  /**
+   * Copies the parts that are views of the chunk. Otherwise a few bytes would keep the whole chunk
+   * in memory.
+   */
   #ownParts(from: number): void {
     for (let index = from; index < this.#parts.length; index += 1) {
       this.#parts[index] = new Uint8Array(this.#parts[index] ?? EMPTY);
@@ -261,8 +267,8 @@ export class ZmtpDecoder implements ZmtpFrameFilter<ZmtpBreach> {
 }
 
 /**
- * Returns the breach that a byte of the greeting causes. Padding, minor version, as-server and filler
- * are not checked [RFC 23: not significant], so the offset is the only state needed.
+ * Returns the protocol violation that a byte of the greeting causes. Padding, minor version,
+ * as-server and filler are not checked [RFC 23: not significant], so the offset is the only state.
  */
 function greetingBreach(offset: number, byte: number): ZmtpBreach | undefined {
   if (offset === 0) return byte === 0xff ? undefined : 'signature';

@@ -1,13 +1,16 @@
 /**
- * Identifies the callers of requests and their rights. If a request has a log-in, it determines the
- * rights; otherwise, the key of the master's account does.
+ * Identifies the caller of a request. If the request contains a log-in, the rights of its user
+ * apply. Otherwise the request must contain the key of the master's account, which has all rights.
  */
 
 import { createHash, timingSafeEqual } from 'node:crypto';
 import { AuthenticationError, AuthorizationError, type MasterApi, type UserApi } from '#master';
 import type { WireMap } from '#minion-protocol';
 
-/** The interface with the rights of a caller. Call `end` after its last use. */
+/**
+ * Caller of a request, with the master's interface restricted to the caller's rights. Call `end`
+ * after the last use.
+ */
 export interface Caller {
   readonly api: Pick<UserApi, 'jobs' | 'runners' | 'wheel'>;
   /** Name of the caller. */
@@ -33,10 +36,10 @@ const textOf = (value: unknown): string => (typeof value === 'string' ? value : 
 const source = 'localclient';
 
 /**
- * Returns the caller of a request. Salt's salt-api adds root's key to the log-in of each user. If
- * there is a log-in, the key is therefore ignored.
- * @param load - contains the key
- * @param login - contains the log-in, if there is one
+ * Returns the caller of a request. If the request contains a log-in, the key is ignored, because
+ * Salt's salt-api sends root's key with the log-in of each user.
+ * @param load contains the key
+ * @param login contains the log-in, if there is one
  * @throws AuthenticationError, AuthorizationError
  */
 export async function callerOf(

@@ -68,7 +68,8 @@ export function clientPaths(stateDir: string, account: string): ClientPaths {
 export function ownAccount(): string {
   const account = processUser();
   if (account !== null) return account;
-  const problem = "the master's account has no name, but Salt's clients need it to find their key";
+  const problem =
+    "cannot serve Salt's clients: the master runs as a user id without a name, and the key file is named after it";
   throw new MasterError('ERR_SOCKET', problem);
 }
 
@@ -80,7 +81,7 @@ export function ownAccount(): string {
  */
 export async function prepareClientFiles(paths: ClientPaths): Promise<string> {
   if (Buffer.byteLength(paths.firing) > maxSocketPathBytes) {
-    const problem = `${paths.firing}: longer than ${maxSocketPathBytes} bytes; set state_dir to a shorter path`;
+    const problem = `${paths.firing}: a socket path may have at most ${maxSocketPathBytes} bytes; set state_dir to a shorter path`;
     throw new MasterError('ERR_SOCKET', problem);
   }
   for (const directory of ['', 'cache', 'pki', 'returners', 'run', 'salt-run']) {

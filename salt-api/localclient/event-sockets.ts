@@ -25,10 +25,7 @@ import { apiLimits } from '../limits.ts';
  * long as it exists.
  */
 const maxConnections = 512;
-/**
- * Size of the buffer for one client, in addition to its largest event, and of all buffers together,
- * in bytes.
- */
+/** Maximum number of bytes that wait for one client, in addition to the largest event. */
 const extraBytes = 8 * 1024 * 1024;
 /**
  * Maximum size of an event that a client writes, in bytes. It exceeds `max_event_size`, because
@@ -109,7 +106,10 @@ export class EventSockets {
     });
     server.maxConnections = maxConnections;
     server.on('drop', () => {
-      log.warn({ connections: maxConnections }, 'too many local clients; one was rejected');
+      log.warn(
+        { connections: maxConnections },
+        'rejected a connection of a LocalClient: too many are open',
+      );
     });
     return server;
   }
@@ -118,7 +118,7 @@ export class EventSockets {
     // Clients do not send anything on this socket. Received data is discarded.
     socket.resume();
     const queue = this.#pool.open(socket, () => {
-      this.#options.log.warn('a local client read events too slowly and was disconnected');
+      this.#options.log.warn('disconnected a LocalClient: it read events too slowly');
       return [];
     });
     this.#queues.add(queue);
@@ -130,7 +130,7 @@ export class EventSockets {
     socket.on('data', (chunk) => {
       for (const frame of decoder.push(chunk)) {
         if (frame.type === 'breach') {
-          this.#options.log.warn({ reason: frame.reason }, 'a local client sent an invalid event');
+          this.#options.log.warn({ reason: frame.reason }, 'LocalClient sent an invalid event');
           socket.destroy();
           return;
         }
@@ -145,10 +145,14 @@ export class EventSockets {
       const packed = unpackLocal(body);
       const { tag, data } = unpackEvent(packed instanceof Uint8Array ? packed : Buffer.alloc(0));
       if (!isWireMap(data)) throw new ProtocolError('ERR_BAD_EVENT', 'the event data is not a map');
-      events.fire(tag, data).catch((error: unknown) => log.error({ err: error }, 'not fired'));
+      events
+        .fire(tag, data)
+        .catch((error: unknown) =>
+          log.error({ err: error }, 'cannot publish an event of a LocalClient'),
+        );
     } catch (error) {
       if (!(error instanceof ProtocolError)) throw error;
-      log.warn({ err: error }, 'a local client sent an invalid frame');
+      log.warn({ err: error }, 'ignored an invalid event of a LocalClient');
     }
   }
 
@@ -166,7 +170,10 @@ export class EventSockets {
         for await (const event of events) this.#send(event);
         return;
       } catch (error) {
-        this.#options.log.error({ err: error }, 'local clients missed events');
+        this.#options.log.error(
+          { err: error },
+          'disconnected all LocalClients: they missed events',
+        );
         for (const queue of this.#queues) queue.destroy();
       }
     }

@@ -53,7 +53,7 @@ const enabledKey = ['enabled'];
 
 /** Schema of the row `enabled`, which exists while the service is enabled. */
 const enabledRow = defineRow({
-  name: 'port of the local client',
+  name: "port for Salt's local clients",
   schema: Type.Object({ port: Type.Number() }),
   unversioned: unpackLocal,
 });
@@ -141,7 +141,10 @@ class LocalClientServer {
         this.#served = await this.#serve(port);
       } catch (error) {
         this.#problem ??= error instanceof Error ? error.message : String(error);
-        this.#host.logger.error({ err: error }, "Salt's own clients are not served");
+        this.#host.logger.error(
+          { err: error },
+          "cannot start the service for Salt's own clients (LocalClient, salt, salt-run)",
+        );
       }
     });
   }

@@ -78,7 +78,7 @@ interface Underway {
   readonly reply: Promise<WireValue>;
 }
 
-/** Answers requests of Salt's own clients. Each answer is one value. */
+/** Answers requests of Salt's own clients. */
 export class LocalRequests {
   readonly #deps: LocalRequestDeps;
   readonly #underway = new Map<string, Underway>();
@@ -105,7 +105,7 @@ export class LocalRequests {
 
   async #answer(request: Uint8Array): Promise<WireValue> {
     const load = loadOf(request);
-    if (load === undefined) return { error: 'not a request in the clear' };
+    if (load === undefined) return { error: 'not an unencrypted request' };
     try {
       return await this.#dispatch(load, request);
     } catch (error) {
@@ -230,7 +230,7 @@ export class LocalRequests {
   #logRefusal(cmd: string, code: string | undefined): void {
     this.#refused += 1;
     const about = { cmd, code, refused: this.#refused };
-    this.#warnings.warn('refused', about, 'rejected request of a local client');
+    this.#warnings.warn('refused', about, 'rejected a request of a LocalClient');
   }
 
   /**
@@ -251,7 +251,7 @@ export class LocalRequests {
     }
     if (error instanceof Error && code?.startsWith('ERR_')) return failure(cmd, error.message);
     this.#deps.log.error({ cmd: String(cmd), fun: String(fun), err: error }, 'request failed');
-    return failure(cmd, "the master failed; see the master's log");
+    return failure(cmd, "internal error of the master; see the master's log");
   }
 }
 
@@ -287,11 +287,14 @@ function checked<T>(
   cmd: string,
 ): T {
   if (form.Check(load)) return load;
-  throw new MasterError('ERR_ARGS', `${cmd}: its fields differ from those of Salt's clients`);
+  throw new MasterError(
+    'ERR_ARGS',
+    `${cmd}: a field of the request is missing or has an invalid value`,
+  );
 }
 
 /**
- * Converts the fields to a publish request.
+ * Converts the fields of a client's request to a request of the master's job interface.
  * @throws MasterError ERR_ARGS
  */
 function toPublishRequest(load: Static<typeof PublishLoad>): PublishRequest {

@@ -28,7 +28,7 @@ localTimes(document);
 const stream = new EventSource(document.currentScript.dataset.stream);
 stream.addEventListener('open', () => { live.textContent = 'live'; });
 stream.addEventListener('error', () => {
-  live.textContent = stream.readyState === EventSource.CLOSED ? 'not live: load again' : 'waiting';
+  live.textContent = stream.readyState === EventSource.CLOSED ? 'no longer updated: reload the page' : 'waiting';
 });
 stream.addEventListener('section', (event) => {
   const { id, markup } = JSON.parse(event.data);

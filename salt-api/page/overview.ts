@@ -1,4 +1,4 @@
-/** Collects the data of the status page, as far as the user may read it. */
+/** Collects the data of the status page that the user may read. */
 
 import type { Explanation } from '#acl';
 import type { Denial, KeyInfo, MasterApi, MasterStatus, UserApi } from '#master';
@@ -16,7 +16,7 @@ export interface Overview {
   readonly minions?: readonly MinionSince[];
   /** Running jobs of the master. Requires the right to `jobs.active`. */
   readonly jobs?: readonly JobProgress[];
-  /** Numbers of tasks in progress in the bridge, by kind. Requires the right to `jobs.active`. */
+  /** Values of the bridge's metrics, by name. Requires the right to `jobs.active`. */
   readonly bridge?: Readonly<Record<string, number>>;
   /** Pending keys. Requires the right to `key.list_all`. */
   readonly pending?: PendingKeys;
@@ -92,7 +92,7 @@ export async function explainDenial(
   return { denial, explanation: await master.acl.explain(request) };
 }
 
-/** A value that is looked up at most once per period. All readers share the result. */
+/** A value that is looked up at most once per `freshMs`. All readers share the result. */
 export class CachedValue<T> {
   readonly #look: () => Promise<T>;
   readonly #freshMs: number;

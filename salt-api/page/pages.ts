@@ -63,15 +63,15 @@ export function explanationPage(
   );
   const rules =
     near.length === 0
-      ? html`<p>No rule almost matches it.</p>`
-      : html`<p>These rules would permit it, except for the following:</p><ul>${near}</ul>`;
+      ? html`<p>No other rule comes close to permitting it.</p>`
+      : html`<p>These rules would permit the signal if the following did not prevent it:</p><ul>${near}</ul>`;
   return renderDocument(
     base,
     'Why a signal was denied',
     html`<main><p><a href="${base}">Back</a></p><h1>Why a signal was denied</h1>
 <p><code>${denial.tag}</code> of ${denial.minion}, ${denial.count} times: ${denial.reason}</p>
-<h2>As the policy is now</h2>
-<p>${decision.effect === 'allow' ? 'It would be permitted' : 'It would be denied'} by <code>${decision.rule}</code>: ${decision.reason}</p>
+<h2>Current policy</h2>
+<p>${decision.effect === 'allow' ? 'The signal would now be permitted' : 'The signal would now be denied'} by <code>${decision.rule}</code>: ${decision.reason}</p>
 ${decision.effect === 'allow' ? undefined : rules}</main>`,
   );
 }

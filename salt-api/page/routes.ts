@@ -57,11 +57,14 @@ const policy = [
 
 const bodyLimit = 65_536;
 
-/** Messages about the result of a form, by the name in the URL's query. */
+/** Messages about the result of a form, by their names in the query of the URL. */
 const notices: ReadonlyMap<string, string> = new Map([
   ['accept', 'The key was accepted.'],
   ['reject', 'The key was rejected.'],
-  ['other', 'Nothing was changed: this key is no longer pending, or another key has replaced it.'],
+  [
+    'other',
+    'Nothing was changed: the key is no longer pending, or the minion has sent another key.',
+  ],
   ['denied', 'Nothing was changed: you may not decide on keys.'],
 ]);
 
@@ -122,7 +125,15 @@ export function addStatusRoutes(app: FastifyInstance, context: ApiContext): Rout
         requireOwnSite(request);
         const login = await tryLogin(context, request);
         if (login === undefined) {
-          return sendPage(reply, loginPage(base, options.eauths, 'The request failed.'), 401);
+          return sendPage(
+            reply,
+            loginPage(
+              base,
+              options.eauths,
+              'The log-in failed: check the user name, the password and the back end.',
+            ),
+            401,
+          );
         }
         const token = await sessions.open(login.token, login);
         const cookie = sessionCookie(token, options.sessionIdleSeconds, isSecure(request));
@@ -178,8 +189,8 @@ async function decideKey(user: Caller['user'], fields: WireMap): Promise<string>
 }
 
 /**
- * Checks that a form was sent by a page of this session. It must contain the cookie, and a field
- * that pages of other sites cannot read.
+ * Checks that a form was sent by a page of this session: it must come with the session cookie and
+ * with the token of the form. Pages of other sites cannot read this token.
  */
 async function requireForm(
   context: ApiContext,

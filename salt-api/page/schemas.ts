@@ -8,7 +8,7 @@ const htmlText = Type.String();
 const formAnswer = { bodyTypes: ['application/x-www-form-urlencoded'], status: 303 } as const;
 
 export const pageSchema: FastifySchema = describeRoute({
-  summary: 'Page about the master for people; without a session, the log-in page',
+  summary: 'Status page in HTML; without a session, the log-in page',
   access: 'anybody',
   query: { told: htmlText },
   answer: htmlText,
@@ -16,14 +16,14 @@ export const pageSchema: FastifySchema = describeRoute({
 });
 
 export const assetSchema: FastifySchema = describeRoute({
-  summary: 'Part of the page for people',
+  summary: 'Style sheet, script or icon of the status page',
   access: 'anybody',
   answer: htmlText,
   answerTypes: ['text/css', 'text/javascript', 'image/svg+xml'],
 });
 
 export const explainSchema: FastifySchema = describeRoute({
-  summary: 'Page that explains why a signal was denied',
+  summary: 'HTML page that explains why a signal was denied',
   access: 'session',
   query: { minion: htmlText, tag: htmlText },
   answer: htmlText,
@@ -31,14 +31,14 @@ export const explainSchema: FastifySchema = describeRoute({
 });
 
 export const sectionsSchema: FastifySchema = describeRoute({
-  summary: 'Sections of the page for people, sent when they change',
+  summary: 'Server-sent events with the sections of the status page that have changed',
   access: 'session',
   answer: htmlText,
   answerTypes: ['text/event-stream'],
 });
 
 export const pageLoginSchema: FastifySchema = describeRoute({
-  summary: 'Logs in with the form of the page',
+  summary: 'Logs in with the form of the status page',
   access: 'credentials',
   body: Type.Object({ username: htmlText, password: htmlText, eauth: htmlText }),
   refusal: { ...usualRefusal, 'text/html': htmlText },
@@ -46,14 +46,15 @@ export const pageLoginSchema: FastifySchema = describeRoute({
 });
 
 export const pageLogoutSchema: FastifySchema = describeRoute({
-  summary: 'Logs out with the form of the page',
+  summary: 'Logs out with the form of the status page',
   access: 'session',
   body: Type.Object({ form: htmlText }),
   ...formAnswer,
 });
 
 export const decideSchema: FastifySchema = describeRoute({
-  summary: 'Accepts or rejects a pending key by its fingerprint, with the form of the page',
+  summary:
+    'Accepts or rejects the pending key with this fingerprint, with the form of the status page',
   access: 'session',
   body: Type.Object({
     form: htmlText,

@@ -28,7 +28,8 @@ export async function streamSections(
   { loadOverview: look, places, sendPool, end }: SectionStream,
 ): Promise<void> {
   const sent = new Map<string, string>();
-  // This runs before the head is sent, so that a reader without rights gets an error response.
+  // Load the data before the head of the response is sent, so that a reader without rights gets an
+  // error response.
   let overview = await look();
   sendStreamHead(reply, {
     'content-type': 'text/event-stream; charset=utf-8',
@@ -47,7 +48,7 @@ export async function streamSections(
       overview = await look();
     }
   } catch {
-    // The stream or the session has ended. The page then shows that it is no longer updated.
+    // The stream or the session has ended. The page shows that it is no longer updated.
   }
   queue.end();
 }

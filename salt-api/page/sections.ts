@@ -71,10 +71,10 @@ function masterSection({ status }: Overview): Html {
     ...(status.storeFull ? ['The disk of the store is full: no new data can be stored.'] : []),
     ...(status.auditFull ? ['The audit log cannot be written.'] : []),
     ...(status.cluster?.isStale
-      ? ['This member may lack entries of the log: minions and tokens are rejected.']
+      ? ['This member may have missed changes of the cluster: it rejects minions and tokens.']
       : []),
     ...(status.cluster?.refusesWrites
-      ? ['Too few members of the cluster are alive: jobs, key changes and signals are rejected.']
+      ? ['Too few members of the cluster are running: jobs, key changes and signals are rejected.']
       : []),
     ...(status.cluster?.warnings ?? []),
     ...(aclMode === 'learn'
@@ -92,7 +92,7 @@ ${clusterOf(status)}<dt>Keys</dt><dd>${keys.accepted} accepted, ${keys.pending} 
 
 function clusterOf({ cluster }: Overview['status']): Html | undefined {
   if (cluster === undefined) return undefined;
-  const members = cluster.members.map((it) => `${it.name}${it.isAlive ? '' : ' (not heard)'}`);
+  const members = cluster.members.map((it) => `${it.name}${it.isAlive ? '' : ' (not responding)'}`);
   return html`<dt>Cluster</dt><dd>${cluster.name}, this is ${cluster.member}; members ${members.join(', ')}; position ${cluster.position}</dd>
 `;
 }
@@ -108,7 +108,7 @@ function keysSection(
   const table = html`<div class="wide"><table><thead><tr><th scope="col">Minion</th><th scope="col">Fingerprint</th><th scope="col">Remarks</th><th scope="col">Decision</th></tr></thead>
 <tbody>${rows}</tbody></table></div>`;
   return html`<h2>Pending keys (${keys.length})</h2>
-${keys.length === 0 ? html`<p>None waits.</p>` : html`<p>Compare with <code>salt-call --local key.finger</code> on the minion.</p>${table}`}`;
+${keys.length === 0 ? html`<p>No key is pending.</p>` : html`<p>Compare with <code>salt-call --local key.finger</code> on the minion.</p>${table}`}`;
 }
 
 /** Returns remarks about a pending key that may reveal a mix-up of machines. */
@@ -149,7 +149,7 @@ function jobsSection(jobs: readonly JobProgress[]): Html {
 function bridgeSection(figures: Readonly<Record<string, number>>): Html {
   const of = (name: string): number => Math.round(figures[name] ?? 0);
   const dead = of('outbox_signals dead');
-  const advice = html`<p class="bad">Signals were given up: <code>saltbridge bridge outbox list --dead</code> says why, <code>saltbridge bridge outbox retry</code> tries them again.</p>`;
+  const advice = html`<p class="bad">Some signals could not be delivered. To see why, run <code>saltbridge bridge outbox list --dead</code>. To send them again, run <code>saltbridge bridge outbox retry</code>.</p>`;
   return html`<h2>Bridge</h2>
 <dl><dt>Outbox</dt><dd>${of('outbox_signals waiting')} waiting, ${of('outbox_signals held')} held for a handle, <b class="${dead === 0 ? 'good' : 'bad'}">${dead}</b> given up; the first waits for ${of('outbox_oldest_seconds')} s</dd>
 <dt>Delivered</dt><dd>${of('outbox_delivered_total')} since the start</dd>
@@ -169,9 +169,10 @@ ${there.length === 0 ? undefined : html`<details id="listening"><summary>Listeni
 
 function minionTable(title: string, minions: readonly MinionSince[]): Html {
   const rows = minions.slice(0, maxListed).map(({ id, isUnsure, since, heardAt }) => {
-    const doubt = isUnsure === true ? ' (perhaps: others share its address)' : undefined;
-    return html`<tr><th scope="row">${id}${doubt}</th><td>${since === undefined ? 'before this page began to watch' : timeElement(since)}</td>
-<td>${heardAt === undefined ? 'not since the start' : timeElement(heardAt)}</td></tr>`;
+    const doubt =
+      isUnsure === true ? ' (uncertain: other minions have the same address)' : undefined;
+    return html`<tr><th scope="row">${id}${doubt}</th><td>${since === undefined ? 'unknown (longer than this page measures)' : timeElement(since)}</td>
+<td>${heardAt === undefined ? 'none since the start of the master' : timeElement(heardAt)}</td></tr>`;
   });
   const left = minions.length - rows.length;
   return html`<div class="wide"><table><caption>${title}</caption><thead><tr><th scope="col">Minion</th><th scope="col">Since</th><th scope="col">Last request</th></tr></thead>

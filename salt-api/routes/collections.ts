@@ -90,7 +90,8 @@ function idOf({ params, query }: FastifyRequest, name: 'mid' | 'jid'): string | 
   for (const place of [params, query]) {
     const value = Object.entries(place ?? {}).find(([key]) => key === name)?.[1];
     if (typeof value === 'string') return value;
-    if (value !== undefined) throw new SaltApiError('ERR_HTTP_FIELDS', `${name} is given twice`);
+    if (value !== undefined)
+      throw new SaltApiError('ERR_HTTP_FIELDS', `${name}: must not be given twice`);
   }
   return undefined;
 }

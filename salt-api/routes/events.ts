@@ -85,5 +85,5 @@ async function streamEvents(
 function tokenIn({ url }: FastifyRequest, name: string): string | undefined {
   const [token, ...more] = queryOf(url).getAll(name);
   if (more.length === 0) return token;
-  throw new SaltApiError('ERR_HTTP_SESSION', 'the token is given twice');
+  throw new SaltApiError('ERR_HTTP_SESSION', 'the query contains the token twice');
 }

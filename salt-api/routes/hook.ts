@@ -24,7 +24,10 @@ const secretHeaders: ReadonlySet<string> = new Set([
   'x-auth-token',
 ]);
 
-/** Caller in the audit log, for requests without authentication. */
+/**
+ * Caller in the audit log for requests without authentication, which `webhook_disable_auth`
+ * permits.
+ */
 const anybody = { who: { kind: 'user', name: '' }, rule: 'webhook_disable_auth' } as const;
 
 export function addHookRoutes(app: FastifyInstance, context: ApiContext): void {
@@ -52,7 +55,10 @@ function tagOf({ params }: FastifyRequest): string {
   if (typeof rest === 'string' && rest.length <= maxPath && pathForm.test(rest)) {
     return `${prefix}/${rest}`;
   }
-  throw new SaltApiError('ERR_HTTP_UNKNOWN', 'the path contains characters that a tag cannot have');
+  throw new SaltApiError(
+    'ERR_HTTP_UNKNOWN',
+    'the path after /hook contains characters that are not allowed in an event tag',
+  );
 }
 
 async function dataOf(context: ApiContext, request: FastifyRequest): Promise<WireMap> {

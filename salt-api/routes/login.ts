@@ -2,7 +2,7 @@
 
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { type Login, type LoginRequest, toPlainValue } from '#master';
-import { isWireMap, type WireMap, type WireValue } from '#minion-protocol';
+import { isWireMap, plainNumber, type WireMap, type WireValue } from '#minion-protocol';
 import { type ApiContext, bodyOf, requireSession, sendAnswer } from '../context.ts';
 import { SaltApiError } from '../errors.ts';
 import { formatFor } from '../formats.ts';
@@ -27,7 +27,7 @@ export function toLoginRequest(fields: Readonly<WireMap>, source: string): Login
     const value = fields[name];
     return typeof value === 'string' ? value : '';
   };
-  const { token_expire: expire } = fields;
+  const expire = plainNumber(fields.token_expire);
   return {
     username: text('username'),
     password: text('password'),
@@ -46,7 +46,7 @@ export function loginForms(value: WireValue | undefined): readonly WireMap[] {
   return Array.isArray(value) ? value.slice(0, 1).filter(isWireMap) : [];
 }
 
-/** Creates the method that describes the API. It needs no log-in. */
+/** Creates the method `GET /`, which lists the served clients. It needs no log-in. */
 export function welcomeMethod(context: ApiContext): RouteMethod {
   return {
     schema: welcomeSchema,

@@ -18,11 +18,15 @@ export function httpFamilies({
       samples: [...answers].map(([status, value]) => ({ labels: { status }, value })),
     },
     gauge('saltbridge_http_streams', 'Open event streams.', streams),
-    gauge('saltbridge_http_sessions', 'Sessions; in a cluster those of all members.', sessions),
+    gauge(
+      'saltbridge_http_sessions',
+      'Open sessions. In a cluster, includes the sessions of all members.',
+      sessions,
+    ),
     {
       type: 'counter',
       name: 'saltbridge_http_refused_connections_total',
-      help: 'Connections that were closed or rejected.',
+      help: 'Connections that were closed or rejected because of a limit.',
       labels: ['reason'],
       samples: Object.entries(refusals).map(([reason, value]) => ({ labels: { reason }, value })),
     },
@@ -55,7 +59,7 @@ export function processFamilies(delay: IntervalHistogram): MetricFamily[] {
       samples: [{ labels: {}, value: (user + system) / 1e6 }],
     },
     gauge('process_resident_memory_bytes', 'Resident memory.', rss),
-    gauge('nodejs_heap_size_used_bytes', 'Memory of JavaScript values.', heapUsed),
+    gauge('nodejs_heap_size_used_bytes', 'Memory that JavaScript values occupy.', heapUsed),
   ];
 }
 

@@ -43,7 +43,7 @@ function requireLoopback({ headers, ip }: FastifyRequest): void {
   );
   const isNamedSo = isLocalName(headers.host ?? '');
   if (isLoopback(ip) && isNamedSo && !isForwarded) return;
-  throw new SaltApiError('ERR_HTTP_UNKNOWN', 'metrics can only be read on this machine');
+  throw new SaltApiError('ERR_HTTP_UNKNOWN', "metrics can only be read on the master's host");
 }
 
 async function readToken(file: string): Promise<string> {
@@ -51,10 +51,10 @@ async function readToken(file: string): Promise<string> {
   try {
     token = (await readFile(file, 'utf8')).trim();
   } catch (cause) {
-    throw new SaltApiError('ERR_HTTP_LISTEN', `${file}: cannot be read`, { cause });
+    throw new SaltApiError('ERR_HTTP_LISTEN', `${file}: cannot read the token file`, { cause });
   }
   if (/^\S+$/.test(token) && token.length >= minTokenLength) return token;
-  const expected = `must contain one word of at least ${minTokenLength} characters`;
+  const expected = `the token file must contain one token of at least ${minTokenLength} characters`;
   throw new SaltApiError('ERR_HTTP_LISTEN', `${file}: ${expected}`);
 }
 

@@ -14,8 +14,8 @@ import { newKeysSchema } from './schemas.ts';
 type CreatedKey = NonNullable<Awaited<ReturnType<MasterApi['keys']['create']>>>;
 
 /**
- * Creates the method. The body of a request contains the credentials, as for `/run`. If no key is
- * created, the archive contains empty files.
+ * Creates the method `POST /keys`. The body of a request contains the credentials, as for `/run`.
+ * If no key is created, the archive contains empty files.
  */
 export function newKeysMethod(context: ApiContext): RouteMethod {
   return {
@@ -56,7 +56,10 @@ function packKeyPair({ publicPem, privatePem }: CreatedKey): Buffer {
 async function formOf(context: ApiContext, request: FastifyRequest): Promise<Lowstate> {
   const [form] = loginForms((await bodyOf(context, request)).value);
   if (form === undefined)
-    throw new SaltApiError('ERR_HTTP_BODY', 'the body must be a map with mid and credentials');
+    throw new SaltApiError(
+      'ERR_HTTP_BODY',
+      'the body must be a map with mid (the minion id) and credentials',
+    );
   return form;
 }
 

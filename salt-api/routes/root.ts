@@ -102,8 +102,8 @@ async function runWithCredentials(
 }
 
 /**
- * Identifies the caller of a command. If the command has a token, it is used; otherwise its other
- * credentials are. A log-in with these is valid for this command only.
+ * Identifies the caller of a command by its token, or else by its other credentials. A log-in with
+ * credentials is valid for this command only.
  */
 export async function identifyCaller(
   context: ApiContext,

@@ -74,13 +74,16 @@ async function permitted(
   request: FastifyRequest,
 ): Promise<{ readonly parameters: WireMap; readonly by?: AuditRequester }> {
   if (access === 'host')
-    throw new SaltApiError('ERR_HTTP_UNKNOWN', `${name}: only available on the master's host`);
+    throw new SaltApiError(
+      'ERR_HTTP_UNKNOWN',
+      `${name}: this method is only available on the master's host`,
+    );
   const parameters = await parametersOf({ context, server }, request, access === 'anybody');
   if (name === 'logins.login') return { parameters: { ...parameters, source: request.ip } };
   if (access === 'anybody') return { parameters };
   const token = parameters.token ?? (await tokenOf(context, request));
   if (typeof token !== 'string') {
-    throw new SaltApiError('ERR_HTTP_BODY', 'token: must be text');
+    throw new SaltApiError('ERR_HTTP_BODY', 'token: must be a text');
   }
   if (access === 'user') return { parameters: { ...parameters, token } };
   const by = await context.master.asUser(token).requireFullRights(name);
@@ -95,7 +98,7 @@ async function parametersOf(
   const bytes = bytesOf(request);
   const size = bytes.reduce((sum, { byteLength }) => sum + byteLength, 0);
   if (isOpen && size > maxOpenBytes) {
-    const message = `expected parameters of at most ${maxOpenBytes} bytes`;
+    const message = `the parameters are too large; the maximum is ${maxOpenBytes} bytes`;
     throw new SaltApiError('ERR_HTTP_BODY', message, { status: 413 });
   }
   const limits = { maxValues: options.maxRequestBodyValues, maxDepth };

@@ -49,9 +49,9 @@ const optionalInBody: Readonly<Record<string, TSchema>> = Object.fromEntries(
   Object.entries(inBody).map(([name, schema]) => [name, Type.Optional(schema)]),
 );
 
-/** Schema of the route that describes the API. */
+/** Schema of `GET /`, which lists the served clients. */
 export const welcomeSchema: FastifySchema = describeRoute({
-  summary: 'The clients that are served',
+  summary: 'Names of the served clients',
   access: 'anybody',
   answer: Type.Object({ return: text, clients: Type.Array(text) }),
   answerTypes,
@@ -59,7 +59,7 @@ export const welcomeSchema: FastifySchema = describeRoute({
 
 export function commandSchema(clients: ReadonlySet<string>): FastifySchema {
   return describeRoute({
-    summary: 'Executes commands, one after the other',
+    summary: 'Executes commands in order, with the rights of the session',
     access: 'session',
     body: commandsBody(clients),
     answer: returned,
@@ -69,7 +69,7 @@ export function commandSchema(clients: ReadonlySet<string>): FastifySchema {
 
 export function runSchema(clients: ReadonlySet<string>): FastifySchema {
   return describeRoute({
-    summary: 'Executes commands that each contain credentials or a token',
+    summary: 'Executes commands in order; each contains its own credentials or token',
     access: 'credentials',
     body: commandsBody(clients, optionalInBody),
     answer: returned,
@@ -102,7 +102,7 @@ export const loginSchema: FastifySchema = describeRoute({
 });
 
 export const loginHintSchema: FastifySchema = describeRoute({
-  summary: 'Reports that a log-in is required',
+  summary: 'Returns the message that a log-in is required',
   access: 'anybody',
   answerTypes,
 });
@@ -115,7 +115,7 @@ export const logoutSchema: FastifySchema = describeRoute({
 });
 
 export const tokenSchema: FastifySchema = describeRoute({
-  summary: "Creates Salt's tokens, for /run",
+  summary: "Logs in and returns Salt's tokens, for use with /run",
   access: 'credentials',
   body: Type.Union([Login, Type.Array(Login)]),
   answer: Type.Array(
@@ -140,7 +140,7 @@ export const minionsSchema: FastifySchema = describeRoute({
 });
 
 export const publishSchema: FastifySchema = describeRoute({
-  summary: 'Starts commands for minions',
+  summary: 'Starts jobs on minions without waiting for their returns',
   access: 'session',
   body: commandSchemas.get('local_async') ?? Type.Unknown(),
   answer: Type.Object({ return: Type.Array(Type.Unknown()), warnings, _links: Type.Unknown() }),
@@ -150,7 +150,7 @@ export const publishSchema: FastifySchema = describeRoute({
 
 export const jobsSchema: FastifySchema = describeRoute({
   ...reading,
-  summary: 'Stored jobs, or one of them with its returns',
+  summary: 'Stored jobs, or one job with its returns',
   query: { jid: text },
 });
 
@@ -176,12 +176,12 @@ export const newKeysSchema: FastifySchema = describeRoute({
 
 export const statsSchema: FastifySchema = describeRoute({
   ...reading,
-  summary: 'Statistics of the master',
+  summary: 'Status and statistics of the master',
   answer: Type.Object({}),
 });
 
 export const eventsSchema: FastifySchema = describeRoute({
-  summary: 'Events as they happen',
+  summary: 'Server-sent events: the events of the master',
   access: 'session',
   query: { match: text, last_event_id: text, token: text, salt_token: text },
   answer: text,
@@ -189,7 +189,7 @@ export const eventsSchema: FastifySchema = describeRoute({
 });
 
 export const hookSchema: FastifySchema = describeRoute({
-  summary: 'Publishes an event salt/netapi/hook/…',
+  summary: 'Publishes the request as the event salt/netapi/hook/…',
   access: 'session',
   body: Type.Unknown(),
   answer: Type.Object({ success: Type.Boolean() }),
@@ -197,7 +197,7 @@ export const hookSchema: FastifySchema = describeRoute({
 });
 
 export const healthSchema: FastifySchema = describeRoute({
-  summary: 'Whether the server responds, or the master is ready (503: not ready)',
+  summary: '/health: the server responds. /ready: the master is ready (503 if not)',
   access: 'anybody',
   answer: Type.Object({ status: text }),
   answerTypes,
@@ -228,7 +228,8 @@ export function rpcSchemas(
     operations.set(
       name,
       describeRoute({
-        summary: "The master's interface, for saltbridge/client; streams are lines of JSON",
+        summary:
+          'Calls a method of the RPC interface, as saltbridge/client does; streams are lines of JSON',
         access: access === 'anybody' ? 'credentials' : 'token',
         body,
         refusal: {
@@ -242,7 +243,7 @@ export function rpcSchemas(
 }
 
 export const metricsSchema: FastifySchema = describeRoute({
-  summary: "Metrics in Prometheus' text format, for the clients that `metrics` permits",
+  summary: "Metrics in Prometheus' text format; the option `metrics` determines who may read them",
   access: 'anybody',
   answer: text,
   answerTypes: ['text/plain'],

@@ -39,7 +39,10 @@ async function findStaticFiles(directory: string): Promise<ReadonlyMap<string, s
     if (entry.isFile()) files.set(name, file);
   }
   if (files.size > maxFiles) {
-    throw new SaltApiError('ERR_HTTP_LISTEN', `${directory}: more than ${maxFiles} files`);
+    throw new SaltApiError(
+      'ERR_HTTP_LISTEN',
+      `${directory}: the directory contains more than ${maxFiles} files`,
+    );
   }
   return files;
 }
@@ -48,7 +51,7 @@ async function list(directory: string): Promise<Dirent[]> {
   try {
     return await readdir(directory, { recursive: true, withFileTypes: true });
   } catch (cause) {
-    throw new SaltApiError('ERR_HTTP_LISTEN', `${directory}: cannot be read`, { cause });
+    throw new SaltApiError('ERR_HTTP_LISTEN', `${directory}: cannot read the directory`, { cause });
   }
 }
 

@@ -1,4 +1,4 @@
-/** Watches directories for names that are added or removed. */
+/** Watches directories for added and removed names. */
 
 import { type FSWatcher, watch } from 'node:fs';
 
@@ -8,9 +8,9 @@ interface Watched {
 }
 
 /**
- * Reports names that are added to or removed from a set of directories. Each directory has its own
- * watch, because the `recursive` option of Node.js reads every directory a second time and does not
- * follow links.
+ * Reports when a name is added to or removed from one of a set of directories. Each directory has
+ * its own watcher, because the `recursive` option of Node.js reads every directory a second time
+ * and does not follow links.
  */
 export class DirectoryWatch {
   readonly #onChange: () => void;
@@ -18,7 +18,7 @@ export class DirectoryWatch {
   readonly #watched = new Map<string, Watched>();
   #isClosed = false;
 
-  /** @param onRefused called if the system cannot create another watch */
+  /** @param onRefused called if the operating system cannot create another watcher */
   constructor(onChange: () => void, onRefused: (error: unknown) => void) {
     this.#onChange = onChange;
     this.#onRefused = onRefused;
@@ -26,7 +26,7 @@ export class DirectoryWatch {
 
   /**
    * Watches a directory until `keepOnly` is called without it.
-   * @param identity distinguishes a directory from a later one at the same path
+   * @param identity differs for a directory that was deleted and created again at the same path
    */
   add(directory: string, identity: string): void {
     const known = this.#watched.get(directory);
@@ -45,7 +45,7 @@ export class DirectoryWatch {
     }
   }
 
-  /** Closes the watches of all other directories. */
+  /** Closes the watchers of all directories that `directories` does not contain. */
   keepOnly(directories: ReadonlyMap<string, unknown>): void {
     for (const [directory, { watcher }] of this.#watched) {
       if (directories.has(directory)) continue;

@@ -7,8 +7,8 @@ import { codeOf, createBoundedMap, hashFile, Semaphore } from '#runtime';
 import { saltLimits } from '../limits.ts';
 
 /**
- * Minimum time since the last change of a file for its digest to be cached, in milliseconds. A file
- * that changed more recently may change again without a new time stamp.
+ * Minimum age of a file's last change, in milliseconds, before its digest is cached. A file that
+ * changed more recently may change again without a new time stamp.
  */
 const settledAfterMs = 2000;
 
@@ -23,8 +23,8 @@ export interface FileVersion {
 }
 
 /**
- * Cache of file digests. Computes the digest of each version of a file once, even for concurrent
- * callers. Reads files in slices so that other requests are answered meanwhile.
+ * Cache of file digests. It computes the digest of each version of a file once, also for concurrent
+ * callers. It reads files in slices, so that the master answers other requests in the meantime.
  */
 export class HashCache {
   readonly #now: () => number;

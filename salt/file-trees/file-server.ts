@@ -100,7 +100,7 @@ export class FileServer {
   }
 
   /**
-   * Fetches changes from remote sources, or rebuilds the lists of local backends.
+   * Fetches changes from remote sources, and rebuilds the lists of local backends.
    * @throws the error of the first backend that fails
    */
   async update(): Promise<void> {
@@ -113,9 +113,8 @@ export class FileServer {
 }
 
 /**
- * Cache of merged lists, by the two lists that were merged. The environment cannot be the key:
- * minions may request any name, and all environments that only a fallback serves have the same
- * lists.
+ * Cache of merged lists, by the two lists that were merged. The environment is not the key: minions
+ * may request any name, and all environments that only `__env__` serves have the same lists.
  */
 const known = new WeakMap<FileLists, WeakMap<FileLists, FileLists>>();
 
@@ -138,7 +137,7 @@ function merge(first: FileLists, second: FileLists): FileLists {
     files: [...files].sort(),
     dirs: union(({ dirs }) => dirs),
     emptyDirs: union(({ emptyDirs }) => emptyDirs).filter((dir) => !inhabited.has(dir)),
-    // If both have a link, the target of the first backend is used.
+    // The first backend takes precedence for a link that both contain.
     links: new Map([...second.links, ...first.links]),
   };
 }

@@ -1,7 +1,7 @@
 /**
- * Mirror of a remote repository, as of the last successful fetch. Trees of branches and tags are in
- * memory, file contents on the disk. Requests of minions read only this mirror: git runs on a timer
- * and for operators.
+ * Mirror of a remote git repository: the state after the last successful fetch. Trees of branches
+ * and tags are in memory, and file contents are on the disk. Requests of minions read only this
+ * mirror. Git runs only on a timer and on request of an operator.
  */
 
 import { mkdir, readdir, rename, rm, stat, unlink } from 'node:fs/promises';
@@ -65,12 +65,13 @@ const maxRefs = 10_000;
 const maxDepth = 128;
 const maxLinkBytes = 4096;
 /**
- * Time for which unreferenced contents stay on the disk, in milliseconds. Minions may still hold
- * lists that name them.
+ * Time for which file contents that no tree refers to stay on the disk, in milliseconds. Minions
+ * may still have older file lists.
  */
 const retiredForMs = 600_000;
 /**
- * Maximum size of all stored contents, including unreferenced ones, as a multiple of `max_bytes`.
+ * Maximum size of all stored file contents, as a multiple of `max_bytes`. It includes contents that
+ * no tree refers to any more.
  */
 const contentShare = 2;
 const watchMs = 250;
@@ -104,7 +105,7 @@ export class GitMirror {
   #blobs = new Map<string, number | undefined>();
   #updating: Promise<boolean> | undefined;
   #timer: NodeJS.Timeout | undefined;
-  #toldFailure = '';
+  #loggedFailure = '';
 
   private constructor(
     { access, limits, directory, log, closing }: GitMirrorDeps,
@@ -117,7 +118,7 @@ export class GitMirror {
     this.#files = files;
   }
 
-  /** Opens a mirror with the state of earlier fetches. Does not fetch. */
+  /** Opens a mirror with the state that earlier fetches have stored. Does not fetch. */
   static async open(deps: GitMirrorDeps): Promise<GitMirror> {
     const mirror = new GitMirror(deps, new DiskFiles(await HiddenDirectories.open([])));
     await mkdir(mirror.#blobDirectory, { recursive: true, mode: 0o700 });
@@ -135,7 +136,7 @@ export class GitMirror {
     return this.#snapshot;
   }
 
-  /** Adds refs and commits that the next and later updates read. */
+  /** Adds refs and commits, which later updates read. */
   want(filter: RefFilter, commits: Iterable<string> = []): void {
     this.#filters.push(filter);
     for (const commit of commits) this.#commits.add(commit);
@@ -151,8 +152,8 @@ export class GitMirror {
   }
 
   /**
-   * Fetches and applies changes. Only one update runs at a time. A call during an update starts
-   * another one afterwards and waits for it, because the running update may have missed a change.
+   * Fetches and applies changes. Only one update runs at a time. A call during an update waits for
+   * another update, because the running one may have missed a change.
    * @returns whether the snapshot has changed
    * @throws MasterError ERR_GIT; the previous snapshot stays in use
    */
@@ -190,17 +191,17 @@ export class GitMirror {
     const startedAt = performance.now();
     try {
       await this.update();
-      if (this.#toldFailure !== '')
+      if (this.#loggedFailure !== '')
         this.#log.info({ remote: this.place }, 'a git remote can be fetched again');
-      this.#toldFailure = '';
+      this.#loggedFailure = '';
     } catch (err) {
       // A repeated failure is logged once.
-      if (!this.#closing.aborted && String(err) !== this.#toldFailure) {
+      if (!this.#closing.aborted && String(err) !== this.#loggedFailure) {
         this.#log.error(
           { remote: this.place, err },
           'cannot fetch a git remote; files of the last successful fetch are served',
         );
-        this.#toldFailure = String(err);
+        this.#loggedFailure = String(err);
       }
     }
     if (this.#closing.aborted) return;
@@ -299,7 +300,7 @@ export class GitMirror {
     if ((await sizeOf(directory)) > this.#setting.limits.maxBytes) await this.#collectGarbage(true);
   }
 
-  /** Removes objects that no branch needs after its history was rewritten. */
+  /** Removes git objects that no branch needs, for example after a history was rewritten. */
   async #collectGarbage(isNeeded = false): Promise<void> {
     const words = ['gc', '--quiet', ...(isNeeded ? ['--prune=now'] : ['--auto'])];
     try {
@@ -317,7 +318,7 @@ export class GitMirror {
     );
   }
 
-  /** Reads the trees of commits, and stores the contents that they need on the disk. */
+  /** Reads the trees of commits, and stores the file contents that these trees need on the disk. */
   async #readAll(
     commits: ReadonlyMap<string, string>,
     signal: AbortSignal,
@@ -360,7 +361,7 @@ export class GitMirror {
 
   /**
    * Stores the needed file contents that are not on the disk yet. If all contents together exceed
-   * the limit, removes the new ones again.
+   * the limit, removes the added ones again.
    */
   async #keepAll(reader: ObjectReader, needed: ReadonlySet<string>): Promise<void> {
     const added: string[] = [];
@@ -391,7 +392,7 @@ export class GitMirror {
 
   /**
    * Stores one file content.
-   * @param before total size of the contents measured before this one, in bytes
+   * @param before total size of the contents that were counted before this one, in bytes
    * @returns its size in bytes
    */
   async #keep(reader: ObjectReader, id: string, before: number): Promise<number> {
@@ -407,10 +408,7 @@ export class GitMirror {
     return header.size;
   }
 
-  /**
-   * Marks the file contents that no tree refers to, and removes those whose retention time has
-   * ended.
-   */
+  /** Marks file contents that no tree refers to, and removes them after their retention time. */
   async #sweep(needed: ReadonlySet<string>): Promise<void> {
     const now = performance.now();
     for (const id of this.#blobs.keys()) {

@@ -1,6 +1,6 @@
 /**
- * Runs the program `git` without the configuration of the machine and the user: no hooks, no
- * submodules, and only the protocols that the options name.
+ * Runs the program `git` without the configuration of the machine and of the user. Hooks and
+ * submodules are disabled, and only the protocols that the options name are allowed.
  */
 
 import { type ChildProcess, spawn } from 'node:child_process';
@@ -56,7 +56,7 @@ export function startGit(
 }
 
 /**
- * Runs git to its end.
+ * Runs git and waits until it exits.
  * @returns its standard output
  * @throws MasterError ERR_GIT with git's error output
  */
@@ -119,8 +119,8 @@ function complaintOf(complaint: string, code: number | null): string {
     .split('\n')
     .map((line) => line.trim())
     .filter((line) => line !== '');
-  const told = lines.join(' | ').slice(-maxComplaint);
-  return told === '' ? `git exited with status ${code}` : `git: ${told}`;
+  const lastLines = lines.join(' | ').slice(-maxComplaint);
+  return lastLines === '' ? `git exited with status ${code}` : `git: ${lastLines}`;
 }
 
 function environmentOf(access: GitAccess, limits: GitLimits): NodeJS.ProcessEnv {

@@ -15,13 +15,13 @@ export type Tree = ReadonlyMap<string, TreeEntry>;
 /** Trees by id. Similar branches share most of their trees. */
 export type Trees = ReadonlyMap<string, Tree>;
 
-/** Maximum number of links followed in a row. */
+/** Maximum number of symbolic links that are followed for one path. */
 const maxLinks = 40;
 
 /**
- * Returns the name under which an entry of a tree is served, or `undefined`. Names that are not a
- * path segment or not UTF-8 cannot be requested. `.git` in any spelling is not a file of the
- * repository.
+ * Returns the name under which an entry of a tree is served. Returns `undefined` for names that are
+ * not one path segment or not UTF-8, because they cannot be requested, and for `.git` in any
+ * spelling.
  */
 export function servedName(bytes: Buffer): string | undefined {
   const name = bytes.toString('utf8');

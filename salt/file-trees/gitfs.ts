@@ -97,7 +97,8 @@ export class TreeFiles {
   }
 
   /**
-   * Drops the cached lists of trees that are not in the snapshot. Unchanged trees keep their lists.
+   * Removes the cached lists of trees that are not in the snapshot. Lists of unchanged trees stay
+   * in the cache.
    */
   #forgetOthers(snapshot: GitSnapshot): void {
     this.#snapshot = snapshot;
@@ -167,7 +168,7 @@ class GitfsFiles implements FileServerBackend {
   }
 
   async close(): Promise<void> {
-    // `GitMirrors` closes the mirror, because other backends may share it.
+    // `GitMirrors` closes the mirror, because several backends may share it.
   }
 
   /** Returns the branches, tags and commits that the configuration names. */

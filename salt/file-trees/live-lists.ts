@@ -32,9 +32,9 @@ interface LiveListsOptions {
 }
 
 /**
- * Up-to-date lists of one environment. Walks the roots at the start and after a change, once for
- * all callers. Watches report changes. Where watches are unavailable or silent (network file
- * systems), periodic checks compare the time stamps of all directories.
+ * Up-to-date file lists of one environment. The roots are walked at the start and after a change,
+ * once for all callers. Directory watchers report changes. On network file systems, watchers may
+ * report nothing, so periodic checks also compare the time stamps of all directories.
  */
 export class LiveLists {
   readonly #options: LiveListsOptions;
@@ -46,7 +46,7 @@ export class LiveLists {
   #walkTimer: NodeJS.Timeout | undefined;
   #checkTimer: NodeJS.Timeout | undefined;
   #isClosed = false;
-  #isRefusalTold = false;
+  #isRefusalLogged = false;
 
   constructor(options: LiveListsOptions) {
     this.#options = options;
@@ -57,7 +57,7 @@ export class LiveLists {
     if (options.checkMs > 0) this.#scheduleCheck(options.checkMs);
   }
 
-  /** Returns the current lists. They include all changes made before the call. */
+  /** Returns the current lists. They include all changes that were reported before the call. */
   async current(): Promise<FileLists> {
     // A walk that is already running may have read a directory before that directory changed.
     if (this.#walking !== undefined) await this.#walking;
@@ -122,8 +122,8 @@ export class LiveLists {
   }
 
   #refused(err: unknown): void {
-    if (this.#isRefusalTold) return;
-    this.#isRefusalTold = true;
+    if (this.#isRefusalLogged) return;
+    this.#isRefusalLogged = true;
     const { log, checkMs } = this.#options;
     log.warn(
       { err, checkMs },

@@ -10,7 +10,7 @@ import { expandRoot, openRoots } from './roots.ts';
 export interface FileServerOptions {
   /**
    * Backends in order of precedence, or functions that open them when the master starts. The master
-   * closes the backends. {@link openFileRoots} is such a function and serves `fileRoots`.
+   * closes the backends. To serve `fileRoots`, pass the function {@link openFileRoots}.
    */
   readonly backends: readonly (
     | FileServerBackend
@@ -40,8 +40,8 @@ export function hiddenDirectories({
 }
 
 /**
- * Returns the directories of `pillar_roots` and `ext_pillar` that neither are nor contain a file
- * root. Hiding them keeps pillar files among the states from being served to minions.
+ * Returns the directories of `pillar_roots` and `ext_pillar` that must be hidden from minions. A
+ * directory that is a file root, or contains one, is not hidden.
  */
 async function pillarDirectories({
   pillarRoots,

@@ -1,4 +1,4 @@
-/** Packed lists of files, which share their memory between requests. */
+/** Cache of packed file lists, whose memory all requests share. */
 
 import type { FileLists } from '#master';
 import { packWire, type WireMap } from '#minion-protocol';
@@ -7,16 +7,15 @@ import { packWire, type WireMap } from '#minion-protocol';
 export type ListKind = keyof FileLists;
 
 /**
- * Limits of the cache for one version of the lists: the number of replies, and the size in bytes of
- * a reply for a prefix.
+ * Limits of the cache for one version of the file lists: the number of packed replies, and the size
+ * in bytes of a reply for a path prefix.
  */
 const maxKept = 256;
 const maxKeptBytes = 64 * 1024;
 
 /**
- * Cache of file lists packed for the wire, shared by all requests with the same arguments
- * [bench/fileserver]. Entries are garbage-collected together with the lists from which they were
- * packed.
+ * Cache of file lists that are packed as replies. Requests with the same arguments share a reply
+ * [bench/fileserver]. Replies are garbage-collected together with the lists that they contain.
  */
 export class PackedLists {
   readonly #kept = new WeakMap<FileLists, Map<string, Buffer>>();

@@ -13,8 +13,8 @@ export interface RequestedFile {
 /**
  * Reads `path` and `saltenv` of a minion's request. The query of `dir/file?saltenv=NAME` overrides
  * `saltenv`. A path that begins with `|` has no query. Returns `undefined` for bytes that are not
- * UTF-8, absolute paths, paths with `..` or NUL, and paths that are too long. [salt/fileserver
- * find_file, salt/utils/url.py]
+ * UTF-8, absolute paths, paths with `..` or NUL, and paths that are too long [salt/fileserver
+ * find_file, salt/utils/url.py].
  */
 export function requestedFile(
   path: WireValue | undefined,

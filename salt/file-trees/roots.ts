@@ -56,10 +56,7 @@ export async function openRoots(
   return new Roots(roots, options, await HiddenDirectories.open(hidden), logger);
 }
 
-/**
- * Expands the globs of a root. This is done once, at the start. A root without globs may be created
- * later.
- */
+/** Expands the globs of a root once, at the start. A root without globs may be created later. */
 export async function expandRoot(pattern: string): Promise<string[]> {
   return /[*?[]/.test(pattern) ? await expandGlob(pattern) : [pattern.replace(/(?<=.)\/+$/, '')];
 }
@@ -73,7 +70,7 @@ class Roots implements FileServerBackend {
   readonly #isIgnored: (path: string) => boolean;
   readonly #files: DiskFiles;
   readonly #lists = new Map<string, LiveLists>();
-  /** Lists of environments that only `__env__` serves. */
+  /** File lists of environments that exist only through the root `__env__`. */
   readonly #otherLists = createBoundedMap<string, LiveLists>(saltLimits.otherEnvironments, {
     dispose: (lists) => this.#closeLists(lists),
   });
@@ -168,8 +165,8 @@ class Roots implements FileServerBackend {
   }
 
   /**
-   * Opens the lists of an environment that only `__env__` serves. Minions may name any environment,
-   * so empty lists are not cached.
+   * Returns the lists of an environment that exists only through the root `__env__`. Minions may
+   * name any environment, so empty lists are not cached.
    */
   async #openOther(saltenv: string, places: readonly string[]): Promise<FileLists> {
     const opened = this.#open(places);

@@ -17,8 +17,8 @@ export interface IgnoreRules {
 }
 
 /**
- * Compiles the rules to a predicate. As in Salt, lists pass the path below the root and file
- * requests the path on the disk [salt.fileserver.is_file_ignored].
+ * Compiles the rules to a predicate. As in Salt, the argument is the path below the root when files
+ * are listed, and the path on the disk when a file is requested [salt.fileserver.is_file_ignored].
  */
 export function compileIgnore(rules: IgnoreRules): (path: string) => boolean {
   const tests = [
@@ -48,8 +48,8 @@ export interface WalkOptions {
 export interface Tree {
   readonly lists: FileLists;
   /**
-   * Fingerprints by absolute path. A fingerprint changes when a name is added to or removed from
-   * the directory.
+   * Fingerprints of the directories that were read, by absolute path. A fingerprint changes when a
+   * name is added to or removed from the directory.
    */
   readonly directories: ReadonlyMap<string, string>;
   /** Whether the walk stopped at {@link maxEntries}. */
@@ -132,8 +132,8 @@ class Walk {
   async #enter(directory: Directory): Promise<void> {
     const state = await directoryState(directory.path);
     if (state === undefined) return;
-    // The watch is added and the time stamp is read before the entries, so that a change during the
-    // read is detected.
+    // Add the watcher and read the time stamp before the entries, so that a change during the read
+    // is detected.
     this.#options.onDirectory(directory.path, state.identity);
     this.#directories.set(directory.path, state.fingerprint);
     const entries = await ifPresent(readdir(directory.path, { withFileTypes: true }));

@@ -33,6 +33,6 @@ export function packFileChunk({ data, dest, gzip }: FileChunk): Uint8Array[] {
     Buffer.from([raw32, 0, 0, 0, 0]),
   ]);
   head.writeUInt32BE(data.length, head.length - 4);
-  // The other entries, without the header byte of their map.
+  // The other entries of the map, without its header byte.
   return [head, data, packWire(rest).subarray(1)];
 }

@@ -1,6 +1,6 @@
 /**
- * Request handlers of the file server [WIRE 9.8; salt/fileserver/__init__.py]. Depending on the
- * request, a missing file is reported by an empty string, an empty `dest` or an empty `path`. The
+ * Request handlers of the file server [WIRE 9.8; salt/fileserver/__init__.py]. For a missing file,
+ * the reply has an empty string, an empty `dest` or an empty `path`, depending on the request. The
  * size of each reply counts towards the minion's rate limit before the reply is built. A request
  * over the limit is delayed.
  */

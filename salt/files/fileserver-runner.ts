@@ -66,8 +66,8 @@ export function fileserverRunner({ fileServer }: FileserverRunnerDeps): Function
 }
 
 /**
- * Functions for the caches and locks of version control backends. This master has neither, so the
- * functions report that nothing was done.
+ * Functions for the caches and locks of version control backends. This master has none, so these
+ * functions do nothing.
  */
 const versionControl: FunctionTable = {
   'fileserver.clear_cache': masterFunction({

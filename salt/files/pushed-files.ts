@@ -29,7 +29,7 @@ interface Use {
   readonly bytes: number;
 }
 
-/** Minimum size that the quota counts for a folder or a file, in bytes. */
+/** Minimum size that each folder or file counts towards the quota, in bytes. */
 const leastFileBytes = 4096;
 
 /** Part of a file to write. */
@@ -54,8 +54,8 @@ export class PushedFiles {
   /**
    * Writes one part of a file.
    * @param minionId verified id
-   * @returns whether the part was written; false if it is outside the folder, would leave a gap or
-   * exceeds a limit
+   * @returns whether the part was written; false if the path is outside the minion's folder, the
+   * part would leave a gap, or a limit is exceeded
    */
   async take(minionId: string, load: WireMap): Promise<boolean> {
     const part = parsePart(load);
@@ -63,7 +63,7 @@ export class PushedFiles {
     if (part.offset + part.data.length > this.#options.maxFileBytes) return false;
     const before = this.#writing.get(minionId) ?? Promise.resolve(true);
     const writing = before
-      // An error of the previous part is returned to the request that sent that part.
+      // The request that sent the previous part gets its error.
       .catch(() => false)
       .then(() => this.#write(minionId, part));
     this.#writing.set(minionId, writing);
@@ -77,7 +77,7 @@ export class PushedFiles {
   /** Removes all files that a minion pushed. */
   async forget(minionId: string): Promise<void> {
     if (!isValidMinionId(minionId)) return;
-    // Deletion waits for a running write, but ignores whether the write succeeds.
+    // Wait for a running write, whether it succeeds or fails.
     await this.#writing.get(minionId)?.catch(() => false);
     await rm(this.#folderOf(minionId), { recursive: true, force: true });
     this.#used.delete(minionId);
@@ -91,7 +91,8 @@ export class PushedFiles {
     const base = this.#folderOf(minionId);
     const place = path.join(base, file);
     const oldSize = (await ifPresent(stat(place)))?.size;
-    // A repeated part is written again at its offset. A part beyond the end would leave a gap.
+    // A part that is sent twice is written again at its offset. A part that begins after the end
+    // would leave a gap.
     if (offset > (oldSize ?? 0)) return false;
     const newSize = offset === 0 ? data.length : Math.max(oldSize ?? 0, offset + data.length);
     const isNew = oldSize === undefined;
@@ -101,7 +102,7 @@ export class PushedFiles {
     const before = await this.#usedBy(minionId, base);
     const used = { files: before.files + added, bytes: before.bytes + growth };
     if ((added > 0 || growth > 0) && !this.#fits(used)) return false;
-    // The folders exist even if the file cannot be created.
+    // Count the folders even if the file cannot be created, because they already exist.
     this.#used.set(minionId, {
       files: before.files + folders,
       bytes: before.bytes + folders * leastFileBytes,

@@ -1,7 +1,7 @@
 /**
- * The `saltutil` runner [salt/runners/saltutil.py]. In Salt it copies modules from the file server
- * to the master. This master runs no Python modules: each function fails and names the files that
- * Salt would copy. Minions have functions of the same names.
+ * The `saltutil` runner [salt/runners/saltutil.py]. In Salt, it copies modules from the file server
+ * to the master. This master runs no Python modules: each function fails if the file roots contain
+ * modules, and names them. Minions have functions of the same names.
  */
 
 import { MasterError, type MasterFunction } from '#master';
@@ -42,7 +42,7 @@ const kinds: readonly string[] = [
   'wrapper',
 ];
 
-/** Names of functions that differ from `sync_` and the kind. */
+/** Names of the functions whose name is not `sync_` followed by the kind. */
 const functionNames: ReadonlyMap<string, string> = new Map([
   ['tokens', 'sync_eauth_tokens'],
   ['fileserver', 'sync_fileserver'],

@@ -4,7 +4,7 @@ import { type CallContext, MasterError, type MasterFunction } from '#master';
 import type { WireMap, WireValue } from '#minion-protocol';
 import type { Parameter, Parameters, ValuesOf } from './parameters.ts';
 
-/** Returns `{outputter, data}`, the form in which a runner selects an outputter. */
+/** Returns `{outputter, data}`. Salt prints `data` with this outputter. */
 export function withOutputter(outputter: string | undefined, data: WireValue): WireValue {
   return outputter === undefined ? data : { outputter, data };
 }
@@ -15,13 +15,12 @@ export function refused(reason: string): MasterError {
 }
 
 /**
- * Rejects calls of users who log in. Used by functions that would indirectly grant access to other
- * functions.
+ * Rejects calls of users who have logged in. The functions that call it would otherwise give users
+ * access to other functions.
  * @throws MasterError ERR_ARGS if a user calls
  */
 export function requireLocalCaller({ by }: Pick<CallContext, 'by'>): void {
-  if (by !== undefined)
-    throw refused('this function is only available on the local socket of the master');
+  if (by !== undefined) throw refused('only available on the local socket of the master');
 }
 
 /** Definition of a runner or wheel function. */
@@ -38,7 +37,7 @@ export interface Definition<P extends Parameters> {
    * jobs and the audit log. Default: they are published and stored.
    */
   readonly isConfidential?: true;
-  /** Whether a result counts as success. Default: every result does. */
+  /** Whether a returned value counts as success. Default: every value does. */
   readonly succeeds?: (value: WireValue) => boolean;
   readonly call: (
     values: ValuesOf<P>,

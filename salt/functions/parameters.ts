@@ -1,6 +1,6 @@
 /** Parameters of runners and wheel functions: named, typed, with defaults. */
 
-import { isWireMap, pythonStr, type WireMap, type WireValue } from '#minion-protocol';
+import { isWireMap, plainNumber, pythonStr, type WireMap, type WireValue } from '#minion-protocol';
 import { Float } from '#template/python/values.ts';
 
 /** One parameter of a function. Parameters are positional in the order of the record. */
@@ -28,7 +28,7 @@ export interface Kind<T> {
   readonly parse: (value: WireValue) => T | undefined;
 }
 
-/** Text. Numbers are accepted, because a word of a command line may look like one. */
+/** Text. Numbers are also accepted, because a word of a command line may look like a number. */
 export const text: Kind<string> = {
   expected: 'text',
   parse: (value) => {
@@ -46,15 +46,19 @@ export const flag: Kind<boolean> = {
 /** A non-negative whole number. */
 export const count: Kind<number> = {
   expected: 'a whole number',
-  parse: (value) =>
-    typeof value === 'number' && Number.isSafeInteger(value) && value >= 0 ? value : undefined,
+  parse: (given) => {
+    const value = plainNumber(given);
+    return typeof value === 'number' && Number.isSafeInteger(value) && value >= 0
+      ? value
+      : undefined;
+  },
 };
 
 /** A non-negative number of seconds. */
 export const seconds: Kind<number> = {
   expected: 'a number of seconds',
   parse: (given) => {
-    const value = given instanceof Float ? given.value : given;
+    const value = plainNumber(given);
     return typeof value === 'number' && value >= 0 ? value : undefined;
   },
 };
@@ -92,7 +96,7 @@ export function required<T>(kind: Kind<T>): Parameter<T> {
   return { ...kind, isRequired: true, fallback: undefined };
 }
 
-/** Declares a parameter with a default. The value `None` selects the default too. */
+/** Declares a parameter with a default. `None` also selects the default. */
 export function optional<T>(kind: Kind<T>, fallback: NoInfer<T>): Parameter<T>;
 export function optional<T>(kind: Kind<T>): Parameter<T | undefined>;
 export function optional<T>(kind: Kind<T>, fallback?: T): Parameter<T | undefined> {

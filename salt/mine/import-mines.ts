@@ -7,8 +7,8 @@ import type { Key, Store } from '#store';
 import type { MineStore } from './mine-store.ts';
 
 /**
- * Store key of the marker that the import is done. A second import would restore entries that
- * minions have deleted since.
+ * Store key of the marker that the import is complete. A second import would restore entries that
+ * minions have deleted in the meantime.
  */
 const doneKey: Key = ['mine-taken-over'];
 

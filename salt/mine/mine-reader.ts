@@ -21,7 +21,7 @@ export interface MineReaderOptions {
   readonly mine: MineStore;
   readonly targets: Pick<Jobs['targets'], 'resolveWithin' | 'entitles' | 'matches'>;
   readonly gate: Users['gate'];
-  /** `mine_trusts_grains`: whether grains of the owners may select them. */
+  /** `mine_trusts_grains`: whether a query may select the owners of values by their grains. */
   readonly trustsGrains: boolean;
   /** `mine_reply_bytes`: maximum size of a reply, in bytes. */
   readonly maxBytes: number;
@@ -44,7 +44,7 @@ export class MineReader {
 
   /**
    * Reads the mines of the targeted minions.
-   * @param readerId verified id of the minion that asks; `undefined`: the master, which may read
+   * @param readerId verified id of the requesting minion; `undefined`: the master, which may read
    * all
    */
   async read(readerId: string | undefined, query: MineQuery): Promise<MineAnswer> {
@@ -120,7 +120,7 @@ class Reading {
   }
 
   /**
-   * Adds the value of one owner.
+   * Adds the mine value of one minion (the owner) to the reply.
    * @returns false if the reply is too large
    */
   async take(owner: string, fun: string): Promise<boolean> {

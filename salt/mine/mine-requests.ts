@@ -73,8 +73,8 @@ export function mineRequests(options: MineRequestOptions): NonNullable<OpenExten
 }
 
 /**
- * Separates values whose `allow_tgt` is cheap enough to evaluate later from values that are
- * refused.
+ * Separates values whose `allow_tgt` can be evaluated with little work from values that are
+ * rejected.
  */
 async function checkTargets(
   data: WireMap,

@@ -6,7 +6,10 @@ const root = 'mine';
 const markRoot = 'mine-marks';
 /** Text that sorts after all keys, used as the end of key ranges. */
 const last = '\u{10ffff}';
-/** Bytes counted per value in addition to its name and content, so that empty values count too. */
+/**
+ * Number of bytes that each value counts in addition to its name and content. Empty values
+ * therefore count too.
+ */
 const overheadBytes = 64;
 const maxNameBytes = 256;
 
@@ -51,8 +54,8 @@ export class MineStore {
 
   /**
    * Writes values to a minion's mine. They are durable when the promise resolves.
-   * @param mark id of the request; a request that was processed before changes nothing
-   * @returns names of the values that were left out because they or the whole mine would be too
+   * @param mark id of the request; if this request was already processed, nothing changes
+   * @returns names of the values that were not stored, because they or the whole mine would be too
    * large
    */
   async update(
@@ -157,10 +160,7 @@ export class MineStore {
     return sizes;
   }
 
-  /**
-   * Writes the operations together with the request's id, atomically, so that after a crash both
-   * exist or neither does.
-   */
+  /** Writes the operations and the id of the request in one transaction. */
   async #write(
     minionId: string,
     operations: readonly Operation[],

@@ -45,7 +45,7 @@ export async function openMine(deps: MineDeps): Promise<Mine> {
       maxBytes: 2 * fixed.limits.mineBytes,
       log,
     });
-    if (count > 0) log.info({ minions: count }, 'mines imported from salt-master');
+    if (count > 0) log.info({ minions: count }, 'imported the mines that a salt-master stored');
   }
   auth.onRetire((id) => mine.forget(id));
   auth.onKeyDeleted((id) => mine.forget(id));

@@ -27,7 +27,7 @@ export interface SlsFiles {
   /** Returns the names of all environments. */
   readonly envs: () => readonly string[];
   readonly pillar: PillarSource;
-  /** Returns the current rendering settings, which are the same for all files. */
+  /** Returns the current rendering settings. */
   readonly rules: () => SlsRules;
   readonly log: Logger;
 }

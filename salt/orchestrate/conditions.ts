@@ -10,18 +10,18 @@ import type { Outcome } from './state-result.ts';
 /** Functions that conditions may call: the functions of templates. */
 export type ConditionFunctions = Readonly<Record<string, SaltFunction>>;
 
-/** Conditions that are refused because they would run a command or check a file on the master. */
+/** Conditions that are rejected, because they would run a command or check a file on the master. */
 const notServed: readonly string[] = ['creates', 'check_cmd'];
 
-/** Result of one condition. If `keeps` is true, the condition prevents the state from running. */
+/** Result of `onlyif` or `unless`. If `keeps` is true, the state does not run. */
 interface Finding {
   readonly keeps: boolean;
   readonly comment: string;
 }
 
 /**
- * Evaluates the conditions of a state. Returns its outcome if a condition prevents it from running,
- * and `undefined` if it may run.
+ * Evaluates the conditions of a state. If a condition prevents the state from running, returns the
+ * state's outcome. Otherwise returns `undefined`.
  * @throws SlsError if a condition needs a command or an unknown function
  */
 export function outcomeOfConditions(

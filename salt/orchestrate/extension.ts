@@ -1,4 +1,4 @@
-/** Opens the orchestrator of the file server's SLS files, and the `state` runner. */
+/** Opens the orchestrator, which runs SLS files of the file server, and the `state` runner. */
 
 import { type ExtensionHost, masterServices, type OpenExtension } from '#master';
 import { fileServerOf, pillarSourceKey } from '../services.ts';
@@ -24,5 +24,5 @@ export async function openOrchestration(host: ExtensionHost): Promise<OpenExtens
     },
     log: context.log.child({ component: 'runners' }),
   });
-  return { runners: stateRunner({ orchestrator }), start: () => orchestrator.goOn() };
+  return { runners: stateRunner({ orchestrator }), start: () => orchestrator.resumeAll() };
 }

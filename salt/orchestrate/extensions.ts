@@ -84,8 +84,8 @@ function extended(known: Body, { states: added }: Body): Body {
 }
 
 /**
- * Adds `argument` to the arguments. It replaces an argument of the same name; if both are lists of
- * requisites, they are joined.
+ * Adds `argument` to the arguments. It replaces an argument of the same name. If both contain
+ * requisites, their lists are joined.
  */
 function withArgument(own: readonly PlainData[], argument: PlainData): readonly PlainData[] {
   let isPlaced = false;
@@ -108,7 +108,7 @@ function override(
   const [own, given] = [firstOf(present), firstOf(argument)];
   if (own === undefined || given === undefined) return undefined;
   if (own[0] === given[0]) return { value: joined(present, argument, given[0]), isPlaced: true };
-  // As in Salt, a `name` replaces `names` and is appended as well, so it appears twice.
+  // As in Salt, `name` replaces `names`, and is also appended.
   return given[0] === 'name' && own[0] === 'names'
     ? { value: argument, isPlaced: false }
     : undefined;

@@ -1,4 +1,4 @@
-/** Resolves the ids that a requisite or `extend` refers to [salt/state.py find_name]. */
+/** Finds the states to which a requisite or `extend` refers [salt/state.py find_name]. */
 
 import { isDeepStrictEqual } from 'node:util';
 import type { PlainData } from '#template';
@@ -13,9 +13,9 @@ export interface DeclaredState {
 type Bodies = High['bodies'];
 
 /**
- * Finds states by id. If there is none, finds states with an argument of this value, which is
- * usually `name`.
- * @param isStrict whether the id must declare this state
+ * Finds states by id. If no id matches, finds states that have an argument with this value, usually
+ * `name`.
+ * @param isStrict whether a state of the given module must be declared under the id
  */
 export function findIds(
   bodies: Bodies,

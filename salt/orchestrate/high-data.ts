@@ -50,7 +50,10 @@ export interface Extension {
   readonly body: Body;
 }
 
-/** Merged content of several SLS. Bodies are immutable: an extended body is a new object. */
+/**
+ * Merged content of several SLS. A declaration ({@link Body}) is never changed: `extend` creates a
+ * new object.
+ */
 export interface High {
   readonly bodies: Map<PlainData, Body>;
   readonly extend: Extension[];

@@ -75,8 +75,8 @@ export class HighRenderer implements SlsNames {
   }
 
   /**
-   * Resolves a glob to names of SLS. A pattern without a match is returned unchanged, and is later
-   * reported as missing.
+   * Resolves a glob to names of SLS. A pattern without a match is returned unchanged, and a later
+   * step reports it as a missing SLS.
    */
   async #meantBy(pattern: string, saltenv: string): Promise<readonly string[]> {
     if (!this.envs().includes(saltenv)) {
@@ -88,8 +88,8 @@ export class HighRenderer implements SlsNames {
   }
 
   /**
-   * Replaces the error about a missing SLS if the caller requested this SLS by name, because Salt
-   * uses other words then.
+   * Replaces the error about a missing SLS if the caller requested this SLS by name. Salt has a
+   * separate text for this case.
    */
   #rename(from: number, pattern: string, saltenv: string): void {
     for (const [index, error] of this.#errors.entries()) {

@@ -1,4 +1,7 @@
-/** Runs, shows and builds high data for the `state.orchestrate` runners [salt/state.py call_high; salt/modules/state.py show_sls, single]. */
+/**
+ * Implements the functions of the `state` runner that run, show or build high data [salt/state.py
+ * call_high; salt/modules/state.py show_sls, single].
+ */
 
 import { MasterError } from '#master';
 import type { WireMap, WireValue } from '#minion-protocol';
@@ -53,10 +56,7 @@ function toWireResults(results: readonly (readonly [string, StateResult])[]): Wi
   return map;
 }
 
-/**
- * Result of showing an SLS without running it: its declarations by id, or a list of errors, under
- * the master's id.
- */
+/** Declarations of an SLS by id, or a list of errors, under the master's id. */
 export type ShownHigh = WireMap;
 
 export function showHigh({ high, errors }: Compilation): WireValue {

@@ -1,6 +1,6 @@
 /**
- * Journal of the orchestrations in a cluster. If a member stops, another member resumes its
- * orchestrations from the journal.
+ * Journal of the orchestrations in a cluster: it stores the call and the result of each state. If a
+ * member stops, another member resumes its orchestrations from the journal.
  */
 
 import type { Logger } from 'pino';
@@ -19,7 +19,7 @@ export interface OrchestrationCall {
   readonly by: AuditRequester | undefined;
 }
 
-/** Stored result of one call of a state's function. */
+/** Stored result of one state. */
 export interface Settled {
   readonly outcome: Outcome;
   /** Number of times the function ran. */
@@ -29,17 +29,18 @@ export interface Settled {
   readonly endedAt: number;
 }
 
-/** A job or function of the master that a state starts. */
+/** A job, runner or wheel function that a state starts. */
 export interface BegunWork {
   readonly jid: string;
   /**
-   * Whether the store already contained this jid. If so, another process may have started the work.
+   * Whether the store already contained this jid. If so, a process that has stopped may have
+   * started the work.
    */
   readonly wasBegun: boolean;
 }
 
 /**
- * Record that a state has started to wait: the time in milliseconds since 1970, and the position in
+ * Start of a state that waits for events: the time in milliseconds since 1970, and the position in
  * the event stream.
  */
 interface Begin {
@@ -77,7 +78,7 @@ const stepRow = defineRow({
   schema: Type.Object({
     tag: Type.String(),
     begin: Type.Optional(Type.Object({ at: Type.Number(), events: Type.Optional(Type.String()) })),
-    /** Job ids of the work that the state has started, in order. */
+    /** Jids of the jobs and functions that the state has started, in order. */
     jids: Texts,
     settled: Type.Optional(
       Type.Unsafe<Settled>(
@@ -145,7 +146,7 @@ export class OrchestrationJournal {
         onHeld: (listener) => duties.onHeld(listener),
       },
       prefix: openPrefix,
-      resume: (jid, body) => this.#goOn(jid, body),
+      resume: (jid, body) => this.#resumeStored(jid, body),
       log,
     });
   }
@@ -187,7 +188,7 @@ export class OrchestrationJournal {
     return this.#rows.close();
   }
 
-  async #goOn(jid: string, body: Uint8Array): Promise<void> {
+  async #resumeStored(jid: string, body: Uint8Array): Promise<void> {
     const call = callRow.decode({ key: [...openPrefix, jid], value: body });
     if (this.#resume === undefined) throw new MasterError('ERR_MASTER_STOPPED', 'not started yet');
     await this.#options.store.write(this.#rows.take(jid, body));
@@ -238,8 +239,8 @@ export class Journal {
   }
 
   /**
-   * Returns the journal of a nested orchestration, or `undefined` if no state of this one started
-   * it.
+   * Returns the journal of a nested orchestration, or `undefined` if no state of this orchestration
+   * started it.
    */
   ofPart(jid: string): Journal | undefined {
     return this.#begun.has(jid)
@@ -248,8 +249,9 @@ export class Journal {
   }
 
   /**
-   * Returns the next step. An orchestration always has the same steps in the same order.
-   * @throws MasterError ERR_ORCHESTRATION if the stored step belongs to another state
+   * Returns the journal entry of the next state. An orchestration always has the same states in the
+   * same order.
+   * @throws MasterError ERR_ORCHESTRATION if the stored entry belongs to another state
    */
   next(tag: string): JournalStep {
     const number = String(this.#next).padStart(numberWidth, '0');
@@ -306,7 +308,7 @@ interface StepPlace {
   readonly log: Logger;
 }
 
-/** One call of a state's function. */
+/** Journal entry of one state. */
 export class JournalStep {
   readonly #place: StepPlace;
   #row: StepRow;
@@ -319,14 +321,14 @@ export class JournalStep {
     this.#row = place.row;
   }
 
-  /** Stored result, if a previous run has finished this step. */
+  /** Stored result, if an earlier process has finished this state. */
   get settled(): Settled | undefined {
     return this.#row.settled;
   }
 
   /**
-   * Records that the state starts to wait. If an earlier run recorded this already, returns the
-   * earlier record.
+   * Records that the state has started to wait. If an earlier process has already recorded this,
+   * returns the earlier record.
    * @param events position in the event stream after all events so far
    * @throws StoreError
    */
@@ -351,8 +353,8 @@ export class JournalStep {
   }
 
   /**
-   * Records the result. If it cannot be stored, a member that resumes the orchestration runs the
-   * step again.
+   * Stores the result. If it cannot be stored, a member that resumes the orchestration runs the
+   * state again.
    */
   async settle(settled: Settled): Promise<void> {
     try {

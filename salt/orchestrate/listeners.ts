@@ -19,7 +19,7 @@ interface Reference {
   readonly name: string;
 }
 
-/** A state with `listen`, and the state that it listens to. */
+/** A state with `listen`, and the reference to the state that it listens to. */
 interface Listener {
   readonly listener: Reference;
   readonly to: PlainData;
@@ -48,10 +48,10 @@ export function listenersOf(chunks: readonly Chunk[], results: Results): Listeni
 function readListeners({ state, id, args }: Chunk): Listener[] {
   const own = { state, name: id };
   const listens = listOf(args.get('listen')).map((to) => ({ listener: own, to }));
-  const told = listOf(args.get('listen_in')).flatMap((item) =>
+  const listenIns = listOf(args.get('listen_in')).flatMap((item) =>
     mapEntries(item).map((listener) => ({ listener, to: new Map([[state, id]]) })),
   );
-  return [...listens, ...told];
+  return [...listens, ...listenIns];
 }
 
 function referencesOf(to: PlainData, chunks: readonly Chunk[]): readonly Reference[] {

@@ -24,7 +24,7 @@ export function tagOf({ state, id, name, fun }: Chunk): string {
   return `${state}_|-${id}_|-${textOf(name)}_|-${fun}`;
 }
 
-/** Returns the SLS and id of a chunk, as published with its result. */
+/** Returns the SLS and id of a chunk, which the event with its result contains. */
 export function placeOf({ id, sls }: Pick<Chunk, 'id' | 'sls'>): WireMap {
   return { __sls__: sls, __id__: id };
 }
@@ -44,7 +44,7 @@ export function compileChunks({ bodies }: High): Chunk[] {
   return inOrder.map(({ nameOrder: _, ...chunk }) => chunk);
 }
 
-/** A chunk with its position among those of the same `names`, from 1. */
+/** A chunk and its position among the chunks of the same `names`, from 1. */
 interface Numbered extends Chunk {
   readonly nameOrder: number;
 }

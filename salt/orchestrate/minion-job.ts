@@ -10,7 +10,7 @@ import {
   type RunRequest,
   returnerOf,
 } from '#master';
-import { isWireMap, type WireMap, type WireValue } from '#minion-protocol';
+import { isWireMap, plainNumber, type WireMap, type WireValue } from '#minion-protocol';
 import { codeOf } from '#runtime';
 import { isList } from '../render/pillar-data.ts';
 import { textOf, toWire } from '../render/pillar-wire.ts';
@@ -56,7 +56,7 @@ interface Work {
   readonly fun: string;
   readonly arg: readonly WireValue[];
   readonly kwarg: WireMap;
-  /** Whether a minion that does not answer is treated as failed. */
+  /** Whether a minion that does not respond counts as failed. */
   readonly expectsAll: boolean;
 }
 
@@ -100,7 +100,7 @@ export async function runOnMinions(
   return collected;
 }
 
-/** Runs a job, or follows it if it was already published. */
+/** Runs a job. If an earlier process has already published it, follows it instead. */
 async function* runOrFollow(
   { jobs, signal }: OrchestrationContext,
   request: RunRequest,
@@ -127,7 +127,8 @@ function requestOf(
   { given }: StateCall,
   { fun, arg, kwarg }: Work,
 ): RunRequest {
-  const [timeout, subset, ret] = [given.get('timeout'), given.get('subset'), given.get('ret')];
+  const [timeout, subset] = [given.get('timeout'), given.get('subset')].map(plainNumber);
+  const ret = given.get('ret');
   const tgt = given.get('tgt') ?? null;
   return {
     tgt: isList(tgt) ? tgt.map(textOf) : textOf(tgt),
@@ -142,7 +143,10 @@ function requestOf(
   };
 }
 
-/** Returns the arguments that Salt's client would get, for the event about the call. */
+/**
+ * Returns the arguments for the event about the call. They have the form in which Salt's client
+ * receives them.
+ */
 function publishedArguments({ given }: StateCall, { arg, kwarg, expectsAll }: Work): WireMap {
   const published: WireMap = {
     arg: [...arg],
@@ -160,7 +164,7 @@ function publishedArguments({ given }: StateCall, { arg, kwarg, expectsAll }: Wo
   return published;
 }
 
-/** Options that determine how the answers to a job are evaluated. */
+/** Properties of a job that determine whether its answers count as failures. */
 interface Spread extends Pick<Work, 'expectsAll'> {
   readonly isBatch: boolean;
   readonly isSubset: boolean;
@@ -186,12 +190,12 @@ async function collect(
       answers.set(returnerOf(update), { value: update.return, hasFailed });
     }
     if (update.type !== 'finished' || isBatch) continue;
-    // As in Salt, a targeted name without an accepted key is treated as failed, even if not all
-    // minions are expected to answer.
-    const inVain = new Set(missing);
+    // As in Salt, a targeted name without an accepted key counts as failed, even if some minions
+    // may be silent.
+    const withoutKey = new Set(missing);
     for (const minion of [...update.silent, ...update.reconnecting]) {
-      if (!expectsAll && !inVain.has(minion)) continue;
-      if (isSubset && inVain.has(minion)) continue;
+      if (!expectsAll && !withoutKey.has(minion)) continue;
+      if (isSubset && withoutKey.has(minion)) continue;
       answers.set(minion, { value: undefined, hasFailed: true });
     }
   }

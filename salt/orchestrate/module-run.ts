@@ -28,8 +28,8 @@ export function moduleRun(functions: MasterFunctions): StateFunction {
 }
 
 /**
- * Whether an argument names a function. The name may be followed by a colon and any suffix, so that
- * a function can appear twice.
+ * Whether an argument names a function. A colon and any suffix may follow the name, so that a list
+ * can contain a function twice.
  */
 function isFunctionName(name: string): boolean {
   return name.includes('.');

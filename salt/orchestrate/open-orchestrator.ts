@@ -18,7 +18,7 @@ export interface OrchestratorDeps {
   readonly fileServer: FileServer;
   /** Source of pillar. If `undefined`, minions and the master have no pillar. */
   readonly pillar: PillarSource | undefined;
-  /** Parts of the master on which states act. */
+  /** Interfaces of the master that states use. */
   readonly acting: OrchestrationDeps;
   readonly log: Logger;
 }

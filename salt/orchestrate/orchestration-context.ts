@@ -1,7 +1,7 @@
 import type { AuditRequester, Events, Functions, InProcessApi } from '#master';
 import type { WireMap } from '#minion-protocol';
 
-/** Parts of the master on which states of an orchestration act. */
+/** Interfaces of the master that the states of an orchestration use. */
 export interface OrchestrationDeps {
   readonly jobs: Pick<InProcessApi['jobs'], 'run' | 'batch' | 'follow'>;
   readonly runners: Pick<Functions['runners'], 'run' | 'start' | 'declares'>;
@@ -12,14 +12,11 @@ export interface OrchestrationDeps {
   readonly now: () => number;
 }
 
-/**
- * Context of one orchestration. Its states have the rights of its caller and act under the caller's
- * name.
- */
+/** Context of one orchestration. Its states act with the rights and the name of its caller. */
 export interface OrchestrationContext extends OrchestrationDeps {
   /**
-   * Job id that appears in the tags of the orchestration's events. If `undefined`, the arguments of
-   * its states are not published.
+   * Job id in the tags of the orchestration's events. If it is `undefined`, the arguments of the
+   * states are not published.
    */
   readonly jid: string | undefined;
   /** User name in the events of the jobs and runners that the orchestration starts. */

@@ -31,10 +31,11 @@ interface OrchestrationLimits {
 export interface OrchestratorOptions extends SlsFiles {
   readonly limits: OrchestrationLimits;
   readonly closing: AbortSignal;
-  /** Parts of the master on which states act. */
+  /** Interfaces of the master that states use. */
   readonly acting: OrchestrationDeps;
   /**
-   * Journals of the orchestrations. `undefined` if there is no other member that could resume them.
+   * Journals of the orchestrations. `undefined` without a cluster, because no other member could
+   * resume them.
    */
   readonly journal: OrchestrationJournal | undefined;
 }
@@ -45,7 +46,7 @@ export type OrchestrationCaller = Pick<
   'asked' | 'atEnd' | 'by' | 'continueElsewhere' | 'jid' | 'user'
 >;
 
-/** Context of one orchestration with its journal. */
+/** Context of one orchestration, with its journal and requests to stop it. */
 interface WrittenDownContext extends OrchestrationContext {
   readonly journal: Journal | undefined;
   readonly kills: UnderWay['kills'];
@@ -146,10 +147,10 @@ export class Orchestrator {
   }
 
   /**
-   * Starts to resume orchestrations that other members of a cluster left unfinished. Call it when
-   * everything that states need is open.
+   * Starts to resume orchestrations that other members of a cluster left unfinished. Call it after
+   * all services that states use are open.
    */
-  async goOn(): Promise<void> {
+  async resumeAll(): Promise<void> {
     await this.#options.journal?.start(async (jid, { by, ...call }) => {
       this.#resumed.add(jid);
       const asked = by === undefined ? call : { ...call, by };
@@ -251,8 +252,8 @@ export class Orchestrator {
   }
 
   /**
-   * Returns the orchestration in which the new one is nested. A user can nest an orchestration only
-   * in one of their own. Otherwise events could appear under another user's jid.
+   * Returns the orchestration that contains the new one. A user can nest an orchestration only in
+   * one of their own. Otherwise events could appear under another user's jid.
    */
   #wholeOf(
     { orchestrationJid: given }: OrchestrationRequest,
@@ -309,7 +310,7 @@ export class Orchestrator {
     const { closing, limits } = this.#options;
     const { orchestrationSeconds: seconds } = limits;
     const end = new AbortController();
-    // Every job and every wait of an orchestration adds a listener.
+    // Every job and every wait of an orchestration adds a listener to this signal.
     setMaxListeners(0, end.signal);
     const stop = (reason: MasterError): void => end.abort(reason);
     const close = (): void => {
@@ -327,7 +328,7 @@ export class Orchestrator {
   }
 }
 
-/** Whether the caller has all rights, which is true only for calls by the local interface. */
+/** Whether the caller has all rights. This is true only for calls through the local socket. */
 function isTrusted({ by }: OrchestrationCaller): boolean {
   return by === undefined || by.who.kind === 'local';
 }

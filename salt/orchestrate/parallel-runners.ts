@@ -83,8 +83,8 @@ function commentOn(failed: readonly string[]): string {
 }
 
 /**
- * Returns the `changes` of the state: those of nested orchestrations, and the returned values of
- * other runners.
+ * Returns the `changes` of the state: the changes of nested orchestrations, and the returned values
+ * of other runners.
  */
 function changesOf(returned: readonly Returned[]): WireMap {
   const all: WireMap = Object.create(null);

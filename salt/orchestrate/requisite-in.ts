@@ -34,8 +34,8 @@ const notUsed: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * Rewrites `…_in` requisites, `use` and `prereq` into extensions of the states that they refer to,
- * and applies these.
+ * Converts `…_in` requisites, `use` and `prereq` to extensions of the states that they refer to,
+ * and applies these extensions.
  * @returns errors in Salt's words
  */
 export function turnRequisites(high: High): string[] {
@@ -85,7 +85,8 @@ class Turning {
       let targets: readonly DeclaredState[] = [];
       for (const item of items) {
         const added = this.#targets(item, kind, origin);
-        // As in Salt, an item applies the ones before it again, unless it names an SLS.
+        // As in Salt, each item also applies the preceding items again, except if the item names an
+        // SLS.
         targets =
           isPillarMap(item) && firstOf(item)?.[0] === 'sls' ? added : [...targets, ...added];
         if (added.length === 0) continue;
@@ -146,7 +147,7 @@ class Turning {
     return findIds(this.#bodies, id, state, true);
   }
 
-  /** Adds a requisite to the target's single list of this kind. */
+  /** Adds a requisite to the target. A target has one list for each kind of requisite. */
   #require(target: DeclaredState, kind: string, origin: Origin): void {
     const said = this.#said(target, origin);
     const addition = this.added.get(target.id);

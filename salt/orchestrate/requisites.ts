@@ -49,8 +49,9 @@ export interface Requisite {
 }
 
 /**
- * Returns the requisites of one kind. A bare name is an id. As in Salt, a text in place of a list means its
- * characters, and a map its keys, so that such a requisite fails with the names that were not found.
+ * Returns the requisites of one kind. A bare name is an id. As in Salt, a text in place of a list
+ * stands for its characters, and a map for its keys. Such a requisite fails, and the error lists
+ * these names.
  */
 export function requisitesOf({ args, name }: Chunk, kind: RequisiteKind): readonly Requisite[] {
   return itemsOf(args.get(kind)).flatMap((item) => {
@@ -108,7 +109,7 @@ export function dependenciesOf(
   return dependencies;
 }
 
-/** Status of a chunk that follows from all of its requisites. */
+/** Combined status of all requisites of a chunk. */
 export type Standing = 'met' | 'unmet' | 'fail' | 'pre' | 'onfail' | 'onchanges' | 'change';
 
 /** Status of one dependency. */
@@ -145,7 +146,7 @@ function find(kind: RequisiteKind, result: StateResult | undefined): readonly Fi
 }
 
 /**
- * Removes the failures that are irrelevant for a kind of requisite for which one success is enough.
+ * Removes failures that do not matter, because one success is enough for this kind of requisite.
  */
 function weigh(kind: RequisiteKind, findings: Set<Finding>): void {
   if (kind.endsWith('_any') || kind === 'onfail') {

@@ -2,6 +2,7 @@
 
 import { randomInt } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { plainNumber } from '#minion-protocol';
 import { longestTimerMs } from '#runtime';
 import type { PlainData } from '#template';
 import { isPillarMap } from '../render/pillar-data.ts';
@@ -57,7 +58,7 @@ function readRetry(said: PlainData): Retry {
   if (said === false) return { ...standard, attempts: 0 };
   if (!isPillarMap(said)) return standard;
   const number = (name: 'attempts' | 'interval' | 'splay'): number => {
-    const value = said.get(name);
+    const value = plainNumber(said.get(name));
     return typeof value === 'number' ? Math.max(0, value) : standard[name];
   };
   const until = said.get('until');

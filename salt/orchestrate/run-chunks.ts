@@ -32,7 +32,10 @@ export interface ChunkRunOptions {
   readonly now: () => number;
 }
 
-/** Maximum number of times that a chunk is evaluated again after its dependencies have run. */
+/**
+ * Maximum number of evaluations of one chunk on a path. A chunk is evaluated again after its
+ * dependencies have run.
+ */
 const maxLooks = 20;
 
 /**
@@ -41,12 +44,15 @@ const maxLooks = 20;
  */
 const maxDepth = 1000;
 
-/** Maximum number of evaluations, for each chunk of a run. Without a cycle, a chunk needs two or three. */
+/**
+ * Maximum average number of evaluations per chunk of a run. Without a cycle, a chunk needs two or
+ * three.
+ */
 const maxEvaluations = 1000;
 
-/** Position of an evaluation. */
+/** Position of an evaluation in the chain of requisites. */
 interface Path {
-  /** Number of evaluations of the same chunk before this one. */
+  /** Number of earlier evaluations of the same chunk. */
   readonly looks: number;
   /** Number of evaluations that wait for this one. */
   readonly depth: number;
@@ -60,8 +66,8 @@ export class ChunkRun {
   /** Results of trial runs for `prereq`. */
   readonly #tried = new Map<string, StateResult>();
   /**
-   * Chunks to which a `prereq` refers and which first run as a trial, and chunks that wait for such
-   * a trial.
+   * Chunks to which a `prereq` refers and which first run as a trial (`#trials`), and chunks that
+   * wait for such a trial (`#awaited`).
    */
   readonly #trials = new Set<Chunk>();
   readonly #awaited = new Set<Chunk>();
@@ -181,8 +187,8 @@ export class ChunkRun {
   }
 
   /**
-   * Handles a dependency on a chunk that is still being evaluated. With `prereq`, two chunks depend
-   * on each other and one runs as a trial. Any other repetition is a cycle.
+   * Handles a dependency on a chunk that is already being evaluated. With `prereq`, two chunks
+   * depend on each other, and one of them runs as a trial. Every other case is a cycle.
    */
   async #meetAgain(chunk: Chunk, other: Chunk): Promise<void> {
     if (!this.#awaited.has(other)) {
@@ -275,7 +281,7 @@ export class ChunkRun {
     this.#note(chunk, { ...result, facts, didRun: false });
   }
 
-  /** Stores the result of a chunk. A chunk whose function was not called gets a run number too. */
+  /** Stores the result of a chunk. Chunks whose function was not called also get a run number. */
   #note(chunk: Chunk, result: StateResult): StateResult {
     const results = this.#trials.has(chunk) ? this.#tried : this.#results;
     results.set(tagOf(chunk), this.#options.caller.number(result));

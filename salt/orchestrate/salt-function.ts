@@ -40,12 +40,12 @@ export function saltFunction(
   };
 }
 
-/** Function that decides from a minion's returned value whether the minion succeeded. */
+/** Function that decides, from the value that a minion returned, whether the minion succeeded. */
 type Judge = (value: WireValue) => Promise<boolean>;
 
 /**
  * Returns the function that `fail_function` names.
- * @throws SlsError before anything runs, if the function is not served
+ * @throws SlsError if the function is not served; nothing has run then
  */
 function judgeOf({ given }: StateCall, functions: MasterFunctions): Judge | undefined {
   const name = given.get('fail_function');
@@ -90,7 +90,7 @@ function functionKeywords({ given }: StateCall): WireMap {
   throw new SlsError('kwarg is not a dictionary');
 }
 
-/** Additional results of a call on minions, besides their answers. */
+/** Findings about a job of `salt.function`, in addition to the answers of the minions. */
 interface FunctionFindings {
   readonly warnings: readonly string[];
   /** Minions whose answers `fail_function` rejects. */

@@ -12,7 +12,7 @@ import { beginOnce, type StateCall, type StateFunction } from './state-function.
 import type { Outcome } from './state-result.ts';
 
 /**
- * Runners that start a nested orchestration and publish its events under the jid of the outer one.
+ * Runners that start a nested orchestration. Its events have the jid of the outer orchestration.
  */
 const orchestrations: ReadonlySet<string> = new Set([
   'state.orchestrate',

@@ -20,7 +20,7 @@ export interface StateCallerOptions {
   readonly signal: AbortSignal;
   /** Returns milliseconds since 1970. */
   readonly now: () => number;
-  /** Journal of the run. `undefined`: nothing is recorded. */
+  /** Journal of the run. If it is `undefined`, results are not stored. */
   readonly journal: Journal | undefined;
   readonly log: Logger;
 }
@@ -53,7 +53,7 @@ export class StateCaller {
     return result;
   }
 
-  /** Assigns the number of the result that follows, as Salt does for some cycles of requisites. */
+  /** Assigns the number of the following result. Salt does this for some cycles of requisites. */
   numberAsNext(result: StateResult): void {
     result.facts = { ...result.facts, __run_num__: this.#runNumber };
   }
@@ -63,7 +63,7 @@ export class StateCaller {
     const problems = verifyChunk(chunk, this.#options.table);
     if (problems.length > 0) {
       const outcome = failed(problems.map((problem) => `${problem}\n`).join(''));
-      // As in Salt, this result does not contain its SLS and id.
+      // As in Salt, this result does not contain the SLS and id of the chunk.
       return this.number(resultOf(chunk, outcome, {}));
     }
     if (mode.isTrial) {
@@ -85,8 +85,8 @@ export class StateCaller {
   }
 
   /**
-   * Starts a state with `parallel: True`. The run waits for it when another state depends on it, or
-   * at the end.
+   * Starts a state with `parallel: True`. The run waits for it when another state depends on it,
+   * and at the end.
    */
   #beside(chunk: Chunk, mode: CallMode): StateResult {
     const started = { result: null, changes: {}, comment: 'Started in a separate process' };
@@ -99,7 +99,10 @@ export class StateCaller {
     return result;
   }
 
-  /** Runs a chunk. If a member that has stopped already finished it, returns the stored result. */
+  /**
+   * Runs a chunk. If a member that has stopped had already finished the chunk, returns the stored
+   * result.
+   */
   async #settle(chunk: Chunk, mode: CallMode): Promise<Settled> {
     const { now, journal } = this.#options;
     const step = journal?.next(tagOf(chunk));

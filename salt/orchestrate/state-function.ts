@@ -12,9 +12,11 @@ export interface StateCall {
   readonly saltenv: string;
   /** Whether to run in test mode, without changes. */
   readonly test: boolean;
-  /** Watched states that made changes, as `state: id`. Set only for `mod_watch`. */
+  /**
+   * Watched states that have made changes, as `state: id`. Empty except for calls of `mod_watch`.
+   */
   readonly changed: readonly string[];
-  /** Journal entry of the call. `undefined`: the call is not recorded. */
+  /** Journal entry of the call. If it is `undefined`, the call is not recorded. */
   readonly step: JournalStep | undefined;
 }
 
@@ -45,8 +47,8 @@ export class SlsError extends Error {
 }
 
 /**
- * Records the start of work that has no job, so that it never runs twice.
- * @throws SlsError if another member started this work and then stopped, because the result is
+ * Records that work without a job has started, so that it never runs twice.
+ * @throws SlsError if another member has started this work and then stopped, because its result is
  * unknown
  */
 export async function beginOnce(
@@ -55,7 +57,7 @@ export async function beginOnce(
 ): Promise<BegunWork | undefined> {
   const begun = await step?.begin();
   if (begun?.wasBegun === true) {
-    throw new SlsError(`another member started ${what} and stopped; it may be partly done`);
+    throw new SlsError(`another member stopped while running ${what}, which may be partly done`);
   }
   return begun;
 }

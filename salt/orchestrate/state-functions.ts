@@ -1,6 +1,5 @@
 /**
- * The complete list of the states that orchestrations may use [salt/utils/args.py format_call,
- * salt/states/saltmod.py].
+ * All states that orchestrations may use [salt/utils/args.py format_call, salt/states/saltmod.py].
  */
 
 import type { MasterFunctions } from './master-functions.ts';

@@ -7,8 +7,8 @@ import { type Chunk, placeOf } from './low-chunk.ts';
 /** Outcome of a state's function. */
 export interface Outcome {
   /**
-   * `true` for success and `false` for failure. `null` if the state would make changes (`test`), or
-   * if its work is not finished.
+   * `true` for success and `false` for failure. `null` in test mode if the state would make
+   * changes, or if its work is not finished.
    */
   readonly result: boolean | null;
   /** Changes by name. Empty if nothing changed. */
@@ -24,14 +24,14 @@ export function failed(comment: string): Outcome {
   return { result: false, changes: {}, comment };
 }
 
-/** Result of a state. For a parallel state it is incomplete until the state has ended. */
+/** Result of a state. The result of a parallel state is incomplete until the state has ended. */
 export interface StateResult {
-  /** Text, unless an entry of `names` is of another type. */
+  /** Name of the state: text, unless an entry of `names` has another type. */
   readonly name: WireValue;
   outcome: Outcome;
   /** Members with Salt's names for the position in the run, the start time and the duration. */
   facts: WireMap;
-  /** Whether other states' requisites treat this state as run. */
+  /** Whether requisites of other states count this state as run. */
   readonly didRun: boolean;
   /** Resolves when the outcome of a parallel state is available. */
   pending?: Promise<void> | undefined;
@@ -80,8 +80,8 @@ function timeOfDay(time: Date): string {
 
 /**
  * Whether the results of a run, or the return of a minion, contain no failure.
- * @param recurses whether a value that is not a map is a success, which holds inside the returns of
- * minions
+ * @param recurses whether the value is inside a return of a minion; values that are not maps count
+ * as success there
  */
 export function isSuccess(running: WireValue | undefined, recurses = false): boolean {
   const entries = entriesOf(running);

@@ -2,7 +2,7 @@
 
 import type { Logger } from 'pino';
 import { type RunRequest, returnerOf } from '#master';
-import type { WireMap } from '#minion-protocol';
+import { plainNumber, type WireMap } from '#minion-protocol';
 import type { PlainData } from '#template';
 import type { AskedFunctions } from '../render/asked-functions.ts';
 import { isGiven, takesMore, text, textOr } from '../render/function-arguments.ts';
@@ -46,7 +46,8 @@ async function runOnMinions(
   context: OrchestrationContext,
   given: Readonly<Record<string, PlainData>>,
 ): Promise<PlainData> {
-  const { tgt = null, timeout, subset, ret } = given;
+  const { tgt = null, ret } = given;
+  const [timeout, subset] = [given.timeout, given.subset].map(plainNumber);
   const request: RunRequest = {
     tgt: Array.isArray(tgt) ? tgt.map(textOf) : textOf(tgt),
     tgtType: textOr(given.tgt_type, 'glob'),

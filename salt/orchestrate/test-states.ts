@@ -44,14 +44,14 @@ export function testStates(): StateTable {
 
 function succeedWithChanges(call: StateCall): Outcome {
   return call.test
-    ? told(null, "If we weren't testing, this would be successful with changes")
-    : told(true, textGiven(call, 'comment') ?? 'Success!');
+    ? outcomeOf(null, "If we weren't testing, this would be successful with changes")
+    : outcomeOf(true, textGiven(call, 'comment') ?? 'Success!');
 }
 
 function failWithChanges(call: StateCall): Outcome {
   return call.test
-    ? told(null, "If we weren't testing, this would be failed with changes")
-    : told(false, textGiven(call, 'comment') ?? 'Failure!');
+    ? outcomeOf(null, "If we weren't testing, this would be failed with changes")
+    : outcomeOf(false, textGiven(call, 'comment') ?? 'Failure!');
 }
 
 function failWithoutChanges(call: StateCall): Outcome {
@@ -61,7 +61,7 @@ function failWithoutChanges(call: StateCall): Outcome {
   return { result: false, changes: {}, comment };
 }
 
-function told(result: boolean | null, comment: string): Outcome {
+function outcomeOf(result: boolean | null, comment: string): Outcome {
   return { result, changes: pretended(), comment };
 }
 

@@ -144,15 +144,12 @@ class Declaration {
   }
 }
 
-/** Detects pairs of ids that require each other. Longer cycles are detected during the run. */
+/** Detects pairs of ids that require each other. Longer cycles are detected when the states run. */
 class Circles {
   readonly #states = new Map<string, string>();
   readonly #requisites = new Map<string, Map<string, string>>();
 
-  /**
-   * Starts the list of requisites of an id. As in Salt, only the last list of each id is
-   * remembered.
-   */
+  /** Starts the requisites of an id. As in Salt, only the last list of an id is checked. */
   begin(id: string, state: string): void {
     this.#states.set(id, state);
     this.#requisites.set(id, new Map());

@@ -1,9 +1,9 @@
 /**
- * Implements `salt.wait_for_event`: waits until an event for each id in a list has arrived
+ * Implements `salt.wait_for_event`: waits until events for all ids in a list have arrived
  * [salt/states/saltmod.py].
  */
 
-import { isWireMap, type WireMap, type WireValue } from '#minion-protocol';
+import { isWireMap, plainNumber, type WireMap, type WireValue } from '#minion-protocol';
 import { linkSignals, timeLimit } from '#runtime';
 import { isList } from '../render/pillar-data.ts';
 import { textOf } from '../render/pillar-wire.ts';
@@ -65,7 +65,7 @@ function idsOf({ given }: StateCall): Set<string> {
 }
 
 function timeoutOf({ given }: StateCall): number {
-  const seconds = given.get('timeout') ?? defaultTimeout;
+  const seconds = plainNumber(given.get('timeout') ?? defaultTimeout);
   return (typeof seconds === 'number' ? seconds : defaultTimeout) * 1000;
 }
 

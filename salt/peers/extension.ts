@@ -1,6 +1,6 @@
 /**
- * Opens the requests of minions to run functions on other minions or the master (`peer`,
- * `peer_run`).
+ * Opens the service for minions that run functions on other minions (`peer`) or on the master
+ * (`peer_run`).
  */
 
 import { ArgumentReader, type ExtensionHost, masterServices, type OpenExtension } from '#master';

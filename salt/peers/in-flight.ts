@@ -1,6 +1,6 @@
 /**
- * Limits the number of running tasks of each owner. A task with the name of a running one shares
- * its result and is not counted again.
+ * Limits the number of running tasks of each owner. If a task with the same name is already
+ * running, both share its result, and it counts once.
  */
 export class InFlight<T> {
   readonly #max: number;

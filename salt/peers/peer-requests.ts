@@ -25,8 +25,8 @@ export interface PeerRequestOptions {
 
 /**
  * Maximum number of pending requests of one minion. If a minion repeats a pending request, both get
- * the same reply. A repetition after the reply gets an empty reply, because replies may be large
- * and are not stored.
+ * the same reply. If it repeats a request that was already answered, it gets an empty reply,
+ * because replies may be large and are not stored.
  */
 const maxWaiting = 16;
 

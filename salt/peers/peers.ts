@@ -47,13 +47,13 @@ const maxNames = 10_000;
 /** Parser of command-line style arguments. */
 type WordReader = Pick<ArgumentReader, 'readWords'>;
 
-/** Reader of the arguments that a minion sent. */
+/** Arguments that a minion sent: their parser, and the minion's id. */
 interface MinionReader {
   readonly reader: WordReader;
   readonly minionId: string;
 }
 
-/** Returns the function names of a load, or `undefined` if they are invalid. */
+/** Returns the function names in a request, or `undefined` if they are invalid. */
 function functionsOf({ fun }: WireMap): readonly string[] | undefined {
   if (typeof fun !== 'string' || fun.length > maxNames) return undefined;
   const funs = fun.split(',');
@@ -61,16 +61,17 @@ function functionsOf({ fun }: WireMap): readonly string[] | undefined {
 }
 
 /**
- * Returns calls without their arguments. The arguments of a refused request are not parsed, because
- * the refusal does not depend on them.
+ * Returns calls without their arguments. The decision to reject a request does not depend on
+ * arguments, so they are not parsed before it.
  */
 function bareCalls(funs: readonly string[]): readonly BoundFunction[] {
   return funs.map((fun) => ({ fun, arg: [], kwarg: {} }));
 }
 
 /**
- * Reads functions with their arguments from a load. If there are several functions, each argument
- * is a text with the words for one of them. Returns `undefined` if the arguments cannot be parsed.
+ * Reads functions and their arguments from a request. If there are several functions, each element
+ * of `arg` is one text with the arguments of one function. Returns `undefined` if the arguments
+ * cannot be parsed.
  */
 async function readCalls(
   funs: readonly string[],
@@ -97,7 +98,7 @@ function toWords(value: WireValue): readonly string[] | undefined {
   return typeof value === 'string' ? value.split(/\s+/).filter(Boolean) : undefined;
 }
 
-/** Returns the target of a load, or `undefined` if it is invalid. */
+/** Returns the target of a request, or `undefined` if it is invalid. */
 function readTarget({ tgt, tgt_type: type }: WireMap): TargetRequest | undefined {
   const isList = Array.isArray(tgt) && tgt.every((id) => typeof id === 'string');
   if (typeof tgt !== 'string' && !isList) return undefined;
@@ -121,7 +122,7 @@ async function readCall(
     const arg = given.arg
       .filter((input) => typeof input !== 'string' || !isKeywordText(input))
       .map((input) => (typeof input === 'string' ? (values.next().value ?? null) : input));
-    // Minions would interpret these as keyword arguments, which no rule has checked.
+    // Minions would interpret these texts as keyword arguments, which no rule has checked.
     if (arg.some((value) => typeof value === 'string' && isKeywordText(value))) return undefined;
     return { fun, ...checkArguments({ arg, kwarg: { ...given.kwarg, ...typed.kwarg } }) };
   } catch (error) {
@@ -164,7 +165,7 @@ interface Permitted {
   readonly decision: Decision;
 }
 
-/** Question to the access rules: whether a minion may make these calls. */
+/** Query of the access rules: whether a minion may make these calls. */
 interface PeerQuestion {
   readonly subject: MinionSubject;
   readonly action: 'publish';
@@ -176,8 +177,8 @@ const maxWaitSeconds = 3600;
 
 /**
  * Publishes jobs that minions request [WIRE 9.10; THREATS M-06]. Only jobs that `peer` allows are
- * permitted. The target is resolved here, from verified facts and among the minions that the rules
- * name. The job is then published for the resulting list of ids, so that exactly the checked
+ * permitted. The target is resolved on the master, from verified facts and among the minions that
+ * the rules name. The job is then published for the resulting list of ids, so that only the checked
  * minions receive it.
  */
 export class PeerPublisher {
@@ -189,8 +190,8 @@ export class PeerPublisher {
 
   /**
    * Publishes a job without waiting for returns.
-   * @param mark id of the request; a request that was processed before publishes nothing
-   * @returns `jid` and `minions`; empty if the job is refused or matches no minion
+   * @param mark id of the request; if this request was already processed, nothing is published
+   * @returns `jid` and `minions`; empty if the job is rejected or matches no minion
    */
   async publish(minionId: string, load: WireMap, mark: string | undefined): Promise<WireMap> {
     const request = await this.#toRequest(minionId, load, mark);
@@ -199,7 +200,10 @@ export class PeerPublisher {
     return { jid: record.jid, minions: [...record.minions] };
   }
 
-  /** Publishes a job and returns the results. With `form: full`, returns all details of them. */
+  /**
+   * Publishes a job and returns the results. If the request contains `form: full`, returns all
+   * details.
+   */
   async publishAndWait(
     minionId: string,
     load: WireMap,
@@ -245,7 +249,7 @@ export class PeerPublisher {
     const fun = calls.map((call) => call.fun);
     this.#options.log.info(
       { minion: minionId, fun, tgt: minions.slice(0, 10), rule: decision.reason, ...leftOut },
-      'published a job requested by a minion',
+      'published a job that a minion requested',
     );
     const by = { who: actorOf({ kind: 'minion', id: minionId }), rule: decision.rule };
     const caller = { user: minionId, requestedBy: minionId, by };
@@ -293,7 +297,7 @@ export class PeerPublisher {
     if (decision.effect === 'allow') return { calls, addressed, decision };
     counters.count(`peer-${decision.rule}`);
     const { rule, reason } = decision;
-    log.info({ minion: subject.id, rule, reason }, 'refused a job requested by a minion');
+    log.info({ minion: subject.id, rule, reason }, 'rejected a job that a minion requested');
     return undefined;
   }
 
@@ -363,10 +367,10 @@ export class PeerRunner {
 
   /**
    * Runs a runner.
-   * @param mark id of the request; a request that was processed before runs nothing, unless the
-   * runner belongs to an extension
+   * @param mark id of the request; if this request was already processed, nothing runs, except for
+   * runners of extensions
    * @param protocol protocol version of the request
-   * @returns the result of the runner; an empty map if it is refused
+   * @returns the result of the runner; an empty map if it is rejected
    */
   async run(
     minionId: string,
@@ -388,7 +392,10 @@ export class PeerRunner {
     const decision = gate.decide({ subject, action: 'runner', resource });
     if (decision.effect === 'deny') {
       counters.count(`runner-${decision.rule}`);
-      log.info({ minion: minionId, rule: decision.rule }, 'refused a runner requested by a minion');
+      log.info(
+        { minion: minionId, rule: decision.rule },
+        'rejected a runner that a minion requested',
+      );
       return {};
     }
     if (!isInert(call)) return this.#refuse('peer-interpreted');
@@ -399,7 +406,7 @@ export class PeerRunner {
     if (!(await cache.addMark(minionId, mark))) return {};
     log.info(
       { minion: minionId, fun: call.fun, rule: decision.reason },
-      'running a runner requested by a minion',
+      'starting a runner that a minion requested',
     );
     try {
       const by = { who: actorOf({ kind: 'minion', id: minionId }), rule: decision.rule };

@@ -18,7 +18,7 @@ import type { SourceFile } from '../render/source-file.ts';
 import { matchTop } from './match-top.ts';
 import { readTop, type Top } from './top-files.ts';
 
-/** Data of an SLS including its includes, and the layers that contributed to it. */
+/** Data of an SLS with its includes, and the files that contributed to it. */
 interface Rendered {
   readonly data: PlainData | undefined;
   readonly layers: readonly PillarLayer[];
@@ -83,7 +83,7 @@ class PillarCompiler {
 
   /**
    * Counts an include.
-   * @throws MasterError ERR_PILLAR_FILE if there are too many
+   * @throws MasterError ERR_PILLAR_FILE if there are too many includes
    */
   countInclude(): void {
     this.#includes += 1;
@@ -91,13 +91,13 @@ class PillarCompiler {
     throw new MasterError('ERR_PILLAR_FILE', `the pillar has more than ${maxIncludes} includes`);
   }
 
-  tell(error: string): void {
+  addError(error: string): void {
     this.#errors.push(error);
   }
 
   /**
-   * Expands patterns to names of SLS. A pattern without a match is returned unchanged, and later
-   * reported as missing.
+   * Expands patterns to names of SLS. A pattern without a match is returned unchanged, and a later
+   * step reports it as a missing SLS.
    */
   async #expand(patterns: readonly string[], saltenv: string): Promise<string[]> {
     const expanded: string[] = [];
@@ -110,7 +110,7 @@ class PillarCompiler {
 
   async namesLike(pattern: string, saltenv: string): Promise<string[]> {
     if (!this.#setting.envs.includes(saltenv)) {
-      this.tell(`No matching pillar environment for environment '${saltenv}' found`);
+      this.addError(`No matching pillar environment for environment '${saltenv}' found`);
       return [];
     }
     if (!/[*?[]/.test(pattern)) return (await this.#isThere(pattern, saltenv)) ? [pattern] : [];
@@ -153,7 +153,7 @@ class PillarCompiler {
 
   #missing(sls: string, saltenv: string, isKnown: boolean): PillarMap | undefined {
     if (!isKnown || this.#mayBeMissing.has(`${saltenv}:${sls}`)) return undefined;
-    this.tell(
+    this.addError(
       `Specified SLS '${sls}' in environment '${saltenv}' is not available on the salt master`,
     );
     return new Map();
@@ -165,11 +165,11 @@ class PillarCompiler {
     const reason = this.#setting.isErrorSafe
       ? `Rendering SLS '${sls}' failed. Please see master log for details.`
       : `Rendering SLS '${sls}' failed, render error:\n${error.message}`;
-    this.tell(reason);
+    this.addError(reason);
   }
 }
 
-/** Renders the SLS of one environment, each once. */
+/** Renders the SLS of one environment. Each SLS is rendered once. */
 class EnvironmentRun {
   readonly #saltenv: string;
   readonly #compiler: PillarCompiler;
@@ -190,12 +190,12 @@ class EnvironmentRun {
   async #render(sls: string, defaults: PillarMap): Promise<Rendered> {
     const { data, file } = await this.#compiler.load(sls, this.#saltenv, defaults);
     if (data !== undefined && !isPillarMap(data)) {
-      this.#compiler.tell(`SLS '${sls}' does not render to a dictionary`);
+      this.#compiler.addError(`SLS '${sls}' does not render to a dictionary`);
     }
     if (!isPillarMap(data) || !data.has('include')) return this.#keep(sls, data, file);
     const include = data.get('include');
     if (!Array.isArray(include)) {
-      this.#compiler.tell(`Include Declaration in SLS '${sls}' is not formed as a list`);
+      this.#compiler.addError(`Include Declaration in SLS '${sls}' is not formed as a list`);
       return this.#keep(sls, data, file);
     }
     const rest = new Map([...data].filter(([key]) => key !== 'include'));
@@ -288,7 +288,7 @@ function under(key: string | undefined, data: PillarMap): PillarMap {
 }
 
 /**
- * Adds the key `master` to the pillar of a source: the options of the master that minions may read.
+ * Adds the key `master` to a pillar. It contains the options of the master that minions may read.
  */
 export function withMasterOptions(base: PillarSource, config: LiveConfig): PillarSource {
   const compile = base.compile?.bind(base);

@@ -10,8 +10,8 @@ import type { PillarAnswer, PillarSource } from '../render/pillar-source.ts';
 import { fromWire, toWirePillar } from '../render/pillar-wire.ts';
 
 /**
- * A source of pillar that is merged over or under the pillar of files. Its answer also contains the
- * part that does not depend on grains.
+ * A source of pillar that is merged over or under the pillar of files. It also provides the version
+ * of its data that does not depend on grains.
  */
 export interface ExtPillarLayer {
   /** Name of the layer in error messages and in the log. */
@@ -72,8 +72,8 @@ export interface AddedPillarDeps extends ExtPillarDeps {
 }
 
 /**
- * Merges the configured and the added sources over a pillar. The list of sources is fixed at the
- * first request.
+ * Merges the configured sources and the added sources over a pillar. The list of sources is fixed
+ * at the first request.
  */
 export function withAddedPillar(base: PillarSource, parts: AddedPillarDeps): PillarSource {
   let joined: PillarSource | undefined;
@@ -126,7 +126,10 @@ async function askAll({ sources, log }: ExtPillarDeps, request: PillarRequest): 
           errors.push(err.message);
           return undefined;
         }
-        log.error({ minion: request.id, source: source.name, err }, 'external pillar failed');
+        log.error(
+          { minion: request.id, source: source.name, err },
+          'a source of external pillar failed for a minion',
+        );
         errors.push(`Failed to load ext_pillar ${source.name}. Please see master log for details.`);
         return undefined;
       }
@@ -136,8 +139,8 @@ async function askAll({ sources, log }: ExtPillarDeps, request: PillarRequest): 
 }
 
 /**
- * Merges the answers of all layers. The part that does not depend on grains is merged separately,
- * unless it is the same in every answer.
+ * Merges the answers of all layers. The version without grains is merged separately, unless both
+ * versions are the same in every answer.
  */
 function joinAnswers(
   answers: readonly PillarAnswer[],

@@ -84,8 +84,8 @@ export async function openPillarExtension(
 }
 
 /**
- * Returns a function that stores the facts of a minion and publishes the event about them [WIRE
- * 9.3].
+ * Returns a function that stores a minion's grains and pillar, and publishes the event about them
+ * [WIRE 9.3].
  */
 function factsKeeper(host: ExtensionHost): (minion: FactsOfMinion) => Promise<void> {
   const config = host.use(masterServices.config);

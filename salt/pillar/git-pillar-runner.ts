@@ -25,7 +25,7 @@ export function gitPillarRunner({ updater }: GitPillarRunnerDeps): FunctionTable
         const failures = [...results.values()].filter((result) => result instanceof Error);
         const [first] = failures;
         if (first !== undefined) throw first;
-        // Salt returns `null` if a fetch has brought no changes.
+        // Salt returns `null` for a fetch that has brought no changes.
         return Object.fromEntries(
           [...results].map(([id, result]) => [id, result === true ? true : null]),
         );

@@ -28,11 +28,14 @@ interface OpenRemote {
 
 export interface GitPillarDeps {
   readonly mirrors: GitMirrors;
-  /** Whether SLS of one remote can include SLS of the others (`git_pillar_includes`). */
+  /** `git_pillar_includes`: whether SLS of one remote can include SLS of the other remotes. */
   readonly includes: boolean;
   /** `pillarenv` of the configuration. */
   readonly pillarenv: string | null;
-  /** Opens the pillar in the files of a remote, for one environment or for all. */
+  /**
+   * Opens the pillar in the files of a remote. `env` is the environment that it serves; `__env__`
+   * stands for all.
+   */
   readonly openPillar: (backend: FileServerBackend, env: string) => ForgettingPillar;
 }
 

@@ -56,11 +56,11 @@ export interface PillarDeps {
   readonly files?: PillarSources | undefined;
   /** Template functions that the master executes. Default: none. */
   readonly asked?: AskedFunctions;
-  /** Returns whether the pillar of an id is cached. Default: the pillar of every id is. */
+  /** Returns whether pillars of this id are cached. Default: the pillars of all ids are. */
   readonly isKept?: (id: string) => boolean;
 }
 
-/** Maximum number of errors that are remembered so that each is logged only once. */
+/** Maximum number of errors that are stored, so that each error is logged once. */
 const maxLogged = 1000;
 const anyEnv = '__env__';
 
@@ -130,8 +130,8 @@ export class OwnPillar implements PillarSource {
   }
 
   /**
-   * Replaces the nodegroups that top files can name. Pillars compiled with the previous ones are
-   * not reused.
+   * Replaces the nodegroups that top files can name. Cached pillars that were compiled with the
+   * previous nodegroups are not used any more.
    */
   useNodegroups(nodegroups: PillarConfig['nodegroups']): void {
     this.#config = { ...this.#config, nodegroups };
@@ -171,7 +171,8 @@ export class OwnPillar implements PillarSource {
     const compiled = await this.#compile(request, lower, reads);
     this.#logErrors(compiled, request.id);
     const pillar = answerOf(compiled);
-    // Results of master functions may contain data that minions chose.
+    // Results of master functions may contain data of minions. Both versions of the pillar are
+    // equal only if neither these results nor grains were used.
     if (reads.grains.isEmpty && !reads.isVolatile) return { pillar, proven: pillar };
     const beside = reads.beside();
     const { asked, ...setting } = this.#settingOf({ ...request, grains: { id: request.id } });
@@ -236,7 +237,7 @@ export class OwnPillar implements PillarSource {
   }
 }
 
-/** Returns a digest by which equal data can be recognised. The digest does not reveal the data. */
+/** Returns a digest of data, to recognise equal data. The digest does not reveal the data. */
 function markOf(lower: PillarMap): string {
   if (lower.size === 0) return '';
   return createHash('sha256')
@@ -244,7 +245,7 @@ function markOf(lower: PillarMap): string {
     .digest('hex');
 }
 
-/** Returns a digest by which equal options and program versions can be recognised. */
+/** Returns a digest of the options and the program version, to recognise equal ones. */
 function markOfRules(config: PillarConfig): string {
   const { pillarRoots, pillarTrustsGrains } = config;
   const all = [version, rulesOf(config), pillarRoots, pillarTrustsGrains];

@@ -10,7 +10,6 @@ import {
   type FactMap,
   type PayloadLimits,
   packLocal,
-  unpackExact,
   unpackLocal,
   type WireMap,
 } from '#minion-protocol';
@@ -22,7 +21,9 @@ import type { PillarAnswer } from '../render/pillar-source.ts';
 import type { PillarSources } from '../render/pillar-sources.ts';
 import type { CacheDependencies } from '../render/reads.ts';
 
-/** Whether the files, lists and grains from which a cached pillar was compiled are unchanged. */
+/**
+ * Whether the files, file lists and grains from which a cached pillar was compiled are unchanged.
+ */
 async function isCurrent(
   { files, lists, grains: read }: CacheDependencies,
   sources: PillarSources,
@@ -58,14 +59,12 @@ const StoredPillar = Type.Object({
     whole: Type.Union([Bytes, Type.Null()]),
   }),
   pillar: Bytes,
-  /** Packed pillar that does not depend on grains. Absent if equal to `pillar`. */
+  /** Packed version of the pillar that does not depend on grains. Absent if it equals `pillar`. */
   proven: Type.Optional(Bytes),
 });
 type StoredPillar = Type.Static<typeof StoredPillar>;
 
-/**
- * Schema of the rows `pillar-cache/<id>`, which are sealed, and of the packed entries in memory.
- */
+/** Schema of the sealed rows `pillar-cache/<id>`, and of the packed entries in memory. */
 const pillarsRow = defineRow({
   name: 'cached pillar',
   schema: Type.Object({ id: Type.String(), pillars: Type.Array(StoredPillar) }),
@@ -106,13 +105,14 @@ export interface KeptPillar {
   /** Packed pillar. Unpacked objects would take about ten times the memory. */
   readonly pillar: Uint8Array;
   /**
-   * Packed pillar that does not depend on grains. The same object as `pillar` if both are equal.
+   * Packed version of the pillar that does not depend on grains. It is the same object as `pillar`
+   * if both are equal.
    */
   readonly proven: Uint8Array;
 }
 
 /**
- * Limits for unpacking cached values. There are none, because the cache packed these values itself.
+ * Limits for unpacking cached values. They are high, because the cache packed these values itself.
  */
 const keptLimits: PayloadLimits = {
   maxBytes: Number.POSITIVE_INFINITY,
@@ -167,8 +167,8 @@ export interface PersistentPillarCacheOptions {
 }
 
 /**
- * The persistent pillar cache. Its size is limited, and the record with the oldest write is evicted
- * first. A record can be decrypted only under the id for which it was sealed.
+ * The persistent pillar cache. Its size is limited, and the record that was written first is
+ * evicted first. A record can be decrypted only under the id for which it was sealed.
  */
 export class PersistentPillarCache {
   readonly #store: Store;
@@ -325,8 +325,8 @@ const maxPerMinion = 4;
 const bytesPerMinion = 400;
 
 /**
- * Compiled pillars, which are used as long as the files, lists and grains that they depend on are
- * unchanged. Entries in memory are packed, because even small ones take about a kilobyte as
+ * Cache of compiled pillars. An entry is used while the files, lists and grains that it depends on
+ * are unchanged. Entries in memory are packed, because even small ones take about a kilobyte as
  * objects. Minions without an entry in memory are looked up in the persistent cache. The size is
  * limited; the least recently used entry is evicted first.
  */
@@ -393,7 +393,7 @@ export class PillarCache {
 
   async #fetch(id: string): Promise<void> {
     const entries = (await this.#persistent?.get(id)) ?? [];
-    // The entry in memory was added while the record was read, so it is newer.
+    // An entry that was added while the record was read is newer, so the record is not used.
     if (entries.length > 0 && !this.#entries.has(id)) this.#put(id, entries);
   }
 
@@ -404,7 +404,8 @@ export class PillarCache {
   }
 
   #put(id: string, entries: readonly KeptPillar[]): void {
-    // Copied, because the packed form is a view of a larger buffer that would stay in memory.
+    // Copy the bytes, because the packed form is a view of a larger buffer, which would stay in
+    // memory.
     const packed = pillarsRow.encode({ id, pillars: entries.map(packKept) });
     this.#entries.set(id, new Uint8Array(packed));
   }
@@ -416,5 +417,5 @@ function isFor(entry: KeptPillar, { saltenv, pillarenv, lower, rules }: PillarKe
 }
 
 function unpack(bytes: Uint8Array): FactMap {
-  return unpackExact(bytes, keptLimits) as FactMap; // packed from a FactMap above
+  return unpackLocal(bytes, keptLimits) as FactMap; // packed from a FactMap above
 }

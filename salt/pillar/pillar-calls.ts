@@ -1,4 +1,4 @@
-/** Template functions of pillar that call the master. They only read. */
+/** Template functions of pillar that call the master. None of them changes anything. */
 
 import { MasterError } from '#master';
 import type { AskedFunctions } from '../render/asked-functions.ts';
@@ -25,8 +25,8 @@ const readingRunners: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * Functions whose results minions influence. The minion for which the pillar is compiled may be one
- * of them.
+ * Functions whose results minions can influence, including the minion for which the pillar is
+ * compiled.
  */
 const claims: readonly string[] = ['mine.get', 'saltutil.runner'];
 
@@ -45,8 +45,8 @@ export function pillarCalls({ runRunner, log }: TemplateMaster): AskedFunctions 
 }
 
 /**
- * Replaces functions whose results minions influence by functions with empty results. The pillar
- * compiled with them may be used for access decisions.
+ * Replaces functions whose results minions can influence by functions with empty results. Access
+ * decisions may use a pillar that is compiled with the returned functions.
  */
 export function withoutClaims(functions: AskedFunctions): AskedFunctions {
   const empty = claims.map((name) => [name, async () => new Map()] as const);

@@ -1,4 +1,4 @@
-/** Origins of pillar values, and differences between two pillars. */
+/** Finds the files that provide pillar values, and the differences between two pillars. */
 
 import { isDeepStrictEqual } from 'node:util';
 import type { PillarDifference, PillarExplanation } from '#master';
@@ -13,16 +13,16 @@ type PillarOrigin = PillarExplanation['files'][number];
 export interface PillarOrigins {
   /** Files that provide the value, from the lowest layer to the topmost. */
   readonly files: PillarOrigin[];
-  /** Number of files in lower layers that are missing from `files`. */
+  /** Number of lower files that `files` does not contain. */
   readonly omitted: number;
 }
 
-/** Maximum number of files in an explanation. */
+/** Maximum number of files that are returned for one value. */
 const maxFiles = 200;
 
 /**
- * Returns the files that provide the value at a path. Each file is listed once, with its topmost
- * layer.
+ * Returns the files that provide the value at a path. Each file is listed once, at its topmost
+ * position.
  */
 export function originsOf(layers: readonly PillarLayer[], path: string): PillarOrigins {
   const files: PillarOrigin[] = [];

@@ -19,13 +19,13 @@ type FactsOfMinion = Parameters<Jobs['facts']['keep']>[0][number];
 export interface PillarRequestOptions {
   /** `grains_bytes`: maximum size of a request with its grains, in bytes. */
   readonly maxGrainsBytes: number;
-  /** Modules of `ext_pillar`, which are used for every minion. */
+  /** Names of the modules in the option `ext_pillar`, which the master uses for every minion. */
   readonly modules: ReadonlySet<string>;
-  /** Options for merging the `pillar=` of a minion's command line. */
+  /** Options for merging the data of a `pillar=` on the minion's command line. */
   readonly merge: MergeOptions;
   /**
-   * Function that stores the request's grains and the resulting pillar, for targeting
-   * (`minion_data_cache`).
+   * Function that stores the grains of the request and the resulting pillar, which are used for
+   * targeting (`minion_data_cache`).
    */
   readonly keepFacts: (facts: FactsOfMinion) => Promise<void>;
   readonly gate: Users['gate'];
@@ -34,10 +34,10 @@ export interface PillarRequestOptions {
 }
 
 /**
- * Handles `_pillar`: returns the minion's own pillar, encrypted with a fresh key [WIRE 9.3]. A
- * `pillar=` of its command line is merged over the reply and never stored. Pillar sources that the
- * request names are not queried. The reply contains an error for each of them, unless the master
- * uses this source for every pillar [THREATS C-05, C-47, M-09].
+ * Handles `_pillar`: returns the minion's own pillar, encrypted with a new key [WIRE 9.3]. Data of
+ * a `pillar=` on the minion's command line is merged over the reply and never stored. The master
+ * does not query pillar sources that the request names. The reply contains an error for each of
+ * them, unless the master uses this source for every pillar [THREATS C-05, C-47, M-09].
  */
 export function pillarRequest(source: PillarSource, options: PillarRequestOptions): RequestType {
   return defineRequestType({
@@ -78,13 +78,19 @@ export function pillarRequest(source: PillarSource, options: PillarRequestOption
         await options.keepFacts({ ...facts, pillar, proven }).catch((error: unknown) => {
           // The minion gets its pillar even if this write fails. Targets then use the previous
           // data.
-          options.log.error({ minion: minionId, err: error }, 'cannot store minion data');
+          options.log.error(
+            { minion: minionId, err: error },
+            'cannot store the grains and pillar of a minion',
+          );
         });
         const whole = mergeOverride(pillar, override, options.merge);
         const unserved = ext.filter((name) => !options.modules.has(name));
         return { kind: 'private', pillar: withErrors(whole, unserved.map(notOnDemand)) };
       } catch (error) {
-        options.log.error({ minion: minionId, err: error }, 'cannot compile pillar');
+        options.log.error(
+          { minion: minionId, err: error },
+          'cannot compile the pillar of a minion',
+        );
         return failure('The master could not compile this pillar.');
       }
     },

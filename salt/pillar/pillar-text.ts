@@ -10,7 +10,7 @@ import type { ParsedFileCache } from '../render/renderer.ts';
 /** Parser of texts. */
 export type TextReader = Pick<ParsedFileCache, 'read'>;
 
-/** Parser that runs on the calling thread, without limits. */
+/** Parser that runs on the calling thread, without limits on time or size. */
 export const readAtOnce: TextReader = { read: async (task) => readData(task) };
 
 /**

@@ -69,8 +69,8 @@ export async function openPillar(
 }
 
 /**
- * Opens the program's pillar, or the pillar of the configured files. `ext_pillar` is merged over or
- * under it. The sources of the program are merged over the result.
+ * Opens the pillar that the program provides, or otherwise the pillar of the configured files.
+ * `ext_pillar` is merged over or under it, and the program's own sources over the result.
  */
 export async function openPillarSource(
   deps: PillarSourceDeps,
@@ -180,8 +180,8 @@ export function valueAt(data: WireValue, path: string): WireValue | undefined {
 }
 
 /**
- * Converts the pillar provider of a program to a source. The program decides itself how it uses
- * grains.
+ * Converts the pillar provider of a program to a source. Access decisions use the same pillar, even
+ * if the provider uses grains.
  */
 export function fromProvider(provider: PillarProvider): PillarSource {
   return {

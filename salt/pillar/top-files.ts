@@ -14,10 +14,10 @@ export interface TopTarget {
   readonly items: readonly PlainData[];
 }
 
-/** All top files merged. */
+/** The top files of all environments, merged. */
 export interface Top {
   readonly targets: readonly TopTarget[];
-  /** SLS that are not reported if they are missing, as `<saltenv>:<sls>`. */
+  /** SLS that may be missing without an error, as `<saltenv>:<sls>`. */
   readonly mayBeMissing: ReadonlySet<string>;
   readonly errors: readonly string[];
 }

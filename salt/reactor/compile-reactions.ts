@@ -27,8 +27,8 @@ export interface CompiledReaction {
    */
   readonly isFrom: (sender: string | undefined) => boolean;
   /**
-   * Returns whether the event's schema guarantees all data that the reaction uses.
-   * @param rule name of the access rule that admitted the event and contains the schema;
+   * Returns whether the schema of an event guarantees all data that the reaction uses.
+   * @param rule name of the access rule that permitted the event and contains the schema;
    * `undefined`: no rule
    */
   readonly isGuaranteedBy: (rule: string | undefined) => boolean;
@@ -73,8 +73,8 @@ export function compileReactions(
 }
 
 /**
- * Limits of reactor files. Salt has no such limits, so these are as high as the limit of its queue
- * (`reactor_worker_hwm`).
+ * Limits of reactions that the option `reactor` defines. Salt has no limits of this kind, so they
+ * are as high as the limit of Salt's queue (`reactor_worker_hwm`).
  */
 const wide = { maxConcurrent: 1000, queue: 10_000, rate: '1000/second' } as const;
 

@@ -1,4 +1,4 @@
-/** Opens reactions and the option `reactor`. */
+/** Opens the reactions, including those that the option `reactor` defines. */
 
 import { type ExtensionHost, masterServices, type OpenExtension } from '#master';
 import { fileServerOf } from '../services.ts';

@@ -13,8 +13,8 @@ interface OwnEventDeps {
 }
 
 /**
- * Passes the master's events to reactions until the signal is aborted. The bus does not store
- * events: if the process stops before a run is queued, the event is lost.
+ * Passes the master's events to reactions until the signal is aborted. The event bus does not store
+ * events. If the process stops before a run is queued, the run is lost.
  */
 export async function followOwnEvents(parts: OwnEventDeps): Promise<void> {
   for (;;) {
@@ -27,7 +27,7 @@ export async function followOwnEvents(parts: OwnEventDeps): Promise<void> {
   }
 }
 
-/** Fields that only events of minions have. */
+/** Fields of events that minions emit. Events of the master have none of them. */
 const withoutSender = {
   sender: undefined,
   data: undefined,

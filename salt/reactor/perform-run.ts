@@ -17,7 +17,7 @@ import { inTime, WorkLimitExceeded } from '#runtime';
 import type { MastersCall, PlannedCall, TargetedCall } from './reaction-planner.ts';
 import type { OpenRun } from './reaction-queue.ts';
 
-/** Parts of the master with which reactions make their calls. */
+/** Interfaces of the master through which reactions make their calls. */
 export interface ReactionCalls {
   /** Current access policy. */
   readonly policy: { readonly current: Policy };
@@ -39,7 +39,7 @@ interface PerformDeps extends ReactionCalls {
 }
 
 /**
- * Performs a run and waits for its end.
+ * Makes the call of a run and waits for its end.
  * @param deadline ends the wait; the job continues
  */
 export async function performRun(
@@ -58,8 +58,8 @@ export async function performRun(
         return await performHere(parts, run, call, deadline);
     }
   } catch (error) {
-    // The message of these errors describes the call and becomes the outcome. Other errors are only
-    // logged.
+    // The messages of these errors describe the call, so they become part of the result. Other
+    // errors are only logged.
     if (error instanceof MasterError || error instanceof WorkLimitExceeded) {
       return { outcome: 'unusable', reason: error.message };
     }
@@ -68,9 +68,8 @@ export async function performRun(
 }
 
 /**
- * Returns the minions to which a job of a reaction is sent: those that certainly match the target,
- * among the minions that the rules name. If the reaction has all rights, the target is used
- * unchanged.
+ * Returns the minions to which a job of a reaction is sent: the minions that match the target for
+ * certain, and that the rules name. If the reaction has all rights, the target is used unchanged.
  * @throws MasterError ERR_BAD_TGT
  */
 export async function addresseesOf(
@@ -110,11 +109,13 @@ async function performJob(
 ): Promise<ReactionResult> {
   const { minions, ...leftOut } = await addresseesOf(parts, reaction, call);
   const isPermitted = reachOfReaction(parts.policy.current, reaction, call)?.isEmpty !== true;
-  if (minions.length === 0 && isPermitted) return { outcome: 'nobody' };
+  if (minions.length === 0 && isPermitted) {
+    return { outcome: 'nobody', ...reasonOf(unaddressed(leftOut)) };
+  }
   const decision = judge(parts, reaction, call, minions);
   if (decision.effect === 'deny') return denied(decision);
   if (await parts.dispatcher.republish(jid)) {
-    // A previous process stopped between storing the job and recording that it was sent.
+    // A process that has stopped stored the job, but did not record that it was sent.
     await parts.markSent(jid);
     return { outcome: 'interrupted' };
   }
@@ -139,8 +140,8 @@ async function performJob(
 }
 
 /**
- * Runs a named command. The command checks the reaction's rights itself. It runs only once, even if
- * the request is repeated.
+ * Runs a named command, which checks the reaction's rights itself. If the request is repeated, it
+ * does not run again.
  */
 async function performCommand(
   { commands: named }: PerformDeps,
@@ -164,8 +165,8 @@ async function performHere(
 ): Promise<ReactionResult> {
   const decision = judge(parts, reaction, call, []);
   if (decision.effect === 'deny') return denied(decision);
-  // The call is marked as sent before it starts, because a runner cannot be looked up by its jid
-  // later. Not running it at all is safer than running it twice.
+  // Mark the call as sent before it starts, because a runner cannot be looked up by its jid later.
+  // Running it never is safer than running it twice.
   await parts.markSent(jid);
   const { kind, fun, arg, kwarg } = call;
   const who = serviceOf(reaction);

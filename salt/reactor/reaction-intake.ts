@@ -7,8 +7,8 @@ import type { OpenRun, QueueConditions, ReactionQueue } from './reaction-queue.t
 import type { ReactionReports } from './reaction-reports.ts';
 
 /**
- * Maximum length of a chain in which each run triggers the next. A longer chain is treated as a
- * loop.
+ * Maximum number of runs in a chain in which each run triggers the next one. A longer chain is
+ * treated as a loop.
  */
 const maxDepth = 3;
 
@@ -22,7 +22,7 @@ interface ReactionIntakeOptions {
   readonly reactions: () => readonly CompiledReaction[];
   readonly queue: ReactionQueue;
   readonly reports: ReactionReports;
-  /** Returns a new jid that no job has. */
+  /** Returns a new jid. */
   readonly freshJid: () => Promise<string>;
   readonly now: () => number;
   /** Called for each queued run. */
@@ -43,8 +43,8 @@ export class ReactionIntake {
   }
 
   /**
-   * Queues the runs that an event triggers. They are durable when the promise resolves. If the same
-   * request is repeated, nothing is queued again.
+   * Queues the runs that an event triggers. They are durable when the promise resolves. If a minion
+   * repeats a request, its runs are not queued again.
    * @throws StoreError if they cannot be stored
    */
   async take(occurrence: TriggerEvent): Promise<undefined> {
@@ -121,7 +121,7 @@ export class ReactionIntake {
     return outcome !== 'once';
   }
 
-  /** Returns the length of the chain of runs that led to an event; 0 if no run caused it. */
+  /** Returns the number of runs in the chain that led to an event; 0 if no run caused it. */
   async #depthOf(jid: string | undefined): Promise<number> {
     const cause = jid === undefined ? undefined : await this.#options.queue.find(jid);
     return cause === undefined ? 0 : cause.depth + 1;

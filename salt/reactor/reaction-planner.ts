@@ -1,4 +1,4 @@
-/** Plans the calls that an event triggers. The plan is plain data. */
+/** Determines the calls that an event triggers. The result is plain data. */
 
 import {
   type CallValue,
@@ -11,7 +11,7 @@ import {
 import type { ReactionEvent, TargetRequest } from '#master';
 import { findInterpretedText, isWireMap, type WireValue } from '#minion-protocol';
 
-/** A planned call, with all values of the event already inserted. */
+/** A call in which all values of the event are already inserted. */
 export type PlannedCall = TargetedCall | MastersCall;
 
 interface AnyCall {
@@ -45,36 +45,30 @@ export type PlanObstacle =
   | 'no-file'
   | 'render'
   | 'form'
-  /**
-   * The call is one that the master does not allow here, or it uses event text as a pattern or
-   * function.
-   */
+  /** The call is not allowed, or it uses event text as a pattern or function name. */
   | 'caller'
   | 'pattern';
 
-/** A call that is not made, with the reason. */
+/** A call that is not made, and the reason. */
 export interface Refusal {
   readonly reason: PlanObstacle;
-  /**
-   * Explanation for operators that names the file and the problem. It contains no data of the
-   * event.
-   */
+  /** Explanation for operators, with the file and the problem. It contains no data of the event. */
   readonly why?: string;
 }
 
-/** Calls that an event triggers, and refused calls. */
+/** Calls that an event triggers, and calls that are not made. */
 export interface Plan {
   readonly calls: readonly PlannedCall[];
   readonly refused: readonly Refusal[];
 }
 
-/** Function that plans the calls for an event. Each call is queued separately. */
+/** Function that determines the calls for an event. Each call is queued separately. */
 export type Planner = (event: ReactionEvent) => Plan | Promise<Plan>;
 
-/** Call that the configuration of a reaction defines itself, without a reactor file. */
+/** Call that a reaction defines itself, instead of a reactor file. */
 type PlainAction = Exclude<Reaction['do'], { sls: unknown }>;
 
-/** Error that ends the planning of a call. */
+/** Error for a call that cannot be planned. */
 class Obstacle extends Error {
   readonly reason: PlanObstacle;
 
@@ -144,7 +138,7 @@ function targetOf(
 ): TargetRequest {
   if (typeof target === 'string') return { tgt: target, tgtType };
   const ids = 'list' in target ? target.list : [{ from: target.minion }];
-  // A list contains whole ids. A value of the event in it is never interpreted as a target
+  // A value of the event in a list is a whole id, so it is never interpreted as a target
   // expression.
   return { tgt: ids.map((id) => String(resolve(id, event))), tgtType: 'list' };
 }

@@ -26,8 +26,8 @@ const Target = Type.Object({
 });
 const runFields = {
   /**
-   * Id of the run, allocated before anything runs. It becomes the jid of the job, of the command's
-   * first job, or of the function of the master.
+   * Id of the run, allocated before the call is made. It becomes the jid of the job, of the first
+   * job of the command, or of the runner or wheel function.
    */
   jid: Type.String(),
   reaction: Type.String(),
@@ -35,7 +35,7 @@ const runFields = {
   tag: Type.String(),
   /** Minion that emitted the event. Absent if the master emitted it. */
   sender: Type.Optional(Type.String()),
-  /** Length of the chain of runs that led to the event. */
+  /** Number of runs in the chain that led to the event. */
   depth: Type.Number(),
   /** Milliseconds since 1970. */
   queuedAt: Type.Number(),
@@ -60,7 +60,7 @@ export const openRunRow = defineRow({
   schema: Type.Object({
     ...runFields,
     /**
-     * Whether the job was sent or the function was started. If so, it is never sent or started
+     * Whether the job was sent or the function was started. Afterwards, it is never sent or started
      * again.
      */
     isSent: Type.Boolean(),
@@ -123,13 +123,16 @@ const endedKey = (jid: string): Key => ['reactions', 'ended', jid];
 /** Conditions under which a run is stored. They are recorded atomically with the run. */
 export interface QueueConditions {
   /**
-   * Identity of the run: its minion, its request, and its position among the runs of the request. A
-   * run that was stored before is not stored again.
+   * Identity of the run: the minion, its request, and the position among the runs of this request.
+   * A run with an identity that is already stored is not stored again.
    */
   readonly mark:
     | { readonly minion: string; readonly request: string; readonly place: string }
     | undefined;
-  /** Time window in which only one run with the same values is allowed. */
+  /**
+   * Values and length of a time window. Within this time, only one run with the same values is
+   * stored. `undefined`: no such limit.
+   */
   readonly window: { readonly values: readonly unknown[]; readonly lengthMs: number } | undefined;
 }
 
@@ -141,8 +144,8 @@ export interface ReactionQueueOptions {
   /** Retention time of finished runs, in milliseconds. */
   readonly keepMs: number;
   /**
-   * Retention time of the ids of processed requests, in milliseconds. A replayed request cannot be
-   * decrypted after that time.
+   * Retention time of the ids of processed requests, in milliseconds. After this time, a replayed
+   * request can no longer be decrypted.
    */
   readonly keepMarksMs: number;
   readonly now: () => number;
@@ -161,11 +164,11 @@ const unconfirmedMs = 60_000;
 const noRevision = Number.MAX_SAFE_INTEGER;
 
 /**
- * Runs of reactions in the store: unfinished runs, and finished runs for `keep_jobs_seconds`.
- * Related rows are written atomically.
+ * Runs of reactions in the store. Finished runs are stored for `keep_jobs_seconds`. Related rows
+ * are written in one transaction.
  *
  * Members of a cluster share one queue. A run is owned by the process that queued it or took it
- * over last. Writes of other processes to this run are rejected.
+ * over last. The store rejects writes of other processes to this run.
  */
 export class ReactionQueue {
   readonly #options: ReactionQueueOptions;
@@ -176,13 +179,13 @@ export class ReactionQueue {
   /** Revisions of the rows that this process owns in the store of a cluster. */
   readonly #revisions = new Map<string, number>();
   /**
-   * Jids of runs whose write may have failed or succeeded. If the row appears later, the run is
-   * taken over.
+   * Jids of runs for which it is unknown whether the write succeeded. If the row appears later,
+   * this process takes the run over.
    */
   readonly #unconfirmed = new Set<string>();
   /**
-   * Processes that own the unfinished runs of each reaction, by jid. The order is that of the
-   * cluster's log.
+   * Processes that own the unfinished runs of each reaction, by jid, in the order of the cluster's
+   * log.
    */
   readonly #order = new Map<string, Map<string, string>>();
   readonly #reactions = new Map<string, string>();
@@ -195,7 +198,7 @@ export class ReactionQueue {
   }
 
   /**
-   * Opens the queue with the runs that a previous process left.
+   * Opens the queue, with the unfinished runs of a previous process.
    * @throws StoreError ERR_STORE_CORRUPT
    */
   static async open(options: ReactionQueueOptions): Promise<ReactionQueue> {
@@ -218,8 +221,8 @@ export class ReactionQueue {
   }
 
   /**
-   * Returns the first unfinished runs of a reaction across all members of a cluster. Later runs are
-   * always behind them in the log, so all members get the same result.
+   * Returns the first unfinished runs of a reaction across all members of a cluster. New runs are
+   * appended to the log, so all members get the same result.
    * @returns jids; `undefined` without a cluster, because all runs belong to this process
    */
   first(reaction: string, count: number): readonly string[] | undefined {
@@ -250,7 +253,7 @@ export class ReactionQueue {
 
   /**
    * Returns the jids of runs whose process has stopped.
-   * @param isHeld whether this member may take over the work of others
+   * @param isHeld whether this member is the one that takes over work of other members
    */
   abandoned(isHeld: boolean): readonly string[] {
     const { cluster } = this.#options;
@@ -263,7 +266,7 @@ export class ReactionQueue {
 
   /**
    * Makes this process the owner of another process's run. Returns `undefined` if a third process
-   * has already taken it.
+   * has already taken it over.
    */
   async take(jid: string): Promise<OpenRun | undefined> {
     const known = this.#elsewhere.get(jid);
@@ -293,7 +296,10 @@ export class ReactionQueue {
     }
   }
 
-  /** Handles a failed write. In a cluster, the write may still be applied, now or later. */
+  /**
+   * Handles a failed write of a run. In a cluster, the write may have been applied, or may still be
+   * applied.
+   */
   #doubt(run: OpenRun): void {
     const { jid } = run;
     if (this.#options.cluster === undefined) return;
@@ -314,7 +320,7 @@ export class ReactionQueue {
     return cluster === undefined ? run : { ...run, member: cluster.member, process: this.#process };
   }
 
-  /** Returns the condition for a write: in a cluster, this process must still own the run. */
+  /** Returns the condition of a write: in a cluster, this process must still own the run. */
   #condition(jid: string): { readonly ifRevision?: number } {
     if (this.#options.cluster === undefined) return {};
     return { ifRevision: this.#revisions.get(jid) ?? noRevision };
@@ -350,10 +356,7 @@ export class ReactionQueue {
     if (run.process === noProcess) this.#onLeft();
   }
 
-  /**
-   * Appends a run to the order of its reaction. A run that is taken over moves behind the existing
-   * runs.
-   */
+  /** Appends a run to the runs of its reaction. A run that is taken over moves to the end. */
   #enterOrder({ reaction, jid, process = noProcess }: OpenRun): void {
     const order = this.#order.get(reaction) ?? new Map<string, string>();
     this.#order.set(reaction, order);
@@ -394,8 +397,8 @@ export class ReactionQueue {
   }
 
   /**
-   * Whether a run with the same values was already stored in the time window. Only {@link add}
-   * checks this atomically.
+   * Whether a run with the same values was already stored in the time window. A concurrent call of
+   * {@link add} may still store one.
    */
   async isWithin(reaction: string, window: QueueConditions['window']): Promise<boolean> {
     if (window === undefined) return false;
@@ -404,15 +407,14 @@ export class ReactionQueue {
 
   /**
    * Stores a run. It is durable when the promise resolves with `queued`.
-   * @returns `repeated`: an earlier copy of the request has already stored it; `once`: another run
-   * in the time window has the same values
+   * @returns `repeated`: a repetition of the same request has already stored it; `once`: another
+   * run in the time window has the same values
    */
   async add(run: OpenRun, conditions: QueueConditions): Promise<'queued' | 'repeated' | 'once'> {
     const { store } = this.#options;
     const mark = this.#putMark(conditions.mark);
     const window = this.#putWindow(run.reaction, conditions.window);
-    // The run is added to the memory before the write, so that concurrent calls of `count` include
-    // it.
+    // Add the run in memory before the write, so that concurrent calls of `count` include it.
     this.#open.set(run.jid, run);
     try {
       await store.write([
@@ -468,7 +470,7 @@ export class ReactionQueue {
     const ended = { ...rest, endedAt, outcome, ...(reason === undefined ? {} : { reason }) };
     const expiresAt = endedAt + this.#keepMs;
     const condition = this.#condition(jid);
-    // If this write fails, the run is treated as finished until the next start finds it in the
+    // If this write fails, the run counts as finished until the next start, which finds it in the
     // store.
     this.#open.delete(jid);
     try {

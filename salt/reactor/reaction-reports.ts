@@ -1,5 +1,5 @@
 /**
- * Reports reactions that did not run. Each is counted, and one of each burst is logged and
+ * Reports reactions that did not run. All are counted. The first of each burst is also logged and
  * published.
  */
 
@@ -17,7 +17,7 @@ export interface ReactionReportOptions {
 }
 
 /**
- * Reports runs that were not performed. Reports with the same reaction and reason within one minute
+ * Reports calls that were not made. Reports with the same reaction and reason within one minute
  * form a burst.
  */
 export class ReactionReports {
@@ -29,22 +29,22 @@ export class ReactionReports {
     this.#bursts = new TokenBuckets(saltLimits.reactionReports, options.now);
   }
 
-  /** Counts an event without logging or publishing anything. */
+  /** Counts an outcome without logging or publishing it. */
   count(reason: string): void {
     this.#options.counters.count(`reaction-${reason}`);
   }
 
   /** Reports an event that matches a reaction but triggers no run. */
   dropped(reaction: string, reason: string, fields: WireMap): void {
-    this.#tell('dropped', reaction, reason, fields);
+    this.#report('dropped', reaction, reason, fields);
   }
 
   /** Reports a run that the access rules do not permit. */
   denied(reaction: string, jid: string, reason: string): void {
-    this.#tell('denied', reaction, 'denied', { jid, why: reason });
+    this.#report('denied', reaction, 'denied', { jid, why: reason });
   }
 
-  #tell(kind: 'dropped' | 'denied', reaction: string, reason: string, fields: WireMap): void {
+  #report(kind: 'dropped' | 'denied', reaction: string, reason: string, fields: WireMap): void {
     const { bus, log } = this.#options;
     this.count(reason);
     if (!this.#bursts.tryTake(JSON.stringify([reaction, reason]))) return;

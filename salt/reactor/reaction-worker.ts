@@ -1,4 +1,4 @@
-/** Performs the runs of the queue, with a limit for each reaction. */
+/** Makes the calls of queued runs, up to a maximum number at a time for each reaction. */
 
 import type { Logger } from 'pino';
 import type { ReactionResult } from '#master';
@@ -20,14 +20,14 @@ export interface ReactionWorkerOptions extends ReactionCalls {
   readonly reactions: () => readonly CompiledReaction[];
   readonly queue: ReactionQueue;
   readonly reports: ReactionReports;
-  /** Whether a minion is reachable. */
+  /** Whether a minion is connected. */
   readonly isReachable: (id: string) => Promise<boolean>;
-  /** Aborted when the master closes. Ends the wait for running work. */
+  /** Aborted when the master closes. Ends the wait for runs in progress. */
   readonly closing: AbortSignal;
   readonly log: Logger;
 }
 
-/** Performs the runs in the queue. Runs of one reaction start in the order of the queue. */
+/** Makes the calls of queued runs. Runs of one reaction start in the order of the queue. */
 export class ReactionWorker {
   readonly #options: ReactionWorkerOptions;
   /** Waiting runs, by name of the reaction and jid. */
@@ -100,7 +100,7 @@ export class ReactionWorker {
     const timeout = AbortSignal.timeout(compiled.reaction.timeoutSeconds * 1000);
     const { signal, unlink } = linkSignals(timeout, closing);
     const result = await performRun(parts, run, signal).finally(unlink);
-    // The run stays in the store. At the next start it is checked whether its job was sent.
+    // The run stays in the store. The next start checks whether its job was sent.
     if (closing.aborted) return;
     if (result.outcome === 'denied') reports.denied(run.reaction, run.jid, result.reason ?? '');
     await this.#end(run, result);

@@ -133,7 +133,7 @@ export async function createReactor(deps: ReactionDeps): Promise<Reactions> {
     api: createReactionsApi({ reactions, queue }),
     intake,
     start: () => {
-      warnOfPowerless(compiled, calls, log);
+      warnAboutDenied(compiled, calls, log);
       worker.resume(left);
       if (cluster !== undefined) {
         queue.onLeft = takeOver;
@@ -161,7 +161,7 @@ export interface ReactionCallDeps {
   readonly commands: () => NonNullable<OpenExtension['commands']> | undefined;
 }
 
-/** Returns the parts of the master with which reactions make their calls. */
+/** Returns the interfaces of the master through which reactions make their calls. */
 export function createReactionCalls({
   jobs,
   users,
@@ -219,10 +219,10 @@ function actionsOf(action: ReactionAction): readonly RuleAction[] {
 }
 
 /**
- * Logs a warning about reactions for which there is no access rule, because all their calls will be
- * denied.
+ * Logs a warning for each reaction to which no access rule applies, because all of its calls will
+ * be denied.
  */
-function warnOfPowerless(
+function warnAboutDenied(
   compiled: readonly CompiledReaction[],
   { policy }: ReactionCalls,
   log: Logger,

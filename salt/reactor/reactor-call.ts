@@ -21,6 +21,7 @@ import type { Chunk } from './reactor-chunks.ts';
 
 /**
  * Function that returns whether a runner or wheel function has a keyword parameter of this name.
+ * The empty name stands for any keyword.
  */
 export type Takes = (kind: 'runner' | 'wheel', fun: string, name: string) => boolean;
 
@@ -36,7 +37,8 @@ export class CallRefused extends Error {
 }
 
 /**
- * Arguments that Salt itself uses in every chunk. They are not keyword arguments of the function.
+ * Arguments that Salt itself uses in every chunk. They are not keyword arguments of the called
+ * function.
  */
 const internal: ReadonlySet<PlainData> = new Set([
   ...['__id__', '__sls__', 'arg', 'args', 'fun', 'key', 'kwarg', 'name', 'name_order', 'order'],
@@ -58,7 +60,7 @@ const plainPlaces: ReadonlyMap<string, number> = new Map([
   ['mine.get', 1],
   ['match.compound_matches', 0],
 ]);
-/** Matches the types of targets with which one text can match several minions. */
+/** Matches the target types in which one text can match several minions. */
 const expressionKind = /^(?:compound|grain|ipcidr|node|pcre|pillar|range)/i;
 
 type Arguments = Pick<PlannedCall, 'arg' | 'kwarg'>;
@@ -105,8 +107,8 @@ function functionOf(chunk: Chunk, text: EventText): string {
 }
 
 /**
- * Reads the target. Event text is allowed only as an id or as part of an id, because in a target
- * expression it could match other minions.
+ * Reads the target. Event text is allowed only as an id or as part of an id. In a target
+ * expression, it could match other minions.
  */
 function targetOf(chunk: Chunk, text: EventText): TargetedCall['target'] {
   const [tgt, type] = [chunk.get('tgt'), chunk.get('tgt_type') ?? 'glob'];
@@ -139,7 +141,7 @@ function isLiteralId(id: string): boolean {
 }
 
 /**
- * Refuses event text as a pattern. Many arguments of wheel functions are patterns, for example of
+ * Rejects event text in patterns. Many arguments of wheel functions are patterns, for example of
  * key names.
  */
 function refusePatterns(
@@ -208,8 +210,8 @@ function textsOf(data: PlainData): string[] {
 
 /**
  * Reads the arguments.
- * @param named reads the keyword arguments beside `fun`, which only the old form of reactor files
- * has
+ * @param named reads the keyword arguments that stand beside `fun`, as in the old form of reactor
+ * files
  */
 function argumentsOf(chunk: Chunk, text: EventText, named: () => PillarMap): Arguments {
   const args = chunk.get('args');
@@ -220,7 +222,7 @@ function argumentsOf(chunk: Chunk, text: EventText, named: () => PillarMap): Arg
   return { arg, kwarg: { ...own, ...keywords(given, text) } };
 }
 
-/** Reads keyword arguments from a map, or from a list of maps with one name each. */
+/** Reads keyword arguments from a map, or from a list of maps with one key each. */
 function newForm(args: PlainData): PillarMap {
   if (isPillarMap(args)) return args;
   const items = isList(args) ? args : [];
@@ -262,11 +264,11 @@ function positional(data: PlainData, text: EventText): Arguments {
 const keyword = /^([\p{L}_][\p{L}\p{N}_.-]*)=(?!=)(.*)$/su;
 
 /**
- * Returns the keyword arguments beside `fun`, as in the old form of reactor files. In Salt each of
- * them is passed to the function, and an unknown one makes the call fail.
+ * Returns the keyword arguments that stand beside `fun`, as in the old form of reactor files. In
+ * Salt, each of them is passed to the function, and an unknown one makes the call fail.
  */
 function keywordsAmong(chunk: Chunk, takes: (name: string) => boolean): PillarMap {
-  // A function that accepts any keyword must not receive the arguments of the chunk itself.
+  // A function that accepts any keyword must not receive the chunk's own arguments, such as `tgt`.
   const takesAll = takes('');
   const found = new Map<PlainData, PlainData>();
   for (const [name, value] of chunk) {
@@ -295,7 +297,7 @@ function keywords(map: PillarMap, text: EventText): Record<string, WireValue> {
   return kwarg;
 }
 
-/** Converts a value and replaces the marks in it with the texts of the event. */
+/** Converts a value, and replaces the placeholders in it by the texts of the event. */
 function settled(data: PlainData, text: EventText): WireValue {
   refuseDashes(data, text);
   for (const it of textsOf(data)) {
@@ -305,8 +307,8 @@ function settled(data: PlainData, text: EventText): WireValue {
 }
 
 /**
- * Refuses a value that begins with event text if this text begins with a dash, because programs
- * would parse it as an option.
+ * Rejects a value if event text at its beginning starts with a dash, because programs would parse
+ * it as an option.
  */
 function refuseDashes(data: PlainData, text: EventText): void {
   if (typeof data === 'string') {
@@ -323,7 +325,7 @@ function refuseDashes(data: PlainData, text: EventText): void {
 }
 
 /**
- * Refuses a map key from the event that begins with two underscores. With the key `__kwarg__`, a
+ * Rejects a map key from the event that begins with two underscores. With the key `__kwarg__`, a
  * map would become keyword arguments.
  */
 function refuseReserved(key: PlainData, text: EventText): void {
@@ -332,7 +334,7 @@ function refuseReserved(key: PlainData, text: EventText): void {
   }
 }
 
-/** Refuses event text that a minion would interpret, for example as a call or a look-up. */
+/** Rejects event text that a minion would interpret, for example as a call or a look-up. */
 function refuseInterpreted(eventText: string): void {
   const interpreted = findInterpretedText(eventText);
   if (interpreted !== undefined) {

@@ -24,7 +24,7 @@ const requisites: ReadonlySet<PlainData> = new Set(['require', 'watch', 'prereq'
 
 /**
  * Reads the chunks of a file.
- * @throws FormError if any part of the file is invalid; no call of the file is made then
+ * @throws FormError if any part of the file is invalid; none of its calls is made then
  */
 export function chunksOf(data: PlainData): Chunk[] {
   if (!isPillarMap(data)) throw new FormError('the file must contain a map whose keys are ids');

@@ -1,4 +1,4 @@
-/** Finds Salt's reactor files, on the file server and anywhere on disk [salt/utils/reactor.py ReactWrap]. */
+/** Finds reactor files on the file server and on the disk [salt/utils/reactor.py ReactWrap]. */
 
 import { expandGlob } from '#config';
 import { type FileServerBackend, noFiles } from '#master';
@@ -20,7 +20,7 @@ export interface ReactorFilesOptions {
 /** Reads reactor files. Each version of a file is parsed only once. */
 export interface ReactorFiles {
   /**
-   * Returns the files that an entry of the option `reactor` matches; there may be none.
+   * Returns the files that an entry of the option `reactor` matches. The list may be empty.
    * @throws MasterError ERR_PILLAR_FILE
    */
   find(reference: string): Promise<readonly SourceFile[]>;

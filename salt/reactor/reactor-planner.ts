@@ -1,4 +1,4 @@
-/** Plans the calls of reactor files, which the option `reactor` names. */
+/** Determines the calls of the reactor files that the option `reactor` names. */
 
 import { MasterError, type ReactionEvent } from '#master';
 import { formatEventStamp } from '#minion-protocol';
@@ -37,8 +37,8 @@ export function createReactorPlanner(reference: string, parts: ReactorDeps): Pla
 }
 
 /**
- * Whether a reaction caused this event in the master. As in Salt, such events trigger no further
- * reactions.
+ * Whether a reaction caused this event of a runner or wheel function. As in Salt, such an event
+ * triggers no further reaction.
  */
 function isOwnDoing({ tag, sender, body }: ReactionEvent): boolean {
   if (sender !== undefined || !/^salt\/(?:run|wheel)\//.test(tag)) return false;
@@ -83,7 +83,7 @@ async function planFile(file: SourceFile, event: ReactionEvent, parts: ReactorDe
 
 /**
  * Converts an error to the reason why no call is made.
- * @throws the error itself if the file is not its cause
+ * @throws the error itself if the file did not cause it
  */
 function whyNot(error: unknown, path: string): Refusal {
   if (error instanceof FormError) return { reason: 'form', why: `${path}: ${error.message}` };

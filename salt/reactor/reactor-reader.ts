@@ -1,4 +1,4 @@
-/** Exports that the configuration check uses to read reactor files without an event. */
+/** Functions with which the configuration check reads reactor files without an event. */
 
 export { pipeOf } from '../render/render-pipe.ts';
 export { chunksOf, FormError } from './reactor-chunks.ts';

@@ -10,10 +10,7 @@ import {
 } from '../functions/define-function.ts';
 import { ignored, required, target, text } from '../functions/parameters.ts';
 
-/**
- * Limit for the number of added entries, for the files in one entry, and for the characters in a
- * text.
- */
+/** Maximum number of added entries, of files in one entry, and of characters in a text. */
 const maxAdded = 1000;
 const maxFiles = 100;
 const maxText = 4096;
@@ -99,8 +96,8 @@ export function reactorRunner(entries: ReactorEntries): FunctionTable {
         test: ignored,
       },
       call: ({ event, reactors }, context) => {
-        // Access to these functions would in effect grant access to every event, and to all calls
-        // that reactor files can make.
+        // A user with access to this function could trigger all calls of reactor files by any
+        // event.
         requireLocalCaller(context);
         return entries.add(event, reactors)
           ? result(true, 'Reactor added.')

@@ -29,8 +29,8 @@ interface ReactorRendering {
 }
 
 /**
- * Data of a rendered reactor file. It contains marks in place of the event's texts; `text` restores
- * these.
+ * Data of a rendered reactor file. It contains placeholders instead of the event's texts; `text`
+ * replaces them.
  */
 interface ReactionData {
   readonly data: PlainData;

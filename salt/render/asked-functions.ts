@@ -19,9 +19,9 @@ type AskedFunction = (args: readonly PlainData[], kwargs: NamedData) => Promise<
 export type AskedFunctions = Readonly<Record<string, AskedFunction>>;
 
 /**
- * Returns the functions in a form that templates can call. If the answer to a call is not stored
- * yet, the call interrupts the rendering. Two equal calls are separate questions, because functions
- * may have effects.
+ * Returns the functions in a form that templates can call. A call without a stored answer
+ * interrupts the rendering. Two equal calls are separate questions, because functions may have
+ * effects.
  */
 export function askingFunctions({
   asked,

@@ -6,7 +6,10 @@ import { Float, type PlainData } from '#template';
 export interface ChunkPlace {
   /** Value of the `order` argument. */
   readonly order: PlainData | undefined;
-  /** Position among the chunks of the same `names`, from 1. 0 if it has no `names`. */
+  /**
+   * Position among the chunks of the same `names`, from 1. 0 if the chunk does not come from
+   * `names`.
+   */
   readonly nameOrder: number;
   /** Concatenated state, name and function. */
   readonly text: string;
@@ -32,7 +35,7 @@ export function orderChunks<T>(chunks: readonly T[], placeOf: (chunk: T) => Chun
 
 /**
  * Converts the `order` of a chunk to a number.
- * @param cap number above all explicit orders
+ * @param cap number that is higher than all explicit orders
  */
 function rankOf(said: PlainData | undefined, nameOrder: number, cap: number): number {
   const order = numberOf(said, cap) + nameOrder / 10_000;

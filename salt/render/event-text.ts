@@ -3,26 +3,26 @@ import type { WireValue } from '#minion-protocol';
 import { Dict, Float, isText, type PlainData, printedText, textOf, type Value } from '#template';
 import { isList } from './pillar-data.ts';
 
-// Untrusted values in a text that is rendered and then parsed as YAML. In the rendered text, a
-// placeholder (mark) stands for each text of the event. The original is restored after parsing, so
-// that it can only become a value or part of a value. In reactor files every text of the event is
-// replaced, so that it can be distinguished from the operator's text. Only numbers, dates, booleans
-// and null are not replaced, because YAML gives them their type. In other files, words without a
-// special meaning in YAML are not replaced either, because templates compare printed words.
+// Placeholders ("marks") for untrusted values in a text that is rendered and then parsed as YAML.
+// In the rendered text, a mark stands for each text of the event. After parsing, the original text
+// is inserted, so that it can only become a value or part of a value. In reactor files, every text
+// of the event gets a mark, so that it can be distinguished from the operator's text. Numbers,
+// dates, booleans and null get none, because YAML gives them their type. In other files, words
+// without a special meaning in YAML get none either, because templates compare printed words.
 
 /** Delimiters of a mark. They are valid in YAML and come from Unicode's private use area. */
 const [open, close] = ['\uE000', '\uE001'];
 
 /**
  * Returns the mark of a text.
- * @param secret random letters and digits; an event cannot contain a valid mark, because its sender
- * cannot guess them
+ * @param secret random letters and digits; senders of events cannot guess them, so that an event
+ * cannot contain a valid mark
  */
 function markFor(place: number, secret: string): string {
   return `${open}${secret}.${place}${close}`;
 }
 
-/** Restores the original texts of the marks in one rendered text. */
+/** Replaces the marks in one rendered text by the original texts. */
 export class EventText {
   readonly #texts: readonly string[];
   readonly #marks: RegExp;
@@ -33,7 +33,7 @@ export class EventText {
     this.#marks = new RegExp(`${open}${secret}\\.(\\d+)${close}`, 'gu');
   }
 
-  /** Whether a text contains marks. */
+  /** Whether a text contains marks, the placeholders for texts of the event. */
   isIn(text: string): boolean {
     return this.restore(text) !== text;
   }
@@ -41,7 +41,7 @@ export class EventText {
   /** Replaces the marks in a text with the original texts. */
   restore(text: string): string {
     if (!text.includes(open)) return text;
-    // A mark can only occur in texts that were marked after it.
+    // A text can only contain marks of texts that were marked before it.
     return text.replace(this.#marks, (_mark, place) => this.restore(this.#texts[place] ?? ''));
   }
 
@@ -59,16 +59,16 @@ export class EventText {
 /** Matches texts that have no special meaning in YAML at any position. */
 const inert = /^(?![-.]{1,3}$)[A-Za-z0-9_/.+~-][A-Za-z0-9_/.+~:-]*$/;
 
-/** Data by which the operator's texts are distinguished from texts of the event. */
+/** Texts of the operator's files, which do not get a mark. */
 export interface Origins {
   readonly event: WireValue;
   /** Returns the texts of the files read so far. */
   readonly files: () => Iterable<string>;
-  /** Whether words without a special meaning in YAML are marked too. */
+  /** Whether words without a special meaning in YAML also get a mark. */
   readonly marksWords: boolean;
 }
 
-/** Prints the values that a template outputs, with marks for texts of the event. */
+/** Prints the values that a template outputs, with marks in place of texts of the event. */
 export class EventPrinter {
   readonly #texts: string[] = [];
   readonly #origins: Origins;
@@ -103,7 +103,7 @@ export class EventPrinter {
     return markFor(this.#texts.length - 1, this.#secret);
   }
 
-  /** Whether a text is printed unchanged, regardless of its origin. */
+  /** Whether a text is printed without a mark, regardless of its origin. */
   #isLeft(text: string): boolean {
     return isInert(text) && !(this.#origins.marksWords && isPlainYamlText(text));
   }
@@ -125,8 +125,8 @@ export class EventPrinter {
   }
 
   /**
-   * Prints a list or map as YAML, with marks in its texts.
-   * @param asPython whether to use Python's syntax, which may appear in quotes; otherwise JSON
+   * Prints a list or map as YAML, with marks in place of its texts.
+   * @param asPython whether to use Python's syntax, which may stand in quotes; otherwise JSON
    */
   #written(value: Value, asPython: boolean): string {
     const written = (item: Value): string => this.#written(item, asPython);

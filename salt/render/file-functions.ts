@@ -46,6 +46,14 @@ export function fileFunctions(files: PillarSources, saltenv: string): AskedFunct
       const lists = await files.lists(environment(given));
       return lists.files.filter((file) => file.startsWith(textOr(prefix, '')));
     }),
+    'cp.list_master_dirs': takes(['saltenv', 'prefix'], async ({ saltenv: given, prefix }) => {
+      const lists = await files.lists(environment(given));
+      return lists.dirs.filter((directory) => directory.startsWith(textOr(prefix, '')));
+    }),
+    'cp.list_states': takes(['saltenv'], async ({ saltenv: given }) => {
+      const lists = await files.lists(environment(given));
+      return lists.files.flatMap((file) => slsNameOf(file) ?? []).sort();
+    }),
     'slsutil.file_exists': exists(hasFile),
     'slsutil.dir_exists': exists(hasDirectory),
     'slsutil.path_exists': exists(hasPath),
@@ -58,6 +66,12 @@ export function fileFunctions(files: PillarSources, saltenv: string): AskedFunct
       },
     ),
   };
+}
+
+/** Returns the name by which states include a file, or `undefined` if it is not an SLS file. */
+function slsNameOf(file: string): string | undefined {
+  const [end] = file.match(/\/init\.sls$|\.sls$/) ?? [];
+  return end === undefined ? undefined : file.slice(0, -end.length).replaceAll('/', '.');
 }
 
 function hasFile({ files }: FileLists, path: string): boolean {

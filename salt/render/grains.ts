@@ -23,7 +23,7 @@ export class GrainReads {
     return this.values.size === 0 && this.whole === undefined;
   }
 
-  /** Whether all grains that were read have the same values in these grains. */
+  /** Whether the given grains contain the same values for all grains that were read. */
   agreeWith(grains: WireMap): boolean {
     if (this.whole !== undefined && !this.whole.equals(markOf(grains))) return false;
     for (const [key, before] of this.values) {
@@ -36,7 +36,7 @@ export class GrainReads {
   }
 }
 
-/** Grains that record each read. */
+/** Grains that record which of them a rendering reads. */
 export class TracedGrains implements FactSource {
   readonly #grains: WireMap;
   readonly #facts: FactSource;
@@ -144,7 +144,7 @@ function grainOf(grains: WireMap, key: string): WireValue | undefined {
   return Object.hasOwn(grains, key) ? grains[key] : undefined;
 }
 
-/** Returns a fingerprint of a value: its packed form, or a digest if that is shorter. */
+/** Returns a fingerprint of a value: its packed form, or its digest if that is shorter. */
 function markOf(value: WireValue): Buffer {
   const packed = packLocal(value);
   return packed.length < digestBytes

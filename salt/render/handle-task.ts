@@ -7,19 +7,11 @@ import {
   type RenderAnswer,
   type RenderOrder,
   type RenderOutcome,
-  receiveAnswer,
-  receiveMap,
+  receiveTask,
   sendNotes,
   sendTemplateError,
 } from './render-messages.ts';
-import {
-  makeNotes,
-  NotAnswered,
-  type Notes,
-  NotRead,
-  type RenderTask,
-  readData,
-} from './render-task.ts';
+import { makeNotes, NotAnswered, type Notes, NotRead, readData } from './render-task.ts';
 import { renderTemplate } from './render-template.ts';
 import {
   type SourceFile,
@@ -29,7 +21,7 @@ import {
 } from './source-file.ts';
 
 /**
- * Cache of the template files that render orders contain, so that each file is parsed only once.
+ * Cache of the template files that the main thread has sent, so that each file is parsed only once.
  */
 export class ReceivedFiles {
   readonly #kept = createBoundedMap<string, SourceFile>(saltLimits.receivedCharacters, {
@@ -65,21 +57,7 @@ function render(
   const imported = Array.from(known, ([path, source]): [string, SourceFile | undefined] => {
     return [path, source === undefined ? undefined : files.take(source, task)];
   });
-  return renderTemplate(files.take(file, task), received(task), new Map(imported), notes);
-}
-
-function received(task: RenderTask): RenderTask {
-  if (task.kind === 'reaction') return task;
-  const answers = Array.from(
-    task.answers,
-    ([mark, answer]) => [mark, receiveAnswer(answer)] as const,
-  );
-  return {
-    ...task,
-    answers: new Map(answers),
-    defaults: receiveMap(task.defaults),
-    pillar: receiveMap(task.pillar),
-  };
+  return renderTemplate(files.take(file, task), receiveTask(task), new Map(imported), notes);
 }
 
 function outcomeOf(work: () => RenderOutcome): RenderOutcome {

@@ -17,7 +17,7 @@ export interface MasterCall {
 /** Result of a {@link MasterCall}. */
 type MasterCallResult = Pick<FunctionResult, 'fun' | 'jid' | 'return' | 'success'>;
 
-/** Parts of the master that template functions use. */
+/** Interfaces of the master that template functions use. */
 export interface TemplateMaster {
   /**
    * Runs a runner.
@@ -72,8 +72,8 @@ export function masterFunctions({ runRunner, log }: TemplateMaster): AskedFuncti
 }
 
 /**
- * Returns the result of a call.
- * @throws TypeError if the call failed, because its return is an error and not the requested value
+ * Returns the returned value of a call.
+ * @throws TypeError if the call failed, because it then returned an error instead of a value
  */
 function returnOf({ fun, return: value, success }: MasterCallResult): WireValue {
   if (success) return value;

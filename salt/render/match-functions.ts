@@ -9,7 +9,7 @@ import type { TracedGrains } from './grains.ts';
 import { mergeDeep } from './merge-pillar.ts';
 import { isPillarMap } from './pillar-data.ts';
 
-/** The minion against which targets are matched, and the nodegroups that targets may name. */
+/** The minion with which targets are compared, and the nodegroups that targets may name. */
 export interface MatchWorld {
   readonly id: string;
   /** Grains of the minion. Each read is recorded. */
@@ -32,7 +32,9 @@ export function matchFunctions(world: MatchWorld): Readonly<Record<string, SaltF
   return { ...matches, ...lookups(matches) };
 }
 
-/** Returns `match.filter_by`, `match.ifelse` and `match.search_by`, built from these functions. */
+/**
+ * Returns `match.filter_by`, `match.ifelse` and `match.search_by`, which use the given functions.
+ */
 function lookups(
   matches: Readonly<Record<string, SaltFunction>>,
 ): Readonly<Record<string, SaltFunction>> {

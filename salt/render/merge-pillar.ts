@@ -69,8 +69,8 @@ function joinLists(lower: readonly PlainData[], upper: readonly PlainData[]): Pl
 }
 
 /**
- * Returns a key for comparing values: equal for values that are equal in Python. Returns
- * `undefined` for lists, maps and bytes.
+ * Returns a key with which values can be compared: equal for values that are equal in Python.
+ * Returns `undefined` for lists, maps and bytes.
  */
 function simpleMark(value: PlainData): unknown {
   if (typeof value === 'boolean') return value ? 1 : 0;
@@ -79,8 +79,8 @@ function simpleMark(value: PlainData): unknown {
 }
 
 /**
- * Implements Salt's strategy `list`. A key of both maps gets a list of both values. A key that only
- * `upper` has is dropped.
+ * Implements Salt's strategy `list`. If both maps have a key, its value becomes a list of both
+ * values. Keys that only `upper` has are dropped.
  */
 function pairUp(lower: PillarMap, upper: PillarMap): PillarMap {
   const paired = new Map<PlainData, PlainData>();
@@ -92,8 +92,8 @@ function pairUp(lower: PillarMap, upper: PillarMap): PillarMap {
 }
 
 /**
- * Merges a pillar with the `pillar=` of a command line in two steps, as in Salt. First the pillar
- * is merged over the command line's data, then this data is merged over the result.
+ * Merges a pillar and the data of `pillar=` on a command line in two steps, as in Salt. First the
+ * pillar is merged over the data, then the data is merged over the result.
  */
 export function mergeOverride(pillar: FactMap, override: WireMap, options: MergeOptions): FactMap {
   if (Object.keys(override).length === 0) return pillar;

@@ -1,9 +1,11 @@
 import { MasterError } from '#master';
-import { exactNumber, JsonError, parseJson, parseJsonNumbers } from '#runtime';
+import { JsonError, parseJsonNumbers } from '#runtime';
 import { Float, type PlainData, TemplateError } from '#template';
+import { jsonNumber } from '#template/python/json.ts';
 
 /** Whether data is false in Python. */
 export function isEmpty(data: PlainData): boolean {
+  if (data instanceof Float) return data.value === 0;
   if (typeof data === 'object' && data !== null) {
     if (Array.isArray(data)) return data.length === 0;
     return data instanceof Map && data.size === 0;
@@ -13,7 +15,7 @@ export function isEmpty(data: PlainData): boolean {
 
 /**
  * Returns the reason why a file is invalid, for messages.
- * @throws `error` itself if the file is not its cause
+ * @throws the error itself if the file did not cause it
  */
 export function reasonOf(error: unknown): string {
   if (error instanceof TemplateError || error instanceof MasterError) return error.message;
@@ -26,7 +28,7 @@ export function reasonOf(error: unknown): string {
  */
 export function parseJsonData(text: string, name: string): PlainData {
   try {
-    return toData(mayHaveFloat.test(text) ? parseJsonNumbers(text, pythonNumber) : parseJson(text));
+    return toData(parseJsonNumbers(text, jsonNumber));
   } catch (cause) {
     if (!(cause instanceof SyntaxError || cause instanceof JsonError)) throw cause;
     const isBeyondBounds = cause instanceof JsonError && cause.reason !== 'syntax';
@@ -37,15 +39,6 @@ export function parseJsonData(text: string, name: string): PlainData {
       cause,
     });
   }
-}
-
-/** Matches numbers that may be floats without a fraction. May also match in a string. */
-const mayHaveFloat = /\d(?:\.\d*0|[eE])/;
-
-/** Converts the text of a JSON number as Python does: `1.0` becomes a float. */
-function pythonNumber(token: string): number | bigint | Float {
-  const number = exactNumber(token);
-  return /[.eE]/.test(token) && Number.isSafeInteger(number) ? new Float(Number(number)) : number;
 }
 
 /** Converts parsed JSON. As in Python, the last of duplicate keys is used. */

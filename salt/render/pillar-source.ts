@@ -5,7 +5,7 @@ import type { FactMap } from '#minion-protocol';
 import type { PillarMap } from './pillar-data.ts';
 import type { SourceFile } from './source-file.ts';
 
-/** Pillar of a minion, and the version of it that does not depend on the minion's own data. */
+/** Pillar of a minion, and a version of it that does not depend on data from minions. */
 export interface PillarAnswer {
   readonly pillar: FactMap;
   /**
@@ -32,11 +32,11 @@ export interface CompiledPillar {
   readonly pillar: PillarMap;
   /** Messages for the key `_errors` of the minion's pillar. Empty if compilation succeeded. */
   readonly errors: readonly string[];
-  /** Errors behind these messages, for the log. */
+  /** Errors that caused these messages, for the log. */
   readonly failures: readonly unknown[];
   /** SLS that the top files assign to this minion. */
   readonly matches: Matches;
-  /** Files that provided data, from the lowest layer to the topmost. */
+  /** Files that provided data. Each is merged over the previous one. */
   readonly layers: readonly PillarLayer[];
 }
 

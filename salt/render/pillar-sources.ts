@@ -130,7 +130,7 @@ function decode(bytes: Uint8Array, path: string): string {
   }
 }
 
-/** Rules of compilation that the operator configures. They are the same for all minions. */
+/** Settings for compiling pillars. They are the same for all minions. */
 export interface PillarRules extends MergeOptions {
   /**
    * `pillar_includes_override_sls`: whether data of an included SLS overrides data of the SLS that
@@ -162,17 +162,17 @@ export interface PillarSetting extends PillarRules {
   readonly pillarenv: string | undefined;
   /** Environments, `base` first. */
   readonly envs: readonly string[];
-  /** Environments that have directories. */
+  /** Environments for which directories are configured. */
   readonly rooted: ReadonlySet<string>;
   /** Value of `opts` in templates. */
   readonly opts: Readonly<Record<string, unknown>>;
   /**
-   * Value of `pillar` in templates. As in Salt, it is the external pillar if that comes first,
-   * otherwise empty.
+   * Value of `pillar` in templates. As in Salt, it is the external pillar if `ext_pillar_first` is
+   * set, otherwise empty.
    */
   readonly pillar: PillarMap;
   /**
-   * Data from a caller who does not have all rights. Templates can use its texts only as plain
+   * Data from a caller who does not have all rights. Templates can output its texts only as plain
    * values.
    */
   readonly foreign?: UntrustedInput | undefined;

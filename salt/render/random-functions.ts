@@ -34,7 +34,9 @@ export function randomFunctions(onUse: () => void): Readonly<Record<string, Salt
       }
       const characters = charactersOf(given);
       if (characters === '')
-        throw new TypeError('no characters to choose from: enable a character class');
+        throw new TypeError(
+          'the text would have no allowed characters; enable lowercase, uppercase, digits, punctuation or whitespace',
+        );
       const chosen = Array.from({ length: Math.max(0, length) }, () => {
         return characters.charAt(randomInt(characters.length));
       });

@@ -47,7 +47,7 @@ export class Reads implements Notes {
   readonly #contents: Map<string, Contents>;
   readonly #lists: Map<string, FileLists>;
 
-  /** @param beside record whose files are reused */
+  /** @param beside record of another pillar whose file versions are used again */
   constructor(sources: PillarSources, beside?: Reads) {
     this.#sources = sources;
     this.#files = beside === undefined ? new Map() : beside.#files;
@@ -56,15 +56,15 @@ export class Reads implements Notes {
   }
 
   /**
-   * Creates a record for a second pillar of the same minion, which uses the same files and
-   * different grains.
+   * Creates a record for a second pillar of the same minion, which is compiled from the same files
+   * with other grains.
    */
   beside(): Reads {
     return new Reads(this.#sources, this);
   }
 
   /**
-   * Reads a file. Later calls return the same version while one pillar is compiled.
+   * Reads a file. All calls while one pillar is compiled return the same version.
    * @throws MasterError ERR_PILLAR_FILE
    */
   async read(path: string, saltenv: string): Promise<SourceFile | undefined> {

@@ -1,16 +1,40 @@
 /** Messages between the main thread and a rendering thread. They are sent as structured clones. */
 
+import { type PayloadLimits, packLocal, unpackLocal, type WireMap } from '#minion-protocol';
 import { Float, type PlainData, TemplateError, type TemplateErrorCode } from '#template';
 import type { GrainReads } from './grains.ts';
-import type { Answer, Notes, Question, ReadTask, Rendered, RenderTask } from './render-task.ts';
+import type {
+  Answer,
+  Notes,
+  PillarTask,
+  Question,
+  ReactionTask,
+  ReadTask,
+  Rendered,
+  RenderTask,
+} from './render-task.ts';
 import type { SourceText } from './source-file.ts';
+
+/**
+ * A task in a form that can be cloned. Grains, data of events and of callers are packed, because
+ * cloning loses the classes of floats and dates.
+ */
+export type SentTask =
+  | (Omit<PillarTask, 'foreign' | 'grains'> & {
+      readonly grains: Uint8Array;
+      readonly foreign: { readonly words: Uint8Array; readonly secret: string } | undefined;
+    })
+  | (Omit<ReactionTask, 'data' | 'grains'> & {
+      readonly grains: Uint8Array;
+      readonly data: Uint8Array;
+    });
 
 /** Order to a rendering thread. */
 export type RenderOrder =
   | {
       readonly kind: 'render';
       readonly file: SourceText;
-      readonly task: RenderTask;
+      readonly task: SentTask;
       readonly known: ReadonlyMap<string, SourceText | undefined>;
     }
   | { readonly kind: 'read'; readonly task: ReadTask };
@@ -45,11 +69,51 @@ export interface SentTemplateError {
   readonly detail: string;
 }
 
+export function sendTask(task: RenderTask): SentTask {
+  const grains = packLocal(task.grains);
+  if (task.kind === 'reaction') return { ...task, grains, data: packLocal(task.data) };
+  const { foreign } = task;
+  return {
+    ...task,
+    grains,
+    foreign: foreign && { words: packLocal(foreign.words), secret: foreign.secret },
+  };
+}
+
+export function receiveTask(task: SentTask): RenderTask {
+  const grains = unpackMap(task.grains);
+  if (task.kind === 'reaction') return { ...task, grains, data: unpackMap(task.data) };
+  const { foreign } = task;
+  const answers = Array.from(
+    task.answers,
+    ([mark, answer]) => [mark, receiveAnswer(answer)] as const,
+  );
+  return {
+    ...task,
+    grains,
+    answers: new Map(answers),
+    defaults: receiveMap(task.defaults),
+    pillar: receiveMap(task.pillar),
+    foreign: foreign && { words: unpackMap(foreign.words), secret: foreign.secret },
+  };
+}
+
+/** Limits for data that this process has packed. */
+const unlimited: PayloadLimits = {
+  maxBytes: Number.POSITIVE_INFINITY,
+  maxDepth: 256,
+  maxElements: Number.POSITIVE_INFINITY,
+};
+
+function unpackMap(packed: Uint8Array): WireMap {
+  return unpackLocal(packed, unlimited) as WireMap; // packed from a WireMap by sendTask
+}
+
 export function sendNotes({ grains, isVolatile }: Notes): SentNotes {
   return { values: grains.values, whole: grains.whole, isVolatile };
 }
 
-/** Adds the notes that another thread has sent. */
+/** Adds notes that a rendering thread has sent. */
 export function receiveNotes(notes: Notes, { values, whole, isVolatile }: SentNotes): void {
   addReads(notes.grains, values, whole);
   if (isVolatile) notes.isVolatile = true;
@@ -85,7 +149,7 @@ export function receiveQuestion({ args, kwargs, ...question }: Question): Questi
   return { ...question, args: args.map(receiveData), kwargs: Object.fromEntries(named) };
 }
 
-export function receiveAnswer(answer: Answer): Answer {
+function receiveAnswer(answer: Answer): Answer {
   return 'error' in answer ? answer : { value: receiveData(answer.value) };
 }
 
@@ -96,9 +160,7 @@ export function receiveData(data: PlainData): PlainData {
   return isList(data) ? data.map(receiveData) : new Float(data.value);
 }
 
-export function receiveMap(
-  map: ReadonlyMap<PlainData, PlainData>,
-): ReadonlyMap<PlainData, PlainData> {
+function receiveMap(map: ReadonlyMap<PlainData, PlainData>): ReadonlyMap<PlainData, PlainData> {
   return new Map(Array.from(map, ([key, value]) => [receiveData(key), receiveData(value)]));
 }
 

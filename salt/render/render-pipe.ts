@@ -54,8 +54,7 @@ export function pipeOf(text: string, standard: string): RenderPipe {
 }
 
 /**
- * Returns the reason why a value of the option `renderer` is not supported, or `undefined` if it
- * is.
+ * Returns why a value of the option `renderer` is not supported, or `undefined` if it is supported.
  */
 export function rendererProblem(standard: string): string | undefined {
   try {

@@ -32,16 +32,17 @@ export interface PillarTask extends TemplateTask {
   /** Current time for the rendering, in milliseconds since 1970. */
   readonly now: number;
   /**
-   * Names of the functions that the main thread executes. A call of one becomes a {@link Question}.
+   * Names of the functions that the main thread executes. A call of such a function becomes a
+   * {@link Question}.
    */
   readonly asked: readonly string[];
-  /** Answers to questions that were asked before, by mark. */
+  /** Answers to earlier questions, by {@link Question.mark}. */
   readonly answers: ReadonlyMap<string, Answer>;
-  /** Data of the caller, in an orchestration of a caller who does not have all rights. */
+  /** Data that a caller without all rights passed to an orchestration. */
   readonly foreign?: UntrustedInput | undefined;
 }
 
-/** Untrusted data. Templates can use its texts only as plain values, like texts of an event. */
+/** Untrusted data. Templates can output its texts only as plain values, like texts of an event. */
 export interface UntrustedInput {
   readonly words: WireMap;
   /** Secret part of the marks in the rendered text; see event-text.ts. */
@@ -57,7 +58,7 @@ export interface ReactionTask extends TemplateTask {
   readonly secret: string;
 }
 
-/** A template to render, for a pillar or orchestration or for a reaction. */
+/** A template to render, for a pillar, an orchestration or a reaction. */
 export type RenderTask = PillarTask | ReactionTask;
 
 /** A text to parse as data. */
@@ -72,15 +73,15 @@ export interface ReadTask {
 /** Rendered text of a template. */
 export interface Rendered {
   readonly text: string;
-  /** Original texts of the marks, in the rendering of a reaction. */
+  /** Original texts of the marks in the rendered text, by their index. */
   readonly marked: readonly string[];
 }
 
-/** Dependencies of a rendering besides files. They are recorded even if the rendering fails. */
+/** Dependencies of a rendering other than files. They are recorded even if the rendering fails. */
 export interface Notes {
   readonly grains: GrainReads;
   /**
-   * Whether a repetition may give another result, because the rendering used the time or random
+   * Whether another rendering may give another result, because this one used the time or random
    * values, or timed out.
    */
   isVolatile: boolean;
@@ -95,7 +96,7 @@ export type KnownFiles = ReadonlyMap<string, SourceFile | undefined>;
 
 /** A call of a function that the main thread must execute. */
 export interface Question {
-  /** Mark that distinguishes the calls of one rendering. */
+  /** Id of the call within one rendering. */
   readonly mark: string;
   readonly fun: string;
   readonly args: readonly PlainData[];
@@ -106,8 +107,8 @@ export interface Question {
 export type Answer = { readonly value: PlainData } | { readonly error: string };
 
 /**
- * Interruption of a rendering at a question without an answer. The rendering starts again when the
- * question is answered.
+ * Interruption of a rendering by a call whose answer is not known. When the answer is known, the
+ * rendering starts again.
  */
 export class NotAnswered extends Interruption {
   static {
@@ -123,8 +124,8 @@ export class NotAnswered extends Interruption {
 }
 
 /**
- * Interruption of a rendering at a file that has not been read. The rendering starts again when the
- * file is read.
+ * Interruption of a rendering at a file that has not been read. When the file has been read, the
+ * rendering starts again.
  */
 export class NotRead extends Interruption {
   static {

@@ -18,6 +18,7 @@ import {
 } from './render-task.ts';
 import { type SourceFile, slsNames } from './source-file.ts';
 import { saltFunctions } from './template-functions.ts';
+import { timeFunctions } from './time-functions.ts';
 import { insteadOfFunction } from './unserved-functions.ts';
 
 /**
@@ -50,9 +51,14 @@ function renderPillar(
   const { saltenv, sls, defaults, foreign } = task;
   const printer = foreign && printerOf({ ...foreign, marksWords: false }, file, known);
   const grains = new TracedGrains(task.grains, notes.grains);
+  const now = (): Date => {
+    notes.isVolatile = true;
+    return new Date(task.now);
+  };
   const text = renderJinja(file.template(), {
     ...optionsOf(file, task, known),
     functions: {
+      ...timeFunctions(now),
       ...saltFunctions({ grains, setting: task }),
       ...matchFunctions({ ...task, grains }),
       ...randomFunctions(() => {
@@ -69,10 +75,7 @@ function renderPillar(
       sls,
       ...(sls === '' ? {} : slsNames(file.path)),
     },
-    now: () => {
-      notes.isVolatile = true;
-      return new Date(task.now);
-    },
+    now,
     random: () => {
       notes.isVolatile = true;
       return Math.random();
@@ -102,7 +105,7 @@ function renderReaction(file: SourceFile, task: ReactionTask, known: KnownFiles)
 
 interface PrintedInput {
   readonly secret: string;
-  /** Untrusted values whose texts are replaced by marks. `undefined` if there are none. */
+  /** Untrusted values, in whose texts marks are inserted. `undefined` if there are none. */
   readonly words: WireValue;
   readonly marksWords: boolean;
 }

@@ -1,5 +1,6 @@
 /**
- * Renders templates and parses data. Small inputs are processed at once, others on a worker thread.
+ * Renders templates and parses data. Small inputs are processed on the main thread, others on a
+ * worker thread.
  */
 
 import type { LRUCache } from 'lru-cache';
@@ -15,6 +16,7 @@ import {
   receiveNotes,
   receiveQuestion,
   receiveTemplateError,
+  sendTask,
 } from './render-messages.ts';
 import {
   type KnownFiles,
@@ -32,9 +34,9 @@ import { renderTemplate } from './render-template.ts';
 import type { SourceFile, SourceText } from './source-file.ts';
 
 /**
- * Maximum duration of a rendering, in milliseconds. It covers work that the step limit does not
- * measure, such as regular expressions on long texts. The value is far above the needs of any file,
- * so that renderings on a busy machine do not fail.
+ * Maximum duration of a rendering, in milliseconds. It limits work that the step limit does not
+ * measure, such as regular expressions on long texts. No valid file needs nearly this long, so
+ * renderings do not fail on a busy machine.
  */
 export const renderMs = 1000;
 
@@ -54,9 +56,9 @@ export interface Imports {
 }
 
 /**
- * Step limits of a rendering on the main thread, which correspond to a few milliseconds. A file of
- * 80 lines needs a few hundred steps. A rendering that exceeds a limit starts again on a worker
- * thread, which has higher limits.
+ * Step limits of a rendering on the main thread, which take a few milliseconds. A file of 80 lines
+ * needs a few hundred steps. A rendering that exceeds a limit starts again on a worker thread,
+ * which has higher limits.
  */
 const inlineLimits: Omit<TemplateLimits, 'depth'> = {
   steps: 5000,
@@ -66,7 +68,8 @@ const inlineLimits: Omit<TemplateLimits, 'depth'> = {
 /** Maximum size of a file or data text that the main thread processes, in characters. */
 const charactersAtOnce = 16 * 1024;
 /**
- * Maximum number of files that one file may include and import, and of questions that it may ask.
+ * Maximum number of files that one file may include or import. Calls that the main thread must
+ * execute count as well.
  */
 const maxImports = 500;
 
@@ -76,16 +79,19 @@ export interface RendererOptions
   readonly inlineMs?: number;
 }
 
-/** Owner of renderings that belong to no minion. */
+/** Owner of renderings that are not for a minion. */
 const noMinion = '';
 
-/** Owner of a rendering, and the notes that it adds to. */
+/** Minion for which a file is rendered, and the notes that receive the dependencies. */
 interface RenderedFor {
   readonly owner: string;
   readonly notes?: Notes;
 }
 
-/** Renders templates and parses data; the result does not depend on the thread. */
+/**
+ * Renders templates and parses data. The result is the same on the main thread and on a worker
+ * thread.
+ */
 export class Renderer {
   readonly #threads: WorkerPool<RenderOrder, RenderAnswer>;
   readonly #inlineLimits: typeof inlineLimits;
@@ -141,7 +147,9 @@ export class Renderer {
     return file.text.length > charactersAtOnce || this.#large.get(markOf(file)) === true;
   }
 
-  /** Tries to render on this thread. Returns `undefined` if a limit of this thread was exceeded. */
+  /**
+   * Tries to render on the main thread. Returns `undefined` if a limit of this thread was exceeded.
+   */
   #tryAtOnce(
     file: SourceFile,
     task: RenderTask,
@@ -155,7 +163,7 @@ export class Renderer {
       if (!(error instanceof TemplateError) || error.code !== 'ERR_TEMPLATE_LIMIT') throw error;
       // The rendering starts again on a worker thread, where it has more time.
       attempt.isVolatile = false;
-      // A timeout depends on the load of the machine, so the file is not remembered as large.
+      // A timeout depends on the load of the machine, so it does not mark the file as large.
       if (!isTimeout(error)) this.#large.set(markOf(file), true);
       return undefined;
     } finally {
@@ -175,7 +183,12 @@ export class Renderer {
       sent.set(path, textOf(imports.known.get(path)));
     };
     return withImports(file, { ...imports, read }, async () => {
-      const order: RenderOrder = { kind: 'render', file: sourceOf(file), task, known: sent };
+      const order: RenderOrder = {
+        kind: 'render',
+        file: sourceOf(file),
+        task: sendTask(task),
+        known: sent,
+      };
       const outcome = await this.#ask(order, by);
       if (outcome.kind === 'rendered') return outcome.rendered;
       throw problemOf(outcome);
@@ -200,8 +213,7 @@ function rethrowAsMasterError(error: unknown): never {
 }
 
 /**
- * Whether an error was caused by a timeout or by a thread that was not available, so that another
- * attempt may succeed.
+ * Whether another attempt may succeed, because a timeout or an unavailable thread caused the error.
  */
 export function isTransient(error: unknown): boolean {
   if (error instanceof TemplateError) return isTimeout(error);
@@ -212,7 +224,10 @@ function isTimeout({ kind }: TemplateError): boolean {
   return kind === 'TimeoutError';
 }
 
-/** Renders again each time a missing file has been read or a question has been answered. */
+/**
+ * Renders, and repeats the rendering each time a missing file has been read or a call has been
+ * answered.
+ */
 async function withImports<T>(
   { path }: SourceFile,
   { read, answer }: Pick<Imports, 'read' | 'answer'>,

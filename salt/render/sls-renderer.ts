@@ -89,7 +89,7 @@ export class SlsRenderer {
     return this.#restore(text, marked);
   }
 
-  /** Parses a rendered text as data, and then restores the original texts of the marks. */
+  /** Parses a rendered text as data, and then replaces the marks by the original texts. */
   async #readRendered(
     { text, marked }: Rendered,
     name: string,
@@ -110,7 +110,7 @@ export class SlsRenderer {
     const functions = this.#askedFunctions(as);
     const answers = new Map<string, Answer>();
     const { trimBlocks, lstripBlocks, limits, now, rendering, foreign } = setting;
-    // The properties are listed one by one, so that no others are copied to another thread.
+    // List the properties one by one, so that no other properties are sent to the worker thread.
     const task: PillarTask = {
       kind: 'pillar',
       ...as,
@@ -193,9 +193,9 @@ async function answerOf(
     if (call === undefined) throw new TypeError(`${fun} is not available in this template`);
     return { value: await call(args, kwargs) };
   } catch (error) {
-    const isTold =
+    const isReported =
       error instanceof TypeError || error instanceof MasterError || error instanceof TemplateError;
-    if (isTold) return { error: error.message };
+    if (isReported) return { error: error.message };
     throw error;
   }
 }

@@ -11,7 +11,7 @@ export interface SourceText {
   readonly text: string;
 }
 
-/** A file whose template is parsed when it is needed. */
+/** A file with a template, which is parsed when it is first needed. */
 export interface SourceFile extends SourceText {
   /**
    * Parses the template at the first call.

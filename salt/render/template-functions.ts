@@ -2,13 +2,14 @@ import { createHash } from 'node:crypto';
 import { mergeStrategies } from '#config';
 import { pythonStr, traverseFacts, type WireValue } from '#minion-protocol';
 import { minionWork, WorkBudget } from '#runtime';
-import type { PlainData, SaltFunction } from '#template';
+import { ChangedArgument, type PlainData, type SaltFunction } from '#template';
 import { compileGlob } from '#template/python/fnmatch.ts';
 import { isInNetwork, parseInterface, parseNetwork } from '#template/python/ip-address.ts';
 import { isGiven, map, takes, text, textOr } from './function-arguments.ts';
 import type { TracedGrains } from './grains.ts';
 import { mergeDeep, mergePillar } from './merge-pillar.ts';
-import { isPillarMap, type PillarMap } from './pillar-data.ts';
+import { directoryOf, joinPaths, normalPath } from './paths.ts';
+import { isEmpty, isPillarMap, type PillarMap } from './pillar-data.ts';
 import { fromWire, toWire } from './pillar-wire.ts';
 
 /** Data that the template functions read. */
@@ -56,15 +57,59 @@ export function saltFunctions({
       },
     ),
     ...pillarFunctions(setting, (path, delimiter) => find(pillar, path, delimiter)),
-    'config.get': takes(['key', 'default'], ({ key, default: other = '' }) => {
-      const name = text(key, 'key');
-      const option = Object.hasOwn(setting.opts, name) ? setting.opts[name] : undefined;
-      return option ?? grain(name, ':') ?? find(pillar, name, ':') ?? other;
-    }),
+    'config.get': takes(
+      [
+        'key',
+        'default',
+        'delimiter',
+        'merge',
+        'omit_opts',
+        'omit_pillar',
+        'omit_master',
+        'omit_grains',
+      ],
+      ({ key, default: other = '', delimiter, merge, ...omitted }) => {
+        if (isGiven(merge)) throw new TypeError('merge is not supported: use defaults.merge');
+        const [name, separator] = [text(key, 'key'), textOr(delimiter, ':')];
+        const sources: readonly [string, () => unknown][] = [
+          ['omit_opts', () => optionAt(setting.opts, name.split(separator))],
+          ['omit_grains', () => grain(name, separator)],
+          ['omit_pillar', () => find(pillar, name, separator)],
+        ];
+        for (const [flag, read] of sources) {
+          const value = omitted[flag] === true ? undefined : read();
+          if (value !== undefined && value !== null) return value;
+        }
+        return other;
+      },
+    ),
+    'config.option': takes(
+      ['value', 'default', 'omit_opts', 'omit_grains', 'omit_pillar', 'omit_master', 'omit_all'],
+      ({ value, default: other = '', omit_all: omitsAll, ...omitted }) => {
+        const name = text(value, 'value');
+        const sources: readonly [string, () => unknown][] = [
+          ['omit_opts', () => (Object.hasOwn(setting.opts, name) ? setting.opts[name] : undefined)],
+          ['omit_grains', () => grains.get(name)],
+          ['omit_pillar', () => setting.pillar.get(name)],
+        ];
+        const found = sources
+          .filter(([flag]) => omitsAll !== true && omitted[flag] !== true)
+          .map(([, read]) => read())
+          .find((it) => it !== undefined);
+        return found ?? other ?? '';
+      },
+    ),
     ...mergers,
     ...digests,
     ...others,
   };
+}
+
+/** Returns the value of an option at a path of names, or `undefined`. */
+function optionAt(options: unknown, [first = '', ...rest]: readonly string[]): unknown {
+  const isMap = typeof options === 'object' && options !== null && Object.hasOwn(options, first);
+  const value: unknown = isMap ? Reflect.get(options, first) : undefined;
+  return rest.length === 0 ? value : optionAt(value, rest);
 }
 
 /** Function that returns the value at a path, or `undefined`. */
@@ -124,7 +169,8 @@ function pillarFunctions(
 }
 
 /**
- * Merges a value over its default if both are maps or both are lists. Otherwise returns the value.
+ * Merges a value over its default if both are maps or both are lists. Otherwise returns the value
+ * unchanged.
  */
 function mergedOver(
   other: PlainData,
@@ -140,16 +186,23 @@ function mergedOver(
 }
 
 const mergers: Readonly<Record<string, SaltFunction>> = {
-  'defaults.merge': takes(['dest', 'upd', 'merge_lists'], ({ dest, upd, merge_lists: lists }) => {
-    return mergeDeep(map(dest, 'dest'), map(upd, 'upd'), lists === true);
-  }),
+  'defaults.merge': takes(
+    ['dest', 'upd', 'merge_lists', 'in_place', 'convert_none'],
+    ({ dest, upd, merge_lists: lists, in_place: isInPlace, convert_none: convertsNone }) => {
+      const given = (value: PlainData | undefined): PlainData | undefined =>
+        value === null && convertsNone !== false ? new Map() : value;
+      const [lower, upper] = [map(given(dest), 'dest'), map(given(upd), 'upd')];
+      const result = mergeDeep(lower, upper, lists === true);
+      return isInPlace === false ? result : new ChangedArgument('dest', result);
+    },
+  ),
   'slsutil.update': takes(
     ['dest', 'upd', 'recursive_update', 'merge_lists'],
     ({ dest, upd, recursive_update: isDeep, merge_lists: lists }) => {
       const [lower, upper] = [map(dest, 'dest'), map(upd, 'upd')];
-      return isDeep === false
-        ? new Map([...lower, ...upper])
-        : mergeDeep(lower, upper, lists === true);
+      const result =
+        isDeep === false ? new Map([...lower, ...upper]) : mergeDeep(lower, upper, lists === true);
+      return new ChangedArgument('dest', result);
     },
   ),
   'slsutil.merge': takes(
@@ -175,6 +228,13 @@ const digests: Readonly<Record<string, SaltFunction>> = {
 };
 
 const others: Readonly<Record<string, SaltFunction>> = {
+  'file.basename': takes(['path'], ({ path }) => {
+    const name = text(path, 'path');
+    return name.slice(name.lastIndexOf('/') + 1);
+  }),
+  'file.dirname': takes(['path'], ({ path }) => directoryOf(text(path, 'path'))),
+  'file.join': (parts) => joinPaths(parts.map((part) => text(part, 'path'))),
+  'file.normpath': takes(['path'], ({ path }) => normalPath(text(path, 'path'))),
   'test.ping': () => true,
   'test.arg': (args, kwargs) => ({ args: [...args], kwargs }),
   'test.echo': takes(['text'], ({ text: value = '' }) => value),
@@ -215,7 +275,7 @@ function filterBy(
   const lowest = base === undefined || base === null ? undefined : table.get(base);
   if (found === null) found = lowest ?? null;
   else if (isPillarMap(lowest)) found = mergeDeep(lowest, map(found, 'the value found'), false);
-  if (merge === undefined || merge === null) return found;
+  if (merge === undefined || isEmpty(merge)) return found;
   const upper = map(merge, 'merge');
   return found === null ? upper : mergeDeep(map(found, 'the value found'), upper, false);
 }
@@ -225,7 +285,9 @@ function chosen(table: PillarMap, values: readonly WireValue[]): PlainData | und
   for (const value of values) {
     const text = pythonStr(value);
     for (const [key, result] of table) {
-      if (result !== null && compileGlob(pythonText(key), budget)(text)) return result;
+      if (!compileGlob(pythonText(key), budget)(text)) continue;
+      if (result !== null) return result;
+      break;
     }
   }
   return undefined;

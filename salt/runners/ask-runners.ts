@@ -1,5 +1,5 @@
 /**
- * Runners that run functions on minions and compare the results [salt/runners/salt.py, survey.py,
+ * Runners that call functions on minions and compare the results [salt/runners/salt.py, survey.py,
  * match.py].
  */
 
@@ -25,7 +25,7 @@ import {
 import { askMinions } from '../minion-calls.ts';
 import { lineDiffFrom } from './line-diff.ts';
 
-/** Parts of the job interface that these runners use. */
+/** Functions of the job interface that these runners use. */
 export interface AskJobs {
   readonly api: Pick<Jobs['api'], 'run'>;
   readonly targets: Pick<Jobs['targets'], 'resolveWithin'>;
@@ -104,7 +104,7 @@ async function returnsOf(
 interface Pool {
   readonly pool: readonly string[];
   readonly result: string;
-  /** Difference between this result and the most common one. */
+  /** Difference between this result and the most common one. Absent in the most common one. */
   readonly diff?: string;
 }
 
@@ -122,8 +122,8 @@ function survey(
     takesMore: true,
     takesRest: true,
     call: async ({ tgt, fun }, context, more, rest) => {
-      // All positional values belong to the function to run, so these two parameters can only be
-      // passed as keywords.
+      // All positional values belong to the function that runs on the minions, so these two
+      // parameters must be keywords.
       const { survey_sort: sort, tgt_type: type, ...kwarg } = more;
       const tgtType = type === 'pcre' ? type : 'compound';
       const request = { tgt, tgtType, fun, arg: [...rest], kwarg };
@@ -156,8 +156,7 @@ async function withDifferences(pools: readonly Pool[]): Promise<readonly Pool[]>
   const diff = lineDiffFrom(first.result);
   const shown = [first];
   for (const each of others) {
-    // Every minion may have a different result, so the loop yields to other work between the
-    // comparisons.
+    // Every minion may have a different result, so let other work run between the comparisons.
     await nextTurn();
     shown.push({ ...each, diff: diff(each.result) });
   }

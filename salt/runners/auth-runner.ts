@@ -25,8 +25,8 @@ export function authRunner({ users: { logins } }: AuthRunnerDeps): FunctionTable
         const request = {
           ...{ username, password, eauth },
           ...(tokenExpireSeconds === undefined ? {} : { tokenExpireSeconds }),
-          // Remote users may call this function, so `api_acl` applies and their failed log-ins
-          // count as those of one source.
+          // Remote users may call this function. Therefore `api_acl` applies, and all failed
+          // log-ins through it count for one source.
           ...(by === undefined ? {} : { source: 'runner' }),
         };
         try {

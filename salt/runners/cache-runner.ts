@@ -9,10 +9,7 @@ import type { CacheBanks } from './cache-banks.ts';
 
 export interface CacheRunnerDeps {
   readonly facts: Jobs['facts'];
-  /**
-   * Mine of the minions. If `undefined`, the master has no mine, and the functions about it do not
-   * exist.
-   */
+  /** Mine of the minions. If it is `undefined`, the functions about the mine do not exist. */
   readonly mine: MineStore | undefined;
   readonly targets: Pick<Jobs['targets'], 'resolve'>;
   readonly acceptedIds: () => readonly string[];

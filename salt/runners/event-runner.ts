@@ -1,6 +1,7 @@
 /** The `event` runner [salt/runners/event.py]. */
 
 import { type Events, MasterError, toJson } from '#master';
+import { plainNumber } from '#minion-protocol';
 import { writeJson } from '#runtime';
 import { type FunctionTable, masterFunction } from '../functions/define-function.ts';
 import { anything, flag, ignored, map, optional, required, text } from '../functions/parameters.ts';
@@ -38,7 +39,8 @@ export function eventRunner({ bus, events }: EventRunnerDeps): FunctionTable {
       },
       // Events may contain secrets of other users.
       isConfidential: true,
-      call: async ({ tagmatch, count, quiet, pretty, node }, { by, closing }) => {
+      call: async ({ tagmatch, count: given, quiet, pretty, node }, { by, closing }) => {
+        const count = plainNumber(given);
         if (by !== undefined && by.who.kind !== 'local') {
           throw new MasterError(
             'ERR_ARGS',
@@ -74,7 +76,7 @@ interface Watch {
 }
 
 /**
- * Reads events as lines: tag, tab, data.
+ * Reads events as lines: the tag, a tab and the data.
  * @throws MasterError ERR_ARGS
  */
 async function readEvents(

@@ -5,7 +5,7 @@
 
 import { ConfigError, type LiveConfig } from '#config';
 import { MasterError } from '#master';
-import { isWireMap, pythonStr, type WireMap, type WireValue } from '#minion-protocol';
+import { isWireMap, plainNumber, pythonStr, type WireMap, type WireValue } from '#minion-protocol';
 import {
   createDnsResolver,
   createHttpClient,
@@ -86,7 +86,7 @@ export function httpRunner({ config: { fixed }, reader }: HttpRunnerDeps): Funct
           ...methodAndBody(given.method, given.data, maxBytes),
           url: addressOf(url, given.params),
           headers: headersOf(given, given.data !== undefined),
-          // One byte more than allowed is read, to detect that a response is too large.
+          // Read one byte more than the limit, to detect a response that is too large.
           maxAnswerBytes: maxBytes + 1,
         };
         const result = await limit.run(() => ask(request, closing));
@@ -164,7 +164,8 @@ function methodAndBody(
 }
 
 function textOf(value: WireValue): string | undefined {
-  return typeof value === 'string' || typeof value === 'number' ? String(value) : undefined;
+  const isText = typeof value === 'string' || typeof plainNumber(value) === 'number';
+  return isText ? String(value) : undefined;
 }
 
 function pairsOf(map: WireMap): [string, string][] {

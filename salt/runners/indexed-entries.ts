@@ -3,7 +3,7 @@ import { KeyedMutex } from '#runtime';
 import type { Entry, Key, Operation, Store } from '#store';
 
 /**
- * Yields the entries below a key in order. Gives other work a turn after each page.
+ * Yields the entries below a key in order. Lets other work run after each page.
  * @param page number of entries per page
  */
 export async function* listInTurns(
@@ -36,7 +36,7 @@ export class IndexedEntries<Index> {
     this.#readIndex = readIndex;
   }
 
-  /** Runs tasks one after the other. A task updates the index after it has written. */
+  /** Runs tasks one after the other. A task updates the index after its write. */
   run<T>(work: (index: Index) => Promise<T>): Promise<T> {
     return this.#mutex.run('', async () => {
       this.#index ??= await this.#readIndex(this.#store);
@@ -50,7 +50,8 @@ export class IndexedEntries<Index> {
     try {
       await this.#store.write(steps);
     } catch (error) {
-      // The write may have succeeded although it reported an error, so the index is built again.
+      // The write may have succeeded although it failed with an error, so the index must be built
+      // again.
       this.#index = undefined;
       throw error;
     }

@@ -213,10 +213,16 @@ async function activeJobs(parts: JobsRunnerDeps, context: CallContext): Promise<
 async function activeJob(
   parts: JobsRunnerDeps,
   jid: string,
-  told: WireMap,
+  runningJob: WireMap,
 ): Promise<WireMap & { Running: WireValue[]; Returned: WireValue[] }> {
   const { returns } = await readJob(parts, jid);
-  const { fun = 'unknown-function', arg, tgt = 'unknown-target', tgt_type = 'list', user } = told;
+  const {
+    fun = 'unknown-function',
+    arg,
+    tgt = 'unknown-target',
+    tgt_type = 'list',
+    user,
+  } = runningJob;
   return {
     Function: fun,
     Arguments: Array.isArray(arg) ? arg : [],

@@ -80,7 +80,7 @@ export function manageRunner(parts: ManageRunnerDeps): FunctionTable {
   };
 }
 
-/** Names of the presence functions. In Salt several names have the same meaning. */
+/** Names of the functions for presence. In Salt, several names have the same meaning. */
 const states = ['state', 'present', 'joined', 'allowed', 'alived', 'reaped'];
 
 function presenceFunctions({ acceptedIds, present: listPresent }: ManageRunnerDeps): FunctionTable {
@@ -111,13 +111,13 @@ function presenceFunctions({ acceptedIds, present: listPresent }: ManageRunnerDe
 }
 
 async function versions(parts: ManageRunnerDeps, context: CallContext): Promise<WireMap> {
-  const told = new Map<string, string | false>(parts.acceptedIds().map((id) => [id, false]));
+  const reported = new Map<string, string | false>(parts.acceptedIds().map((id) => [id, false]));
   const { returns } = await askMinions(parts, { tgt: '*', fun: 'test.version' }, context);
   for (const { minion, return: version, retcode } of returns) {
-    told.set(minion, retcode === 0 && typeof version === 'string' ? version : false);
+    reported.set(minion, retcode === 0 && typeof version === 'string' ? version : false);
   }
   const groups = new Map<string, WireMap>();
-  for (const [minion, version] of [...told].sort(([a], [b]) => (a < b ? -1 : 1))) {
+  for (const [minion, version] of [...reported].sort(([a], [b]) => (a < b ? -1 : 1))) {
     const label = versionLabel(version);
     groups.set(label, { ...groups.get(label), [minion]: version });
   }
@@ -126,7 +126,7 @@ async function versions(parts: ManageRunnerDeps, context: CallContext): Promise<
 
 /**
  * Compares a minion's version with the supported releases. Salt compares it with the version of the
- * master, which this master does not have.
+ * master.
  */
 function versionLabel(version: string | false): string {
   if (version === false) return 'Minion offline';

@@ -134,7 +134,7 @@ export function queueRunner({ store, bus, run }: QueueRunnerDeps): FunctionTable
       summary: 'Removes runner calls from a queue and runs them one after the other.',
       parameters: { quantity, queue: optional(text, runnerQueue), backend },
       call: async ({ quantity: count, queue }, context) => {
-        // Access to this function would in effect grant access to all runners.
+        // A user with access to this function could run every runner.
         requireLocalCaller(context);
         const { items } = await process(queue, count);
         for (const call of listOf(items ?? [])) {

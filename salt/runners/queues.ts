@@ -26,10 +26,7 @@ interface ItemPlace {
   readonly bytes: number;
 }
 
-/**
- * Index of the queues. It does not contain the items, so a change reads only the items that it
- * removes.
- */
+/** Index of the queues, without the items. A change reads only the items that it removes. */
 class QueueIndex {
   /** Positions of the items, by queue and by the digest of the item. */
   readonly #queues = new Map<string, Map<string, ItemPlace>>();

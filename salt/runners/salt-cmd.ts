@@ -13,6 +13,7 @@ import type { PillarSources } from '../render/pillar-sources.ts';
 import { fromWire, toWire } from '../render/pillar-wire.ts';
 import { randomFunctions } from '../render/random-functions.ts';
 import { saltFunctions } from '../render/template-functions.ts';
+import { timeFunctions } from '../render/time-functions.ts';
 import { insteadOfFunction } from '../render/unserved-functions.ts';
 
 export interface SaltCmdDeps {
@@ -44,6 +45,7 @@ export function saltCmdRunner({ masterId: id, pillar: source, files }: SaltCmdDe
           Object.entries({
             ...saltFunctions({ grains: new TracedGrains({ id }, new GrainReads()), setting }),
             ...randomFunctions(() => {}),
+            ...timeFunctions(() => new Date()),
             ...asked,
           }),
         );

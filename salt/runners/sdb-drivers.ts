@@ -31,13 +31,13 @@ export interface SdbDriver {
   delete(key: string): WireValue;
 }
 
-/** Limits for the values that callers set. */
+/** Maximum number of values that callers set. */
 const maxVariables = 1000;
 const maxVariableBytes = 65_536;
 
 /**
- * Driver for the environment variables of the process. Values that callers set are kept separately
- * until the process ends, and child processes of the master do not inherit them.
+ * Driver for the environment variables of the process. Values that callers set are stored
+ * separately until the process ends, and child processes of the master do not inherit them.
  */
 export class EnvironmentDriver implements SdbDriver {
   readonly #environment: Readonly<Record<string, string | undefined>>;
@@ -129,7 +129,7 @@ export class FilesDriver implements SdbDriver {
   }
 
   /**
-   * Reads a file. As in Salt, a missing or empty file is no error; the result is `undefined`.
+   * Reads a file. Returns `undefined` for a missing or empty file, which is not an error in Salt.
    * @throws MasterError ERR_ARGS
    */
   async #read(file: string): Promise<PillarMap | undefined> {
@@ -142,7 +142,7 @@ export class FilesDriver implements SdbDriver {
       return undefined;
     }
     const { size } = found.stat;
-    if (size > maxFileBytes) throw fileError(file, `it exceeds ${maxFileBytes} bytes`);
+    if (size > maxFileBytes) throw fileError(file, `the file is larger than ${maxFileBytes} bytes`);
     const text = new TextDecoder().decode(await found.read(0, size));
     if (text.trim() === '') return undefined;
     const format = this.#profile.driver === 'json' ? 'json' : 'yaml';

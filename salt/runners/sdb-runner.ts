@@ -23,9 +23,9 @@ interface Found {
 }
 
 /**
- * Function that finds the driver for an address.
- * @param uri as in Salt, an address finds nothing if it is not `sdb://<profile>/<key>` with a known
- * profile
+ * Function that finds the driver for an `sdb://` address.
+ * @param uri as in Salt, the result is `undefined` if it is not `sdb://<profile>/<key>` with a
+ * known profile
  */
 type Find = (uri: string) => Promise<Found | undefined>;
 
@@ -35,8 +35,8 @@ const maxLength = 4096;
 const saltCharacters = 'abcdefghijklmnopqrstuvwxyz0123456789!@#$%^&*(-_=+)';
 
 /**
- * Returns the functions. All are confidential, because values may be secret, and so may an address
- * that is not found.
+ * Returns the functions. All are confidential, because they return values that may be secret, or
+ * the address itself if it is unknown.
  */
 export function sdbRunner(deps: SdbRunnerDeps): FunctionTable {
   const find = openProfiles(deps);

@@ -15,7 +15,7 @@ export function nextTime(
   last: number | undefined,
 ): number | undefined {
   if (trigger.kind === 'interval') {
-    // If the master was down at one or more due times, the work runs once after the start.
+    // If the master was down at one or more due times, the job runs once after the start.
     return Math.max(now, (last ?? now) + trigger.seconds * 1000);
   }
   if (trigger.kind === 'cron') return trigger.cron.nextRun(new Date(now))?.getTime();
@@ -24,7 +24,7 @@ export function nextTime(
   return coming.length === 0 ? undefined : Math.min(...coming);
 }
 
-/** Whether an entry that is due may run at this time. */
+/** Whether an entry may run at this time (`range`, `after`, `until`). */
 export function isAllowed({ range, after, until }: ScheduleEntry, now: number): boolean {
   if (after !== undefined && now <= today(after, now)) return false;
   if (until !== undefined && now >= today(until, now)) return false;

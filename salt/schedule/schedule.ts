@@ -17,8 +17,8 @@ export interface ScheduleDeps {
 }
 
 /**
- * Maximum age of work that another member missed, in milliseconds. A member that takes over the
- * schedule does not start older work.
+ * Maximum age of work that another member did not start, in milliseconds. A member that takes over
+ * the schedule does not start older work.
  */
 const takenOverMs = 60_000;
 
@@ -29,7 +29,7 @@ export class Schedule {
   readonly #timers = new Map<string, NodeJS.Timeout>();
   readonly #running = new Map<string, number>();
   readonly #last = new Map<string, number>();
-  /** Latest due time of each entry that was left to another member of the cluster. */
+  /** Latest due time of each entry that another member of the cluster was responsible for. */
   readonly #skipped = new Map<ScheduleEntry, number>();
 
   constructor(deps: ScheduleDeps) {
@@ -47,7 +47,7 @@ export class Schedule {
     for (const entry of this.#entries) {
       const kept = await store.get(keyOf(entry));
       const last = kept && scheduleRow.decode(kept).at;
-      // The interval of a new entry begins when the entry is first seen.
+      // The interval of a new entry begins now.
       if (last === undefined) await this.#remember(entry, now());
       else this.#last.set(entry.name, last);
       if (entry.runsOnStart) void this.#fire(entry, now());
@@ -73,7 +73,7 @@ export class Schedule {
   /**
    * Waits until an entry must run, and then runs it.
    * @param due due time
-   * @param at time at which it runs, which may be later
+   * @param at time at which it runs; it may be later than `due`
    */
   #sleepUntil(entry: ScheduleEntry, due: number, at: number): void {
     const { now } = this.#deps.context;
@@ -86,8 +86,8 @@ export class Schedule {
   }
 
   /**
-   * Starts the work of an entry. The promise resolves when the work has started, so that a long
-   * duration does not delay the next run.
+   * Starts the job of an entry. The promise resolves when the job has started, so that a long job
+   * does not delay the next due time.
    */
   async #fire(entry: ScheduleEntry, due: number): Promise<void> {
     const { log, now, duties } = this.#deps.context;
@@ -98,7 +98,7 @@ export class Schedule {
       return;
     }
     try {
-      // The due time is stored before the work starts, so that work interrupted by a crash does not
+      // Store the due time before the job starts, so that a job that a crash interrupts does not
       // run twice.
       await this.#remember(entry, due);
     } catch (err) {
@@ -108,7 +108,7 @@ export class Schedule {
       );
     }
     if (!isAllowed(entry, now())) return;
-    // This is checked after the write, because earlier work may have ended during it.
+    // Check this after the write, because earlier jobs may have ended during it.
     const running = this.#running.get(name) ?? 0;
     if (isCounted && running >= maxRunning) {
       return log.info(
@@ -140,6 +140,13 @@ export class Schedule {
     }
     const request = { ...call, ...target, by, ...(metadata === undefined ? {} : { metadata }) };
     for await (const update of jobs.api.run(request, closing)) {
+      if (update.type === 'published' && update.missing.length > 0) {
+        const { jid, missing } = update;
+        log.warn(
+          { schedule: name, jid, fun, missing },
+          'a scheduled job names minions without an accepted key',
+        );
+      }
       if (update.type !== 'finished') continue;
       const { jid, answered, silent } = update;
       const counts = { answered: answered.length, silent: silent.length };
@@ -156,13 +163,13 @@ export class Schedule {
     else await store.write([operation]);
   }
 
-  /** Whether another member of the cluster has already started the work for this due time. */
+  /** Whether another member of the cluster has already started the job for this due time. */
   async #wasBegun(entry: ScheduleEntry, due: number): Promise<boolean> {
     const kept = await this.#deps.context.store.get(keyOf(entry));
     return kept !== undefined && scheduleRow.decode(kept).at >= Math.floor(due);
   }
 
-  /** Starts work that became due while no member of the cluster was responsible. */
+  /** Starts jobs that became due while no member of the cluster was responsible. */
   async #takeOver(): Promise<void> {
     const since = this.#deps.context.now() - takenOverMs;
     const skipped = [...this.#skipped].filter(([, due]) => due >= since);

@@ -25,7 +25,7 @@ interface FileRootsWheelDeps {
 
 /** Maximum size of a file to read, in bytes. */
 const maxReadBytes = 16 * 1024 * 1024;
-/** Number of bytes from which a file is recognised as text, as in Salt. */
+/** Number of bytes by which a text file is recognised, as in Salt. */
 const probeBytes = 512;
 
 interface FileInRoot {
@@ -139,7 +139,8 @@ async function writeFile(
     return `Invalid path: ${name}`;
   }
   await mkdir(path.dirname(place), { recursive: true });
-  // O_NOFOLLOW: after the check, someone may have created a link that leads out of the root.
+  // O_NOFOLLOW: after the check, another process may have created a link that leads out of the
+  // root.
   const flags = constants.O_WRONLY | constants.O_CREAT | constants.O_TRUNC | constants.O_NOFOLLOW;
   const handle = await open(place, flags, 0o644);
   try {
@@ -212,8 +213,8 @@ function treeOf(dirs: readonly string[], files: readonly string[]): WireMap {
 }
 
 /**
- * Whether a file begins with UTF-8 text without NUL. Salt also accepts other files, but then fails
- * to read them.
+ * Whether a file begins with UTF-8 text without NUL. Salt also accepts other files as text, but
+ * then cannot read them.
  */
 async function isText(file: FoundFile): Promise<boolean> {
   const probe = await file.read(0, probeBytes);

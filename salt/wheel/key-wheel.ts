@@ -43,8 +43,7 @@ const alsoAccepted = {
 } as const;
 
 /**
- * Parameter that only this master has. If it is given, only the key with this fingerprint is
- * changed.
+ * Parameter that Salt does not have. If it is given, only the key with this fingerprint is changed.
  */
 const exactly = { fingerprint: optional(text) } as const;
 
@@ -262,8 +261,8 @@ async function byFolder(
 }
 
 /**
- * Applies a change to the keys that are in the given state. Other keys with the same id are not
- * changed. Returns the resulting states of the ids.
+ * Changes the keys of the given ids that are in the given state. Other keys with the same ids are
+ * not changed. Returns the resulting states of the ids.
  */
 async function forEachKey(
   parts: KeyWheelDeps,

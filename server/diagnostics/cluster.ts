@@ -9,8 +9,8 @@ import { codeOf } from '#runtime';
 import { type DiagnosticsInput, type DoctorFinding, formatList } from './report.ts';
 
 /**
- * Maximum clock difference between members, in milliseconds. With a larger difference, rows expire
- * early or late, because the clock of one member determines their expiry.
+ * Maximum clock difference between members, in milliseconds. A larger difference makes rows expire
+ * early or late, because each row expires by the clock of one member.
  */
 const largestSkewMs = 5000;
 
@@ -33,7 +33,7 @@ export async function checkCluster({ running }: DiagnosticsInput): Promise<Docto
           finding(
             'cluster-stale',
             `cluster ${cluster.name}`,
-            'This member has not applied the end of the log for longer than stale_after: minions and tokens are rejected.',
+            'This member has been behind the end of the log for longer than stale_after, so it rejects minions and tokens.',
             'Check its connection to the NATS servers, its NATS rights and its disk.',
           ),
         ]
@@ -43,7 +43,7 @@ export async function checkCluster({ running }: DiagnosticsInput): Promise<Docto
           finding(
             'cluster-alone',
             `cluster ${cluster.name}`,
-            'Too few members are alive: jobs, key changes and signals are rejected.',
+            'Too few members of the cluster are alive, so this member rejects jobs, key changes and signals.',
             'Start the other members; saltbridge cluster status lists them.',
           ),
         ]
@@ -63,7 +63,7 @@ export async function checkCluster({ running }: DiagnosticsInput): Promise<Docto
           finding(
             'cluster-log-failing',
             `cluster ${cluster.name}`,
-            `The log has accepted no write for ${Math.round(failingMs / 1000)} seconds.`,
+            `The replicated log has accepted no write for ${Math.round(failingMs / 1000)} seconds.`,
             'Check the NATS servers.',
           ),
         ]
@@ -72,7 +72,7 @@ export async function checkCluster({ running }: DiagnosticsInput): Promise<Docto
       finding(
         'cluster-clock',
         name,
-        `The clock of this member is ${Math.round(clockSkewMs / 1000)} seconds off.`,
+        `The clock of this member differs from the clock of the queried member by ${Math.round(clockSkewMs / 1000)} seconds.`,
         'Synchronise the clocks (NTP).',
       ),
     ),
@@ -83,7 +83,7 @@ export async function checkCluster({ running }: DiagnosticsInput): Promise<Docto
 }
 
 const dayMs = 86_400_000;
-/** Number of days before the expiry of a certificate in which the check reports it. */
+/** Number of days before its expiry at which a certificate is reported. */
 const soonDays = 30;
 const peekMs = 3000;
 
@@ -150,7 +150,8 @@ function judge(
       severity: isGood ? 'warning' : 'error',
       subject,
       problem,
-      remedy: 'Renew it. If it belongs to the members, restart them one after the other.',
+      remedy:
+        'Renew the certificate. If it is the certificate of the members, restart them one after the other.',
     },
   ];
 }

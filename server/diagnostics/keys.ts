@@ -6,13 +6,16 @@ import { type DiagnosticsInput, type DoctorFinding, formatList } from './report.
 const dayMs = 86_400_000;
 const pendingDays = 7;
 
-/** Checks the master's key pairs, and the signature file that may replace the signing key pair. */
+/**
+ * Checks the master's key pairs, and the signature file that can be used instead of the signing key
+ * pair.
+ */
 export async function checkOwnKeys({
   config: { config },
 }: DiagnosticsInput): Promise<DoctorFinding[]> {
   const findings: DoctorFinding[] = [];
   for (const { name, fault } of await surveyOwnKeys(config)) {
-    // If the master has no key pair yet, not even partly, its first start creates one.
+    // If the master has no key files at all, its first start creates them.
     if (fault === undefined || !fault.isFatal) continue;
     findings.push({
       code: `own-key-${fault.kind}`,
@@ -26,8 +29,7 @@ export async function checkOwnKeys({
 }
 
 /**
- * Checks minions' keys. Reports unusable keys, and keys about which an operator has not decided
- * yet.
+ * Checks the keys of minions. Reports unusable keys, and keys that wait for an operator's decision.
  */
 export async function checkMinionKeys({
   keys: survey,
@@ -53,7 +55,7 @@ function faulty({ file, fault }: SurveyedKey): DoctorFinding[] {
     case 'unreadable':
       return [unusable(file, 'The file cannot be read, or is too large for a key.')];
     case 'no-key':
-      return [unusable(file, 'It is not the text of a public RSA key.')];
+      return [unusable(file, 'The file does not contain a public RSA key in PEM.')];
     case 'small':
       return [
         {
@@ -78,7 +80,7 @@ function unusable(subject: string, problem: string): DoctorFinding {
   };
 }
 
-/** Finds keys that are stored under several ids. The machine was renamed or cloned. */
+/** Finds keys that are stored under several ids, because a machine was renamed or cloned. */
 function duplicates(keys: readonly SurveyedKey[]): DoctorFinding[] {
   const idsByKey = new Map<string, Set<string>>();
   for (const { id, pem, fault } of keys) {
@@ -120,8 +122,8 @@ function lookalikes(keys: readonly SurveyedKey[]): DoctorFinding[] {
 }
 
 /**
- * Finds ids that new minions may not use. They were accepted by an earlier version, or with
- * `minion_ids: salt`.
+ * Finds ids that are not permitted for new minions. An earlier version, or the option `minion_ids:
+ * salt`, permitted them.
  */
 function unusual(keys: readonly SurveyedKey[]): DoctorFinding[] {
   const ids = keys.map(({ id }) => id).filter((id) => !isNewMinionId(id));
@@ -132,7 +134,7 @@ function unusual(keys: readonly SurveyedKey[]): DoctorFinding[] {
       severity: 'warning',
       subject: formatList([...new Set(ids)].map((id) => JSON.stringify(id))),
       problem:
-        'New minions cannot use such an id: as a target it may match others, or look like one.',
+        'New minions cannot use such an id: as a target it can match other minions, or be confused with another id.',
       remedy:
         'Accepted minions continue to work. Give these machines other ids, and delete the old keys.',
     },
@@ -147,8 +149,8 @@ function denied(keys: readonly SurveyedKey[]): DoctorFinding[] {
       code: 'minion-key-denied',
       severity: 'warning',
       subject: formatList(ids),
-      problem: 'A machine signed in under this id with a different key.',
-      remedy: 'Find the machine. Delete the denied key, or accept it in place of the other.',
+      problem: 'A machine tried to sign in under this id with a different key.',
+      remedy: 'Find the machine. Delete the denied key, or accept it instead of the current key.',
     },
   ];
 }

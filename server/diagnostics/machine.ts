@@ -29,8 +29,8 @@ export async function checkVersions({
       code: 'node-version',
       severity: 'error',
       subject: `Node ${world.nodeVersion}`,
-      problem: `It is older than ${minNode.join('.')}.`,
-      remedy: 'Install a supported version.',
+      problem: `The version of Node.js is older than ${minNode.join('.')}.`,
+      remedy: 'Install a supported version of Node.js.',
     });
   }
   if (!world.canSignSha1()) {
@@ -40,7 +40,7 @@ export async function checkVersions({
       subject: `OpenSSL ${process.versions.openssl}`,
       problem: 'The system forbids SHA-1 signatures, which minions require.',
       remedy:
-        'Permit them for this service: use a crypto policy with SHA1, or an OpenSSL configuration.',
+        'Permit SHA-1 signatures for this service: use the crypto policy SHA1, or an OpenSSL configuration.',
     });
   }
   if (running !== undefined && running.status.version !== version) {
@@ -55,7 +55,7 @@ export async function checkVersions({
   return findings;
 }
 
-/** Detects a clock that was set back. In this case files or jobs have time stamps in the future. */
+/** Detects a clock that was set back: a file or job then has a time in the future. */
 export async function checkClock({
   config,
   keys,
@@ -76,9 +76,9 @@ export async function checkClock({
       code: 'clock-behind',
       severity: 'error',
       subject: latest.subject,
-      problem: `Its time is ${new Date(latest.at).toISOString()}, but the clock shows ${new Date(now).toISOString()}.`,
+      problem: `This file or job has the time ${new Date(latest.at).toISOString()}, but the clock shows ${new Date(now).toISOString()}.`,
       remedy:
-        'Set the clock (NTP). Requests of minions are rejected if they are more than five minutes off.',
+        'Synchronise the clock (NTP). Requests of minions are rejected if their time differs by more than five minutes.',
     },
   ];
 }
@@ -111,7 +111,7 @@ export async function checkFileLimit({
       code: 'file-limit',
       severity: 'error',
       subject,
-      problem: `${limit} files may be open, but ${minions} minions need about ${needed}.`,
+      problem: `The limit of open files is ${limit}, but ${minions} minions need about ${needed}.`,
       remedy: `Start the master with a larger limit (LimitNOFILE=${Math.max(65_536, needed * 2)}, ulimit -n).`,
     },
   ];
@@ -145,7 +145,7 @@ function judgeRoom(subject: string, room: DiskRoom): DoctorFinding[] {
       code: 'disk-full',
       severity: room.freeBytes < 64 * mebibyte ? 'error' : 'warning',
       subject,
-      problem: `${Math.floor(room.freeBytes / mebibyte)} MiB are free: soon, keys and returns can no longer be stored.`,
+      problem: `The file system has only ${Math.floor(room.freeBytes / mebibyte)} MiB free. When it is full, keys and returns cannot be stored.`,
       remedy: 'Free space, or move the directory.',
     });
   }
@@ -154,8 +154,8 @@ function judgeRoom(subject: string, room: DiskRoom): DoctorFinding[] {
       code: 'inodes-full',
       severity: 'warning',
       subject,
-      problem: `${room.freeInodes} inodes are free: soon, no file can be created.`,
-      remedy: 'Remove many small files, for example an old job cache of salt-master.',
+      problem: `The file system has only ${room.freeInodes} free inodes. Without free inodes, no file can be created.`,
+      remedy: 'Remove small files, for example an old job cache of salt-master.',
     });
   }
   return findings;
@@ -175,7 +175,7 @@ const minuteMs = 60_000;
 const temporaryName = /^\.saltbridge-.*\.tmp$|\.[0-9a-f]{12}\.tmp$/;
 
 /**
- * Checks which accounts can read or replace the master's private files, and reports leftover
+ * Checks which accounts can read or replace the private files of the master, and reports leftover
  * temporary files.
  */
 export async function checkPermissions(patient: DiagnosticsInput): Promise<DoctorFinding[]> {
@@ -220,7 +220,12 @@ async function checkDirectory(
   const forbidden = othersWrite | (isPki && permissivePkiAccess ? 0 : groupWrites);
   if ((stats.mode & forbidden) === 0) return [];
   const who = (stats.mode & othersWrite) !== 0 ? 'Everybody' : 'The group';
-  return [writable(directory, `${who} can write to it, and can therefore replace keys or state.`)];
+  return [
+    writable(
+      directory,
+      `${who} can write to this directory, and can therefore replace keys or state.`,
+    ),
+  ];
 }
 
 /**
@@ -232,7 +237,9 @@ async function checkParents(directory: string): Promise<DoctorFinding[]> {
   if (parent === directory) return [];
   const { mode } = (await statIfThere(parent)) ?? { mode: 0 };
   const isOpen = (mode & othersWrite) !== 0 && (mode & sticky) === 0;
-  const own = isOpen ? [writable(parent, `Every account can replace the files below it.`)] : [];
+  const own = isOpen
+    ? [writable(parent, 'Every account can replace files below this directory.')]
+    : [];
   return [...own, ...(await checkParents(parent))];
 }
 
@@ -257,13 +264,16 @@ async function checkSecret(file: string, config: MasterConfig): Promise<DoctorFi
       code: 'secret-readable',
       severity: 'error',
       subject: file,
-      problem: `Accounts other than its owner have access to it (mode ${(stats.mode & 0o777).toString(8)}).`,
+      problem: `Accounts other than the owner have access to this file (mode ${(stats.mode & 0o777).toString(8)}).`,
       remedy: `chmod go= ${file}; if other people had access to the machine, create new keys`,
     },
   ];
 }
 
-/** Checks that all files have the same owner: the requested user, or the owner of `pki_dir`. */
+/**
+ * Checks that all files belong to one user: the user in {@link SystemInfo}, or the owner of
+ * `pki_dir`.
+ */
 async function checkOwners(
   directories: readonly string[],
   { config, world }: DiagnosticsInput,
@@ -277,7 +287,7 @@ async function checkOwners(
       code: 'directory-owner',
       severity: 'error',
       subject: directory,
-      problem: `It belongs to user ${stats.uid}, but the master's other files belong to ${owner}.`,
+      problem: `The file belongs to user ${stats.uid}, but the other files of the master belong to user ${owner}.`,
       remedy: `Run everything as one user. If that user is ${owner}: chown -R ${owner} ${directory}.`,
     });
   }
@@ -293,14 +303,14 @@ async function checkLeftovers(
   for (const name of names.filter((it) => temporaryName.test(it))) {
     const subject = path.join(directory, name);
     const stats = await statIfThere(subject);
-    // A recent temporary file may still be in use, and is not reported.
+    // Do not report a recent temporary file, because it may still be in use.
     if (stats === undefined || world.now() - stats.mtimeMs < minuteMs) continue;
     findings.push({
       code: 'leftover-file',
       severity: 'warning',
       subject,
-      problem: 'A process ended while it wrote this file; it is no longer used.',
-      remedy: 'Remove it.',
+      problem: 'This temporary file remains from a process that ended while it wrote the file.',
+      remedy: 'Remove the file.',
     });
   }
   return findings;

@@ -61,7 +61,7 @@ export type DoctorCode = (typeof doctorCodes)[number];
 /** One finding. */
 export interface DoctorFinding {
   readonly code: DoctorCode;
-  /** `error`: the master cannot start, or there is a security or access problem. */
+  /** Severity. `error`: the master cannot start, or its security or access is at risk. */
   readonly severity: 'error' | 'warning';
   /** File, port, key or option that the finding is about. */
   readonly subject: string;
@@ -81,15 +81,15 @@ export interface DoctorReport {
   readonly versions: Readonly<Record<string, string>>;
 }
 
-/** Functions and values through which the checks examine the machine. Each member has a default. */
+/** Functions and values through which the checks examine the machine. Tests can replace them. */
 export interface SystemInfo {
   /** Returns the current time in milliseconds since 1970. */
   readonly now: () => number;
   /** Directory with process information. Default: `/proc`. */
   readonly procDirectory: string;
   /**
-   * User id that all files should belong to. With `undefined`, any user is accepted if all files
-   * have the same owner.
+   * User id to which all files should belong. `undefined`: all files must belong to one user,
+   * but it may be any user.
    */
   readonly uid: number | undefined;
   /** Returns the free space of the disk that contains a path. */
@@ -133,7 +133,7 @@ export interface DiagnosticsInput {
   readonly world: SystemInfo;
 }
 
-/** A check of one area. Returns its findings. */
+/** Function that checks one area and returns its findings. */
 export type Check = (patient: DiagnosticsInput) => Promise<readonly DoctorFinding[]>;
 
 const named = 10;

@@ -1,4 +1,7 @@
-/** Examines a master's configuration, files and machine, whether or not the master is running. */
+/**
+ * Examines the configuration, the files and the machine of a master. The master need not be
+ * running.
+ */
 
 import { generateKeyPairSync, sign } from 'node:crypto';
 import { once } from 'node:events';
@@ -53,7 +56,7 @@ async function checkConfig({ config: survey }: DiagnosticsInput): Promise<Doctor
     severity: 'error',
     subject: placeOf(problem),
     problem: `The master does not start: ${withoutPlace(problem)}.`,
-    remedy: 'Correct it. docs/errors.md describes its code.',
+    remedy: 'Correct the configuration. docs/errors.md describes the code of the error.',
   }));
   for (const warning of warnings) {
     findings.push({
@@ -102,14 +105,14 @@ function riskyModes({ config, settings }: CheckedConfig): DoctorFinding[] {
 function remedyOf(kind: ConfigWarning['kind']): string {
   if (kind === 'narrowed' || kind === 'rights')
     return 'Rewrite each expression so that it has the intended meaning.';
-  if (kind === 'no-login') return 'Correct the back end, or remove it.';
+  if (kind === 'no-login') return 'Correct the options of this back end, or remove it.';
   if (kind === 'bounded') return 'Change the two options so that they are compatible.';
   return 'Remove options without effect. saltbridge migrate check lists alternatives.';
 }
 
 /**
- * Checks whether the interface for Salt's LocalClient is enabled (`saltbridge localclient enable`).
- * Its key grants all permissions.
+ * Reports if the service for Salt's own clients is enabled (`saltbridge localclient enable`),
+ * because its key grants all permissions.
  */
 async function checkLocalClient({ config }: DiagnosticsInput): Promise<DoctorFinding[]> {
   const directory = path.join(config.config.stateDir, 'localclient');
@@ -127,7 +130,7 @@ async function checkLocalClient({ config }: DiagnosticsInput): Promise<DoctorFin
   ];
 }
 
-/** Checks that both ports can be bound, unless the running master uses them. */
+/** Checks that the master can listen on both ports, unless the running master already uses them. */
 async function checkPorts({ config, running }: DiagnosticsInput): Promise<DoctorFinding[]> {
   if (running !== undefined) return [];
   const { publishPort, retPort } = config.config;
@@ -141,16 +144,16 @@ async function checkPorts({ config, running }: DiagnosticsInput): Promise<Doctor
 }
 
 /**
- * Returns the listen address. If none is set, it is Salt's default for IPv4 or IPv6, as `ipv6`
- * selects.
+ * Returns the address on which the master listens. If none is set, this is Salt's default for IPv4
+ * or IPv6, according to the option `ipv6`.
  */
 function hostOf({ interface: host, ipv6 }: MasterConfig): string {
   return ipv6 === true && host === '0.0.0.0' ? '::' : host;
 }
 
 /**
- * Tries to bind a port.
- * @returns the system error code if the port cannot be bound
+ * Tries to listen on a port.
+ * @returns the error code of the system if this fails
  */
 async function tryBind(host: string, port: number): Promise<string | undefined> {
   const server = createServer((connection) => connection.destroy());
@@ -172,23 +175,23 @@ function describe(host: string, port: number, failure: string): DoctorFinding {
         code: 'port-in-use',
         severity: 'error',
         subject,
-        problem: 'Another program uses the port; no master with this configuration answers.',
+        problem: 'Another program uses the port, and it is not a master with this configuration.',
         remedy: `Stop that program (salt-master?); ss -ltnp 'sport = :${port}' shows it.`,
       }
     : {
         code: 'port-unavailable',
         severity: 'error',
         subject,
-        problem: `The port cannot be bound (${failure}).`,
+        problem: `The master cannot listen on this port (${failure}).`,
         remedy:
-          'Check that the machine has the address of interface, and that the account may bind the port.',
+          'Check that the machine has the address in the option interface, and that the account may listen on this port.',
       };
 }
 
 const latestProtocol = 3;
 
 /**
- * Finds accepted ids that have never signed in with protocol 3. Other accepted minions could forge
+ * Finds accepted ids that have never signed in with protocol 3. Other accepted minions can forge
  * their returns.
  */
 async function checkProtocol(patient: DiagnosticsInput): Promise<DoctorFinding[]> {
@@ -224,7 +227,7 @@ function lowIds({ keys, running, store }: DiagnosticsInput): string[] {
 const actions: readonly RuleAction[] = ['publish', 'runner', 'wheel'];
 
 /**
- * Finds reactor files without a rule that permits any action. Every run of such a file is denied.
+ * Finds reactor files for which no rule permits any action. All actions of such a file are denied.
  */
 async function checkReactions({
   config: survey,
@@ -233,7 +236,7 @@ async function checkReactions({
   const { config } = survey;
   const references = new Set(config.reactor.flatMap(({ sls }) => sls));
   if (references.size === 0) return [];
-  // The check only asks whether a rule exists, so the target of the rule is irrelevant.
+  // Only the existence of a rule matters, so check a target that covers all minions.
   const policy = createPolicy(rulesOf(config), { ...formWorld, now: world.now });
   return [...references]
     .filter((reference) => !actions.some((it) => hasRules(serviceOf(reference), it, policy)))
@@ -241,13 +244,13 @@ async function checkReactions({
       code: 'reaction-powerless',
       severity: 'warning',
       subject: reference,
-      problem: 'No rule grants any permission to this reactor file, so every run of it is denied.',
+      problem: 'No rule permits any action to this reactor file, so all its actions are denied.',
       remedy:
-        'Add a rule for service: reaction:<file>. saltbridge migrate check derives such rules where it can.',
+        'Add a rule whose subject is service: reaction:<file>. saltbridge migrate check derives such rules where possible.',
     }));
 }
 
-/** Finds minions that do not reconnect by themselves after a restart of the master. */
+/** Finds minions that will not reconnect by themselves after a restart of the master. */
 async function checkRestart({ running }: DiagnosticsInput): Promise<DoctorFinding[]> {
   const ids = running?.minions.filter((it) => it.needsOwnRestart).map(({ id }) => id) ?? [];
   if (ids.length === 0) return [];
@@ -264,8 +267,8 @@ async function checkRestart({ running }: DiagnosticsInput): Promise<DoctorFindin
 }
 
 /**
- * Age of the oldest undelivered signal above which the outbox is reported as slow, in seconds. It
- * is longer than a service usually takes to restart.
+ * Age of the oldest undelivered signal above which it is reported, in seconds. Services usually
+ * restart in less time.
  */
 const slowOutboxSeconds = 900;
 
@@ -322,7 +325,7 @@ interface MasterExamination {
   readonly findings: readonly DoctorFinding[];
 }
 
-/** Queries the state of the running master. If no master is running, there is no finding. */
+/** Queries the state of the running master. Reports nothing if no master is running. */
 async function examineMaster(openApi: () => Promise<MasterApi>): Promise<MasterExamination> {
   try {
     const running = await withDeadline(ask(openApi));
@@ -344,7 +347,10 @@ async function ask(openApi: () => Promise<MasterApi>): Promise<RunningMaster> {
 async function withDeadline<T>(answer: Promise<T>): Promise<T> {
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<never>((_resolve, reject) => {
-    timer = setTimeout(() => reject(new Error('no response within five seconds')), answerMs);
+    timer = setTimeout(
+      () => reject(new Error('the master did not respond within five seconds')),
+      answerMs,
+    );
   });
   try {
     return await Promise.race([answer, late]);
@@ -386,15 +392,16 @@ interface StoreExamination {
 const codes: Readonly<Partial<Record<string, { code: DoctorCode; remedy: string }>>> = {
   ERR_STORE_LOCKED: {
     code: 'store-locked',
-    remedy: 'A master that does not respond has it open: check its log, or end that process.',
+    remedy: 'A master that does not respond has the store open. Check its log, or end its process.',
   },
   ERR_STORE_CORRUPT: {
     code: 'store-corrupt',
-    remedy: 'Restore it from a backup, or move it away. Every minion then signs in again.',
+    remedy: 'Restore the store from a backup, or move it away. Every minion then signs in again.',
   },
   ERR_STORE_VERSION: {
     code: 'store-version',
-    remedy: 'Run the version that wrote it, or a later one that can convert it.',
+    remedy:
+      'Run the version of saltbridge that wrote the store, or a later version that can convert it.',
   },
 };
 
@@ -439,7 +446,7 @@ function thisWorld(): SystemInfo {
   return {
     now: Date.now,
     procDirectory: '/proc',
-    // Root may examine the master of any user, so any owner is accepted.
+    // Root may examine the files of any user, so accept any owner.
     uid: uid === 0 ? undefined : uid,
     diskOf,
     nodeVersion: process.versions.node,
@@ -472,7 +479,7 @@ async function diskOf(file: string): Promise<DiskRoom> {
  * for all kinds of keys.
  */
 function canSignSha1(): boolean {
-  // An EC key is used, because generating an RSA key would take a second.
+  // Use an EC key, because generating an RSA key takes about a second.
   const { privateKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' });
   try {
     return sign('sha1', Buffer.from('x'), privateKey).length > 0;
@@ -511,7 +518,10 @@ export interface DoctorOptions {
   readonly world?: Partial<SystemInfo>;
 }
 
-/** Runs all checks. They change nothing, but bind the ports briefly if no master is running. */
+/**
+ * Runs all checks. They change nothing. If no master is running, they listen on the ports for a
+ * moment.
+ */
 export async function runDoctor({
   directory,
   openApi,
@@ -570,7 +580,7 @@ function failure(name: string, error: unknown): DoctorFinding {
     code: 'check-failed',
     severity: 'error',
     subject: name,
-    problem: `This check failed: ${error instanceof Error ? error.message : 'unknown'}.`,
+    problem: `This check could not be completed: ${error instanceof Error ? error.message : 'unknown'}.`,
     remedy: "Run this command as root or as the master's user.",
   };
 }

@@ -1,6 +1,6 @@
 /**
- * Migration report for a salt-master's configuration. For everything that the configuration uses,
- * it states the effect in saltbridge.
+ * Migration report for the configuration of a salt-master. It states the effect in saltbridge of
+ * everything that the configuration uses.
  */
 
 import path from 'node:path';
@@ -57,7 +57,7 @@ export async function checkMigration(directory: string): Promise<MigrationReport
 
 /**
  * Returns a finding for each reactor file, or part of one, from which no rule can be derived.
- * saltbridge denies its actions, although the site relies on them.
+ * Without a rule, saltbridge denies the actions of the file.
  */
 function reactionFindings(
   settings: Settings,
@@ -70,7 +70,7 @@ function reactionFindings(
     name: it.reference,
     file: it.file === '' ? file : it.file,
     line: it.file === '' ? line : 0,
-    meaning: `No rule can be derived from a part of this reactor file: ${it.reason}.`,
+    meaning: `For a part of this reactor file, no rule can be derived: ${it.reason}.`,
     remedy: `Add a rule for service reaction:${it.reference} that permits its actions.`,
   }));
 }

@@ -1,4 +1,4 @@
-/** Keys of the salt-master to be migrated: their number, and the unusable ones. */
+/** Findings about the keys of the salt-master: their number, and the unusable keys. */
 
 import path from 'node:path';
 import type { MasterConfig } from '#config';
@@ -26,7 +26,10 @@ export function countKeys({ keys }: KeySurvey): Record<KeyState, number> {
   return counts;
 }
 
-/** Returns findings about the master's own key pairs, the states in use, and each unusable key. */
+/**
+ * Returns findings about the master's key pairs, about the states of minion keys, and about each
+ * unusable key.
+ */
 export async function keyFindings(
   config: MasterConfig,
   survey: KeySurvey,
@@ -41,7 +44,7 @@ export async function keyFindings(
       name: 'minion keys',
       file: config.pkiDir,
       line: 0,
-      meaning: `They are used in place: ${states.join(', ')}.`,
+      meaning: `The master uses the existing key files without copying them: ${states.join(', ')}.`,
       remedy: '',
     },
     ...survey.unreadable.map((directory) => unreadableFinding(directory)),
@@ -61,7 +64,10 @@ async function ownKeyFindings(config: MasterConfig): Promise<MigrationFinding[]>
       name,
       file,
       line: 0,
-      meaning: fault === undefined ? 'Minions continue to trust it.' : `${fault.problem}.`,
+      meaning:
+        fault === undefined
+          ? 'The master uses this key, so minions continue to trust it.'
+          : `${fault.problem}.`,
       remedy: fault === undefined ? '' : `${fault.remedy}.`,
     });
   }
@@ -77,7 +83,7 @@ function faultyKey({ id, place, file, fault }: SurveyedKey): MigrationFinding[] 
       name: `key of ${id}`,
       file,
       line: 0,
-      meaning: `It ${faults[fault]}: the minion cannot sign in.`,
+      meaning: `The key ${faults[fault]}, so the minion cannot sign in.`,
       remedy:
         'Delete the key here and the key pair on the minion. The minion then creates a new pair.',
     },
@@ -100,7 +106,7 @@ function unusualIds(
       line: 0,
       meaning:
         place === 'accepted'
-          ? 'It continues to work, but new minions cannot have such an id.'
+          ? 'The accepted minion continues to work, but new minions cannot have such an id.'
           : 'New minions cannot have such an id, so its key cannot be accepted.',
       remedy: 'Give the machine another id, or set saltbridge: minion_ids: salt.',
     }));
@@ -113,7 +119,7 @@ function deniedKeys({ pkiDir }: MasterConfig, count: number): MigrationFinding {
     name: 'denied keys',
     file: path.join(pkiDir, placeDirectories.denied),
     line: 0,
-    meaning: `${count} ids were requested with a different key.`,
+    meaning: `For ${count} ids, a machine tried to sign in with a key other than the accepted one.`,
     remedy: 'Find out which machines share an id. Then delete the denied keys.',
   };
 }

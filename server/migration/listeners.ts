@@ -1,4 +1,7 @@
-/** Finds the event tags that a site listens to. Templates in its files are not rendered. */
+/**
+ * Finds the event tags that a site listens to. Templates in its files are searched without being
+ * rendered.
+ */
 
 import {
   engineNames,
@@ -21,12 +24,12 @@ const matchLine = /^\s*-?\s*match:\s*(['"]?)(.+?)\1\s*(?:#.*)?$/;
 const waitLine = /^(\s*)salt\.wait_for_event:\s*$/;
 const nameLine = /^\s*-\s*name:\s*(['"]?)(.+?)\1\s*(?:#.*)?$/;
 
-/** Returns the patterns that the formulas below `thorium_roots` match. */
+/** Returns the tag patterns in the formulas below `thorium_roots`. */
 async function thoriumPatterns(settings: Settings): Promise<Listening[]> {
   return patternsBelow(settings, 'thorium_roots', 'thorium', matchesIn);
 }
 
-/** Returns the patterns that orchestrations below `file_roots` wait for. */
+/** Returns the tag patterns for which orchestrations below `file_roots` wait. */
 async function awaitedPatterns(settings: Settings): Promise<Listening[]> {
   return patternsBelow(settings, 'file_roots', 'salt.wait_for_event', awaitedIn);
 }
@@ -84,8 +87,8 @@ function argumentsBelow(lines: readonly string[], start: number, indent: number)
 }
 
 /**
- * Returns all listeners: the reactor, engines, event returners (`event_return`), Thorium and
- * orchestrations.
+ * Returns all listeners for events: reactor files, engines, event returners (`event_return`),
+ * Thorium and orchestrations.
  */
 export async function findListeners(settings: Settings): Promise<Listening[]> {
   const unserved = [
@@ -105,7 +108,8 @@ function usesThorium(settings: Settings): boolean {
 }
 
 /**
- * Returns the tag patterns of event returners: those of `event_return_whitelist`, or all events.
+ * Returns the tag patterns of event returners: those in `event_return_whitelist`, or a pattern for
+ * all events.
  */
 function eventReturnPatterns(settings: Settings): Listening[] {
   const { value, origin } = settings.get('event_return') ?? {};

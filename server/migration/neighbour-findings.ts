@@ -1,4 +1,4 @@
-/** Files of other programs in `/etc/salt`. */
+/** Findings about files of other programs in `/etc/salt`, for example of salt-cloud. */
 
 import { readdir } from 'node:fs/promises';
 import path from 'node:path';
@@ -17,7 +17,7 @@ const neighbours: readonly {
       meaning:
         'salt-cloud continues to work as a separate program. The master detects keys that it puts into pki_dir, but does not receive its events.',
       remedy:
-        'Nothing, unless a reactor listens to salt/cloud/*. In that case, act where salt-cloud is called.',
+        'Nothing, if no reactor uses the tags salt/cloud/*. Otherwise, move these reactions to the program that calls salt-cloud.',
     },
   },
   {

@@ -15,7 +15,7 @@ import {
 } from '#config';
 import type { MigrationFinding, MigrationOutcome } from './finding.ts';
 
-/** Effect of an option in saltbridge, the reason, and the remedy. */
+/** Effect of an option in saltbridge, with its meaning and the action for the operator. */
 interface Advice {
   readonly outcome: MigrationOutcome;
   readonly meaning: string;
@@ -25,9 +25,9 @@ interface Advice {
 const externalPillar: Advice = {
   outcome: 'refused',
   meaning:
-    "Salt's modules of external pillar are not supported, except that minion_files and minion_http replace them.",
+    "Salt's modules for external pillar are not supported. The sources minion_files and minion_http replace them.",
   remedy:
-    'Let a program write or serve the data of each minion for these two, or pass your own source to createMaster.',
+    'Write or serve the data of each minion with a program of yours for one of these sources, or pass your own source to createMaster.',
 };
 
 /** Options whose values are names of modules. The report includes these names. */
@@ -43,7 +43,7 @@ const moduleLists: ReadonlySet<string> = new Set([
 const unknownOption: Advice = {
   outcome: 'ignored',
   meaning: 'Neither Salt nor this master has this option.',
-  remedy: 'Check whether it is misspelt, or used by your own module.',
+  remedy: 'Check whether the option is misspelt, or used by a module of your own.',
 };
 
 /** Returns advice about an sdb profile, or `undefined` if the option is not a profile. */
@@ -66,7 +66,9 @@ const reactorAdvice: Advice = {
   remedy: 'Put the policy of this report into master.d; --write FILE writes it.',
 };
 
-/** Returns findings about options and unreadable files, in the order in which they were read. */
+/**
+ * Returns findings about options and about unreadable files, in the order in which they were read.
+ */
 export function optionFindings({
   settings,
   warnings,
@@ -91,7 +93,7 @@ export function optionFindings({
 }
 
 /**
- * Whether a value has an effect in Salt but not in saltbridge. A missing file is excluded, because
+ * Whether a value has an effect in Salt but not in saltbridge. False for a missing file, because
  * Salt ignores it too.
  */
 function isLost({ kind, key }: ConfigWarning): boolean {
@@ -106,7 +108,7 @@ function lostFinding(warning: ConfigWarning): MigrationFinding {
     name: key,
     file,
     line,
-    meaning: `It has no effect. ${withoutPlace(warning)}.`,
+    meaning: `The option has no effect. ${withoutPlace(warning)}.`,
     remedy: 'Change the value to a supported one, or remove it.',
   };
 }
@@ -119,7 +121,9 @@ function missingFile({ file, line, kind }: ConfigWarning): MigrationFinding {
     name: isMain ? 'master' : 'include',
     file,
     line,
-    meaning: isMain ? 'The file does not exist; defaults apply.' : 'A pattern matches no file.',
+    meaning: isMain
+      ? 'The file does not exist; defaults apply.'
+      : 'The pattern of the option include matches no file.',
     remedy: isMain ? 'Check that this is the intended directory.' : 'Correct the pattern.',
   };
 }
@@ -132,7 +136,7 @@ function narrowedFinding(warning: ConfigWarning): MigrationFinding {
     name: key,
     file,
     line,
-    meaning: `It permits less than in Salt. ${withoutPlace(warning)}.`,
+    meaning: `The option permits less than in Salt. ${withoutPlace(warning)}.`,
     remedy: 'Rewrite each expression so that it has the intended meaning.',
   };
 }
@@ -172,13 +176,13 @@ function optionFinding(name: string, setting: Setting): MigrationFinding {
 function unservedAdvice(unserved: UnservedOption, setting: Setting): Advice {
   const { kind, advice, isDetail } = unserved;
   if (!unserved.isLost(setting)) {
-    const meaning = "It is empty, or has Salt's default.";
+    const meaning = "The option is empty, or has Salt's default.";
     return { outcome: 'ignored', meaning, remedy: '' };
   }
   const isRefused = kind === 'not-served' && !isDetail;
   return {
     outcome: isRefused ? 'refused' : 'ignored',
-    meaning: kind === 'not-served' ? 'It is not supported.' : 'It has no effect.',
+    meaning: kind === 'not-served' ? 'The option is not supported.' : 'The option has no effect.',
     remedy: `${advice.charAt(0).toUpperCase()}${advice.slice(1)}.`,
   };
 }

@@ -3,8 +3,8 @@ import type { MigrationReport } from './check-migration.ts';
 import type { PlannedReactionRule, UnderivableReaction } from './reaction-plan.ts';
 
 /**
- * Returns the rules of a report as a file for `master.d`. It permits the event tags that minions
- * may emit, with a comment for each listener, and the calls of reactor files.
+ * Returns the rules of a report as a file for `master.d`. They permit the event tags that minions
+ * must emit, with a comment for each listener, and the calls of reactor files.
  */
 export function policyText({
   signals: { rules, needless, narrowed, ungranted },

@@ -1,4 +1,4 @@
-/** Python code that salt-master or its minions would load. */
+/** Findings about Python code that a salt-master or its minions would load. */
 
 import { readdir } from 'node:fs/promises';
 import path from 'node:path';
@@ -91,7 +91,8 @@ function masterFinding(
     file: directory,
     line: 0,
     meaning: `The master does not run Python code. In use: ${files.join(', ')}.`,
-    remedy: 'Implement it as a program that uses the library, or run a salt-master for it.',
+    remedy:
+      'Implement the same function as a program that uses the saltbridge library, or run a salt-master for it.',
   };
 }
 

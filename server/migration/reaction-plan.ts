@@ -1,4 +1,4 @@
-/** Derives the smallest set of rules that permits the calls of a site's reactor files. */
+/** Derives the smallest set of rules that permits all calls of a site's reactor files. */
 
 import path from 'node:path';
 import { expandGlob, pairsOf, type Settings, textsOf } from '#config';
@@ -23,7 +23,7 @@ export interface PlannedReactionRule {
   readonly within?: string;
 }
 
-/** A call or a whole file from which no rule can be derived. */
+/** Call, or whole reactor file, from which no rule can be derived. */
 export interface UnderivableReaction {
   readonly reference: string;
   /** Path of the file, or '' if the file does not exist. */
@@ -40,8 +40,8 @@ export interface ReactionPlan {
 const maxFileBytes = 262_144;
 
 /**
- * Derives rules from all files of the option `reactor`. Unreadable files are reported as
- * underivable.
+ * Derives rules for all files in the option `reactor`. For unreadable files, the result contains an
+ * underivable entry.
  */
 export async function planReactions(settings: Settings): Promise<ReactionPlan> {
   const reader = await loadReactorReader();
@@ -90,7 +90,7 @@ async function filesOf(reference: string, settings: Settings): Promise<readonly 
   return [];
 }
 
-/** Returns the rules for a reactor file: one for each combination of action and target. */
+/** Returns the rules for a reactor file, one for each combination of action and target. */
 function rulesFor(reference: string, calls: readonly ReactorCall[]): PlannedReactionRule[] {
   const rules = new Map<string, PlannedReactionRule>();
   for (const { action, fun, within } of calls) {

@@ -7,9 +7,7 @@ import { parseYaml, TemplateError } from '#template';
 
 export type ReactorReader = Awaited<ReturnType<typeof loadReactorReader>>;
 
-/**
- * A call whose function and target are literal in the file, so that a rule can be derived from it.
- */
+/** Call whose function and target are literal in the file. A rule can be derived from it. */
 export interface ReactorCall {
   readonly action: 'publish' | 'runner' | 'wheel';
   readonly fun: string;
@@ -26,12 +24,12 @@ interface ReactorFileCalls {
   readonly underivable: readonly string[];
 }
 
-/** Text that replaces the output of templates. It is assumed not to occur in files. */
+/** Text that replaces the output of templates. Files are assumed not to contain it. */
 const templated = 'saltbridge-templated';
 
 /**
- * Finds the calls of a reactor file. It reads all branches of the templates, because each branch
- * may be used for some event.
+ * Finds the calls in a reactor file, in all branches of its templates, because any branch may apply
+ * to some event.
  * @param renderer - value of the master's option `renderer`
  * @param nodegroups - the master's nodegroups, by name
  */
@@ -47,7 +45,7 @@ export function callsIn(
     const { isTemplate } = reader.pipeOf(text, renderer);
     const plain = isTemplate ? withoutTemplates(text) : text;
     if (isTemplate && /\{%-?\s*(?:include|extends|import|from|call)\b/.test(text)) {
-      underivable.push('it contains parts of other files, or macros, whose calls are not examined');
+      underivable.push('it includes other files or macros, whose calls are not examined');
     }
     for (const block of blocksOf(plain)) readBlock(block, nodegroups, reader, calls, underivable);
   } catch (error) {
@@ -152,7 +150,7 @@ function targetOf(
     return { problem: `has a target of the type ${type}, which rules do not support` };
   }
   if (usesGrains(within, nodegroups)) {
-    return { problem: 'has a target by grains, which grant no right' };
+    return { problem: 'has a target by grains, which rules do not support' };
   }
   return { within };
 }
@@ -166,8 +164,8 @@ const letters: Readonly<Record<string, string>> = {
 
 function compoundOf(tgt: string, kind: string): string | undefined {
   if (kind === 'compound') return tgt;
-  // Spaces and parentheses separate the words of a compound target, so such a target cannot be
-  // converted.
+  // A target that contains spaces or parentheses cannot be converted, because they separate the
+  // words of a compound target.
   if (/[\s()]/.test(tgt) || /^.@/.test(tgt)) return undefined;
   if (kind === 'glob') return tgt;
   if (kind === 'grain' || kind === 'grain_pcre') return `G@${tgt}`;
@@ -176,8 +174,8 @@ function compoundOf(tgt: string, kind: string): string | undefined {
 }
 
 /**
- * Whether a target depends on grains. Grains grant no permission, because minions can set them
- * themselves.
+ * Whether a target depends on grains. Rules do not support grains, because minions report their own
+ * grains.
  */
 function usesGrains(
   target: string,

@@ -1,4 +1,4 @@
-/** Finds the renderers that files of a tree name in their first line. */
+/** Finds the renderers that the first lines of files name. */
 
 import type { MigrationFinding } from './finding.ts';
 import { type Root, readStart, unreadableFinding, walkFiles } from './site-files.ts';
@@ -16,10 +16,13 @@ const servedPipelines: ReadonlySet<string> = new Set([
   'json_jinja',
 ]);
 
-/** The side that renders the files of a tree: the minions or the master. */
+/** Component that renders the files of a directory tree: the minions or the master. */
 export type RenderedBy = 'minions' | 'master';
 
-/** Returns a finding for each pipeline in use, such as `yaml|gpg`, and for unreadable files. */
+/**
+ * Returns a finding for each renderer pipeline in use, such as `yaml|gpg`, and for each unreadable
+ * file.
+ */
 export async function rendererFindings(root: Root, by: RenderedBy): Promise<MigrationFinding[]> {
   const { files, unreadable, isCut } = await walkFiles(root.directory);
   const unread = [...unreadable];
@@ -47,7 +50,7 @@ export async function rendererFindings(root: Root, by: RenderedBy): Promise<Migr
  */
 function pipelineOf(text: string): string | undefined {
   const [, line = ''] = /^#!([^\r\n]*)/.exec(text) ?? [];
-  // In a script, the first line contains the path of an interpreter instead of renderers.
+  // The first line of a script contains the path of an interpreter, not renderers.
   if (line === '' || line.trimStart().startsWith('/')) return undefined;
   const names = line.split('|').map((part) => /^\s*([\w.]+)/.exec(part)?.[1] ?? '');
   return names.every((name) => name !== '') ? names.join('|') : undefined;
@@ -60,8 +63,8 @@ function cutFinding(file: string): MigrationFinding {
     name: 'large tree',
     file,
     line: 0,
-    meaning: 'The tree has more files, or more levels, than the check reads.',
-    remedy: 'Check its parts separately.',
+    meaning: 'The directory has more files or levels than the check reads.',
+    remedy: 'Check its subdirectories separately.',
   };
 }
 

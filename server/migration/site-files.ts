@@ -75,7 +75,7 @@ async function list(folder: string, seen: Set<string>): Promise<Dirent[]> {
 
 /**
  * Returns the kind of a directory entry. Symbolic links are resolved. Broken links, pipes and
- * devices are `nothing`.
+ * devices have the kind `nothing`.
  */
 async function kindOf(entry: Dirent, file: string): Promise<'file' | 'directory' | 'nothing'> {
   const target = entry.isSymbolicLink() ? await stat(file).catch(() => undefined) : entry;
@@ -88,8 +88,8 @@ export interface Root {
   readonly directory: string;
   readonly saltenv: string;
   /**
-   * File of the configuration that names the directory. For Salt's default, the main file, with
-   * line 0.
+   * File of the configuration that names the directory. For a default of Salt, the main
+   * configuration file, with line 0.
    */
   readonly file: string;
   readonly line: number;

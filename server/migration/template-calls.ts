@@ -1,12 +1,18 @@
 /**
- * Finds functions that templates call and that saltbridge does not support. Only templates that the
- * master renders are examined.
+ * Finds functions and filters that templates use and that saltbridge does not support. Only
+ * templates that the master renders are examined.
  */
 
 import type { Settings } from '#config';
-import { loadTemplateFunctionNames } from '#salt';
+import { loadTemplateCompatibility } from '#salt';
 import type { MigrationFinding } from './finding.ts';
 import { maxFormulaBytes, readStart, rootsOf, walkFiles } from './site-files.ts';
+
+/** Place of a use in a file. */
+interface Place {
+  readonly file: string;
+  readonly line: number;
+}
 
 /** A file with templates that the master renders. */
 interface TemplateFile {
@@ -17,9 +23,9 @@ interface TemplateFile {
 const comment = /\{#(?:(?!#\})[\s\S])*#\}/g;
 const expression = /\{[{%](?:(?![%}]\})[\s\S])*[%}]\}/g;
 /** Matches `salt['module.function']` and the attribute form `salt.module.function(`. */
-const call = /\bsalt\s*(?:\[\s*(['"])(\w+\.\w+)\1\s*\]|\.\s*(\w+\.\w+)\s*\()/g;
+const call = /\bsalt\s*(?:\[\s*(['"])(?<name>\w+\.\w+)\1\s*\]|\.\s*(?<attribute>\w+\.\w+)\s*\()/g;
 
-/** Matches a state that only orchestrations contain. */
+/** Matches a state that occurs only in orchestrations. */
 const orchestrationState =
   /^\s*(?:-\s+)?salt\.(?:state|function|runner|wheel|wait_for_event|parallel_runners)\b/m;
 
@@ -28,19 +34,32 @@ function isOrchestration(text: string): boolean {
   return orchestrationState.test(text);
 }
 
+/** Matches a filter, and not the operator `|` in a text. */
+const filter = /(?:'[^'\n]*'|"[^"\n]*")|\|\s*(?<name>\w+)/g;
+
 /**
- * Returns a finding for each function that is called but not supported, with the first file and
- * line that calls it.
+ * Returns a finding for each function or filter that is used but not supported, with the first file
+ * and line that uses it. The remedy is the text of the compatibility table.
  */
 export async function templateCallFindings(settings: Settings): Promise<MigrationFinding[]> {
-  const served = new Set(await loadTemplateFunctionNames());
-  const places = new Map<string, { readonly file: string; readonly line: number }[]>();
+  const { functions, insteadOf, filterRefusals } = await loadTemplateCompatibility();
+  const places = new Map<string, Place[]>();
+  const remedies = new Map<string, string>();
+  const add = (name: string, remedy: string, place: Place): void => {
+    places.set(name, [...(places.get(name) ?? []), place]);
+    remedies.set(name, remedy);
+  };
   for (const { file, text } of await masterTemplates(settings)) {
-    for (const { fun, line } of callsIn(text)) {
-      if (!served.has(fun)) places.set(fun, [...(places.get(fun) ?? []), { file, line }]);
+    const code = withoutComments(text);
+    for (const { name, line } of namesIn(code, call)) {
+      if (!functions.has(name)) add(`salt['${name}']`, insteadOf(name), { file, line });
+    }
+    for (const { name, line } of namesIn(code, filter)) {
+      const reason = filterRefusals.get(name);
+      if (reason !== undefined) add(`filter ${name}`, reason, { file, line });
     }
   }
-  return [...places].map(([fun, found]) => {
+  return [...places].map(([name, found]) => {
     const [{ file, line } = { file: '', line: 0 }] = found;
     const others = new Set(found.slice(1).map((it) => `${it.file}:${it.line}`));
     const more = others.size === 0 ? '' : ` Also at ${[...others].slice(0, maxNamed).join(', ')}`;
@@ -48,26 +67,38 @@ export async function templateCallFindings(settings: Settings): Promise<Migratio
     return {
       outcome: 'refused',
       kind: 'part',
-      name: `salt['${fun}']`,
+      name,
       file,
       line,
-      meaning: `Templates that the master renders cannot call it.${more}${rest}${more && '.'}`,
-      remedy:
-        'Use a function from docs/compatibility.md, or let a program provide the value as pillar.',
+      meaning: `Templates that the master renders cannot use it.${more}${rest}${more && '.'}`,
+      remedy: sentence(remedies.get(name) ?? ''),
     };
   });
 }
 
 const maxNamed = 5;
 
-function callsIn(text: string): { readonly fun: string; readonly line: number }[] {
-  // Line breaks are preserved, so that line numbers stay correct.
-  const code = text.replace(comment, (it) => it.replace(/[^\n]/g, ' '));
+/** Returns a text of the compatibility table as a sentence. */
+function sentence(text: string): string {
+  return `${text.charAt(0).toUpperCase()}${text.slice(1)}; see docs/compatibility/templates.md.`;
+}
+
+/** Replaces comments by blanks. Line breaks are preserved, so that line numbers stay correct. */
+function withoutComments(text: string): string {
+  return text.replace(comment, (it) => it.replace(/[^\n]/g, ' '));
+}
+
+/** Returns the names that a pattern captures in the expressions of a template. */
+function namesIn(
+  code: string,
+  pattern: RegExp,
+): { readonly name: string; readonly line: number }[] {
   return [...code.matchAll(expression)].flatMap(({ 0: part, index }) =>
-    [...part.matchAll(call)].map(({ 2: key, 3: attribute, index: place }) => ({
-      fun: key ?? attribute ?? '',
-      line: code.slice(0, index + place).split('\n').length,
-    })),
+    [...part.matchAll(pattern)].flatMap(({ groups, index: place }) => {
+      const name = groups?.name ?? groups?.attribute;
+      const line = code.slice(0, index + place).split('\n').length;
+      return name === undefined ? [] : [{ name, line }];
+    }),
   );
 }
 

@@ -1,4 +1,6 @@
-/** Looks up accounts of this machine, and changes a root process to such an account. */
+/**
+ * Looks up accounts of this machine, and changes the account of a process that root has started.
+ */
 
 import { accessSync, chownSync, constants } from 'node:fs';
 import { userInfo } from 'node:os';
@@ -6,17 +8,14 @@ import type { MasterConfig } from '#config';
 import { codeOf, makeDirectorySync } from '#runtime';
 import { ProcessError } from './errors.ts';
 
-/** Account that the process should run as. */
+/** Account as which the process runs. */
 export interface Account {
   readonly name: string;
   readonly uid: number;
   readonly gid: number;
 }
 
-/**
- * Result of {@link planUserChange}: whether and how the process changes to the account in the
- * option `user`.
- */
+/** Change of account that the option `user` requires. */
 export type UserChange =
   /** No change is needed: the process already runs as this user, or no user is set. */
   | { readonly kind: 'none' }
@@ -36,15 +35,15 @@ export function planUserChange(user: string | null): UserChange {
 }
 
 /**
- * Looks up an account by its name. It works only for root. It becomes the account's effective user
- * for a moment to read its ids, because Node.js has no function to look up an account.
+ * Looks up an account by its name. Only root can do this: the process briefly becomes the account
+ * and reads its ids, because Node.js has no function to look up an account.
  */
 function findAccount(name: string): Account {
   try {
     process.seteuid?.(name);
   } catch (cause) {
     if (codeOf(cause) === 'ERR_UNKNOWN_CREDENTIAL') {
-      throw new ProcessError('ERR_USER', `user: account ${name} does not exist`, { cause });
+      throw new ProcessError('ERR_USER', `user: the account ${name} does not exist`, { cause });
     }
     throw cause;
   }
@@ -54,11 +53,11 @@ function findAccount(name: string): Account {
 }
 
 /**
- * Gives up root permanently: sets the account's supplementary groups, then its group, then its
- * user.
+ * Changes the process to an account permanently: sets its supplementary groups, its group and its
+ * user, in this order.
  */
 export function becomeAccount({ name, uid, gid }: Account): void {
-  // Node's type declarations lack this method.
+  // Node's type declarations do not contain this method.
   const self: NodeJS.Process & { initgroups?(user: string, group: number): void } = process;
   self.initgroups?.(name, gid);
   process.setgid?.(gid);
@@ -68,7 +67,8 @@ export function becomeAccount({ name, uid, gid }: Account): void {
 type DirectoryOptions = Pick<MasterConfig, 'pkiDir' | 'cachedir' | 'sockDir' | 'stateDir'>;
 
 /**
- * Creates a directory and its missing parents for an account. Existing directories stay unchanged.
+ * Creates a directory and its missing parents, which then belong to the account. Existing
+ * directories stay unchanged.
  */
 export function createOwnedDirectory(
   folder: string,
@@ -80,22 +80,22 @@ export function createOwnedDirectory(
   }
 }
 
-/** Creates the master's directories that do not exist yet. */
+/** Creates those of the master's directories that do not exist yet. */
 export function createMasterDirectories(config: DirectoryOptions, owner: Account): void {
   for (const [, folder] of masterDirectories(config)) createOwnedDirectory(folder, 0o700, owner);
 }
 
 /**
- * Checks that this process can use the master's directories after it has changed its account.
- * @throws ProcessError ERR_USER. Its message contains a remedy
+ * Checks that this process can use the master's directories after the change of account.
+ * @throws ProcessError ERR_USER; its message says how to correct the permissions
  */
 export function checkMasterDirectories(config: DirectoryOptions, { name }: Account): void {
   for (const [option, folder] of masterDirectories(config)) {
     try {
       accessSync(folder, constants.R_OK | constants.W_OK | constants.X_OK);
     } catch (cause) {
-      const remedy = `give it to that user: chown -R ${name}: ${folder}`;
-      const message = `user: ${name} may not use ${option}; ${remedy}`;
+      const remedy = `make the user its owner: chown -R ${name}: ${folder}`;
+      const message = `user: the account ${name} has no access to ${option}; ${remedy}`;
       throw new ProcessError('ERR_USER', message, { cause });
     }
   }

@@ -12,8 +12,8 @@ interface ServedConfig {
 
 /**
  * Loads and checks a configuration.
- * @throws ConfigError that lists all mistakes in the options of the master, its tenants, the bridge
- * and the HTTP API
+ * @throws ConfigError with all errors in the options of the master, its tenants, the bridge and the
+ * HTTP API
  */
 export async function loadServedConfig(directory: string): Promise<ServedConfig> {
   const { problems, warnings, loaded } = await checkServerConfig(directory);

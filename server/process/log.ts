@@ -10,8 +10,9 @@ import { type Account, createOwnedDirectory } from './account.ts';
 const require = createRequire(import.meta.url);
 
 /**
- * Opens a log file for appending. Missing directories and a new file are created for `owner`.
- * @returns the file's descriptor
+ * Opens a log file for appending. If the file or its directories do not exist, they are created and
+ * belong to `owner`.
+ * @returns file descriptor
  */
 export function openLogFile(file: string, owner: Account | undefined): number {
   const isNew = !existsSync(file);
@@ -21,7 +22,7 @@ export function openLogFile(file: string, owner: Account | undefined): number {
   return descriptor;
 }
 
-/** A log file that can be renamed by log rotation while the master writes to it. */
+/** Log file that log rotation can rename while the master writes to it. */
 export class LogFile {
   readonly #file: string;
   #descriptor: number;
@@ -39,13 +40,13 @@ export class LogFile {
     try {
       writeSync(this.#descriptor, line);
     } catch {
-      // If the disk is full, log lines are lost, but the master continues.
+      // If the disk is full, log lines are dropped, but the master continues to run.
     }
   }
 
   /**
    * Closes the file, and continues with a new file of the same name.
-   * @throws the system error if the new file cannot be opened. The old file then remains in use
+   * @throws the system error if the new file cannot be opened; the old file then stays in use
    */
   reopen(): void {
     const next = openLogFile(this.#file, undefined);
@@ -73,7 +74,7 @@ export function createLogger(level: LogLevel, stderr: LogStream): Logger {
 export interface MasterLogOptions {
   /** Console, or `undefined` to write only to the log file. */
   readonly stderr: LogStream | undefined;
-  /** Log level given with `-l`. It overrides `log_level`. */
+  /** Log level from the command line (`-l`). It takes precedence over `log_level`. */
   readonly level: LogLevel | undefined;
   /** Owner of new log files. */
   readonly owner: Account | undefined;
@@ -81,7 +82,7 @@ export interface MasterLogOptions {
 
 type LogOptions = Pick<MasterConfig, 'logFile' | 'logLevel' | 'logLevelLogfile'>;
 
-/** A master's log: the console and `log_file`. */
+/** Log of a master. It writes to the console and to `log_file`. */
 export interface MasterLog {
   readonly logger: Logger;
   /** Sets the log levels of another configuration. */
@@ -91,7 +92,7 @@ export interface MasterLog {
   close(): void;
 }
 
-/** An output of the log, with the level that the configuration sets for it. */
+/** Destination of log lines, with the level that the configuration sets for it. */
 interface Sink {
   readonly stream: DestinationStream;
   levelIn(config: LogOptions): LogLevel;
@@ -149,8 +150,8 @@ function tryToOpenLogFile(
   name: string,
   owner: Account | undefined,
 ): { readonly file?: LogFile; readonly problem?: unknown } {
-  // Salt also permits an address here (`file:///dev/log`). It is not opened, and the configuration
-  // check warns about it.
+  // Salt also accepts an address here, for example `file:///dev/log`. It is not opened, and the
+  // configuration check reports it.
   if (!path.isAbsolute(name)) return {};
   try {
     return { file: new LogFile(name, owner) };
@@ -166,8 +167,7 @@ function logDestination(stderr: LogStream): DestinationStream {
     const pretty: typeof import('pino-pretty') = require('pino-pretty');
     return pretty({ destination: stderr, sync: true });
   } catch {
-    // The package for formatted text is optional. Without it, the same information is written as
-    // JSON lines.
+    // The package for readable text is optional. Without it, log lines are written as JSON.
     return stderr;
   }
 }

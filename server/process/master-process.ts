@@ -32,8 +32,8 @@ import { createServiceNotifier, ServiceReporter } from './service-manager.ts';
 import { onSignal, terminationSignal } from './signals.ts';
 
 /**
- * A pid file. It is opened before the process changes its user, and written when the master is
- * running. So a second master that cannot start does not overwrite the pid of the first.
+ * Pid file. It is opened before the process changes its user, and written when the master is
+ * running. A second master that fails to start therefore does not overwrite the pid of the first.
  */
 class PidFile {
   readonly #file: string;
@@ -69,16 +69,16 @@ class PidFile {
 }
 
 /**
- * Time that a start has to end after a termination signal, in milliseconds. Then the process is
- * killed.
+ * Time within which an aborted start must end after a termination signal, in milliseconds. The
+ * process is killed after this time.
  */
 const abortedStartTimeoutMs = 3000;
 
 /**
- * Runs the master of a configuration directory, or one master for each of its tenants, until a
+ * Runs the master of a configuration directory, or one master for each of its tenants, until an OS
  * signal ends the process.
- * @param level - overrides `log_level`
- * @param stderr - the console. With `undefined`, only the log file is written
+ * @param level - log level, instead of the option `log_level`
+ * @param stderr - console; `undefined` to write only to the log file
  * @throws ConfigError, ProcessError, StoreError ERR_STORE_FENCED, and the errors of a master's
  * start
  */
@@ -102,7 +102,7 @@ export async function runMaster(
     log.reopen();
     masters.reopenLogs();
   });
-  // On a terminal, SIGHUP is not handled. It means that the terminal was closed, and must end the
+  // On a terminal, do not handle SIGHUP: it means that the terminal was closed, and must end the
   // process.
   if (stderr?.isTTY !== true) {
     onSignal('SIGHUP', () =>
@@ -112,8 +112,8 @@ export async function runMaster(
   const pidFile = openPidFile(config, account, logger);
   try {
     switchToAccount(config, masters, change, logger);
-    // The signal handler is installed only now. Before this point, the process may block on a disk
-    // that does not respond, and a process with a handler could then not be ended by the signal.
+    // Install the signal handler only now. Earlier, the process may block on a disk that does not
+    // respond. A signal could not end it then if a handler were installed.
     const terminated = terminationSignal();
     const started = masters.start();
     const early = await Promise.race([started, terminated]);
@@ -122,7 +122,9 @@ export async function runMaster(
       await service.ready(await masters.describe());
     } else {
       forceExitAfterTimeout(early, logger);
-      started.catch((error: unknown) => logger.info({ err: error }, 'start was aborted'));
+      started.catch((error: unknown) =>
+        logger.info({ err: error }, 'the start was aborted by an OS signal'),
+      );
     }
     const signal = await Promise.race([terminated, masters.replaced()]);
     if (signal instanceof Error) throw signal;
@@ -136,13 +138,15 @@ export async function runMaster(
 }
 
 /**
- * Ends the process if an aborted start does not end within the time limit, for example because a
- * file system does not respond. The signal is then sent again without a handler, so that it ends
- * the process.
+ * Ends the process if an aborted start does not end in time, for example because a file system does
+ * not respond. The OS signal is sent again without a handler, which ends the process.
  */
 function forceExitAfterTimeout(signal: NodeJS.Signals, logger: Logger): void {
   setTimeout(() => {
-    logger.error({ signal }, 'the start did not end in time after the signal; killing the process');
+    logger.error(
+      { signal },
+      'the start did not stop in time after an OS signal; killing the process',
+    );
     process.removeAllListeners(signal);
     process.kill(process.pid, signal);
   }, abortedStartTimeoutMs).unref();
@@ -156,16 +160,16 @@ function openPidFile(
   try {
     return new PidFile(pidfile, owner);
   } catch (error) {
-    // Only root can write to the directory of the default pid file. Under a service manager or in a
-    // container that file is not needed, so there is no warning.
+    // Do not warn about the default pid file: only root can write to its directory, and neither
+    // systemd nor containers need the file.
     if (pidfile === resolveMasterConfig({}).pidfile) {
       logger.info({ file: pidfile, err: error }, 'no pidfile');
-    } else logger.warn({ file: pidfile, err: error }, 'cannot write pidfile');
+    } else logger.warn({ file: pidfile, err: error }, 'cannot write the process id to pidfile');
     return undefined;
   }
 }
 
-/** Changes the process to the account. It runs before any data from the network is read. */
+/** Changes the process to the account, before it reads any data from the network. */
 function switchToAccount(
   config: MasterConfig,
   masters: ServedMasters,
@@ -183,6 +187,6 @@ function switchToAccount(
     );
   }
   if (process.getuid?.() === 0) {
-    logger.warn('the master is running as root; set user to its own account');
+    logger.warn('the master is running as root; set the option user to an account for the master');
   }
 }

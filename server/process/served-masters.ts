@@ -1,6 +1,6 @@
 /**
- * Masters of one process. They start together, or none of them starts. Each is reloaded
- * independently.
+ * Masters of one process. Either all of them start, or none. Each is reloaded independently of the
+ * others.
  */
 
 import { isDeepStrictEqual } from 'node:util';
@@ -26,8 +26,8 @@ async function rereadConfig(
 }
 
 /**
- * Reads the configuration of a master again and applies the reloadable options. If the
- * configuration has a mistake, nothing changes. The result is logged. Never throws.
+ * Reads the configuration of a master again, and applies the options that can change without a
+ * restart. If the configuration has an error, nothing changes. Logs the result, and never throws.
  */
 async function reloadMaster(server: MasterServer, log: MasterLog): Promise<void> {
   const { logger } = log;
@@ -36,18 +36,21 @@ async function reloadMaster(server: MasterServer, log: MasterLog): Promise<void>
     log.setLevels(server.master.config);
     logger.info({ applied, certificates }, 'configuration reloaded');
     if (needRestart.length > 0)
-      logger.warn({ needRestart }, 'some options take effect after a restart');
+      logger.warn(
+        { needRestart },
+        'configuration reloaded, but some changed options take effect after a restart only',
+      );
   } catch (error) {
     logger.error(
       describeReloadError(error),
-      'configuration not reloaded because of a mistake; the previous configuration stays active',
+      'configuration not reloaded, because it has an error; the previous configuration stays active',
     );
   }
 }
 
 /**
- * Reloads the masters of a process, each from its own files. If there are tenants, it also applies
- * the log levels of the process's own configuration. Never throws.
+ * Reloads the masters of a process, each from its own files. With tenants, also applies the log
+ * levels in the configuration of the process. Never throws.
  */
 export async function reloadProcess(
   configDirectory: string,
@@ -61,12 +64,15 @@ export async function reloadProcess(
     const { config } = await loadMasterConfig(configDirectory);
     log.setLevels(config);
     if (!isDeepStrictEqual(config.tenants, started.config.tenants)) {
-      log.logger.warn({ needRestart: ['tenants'] }, 'some options take effect after a restart');
+      log.logger.warn(
+        { needRestart: ['tenants'] },
+        'configuration reloaded, but some changed options take effect after a restart only',
+      );
     }
   } catch (error) {
     log.logger.error(
       describeReloadError(error),
-      'configuration not reloaded because of a mistake; the previous configuration stays active',
+      'configuration not reloaded, because it has an error; the previous configuration stays active',
     );
   }
 }
@@ -126,10 +132,10 @@ export class ServedMasters {
   }
 
   /**
-   * Starts the masters one after the other. If one fails, the masters that have already started are
-   * closed. If `close` is called meanwhile, the remaining masters are not started.
-   * @throws the errors of a master's start. If the master belongs to a tenant, ProcessError
-   * ERR_TENANT
+   * Starts the masters one after the other. If one fails, the masters that have started are closed.
+   * If `close` is called in the meantime, no further master is started.
+   * @throws the errors of a master's start, or ProcessError ERR_TENANT if the master belongs to a
+   * tenant
    */
   async start(): Promise<void> {
     for (const { tenant, server, log } of this.#masters) {
@@ -138,7 +144,10 @@ export class ServedMasters {
         await server.start();
       } catch (cause) {
         await this.#closeMasters().catch((error: unknown) => {
-          log.logger.error({ err: error }, 'cannot close the tenants that have already started');
+          log.logger.error(
+            { err: error },
+            'cannot close the tenants that had started before another tenant failed',
+          );
         });
         throw tenant === undefined ? cause : toTenantError(tenant, cause, log.logger);
       }
@@ -146,8 +155,8 @@ export class ServedMasters {
   }
 
   /**
-   * Resolves with the reason when another process has taken over the store of one of the masters,
-   * so that this master has closed itself.
+   * Resolves when another process has taken over the store of one of the masters, and this master
+   * has therefore closed itself. The value is the reason.
    */
   replaced(): Promise<Error> {
     return new Promise((resolve) => {
@@ -177,7 +186,10 @@ export class ServedMasters {
     for (const { tenant, log } of this.#masters) if (tenant !== undefined) log.reopen();
   }
 
-  /** Closes all masters. If some fail to close, it throws the first error after all were closed. */
+  /**
+   * Closes all masters.
+   * @throws the first error, after all masters were closed or have failed to close
+   */
   async close(): Promise<void> {
     this.#isClosing = true;
     try {
@@ -206,8 +218,8 @@ async function createServedMaster(
 }
 
 /**
- * Opens the log of a tenant. Each line contains its name, because tenants share a console and may
- * share a log file.
+ * Opens the log of a tenant. Each line contains the name of the tenant, because tenants share the
+ * console and may share a log file.
  */
 function openTenantLog(tenant: string, config: MasterConfig, options: MasterLogOptions): MasterLog {
   const log = openMasterLog(config, options);
@@ -215,7 +227,7 @@ function openTenantLog(tenant: string, config: MasterConfig, options: MasterLogO
 }
 
 function toTenantError(tenant: string, cause: unknown, logger: Logger): ProcessError {
-  logger.error({ err: cause }, 'cannot start a tenant');
+  logger.error({ err: cause }, 'cannot start a tenant, so no tenant is started');
   const reason = cause instanceof Error ? cause.message : String(cause);
   return new ProcessError('ERR_TENANT', `tenant ${tenant} did not start: ${reason}`, { cause });
 }

@@ -1,6 +1,6 @@
 /**
  * Reports the state of the service to systemd [sd_notify(3)]. systemd expects datagrams on a Unix
- * socket, which Node.js cannot send. So the program `systemd-notify` sends them.
+ * socket, which Node.js cannot send. Therefore the program `systemd-notify` sends them.
  */
 
 import { execFile } from 'node:child_process';
@@ -10,15 +10,15 @@ import type { Logger } from 'pino';
 const timeoutMs = 10_000;
 
 /**
- * Sends assignments such as `READY=1` and `STOPPING=1` to the service manager. Does nothing if
- * there is none.
+ * Sends assignments such as `READY=1` and `STOPPING=1` to the service manager. Does nothing without
+ * a service manager.
  */
 export type ServiceNotifier = (...assignments: readonly string[]) => Promise<void>;
 
 /**
  * Creates a notifier.
- * @param environment - environment variables. `NOTIFY_SOCKET` contains the address of the service
- * manager
+ * @param environment - environment variables, of which `NOTIFY_SOCKET` is the address of the
+ * service manager
  */
 export function createServiceNotifier(
   log: Logger,
@@ -32,16 +32,16 @@ export function createServiceNotifier(
         timeout: timeoutMs,
       });
     } catch (error) {
-      // The service works without this notification. But systemd considers a unit of Type=notify as
-      // not started.
-      log.error({ err: error }, 'cannot notify the service manager');
+      // The service works without this notification, but systemd considers a unit with Type=notify
+      // as not started.
+      log.error({ err: error }, 'cannot notify systemd of the state of the master');
     }
   };
 }
 
 /**
- * Reports the life cycle of a service in the order that a service manager expects. A reload is not
- * reported while the service is starting or closing.
+ * Reports the life cycle of a service to the service manager. A reload is not reported while the
+ * service is starting or closing.
  */
 export class ServiceReporter {
   readonly #notify: ServiceNotifier;
@@ -61,7 +61,7 @@ export class ServiceReporter {
     return this.#ready;
   }
 
-  /** Runs `work`. Reports the begin of the reload before it and the end after it. */
+  /** Runs `work`. Reports the start of the reload before it, and the end after it. */
   async reload(work: () => Promise<void>): Promise<void> {
     // The service manager may request a reload before the notification of readiness has been sent.
     await this.#ready;

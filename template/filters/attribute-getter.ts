@@ -6,8 +6,8 @@ import type { FilterContext } from './definition.ts';
 /** Options of an attribute getter. */
 export interface GetterOptions {
   /**
-   * Value that replaces undefined attributes. If it is `None`, undefined values are returned as
-   * they are.
+   * Value that replaces undefined attributes. If it is `None`, undefined values are returned
+   * unchanged.
    */
   readonly fallback?: Value;
   /** Whether text is converted to lower case. */

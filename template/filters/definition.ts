@@ -20,7 +20,9 @@ export interface FilterContext {
   test(name: string, args: Arguments): Value;
 }
 
-/** Definition of a filter, test or function. It has named parameters or accepts any arguments. */
+/**
+ * Definition of a filter, test or function: its named parameters, or that it accepts any arguments.
+ */
 export type FilterDefinition = Parameters &
   (
     | { readonly run: (context: FilterContext, ...args: Value[]) => Value }
@@ -33,7 +35,7 @@ export type FilterDefinition = Parameters &
 /** Filters, tests or functions by name. */
 export type FilterDefinitions = Readonly<Record<string, FilterDefinition>>;
 
-/** Defines a filter with optional trailing parameters. */
+/** Defines a filter whose last parameters are optional. */
 export function defineFilter(
   names: readonly string[],
   defaults: readonly Value[],
@@ -65,7 +67,7 @@ export function unsupportedFilter(what: string, name: string, reason: string): F
   });
 }
 
-/** Implements jinja2's `soft_str`: returns text unchanged and prints other values. */
+/** Implements jinja2's `soft_str`: returns text unchanged, and converts other values to text. */
 export function softText(value: Value): string {
   return isText(value) ? textOf(value) : str(value);
 }

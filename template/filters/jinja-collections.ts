@@ -119,7 +119,7 @@ function last(value: Value, context: FilterContext): Value {
 
 /**
  * Implements `reversed(value)`.
- * @throws PythonException TypeError for values without an order
+ * @throws PythonException TypeError if the items of the value have no order
  */
 function reversed(value: Value): Iterator<Value> {
   if (value instanceof Undefined && value.isStrict) throw value.error();

@@ -22,7 +22,7 @@ import {
   variadicFilter,
 } from './definition.ts';
 
-/** Changes the text of a value and keeps its type, so that `Markup` stays `Markup`. */
+/** Changes the text of a value. The type stays the same: `Markup` remains `Markup`. */
 function likeOriginal(value: Value, change: (text: string) => string): Value {
   const text = change(softText(value));
   return value instanceof Markup ? new Markup(text) : text;
@@ -167,7 +167,7 @@ function wordWrap(context: FilterContext, value: Value, args: readonly Value[]):
     );
   }
   const lines = splitLines(textOf(value)).map((line) => {
-    // In the worst case, the expression scans from each hyphen to the end of a run of hyphens.
+    // In the worst case, the expression scans each run of hyphens once for each of its hyphens.
     context.meter.step(line.length + (line.split('-').length * line.length) / 1000);
     return wrapLine(line, {
       width: asIndex(width),
@@ -221,7 +221,7 @@ export const textFilters: FilterDefinitions = {
   string: simpleFilter((value) => (isText(value) ? value : str(value))),
   striptags: simpleFilter((value, { meter }) => {
     const source = softText(value);
-    // In the worst case, the expression scans from each bracket to the end of the text.
+    // In the worst case, the expression scans from each `<` to the end of the text.
     meter.step((source.split('<').length * source.length) / 1000);
     return source
       .replace(/<!--.*?-->/gs, '')

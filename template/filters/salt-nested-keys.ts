@@ -1,4 +1,4 @@
-/** Salt's filters that change a value below a path of keys [salt/utils/dictupdate.py]. */
+/** Salt's filters that change a value at a path of keys [salt/utils/dictupdate.py]. */
 
 import { PythonException } from '../python/exceptions.ts';
 import { typeName } from '../python/repr.ts';
@@ -11,10 +11,7 @@ import {
   iterateItems,
 } from './definition.ts';
 
-/**
- * Returns the dict that contains the last key of a path. Creates the dicts on the path that do not
- * exist.
- */
+/** Returns the dict that contains the last key of a path. Creates missing dicts on the path. */
 function parentOf(dict: Value, keys: readonly string[]): Dict {
   let parent = dict;
   for (const key of keys) {

@@ -14,7 +14,7 @@ import { Dict, isText, PySet, Tuple, textOf, type Value } from '../python/values
 import { defineFilter, type FilterContext, type FilterDefinitions } from './definition.ts';
 
 /**
- * Selects `size` items. The seed determines the selection and the order, as in Salt.
+ * Selects `size` items. As in Salt, the seed determines the selection and its order.
  * @throws UnsupportedFeature without a seed, because the result would differ at each rendering
  */
 function sample(name: string, items: readonly Value[], size: number, seed: Value): Value {

@@ -14,7 +14,10 @@ import {
   simpleFilter,
 } from './definition.ts';
 
-/** Implements `isinstance(value, Hashable)`, which looks only at the type. */
+/**
+ * Implements `isinstance(value, Hashable)`. It depends only on the type of the value, not on the
+ * items in it.
+ */
 export function hasHash(value: Value): boolean {
   if (isPyObject(value) && /^dict_(keys|items)$/.test(value.typeName)) return false;
   return value instanceof Tuple || isHashable(value);

@@ -67,7 +67,10 @@ function* namesInTarget(target: Target): Generator<NameNode> {
   }
 }
 
-/** Yields each name in statements and their children. Blocks can be included or left out. */
+/**
+ * Yields each name in statements and their children.
+ * @param withBlocks whether names in `{% block %}` are included
+ */
 export function* namesInStatements(
   statements: readonly Statement[],
   withBlocks: boolean,

@@ -181,10 +181,7 @@ function print(
   }
 }
 
-/**
- * Whether output is suppressed. A template that extends another one outputs only blocks after its
- * `extends`.
- */
+/** Whether output is suppressed. After `extends`, a template outputs only its blocks. */
 function isSilent({ kind, run }: Frame): boolean {
   return kind.isSilenced && run.extended !== undefined;
 }
@@ -237,7 +234,7 @@ function runLoop(
     frame.enter();
     const completion = execute(node.body, frame, output);
     if (completion === 'break') break;
-    // As in jinja2, the `else` of the loop also runs if every iteration ended with `break` or
+    // As in jinja2, the `else` of a loop also runs if each iteration ended with `break` or
     // `continue`.
     if (completion === 'normal') isEmpty = false;
     rendering.line = node.line;

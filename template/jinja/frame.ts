@@ -49,12 +49,12 @@ export class Context {
   }
 }
 
-/** Combines two sets of names. A name in `upper` hides the same name in `lower`. */
+/** Combines two sets of names. If both contain a name, the value in `upper` is used. */
 export function layeredNames(upper: ReadonlyMap<string, Value>, lower: NameLookup): NameLookup {
   return { get: (name) => (upper.has(name) ? (upper.get(name) ?? null) : lower.get(name)) };
 }
 
-/** State shared by the frames of one run of a template. */
+/** State that the frames of one run of a template share. */
 export interface TemplateRun {
   readonly rendering: Rendering;
   readonly template: Template;
@@ -67,11 +67,11 @@ export interface TemplateRun {
 export interface FrameKind {
   /** Whether names that are set here are exported by the template. */
   readonly isTop: boolean;
-  /** Whether output is suppressed once the template extends another. */
+  /** Whether output is suppressed after the template has executed `extends`. */
   readonly isSilenced: boolean;
 }
 
-/** Values of the names in a {@link Scope} while that part of the template runs. */
+/** Values of the names in a {@link Scope}, while this part of the template runs. */
 export class Frame {
   readonly run: TemplateRun;
   readonly scope: Scope;
@@ -92,7 +92,7 @@ export class Frame {
     return new Frame(this.run, scope, this, { isTop: false, isSilenced });
   }
 
-  /** Loads the values of names that come from outer frames. A loop does this in each iteration. */
+  /** Sets the values of names that come from outer frames. A loop does this in each iteration. */
   enter(): void {
     for (const [name, load] of this.scope.loads) {
       switch (load) {
@@ -111,7 +111,7 @@ export class Frame {
     }
   }
 
-  /** Resets all values, as jinja2 does at the end of this part of a template. */
+  /** Resets all values. jinja2 does the same at the end of this part of a template. */
   leave(): void {
     for (const name of this.scope.loads.keys()) this.#values.set(name, undefined);
   }

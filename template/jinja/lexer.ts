@@ -185,7 +185,10 @@ class Lexer {
     return character === '-' || character === '+' ? character : '';
   }
 
-  /** Yields the text before a tag, without the whitespace that this tag removes. */
+  /**
+   * Yields the text before a tag, without the whitespace that the tag removes (`{%-`,
+   * `trim_blocks`).
+   */
   *#data(end: number, sign: string, isVariable: boolean): Generator<Token> {
     const wasLineStart = this.#isLineStart;
     const line = this.#line;
@@ -308,7 +311,7 @@ function asOperator(symbol: string): OperatorToken {
   return operators.find((known) => known === symbol) ?? ';';
 }
 
-/** Maximum nesting depth of a template. Each level uses some of the interpreter's stack. */
+/** Maximum nesting depth of a template. Each level uses some of the JavaScript stack. */
 const maxNesting = 120;
 
 /** Tokens of a template with one token of look-ahead. */
@@ -391,7 +394,7 @@ export class TokenStream {
   }
 
   /**
-   * Parses a construct that can contain itself.
+   * Calls `read`, which parses a construct that can contain itself, such as parentheses.
    * @throws JinjaSyntaxError if it is nested too deeply
    */
   nested<T>(read: () => T): T {

@@ -95,8 +95,8 @@ export class Loop implements PyObject {
   }
 
   /**
-   * Returns the number of items. An iterator without a length is read to its end, and the items are
-   * buffered.
+   * Returns the number of items. If an iterator has no length, it is read to its end, and its items
+   * are buffered.
    */
   #count(): number {
     const rest: Value[] = [];

@@ -402,7 +402,7 @@ class StatementParser implements StatementParserContext {
     this.#stream = stream;
   }
 
-  /** Parses statements up to one of the given end words. The end word stays the current token. */
+  /** Parses statements until one of the given end words. The end word is then the current token. */
   body(ends: readonly string[] | undefined): Statement[] {
     const stream = this.#stream;
     const statements: Statement[] = [];
@@ -519,7 +519,7 @@ const readers: ReadonlyMap<string, StatementReader> = new Map<string, StatementR
   ['profile', readProfile],
 ]);
 
-/** Parts of the parser that the readers of single statements use. */
+/** Methods of the parser that the readers of single statements use. */
 interface StatementParserContext {
   /** Parses the body of a block and its end tag. */
   block(end: string): Statement[];
@@ -530,7 +530,7 @@ interface StatementParserContext {
 }
 
 /**
- * Parses one statement after its name.
+ * Parses one statement. The name of the statement has already been read.
  * @throws JinjaSyntaxError
  */
 type StatementReader = (

@@ -46,16 +46,16 @@ export interface NameLookup {
 export interface TemplateLoader {
   /**
    * Returns the text of a template, a parsed template, or `undefined` if it does not exist. An
-   * exception ends the rendering and is rethrown unchanged. A loader can therefore throw if it has
-   * to read a file asynchronously. The caller then reads the file and renders again.
+   * exception ends the rendering and reaches the caller unchanged. A loader that must read a file
+   * asynchronously can therefore throw. The caller then reads the file and renders again.
    */
   load(name: string): string | Template | undefined;
 }
 
 /**
- * Converts a printed value to text. It is not called for the output of macros and blocks, whose
- * values were printed before. It is also not called for values that a filter has written as JSON or
- * YAML.
+ * Converts a printed value to text. It is not called for output of macros and blocks, because their
+ * values were already printed. It is also not called for values that a filter has written as JSON
+ * or YAML.
  */
 export type ValuePrinter = (value: Value) => string;
 

@@ -1,7 +1,7 @@
 /**
- * Scopes of a template: names and the sources of their values [jinja2/idtracking.py]. As in jinja2,
- * scopes are determined before the template runs. The consequences are the same: if a block sets a
- * name, the name is undefined when it is read in the block's own text.
+ * Scopes of a template: names, and the sources of their values [jinja2/idtracking.py]. As in
+ * jinja2, scopes are determined before the template runs. Therefore, as in jinja2, a name that a
+ * block sets is undefined when the block reads it before.
  */
 
 /** Source of a name's initial value. */
@@ -50,7 +50,7 @@ export class Scope {
 
   /**
    * Merges the scopes of the branches of a condition. If only some branches set a name, its value
-   * may come from outside.
+   * may come from an outer scope.
    */
   merge(branches: readonly Scope[]): void {
     const counts = new Map<string, number>();

@@ -62,8 +62,8 @@ function fromHex(whole: string, digits: string, line: number): string {
 }
 
 /**
- * Encodes a character as an escape sequence. Python does this before it decodes the literal. A
- * backslash before the character then escapes the backslash of the sequence.
+ * Encodes a character as an escape sequence, because Python does this before it decodes the
+ * literal. A backslash before the character then escapes the backslash of the sequence.
  */
 function asEscape(character: string): string {
   const code = character.codePointAt(0) ?? 0;

@@ -10,7 +10,7 @@ import { JinjaSyntaxError } from './string-literal.ts';
 
 /** Options for parsing a template. */
 export interface ParseOptions extends WhitespaceOptions {
-  /** Name in errors and `tplfile`, for example `web/init.sls`. */
+  /** Name of the template in errors and value of `tplfile`, for example `web/init.sls`. */
   readonly name: string;
 }
 
@@ -62,7 +62,7 @@ export function asTemplateError(
     return new TemplateError(code, { place, kind, detail: message, cause: error });
   }
   if (error instanceof LimitExceeded) return limitError(error.message, error.kind, place, error);
-  // JavaScript's stack overflowed, because the recursion used more stack per level than expected.
+  // The JavaScript stack overflowed before the limit of the depth was reached.
   if (error instanceof RangeError)
     return limitError('the template is nested too deeply', 'RecursionError', place, error);
   if (error instanceof UnsupportedFeature) {

@@ -1,4 +1,7 @@
-/** Looks up `value.name`, in tables of methods or in objects of this interpreter. */
+/**
+ * Looks up `value.name` in the tables of methods, or in objects that implement attributes
+ * themselves.
+ */
 
 import { dictMethods, dictPop, updateDict } from './dict-methods.ts';
 import { PythonException, typeError } from './exceptions.ts';

@@ -27,7 +27,7 @@ export class LimitExceeded extends Error {
     LimitExceeded.prototype.name = LimitExceeded.name;
   }
 
-  /** Exception class that Python would raise for this limit, if there is one. */
+  /** Exception class that Python would raise for this limit, otherwise `LimitExceeded`. */
   readonly kind: string;
 
   constructor(limit: string, value: number) {

@@ -84,8 +84,8 @@ function scientific(digits: string, power: number): string {
 }
 
 /**
- * Returns all decimal digits of a double. There is a finite number of them, because a double is an
- * integer times a power of two.
+ * Returns all decimal digits of a double. Their number is finite, because a double is an integer
+ * times a power of two.
  */
 function exactDecimal(value: number): Decimal {
   if (value === 0) return { digits: '0', exponent: 1 };
@@ -102,8 +102,8 @@ function exactDecimal(value: number): Decimal {
 }
 
 /**
- * Rounds a number half to even to the given number of digits. If no digits are left, the result is
- * 0 or 1.
+ * Rounds a number half to even to the given number of digits. If no digit remains, the result is 0
+ * or 1.
  */
 function roundTo({ digits, exponent }: Decimal, count: number): Decimal {
   if (count >= digits.length) return { digits, exponent };

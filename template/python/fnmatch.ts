@@ -21,7 +21,7 @@ type Unit = string | 'any' | CharacterSet;
 /** Part of a glob between two stars. */
 interface Segment {
   readonly units: readonly (Unit | undefined)[];
-  /** The segment as text. `undefined` if it contains wildcards. */
+  /** Text of a segment without wildcards; otherwise `undefined`. */
   readonly literal: string | undefined;
 }
 
@@ -40,9 +40,8 @@ const bytesOfMember = 128;
 
 /**
  * Compiles a glob to a function that tests whole texts. Compilation takes time proportional to the
- * length of the glob. A segment without wildcards is found in time proportional to the text. For
- * other segments, the time is at most proportional to the length of the segment times that of the
- * text.
+ * length of the glob. A segment without wildcards is found in time proportional to the length of
+ * the text. For another segment, the time is at most proportional to the product of both lengths.
  * @param meter counts the steps; needed if the glob comes from a client or minion
  */
 export function compileGlob(pattern: string, meter?: WorkMeter): (text: string) => boolean {
@@ -62,8 +61,8 @@ export function compileGlob(pattern: string, meter?: WorkMeter): (text: string) 
 const surrogate = /[\ud800-\udfff]/;
 
 /**
- * Whether the text matches. Each segment is placed at the first position where it fits. Only the
- * last one must fit at the end, so no placement is ever revised.
+ * Whether the text matches. Each segment is placed at its first match. Only the last segment must
+ * match at the end, so no placement has to be changed later.
  */
 function matches(segments: readonly Segment[], text: string, meter?: WorkMeter): boolean {
   const characters = surrogate.test(text) ? Array.from(text) : text;
@@ -137,7 +136,7 @@ function parse(pattern: string, meter?: WorkMeter): Segment[] {
   const characters = surrogate.test(pattern) ? Array.from(pattern) : pattern;
   const segments: Segment[] = [];
   let units: Unit[] = [];
-  /** Whether no further set can be closed, because no `]` follows. */
+  /** Whether no `]` follows, so that no further set can be closed. */
   let isLastSet = false;
   for (let index = 0; index < characters.length; ) {
     const character = characters[index] ?? '';
@@ -158,7 +157,7 @@ function parse(pattern: string, meter?: WorkMeter): Segment[] {
     }
   }
   segments.push(segmentOf(units));
-  // Empty segments between stars are removed, because several stars in a row mean the same as one.
+  // Several stars in a row mean the same as one, so the empty segments between them are removed.
   return segments.filter(
     ({ units: { length } }, index) => length > 0 || index === 0 || index === segments.length - 1,
   );

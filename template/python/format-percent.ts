@@ -127,8 +127,8 @@ class Source {
   }
 
   /**
-   * Checks that all values were used. As in CPython, every value that supports `value[key]` is
-   * treated as a mapping and not checked, including lists and undefined values.
+   * Checks that all values were used. As in CPython, each value that supports `value[key]` counts
+   * as a mapping and is not checked, including lists and undefined values.
    */
   finish(): void {
     const values = this.#values;

@@ -28,10 +28,7 @@ interface Spec {
 
 const specForm =
   /^(?:(.)?([<>=^]))?([-+ ])?(z)?(#)?(0)?(\d+)?([,_])?(?:\.(\d+))?([bcdeEfFgGnosxX%])?$/su;
-/**
- * Maximum width. It is above every permitted text length, because the meter rejects smaller widths
- * before.
- */
+/** Maximum width. The meter already rejects smaller widths, because no text may be this long. */
 const maxWidth = 2 ** 31;
 
 /**

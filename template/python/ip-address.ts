@@ -1,7 +1,7 @@
 /**
  * Parses and prints addresses like Python's `ipaddress`. `node:net` validates addresses, because a
  * target parses the addresses of every minion and `ipaddr.js` would take ten times as long.
- * `ipaddr.js` only converts masks and prints addresses.
+ * `ipaddr.js` is used only to convert masks and to print addresses.
  */
 
 import { isIPv4, isIPv6 } from 'node:net';

@@ -1,5 +1,6 @@
 /** Implements `json.dumps` and `json.loads`. */
 
+import { exactNumber } from '#runtime/json.ts';
 import { sortValues } from './comparison.ts';
 import { typeError, valueError } from './exceptions.ts';
 import { floatRepr } from './floats.ts';
@@ -7,6 +8,12 @@ import type { RecursionGuard, UsageMeter } from './limits.ts';
 import { integerText, parseInteger } from './numbers.ts';
 import { str, typeName } from './repr.ts';
 import { Dict, Float, isInteger, isText, Tuple, textOf, Undefined, type Value } from './values.ts';
+
+/** Converts a number token of JSON as Python does: `1.0` becomes a float. */
+export function jsonNumber(token: string): number | bigint | Float {
+  const number = exactNumber(token);
+  return /[.eE]/.test(token) && Number.isSafeInteger(number) ? new Float(Number(number)) : number;
+}
 
 /** Options for writing JSON. */
 export interface JsonOptions {
@@ -95,8 +102,8 @@ class JsonWriter {
   #lines(parts: readonly string[], level: number): string {
     const { indent, meter } = this.#options;
     if (indent === undefined) return parts.join(', ');
-    // The length is checked before the text is created. The engine itself would only fail at much
-    // greater lengths.
+    // Check the length before the text is created. The engine itself fails only at much greater
+    // lengths.
     meter.text(indent * (level + 1) * (parts.length + 1));
     const inner = `\n${' '.repeat(indent * (level + 1))}`;
     return `${inner}${parts.join(`,${inner}`)}\n${' '.repeat(indent * level)}`;

@@ -11,11 +11,12 @@ export interface TemplateLimits {
   /** Maximum nesting of macros, blocks, includes, imports and recursive loops. Default: 100. */
   readonly depth: number;
   /**
-   * Maximum length of all created texts, including the result, in characters. Default: 33,554,432.
+   * Maximum length of all texts that a rendering creates, in characters. It includes the result.
+   * Default: 33,554,432.
    */
   readonly characters: number;
   /**
-   * Maximum duration in milliseconds. It limits work that is not counted in steps, and is checked
+   * Maximum duration in milliseconds. It limits work that the steps do not count. The clock is read
    * only every few steps. Default: none.
    */
   readonly milliseconds: number;
@@ -97,7 +98,7 @@ export class UsageMeter implements WorkMeter {
   }
 
   /**
-   * Counts memory that the rendering keeps.
+   * Counts memory that the rendering uses until its end.
    * @throws LimitExceeded
    */
   hold(_part: string, bytes: number): void {
@@ -144,7 +145,7 @@ export class UsageMeter implements WorkMeter {
 }
 
 /**
- * Limits a walk over nested data. A list can contain another list twice at each level. Without a
+ * Limits a walk over nested data. Each level of a list can contain the same list twice. Without a
  * limit, a small template could then print, compare or copy an exponential amount of data.
  */
 export class RecursionGuard {

@@ -111,7 +111,7 @@ function floatOperation(left: number, operator: BinaryOperator, right: number): 
 
 /**
  * Divides integers of any size and rounds correctly. Computes enough bits of the quotient, and
- * whether any further bit is set.
+ * whether any bit after them is set.
  */
 function divideIntegers(left: Integer, right: Integer): Float {
   if (typeof left === 'number' && typeof right === 'number') {

@@ -11,7 +11,7 @@ const width = 80;
 const maxNesting = 200;
 
 /**
- * Formats a value in lines of at most 80 columns, as far as the value can be broken.
+ * Formats a value in lines of at most 80 columns, if the value can be broken at these columns.
  * @param perLevel the option `indent`: number of columns per level
  * @throws LimitExceeded
  */

@@ -1,6 +1,7 @@
 /**
  * Implements the parts of Python's `random.Random` that Salt's filters use with text seeds. The
- * same seed gives the same order as in Salt, so that a migration changes nothing.
+ * same seed gives the same order as in Salt, so that templates give the same results after a
+ * migration.
  */
 
 import { createHash } from 'node:crypto';

@@ -1,6 +1,6 @@
-/** Syntax of the two regular expression engines. */
+/** Syntax of RE2 and of ECMAScript, for constructs that differ from Python's. */
 
-/** Syntax of an engine for constructs that differ from Python's. */
+/** Syntax of a regular expression engine, for constructs that differ from Python's. */
 export interface RegexDialect {
   /** Returns the pattern for one character, escaped if it has a special meaning. */
   character(codePoint: number): string;

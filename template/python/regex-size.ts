@@ -1,6 +1,6 @@
 /**
- * Estimates the size of the program to which a linear engine compiles a regular expression, before
- * it is compiled.
+ * Estimates the size of the program to which RE2 compiles a regular expression, before it is
+ * compiled.
  */
 
 import type { WorkMeter } from '#runtime';
@@ -8,7 +8,7 @@ import type { WorkMeter } from '#runtime';
 /** Size of a compiled regular expression. */
 export interface ProgramSize {
   readonly instructions: number;
-  /** Number of instructions after which the engine follows two alternatives. */
+  /** Number of instructions after which RE2 follows two alternatives. */
   readonly branches: number;
   /** Number of sets that are compiled from Unicode tables: `\w`, `\d`, `\s` and their opposites. */
   readonly tables: number;
@@ -37,15 +37,15 @@ interface Piece {
 const nothing = (): Piece => ({ instructions: 0, branches: 0 });
 
 /**
- * Sums up the size of a program while its expression is parsed. A repetition multiplies the size of
- * the piece that it repeats. With a meter, a pattern is refused as soon as its size exceeds {@link
- * maxProgramSize}.
+ * Computes the size of a program while its expression is parsed. A repetition multiplies the size
+ * of the repeated piece. With a meter, a pattern is rejected as soon as its size exceeds
+ * {@link maxProgramSize}.
  */
 export class ProgramSizer {
   readonly #meter: WorkMeter | undefined;
   readonly #open: Piece[] = [];
   #group = nothing();
-  /** The last piece, which a following repetition would repeat. */
+  /** The piece that was added last. A following repetition repeats it. */
   #last = nothing();
   #tables = 0;
 

@@ -1,7 +1,7 @@
 /**
- * Translates regular expressions of Python's `re` for another engine. There are known differences.
- * `\b` treats only ASCII letters as letters, and so do `\W` and `\S` inside brackets. A
- * back-reference to a group without a match matches the empty text.
+ * Translates regular expressions of Python's `re` to the syntax of RE2 or ECMAScript. Some
+ * differences remain. `\b` counts only ASCII characters as letters, and so do `\W` and `\S` inside
+ * brackets. A back-reference to a group without a match matches the empty text.
  */
 
 import type { WorkMeter } from '#runtime';
@@ -31,7 +31,7 @@ const controls: Readonly<Record<string, number>> = { a: 7, f: 12, n: 10, r: 13, 
 const coded =
   /^\\(?:x([0-9A-Fa-f]{2})|u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})|(0[0-7]{0,2}|[0-3][0-7]{2}))/;
 
-/** Translates Python's escapes and sets to a dialect. */
+/** Translates Python's escapes and bracket sets to the syntax of an engine. */
 class RegexCharacters {
   readonly #dialect: RegexDialect;
 
@@ -123,8 +123,8 @@ export interface TranslationOptions {
   /** Whether `re.MULTILINE` is set. Default: false. */
   readonly multiline?: boolean;
   /**
-   * Limits the length of the pattern and counts the steps of its compilation. Needed if the pattern
-   * comes from a client or minion.
+   * Limits the length of the pattern, and counts the steps of its compilation. Needed if the
+   * pattern comes from a client or minion.
    */
   readonly meter?: WorkMeter | undefined;
 }
@@ -145,7 +145,7 @@ interface Flags {
 }
 
 /**
- * Translates an expression. Syntax errors that every engine detects are left to the engine.
+ * Translates an expression. It does not report syntax errors that every engine detects itself.
  * @throws SyntaxError with the reason
  */
 export function translatePythonRegex(
@@ -169,7 +169,7 @@ class Translator {
   #rest: string;
   #source = '';
   #flags: Flags;
-  /** Flags to restore at the end of each open group. */
+  /** Flags outside each open group, which apply again after the group. */
   readonly #outer: Flags[] = [];
   #ignoreCase = false;
   #needsBacktracking = false;

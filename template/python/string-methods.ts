@@ -121,7 +121,8 @@ function justified(share: (missing: number, width: number) => number): TextMetho
 }
 
 /**
- * Returns the size of the padding on one side. If the padding is odd, it is split like in CPython.
+ * Returns the size of the padding on one side. If the padding is odd, CPython's rule determines the
+ * longer side.
  */
 function half(missing: number, width: number): number {
   return Math.floor(missing / 2) + (missing & width & 1);

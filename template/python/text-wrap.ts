@@ -1,4 +1,4 @@
-/** Implements `textwrap.wrap` for one line. Tabs and spaces are not changed. */
+/** Implements `textwrap.wrap` for one line. Tabs and spaces remain unchanged. */
 
 import { PythonException } from './exceptions.ts';
 import { charactersOf, isWhitespace, textLength } from './text.ts';

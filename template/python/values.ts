@@ -31,7 +31,7 @@ export interface Arguments {
   readonly named: ReadonlyMap<string, Value>;
 }
 
-/** An object of another type: a function, macro, loop, module or dict view. */
+/** An object of any other type, such as a function, macro, loop, module or dict view. */
 export interface PyObject {
   /** Result of `type(x).__name__`. */
   readonly typeName: string;
@@ -56,9 +56,20 @@ export class Float {
     this.value = value;
   }
 
+  /** Returns the number, so that JavaScript can calculate with the object and compare it. */
+  valueOf(): number {
+    return this.value;
+  }
+
+  /** Returns the number with a fraction. */
+  toString(): string {
+    if (!Number.isSafeInteger(this.value)) return String(this.value);
+    return Object.is(this.value, -0) ? '-0.0' : `${this.value}.0`;
+  }
+
   /** Returns the number with a fraction, so that JSON parsers do not read it as an integer. */
   toJSON(): unknown {
-    return Number.isSafeInteger(this.value) ? rawNumber(`${this.value}.0`) : this.value;
+    return Number.isSafeInteger(this.value) ? rawNumber(this.toString()) : this.value;
   }
 }
 
@@ -133,7 +144,7 @@ function floatKey(value: number): HashKey {
 }
 
 /**
- * Returns the look-up key of a tuple. A tuple that contains an object equals only itself, because
+ * Returns the look-up key of a tuple. A tuple with an object in it equals only itself, because
  * objects cannot be compared.
  */
 function tupleKey(tuple: Tuple): HashKey {
@@ -262,7 +273,10 @@ export class Lazy {
 /** Value of a name, key or attribute that does not exist. */
 export class Undefined {
   readonly message: string;
-  /** Whether every use except `is defined` and `|default` fails. This is Salt's default. */
+  /**
+   * Whether every use of the value fails, except `is defined` and `|default`. This is Salt's
+   * default.
+   */
   readonly isStrict: boolean;
   readonly #kind: string;
 
@@ -292,7 +306,7 @@ export function isInteger(value: Value): value is number | bigint | boolean {
   return typeof value === 'number' || typeof value === 'bigint' || typeof value === 'boolean';
 }
 
-/** Whether a value is an object for which this file has no class. */
+/** Whether a value is an object of a type without a class in this file. */
 export function isPyObject(value: Value): value is PyObject {
   return typeof value === 'object' && value !== null && 'repr' in value;
 }

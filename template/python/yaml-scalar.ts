@@ -27,7 +27,7 @@ function representFloat(value: number): string {
   return text.includes('.') || !text.includes('e') ? text : text.replace('e', '.0e');
 }
 
-/** Patterns of non-text scalars by tag. */
+/** Patterns of scalars that are not strings, by tag. */
 export const scalarForms = {
   bool: /^(?:yes|Yes|YES|no|No|NO|true|True|TRUE|false|False|FALSE|on|On|ON|off|Off|OFF)$/,
   null: /^(?:~|null|Null|NULL|)$/,

@@ -49,7 +49,7 @@ browser('the page follows events, and keys can be decided on by keyboard', async
   t.is(await page.locator('main img').count(), 0);
   await page.locator('#denials >> text=explain').first().focus();
   await page.keyboard.press('Enter');
-  await page.waitForSelector('text=It would be denied');
+  await page.waitForSelector('text=The signal would now be denied');
   t.true((await page.textContent('main'))?.includes(planted));
   await page.goBack();
 
@@ -61,7 +61,7 @@ browser('the page follows events, and keys can be decided on by keyboard', async
   await page.waitForSelector('text=The key was rejected.');
   const states = new Map((await api.master.keys.list()).map(({ id, state }) => [id, state]));
   t.deepEqual([states.get('new1'), states.get('new2')], ['accepted', 'rejected']);
-  await page.waitForSelector('#keys >> text=None waits.');
+  await page.waitForSelector('#keys >> text=No key is pending.');
   await page.click('text=Log out');
   await page.waitForSelector('text=Password');
   t.deepEqual(problems, []);

@@ -318,7 +318,7 @@ test('run with groups runs a plan, prints its steps, and ends with 1 unless all 
   t.is(run.stdout, 'undo of one web1: silent\n');
   const counts = '1 of 2 minions; 1 of 2 steps have ended';
   const lines = [
-    'Run 1 is an existing run.',
+    'Run 1 exists already.',
     `one failed (1 minions did not succeed): ${counts}`,
     'Run 1 failed. Not undone: one.',
   ];
@@ -428,7 +428,7 @@ test('user-data to merge is unpacked, and refused where it is no text', async (t
     await writeFile(file, bytes);
     const { code, stderr } = await merge(file);
     t.is(code, 64);
-    t.regex(stderr, /cannot be merged: expected UTF-8 text, or gzip/);
+    t.regex(stderr, /cannot be merged: it is not UTF-8 text/);
   }
   t.is(calls.length, 1);
 });
@@ -528,7 +528,10 @@ test('a stack is added from a file, and services that are not listed are named',
   );
   t.is(code, 0);
   t.is(stdout, 'demo: stack web/7f, 1 servers, 1 minions\n');
-  t.regex(stderr, /Not asked: https:\/\/keystone\.example\.org:5000; list it under/);
+  t.regex(
+    stderr,
+    /No requests are sent to https:\/\/keystone\.example\.org:5000, because it is not permitted: list it under/,
+  );
   const registration = { stack: 'web/7f', minions: ['web1'], name: 'demo' };
   t.deepEqual(calls, [['stacks.add', { registration, replaces: true, owner: 'p1' }]]);
 });
@@ -536,7 +539,7 @@ test('a stack is added from a file, and services that are not listed are named',
 test('a stack is shown with its servers and deployments, and removed', async (t) => {
   const { calls, options } = fakeBridge(stack);
   const shown = await runCli(['bridge', 'stack', 'show', 'demo'], options);
-  t.regex(shown.stdout, /server server-1 is web1: answered 503\n/);
+  t.regex(shown.stdout, /server server-1: minion web1: answered 503\n/);
   t.regex(shown.stdout, /install CREATE server-1\/web1 demo\.echo done \(failed\): disk full/);
   t.regex(
     shown.stdout,

@@ -62,7 +62,7 @@ test('config check of a directory that is not there ends with 78', async (t) => 
   const directory = path.join(temporaryDirectory(t), 'none');
   const { code, stdout } = await runCli(['config', 'check', directory]);
   t.is(code, 78);
-  t.regex(stdout, /^error: .*none: directory not found/);
+  t.regex(stdout, /^error: .*none: the directory does not exist/);
 });
 
 test('every command refuses a -c that names no directory', async (t) => {
@@ -72,7 +72,7 @@ test('every command refuses a -c that names no directory', async (t) => {
     t.is(code, 78, command.join(' '));
     t.is(
       stderr,
-      `saltbridge: ${directory}: -c: directory not found; expected a directory with a file named master\n`,
+      `saltbridge: ${directory}: -c: the directory does not exist; name a directory with a file named master\n`,
     );
   }
 });
@@ -85,7 +85,7 @@ test('the start reports two mistakes at once, and exits with 78', async (t) => {
     const { code, stderr } = await runCli(['master', '-c', directory, ...more]);
     t.is(code, 78);
     t.deepEqual(stderr.replaceAll(directory, 'DIR').trimEnd().split('\n'), [
-      'saltbridge: 2 mistakes in the configuration:',
+      'saltbridge: the configuration has 2 errors:',
       'DIR/master:1: publish_port: 99999 is over 65535, expected a whole number from 0 to 65535',
       'DIR/master:2: saltbridge:bridge:runs:active: 0 is under 1, expected a whole number from 1 to 1000000',
     ]);

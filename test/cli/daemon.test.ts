@@ -61,7 +61,7 @@ test('a daemon that ends early is reported at once, with its exit code and log',
     instanceOf: CommandError,
     code: 'ERR_MASTER_NOT_READY',
   });
-  t.is(error?.message, `the master did not start: it ended with 64; see ${logFile}`);
+  t.is(error?.message, `the master did not start: its process ended with 64; see ${logFile}`);
 });
 
 test('the reason of a daemon that ends is reported', async (t) => {
@@ -70,7 +70,7 @@ test('the reason of a daemon that ends is reported', async (t) => {
   const error = await t.throwsAsync(startDaemon([program], { socket, logFile }));
   t.is(
     error?.message,
-    `the master did not start: it ended with 69: port 4505 is taken; see ${logFile}`,
+    `the master did not start: its process ended with 69: port 4505 is taken; see ${logFile}`,
   );
 });
 
@@ -148,7 +148,7 @@ test('a missing service manager is logged, and nothing fails', async (t) => {
   const NOTIFY_SOCKET = path.join(temporaryDirectory(t), 'nobody');
   const notify = createServiceNotifier(createLogger('error', output), { NOTIFY_SOCKET, PATH: '' });
   await notify('READY=1');
-  t.is(JSON.parse(output.text).msg, 'cannot notify the service manager');
+  t.is(JSON.parse(output.text).msg, 'cannot notify systemd of the state of the master');
 });
 
 test('without a service manager no notification is sent', async (t) => {

@@ -47,7 +47,7 @@ test('a template is compiled, prepared, and becomes an environment of Heat', asy
   const plain = await runCli(['heat', 'compile', file]);
   t.is(plain.code, 0);
   t.regex(plain.stdout, /user_data: \{ ?get_param: "saltbridge_user_data_app" ?\}|get_param: "sa/);
-  t.is(plain.stderr, 'no role reads db/motd, so it is not sent\n');
+  t.is(plain.stderr, 'no role reads the value db/motd, so the compiled template omits it\n');
   const picture = await runCli(['heat', 'compile', file, '--print', 'picture']);
   t.regex(picture.stdout, /r0 -->\|"db\/password \(secret\)"\| r1/);
   const svg = await runCli(['heat', 'compile', file, '--picture', 'svg']);
@@ -83,8 +83,8 @@ test('every problem of a template has a line, and nothing is asked of a master',
   t.is(code, 64);
   t.is(stdout, '');
   t.deepEqual(stderr.trimEnd().split('\n'), [
-    'role app reads db/nothing: role db does not write "nothing"',
-    'role app reads nobody/x: unknown role "nobody" (roles: db, app)',
+    'the role app reads db/nothing, but the role db does not write "nothing"',
+    'the role app reads nobody/x, but there is no role "nobody"; roles are db, app',
   ]);
 });
 
@@ -124,7 +124,7 @@ test('data spaces are added, listed, shown and removed', async (t) => {
   const shown = await runCli(['bridge', 'data', 'show', 'shop', '--owner', 'p1'], options);
   t.is(
     shown.stdout,
-    `${line}db/a (secret, versioned): 7 bytes, read by app\ndb/b: not written, read by nobody\n`,
+    `${line}db/a (secret, versioned): 7 bytes, read by app\ndb/b: not written, read by no role\n`,
   );
   t.is((await runCli(['bridge', 'data', 'remove', 'shop'], options)).code, 0);
   t.deepEqual(calls, [

@@ -82,7 +82,10 @@ test('list names old protocols and sign-ins with a different key, and escapes id
     key('a\x1b[2J\nb', 'accepted', { protocol: 2, conflicts: 4 }),
   ];
   const { stdout } = await runCli(['key', 'list'], { master: { keys: { list } } });
-  t.is(stdout.split('\n')[1], 'a\\x1b[2J\\nb (protocol 2, 4 sign-ins with a different key)');
+  t.is(
+    stdout.split('\n')[1],
+    'a\\x1b[2J\\nb (protocol 2, 4 sign-ins with a key other than this one)',
+  );
 });
 
 test('accept -y sends the glob unchanged', async (t) => {
@@ -260,7 +263,7 @@ test('gen replaces nothing and leaves no half of a pair', async (t) => {
   await writeFile(path.join(dir, 'm1.pub'), 'kept');
   const { code, stderr } = await runCli(['key', 'gen', '--dir', dir, '--name', 'm1']);
   t.is(code, 73);
-  t.true(stderr.endsWith('m1.pub exists and is not replaced\n'));
+  t.true(stderr.endsWith('m1.pub already exists; choose another name or directory\n'));
   t.deepEqual(await readdir(dir), ['m1.pub']);
   t.is(await readFile(path.join(dir, 'm1.pub'), 'utf8'), 'kept');
 });

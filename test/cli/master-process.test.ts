@@ -98,7 +98,8 @@ test('the HTTP API is served where the configuration says, until the master ends
   const section = 'rest_cherrypy: {port: 0, host: 127.0.0.1, disable_ssl: true}\n';
   const { start, log } = await makeHome(t, section);
   const pid = await start();
-  const started = (): LogLine | undefined => log().find(({ msg }) => msg === 'http api started');
+  const started = (): LogLine | undefined =>
+    log().find(({ msg }) => msg === 'the HTTP API is listening');
   await until('the HTTP API', () => started() !== undefined);
   const address = `http://127.0.0.1:${started()?.port}/ready`;
   t.deepEqual(await (await fetch(address)).json(), { status: 'ready' });
@@ -131,9 +132,18 @@ test('SIGHUP applies reloadable options, and lists those that require a restart'
   configure('log_level_logfile: debug\nkeysize: 4096\nworker_threads: 9\n');
   process.kill(pid, 'SIGHUP');
   const said = (msg: string): LogLine | undefined => log().find((line) => line.msg === msg);
-  await until('the reload', () => said('some options take effect after a restart') !== undefined);
+  await until(
+    'the reload',
+    () =>
+      said('configuration reloaded, but some changed options take effect after a restart only') !==
+      undefined,
+  );
   t.deepEqual(said('configuration reloaded')?.applied, ['log_level_logfile']);
-  t.deepEqual(said('some options take effect after a restart')?.needRestart, ['keysize']);
+  t.deepEqual(
+    said('configuration reloaded, but some changed options take effect after a restart only')
+      ?.needRestart,
+    ['keysize'],
+  );
   t.is(said('configuration')?.option, 'worker_threads');
 });
 
@@ -165,7 +175,7 @@ test('a mistake in the configuration is logged with its place, and nothing chang
   configure('max_minions: 5\nauto_accept: perhaps\n');
   process.kill(pid, 'SIGHUP');
   const refusal =
-    'configuration not reloaded because of a mistake; the previous configuration stays active';
+    'configuration not reloaded, because it has an error; the previous configuration stays active';
   const refused = (): LogLine | undefined => log().find(({ msg }) => msg === refusal);
   await until('the refusal', () => refused() !== undefined);
   t.like(refused(), {
@@ -201,13 +211,16 @@ asRoot('a folder that the user may not use is named with the remedy', async (t) 
   // 67 is Salt's exit code for this error.
   const refused = { instanceOf: CommandError, code: 'ERR_MASTER_NOT_READY', message: /with 67/ };
   await t.throwsAsync(start(), refused);
-  t.regex(readFileSync(config.logFile, 'utf8'), /nobody may not use pki_dir; .*chown -R nobody:/);
+  t.regex(
+    readFileSync(config.logFile, 'utf8'),
+    /the account nobody has no access to pki_dir; .*chown -R nobody:/,
+  );
 });
 
 asRoot('a user without an account is refused', async (t) => {
   const { config, start } = await makeHome(t, 'user: no such user\n');
   await t.throwsAsync(start(), { code: 'ERR_MASTER_NOT_READY', message: /with 67/ });
-  t.regex(readFileSync(config.logFile, 'utf8'), /user: account no such user does not exist/);
+  t.regex(readFileSync(config.logFile, 'utf8'), /user: the account no such user does not exist/);
 });
 
 test('without a user, or as that user already, there is nothing to change', (t) => {

@@ -295,11 +295,11 @@ const shown = [
   '  m1        answered  2024-01-02T03:04:06.000Z',
   '  m2        failed    2024-01-02T03:05:05.000Z',
   '  m3        running',
-  '  web\\x1b4  silent    no request since the master started',
-  '  m5        silent    no request since the job was published; last heard 2024-01-02T03:04:00.000Z',
-  '  m6        silent    its key is not accepted',
-  '  m7        silent    possibly skipped: the queue of a subscriber was full',
-  '  m8        silent    made requests since then, but sent no return; last heard 2024-01-02T03:04:10.000Z',
+  '  web\\x1b4  silent    no request from the minion since the master started',
+  '  m5        silent    no request from the minion since the job was published; last request 2024-01-02T03:04:00.000Z',
+  '  m6        silent    the key of the minion is not accepted',
+  '  m7        silent    the minion may have missed the job: the queue of its connection was full',
+  '  m8        silent    the minion sent requests after the job, but no return; last request 2024-01-02T03:04:10.000Z',
   '',
 ].join('\n');
 
@@ -460,7 +460,7 @@ test('an explanation names files and lines, and what a minion could claim', asyn
   const { stdout } = await runCli(['pillar', 'explain', 'web1', 'k'], { master });
   t.is(
     stdout,
-    "3 more files are overridden by these.\nbase: a.sls:7 (a)\n    y\nbase: b/init.sls (b)\n    x\nIt is derived from the minion's own grains.\nValue:\n    x\n",
+    '3 more files set this value, but the files above override them.\nbase: a.sls:7 (a)\n    y\nbase: b/init.sls (b)\n    x\nThe value depends on grains, which the minion reports about itself.\nValue:\n    x\n',
   );
 });
 

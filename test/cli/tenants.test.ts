@@ -118,7 +118,7 @@ test('each tenant is reloaded by itself, and a mistake of one stays its own', as
   t.deepEqual(said('blue', 'configuration reloaded')?.applied, ['max_minions']);
   const refusal = said(
     'red',
-    'configuration not reloaded because of a mistake; the previous configuration stays active',
+    'configuration not reloaded, because it has an error; the previous configuration stays active',
   );
   t.like(refusal, { tenant: 'red', code: 'ERR_OPTION_TYPE', option: 'auto_accept' });
   t.is(said('red', 'configuration reloaded'), undefined);

@@ -20,7 +20,7 @@ whereRunnable(guests, test.serial)(
   async (t) => {
     t.timeout(300_000);
     const titles = await stepsOf(guests);
-    t.true(titles.includes('a PROXY header of a machine ends its connection, and nothing else'));
+    t.true(titles.includes('if a machine sends a PROXY header, only its own connection is closed'));
   },
 );
 
@@ -29,7 +29,7 @@ whereRunnable(gossip, test.serial)(
   async (t) => {
     t.timeout(300_000);
     const titles = await stepsOf(gossip);
-    t.true(titles.includes('each of them knows all 20 as members: they are one cluster'));
-    t.true(titles.includes('it starts again, and is a member by its peers alone'));
+    t.true(titles.includes('each guest lists all 20 as members: they form one cluster'));
+    t.true(titles.includes('the guest starts again, and rejoins through its peers'));
   },
 );

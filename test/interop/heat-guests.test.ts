@@ -106,7 +106,7 @@ step('a reader of a dead writer gets its name', async (t) => {
   stack.machineOf('app').dispose();
   const key = 'app/health';
   const text = String(await stack.run('web', 'saltbridge_data.get', { key, timeout: 2 }));
-  t.regex(text, /app\/health has not been written yet by role app, minion app\.shop/);
+  t.regex(text, /app\/health has not been written yet by the role app: minion app\.shop/);
   t.regex(text, /waited 2 s/);
 });
 

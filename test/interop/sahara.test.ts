@@ -12,5 +12,5 @@ test('the example of Sahara names its requirements and where to get them', (t) =
 whereRunnable(sahara)('each step of examples/sahara shows what it should', async (t) => {
   t.timeout(300_000);
   const titles = await stepsOf(sahara);
-  t.true(titles.includes('the next job runs on the new node too'));
+  t.true(titles.includes('the next job also runs on the new node'));
 });

@@ -169,7 +169,7 @@ test('a malformed request of a client gets an error and has no other effect', as
   const site = await startSite(t);
   const { key } = latest;
   for (const request of [Buffer.alloc(0), Buffer.of(0xc1), Buffer.of(0x80), Buffer.of(0x93)]) {
-    t.like(await site.request(request), { error: 'not a request in the clear' });
+    t.like(await site.request(request), { error: 'not an unencrypted request' });
   }
   const loads = [{}, { tgt: 7, fun: 'test.ping' }, { tgt: '*', fun: 'x' }, { tgt: '*', fun: {} }];
   for (const load of loads) {

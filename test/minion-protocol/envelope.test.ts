@@ -967,7 +967,7 @@ for (const vector of cases(vectorFile('pillar'), 'cases')) {
     const ours = encodePrivateReply({
       ...options,
       ...masterSide,
-      pillar,
+      packedPillar: packWire(pillar),
       keyString: keys.ephemeral,
     });
     t.is(ours.length, bytes.length);
@@ -998,7 +998,7 @@ test('a signed pillar under another one-time key is refused', (t) => {
   const options = {
     ...privateOptions(signedPillar),
     ...masterSide,
-    pillar: {},
+    packedPillar: packWire({}),
     keyString: keys.ephemeral,
   };
   const first = unpackWire(encodePrivateReply(options));
@@ -1032,7 +1032,12 @@ test('a reply to another request is refused', (t) => {
 
 test('replies of versions 2 and 3 cannot be built without a nonce', (t) => {
   t.throws(() => encodeSendReply(aes, null, { version: 2 }), { instanceOf: TypeError });
-  const options = { ...privateOptions(signedPillar), ...masterSide, pillar: {}, nonce: undefined };
+  const options = {
+    ...privateOptions(signedPillar),
+    ...masterSide,
+    packedPillar: packWire({}),
+    nonce: undefined,
+  };
   t.throws(() => encodePrivateReply(options), { instanceOf: TypeError });
 });
 
@@ -1047,7 +1052,7 @@ test('every private reply has its own key', (t) => {
     ...privateOptions(signedPillar),
     ...masterSide,
     version: 0,
-    pillar: { a: 1 },
+    packedPillar: packWire({ a: 1 }),
   } as const;
   const [first, second] = [encodePrivateReply(options), encodePrivateReply(options)].map(
     (reply) => {

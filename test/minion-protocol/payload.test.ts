@@ -31,6 +31,7 @@ import type { ParsedLoad } from '#minion-protocol/loads.ts';
 import { unpackRaw } from '#minion-protocol/payload.ts';
 import { openSendReply } from '#minion-protocol/reply.ts';
 import { packFileChunk } from '#salt/files/file-chunk.ts';
+import { Float } from '#template/python/values.ts';
 import { tries } from '../helpers/effort.ts';
 import {
   base64,
@@ -99,6 +100,15 @@ test('values packed for the wire are read back, except that text and bytes becom
     }),
   );
   t.pass();
+});
+
+test('a float without a fraction stays a float when it is read and packed again', (t) => {
+  for (const text of ['cb3ff0000000000000', 'cb8000000000000000', '81cb40000000000000009101']) {
+    const packed = Buffer.from(text, 'hex');
+    t.deepEqual(packWire(unpackWire(packed)), packed);
+    t.deepEqual(packLocal(unpackLocal(packed)), packed);
+  }
+  t.deepEqual(unpackWire(Buffer.from('ca3f800000', 'hex')), new Float(1));
 });
 
 test('text, lists, maps and 32-bit integers are packed like msgpackr packs them', (t) => {

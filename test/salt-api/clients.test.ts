@@ -33,7 +33,10 @@ test('a name without a key returns false, or a warning if the response has no va
   const local = await run(token, { ...low, client: 'local' });
   t.deepEqual(local.json, { return: [{ web1: true, gone: false }] });
   const started = await run(token, { ...low, client: 'local_async' });
-  t.like(started.json, { return: [{ minions: ['web1'] }], warnings: ['not addressed: gone'] });
+  t.like(started.json, {
+    return: [{ minions: ['web1'] }],
+    warnings: ['not addressed, because they have no accepted key: gone'],
+  });
   const batch = await run(token, { ...low, client: 'local_batch', batch: 1 });
   t.deepEqual(batch.json, {
     return: [{ web1: true }],
@@ -44,9 +47,7 @@ test('a name without a key returns false, or a warning if the response has no va
 test('a response reports that rights narrowed the target, without names', async (t) => {
   const { run, ask, login } = await startApi(t);
   const token = await login('scoped');
-  const warnings = [
-    'the rights of the caller limit the target: the job was sent only to the permitted minions',
-  ];
+  const warnings = ['the job was sent only to the minions that the rights of the caller permit'];
   const batch = { batch: 1 };
   for (const client of ['local', 'local_async', 'local_batch', 'local_subset']) {
     const answer = await run(token, { client, tgt: '*', fun: 'test.ping', ...batch });
@@ -302,6 +303,7 @@ test('malformed commands are refused with the expected form', async (t) => {
     [{ ...ping, fun: [] }, /it must have 1 to 1000/],
     [{ ...ping, tgt_type: 5 }, /^tgt_type: must be a text/],
     [{ ...ping, tgt_type: 'telepathy' }, /tgt_type "telepathy" is not supported; use glob/],
+    [{ ...ping, tgt_type: 'range' }, /tgt_type "range" is not supported; use list or nodegroup;/],
     [{ ...ping, tgt_type: 'compound', tgt: 'R@x' }, /^tgt: "R@x": this type of target/],
     [{ ...ping, tgt_type: 'compound', tgt: 'a and (' }, /^tgt: /],
     [{ ...ping, tgt_type: 'pcre', tgt: '(' }, /./],
@@ -315,9 +317,9 @@ test('malformed commands are refused with the expected form', async (t) => {
     [{ client: 'runner', fun: ['a.b'] }, /^fun: must be the name/],
     [{ client: 'wheel' }, /^fun: must be the name/],
     [{ client: 'wheel', fun: 5 }, /^fun: must be the name/],
-    [{ client: 'telepathy' }, /^client: missing, or not served/],
-    [{ client: ['local'] }, /^client: missing, or not served/],
-    [{ fun: 'test.ping' }, /^client: missing, or not served/],
+    [{ client: 'telepathy' }, /^client: must name a client that is served/],
+    [{ client: ['local'] }, /^client: must name a client that is served/],
+    [{ fun: 'test.ping' }, /^client: must name a client that is served/],
   ];
   for (const [low, expected] of wrong) {
     const note = JSON.stringify(low);

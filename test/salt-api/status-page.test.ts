@@ -185,7 +185,7 @@ test('a denied signal is explained to users who may read such events', async (t)
   };
   const { status, text } = await explain('admin');
   t.is(status, 200);
-  t.regex(text, /It would be denied/);
+  t.regex(text, /The signal would now be denied/);
   t.true(text.includes('my/&lt;b&gt;tag&lt;/b&gt;'));
   t.false(text.includes('<b>tag'));
   t.is((await explain('limited')).status, 404);

@@ -176,7 +176,7 @@ const wrong: readonly (readonly [what: string, master: string, ...messages: stri
   [
     'a tenant without a directory',
     'saltbridge:\n  tenants:\n    blue: tenants/blue\n',
-    'DIR/master:3: saltbridge:tenants:blue: DIR/tenants/blue: directory not found; expected a directory with a file named master',
+    'DIR/master:3: saltbridge:tenants:blue: DIR/tenants/blue: the directory does not exist; name a directory with a file named master',
   ],
   [
     'an audit option that does not exist',
@@ -716,7 +716,7 @@ test('a directory that is not there is refused', async (t) => {
     [
       [
         'ERR_CONFIG_READ',
-        `${directory}: directory not found; expected a directory with a file named master`,
+        `${directory}: the directory does not exist; name a directory with a file named master`,
       ],
     ],
   );
@@ -734,7 +734,7 @@ test('directories of file_roots that are not there are warnings, patterns are no
     [
       [
         'missing-directory',
-        'DIR/master:2: file_roots:base: /nonexistent/salt is not a directory; no file is served from it',
+        'DIR/master:2: file_roots:base: /nonexistent/salt is not a directory, so no file is served from it',
       ],
     ],
   );
@@ -801,7 +801,7 @@ external_auth:
   t.not(loaded, undefined);
   const place = `${directory}/master`;
   const nothing = 'expected a map; as in Salt, nothing is permitted';
-  const absent = 'does not exist, and has no effect';
+  const absent = 'does not exist, so this entry has no effect';
   t.deepEqual(
     warnings.map(({ message }) => message.replace(place, 'master')).sort(),
     [
@@ -812,7 +812,7 @@ external_auth:
       'master:2: renderer: the renderer "yml" is not served: use jinja|yaml, jinja|json, yaml or json',
       'master:25: nodegroups:a: nodegroup "a" contains itself: a > b > a; it matches no minion',
       'master:26: nodegroups:b: nodegroup "b" contains itself: b > a > b; it matches no minion',
-      'master:27: nodegroups:bad: a term is missing before "and"; it matches no minion',
+      'master:27: nodegroups:bad: a condition is missing before "and"; it matches no minion',
       'master:28: nodegroups:ghost: nodegroup "nosuch" is not defined; it matches no minion',
       `master:32: external_auth:file:^filename: /nonexistent/users ${absent}`,
       `master:3: autosign_file: /nonexistent/sign ${absent}`,

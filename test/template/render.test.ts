@@ -356,7 +356,7 @@ test('comparisons of long lists count, whichever way they are written', (t) => {
     const template = `${lists}{% for a in range(9000) %}{% set x = ${comparison} %}{% endfor %}`;
     t.throws(() => renderJinja(template, { name: 'x', limits: { steps: 100_000 } }), {
       instanceOf: TemplateError,
-      message: /limit of 100000 steps/,
+      message: /limit of steps is exceeded: the maximum is 100000/,
     });
   }
 });
@@ -366,7 +366,7 @@ test('the time limit ends a rendering that counts no steps', (t) => {
   const limits = { steps: Number.POSITIVE_INFINITY, milliseconds: 5 };
   t.throws(() => renderJinja(template, { name: 'x', limits }), {
     instanceOf: TemplateError,
-    message: /limit of 5 milliseconds/,
+    message: /limit of milliseconds is exceeded: the maximum is 5/,
   });
 });
 

@@ -1,6 +1,6 @@
 /**
- * Converts commands of configs to text for /bin/sh. Untrusted text is quoted, so that the outer
- * shell does not interpret it and passes it to the inner shell unchanged.
+ * Converts commands of configs to text for /bin/sh. Untrusted text is quoted: the outer shell
+ * passes it unchanged to an inner shell, which executes it.
  */
 
 import { quoteForShell } from '../../shell-text.ts';
@@ -16,9 +16,9 @@ export function commandText(command: Command): string {
 }
 
 /**
- * Returns the text that runs the test of a command, in the directory and environment of the
- * command. If the directory is missing, the test succeeds. The command then runs, and reports the
- * missing directory.
+ * Returns the shell text of the test of a command, in the directory and environment of the command.
+ * If the directory is missing, the test succeeds, so that the command runs and reports the missing
+ * directory.
  */
 export function testText(command: Command, test: string): string {
   return inPlace(command, inShell(test), '|| exit 0; ');

@@ -26,7 +26,10 @@ export function compileStates(configs: readonly Config[]): CompiledStates {
   return compiler.build();
 }
 
-/** States after whose changes services are restarted, by kind and by name in a config. */
+/**
+ * States that can cause a service to restart when they change something, by kind and name in a
+ * config.
+ */
 class Changes {
   readonly #found = new MultiMap<string, StateReference>();
 
@@ -34,7 +37,7 @@ class Changes {
     this.#found.add(`${kind} ${name}`, state);
   }
 
-  /** Returns the states of this kind with one of these names, each of them once. */
+  /** Returns the states of this kind with one of these names, without duplicates. */
   of(kind: string, names: readonly string[]): Iterable<StateReference> {
     const found = new Set<StateReference>();
     for (const name of new Set(names)) {
@@ -84,8 +87,8 @@ class Compiler {
   }
 
   /**
-   * Adds a state that fails on minions of another OS family. The state `pkg` uses the minion's own
-   * package manager, so it would install packages meant for yum with apt.
+   * Adds a state that fails on minions of another OS family. Without it, the state `pkg` would
+   * install packages meant for yum with apt.
    */
   #requireFamily(family: string, label: string): void {
     this.#builder.add({
@@ -188,8 +191,8 @@ class Compiler {
     }
     if (running !== undefined) {
       const fun = running ? 'service.running' : 'service.dead';
-      // Use separate states instead of `enable`: if Salt restarts the service, it loses a failure
-      // of `enable`.
+      // Use separate states instead of the argument `enable`: Salt does not report a failure of
+      // `enable` if it also restarts the service.
       this.#builder.add({ fun, args: { name }, label, watch: running ? watch : [] });
       return;
     }

@@ -1,6 +1,6 @@
 /**
- * Limits on the content of all files of a run together. A single file is small, but a run can have
- * thousands of files.
+ * Limits for all files of a run together. Each file is small, but a run can contain thousands of
+ * files.
  */
 
 import { userWork, WorkBudget } from '#runtime';
@@ -10,11 +10,11 @@ import { configError, configLimits } from './state-config.ts';
 export interface ContentLimits {
   /** Maximum size of all contents together, in bytes. */
   readonly bytes: number;
-  /** Maximum number of Mustache nodes that are rendered. */
+  /** Maximum number of Mustache nodes that are rendered: texts, variables and sections. */
   readonly tags: number;
 }
 
-/** Counts the content of all files of a run. Create a new one for each run. */
+/** Counts the content of the files of one run. */
 export class ContentBudget {
   /** Budget for the work of reading templates. */
   readonly work: WorkBudget = new WorkBudget(userWork);
@@ -41,7 +41,7 @@ export class ContentBudget {
   }
 
   /**
-   * Counts a rendered node.
+   * Counts a Mustache node that is rendered.
    * @throws BridgeError ERR_CFN_INIT if the limit is exceeded
    */
   addTag(place: string): void {

@@ -72,7 +72,8 @@ const typeBits = 0o170_000;
 const permissionBits = 0o7777;
 
 /**
- * Parses a mode of up to six octal digits, of which the first may give the type of the file.
+ * Parses a file mode of up to six octal digits. The first digits of a six-digit mode give the type
+ * of the file.
  * @throws BridgeError ERR_CFN_INIT
  */
 export function modeOf(

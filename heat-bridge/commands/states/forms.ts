@@ -8,7 +8,7 @@ const packageForm = /^[A-Za-z0-9][A-Za-z0-9.+_:-]{0,199}$/;
 const versionForm = /^[A-Za-z0-9][A-Za-z0-9.+~:_^-]{0,199}$/;
 const accountForm = /^[A-Za-z_][A-Za-z0-9_.-]{0,31}\$?$/;
 const serviceForm = /^[A-Za-z0-9][A-Za-z0-9@._:-]{0,199}$/;
-/** Control characters. Some of them end a text prematurely in programs that read it. */
+/** Control characters, at which some programs would end a text prematurely. */
 const controlForm = /\p{Cc}/u;
 const maxPath = 4095;
 
@@ -56,8 +56,8 @@ export function requireLinkTarget(given: string, place: string): string {
 }
 
 /**
- * Returns an http or https URL. Rejects other URLs, which could refer to files of the master or the
- * minion.
+ * Returns an http or https URL. Other URLs are rejected, because they could refer to files on the
+ * master or the minion.
  */
 export function requireUrl(given: unknown, place: string): string {
   if (typeof given === 'string' && isWebAddress(given)) return given;
@@ -68,14 +68,14 @@ function isWebAddress(given: string): boolean {
   return given.length <= maxPath && /^https?:\/\/\S+$/i.test(given) && URL.canParse(given);
 }
 
-/** Returns a numeric id, from a number or digits in text. */
+/** Returns a numeric user or group id, given as a number or as digits. */
 export function requireId(given: unknown, place: string): number {
   const id = typeof given === 'string' && /^\d{1,10}$/.test(given) ? Number(given) : given;
   if (typeof id === 'number' && Number.isInteger(id) && id >= 0 && id < 4_294_967_295) return id;
   throw configError(place, 'must be a number from 0 to 4294967294');
 }
 
-/** Returns the name or the numeric id of an owner. */
+/** Returns the owner of a file: a name or a numeric id. */
 export function requireOwner(given: unknown, place: string): number | string {
   if (typeof given === 'number' || (typeof given === 'string' && /^\d+$/.test(given))) {
     return requireId(given, place);
@@ -105,7 +105,7 @@ export function requireKnownKeys(
   throw configError(place, `unknown field ${shown(unknown)}; known fields are ${known.join(', ')}`);
 }
 
-/** Returns a list of text, or an empty list if it is absent. */
+/** Returns a list of texts. If the list is absent, returns an empty list. */
 export function requireTexts(given: unknown, place: string): readonly string[] {
   if (given === undefined) return [];
   if (!Array.isArray(given)) throw configError(place, 'must be a list');
@@ -142,8 +142,8 @@ export function shown(text: string): string {
 }
 
 /**
- * Returns the format of the archive at a URL, from its file extension or from a path of GitHub.
- * Returns `undefined` if the format is unknown.
+ * Returns the format of the archive at a URL, from its file extension or from the form of GitHub's
+ * archive paths. Returns `undefined` if the format is unknown.
  */
 export function archiveFormatOf(url: string): 'tar' | 'zip' | undefined {
   const { hostname, pathname } = new URL(url);

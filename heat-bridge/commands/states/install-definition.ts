@@ -1,6 +1,6 @@
 /**
  * Field `install:` of a command: the desired content of a machine, as ordered groups. The operator
- * writes it in the catalog. Parameters can only supply values in it, never code, paths or names.
+ * writes it in the catalog. Parameters only supply values, and never code, paths or names.
  */
 
 import { BridgeError } from '../../errors.ts';
@@ -55,12 +55,11 @@ export function compileInstall(
       ),
     );
   };
-  // Compile with sample values to find errors. One letter is a valid value wherever a parameter is
-  // permitted.
+  // Compile with sample values to find errors. One letter is valid at every path at which a
+  // parameter is permitted.
   const sample = Object.fromEntries(names.map((name) => [name, 'x']));
   orElse('ERR_CATALOG', command, () => compile(sample));
-  // The states are computed when a run validates its parameters, and needed again when it is
-  // published.
+  // A run needs the states twice: when its parameters are validated, and when its job is published.
   const compiled = new WeakMap<Parameters, CompiledStates>();
   return (parameters) => {
     const known = compiled.get(parameters);

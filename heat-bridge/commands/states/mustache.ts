@@ -1,6 +1,6 @@
 /**
  * Subset of Mustache for files of CloudFormation: variables, sections, inverted sections and
- * comments. Values are inserted as data, and are never parsed as templates.
+ * comments. Values are inserted as text, and never parsed as templates.
  */
 
 import type { WorkMeter } from '#runtime';
@@ -24,13 +24,13 @@ export interface MustacheOptions {
   readonly escapesHtml: boolean;
   /** Location for error messages. */
   readonly place: string;
-  /** Budget of the run. */
+  /** Limits for all files of the run. */
   readonly budget: ContentBudget;
 }
 
 const maxDepth = 32;
 
-/** Operations with which a template is rendered. */
+/** Functions that a template calls while it is rendered. */
 interface Renderer {
   readonly write: (text: string) => void;
   /** Counts a rendered node against the budget. */
@@ -91,11 +91,11 @@ export function renderMustache(
   const nodes = parseTemplate(template, options);
   const parts: string[] = [];
   const write = (text: string): void => {
-    // Count the written bytes: sections repeat their content, and can be nested.
+    // Count the written bytes, because nested sections can repeat their content many times.
     budget.addBytes(Buffer.byteLength(text), place);
     parts.push(text);
   };
-  // Count the nodes too: nested sections of lists multiply them, even if they write nothing.
+  // Count the nodes too, because nested sections multiply them even if they write nothing.
   const step = (): void => budget.addTag(place);
   renderNodes(nodes, [context], { write, step, escapesHtml });
   return parts.join('');
@@ -183,7 +183,8 @@ function checkedName(text: string, place: string): string {
 }
 
 /**
- * Extends the range of a section or comment tag to its whole line, if nothing else is on this line.
+ * Extends the range of a section or comment tag to its whole line, if the line contains nothing
+ * else.
  * @param from - end of the previous tag
  */
 function standaloneLine(

@@ -5,7 +5,9 @@
 
 import { BridgeError } from '../../errors.ts';
 
-/** Config: one group of the desired content. Its parts are applied in the order of these fields. */
+/**
+ * Config: one group of the desired content. Its parts are applied in the order of the fields below.
+ */
 export interface Config {
   readonly name: string;
   readonly packages: readonly PackageSet[];
@@ -81,7 +83,7 @@ export interface Command {
   readonly name: string;
   /** Text for the shell, or a program and its arguments. */
   readonly command: string | readonly string[];
-  /** Variables that replace the environment. */
+  /** Variables that replace the whole environment of the command. */
   readonly env?: Readonly<Record<string, string>>;
   readonly cwd?: string;
   /** Shell text of a test. The command runs only if the test exits with 0. */

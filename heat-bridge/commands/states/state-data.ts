@@ -1,6 +1,6 @@
 /**
- * Salt states as data ("high data"). A minion applies them without rendering a template. Untrusted
- * values are only arguments of states, never keys, requisites or ids.
+ * Salt states as data ("high data"), which a minion applies without rendering a template. Untrusted
+ * text is only passed as arguments of states, never as keys, requisites or ids.
  */
 
 import { findInterpretedText } from '#minion-protocol';
@@ -17,7 +17,7 @@ export interface CompiledStates {
   readonly labels: Readonly<Record<string, string>>;
 }
 
-/** Reference to a state in a requisite. */
+/** Reference to a state, for requisites of other states. */
 export interface StateReference {
   readonly module: string;
   readonly id: string;

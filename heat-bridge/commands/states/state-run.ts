@@ -2,16 +2,16 @@
 
 import { isPlainMap, type MinionCall } from '../command-definition.ts';
 
-/** Key of the states in the minion's pillar, below the reference of the run's secrets. */
+/** Key of the states in the minion's pillar, below the reference of the secrets of the run. */
 export const statesKey = 'states';
 
 /** Function that applies the states. */
 export const statesFunction = 'state.template_str';
 
 /**
- * Returns the call that applies states. All minions can read the publication, so it contains only
- * the location of the states in the pillar. Only addressed minions have the states in their pillar.
- * The renderer `#!py` passes values unchanged.
+ * Returns the function call that applies states. All minions can read a publication. Therefore the
+ * call contains only the location of the states in the pillar, and only addressed minions have them
+ * in their pillar. The renderer `#!py` passes values unchanged.
  * @param reference - reference of the run's secrets, in hexadecimal digits
  */
 export function applyStatesCall(reference: string): MinionCall {

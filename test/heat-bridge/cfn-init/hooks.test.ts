@@ -99,7 +99,7 @@ for (const [what, hook, warning] of [
   [
     'second trigger',
     { triggers: 'post.add,service.restarted' },
-    /^\S+: "h": triggers that never run/,
+    /^\S+: "h": unknown triggers are ignored/,
   ],
   ['path', { path: 'Other.a' }, /never runs: path "Other\.a"/],
   ['action', { action: undefined }, /never runs: action/],
@@ -120,7 +120,7 @@ test('hooks and handles beyond the limit are reported', (t) => {
   const handles = Object.fromEntries(Array.from({ length: 65 }, (_, at) => [`h${at}`, {}]));
   const parsed = parseServerMetadata({ 'saltbridge:handles': handles });
   t.deepEqual(parsed.ok && parsed.metadata.warnings, [
-    'saltbridge:handles: only the first 64 of 65 are registered',
+    'saltbridge:handles: only the first 64 of 65 handles are registered',
   ]);
 });
 
@@ -258,6 +258,9 @@ test('a template cannot signal a handle that its stack has not registered', asyn
     reason = found?.reason;
     return found?.state === 'done';
   });
-  t.is(reason, 'the result could not be sent to Heat: the stack has registered no handle wait');
+  t.is(
+    reason,
+    'the result could not be sent to Heat: no handle with the alias wait is registered for this stack',
+  );
   t.deepEqual(signals(heat), []);
 });

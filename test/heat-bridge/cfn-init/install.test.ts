@@ -259,7 +259,7 @@ test('metadata that is invalid, or has a failed state, fails with the reason', a
   ]);
   const [first, second, third] = await results(heat, 3);
   t.regex(String(first?.values.deploy_stderr), /^refused: AWS::CloudFormation::Init/);
-  t.regex(String(second?.values.deploy_stderr), /^refused: configSets: unknown set none/);
+  t.regex(String(second?.values.deploy_stderr), /^refused: configSets: unknown config set none/);
   t.is(third?.values.deploy_status_code, 1);
   t.is(
     third?.values.deploy_stderr,

@@ -196,13 +196,13 @@ test.serial('requests to heat-api-cfn are signed like recorded requests', (t) =>
 });
 
 const refusals: readonly (readonly [string, Partial<Entry>, RegExp, object?])[] = [
-  ['a group that is none of ours', { group: 'puppet' }, /group "puppet" is not supported/],
+  ['a group that is none of ours', { group: 'puppet' }, /group "puppet" is not enabled/],
   ['no group', { group: 'Heat::Ungrouped' }, /is not supported/],
-  ['a command that the catalog lacks', { config: 'cmd.run' }, /has no command/],
+  ['a command that the catalog lacks', { config: 'cmd.run' }, /must name a command/],
   ['parameters that do not fit', {}, /demo\.echo: a parameter/, { text: 4, x: 1 }],
   ['inline SLS', { group: 'salt', config: 'a:\n  cmd.run: [{name: id}]' }, /inline SLS/],
   ['a state file that no command applies', { group: 'salt-state', config: 'top' }, /state file/],
-  ['an action that Heat does not know', {}, /action is unknown/, { deploy_action: 'EXPLODE' }],
+  ['an action that Heat does not know', {}, /not a known action/, { deploy_action: 'EXPLODE' }],
 ];
 
 async function isRefused(

@@ -234,7 +234,7 @@ test('hiera writes its configuration and data', (t) => {
 });
 
 const refused: readonly (readonly [string, Partial<Deployment>, object | undefined, RegExp])[] = [
-  ['without an entry', { group: 'puppet', config: 'x' }, none, /group "puppet" is not supported/],
+  ['without an entry', { group: 'puppet', config: 'x' }, none, /group "puppet" is not enabled/],
   [
     'that nobody knows',
     { group: 'docker-compose' },
@@ -264,7 +264,7 @@ const refused: readonly (readonly [string, Partial<Deployment>, object | undefin
     'with an option as a value',
     { group: 'puppet', config: 'x', options: { tags: '--test' } },
     undefined,
-    /plain text/,
+    /may contain only/,
   ],
   ['with no manifest', { group: 'puppet', config: {} }, undefined, /non-empty text/],
   ['with a list that is none', { group: 'chef', config: '["a; b"]' }, undefined, /recipes/],
@@ -286,11 +286,11 @@ for (const [what, deployment, entry, reason] of refused) {
 const catalogs: readonly (readonly [string, object, RegExp])[] = [
   ['a group of tools without a permission', { group: 'puppet' }, /sha256/],
   ['two permissions', { group: 'json-file', unsafe: 'i-understand', paths: ['/a'] }, /sha256/],
-  ['paths of code', { group: 'puppet', paths: ['/a'] }, /supported for the groups/],
+  ['paths of code', { group: 'puppet', paths: ['/a'] }, /only permitted for the groups/],
   [
     'a digest of what has no config',
     { group: 'apply-config', unsafe: 'i-understand' },
-    /no config/,
+    /have no code/,
   ],
   [
     'an option that nobody knows',
@@ -469,7 +469,7 @@ for (const reader of [
     const config = `a: {test.nop: [{name: {{ ${reader} }}}]}`;
     t.regex(
       slsOf({ config, inputs: { foo: 'hi' } }),
-      /does not read the input foo; use pillar\['foo'\]/,
+      /cannot return the input foo; write pillar\['foo'\]/,
     );
     t.regex(slsOf({ config: config.replace('foo', 'other'), inputs: { foo: 'hi' } }), /^\{%- set/);
   });

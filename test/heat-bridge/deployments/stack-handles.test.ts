@@ -48,7 +48,7 @@ function signaller(
 test('a stack signals the handle of the alias for its minion, if there is one', async (t) => {
   t.deepEqual(await signaller({})('web1', 'ready', signal), { kind: 'delivered' });
   for (const other of [{ owner: 'q' }, { stack: 'stack other' }]) {
-    const reason = 'the stack has registered no handle ready';
+    const reason = 'no handle with the alias ready is registered for this stack';
     t.deepEqual(await signaller(other)('web1', 'ready', signal), { kind: 'final', reason });
   }
 });

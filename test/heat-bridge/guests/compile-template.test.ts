@@ -5,7 +5,7 @@
 
 import { spawnSync } from 'node:child_process';
 import test from 'ava';
-import { parse } from 'yaml';
+import { parse, stringify } from 'yaml';
 import { compileTemplate } from '#guests/templates/compile-template.ts';
 import { drawFlows } from '#guests/templates/template-picture.ts';
 import { drawFlowsAsSvg } from '#guests/templates/template-svg.ts';
@@ -56,6 +56,18 @@ const chain = {
   web: { reads: { upstream: 'app/url' } },
 };
 
+test('a block on the last line of a template has a line break only if the template ends with one', (t) => {
+  const { resources } = JSON.parse(templateOf({ db: { writes: { motd: null } } }));
+  const text = stringify({ heat_template_version: '2018-08-31', resources });
+  const block = `${text}description: |\n  two\n  lines`;
+  for (const [end, description] of [
+    ['', 'two\nlines'],
+    ['\n', 'two\nlines\n'],
+  ] as const) {
+    t.is(parse(compileTemplate(block + end).template).description, description);
+  }
+});
+
 test('a chain is compiled: values of guests use the data space, and the rest is unchanged', (t) => {
   const { template, roles, machines, warnings, flows } = compileTemplate(templateOf(chain));
   t.deepEqual(roles, {
@@ -63,7 +75,7 @@ test('a chain is compiled: values of guests use the data space, and the rest is 
     app: { reads: { 'mysql:password': 'db/password' }, writes: { url: {} } },
     web: { reads: { upstream: 'app/url' }, writes: {} },
   });
-  t.deepEqual(warnings, ['no role reads db/motd, so it is not sent']);
+  t.deepEqual(warnings, ['no role reads the value db/motd, so the compiled template omits it']);
   t.deepEqual(
     machines.map(({ resource, parameter }) => [resource, parameter]),
     [
@@ -147,17 +159,17 @@ const refused: readonly (readonly [string, Readonly<Record<string, RoleText>>, R
   [
     'a role that there is not',
     { a: { reads: { x: 'nobody/x' } } },
-    /unknown role "nobody" \(roles: a\)/,
+    /there is no role "nobody"; roles are a$/,
   ],
   [
     'a value that nobody writes',
     { a: { reads: { x: 'b/x' } }, b: {} },
-    /role b does not write "x"/,
+    /the role b does not write "x"/,
   ],
   [
     'two writers of one value',
     { a1: { role: 'a', writes: { x: {} } }, a2: { role: 'a', writes: { x: {} } } },
-    /a\/x has several writers: a1 and a2/,
+    /several resources write a\/x: a1 and a2/,
   ],
   [
     'a role of two resources that writes',
@@ -171,7 +183,7 @@ const refused: readonly (readonly [string, Readonly<Record<string, RoleText>>, R
   ],
   ['a role that is no name', { a: { role: '../a' } }, /metadata\.saltbridge\.role/],
   ['a field that there is not', { a: { writes: { x: { often: true } } } }, /saltbridge\.writes\.x/],
-  ['a name of a value that is a path', { a: { writes: { 'x/y': {} } } }, /names must have/],
+  ['a name of a value that is a path', { a: { writes: { 'x/y': {} } } }, /names may contain only/],
 ];
 
 for (const [what, servers, message] of refused) {
@@ -234,7 +246,7 @@ resources:
     { config: { get_resource: 'boot' } },
     { config: { get_param: 'saltbridge_user_data_db' }, type: 'multipart' },
   ]);
-  t.deepEqual(warnings, ['other accepts no user-data; enrol its machine in another way']);
+  t.deepEqual(warnings, ['the resource other accepts no user-data; enrol its machine in another way']);
   t.deepEqual(machines[1], { resource: 'other', role: 'app' });
 });
 

@@ -88,12 +88,12 @@ test('a reader whose writer does not write gets the name of the writer at the de
   const app = await stage.guest('app-1');
   const late = await app.get('db/address', '&wait=0.05');
   t.is(late.status, 504);
-  t.regex(late.text, /db\/address .*role db, minion db-1 \(no accepted key\)/);
+  t.regex(late.text, /db\/address .*role db: minion db-1 \(no accepted key\)/);
   const db = await stage.guest('db-1');
   await db.put('db/address', 'x');
   await stage.bridge.enroll.retire({ id: 'db-1' });
   t.is((await app.get('db/address')).text, 'x');
-  t.regex((await app.get('db/state')).text, /role db, which has no minion/);
+  t.regex((await app.get('db/state')).text, /role db: no minion has this role/);
 });
 
 test('a JSON body writes no value', async (t) => {
@@ -346,7 +346,7 @@ test('stacks with the same name and different owners are separate, and a minion 
   await t.throwsAsync(stage.bridge.data.show('shop'), { message: /name the owner/ });
   await t.throwsAsync(stage.bridge.data.add({ ...shop, name: 'third' }), {
     code: 'ERR_DATA_EXISTS',
-    message: /db-1 is in another/,
+    message: /db-1 already belongs to another/,
   });
   await stage.bridge.data.remove('shop', { owner: 'project:a' });
   t.is(codeOf(await app.get('db/address')), 'ERR_DATA_UNKNOWN');
@@ -381,7 +381,7 @@ test('values that wait for each other and unknown roles are refused', async (t) 
         b: { minions: ['m2'], writes: { y: {} }, reads: { x: 'a/x' } },
       },
     ],
-    [/unknown role "nobody"/, { a: { minions: ['m1'], reads: { y: 'nobody/y' } } }],
+    [/there is no role "nobody"/, { a: { minions: ['m1'], reads: { y: 'nobody/y' } } }],
     [/one minion/, { a: { minions: ['m1', 'm2'], writes: { x: {} } } }],
     [/more than one role/, { a: { minions: ['m1'] }, b: { minions: ['m1'] } }],
   ];
@@ -483,10 +483,13 @@ testWhere(hasCurl, 'curl')('a machine with a shell and curl writes, waits and re
   t.like(await runProgram(app, ['get', 'db/password']), { status: 0, stdout: strange });
   const late = await runProgram(app, ['get', 'db/state', '0']);
   t.like(late, { status: 75, stdout: '' });
-  t.regex(late.stderr, /db\/state has not been written yet by role db, minion db-1 \(no accepted/);
+  t.regex(
+    late.stderr,
+    /db\/state has not been written yet by the role db: minion db-1 \(no accepted/,
+  );
   const again = await runProgram(db, ['put', 'db/address', 'other']);
   t.is(again.status, 1);
-  t.regex(again.stderr, /written once/);
+  t.regex(again.stderr, /already been written/);
   t.is((await runProgram(app, ['get', 'db/$(id)'])).status, 64);
   t.is((await runProgram(temporaryDirectory(t), ['get', 'db/state'])).status, 69);
 });

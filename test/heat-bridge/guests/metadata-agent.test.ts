@@ -273,7 +273,7 @@ test('a weak secret and an invalid secret file are refused at the start', async 
   const find = async (): Promise<undefined> => undefined;
   const other = path.join(folder, 'other.sock');
   for (const [nova, master, message] of [
-    ['', secret, /Nova's secret is empty/],
+    ['', secret, /Nova's metadata proxy secret is empty/],
     [novaSecret, 'short', /at least 16 characters/],
   ] as const) {
     const started = startMetadataAgent({
@@ -454,7 +454,7 @@ labTest(
     const reading = data('B', 'get', 'a/x', '20');
     await data('A', 'put', 'a/x', 'of A');
     t.is(await reading, 'of A');
-    await t.throwsAsync(data('B', 'put', 'a/x', 'of B'), { message: /does not write/ });
+    await t.throwsAsync(data('B', 'put', 'a/x', 'of B'), { message: /not declare that it writes/ });
   },
 );
 

@@ -284,7 +284,7 @@ test('the same execution plan again returns the same run, and an older one is re
   t.is(resultOf(await send(newer)).ErrorCode, 0);
   const late = resultOf(await send(older));
   t.is(late.ErrorCode, 2);
-  t.regex(String(late.Body.Message), /stamp/);
+  t.regex(String(late.Body.Message), /Stamp/);
   t.is(resultOf(await send(older, { guest: 'web2' })).ErrorCode, 0);
   t.is(ports.length, 2);
 });
@@ -298,7 +298,7 @@ test('a user without rights on a guest learns nothing about its stamps', async (
   t.regex(String(first), /no rule permits/);
   t.is(first, second);
   const late = resultOf(await send(older, { guest: 'db1', user: 'scoped' }));
-  t.regex(String(late.Body.Message), /stamp/);
+  t.regex(String(late.Body.Message), /Stamp/);
   t.is(ports.length, 1);
 });
 
@@ -353,7 +353,7 @@ const refusals: readonly (readonly [string, () => Fields, RegExp, string?])[] = 
   [
     'an entry point that the catalog lacks',
     () => fresh({ Files: { f1: { Name: 'x.sh', Body: '' } } }),
-    /no such entry point/,
+    /no catalog entry has this entry point/,
   ],
   [
     'a file that nobody looked at',
@@ -366,7 +366,7 @@ const refusals: readonly (readonly [string, () => Fields, RegExp, string?])[] = 
     /demo\.deploy/,
   ],
   ['parameters that do not fit', () => fresh({ Parameters: { port: '80; id' } }), /demo\.deploy/],
-  ['an argument that is not there', () => fresh({ Parameters: {} }), /Parameters has no port/],
+  ['an argument that is not there', () => fresh({ Parameters: {} }), /args\.port, which Parameters does not contain/],
   ['a guest that no rule permits', () => fresh(), /no rule permits/, 'db1'],
 ];
 

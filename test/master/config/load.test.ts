@@ -20,6 +20,7 @@ import { loginOptions } from '#config/login-options.ts';
 import type { OptionRow } from '#config/option.ts';
 import { optionSections } from '#config/options.ts';
 import { limitOptions, ownOptions } from '#config/own-options.ts';
+import { parseConfigFile } from '#config/read-files.ts';
 import { rightsOptions, saltOptions } from '#config/salt-options.ts';
 import { parseValue } from '#config/schema.ts';
 import { unservedNames } from '#config/unserved-options.ts';
@@ -134,13 +135,31 @@ test('an include without matches is a warning, and an include of itself is an er
   t.like(error, { file: path.join(itself, 'b'), line: 2, key: 'include' });
 });
 
-test('files are parsed as YAML 1.1', async (t) => {
+test('files are parsed as Salt parses them', async (t) => {
   const directory = configDirectory(t, {
     master:
-      'auto_accept: yes\njob_cache: Off\npublish_port: 010\nid: 17\nroot_dir: &x /srv\nmaster_id: *x',
+      'auto_accept: yes\njob_cache: Off\npublish_port: 010\nuser: 1e3\nlog_file: 2024-01-02\nid: 17\nroot_dir: &x /srv\nmaster_id: *x',
   });
   const { config } = await loadMasterConfig(directory);
-  t.like(config, { autoAccept: true, jobCache: false, publishPort: 8, id: '17', masterId: '/srv' });
+  t.like(config, {
+    autoAccept: true,
+    jobCache: false,
+    publishPort: 10,
+    user: '1e3',
+    id: '17',
+    masterId: '/srv',
+  });
+  t.true(config.logFile.endsWith('2024-01-02'));
+});
+
+test('a block on the last line of a file has a line break only if the file ends with one', (t) => {
+  for (const [text, value] of [
+    ['id: |\n  a', 'a'],
+    ['id: |\n  a\n', 'a\n'],
+    ['id: >-\n  a\n  b', 'a b'],
+  ] as const) {
+    t.is(parseConfigFile(text, 'master').get('id')?.value, value, text);
+  }
 });
 
 const broken: readonly (readonly [title: string, text: string, line: number])[] = [

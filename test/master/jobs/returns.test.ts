@@ -674,6 +674,13 @@ function nested(open: string, close: string, depth: number): string {
   return open.repeat(depth) + close.repeat(depth);
 }
 
+test('a block on the last line of YAML has a line break only if the text ends with one', (t) => {
+  t.deepEqual(parseYaml('[x]'), ['x']);
+  t.deepEqual(parseYaml('- |\n  x'), ['x']);
+  t.deepEqual(parseYaml('- >\n  x\n  y'), ['x y']);
+  t.deepEqual(parseYaml('- |+\n  x\n'), ['x\n']);
+});
+
 test('nested data is accepted up to 64 levels', (t) => {
   t.notThrows(() => parseYaml(nested('[', ']', 64)));
   t.notThrows(() => parseYaml(`- ["${'['.repeat(100)}"]`));

@@ -716,13 +716,14 @@ schedule:
   );
 });
 
-test('functions that templates of the master cannot call are reported with their places', async (t) => {
+test('functions and filters that templates cannot use are reported with places and reasons', async (t) => {
   const root = site(t, {
     'etc/master': 'file_roots: {base: [ROOT/srv]}\npillar_roots: {base: [ROOT/pillar]}\n',
     'pillar/a.sls': `{# salt['comment.only']() #}
 x: {{ salt['cmd.run']('id') }}
 y: {{ salt.grains.get('id') }} {{ salt["nosuch.one"]() }}
-z: salt['plain.text']
+z: salt['plain.text'] | which
+w: {{ 'a | which' | upper }} {{ 'ls' |which }}
 `,
     'pillar/lib/map.jinja': `{% set a = salt.nosuch.two(1) %}\n{%- set b = salt['cmd.run']('id') -%}\n`,
     'srv/orch.sls': `{% for id in salt['nosuch.three']() %}
@@ -745,4 +746,19 @@ z: salt['plain.text']
     ],
   );
   t.regex(calls[0]?.meaning ?? '', /Also at .*map\.jinja:2\.$/);
+  t.regex(
+    calls[0]?.remedy ?? '',
+    /^Templates of the master cannot run commands; .*templates\.md\.$/,
+  );
+  const filters = findings.filter(({ name }) => name.startsWith('filter '));
+  t.deepEqual(
+    filters.map(({ name, line, remedy }) => [name, line, remedy]),
+    [
+      [
+        'filter which',
+        5,
+        'It accesses files, users or the network; see docs/compatibility/templates.md.',
+      ],
+    ],
+  );
 });

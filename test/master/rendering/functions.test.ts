@@ -73,6 +73,24 @@ const asInSalt: readonly (readonly [expression: string, value: unknown])[] = [
   ["salt['slsutil.renderer']('salt://map.jinja', x=2)", { m: 'm1', n: [1, 2] }],
   ["salt['slsutil.renderer'](string='a: {{ 1 + 1 }}')", { a: 2 }],
   ["salt['slsutil.renderer'](string='a {{ name }}', name='w', default_renderer='jinja')", 'a w'],
+  ["salt['cp.list_states']()", []],
+  ["salt['cp.list_master_dirs']()", ['d']],
+  ["salt['config.option']('id')", 'm1'],
+  ["salt['config.option']('x:y', 'd')", 'd'],
+  ["salt['config.option']('nope')", ''],
+  ["salt['status.time']('%Y') | length", 4],
+  ["salt['file.dirname']('/a/b/c')", '/a/b'],
+  ["salt['file.dirname']('/a/b/')", '/a/b'],
+  ["salt['file.dirname']('//')", '//'],
+  ["salt['file.basename']('/a/b/')", ''],
+  ["salt['file.join']('a', '/b', 'c')", '/b/c'],
+  ["salt['file.normpath']('/a/../b//c/')", '/b/c'],
+  ["salt['file.normpath']('')", '.'],
+  ["salt['grains.filter_by']({'m1': {'a': 1}}, grain='id', merge='')", { a: 1 }],
+  ["salt['grains.filter_by']({'m*': none, 'm1': 5, 'default': 7}, grain='id')", 7],
+  ["salt['config.get']('x:y', 'd')", 'd'],
+  ["salt['config.get']('x/y', default='d', delimiter='/')", 'd'],
+  ["salt['config.get']('id', 'd', omit_opts=true, omit_grains=true)", 'd'],
   ["salt['network.ip_in_subnet']('10.1.2.3', '10.1.0.0/16')", true],
   ["salt['network.ip_in_subnet']('10.1.2.3', ['10.1.0.0/16'])", false],
   ["salt['network.ip_in_subnet']('10.1.2.3', '10.1.2.3/16')", false],
@@ -105,6 +123,31 @@ test('functions return in templates of pillar what they return in Salt', async (
   const { evaluate } = await start(t);
   for (const [expression, value] of asInSalt) {
     t.deepEqual(await evaluate(expression), value, expression);
+  }
+});
+
+/** Templates that change a dict, with the text that Salt 3007.13 renders. */
+const changing: readonly (readonly [template: string, result: string])[] = [
+  [
+    "{% do salt['defaults.merge'](a, {'y': 2, 'n': {'k': [2]}}) %}{{ a }}",
+    "{'x': 1, 'n': {'k': [2]}, 'y': 2}",
+  ],
+  ["{% do salt['slsutil.update'](a, {'y': 2}) %}{{ a }}", "{'x': 1, 'n': {'k': [1]}, 'y': 2}"],
+  ["{% do salt['slsutil.merge'](a, {'y': 2}) %}{{ a }}", "{'x': 1, 'n': {'k': [1]}}"],
+  ["{% do salt['defaults.merge'](a, {'y': 2}, in_place=False) %}{{ a.y is defined }}", 'False'],
+  ["{% do salt['defaults.merge'](a, none) %}{{ a.x }}", '1'],
+  [
+    "{% set b = a.n %}{% do salt.defaults.merge(a, {'n': {'z': 3}}) %}{{ b }}",
+    "{'k': [1], 'z': 3}",
+  ],
+];
+
+test('a function that merges changes the dict of the template as in Salt', async (t) => {
+  const { evaluate } = await start(t);
+  for (const [template, result] of changing) {
+    const text = `{% set a = {'x': 1, 'n': {'k': [1]}} %}${template}`;
+    const rendered = `salt['slsutil.renderer'](string=${JSON.stringify(text)}, default_renderer='jinja')`;
+    t.is(await evaluate(rendered), result, template);
   }
 });
 

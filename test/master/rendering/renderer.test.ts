@@ -38,7 +38,7 @@ const pillarTask: PillarTask = {
   nodegroups: { webs: 'L@web1' },
   now: Date.UTC(2024, 1, 3),
   limits: { steps: 50_000 },
-  grains: { id: 'web1', os: 'Debian', tags: ['a', 'b'], big: 2 ** 40 },
+  grains: { id: 'web1', os: 'Debian', tags: ['a', 'b'], big: 2 ** 40, load: new Float(2) },
   opts: { id: 'web1', saltenv: undefined },
   ...whitespace,
 };
@@ -46,7 +46,7 @@ const pillarTask: PillarTask = {
 const reactionTask: ReactionTask = {
   kind: 'reaction',
   tag: 'my/tag',
-  data: { id: 'web1', data: { text: "x'\n- y: {{ 1 }}", list: ['a: b', 1] } },
+  data: { id: 'web1', data: { text: "x'\n- y: {{ 1 }}", list: ['a: b', 1], f: new Float(3) } },
   secret: 'abc123',
   limits: { steps: 50_000 },
   grains: { id: 'master1' },
@@ -132,7 +132,8 @@ for (const template of templates) {
 
 test('a worker thread gets an event as a value', async (t) => {
   const renderer = shared;
-  const template = '{{ data.data.text }} {{ data.data.list }} {{ tag }} {{ grains.id }}';
+  const template =
+    '{{ data.data.text }} {{ data.data.list }} {{ data.data.f }} {{ tag }} {{ grains.id }}';
   const here = await outcomeOf(renderer, template, reactionTask);
   t.deepEqual(await outcomeOf(renderer, long(template), reactionTask), here);
   t.like(here.result, { marked: ["x'\n- y: {{ 1 }}", 'a: b'] });

@@ -4,7 +4,7 @@ import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import test, { type ExecutionContext } from 'ava';
 import { readSchedule } from '#config';
-import { createLogger, type Master, type MasterEvent } from '#master';
+import { createLogger, type Master, type MasterApi, type MasterEvent } from '#master';
 import type { WireMap } from '#minion-protocol';
 import { Closers } from '#runtime';
 import { Schedule, scheduleRow } from '#salt/schedule/schedule.ts';
@@ -90,11 +90,27 @@ for (const [entry, now, expected] of [
   });
 }
 
+const noJobs = (): never => {
+  throw new Error('no job of minions is scheduled');
+};
+
 /** Opens a schedule without a master. Each run of a runner calls `onRun` and ends with it. */
 function openSchedule(
   t: ExecutionContext,
   schedule: WireMap,
-  { store, now, onRun }: { store: Store; now: () => number; onRun: () => Promise<void> },
+  {
+    store,
+    now,
+    onRun,
+    log = createLogger('quiet'),
+    jobs = noJobs,
+  }: {
+    readonly store: Store;
+    readonly now: () => number;
+    readonly onRun: () => Promise<void>;
+    readonly log?: ReturnType<typeof createLogger>;
+    readonly jobs?: MasterApi['jobs']['run'];
+  },
 ): { readonly schedule: Schedule; readonly end: () => void } {
   const closing = new AbortController();
   const run = async () => {
@@ -104,14 +120,12 @@ function openSchedule(
   const opened = new Schedule({
     config: { fixed: { schedule, user: null } },
     context: {
-      ...{ store, now, log: createLogger('quiet') },
+      ...{ store, now, log },
       ...{ closing: closing.signal, closers: new Closers() },
     },
     jobs: {
       api: {
-        run: () => {
-          throw new Error('no job of minions is scheduled');
-        },
+        run: jobs,
       },
     },
     functions: { runners: { run } },
@@ -273,4 +287,30 @@ test('with tgt an entry is a job of minions', async (t) => {
   };
   while ((await list()).length === 0) await sleep(50);
   t.pass();
+});
+
+test('a job for names without a key is reported in the log', async (t) => {
+  const lines: string[] = [];
+  const log = createLogger('info', { write: (line: string) => void lines.push(line) });
+  const { schedule } = openSchedule(
+    t,
+    { ping: { function: 'test.ping', tgt: ['m1', 'm9'], tgt_type: 'list', seconds: 1 } },
+    {
+      store: await dueStore('ping'),
+      now: Date.now,
+      onRun: async () => {},
+      log,
+      jobs: async function* () {
+        yield { type: 'published', jid: '1', minions: ['m1'], missing: ['m9'], skipped: 0 };
+      },
+    },
+  );
+  await schedule.start();
+  const isReported = (): boolean => lines.some((line) => line.includes('without an accepted key'));
+  await until('the log', isReported);
+  t.like(JSON.parse(lines.find((line) => line.includes('without an accepted key')) ?? '{}'), {
+    schedule: 'ping',
+    jid: '1',
+    missing: ['m9'],
+  });
 });

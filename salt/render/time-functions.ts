@@ -1,0 +1,20 @@
+/** Functions that read the clock of the master [salt/modules/status.py]. */
+
+import type { SaltFunction } from '#template';
+import { strftime } from '#template/python/strftime.ts';
+import { takes, textOr } from './function-arguments.ts';
+
+/**
+ * Returns the functions.
+ * @param now returns the current time. The rendered text then differs each time and must not be
+ * cached
+ */
+export function timeFunctions(now: () => Date): Readonly<Record<string, SaltFunction>> {
+  return {
+    'status.time': takes(['format'], ({ format }) => {
+      const at = now();
+      const local = new Date(at.getTime() - at.getTimezoneOffset() * 60_000);
+      return strftime(local, textOr(format, '%A, %d. %B %Y %I:%M%p'));
+    }),
+  };
+}
