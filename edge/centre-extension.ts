@@ -20,10 +20,11 @@ import { openEntries } from './log/centre-entries.ts';
 import { handleSignals } from './log/centre-signals.ts';
 import { Ingest } from './log/ingest.ts';
 import { centreFamilies } from './metrics.ts';
+import { openCentreOrders } from './orders/open-centre-orders.ts';
 import type { CentreContext, CentrePart, CentrePartContribution } from './parts.ts';
 
 /** Parts of a centre, in the order in which they are opened. */
-const parts: readonly CentrePart[] = [openEntries, centreBundles];
+const parts: readonly CentrePart[] = [openEntries, openCentreOrders, centreBundles];
 
 /** Opens the centre of sites. */
 export async function openCentre(

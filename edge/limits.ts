@@ -47,6 +47,22 @@ export const edgeLimits = defineLimits('edge', {
     rate: { perSecond: 1, burst: 10 },
     effect: 'The connection ends.',
   },
+  runningOrders: {
+    unit: 'orders of the centre that run at a site',
+    owner: 'user',
+    total: 64,
+    reserved: 8,
+    waiting: { perOwner: 1000, total: 10_000 },
+    effect: 'Further orders wait in turns.',
+    code: 'ERR_LIMIT',
+  },
+  waitingOrders: {
+    unit: 'orders that wait for a site',
+    owner: 'site',
+    perOwner: 1000,
+    effect: 'The order is rejected.',
+    code: 'ERR_LIMIT',
+  },
   minions: {
     unit: 'minions of a site',
     owner: 'connection',

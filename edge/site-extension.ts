@@ -15,6 +15,7 @@ import { LogSender } from './log/log-sender.ts';
 import { openSignalSource } from './log/site-signals.ts';
 import { openSources } from './log/site-sources.ts';
 import { siteFamilies } from './metrics.ts';
+import { openSiteOrders } from './orders/site-orders.ts';
 import type { EdgePart, SiteContext, SitePart } from './parts.ts';
 import { siteStatusMethods } from './site-methods.ts';
 
@@ -24,6 +25,7 @@ const parts = (program: SiteProgram): readonly SitePart[] => [
   openSignalSource,
   openSiteFacts,
   siteBundles(program),
+  openSiteOrders,
 ];
 
 /** Opens a site. It connects to its centre when the master has started. */

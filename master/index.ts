@@ -47,6 +47,7 @@ export {
   noFiles,
   type PillarDifference,
   type PillarExplanation,
+  type PillarInputs,
   type PillarProvider,
   type PillarRequest,
   type PresentMinion,

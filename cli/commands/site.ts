@@ -5,6 +5,7 @@ import type { IssuedTicket, SiteInfo } from '#edge';
 import { type CommandContext, readFileOrStandardInput } from '../context.ts';
 import { configOption, jsonOption, logLevelOption, parseCount } from '../options.ts';
 import { escapeName, printJson, printLine } from '../terminal.ts';
+import { addOrders } from './site-orders.ts';
 import { addReleases } from './site-releases.ts';
 
 interface CommonOptions {
@@ -25,6 +26,7 @@ export function defineSite(command: Command, context: CommandContext): void {
   addShow(command, context);
   addRevoke(command, context);
   addReleases(command, context);
+  addOrders(command, context);
 }
 
 function withCommonOptions(command: Command): Command {

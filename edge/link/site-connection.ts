@@ -205,6 +205,11 @@ export class SiteConnection implements SiteLink {
       ...(ca === undefined ? {} : { ca }),
     });
     const time = setTimeout(() => socket.terminate(), connectMs);
+    // `close` ends an accepted connection itself.
+    const stop = (): void => {
+      if (this.#peer === undefined) socket.terminate();
+    };
+    this.#stopped.signal.addEventListener('abort', stop, { once: true });
     try {
       const raw = await opened(socket);
       const messages = new HandshakeMessages(socket);
@@ -235,6 +240,7 @@ export class SiteConnection implements SiteLink {
       if (reason.code !== 'ERR_SITE_LINK') throw reason;
     } finally {
       clearTimeout(time);
+      this.#stopped.signal.removeEventListener('abort', stop);
       socket.terminate();
     }
   }

@@ -21,8 +21,12 @@ const maxRememberedMinions = 250_000;
 /** Job that was added, with a function that removes its listener. */
 export interface AddedJob {
   readonly job: Job;
+  /** Size of the stored row. 0 if jobs are not stored. */
+  readonly bytes: number;
   readonly stopListening: () => void;
 }
+
+type PutOperation = Extract<Operation, { op: 'put' }>;
 
 /** Maximum number of unfinished jobs that a listing returns. */
 const maxUnderWay = 100;
@@ -86,21 +90,20 @@ export class JobCache {
   ): Promise<AddedJob> {
     const job = new Job(record, { isKept: this.#options.isOn });
     const stopListening = onReturn === undefined ? () => {} : job.onReturn(onReturn);
-    if (this.#options.isShared) await this.#addOnce(job, record, also);
-    else if (this.#options.isOn) await this.#options.store.write([this.#putRecord(record)]);
-    return { job: this.remember(job), stopListening };
+    if (!this.#options.isOn) return { job: this.remember(job), bytes: 0, stopListening };
+    const put = this.#putRecord(record);
+    if (this.#options.isShared) await this.#addOnce(job, put, also);
+    else await this.#options.store.write([put]);
+    return { job: this.remember(job), bytes: put.value.length, stopListening };
   }
 
-  async #addOnce(job: Job, record: JobRecord, also: readonly Operation[]): Promise<void> {
-    const { jid } = record;
+  async #addOnce(job: Job, put: PutOperation, also: readonly Operation[]): Promise<void> {
+    const { jid } = job;
     // Other members publish the job, and forward returns, before this write is acknowledged. So the
     // job must be in memory before.
     if (!this.#remembered.has(jid)) this.remember(job);
     try {
-      const isFirst = await this.#writeOnce([
-        { ...this.#putRecord(record), ifRevision: 0 },
-        ...also,
-      ]);
+      const isFirst = await this.#writeOnce([{ ...put, ifRevision: 0 }, ...also]);
       if (!isFirst)
         throw new MasterError('ERR_ARGS', `job ${jid} already exists; omit jid or choose another`);
     } catch (error) {
@@ -304,7 +307,7 @@ export class JobCache {
     }
   }
 
-  #putRecord(record: JobRecord): Extract<Operation, { op: 'put' }> {
+  #putRecord(record: JobRecord): PutOperation {
     const value = jobRow.encode(record);
     return { op: 'put', key: jobKey(record.jid), value, expiresAt: this.#expiry() };
   }

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { mergeStrategies } from '#config';
 import { pythonStr, traverseFacts, type WireValue } from '#minion-protocol';
 import { minionWork, WorkBudget } from '#runtime';
-import { ChangedArgument, type PlainData, type SaltFunction } from '#template';
+import { ChangedArgument, type LateValue, type PlainData, type SaltFunction } from '#template';
 import { compileGlob } from '#template/python/fnmatch.ts';
 import { isInNetwork, parseInterface, parseNetwork } from '#template/python/ip-address.ts';
 import { isGiven, map, takes, text, textOr } from './function-arguments.ts';
@@ -31,12 +31,26 @@ export function saltFunctions({
   const grain = (path: string, delimiter: string): WireValue | undefined =>
     find(grains, path, delimiter);
   const pillar = { get: (key: string): WireValue | undefined => fromPillar(setting.pillar, key) };
+  const lateGrain = (path: string, delimiter: string): LateValue | undefined => {
+    const [first = '', ...rest] = path.split(delimiter);
+    return rest.reduce<LateValue | undefined>((late, key) => late?.child(key), grains.late(first));
+  };
   const getGrain = takes(
     ['key', 'default', 'delimiter'],
     ({ key, default: other = '', delimiter }) => {
-      return grain(text(key, 'key'), textOr(delimiter, ':')) ?? other;
+      const [path, separator] = [text(key, 'key'), textOr(delimiter, ':')];
+      return lateGrain(path, separator) ?? grain(path, separator) ?? other;
     },
   );
+  /** Returns an option. The id of the minion may be a late value. */
+  const optionOf = (names: readonly string[]): unknown => {
+    const option = optionAt(setting.opts, names);
+    const isId = names.length === 1 && (names[0] === 'id' || names[0] === 'minion_id');
+    if (option === undefined || option === null || !isId) return option;
+    const late = grains.late('id');
+    if (late === undefined) grains.note('id');
+    return late ?? option;
+  };
   return {
     'grains.get': getGrain,
     'grains.fetch': getGrain,
@@ -72,7 +86,7 @@ export function saltFunctions({
         if (isGiven(merge)) throw new TypeError('merge is not supported: use defaults.merge');
         const [name, separator] = [text(key, 'key'), textOr(delimiter, ':')];
         const sources: readonly [string, () => unknown][] = [
-          ['omit_opts', () => optionAt(setting.opts, name.split(separator))],
+          ['omit_opts', () => optionOf(name.split(separator))],
           ['omit_grains', () => grain(name, separator)],
           ['omit_pillar', () => find(pillar, name, separator)],
         ];
@@ -88,7 +102,7 @@ export function saltFunctions({
       ({ value, default: other = '', omit_all: omitsAll, ...omitted }) => {
         const name = text(value, 'value');
         const sources: readonly [string, () => unknown][] = [
-          ['omit_opts', () => (Object.hasOwn(setting.opts, name) ? setting.opts[name] : undefined)],
+          ['omit_opts', () => optionOf([name])],
           ['omit_grains', () => grains.get(name)],
           ['omit_pillar', () => setting.pillar.get(name)],
         ];

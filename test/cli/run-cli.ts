@@ -106,7 +106,13 @@ function completeApi(master: FakeMaster): MasterApi {
       resume: unexpected,
     },
     events: { subscribe: unexpected, fire: unexpected, denials: unexpected, ...events },
-    pillar: { show: unexpected, explain: unexpected, diff: unexpected, ...pillar },
+    pillar: {
+      show: unexpected,
+      explain: unexpected,
+      diff: unexpected,
+      inputs: unexpected,
+      ...pillar,
+    },
     acl: {
       explain: unexpected,
       learn: unexpected,

@@ -74,11 +74,13 @@ export async function startSite(
   name: string,
   options: Omit<Options, 'site'> & { readonly site?: Partial<SiteSection> } = {},
   url: string = centre.url,
+  prepare: (stateDir: string) => void = () => {},
 ): Promise<StageMaster> {
   const directory = temporaryDirectory(t);
   const site = siteSection({ name, centre: url, ...options.site });
   const { ticket } = await createTicket(centre, name);
   await joinSite(ticket, { stateDir: stateDirOf(directory), site: { name, centre: centre.url } });
+  prepare(stateDirOf(directory));
   return startMaster(t, { ...options, site }, directory);
 }
 

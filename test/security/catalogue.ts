@@ -44,6 +44,7 @@ const eventText = inFile('master/reactor/reactor.test.ts');
 const events = inFile('master/requests/events.test.ts');
 const logins = inFile('master/eauth/logins.test.ts');
 const signedReturns = inFile('master/requests/signed-returns.test.ts');
+const staleMembers = inFile('master/cluster/stale-members.test.ts');
 const users = inFile('master/eauth/user-api.test.ts');
 const outgoing = inFile('security/secrets.test.ts');
 const outbox = inFile('heat-bridge/signals/outbox.test.ts');
@@ -77,6 +78,8 @@ const metadataAgent = inFile('heat-bridge/guests/metadata-agent.test.ts');
 const networkListeners = inFile('heat-bridge/guests/network-listeners.test.ts');
 const agentClaims = inFile('heat-bridge/guests/agent-claims.test.ts');
 const notifications = inFile('heat-bridge/guests/notifications.test.ts');
+const shared = inFile('master/pillar/sharing.test.ts');
+const sharing = inFile('master/pillar/sharing-properties.test.ts');
 const guestSpaces = inFile('heat-bridge/guests/data-routes.test.ts');
 const guests = inFile('security/guests.test.ts');
 const outward = inFile('heat-bridge/outgoing/exchange.test.ts');
@@ -570,6 +573,7 @@ export const catalogue: readonly Threat[] = [
       limits('the limit of elements covers all lists and maps together'),
       limits('bytes after the value are refused'),
       envelope('an envelope with a duplicate key or a key that is not text is refused'),
+      envelope('an envelope has at most 2,000 values, and an encrypted load may have more'),
     ],
   },
   {
@@ -2274,6 +2278,12 @@ export const catalogue: readonly Threat[] = [
         'after a long disconnection, a master refuses minions and tokens until it has caught up',
       ),
       clusterMasters('a master that receives no entries of the log becomes stale'),
+      staleMembers(
+        'a member whose thread was blocked is stale until it has compared its position again',
+      ),
+      staleMembers(
+        'a member with a full disk becomes stale, and continues when space is available',
+      ),
     ],
   },
   {
@@ -2444,6 +2454,8 @@ export const catalogue: readonly Threat[] = [
       fairLimits('a table of single rows refuses another owner, but not a row that it replaces'),
       fairLimits('the owner of an address is an IPv4 address or a network of 64 bits'),
       'limits.test.ts: no limiter is outside of the registry',
+      users('the jobs of one user store a limited number of bytes, and those of another user fit'),
+      'heat-bridge/idempotency-keys.test.ts: runs under idempotency keys of one caller store a limited number of bytes',
       'runtime/worker-pool.test.ts: a long text of one caller does not wait for those of another',
       'runtime/worker-pool.test.ts: a rendering for one minion does not wait for those of another',
       'master/keys/rsa-pool.test.ts: an address has its turn while another one has 300 operations waiting',
@@ -2459,11 +2471,44 @@ export const catalogue: readonly Threat[] = [
     ],
   },
   {
+    id: 'H-473',
+    threat: 'a client that only has access to NATS replays messages of a cluster',
+    tests: [
+      'master/cluster/masters-as-one.test.ts: a replayed request for a chunk does not keep the backup for a new member',
+    ],
+  },
+  {
+    id: 'H-474',
+    threat: 'a value of a field blocks the master, or reveals an internal error',
+    tests: [
+      'security/hostile-matrix.test.ts: hostile input to each entry of the tables causes bounded work, and the honest owner is served',
+    ],
+  },
+  {
     id: 'H-477',
     threat: 'a text of an event is a pattern, a compound target or a function in a reactor file',
     tests: [
       reactor('text of an event is never a pattern'),
       reactor(`text of an event is neither a pattern nor a function of a runner: \${call}`),
+    ],
+  },
+  {
+    id: 'H-478',
+    threat:
+      "a shared pillar gives a minion the values or rights of another, or a minion's grains affect others",
+    tests: [
+      sharing('a shared pillar is equal to one that is rendered for the minion'),
+      shared('a result of a function that is compared is not shared'),
+      shared('text of a macro that prints the id can be read, and is not shared'),
+      shared('a key with the id is not shared'),
+      shared('the options of a template contain the id, and are not shared as a whole'),
+      shared('a number in a plain scalar gets its own rendering'),
+      shared('a comment in a value gets its own rendering'),
+      shared('a part without grains that depends on the id is not shared'),
+      shared('a target by id in the top file assigns SLS to one minion only'),
+      shared('a minion with many grain values does not evict the shared pillar of others'),
+      shared('grains of a minion have no effect on the shared pillar of others'),
+      shared('a request does not wait long for the rendering of another minion'),
     ],
   },
   {

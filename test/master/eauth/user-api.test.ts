@@ -89,6 +89,20 @@ test('a user may publish only what external_auth grants', async (t) => {
   await t.throwsAsync(fred.wheel.start({ fun: 'key.list_all' }), denied);
 });
 
+test('the jobs of one user store a limited number of bytes, and those of another user fit', async (t) => {
+  const running = await start(t, { fred: ['test.*'], ann: ['test.*'] });
+  const [fred, ann] = [await running.as('fred'), await running.as('ann')];
+  const job = { tgt: 'web1', fun: 'test.echo', arg: ['x'.repeat(50_000_000)] };
+  for (let n = 0; n < 3; n += 1) await fred.jobs.publish(job);
+  const small = { tgt: 'web1', fun: 'test.ping' };
+  await t.throwsAsync(fred.jobs.publish(small), {
+    code: 'ERR_LIMIT',
+    message: /^jobs\.jobBytes: /,
+  });
+  t.is((await ann.jobs.publish(small)).minions.length, 1);
+  t.is((await running.master.jobs.publish(small)).minions.length, 1);
+});
+
 test('a user that external_auth does not name has no rights', async (t) => {
   const running = await start(t, { fred: ['.*', '@runner', '@wheel'] });
   const ann = await running.as('ann');
