@@ -3,6 +3,7 @@
 import { sign } from 'node:crypto';
 import type { SitesOptions } from '#config';
 import type { ExtensionHost, OpenExtension } from '#master';
+import { centreBundles } from './bundles/centre-bundles.ts';
 import { combined, startAll } from './combined-parts.ts';
 import { EdgeError } from './errors.ts';
 import { CentreFacts } from './facts/centre-facts.ts';
@@ -23,7 +24,7 @@ import { openCentreOrders } from './orders/open-centre-orders.ts';
 import type { CentreContext, CentrePart, CentrePartContribution } from './parts.ts';
 
 /** Parts of a centre, in the order in which they are opened. */
-const parts: readonly CentrePart[] = [openEntries, openCentreOrders];
+const parts: readonly CentrePart[] = [openEntries, openCentreOrders, centreBundles];
 
 /** Opens the centre of sites. */
 export async function openCentre(

@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { resolveMasterConfig } from '#config';
+import type { SiteProgram } from '#edge';
 import { createBridge } from '#guests';
 import { createSilentLogger, type MetricFamily } from '#master';
 import { createMemoryTransport } from '#minion-protocol';
@@ -30,6 +31,13 @@ const sections: readonly (readonly [string, RegExp])[] = [
 ];
 
 /** Returns the metrics of a master that has just started. */
+/** Program of a site that no release changes. */
+const program: SiteProgram = {
+  check: async () => [],
+  reload: async () => ({ applied: [], needRestart: [], certificates: [] }),
+  restart: async () => {},
+};
+
 async function families(): Promise<readonly MetricFamily[]> {
   const rootDir = mkdtempSync(path.join(tmpdir(), 'sb-metrics-'));
   const master = createMaster({
@@ -50,7 +58,7 @@ async function families(): Promise<readonly MetricFamily[]> {
     }),
     store: createMemoryStore(),
     transports: [createMemoryTransport().master],
-    extensions: [createBridge(), ...edgeExtensions()],
+    extensions: [createBridge(), ...edgeExtensions(program)],
     logger: createSilentLogger(),
   });
   try {

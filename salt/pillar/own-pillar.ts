@@ -162,6 +162,11 @@ export class OwnPillar implements PillarSource {
     return this.#compile(request, lower, new Reads(this.#sources));
   }
 
+  /** Lists the files again, for example after links in the roots were replaced. */
+  refresh(): Promise<void> {
+    return this.#sources.refresh();
+  }
+
   async close(): Promise<void> {
     await this.#rendering.close();
     await this.#sources.close();
