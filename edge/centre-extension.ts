@@ -18,6 +18,7 @@ import { edgePath } from './link/site-connection.ts';
 import { openEntries } from './log/centre-entries.ts';
 import { handleSignals } from './log/centre-signals.ts';
 import { Ingest } from './log/ingest.ts';
+import { centreFamilies } from './metrics.ts';
 import { openCentreOrders } from './orders/open-centre-orders.ts';
 import type { CentreContext, CentrePart, CentrePartContribution } from './parts.ts';
 
@@ -72,7 +73,10 @@ export async function openCentre(
   for (const open of parts) opened.push(await open(context));
   const trustRoot = async (): Promise<Uint8Array | undefined> =>
     opened.find((it) => it.trustRoot !== undefined)?.trustRoot?.();
-  const own: CentrePartContribution = { rpc: siteMethods({ host, sites, facts, trustRoot }) };
+  const own: CentrePartContribution = {
+    rpc: siteMethods({ host, sites, facts, trustRoot }),
+    metrics: () => centreFamilies(links.size, ingest.figures, ingest.turns),
+  };
   const all = combined([own, ...opened]);
   return {
     ...all,

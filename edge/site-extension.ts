@@ -12,6 +12,7 @@ import { DurableLog } from './log/durable-log.ts';
 import { LogSender } from './log/log-sender.ts';
 import { openSignalSource } from './log/site-signals.ts';
 import { openSources } from './log/site-sources.ts';
+import { siteFamilies } from './metrics.ts';
 import { openSiteOrders } from './orders/site-orders.ts';
 import type { EdgePart, SiteContext, SitePart } from './parts.ts';
 import { siteStatusMethods } from './site-methods.ts';
@@ -64,7 +65,10 @@ export async function openSite(host: ExtensionHost, options: SiteOptions): Promi
   };
   const opened: EdgePart[] = [];
   for (const open of parts) opened.push(await open(context));
-  const own: EdgePart = { rpc: siteStatusMethods({ context, link, renewal }) };
+  const own: EdgePart = {
+    rpc: siteStatusMethods({ context, link, renewal }),
+    metrics: () => siteFamilies(log, link.state, now()),
+  };
   return {
     ...combined([own, ...opened]),
     start: async () => {

@@ -175,6 +175,7 @@ export {
   type RunDeps,
   readBatchSize,
   readBounded,
+  requireFewKeywords,
   requireInertArguments,
   returnerOf,
   returnRow,

@@ -6,7 +6,7 @@ import {
   type TargetExpression,
   type WireValue,
 } from '#minion-protocol';
-import { codeOf, KeyedMutex, LimitExceeded, TokenBuckets } from '#runtime';
+import { codeOf, KeyedMutex } from '#runtime';
 import type { Operation } from '#store';
 import { type JobOrigin, type JobReturn, MasterError, type PublishRequest } from '../api/index.ts';
 import { type AuditEntry, type AuditTrail, auditOf, named } from '../audit/index.ts';
@@ -16,7 +16,6 @@ import { toArguments } from './job-arguments.ts';
 import { type AddedJob, freshJid, type JobCache } from './job-cache.ts';
 import { newJobEvent } from './job-events.ts';
 import type { JobRecord } from './job-row.ts';
-import { jobLimits } from './limits.ts';
 import type { Addressees, Publisher } from './publisher.ts';
 import type { Reconnecting } from './reconnecting.ts';
 import type { TargetResolver } from './targets.ts';
@@ -113,7 +112,6 @@ const typesByIds: ReadonlySet<string> = new Set(['glob', 'pcre', 'list']);
 export class JobDispatcher {
   readonly #options: JobDispatcherOptions;
   readonly #byJid = new KeyedMutex();
-  readonly #storedBytes = new TokenBuckets(jobLimits.jobBytes);
 
   constructor(options: JobDispatcherOptions) {
     this.#options = options;
@@ -164,10 +162,7 @@ export class JobDispatcher {
     onReturn: ((result: JobReturn) => void) | undefined,
   ): Promise<AddedJob & { readonly delivery: PublishOutcome }> {
     const { publisher, cluster, cache, bus } = this.#options;
-    const owner = limitedOwner(request);
-    if (owner !== undefined && !this.#storedBytes.has(owner)) {
-      throw new LimitExceeded(jobLimits.jobBytes, jobLimits.jobBytes.rate?.burst ?? 0);
-    }
+    cache.stored.requirePlace(request.by);
     const load = this.#load(record, target, request);
     const to = this.#addressees(record);
     const slot = await publisher.prepare(load);
@@ -178,7 +173,7 @@ export class JobDispatcher {
         request.jid === undefined
           ? await cache.add(sent, onReturn, also)
           : await this.#byJid.run(record.jid, () => this.#addSlice(sent, { onReturn, also }));
-      if (owner !== undefined) this.#storedBytes.take(owner, bytes);
+      cache.stored.note(request.by, bytes);
       job.expectResources(resources);
       bus.fire(tags.jobNew(record.jid), newJobEvent(record));
       bus.fire(tags.jobPublish(record.jid), { ...load });
@@ -348,15 +343,6 @@ export class JobDispatcher {
     };
     return { record, target, resources, problem };
   }
-}
-
-/** Actors that belong to the operator. */
-const unlimitedActors: ReadonlySet<string> = new Set(['local', 'master', 'service']);
-
-/** Returns the owner whose stored bytes are limited, or `undefined` if they are not limited. */
-function limitedOwner({ by }: JobRequest): string | undefined {
-  if (by === undefined || unlimitedActors.has(by.who.kind)) return undefined;
-  return `${by.who.kind} ${by.who.name}`;
 }
 
 /** Wraps a listener so that it receives only the returns of these minions. */

@@ -1,7 +1,8 @@
 import { KeyedMutex } from '#runtime';
 import { type Entry, type Key, type Operation, type Store, StoreError } from '#store';
-import { type JobReturn, MasterError } from '../api/index.ts';
+import { type AuditRequester, type JobReturn, MasterError } from '../api/index.ts';
 import { Job } from './job.ts';
+import { JobBytes } from './job-bytes.ts';
 import { returnRow } from './job-return.ts';
 import { type JobRecord, jobRow, minionsOfPublications, withSlice } from './job-row.ts';
 import type { PublicationId } from './publication-log.ts';
@@ -57,6 +58,8 @@ export interface JobCacheOptions {
  * also available in memory, so that a return of such a job requires no read from the store.
  */
 export class JobCache {
+  /** Bytes of jobs that users store. */
+  readonly stored: JobBytes = new JobBytes();
   readonly #options: JobCacheOptions;
   #keepMs: number;
   readonly #mutex = new KeyedMutex();
@@ -204,15 +207,18 @@ export class JobCache {
 
   /**
    * Stores a return. Durable when the promise resolves.
+   * @param by requester against whose limit the bytes count. Default: none
    * @returns `false` if a return of the minion, or of the resource, was already stored. The stored
    * return is unchanged
    */
-  async addReturn(jid: string, result: JobReturn): Promise<boolean> {
-    if (!this.#options.isShared) return this.#writeOnce([this.#putReturn(jid, result)]);
+  async addReturn(jid: string, result: JobReturn, by?: AuditRequester): Promise<boolean> {
+    const put = this.#putReturn(jid, result);
+    this.stored.note(by, put.value.length);
+    if (!this.#options.isShared) return this.#writeOnce([put]);
     const name = takingName(jid, result.minion);
     this.#taking.add(name);
     try {
-      const isFirst = await this.#writeOnce([this.#putReturn(jid, result)]);
+      const isFirst = await this.#writeOnce([put]);
       if (!isFirst) await this.#answerByKept(jid, result);
       return isFirst;
     } finally {
@@ -312,7 +318,7 @@ export class JobCache {
     return { op: 'put', key: jobKey(record.jid), value, expiresAt: this.#expiry() };
   }
 
-  #putReturn(jid: string, result: JobReturn): Operation {
+  #putReturn(jid: string, result: JobReturn): PutOperation {
     const key = returnKey(jid, result);
     const value = returnRow.encode(result);
     return { op: 'put', key, value, expiresAt: this.#expiry(), ifRevision: 0 };

@@ -11,7 +11,7 @@ export const jobLimits = defineLimits('jobs', {
     code: 'ERR_BAD_TGT',
   },
   jobBytes: {
-    unit: 'bytes of stored jobs, without their returns',
+    unit: 'bytes of stored jobs without the returns of minions, and of results of runners',
     owner: 'user',
     rate: { perSecond: 32_768, burst: 134_217_728 },
     effect: 'The job is rejected. Jobs of the local interface and of services are not limited.',

@@ -60,7 +60,7 @@ export interface PillarDeps {
   readonly isShared?: boolean;
   /** Called for each compiled pillar. */
   readonly onRendered?: () => void;
-  /** Called for each pillar that a minion gets, with its source. */
+  /** Called with the source of each pillar that a minion gets. */
   readonly onProvided?: (source: PillarSourceKind) => void;
   /** Renderer, which is closed together with the pillar. Default: a new one. */
   readonly rendering?: Renderer;
@@ -108,7 +108,7 @@ export class OwnPillar implements PillarSource {
       now: surroundings.now,
       onCompiled: (compiled, minion) => this.#noteCompiled(compiled, minion),
       onUnstored: (err, minion) => {
-        surroundings.log.error({ minion, err }, 'cannot store a shared pillar');
+        surroundings.log.error({ minion, err }, 'cannot store a pillar that several minions share');
       },
     });
   }

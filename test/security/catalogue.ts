@@ -2478,6 +2478,7 @@ export const catalogue: readonly Threat[] = [
     threat: 'a value of a field blocks the master, or reveals an internal error',
     tests: [
       'security/hostile-matrix.test.ts: hostile input to each entry of the tables causes bounded work, and the honest owner is served',
+      users('a call has at most 1,000 keyword arguments'),
     ],
   },
   {
@@ -2490,24 +2491,6 @@ export const catalogue: readonly Threat[] = [
   },
   {
     id: 'H-481',
-<<<<<<< HEAD
-    threat:
-      "a shared pillar gives a minion the values or rights of another, or a minion's grains affect others",
-    tests: [
-      sharing('a shared pillar is equal to one that is rendered for the minion'),
-      shared('a result of a function that is compared is not shared'),
-      shared('text of a macro that prints the id can be read, and is not shared'),
-      shared('a key with the id is not shared'),
-      shared('the options of a template contain the id, and are not shared as a whole'),
-      shared('a number in a plain scalar gets its own rendering'),
-      shared('a comment in a value gets its own rendering'),
-      shared('a part without grains that depends on the id is not shared'),
-      shared('a target by id in the top file assigns SLS to one minion only'),
-      shared('a minion with many grain values does not evict the shared pillar of others'),
-      shared('grains of a minion have no effect on the shared pillar of others'),
-      shared('a request does not wait long for the rendering of another minion'),
-||||||| 24e92e0e
-=======
     threat: 'a stranger, another site or a false centre takes part in the link of a site',
     tests: [
       siteLink('a stranger with another key, and the key of another site, are refused'),
@@ -2566,7 +2549,25 @@ export const catalogue: readonly Threat[] = [
     tests: [
       siteLog('a full log drops the oldest entries of the last class, and a marker states them'),
       siteLog('alarms are dropped only if nothing else is left'),
->>>>>>> h/o
+    ],
+  },
+  {
+    id: 'H-487',
+    threat:
+      "a shared pillar gives a minion the values or rights of another, or a minion's grains affect others",
+    tests: [
+      sharing('a shared pillar is equal to one that is rendered for the minion'),
+      shared('a result of a function that is compared is not shared'),
+      shared('text of a macro that prints the id can be read, and is not shared'),
+      shared('a key with the id is not shared'),
+      shared('the options of a template contain the id, and are not shared as a whole'),
+      shared('a number in a plain scalar gets its own rendering'),
+      shared('a comment in a value gets its own rendering'),
+      shared('a part without grains that depends on the id is not shared'),
+      shared('a target by id in the top file assigns SLS to one minion only'),
+      shared('a minion with many grain values does not evict the shared pillar of others'),
+      shared('grains of a minion have no effect on the shared pillar of others'),
+      shared('a request does not wait long for the rendering of another minion'),
     ],
   },
 ];
