@@ -61,10 +61,13 @@ const benches: Readonly<Record<string, () => Promise<number | undefined>>> = {
     return undefined;
   },
   pillar: async () => {
-    const { benchPillar } = await import('./pillar.ts');
+    const { benchFleet, benchPillar } = await import('./pillar.ts');
     for (const [name, perSecond] of Object.entries(await benchPillar())) {
       print(`${name.padEnd(24)} ${Math.round(perSecond)}/s`);
     }
+    const fleet = await benchFleet();
+    print(`${fleet.minions} minions, ${fleet.inputs} inputs: ${fleet.renderings} renderings`);
+    print(`fleet ${Math.round(fleet.pillarsPerSecond)}/s, ${fleet.memoryMiB.toFixed(1)} MiB`);
     return undefined;
   },
   fleet: async () => {

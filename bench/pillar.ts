@@ -18,14 +18,31 @@ export interface PillarFigures {
   /** For unknown minions, one after the other. The pillar depends on a grain. */
   readonly madeAnew: number;
   readonly madeAnewAtOnce: number;
+  /** For unknown minions whose pillar depends on their id, so that it is not shared. */
+  readonly madeForEach: number;
+  /** For the same minions again. */
+  readonly madeForEachFromTheCache: number;
+}
+
+/** Figures of a fleet whose minions differ in few inputs. */
+export interface FleetFigures {
+  readonly minions: number;
+  readonly inputs: number;
+  /** Number of renderings for all minions. */
+  readonly renderings: number;
+  readonly pillarsPerSecond: number;
+  /** Memory of the heap and of buffers that the pillars take, in MiB. */
+  readonly memoryMiB: number;
 }
 
 const minions = 500;
 
 const files: Readonly<Record<string, string>> = {
-  'top.sls': "base:\n  '*': [common]\n  'role:web':\n    - match: grain\n    - web\n",
-  'map.jinja': "{% set pkg = {'Debian': 'nginx', 'RedHat': 'httpd'}[grains.os] %}\n",
-  'common.sls': `name: {{ grains.id }}\n${keys('common', 12)}`,
+  'top.sls':
+    "base:\n  '*': [common]\n  'role:web':\n    - match: grain\n    - web\n  'role:each':\n    - match: grain\n    - each\n",
+  'each.sls': `upper: {{ grains.id | upper }}\n${keys('each', 6)}`,
+  'map.jinja': "{% set pkg = {'Debian': 'nginx', 'RedHat': 'httpd'}.get(grains.os, 'nginx') %}\n",
+  'common.sls': `name: {{ grains.id }}\nrole: {{ grains.role }}\n${keys('common', 12)}`,
   'web.sls': `{% from 'map.jinja' import pkg with context %}\npackage: {{ pkg }}\n${keys('web', 6)}`,
 };
 
@@ -36,7 +53,65 @@ function keys(name: string, count: number): string {
   return `${lines.join('\n')}\n`;
 }
 
-export async function benchPillar(): Promise<PillarFigures> {
+export function benchPillar(): Promise<PillarFigures> {
+  return withPillar(async (pillar) => {
+    for (const id of names('warm')) await ask(pillar, id);
+    return {
+      madeAnew: await rate(async () => {
+        for (const id of names('one')) await ask(pillar, id);
+      }),
+      madeAnewAtOnce: await rate(() => Promise.all(names('many').map((id) => ask(pillar, id)))),
+      fromTheCache: await rate(async () => {
+        for (const id of names('one')) await ask(pillar, id);
+      }),
+      fromTheCacheAtOnce: await rate(() => Promise.all(names('one').map((id) => ask(pillar, id)))),
+      madeForEach: await rate(async () => {
+        for (const id of names('each')) await ask(pillar, id, { role: 'each' });
+      }),
+      madeForEachFromTheCache: await rate(async () => {
+        for (const id of names('each')) await ask(pillar, id, { role: 'each' });
+      }),
+    };
+  });
+}
+
+/** Number of minions of the fleet. */
+const fleetSize = 40_000;
+/** Number of minions of the fleet that request their pillar at the same time. */
+const atOnce = 500;
+const roles = ['web', 'db', 'cache', 'queue'];
+const systems = ['Debian', 'RedHat', 'Suse'];
+
+export function benchFleet(): Promise<FleetFigures> {
+  return withPillar(async (pillar) => {
+    const before = usedMemory();
+    const startedAt = performance.now();
+    for (let first = 0; first < fleetSize; first += atOnce) {
+      const part = Array.from({ length: atOnce }, (_, index) => {
+        const number = first + index;
+        const role = roles[number % roles.length];
+        return ask(pillar, `fleet-${number}`, { role, os: systems[number % systems.length] });
+      });
+      await Promise.all(part);
+    }
+    const seconds = (performance.now() - startedAt) / 1000;
+    return {
+      minions: fleetSize,
+      inputs: roles.length * systems.length,
+      renderings: pillar.made,
+      pillarsPerSecond: fleetSize / seconds,
+      memoryMiB: (usedMemory() - before) / 2 ** 20,
+    };
+  });
+}
+
+function usedMemory(): number {
+  globalThis.gc?.();
+  const { heapUsed, external } = process.memoryUsage();
+  return heapUsed + external;
+}
+
+async function withPillar<T>(work: (pillar: OwnPillar) => Promise<T>): Promise<T> {
   const rootDir = await mkdtemp(path.join(tmpdir(), 'sb-'));
   const srv = path.join(rootDir, 'pillar');
   await mkdir(srv, { recursive: true });
@@ -48,17 +123,7 @@ export async function benchPillar(): Promise<PillarFigures> {
     await new Promise((resolve) => {
       setTimeout(resolve, 2500);
     });
-    for (const id of names('warm')) await ask(pillar, id);
-    return {
-      madeAnew: await rate(async () => {
-        for (const id of names('one')) await ask(pillar, id);
-      }),
-      madeAnewAtOnce: await rate(() => Promise.all(names('many').map((id) => ask(pillar, id)))),
-      fromTheCache: await rate(async () => {
-        for (const id of names('one')) await ask(pillar, id);
-      }),
-      fromTheCacheAtOnce: await rate(() => Promise.all(names('one').map((id) => ask(pillar, id)))),
-    };
+    return await work(pillar);
   } finally {
     await pillar.close();
     await rm(rootDir, { recursive: true });
@@ -69,8 +134,13 @@ function names(prefix: string): string[] {
   return Array.from({ length: minions }, (_, index) => `${prefix}-${index}`);
 }
 
-async function ask(pillar: OwnPillar, id: string): Promise<void> {
-  const grains = { id, os: 'Debian', role: 'web', cpus: 4, nested: { a: [1, 2, 3] } };
+async function ask(
+  pillar: OwnPillar,
+  id: string,
+  more: { readonly role?: string | undefined; readonly os?: string | undefined } = {},
+): Promise<void> {
+  const { role = 'web', os = 'Debian' } = more;
+  const grains = { id, os, role, cpus: 4, nested: { a: [1, 2, 3] } };
   await pillar.provide({ id, grains, saltenv: undefined, pillarenv: undefined });
 }
 

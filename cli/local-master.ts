@@ -5,7 +5,7 @@ import { loadMasterConfig, type MasterConfig, resolveMasterConfig } from '#confi
 import type { MasterApi, OfflineKeys } from '#master';
 import type { CommandDefaults } from './command-defaults.ts';
 import { CommandError, errorCodeOf } from './errors.ts';
-import type { OfflineCluster, StoreAccess } from './offline-master.ts';
+import type { OfflineCluster, OfflineSite, StoreAccess } from './offline-master.ts';
 
 /**
  * Loads a configuration that describes only one master.
@@ -74,6 +74,8 @@ export interface LocalMaster {
   readonly openStore: (configDirectory: string) => Promise<StoreAccess>;
   /** Returns the cluster operations for that master, which must not be running. */
   readonly openCluster: (configDirectory: string) => Promise<OfflineCluster>;
+  /** Returns the operations on the identity of that master as a site. It need not be running. */
+  readonly openSite: (configDirectory: string) => Promise<OfflineSite>;
   /**
    * Returns defaults from this configuration for the commands `salt`, `salt-key`, `salt-run` and
    * `salt-cp`.
@@ -125,6 +127,10 @@ export function createLocalMaster(environment: NodeJS.ProcessEnv = process.env):
     openCluster: async (directory) => {
       const { openCluster } = await loadOfflineMaster();
       return openCluster(await configOf(directory));
+    },
+    openSite: async (directory) => {
+      const { openSite } = await loadOfflineMaster();
+      return openSite(await configOf(directory));
     },
     commandDefaults: async (directory) => {
       const isElsewhere = remoteMastersOf(environment) !== undefined && !existsSync(directory);

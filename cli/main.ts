@@ -57,6 +57,7 @@ function loadLocalMaster(): LocalMaster {
     openKeys: async (directory) => (await load()).openKeys(directory),
     openStore: async (directory) => (await load()).openStore(directory),
     openCluster: async (directory) => (await load()).openCluster(directory),
+    openSite: async (directory) => (await load()).openSite(directory),
     commandDefaults: async (directory) => (await load()).commandDefaults(directory),
   };
 }

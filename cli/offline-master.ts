@@ -18,6 +18,7 @@ import {
   type TransferReceipt,
 } from '#cluster';
 import type { MasterConfig } from '#config';
+import { type JoinReceipt, joinSite } from '#edge';
 import {
   backupOfflineStore,
   inspectMasterStore,
@@ -26,7 +27,7 @@ import {
   restoreMasterStore,
 } from '#master';
 import type { BackupReceipt, RestoreReceipt, StoreInspection } from '#store';
-import { errorCodeOf } from './errors.ts';
+import { CommandError, errorCodeOf } from './errors.ts';
 
 /**
  * Returns the keys of the running master. If no master is running, returns those in its PKI
@@ -86,6 +87,19 @@ export function openCluster(config: MasterConfig): OfflineCluster {
     leave: () => leaveCluster(config),
     refound: (point) => refoundCluster(config, {}, point),
   };
+}
+
+/** Operations on the identity of a master as a site. */
+export interface OfflineSite {
+  /** Joins the centre of a ticket. */
+  join(ticket: string): Promise<JoinReceipt>;
+}
+
+export function openSite({ site, stateDir, confFile }: MasterConfig): OfflineSite {
+  if (site === null) {
+    throw new CommandError('ERR_ARGS', `${confFile} has no saltbridge: site: name and centre`);
+  }
+  return { join: (ticket) => joinSite(ticket, { stateDir, site }) };
 }
 
 export function openStore(

@@ -81,6 +81,11 @@ const subcommands: readonly Subcommand[] = [
     load: async () => (await import('./commands/cluster.ts')).defineCluster,
   },
   {
+    name: 'site',
+    summary: 'join sites to a centre and manage them',
+    load: async () => (await import('./commands/site.ts')).defineSite,
+  },
+  {
     name: 'acl',
     summary: 'inspect and reload the policy',
     load: async () => (await import('./commands/acl.ts')).defineAcl,

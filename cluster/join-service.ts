@@ -29,7 +29,7 @@ const prefix: Key = ['cluster', 'tickets'];
  */
 const rememberedMs = 7 * 86_400_000;
 const chunkBytes = 262_144;
-/** Time without a request after which the transfer of a backup is cancelled, in milliseconds. */
+/** Time without a new chunk after which the transfer of a backup is cancelled, in milliseconds. */
 const idleMs = 120_000;
 
 /** Schema of the rows of tickets, by id. */
@@ -51,6 +51,9 @@ interface Handover {
   readonly file: string;
   readonly answer: JoinReply;
   readonly channel: ReplyChannel;
+  readonly chunks: number;
+  /** Numbers of the chunks that were sent. */
+  readonly sent: Set<number>;
   timer: NodeJS.Timeout;
 }
 
@@ -198,15 +201,17 @@ export class JoinService {
     const file = path.join(directory, 'backup');
     await cluster.store.handOver(file);
     const { size } = await stat(file);
+    const chunks = Math.ceil(size / chunkBytes);
     const answer: JoinReply = {
       kind: 'joined',
       request,
       secret: Buffer.from(cluster.secret).toString('base64'),
-      chunks: Math.ceil(size / chunkBytes),
+      chunks,
       sha256: (await hashFile(file, 'sha256')).toString('hex'),
     };
     const timer = this.#timer(request);
-    this.#handovers.set(request, { directory, file, answer, channel, timer });
+    const sent = new Set<number>();
+    this.#handovers.set(request, { directory, file, answer, channel, chunks, sent, timer });
     return answer;
   }
 
@@ -218,12 +223,20 @@ export class JoinService {
     }, idleMs).unref();
   }
 
+  /**
+   * Sends a chunk of the backup. Only the first request for a chunk extends the transfer. A
+   * recorded request that is replayed therefore does not keep the backup on disk.
+   */
   async #sendChunk(
     handover: Handover,
     { request, chunk }: Extract<JoinRequest, { kind: 'chunk' }>,
   ): Promise<void> {
-    clearTimeout(handover.timer);
-    handover.timer = this.#timer(request);
+    if (!Number.isInteger(chunk) || chunk < 0 || chunk >= handover.chunks) return;
+    if (!handover.sent.has(chunk)) {
+      handover.sent.add(chunk);
+      clearTimeout(handover.timer);
+      handover.timer = this.#timer(request);
+    }
     const handle = await open(handover.file);
     try {
       const position = chunk * chunkBytes;

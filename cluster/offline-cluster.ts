@@ -86,6 +86,7 @@ const ownTables: readonly Key[] = [
   ['decisions'],
   ['event-ring'],
   ['pillar-cache'],
+  ['pillar-tops'],
   ['runner-queues'],
   ['state'],
 ];

@@ -31,6 +31,28 @@ import { tenantDirectories } from './tenant-directories.ts';
 const nextSignIn = 'the next sign-in';
 const nextRequest = 'the next request';
 
+/** Grains that usually differ between all minions. */
+const lateGrains: readonly string[] = [
+  'id',
+  'fqdn',
+  'fqdns',
+  'host',
+  'localhost',
+  'nodename',
+  'fqdn_ip4',
+  'fqdn_ip6',
+  'ipv4',
+  'ipv6',
+  'ip_interfaces',
+  'ip4_interfaces',
+  'ip6_interfaces',
+  'hwaddr_interfaces',
+  'machine_id',
+  'serialnumber',
+  'server_id',
+  'uuid',
+];
+
 export const ownOptions = {
   stateDir: option(
     'state_dir',
@@ -171,6 +193,13 @@ export const ownOptions = {
     flag(),
     true,
     'Whether pillar may depend on grains that a minion sends. If false, templates and top files can use only the id, and targets by grains match no minion.',
+    { extension: 'pillar' },
+  ),
+  pillarLateGrains: option(
+    'pillar_late_grains',
+    textList(),
+    lateGrains,
+    'Grains that usually differ between all minions. If a pillar template only prints them, minions that differ in nothing else share one rendering, and the values are filled in for each minion.',
     { extension: 'pillar' },
   ),
   leftOutExtPillar: option(

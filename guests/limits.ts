@@ -14,6 +14,18 @@ export const guestLimits = defineLimits('guests', {
     rate: { perSecond: 100, burst: 20_000 },
     effect: 'Further writes are only counted, in one summary record.',
   },
+  stackSessions: {
+    unit: 'cached Keystone tokens of stacks',
+    owner: 'stack',
+    total: 20_000,
+    effect: 'The oldest token of the stack with most tokens is evicted.',
+  },
+  notifiedInstances: {
+    unit: 'instances that wait to be read after notifications',
+    owner: 'none',
+    total: 1_000,
+    effect: 'The next regular polls find further changes.',
+  },
   vendordataRate: {
     unit: 'requests for vendordata',
     owner: 'instance',

@@ -242,7 +242,12 @@ async function leftOut(): Promise<never> {
   throw new MasterError('ERR_NOT_SERVED', message);
 }
 
-const noPillar: PillarApi = { show: leftOut, explain: leftOut, diff: leftOut };
+const noPillar: PillarApi = {
+  show: leftOut,
+  explain: leftOut,
+  diff: leftOut,
+  inputs: leftOut,
+};
 const noReactions: ReactionsApi = { list: async () => [], show: leftOut, runs: async () => [] };
 
 /**

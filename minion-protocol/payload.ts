@@ -627,11 +627,14 @@ class PayloadWriter {
 
 const mebibyte = 1024 * 1024;
 
-/** Limits for messages from unauthenticated peers [THREATS N-03, N-04]. */
+/**
+ * Limits for messages from unauthenticated peers [THREATS N-03, N-04]. Sign-ins have few values, so
+ * no peer can make the master read a large map before it is known.
+ */
 export const clearLimits: PayloadLimits = {
   maxBytes: mebibyte,
   maxDepth: 8,
-  maxElements: 100_000,
+  maxElements: 2_000,
 };
 
 /**

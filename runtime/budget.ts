@@ -41,9 +41,14 @@ export class Budget {
     const held = this.heldBy(owner);
     const available = this.#total - this.#taken - (held === 0 ? 0 : this.#reserved);
     if (held + amount > this.#perOwner || amount > available) return false;
-    this.#held.set(owner, held + amount);
-    this.#taken += amount;
+    this.take(owner, amount);
     return true;
+  }
+
+  /** Takes `amount`, even if a limit is exceeded. */
+  take(owner: string, amount = 1): void {
+    this.#held.set(owner, this.heldBy(owner) + amount);
+    this.#taken += amount;
   }
 
   /** Returns `amount` to the budget, but at most the amount that the owner holds. */

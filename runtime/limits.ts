@@ -30,6 +30,7 @@ export type LimitOwner =
   | 'none'
   | 'project'
   | 'rule'
+  | 'site'
   | 'stack'
   | 'token'
   | 'user';

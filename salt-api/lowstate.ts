@@ -1,6 +1,6 @@
 /** Reads the commands in a request body, which is a list of maps or a single map. */
 
-import { type FunctionArguments, separateKeywords } from '#master';
+import { type FunctionArguments, requireFewKeywords, separateKeywords } from '#master';
 import {
   isKeywordText,
   isWireMap,
@@ -27,10 +27,13 @@ export const credentialFields: readonly string[] = ['token', 'username', 'passwo
 
 /**
  * Returns the commands of a body.
- * @throws SaltApiError ERR_HTTP_BODY
+ * @throws SaltApiError ERR_HTTP_BODY; MasterError ERR_ARGS
  */
 export function lowstatesOf(value: WireValue | undefined): Lowstate[] {
-  if (isWireMap(value) && Object.keys(value).length > 0) return [value];
+  if (isWireMap(value) && Object.keys(value).length > 0) {
+    requireFewKeywords(value);
+    return [value];
+  }
   if (!Array.isArray(value) || !value.every(isWireMap)) {
     throw new SaltApiError(
       'ERR_HTTP_BODY',
@@ -43,6 +46,7 @@ export function lowstatesOf(value: WireValue | undefined): Lowstate[] {
       `the request has too many commands; the maximum is ${maxCommands}`,
     );
   }
+  for (const command of value) requireFewKeywords(command);
   return value;
 }
 
@@ -64,6 +68,7 @@ export async function argumentsOf(
   if (kwarg !== undefined && kwarg !== null && !isWireMap(kwarg)) {
     throw new SaltApiError('ERR_HTTP_FIELDS', 'kwarg: must be a map');
   }
+  if (isWireMap(kwarg)) requireFewKeywords(kwarg);
   const positional: WireValue[] = [];
   const words: string[] = [];
   for (const value of asList(arg)) {

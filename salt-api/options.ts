@@ -1,5 +1,6 @@
 /** Options of the HTTP API. */
 import type { IncomingMessage } from 'node:http';
+import type { Duplex } from 'node:stream';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import type { Logger } from 'pino';
 import type { HttpApiOptions, MasterConfig } from '#config';
@@ -28,6 +29,12 @@ export interface SaltApiPlugin {
    */
   readonly methods?: () => RpcTable;
   register(app: FastifyInstance, doors: SaltApiPluginContext): void;
+  /**
+   * Handles a request for WebSocket below the prefix. It always answers the request or ends the
+   * connection. Default: such requests are rejected.
+   * @param path - part of the path after the prefix, such as `/link`
+   */
+  upgrade?(request: IncomingMessage, socket: Duplex, head: Buffer, path: string): void;
 }
 
 /** Services of the server that additional routes can use. */

@@ -43,6 +43,7 @@ export async function acceptWebsocket(
   try {
     context.hostGuard(request);
     context.connections.begin(request);
+    if (isOfPlugin(context, request, socket, head)) return;
     const caller = await requireSessionOf(context, tokenOf(context, request));
     const leave = context.streams.enter(caller.token);
     socket.once('close', leave);
@@ -53,6 +54,23 @@ export async function acceptWebsocket(
     // Destroy the socket in any case, because the time limits of the server no longer apply to it.
     socket.end(text, () => socket.destroy());
   }
+}
+
+/** Passes a request to the plugin whose prefix its path has. Returns `false` if there is none. */
+function isOfPlugin(
+  { options }: ApiContext,
+  request: IncomingMessage,
+  socket: Duplex,
+  head: Uint8Array,
+): boolean {
+  const [path = ''] = (request.url ?? '').split('?');
+  for (const plugin of options.plugins) {
+    const prefix = `${options.rootPrefix}${plugin.prefix}`;
+    if (plugin.upgrade === undefined || !path.startsWith(`${prefix}/`)) continue;
+    plugin.upgrade(request, socket, Buffer.from(head), path.slice(prefix.length));
+    return true;
+  }
+  return false;
 }
 
 /** Returns the session token in the path, or in the header or cookie. */

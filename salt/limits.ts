@@ -42,6 +42,33 @@ export const saltLimits = defineLimits('salt', {
     total: 256 * 1024 * 1024,
     effect: 'The least recently used entry is evicted. The store still has it.',
   },
+  sharedPillars: {
+    unit: 'pillars that minions with equal inputs share',
+    owner: 'minion',
+    perOwner: 16,
+    total: 4_000,
+    effect:
+      'The oldest of the minion with the most is evicted. Minions without a shared pillar have their own.',
+  },
+  sharedTops: {
+    unit: 'results of pillar top files that minions with equal inputs share',
+    owner: 'minion',
+    perOwner: 16,
+    total: 4_000,
+    effect: 'The oldest of the minion with the most is evicted, and rendered again.',
+  },
+  sharedPillarBytes: {
+    unit: 'bytes of shared pillars in memory, and of shared results of top files',
+    owner: 'none',
+    total: 128 * 1024 * 1024,
+    effect: 'The least recently used entry is evicted.',
+  },
+  pillarAssignments: {
+    unit: 'minions whose assigned pillar SLS are remembered',
+    owner: 'none',
+    total: 100_000,
+    effect: 'The least recently used entry is evicted, and the top file is matched again.',
+  },
   fileDigests: {
     unit: 'digests of files',
     owner: 'none',

@@ -3,6 +3,7 @@
 import { policyLimits } from '#acl/limits.ts';
 import { clientLimits } from '#client/limits.ts';
 import { clusterLimits } from '#cluster/limits.ts';
+import { edgeLimits } from '#edge/limits.ts';
 import { guestLimits } from '#guests/limits.ts';
 import { bridgeLimits } from '#heat-bridge/limits.ts';
 import { argumentLimits } from '#master/arguments/limits.ts';
@@ -26,6 +27,7 @@ export const limitTables: Readonly<Record<string, LimitTable>> = {
   'acl/limits.ts': policyLimits,
   'client/limits.ts': clientLimits,
   'cluster/limits.ts': clusterLimits,
+  'edge/limits.ts': edgeLimits,
   'guests/limits.ts': guestLimits,
   'heat-bridge/limits.ts': bridgeLimits,
   'master/arguments/limits.ts': argumentLimits,

@@ -12,6 +12,7 @@ import {
 import type { SaltApi } from '#salt-api';
 import { createLocalClient } from '#salt-api/localclient/index.ts';
 import { type CreateMasterOptions, createMaster } from './create-master.ts';
+import { edgeExtensions } from './edge-extensions.ts';
 
 /** Options of `serve`: options of a master and of its bridge. */
 export interface ServeOptions extends CreateMasterOptions {
@@ -107,7 +108,7 @@ export class MasterWithServices implements UnstartedMasterServer {
 
   constructor({ service, extensions = [], ...options }: ServeOptions) {
     this.bridge = createBridge(service === undefined ? {} : { service });
-    const own = [this.bridge, createLocalClient(), this.#api];
+    const own = [this.bridge, createLocalClient(), ...edgeExtensions(), this.#api];
     this.master = createMaster({ ...options, extensions: [...extensions, ...own] });
   }
 

@@ -7,9 +7,11 @@ export {
 export { filterRefusals, filters } from './filters/index.ts';
 export { parseTemplate, type Template } from './jinja/template.ts';
 export { type PlainData, toPlain, toPython } from './python/convert.ts';
+export { LateDict, LateValue, readLate } from './python/late.ts';
 export type { TemplateLimits } from './python/limits.ts';
 export { printedText } from './python/repr.ts';
 export { splitLines } from './python/text.ts';
 export { Dict, Float, isText, textOf, type Value } from './python/values.ts';
+export { resolveTag } from './python/yaml-scalar.ts';
 export { ChangedArgument, type RenderOptions, renderJinja, type SaltFunction } from './render.ts';
-export { parseYaml } from './yaml.ts';
+export { parseYaml, type TextMarks } from './yaml.ts';

@@ -213,7 +213,7 @@ export function renderJinja(source: string | Template, options: RenderOptions): 
   try {
     const context = new Context(rendering.globals());
     context.addBlocks(template);
-    return renderRoot(rendering, template, context) + template.newline;
+    return renderRoot(rendering, template, context, true) + template.newline;
   } catch (error) {
     throw asTemplateError(error, { file: rendering.file, line: rendering.line });
   }

@@ -57,6 +57,15 @@ export interface YamlOptions {
   readonly maxNodes?: number;
   /** Maximum nesting depth. Default: 100. */
   readonly maxDepth?: number;
+  /** Marks of late values in the text. Default: the text has none. */
+  readonly marks?: TextMarks | undefined;
+}
+
+/** Beginnings of the marks that stand for late values in a text. */
+export interface TextMarks {
+  readonly text: string;
+  /** Beginning that replaces `text` in plain scalars, which YAML could read as another type. */
+  readonly plain: string;
 }
 
 const defaultNodes = 1_000_000;
@@ -95,7 +104,7 @@ export function loadYaml(given: string, options: YamlOptions): Value {
   if (root === null) return null;
   new Bounds(document, problems, options).check(root);
   new StrictForms(document, problems, text).checkRoot(root);
-  return new Constructor(document, problems, text).construct(root);
+  return new Constructor(document, problems, text, options.marks).construct(root);
 }
 
 function firstLine(message: string): string {
@@ -395,11 +404,13 @@ class Constructor {
   /** Constructed values, by node. An alias and its anchor share one value. */
   readonly #made = new Map<Node, Value>();
   readonly #text: string;
+  readonly #marks: TextMarks | undefined;
 
-  constructor(document: Document<Node>, problems: Problems, text: string) {
+  constructor(document: Document<Node>, problems: Problems, text: string, marks?: TextMarks) {
     this.#document = document;
     this.#problems = problems;
     this.#text = text;
+    this.#marks = marks;
   }
 
   construct(node: Node | null): Value {
@@ -421,12 +432,17 @@ class Constructor {
   #scalar(node: Scalar): Value {
     const tag = tagOf(node);
     const text = blockText(node, textOf(node), this.#text);
-    const value = constructScalar(tag, text);
+    const value = constructScalar(tag, node.type === 'PLAIN' ? this.#asPlain(text) : text);
     if (value !== undefined) return value;
     if (['int', 'float', 'bool', 'binary'].includes(tag)) {
       this.#problems.fail('ValueError', `the text is not a valid ${tag}`, offsetOf(node));
     }
     return this.#unknownTag(node, tag);
+  }
+
+  #asPlain(text: string): string {
+    const marks = this.#marks;
+    return marks === undefined ? text : text.replaceAll(marks.text, marks.plain);
   }
 
   #sequence(node: YAMLSeq<Node>): Value {
@@ -459,6 +475,9 @@ class Constructor {
     const tag = tagOf(node);
     if (!['map', 'omap', 'set'].includes(tag)) return this.#unknownTag(node, tag);
     const dict = new Dict();
+    if (tag === 'set' && this.#marks !== undefined) {
+      this.#problems.fail('ConstructorError', 'a set may not have late values', offsetOf(node));
+    }
     for (const pair of this.#flatten(node)) this.#add(dict, pair);
     return tag === 'set' ? new PySet(dict.keys()) : dict;
   }

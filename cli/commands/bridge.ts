@@ -88,7 +88,7 @@ async function runPlan(
 }
 
 /** Parses `NAME=TARGET`. The target is a glob on ids, or several ids separated by commas. */
-function parseGroupTarget(text: string, before: GroupTargets = {}): GroupTargets {
+export function parseGroupTarget(text: string, before: GroupTargets = {}): GroupTargets {
   const [name = '', target = '', ...more] = text.split('=');
   if (name === '' || target === '' || more.length > 0) {
     throw new InvalidArgumentError('expected NAME=TARGET.');
@@ -387,7 +387,7 @@ async function catalogPaths(
   return places.map((place) => path.resolve(path.dirname(config.confFile), place));
 }
 
-function parseParameters(text: string): WireValue {
+export function parseParameters(text: string): WireValue {
   try {
     const value = readMarkedJson(text);
     if (isWireMap(value)) return value;

@@ -1,5 +1,5 @@
 import type { Command } from 'commander';
-import type { MasterApi, PillarDifference, PillarExplanation } from '#master';
+import type { MasterApi, PillarDifference, PillarExplanation, PillarInputs } from '#master';
 import { traverseFacts, type WireMap, type WireValue } from '#minion-protocol';
 import type { CommandContext } from '../context.ts';
 import { exitCodes } from '../errors.ts';
@@ -24,6 +24,7 @@ export function definePillar(command: Command, context: CommandContext): void {
   addShow(command, context);
   addExplain(command, context);
   addDiff(command, context);
+  addInputs(command, context);
 }
 
 function addShow(pillar: Command, context: CommandContext): void {
@@ -74,6 +75,40 @@ function addDiff(pillar: Command, context: CommandContext): void {
     if (changes.length === 0) await printLine(context.stderr, 'Nothing changes.');
     for (const change of changes) await printLine(context.stdout, formatDifference(change));
   });
+}
+
+function addInputs(pillar: Command, context: CommandContext): void {
+  pillar
+    .command('inputs')
+    .description('count the compiled pillars, and list the grains by which they differ')
+    .addOption(configOption())
+    .addOption(jsonOption())
+    .addOption(logLevelOption())
+    .action((options: PillarOptions) => printPillarInputs(context, options));
+}
+
+/** Prints the inputs by which the compiled pillars of the master differ. */
+async function printPillarInputs(
+  context: CommandContext,
+  { configDir, json }: Pick<PillarOptions, 'configDir' | 'json'>,
+): Promise<void> {
+  const { pillar: api } = await context.openApi(configDir);
+  const inputs = await api.inputs();
+  const grains = inputs.grains.map((grain): WireMap => ({ ...grain }));
+  const text = json === true ? formatJson({ ...inputs, grains }) : formatInputs(inputs);
+  await printLine(context.stdout, text);
+}
+
+function formatInputs({ shared, own, grains }: PillarInputs): string {
+  const lines = grains.map(({ grain, values, pillars, isShared }) => {
+    const note = isShared ? '' : '; these pillars are not shared';
+    return `  ${escapeName(grain)}: ${values} values in ${pillars} pillars${note}`;
+  });
+  return [
+    `Shared pillars: ${shared}`,
+    `Pillars of one minion: ${own}`,
+    ...(lines.length === 0 ? [] : ['Grains on which they depend:', ...lines]),
+  ].join('\n');
 }
 
 function addPillarSubcommand(pillar: Command, name: string, description: string): Command {

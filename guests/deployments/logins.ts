@@ -2,7 +2,13 @@
 
 import { hash } from 'node:crypto';
 import { type Ask, publicServiceUrl, requestToken } from '#heat-bridge';
-import type { HttpResult, KeystoneCredentials, OutgoingRequest } from '#runtime';
+import {
+  FairTable,
+  type HttpResult,
+  type KeystoneCredentials,
+  type OutgoingRequest,
+} from '#runtime';
+import { guestLimits } from '../limits.ts';
 import type { OwnerLogin, ServerLogin } from './stacks.ts';
 
 /** Token, and the URLs of the services that accept it. */
@@ -18,11 +24,9 @@ export type LoginOutcome =
   | { readonly ok: true; readonly session: ServiceSession }
   | { readonly ok: false; readonly reason: string };
 
-const maxSessions = 20_000;
-
 /** Logs in on demand, and caches tokens in memory until a service rejects one. */
 export class StackLogins {
-  readonly #sessions = new Map<string, ServiceSession>();
+  readonly #sessions = new FairTable<ServiceSession>(guestLimits.stackSessions);
   readonly #logins = new Map<string, Promise<LoginOutcome>>();
 
   /**
@@ -36,12 +40,16 @@ export class StackLogins {
     if (known !== undefined) return { ok: true, session: known };
     const begun = this.#logins.get(key);
     if (begun !== undefined) return begun;
-    const coming = this.#logIn(ask, key, login).finally(() => this.#logins.delete(key));
+    const coming = this.#logIn(ask, { stack, key }, login).finally(() => this.#logins.delete(key));
     this.#logins.set(key, coming);
     return coming;
   }
 
-  async #logIn(ask: Ask, key: string, login: OwnerLogin | ServerLogin): Promise<LoginOutcome> {
+  async #logIn(
+    ask: Ask,
+    { stack, key }: { readonly stack: string; readonly key: string },
+    login: OwnerLogin | ServerLogin,
+  ): Promise<LoginOutcome> {
     const result = await requestToken(ask, login.auth_url, credentialsOf(login));
     if (!result.isIn) {
       const { outcome } = result;
@@ -56,9 +64,7 @@ export class StackLogins {
       heat: publicServiceUrl(body, 'orchestration', login.region_name),
       zaqar: publicServiceUrl(body, 'messaging', login.region_name),
     };
-    this.#sessions.set(key, session);
-    const [oldest] = this.#sessions.keys();
-    if (this.#sessions.size > maxSessions && oldest !== undefined) this.#sessions.delete(oldest);
+    this.#sessions.trySet(stack, key, session);
     return { ok: true, session };
   }
 
@@ -67,7 +73,7 @@ export class StackLogins {
    */
   forget(stack: string, login: OwnerLogin | ServerLogin, token: string): void {
     const key = keyOf(stack, login);
-    if (this.#sessions.get(key)?.token === token) this.#sessions.delete(key);
+    if (this.#sessions.peek(key)?.token === token) this.#sessions.delete(key);
   }
 
   /**

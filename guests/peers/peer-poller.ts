@@ -3,6 +3,7 @@
 import type { Logger } from 'pino';
 import { sleepUntilAborted } from '#runtime';
 import type { CloudPort, CloudReader, CloudServer } from '../cloud/cloud-reader.ts';
+import { guestLimits } from '../limits.ts';
 import type { PeerDirectory } from './peers.ts';
 
 export interface PeerPollerOptions {
@@ -27,12 +28,7 @@ const maxBackOff = 16;
  * usually arrive within this time.
  */
 const notifiedDelayMs = 1000;
-/**
- * Maximum number of instances that wait to be read after notifications. Further changes are found
- * by the regular polls.
- */
-const maxNotified = 1000;
-/** Maximum number of such instances that one poll reads. */
+/** Maximum number of notified instances that one poll reads. */
 const notifiedOfPoll = 100;
 
 /**
@@ -64,7 +60,7 @@ export class PeerPoller {
   /** Schedules an early poll, which reads these instances and all other changes. */
   noteChanged(instances: readonly string[]): void {
     for (const id of instances) {
-      if (this.#notified.size >= maxNotified) break;
+      if (this.#notified.size >= (guestLimits.notifiedInstances.total ?? Infinity)) break;
       this.#notified.add(id);
     }
     // After a failed poll, wait until its retry delay has passed.

@@ -6,9 +6,10 @@
 import { createHash } from 'node:crypto';
 import Type from 'typebox';
 import type { SharedArea, StateOperation } from '#master';
-import { writeJson } from '#runtime';
+import { LimitExceeded, TokenBuckets, writeJson } from '#runtime';
 import type { RowCodec } from '#store';
 import { BridgeError } from '../errors.ts';
+import { bridgeLimits } from '../limits.ts';
 
 /** Namespace of a key: its caller, project, and command or plan. */
 export const IdempotencyKeyOwner = Type.Object({
@@ -41,15 +42,23 @@ export class IdempotencyKeys<T extends StoredRequest> {
   readonly #state: SharedArea;
   readonly #row: RowCodec<T>;
   readonly #shorten: (kept: T) => T;
+  readonly #bytes: TokenBuckets;
 
   /**
    * Creates the store of keys.
-   * @param shorten - removes data from a row that exceeds 1 MiB, so that it can be stored
+   * @param shorten - removes data from a row that exceeds 1 MiB or the limit of its caller
+   * @param bytes - limit on the stored bytes of each caller
    */
-  constructor(state: SharedArea, row: RowCodec<T>, shorten: (kept: T) => T) {
+  constructor(
+    state: SharedArea,
+    row: RowCodec<T>,
+    shorten: (kept: T) => T,
+    bytes: TokenBuckets = new TokenBuckets(bridgeLimits.keyBytes),
+  ) {
     this.#state = state;
     this.#row = row;
     this.#shorten = shorten;
+    this.#bytes = bytes;
   }
 
   /**
@@ -87,7 +96,8 @@ export class IdempotencyKeys<T extends StoredRequest> {
 
   /**
    * Stores a row like {@link keep}, but only if the key was not used before.
-   * @throws StoreError ERR_REVISION if another member of the cluster has used the key meanwhile
+   * @throws StoreError ERR_REVISION if another member of the cluster has used the key meanwhile;
+   * LimitExceeded if the caller stores too many bytes
    */
   async keepFirst(
     owner: IdempotencyKeyOwner,
@@ -95,6 +105,9 @@ export class IdempotencyKeys<T extends StoredRequest> {
     deadline: number,
     besides: readonly StateOperation[] = [],
   ): Promise<void> {
+    if (!this.#bytes.has(owner.caller)) {
+      throw new LimitExceeded(bridgeLimits.keyBytes, bridgeLimits.keyBytes.rate?.burst ?? 0);
+    }
     const put = this.#put(owner, kept, deadline);
     const first = this.#state.cluster === undefined ? put : { ...put, ifRevision: 0 };
     await this.#state.write([first, ...besides]);
@@ -106,8 +119,9 @@ export class IdempotencyKeys<T extends StoredRequest> {
     deadline: number,
   ): StateOperation & { readonly op: 'put' } {
     const bytes = this.#row.encode(kept);
-    const isShort = bytes.length <= maxBytes;
+    const isShort = bytes.length <= maxBytes && this.#bytes.has(owner.caller);
     const value = this.#state.seal(isShort ? bytes : this.#row.encode(this.#shorten(kept)));
+    this.#bytes.take(owner.caller, value.length);
     const expiresAt = deadline + keyRetentionMs;
     return { op: 'put', key: storeKeyOf(owner), value, expiresAt };
   }

@@ -66,7 +66,7 @@ export function refuseIfStale(app: FastifyInstance, requireCurrent: () => void):
 }
 
 /** Routes of a bridge, for an HTTP server such as that of `createSaltApi`. */
-export type BridgePlugin = Required<NonNullable<OpenExtension['routes']>[number]>;
+export type BridgePlugin = Required<Omit<NonNullable<OpenExtension['routes']>[number], 'upgrade'>>;
 
 /**
  * Creates the plugin.

@@ -1,5 +1,8 @@
 /** Quotas of the outbox, which prevent one guest or stack from using all its capacity. */
 
+import { Budget } from '#runtime';
+import { bridgeLimits } from '../limits.ts';
+
 /** Limits on pending signals. */
 export interface OutboxQuotaOptions {
   /** Maximum number of pending signals of one minion. */
@@ -36,85 +39,98 @@ export type FullQuota = 'entries' | 'held' | 'perMinion' | 'perOwner' | 'perStac
 /** Maximum share of `bytes` that held signals may use. */
 const heldShare = 0.25;
 
-/** Current use of all quotas. */
+/** Amount of one quota that a record uses. */
+interface Part {
+  readonly quota: FullQuota;
+  readonly budget: Budget;
+  readonly owner: string;
+  readonly amount: number;
+}
+
+/** Key of budgets that count all records together. */
+const all = '';
+
+/** Current use of each quota. */
 export class OutboxQuotas {
-  readonly #options: OutboxQuotaOptions;
-  readonly #minions = new Map<string, number>();
-  readonly #stacks = new Map<string, number>();
-  readonly #owners = new Map<string, number>();
-  readonly #ownerBytes = new Map<string, number>();
-  readonly #held = new Map<string, number>();
-  #entries = 0;
-  #bytes = 0;
-  #heldBytes = 0;
+  readonly #minions: Budget;
+  readonly #held: Budget;
+  readonly #heldBytes: Budget;
+  readonly #stacks: Budget;
+  readonly #owners: Budget;
+  readonly #ownerBytes: Budget;
+  readonly #entries: Budget;
+  readonly #bytes: Budget;
 
   constructor(options: OutboxQuotaOptions) {
-    this.#options = options;
+    const { perMinion, perStack, perOwner, ownerBytes, heldPerMinion, entries, bytes } = options;
+    this.#minions = new Budget(bridgeLimits.signalsOfMinion, { perOwner: perMinion });
+    this.#held = new Budget(bridgeLimits.heldSignals, { perOwner: heldPerMinion });
+    this.#heldBytes = new Budget(bridgeLimits.heldSignalBytes, { total: bytes * heldShare });
+    this.#stacks = new Budget(bridgeLimits.signalsOfStack, { perOwner: perStack });
+    this.#owners = new Budget(bridgeLimits.signalsOfOwner, { perOwner });
+    this.#ownerBytes = new Budget(bridgeLimits.signalBytesOfOwner, { perOwner: ownerBytes });
+    this.#entries = new Budget(bridgeLimits.signals, { total: entries });
+    this.#bytes = new Budget(bridgeLimits.signalBytes, { total: bytes });
   }
 
   /** Counts a record. If a quota is exhausted, counts nothing and returns the quota. */
   tryTake(record: QuotaUse): FullQuota | undefined {
-    const { perMinion, entries, bytes } = this.#options;
-    if ((this.#minions.get(record.minion) ?? 0) >= perMinion) return 'perMinion';
-    const full = record.stack === undefined ? this.#fullOfHeld(record) : this.#fullOfOwner(record);
-    if (full !== undefined) return full;
-    if (this.#entries >= entries) return 'entries';
-    if (this.#bytes + record.bytes > bytes) return 'room';
-    this.take(record);
+    const parts = this.#partsOf(record);
+    for (const [index, { budget, owner, amount, quota }] of parts.entries()) {
+      if (budget.tryTake(owner, amount)) continue;
+      for (const taken of parts.slice(0, index)) taken.budget.release(taken.owner, taken.amount);
+      return quota;
+    }
     return undefined;
-  }
-
-  #fullOfHeld(record: QuotaUse): FullQuota | undefined {
-    const { bytes, heldPerMinion } = this.#options;
-    if ((this.#held.get(record.minion) ?? 0) >= heldPerMinion) return 'held';
-    return this.#heldBytes + record.bytes > bytes * heldShare ? 'room' : undefined;
-  }
-
-  #fullOfOwner(record: QuotaUse): FullQuota | undefined {
-    const { perOwner, ownerBytes, perStack } = this.#options;
-    if ((this.#stacks.get(stackKey(record)) ?? 0) >= perStack) return 'perStack';
-    const { owner } = record;
-    if (owner === undefined) return undefined;
-    const isFull =
-      (this.#owners.get(owner) ?? 0) >= perOwner ||
-      (this.#ownerBytes.get(owner) ?? 0) + record.bytes > ownerBytes;
-    return isFull ? 'perOwner' : undefined;
   }
 
   /** Counts a record that was accepted earlier, even if a limit is exceeded. */
   take(record: QuotaUse): void {
-    this.#count(record, 1);
+    for (const { budget, owner, amount } of this.#partsOf(record)) budget.take(owner, amount);
   }
 
   release(record: QuotaUse): void {
-    this.#count(record, -1);
+    for (const { budget, owner, amount } of this.#partsOf(record)) budget.release(owner, amount);
   }
 
-  #count(record: QuotaUse, by: 1 | -1): void {
+  /** Returns the parts in the order in which they are checked. */
+  #partsOf(record: QuotaUse): readonly Part[] {
     const { minion, stack, owner, bytes } = record;
-    addToCount(this.#minions, minion, by);
-    if (stack === undefined) {
-      addToCount(this.#held, minion, by);
-      this.#heldBytes += by * bytes;
-    } else {
-      addToCount(this.#stacks, stackKey(record), by);
-    }
-    if (owner !== undefined) {
-      addToCount(this.#owners, owner, by);
-      addToCount(this.#ownerBytes, owner, by * bytes);
-    }
-    this.#entries += by;
-    this.#bytes += by * bytes;
+    return [
+      { quota: 'perMinion', budget: this.#minions, owner: minion, amount: 1 },
+      ...(stack === undefined ? this.#heldParts(record) : []),
+      ...(stack === undefined
+        ? []
+        : [
+            {
+              quota: 'perStack',
+              budget: this.#stacks,
+              owner: stackKey(record),
+              amount: 1,
+            } as const,
+          ]),
+      ...(owner === undefined ? [] : this.#ownerParts(owner, bytes)),
+      { quota: 'entries', budget: this.#entries, owner: all, amount: 1 },
+      { quota: 'room', budget: this.#bytes, owner: all, amount: bytes },
+    ];
+  }
+
+  #heldParts({ minion, bytes }: QuotaUse): readonly Part[] {
+    return [
+      { quota: 'held', budget: this.#held, owner: minion, amount: 1 },
+      { quota: 'room', budget: this.#heldBytes, owner: all, amount: bytes },
+    ];
+  }
+
+  #ownerParts(owner: string, bytes: number): readonly Part[] {
+    return [
+      { quota: 'perOwner', budget: this.#owners, owner, amount: 1 },
+      { quota: 'perOwner', budget: this.#ownerBytes, owner, amount: bytes },
+    ];
   }
 }
 
 /** Returns a key for a stack. It is unique even if several owners use the same name for a stack. */
 function stackKey({ owner, stack }: QuotaUse): string {
   return JSON.stringify([owner ?? null, stack]);
-}
-
-function addToCount(counts: Map<string, number>, name: string, by: number): void {
-  const count = (counts.get(name) ?? 0) + by;
-  if (count === 0) counts.delete(name);
-  else counts.set(name, count);
 }

@@ -61,6 +61,11 @@ export type IntakeResult =
 /** Accepts the signals of minions. */
 export class SignalIntake implements TakesSignals {
   readonly #options: SignalIntakeOptions;
+  /**
+   * Takes signals for which no handle is registered, instead of holding them, and returns their
+   * ids. A site sends them to its centre. Default: such signals are held here.
+   */
+  elsewhere: ((signal: TakenSignal) => Promise<string>) | undefined;
 
   constructor(options: SignalIntakeOptions) {
     this.#options = options;
@@ -101,6 +106,14 @@ export class SignalIntake implements TakesSignals {
     return this.#accept(signal, false);
   }
 
+  /**
+   * Accepts an event like {@link take}, and returns the result.
+   * @throws StoreError if it cannot be stored
+   */
+  acceptEvent(signal: TakenSignal): Promise<IntakeResult> {
+    return this.#accept(signal, true);
+  }
+
   async #accept(taken: TakenSignal, isEvent: boolean): Promise<IntakeResult> {
     const { tag, sender, request } = taken;
     const named = parseSignalTag(tag);
@@ -118,6 +131,9 @@ export class SignalIntake implements TakesSignals {
       await held.release(alias, sender, true);
     }
     const handle = handles.findFor(alias, sender);
+    if (handle === undefined && this.elsewhere !== undefined) {
+      return { kind: 'accepted', id: await this.elsewhere(taken) };
+    }
     const refusal =
       handle === undefined ? this.#refusalWithoutHandle() : signalRefusalOf(handle, member, now());
     if (refusal !== undefined) return this.#refuse(sender, alias, refusal);

@@ -86,7 +86,13 @@ export type {
   TransportStatus,
   UserApi,
 } from './master-api.ts';
-export type { ExtPillar, PillarDifference, PillarProvider, PillarRequest } from './pillar.ts';
+export type {
+  ExtPillar,
+  PillarDifference,
+  PillarInputs,
+  PillarProvider,
+  PillarRequest,
+} from './pillar.ts';
 export type { TopsProvider } from './tops.ts';
 export type {
   ExplainRequest,

@@ -25,7 +25,7 @@ import type {
   TargetPlan,
   TargetRequest,
 } from './jobs.ts';
-import type { PillarDifference, PillarOrigin } from './pillar.ts';
+import type { PillarDifference, PillarInputs, PillarOrigin } from './pillar.ts';
 import type { ReactionOutcome } from './reactions.ts';
 import type {
   ExplainRequest,
@@ -449,6 +449,11 @@ export interface PillarApi {
    * pillar.
    */
   diff(question: PillarQuestion): Promise<readonly PillarDifference[]>;
+  /**
+   * Returns the inputs by which the pillars differ that were compiled from files.
+   * @throws MasterError ERR_NOT_SERVED if a program, instead of files, supplies the pillar
+   */
+  inputs(): Promise<PillarInputs>;
 }
 
 /** Functions that run on the master: runners, or wheel functions. */

@@ -21,6 +21,28 @@ export interface PillarOrigin {
   readonly value: WireValue;
 }
 
+/** Grain that compiled pillars have read. */
+interface PillarInputGrain {
+  /** Name of the grain. `*`: a template has used all grains. */
+  readonly grain: string;
+  /** Number of its different values in the compiled pillars. */
+  readonly values: number;
+  /** Number of compiled pillars that depend on the grain. */
+  readonly pillars: number;
+  /** Whether only shared pillars depend on the grain. */
+  readonly isShared: boolean;
+}
+
+/** Inputs by which the compiled pillars of a master differ. */
+export interface PillarInputs {
+  /** Number of compiled pillars that all minions with equal inputs share. */
+  readonly shared: number;
+  /** Number of compiled pillars that one minion does not share. */
+  readonly own: number;
+  /** Grains on which the pillars depend. The grain with the most values is first. */
+  readonly grains: readonly PillarInputGrain[];
+}
+
 /**
  * Request for a minion's pillar. Only `id` is verified; the other values are claims of the minion.
  */

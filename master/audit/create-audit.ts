@@ -5,7 +5,7 @@ import { type Events, tags } from '../events/index.ts';
 import { AuditBursts } from './audit-bursts.ts';
 import { auditDirectory } from './audit-files.ts';
 import { AuditLog } from './audit-log.ts';
-import { type AuditTrail, noAudit } from './audit-record.ts';
+import { type AuditEntry, type AuditTrail, noAudit } from './audit-record.ts';
 import { AuditWitness } from './witness.ts';
 
 /**
@@ -29,6 +29,8 @@ export interface Audit extends AuditTrail {
   /** Records policy decisions, and counts repeated ones. */
   readonly ruled: AuditBursts;
   readonly isFull: () => boolean;
+  /** Calls the listener with each appended entry, before it is on disk. */
+  readonly onAppend: (listener: (entry: AuditEntry) => void) => void;
   /**
    * Calls the listener with `true` when records can no longer be written, and with `false` when
    * they can be written again.
@@ -55,7 +57,8 @@ export async function createAudit({ config, context, seal }: AuditDeps): Promise
   if (!options.enabled) {
     const nothing = async (): Promise<null> => null;
     const ruled = new AuditBursts({ audit: noAudit, now });
-    return { ...noAudit, ruled, isFull: () => false, onChange: () => {}, flush: nothing };
+    const unused = { isFull: () => false, onAppend: () => {}, onChange: () => {} };
+    return { ...noAudit, ruled, ...unused, flush: nothing };
   }
   const { fileBytes, keepFiles } = options;
   let tell: (isFull: boolean) => void = () => {};
@@ -72,16 +75,26 @@ export async function createAudit({ config, context, seal }: AuditDeps): Promise
     }),
     (it) => it.close(),
   );
+  const listeners: ((entry: AuditEntry) => void)[] = [];
+  const trail: AuditTrail = {
+    append: (entry) => {
+      audit.append(entry);
+      for (const listener of listeners) listener(entry);
+    },
+    digest: (value) => audit.digest(value),
+  };
   const { cluster } = context;
   if (cluster !== undefined) {
     const witness = new AuditWitness({ audit, cluster, store: context.store, id: config.fixed.id });
     closers.add(witness, (it) => it.close());
   }
   return {
-    append: audit.append.bind(audit),
-    digest: audit.digest.bind(audit),
-    ruled: new AuditBursts({ audit, now }),
+    ...trail,
+    ruled: new AuditBursts({ audit: trail, now }),
     isFull: () => audit.isFull,
+    onAppend: (listener) => {
+      listeners.push(listener);
+    },
     onChange: (listener) => {
       tell = listener;
     },

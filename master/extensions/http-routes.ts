@@ -1,4 +1,5 @@
 import type { IncomingMessage } from 'node:http';
+import type { Duplex } from 'node:stream';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import type { SendPool } from '#runtime';
 import type { RpcTable } from '../api/index.ts';
@@ -32,4 +33,10 @@ export interface HttpRoutes {
   /** Returns additional RPC methods that the HTTP server offers. */
   methods?(): RpcTable;
   register(app: FastifyInstance, context: HttpServerContext): void;
+  /**
+   * Handles a request for WebSocket below the prefix. It always answers the request or ends the
+   * connection. Default: such requests are rejected.
+   * @param path part of the path after the prefix, such as `/link`
+   */
+  upgrade?(request: IncomingMessage, socket: Duplex, head: Buffer, path: string): void;
 }

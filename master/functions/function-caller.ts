@@ -141,12 +141,13 @@ export class FunctionCaller {
     { fun, arg: values = [], kwarg, ...call }: FunctionCall & Requested,
     { isResumed = false }: RunOptions,
   ): Promise<Ready> {
-    const { table, kind, nextJid } = this.#options;
+    const { table, kind, nextJid, cache } = this.#options;
     const found = table.get(fun);
     if (found === undefined) throw this.#unknown(fun);
     if (call.jid !== undefined && !isJid(call.jid)) {
       throw new MasterError('ERR_ARGS', 'jid is not a job id: it must have 20 digits');
     }
+    if (!isResumed) cache?.stored.requirePlace(call.by);
     const { arg, kwarg: given } = separateKeywords(values, kwarg);
     const taken = call.dropUnknown ? pick(given, found.takes) : given;
     const bound = found.bind(arg, taken);
@@ -258,11 +259,11 @@ export class FunctionCaller {
    * event.
    */
   async #keep(ready: Ready, result: FunctionResult): Promise<void> {
-    const { jid, data, user } = ready;
+    const { jid, data, user, by } = ready;
     const { cache, masterId, now } = this.#options;
     if (cache === undefined) return;
     const fun = String(data.fun);
-    await cache.add({
+    const { bytes } = await cache.add({
       jid,
       fun,
       arg: [],
@@ -274,7 +275,7 @@ export class FunctionCaller {
       publishedAt: now(),
       selfMade: false,
     });
-    await cache.addReturn(jid, {
+    const kept = {
       minion: masterId,
       fun,
       return: trimValues(
@@ -284,7 +285,9 @@ export class FunctionCaller {
       retcode: result.retcode ?? 0,
       success: result.success,
       receivedAt: now(),
-    });
+    };
+    await cache.addReturn(jid, kept, by);
+    cache.stored.note(by, bytes);
   }
 }
 

@@ -127,7 +127,7 @@ export class JobDispatcher {
    * published and `minions` of the job is empty.
    * @param onReturn called for each return. It is registered before the job is sent, so that it
    * receives all returns
-   * @throws MasterError ERR_BAD_TGT, ERR_ARGS
+   * @throws MasterError ERR_BAD_TGT, ERR_ARGS; LimitExceeded if the user stores too many bytes
    */
   async publish(
     request: JobRequest,
@@ -162,20 +162,22 @@ export class JobDispatcher {
     onReturn: ((result: JobReturn) => void) | undefined,
   ): Promise<AddedJob & { readonly delivery: PublishOutcome }> {
     const { publisher, cluster, cache, bus } = this.#options;
+    cache.stored.requirePlace(request.by);
     const load = this.#load(record, target, request);
     const to = this.#addressees(record);
     const slot = await publisher.prepare(load);
     try {
       const also = cluster?.share({ load, serial: slot.serial, isByIds: to.minionIds !== null });
       const sent = { ...record, publications: [{ ...slot.id, minions: record.minions.length }] };
-      const { job, stopListening } =
+      const { job, bytes, stopListening } =
         request.jid === undefined
           ? await cache.add(sent, onReturn, also)
           : await this.#byJid.run(record.jid, () => this.#addSlice(sent, { onReturn, also }));
+      cache.stored.note(request.by, bytes);
       job.expectResources(resources);
       bus.fire(tags.jobNew(record.jid), newJobEvent(record));
       bus.fire(tags.jobPublish(record.jid), { ...load });
-      return { job, stopListening, delivery: await slot.send(to) };
+      return { job, bytes, stopListening, delivery: await slot.send(to) };
     } finally {
       slot.release();
     }
@@ -225,7 +227,7 @@ export class JobDispatcher {
     }
     await cache.extend(job, record, also);
     const stopListening = onOwnReturn === undefined ? () => {} : job.onReturn(onOwnReturn);
-    return { job, stopListening };
+    return { job, bytes: 0, stopListening };
   }
 
   /** Returns an unused job id. */

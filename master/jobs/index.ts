@@ -2,7 +2,12 @@ export { readBatchSize } from './batch.ts';
 export { readBounded, type SaltDataCache } from './import-facts.ts';
 export { requireInertArguments } from './interpreted-arguments.ts';
 export { Job } from './job.ts';
-export { checkArguments, joinKeywords, separateKeywords } from './job-arguments.ts';
+export {
+  checkArguments,
+  joinKeywords,
+  requireFewKeywords,
+  separateKeywords,
+} from './job-arguments.ts';
 export type { JobCache } from './job-cache.ts';
 export { isFailureCode, returnerOf, returnRow } from './job-return.ts';
 export { createJobs, type Jobs } from './jobs.ts';

@@ -22,6 +22,19 @@ interface SeparateArguments {
 /** Key that marks a map as keyword arguments in Salt. */
 const keywordMark = '__kwarg__';
 
+/** Maximum number of keyword arguments of a call. Maps with many keys take long to copy. */
+const maxKeywords = 1_000;
+
+/**
+ * Rejects a call with too many keyword arguments.
+ * @throws MasterError ERR_ARGS
+ */
+export function requireFewKeywords(kwarg: object): void {
+  if (Object.keys(kwarg).length <= maxKeywords) return;
+  const text = `a call may have at most ${maxKeywords} keyword arguments; put values into one map`;
+  throw new MasterError('ERR_ARGS', text);
+}
+
 /**
  * Separates positional and keyword arguments of one function. Callers may pass keyword arguments as
  * the last positional value: a map with `__kwarg__: true`. This key is removed.
@@ -31,8 +44,10 @@ export function separateKeywords(
   arg: readonly WireValue[],
   kwarg: Readonly<Record<string, WireValue>> = {},
 ): SeparateArguments {
+  requireFewKeywords(kwarg);
   const last = arg.at(-1);
   if (!isWireMap(last) || last[keywordMark] !== true) return checkArguments({ arg, kwarg });
+  requireFewKeywords(last);
   const { [keywordMark]: _mark, ...marked } = last;
   return checkArguments({ arg: arg.slice(0, -1), kwarg: { ...marked, ...kwarg } });
 }

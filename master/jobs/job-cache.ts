@@ -1,7 +1,8 @@
 import { KeyedMutex } from '#runtime';
 import { type Entry, type Key, type Operation, type Store, StoreError } from '#store';
-import { type JobReturn, MasterError } from '../api/index.ts';
+import { type AuditRequester, type JobReturn, MasterError } from '../api/index.ts';
 import { Job } from './job.ts';
+import { JobBytes } from './job-bytes.ts';
 import { returnRow } from './job-return.ts';
 import { type JobRecord, jobRow, minionsOfPublications, withSlice } from './job-row.ts';
 import type { PublicationId } from './publication-log.ts';
@@ -21,8 +22,12 @@ const maxRememberedMinions = 250_000;
 /** Job that was added, with a function that removes its listener. */
 export interface AddedJob {
   readonly job: Job;
+  /** Size of the stored row. 0 if jobs are not stored. */
+  readonly bytes: number;
   readonly stopListening: () => void;
 }
+
+type PutOperation = Extract<Operation, { op: 'put' }>;
 
 /** Maximum number of unfinished jobs that a listing returns. */
 const maxUnderWay = 100;
@@ -53,6 +58,8 @@ export interface JobCacheOptions {
  * also available in memory, so that a return of such a job requires no read from the store.
  */
 export class JobCache {
+  /** Bytes of jobs that users store. */
+  readonly stored: JobBytes = new JobBytes();
   readonly #options: JobCacheOptions;
   #keepMs: number;
   readonly #mutex = new KeyedMutex();
@@ -86,21 +93,20 @@ export class JobCache {
   ): Promise<AddedJob> {
     const job = new Job(record, { isKept: this.#options.isOn });
     const stopListening = onReturn === undefined ? () => {} : job.onReturn(onReturn);
-    if (this.#options.isShared) await this.#addOnce(job, record, also);
-    else if (this.#options.isOn) await this.#options.store.write([this.#putRecord(record)]);
-    return { job: this.remember(job), stopListening };
+    if (!this.#options.isOn) return { job: this.remember(job), bytes: 0, stopListening };
+    const put = this.#putRecord(record);
+    if (this.#options.isShared) await this.#addOnce(job, put, also);
+    else await this.#options.store.write([put]);
+    return { job: this.remember(job), bytes: put.value.length, stopListening };
   }
 
-  async #addOnce(job: Job, record: JobRecord, also: readonly Operation[]): Promise<void> {
-    const { jid } = record;
+  async #addOnce(job: Job, put: PutOperation, also: readonly Operation[]): Promise<void> {
+    const { jid } = job;
     // Other members publish the job, and forward returns, before this write is acknowledged. So the
     // job must be in memory before.
     if (!this.#remembered.has(jid)) this.remember(job);
     try {
-      const isFirst = await this.#writeOnce([
-        { ...this.#putRecord(record), ifRevision: 0 },
-        ...also,
-      ]);
+      const isFirst = await this.#writeOnce([{ ...put, ifRevision: 0 }, ...also]);
       if (!isFirst)
         throw new MasterError('ERR_ARGS', `job ${jid} already exists; omit jid or choose another`);
     } catch (error) {
@@ -201,15 +207,18 @@ export class JobCache {
 
   /**
    * Stores a return. Durable when the promise resolves.
+   * @param by requester against whose limit the bytes count. Default: none
    * @returns `false` if a return of the minion, or of the resource, was already stored. The stored
    * return is unchanged
    */
-  async addReturn(jid: string, result: JobReturn): Promise<boolean> {
-    if (!this.#options.isShared) return this.#writeOnce([this.#putReturn(jid, result)]);
+  async addReturn(jid: string, result: JobReturn, by?: AuditRequester): Promise<boolean> {
+    const put = this.#putReturn(jid, result);
+    this.stored.note(by, put.value.length);
+    if (!this.#options.isShared) return this.#writeOnce([put]);
     const name = takingName(jid, result.minion);
     this.#taking.add(name);
     try {
-      const isFirst = await this.#writeOnce([this.#putReturn(jid, result)]);
+      const isFirst = await this.#writeOnce([put]);
       if (!isFirst) await this.#answerByKept(jid, result);
       return isFirst;
     } finally {
@@ -304,12 +313,12 @@ export class JobCache {
     }
   }
 
-  #putRecord(record: JobRecord): Extract<Operation, { op: 'put' }> {
+  #putRecord(record: JobRecord): PutOperation {
     const value = jobRow.encode(record);
     return { op: 'put', key: jobKey(record.jid), value, expiresAt: this.#expiry() };
   }
 
-  #putReturn(jid: string, result: JobReturn): Operation {
+  #putReturn(jid: string, result: JobReturn): PutOperation {
     const key = returnKey(jid, result);
     const value = returnRow.encode(result);
     return { op: 'put', key, value, expiresAt: this.#expiry(), ifRevision: 0 };

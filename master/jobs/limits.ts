@@ -10,6 +10,13 @@ export const jobLimits = defineLimits('jobs', {
     effect: 'Further targets wait in turns. One runs for at most 250 ms.',
     code: 'ERR_BAD_TGT',
   },
+  jobBytes: {
+    unit: 'bytes of stored jobs without the returns of minions, and of results of runners',
+    owner: 'user',
+    rate: { perSecond: 32_768, burst: 134_217_728 },
+    effect: 'The job is rejected. Jobs of the local interface and of services are not limited.',
+    code: 'ERR_LIMIT',
+  },
   jobNews: {
     unit: 'returns and events that wait for the reader of one job',
     owner: 'caller',

@@ -61,6 +61,16 @@ export function metricFamilies(meter: Meter, now: MeasuredNow): readonly MetricF
       meter.requests,
     ),
     counter('returns_total', 'Returns of jobs that were accepted.', meter.returns),
+    counter(
+      'pillar_renderings_total',
+      'Pillars that were compiled from files.',
+      meter.pillarRenderings,
+    ),
+    counter(
+      'pillars_total',
+      'Pillars from files: rendered for the request, shared with minions whose inputs are equal, or own (kept for the minion).',
+      meter.pillars,
+    ),
     counter('signals_denied_total', 'Signals that no rule permitted.', meter.signalsDenied),
     counter('events_total', 'Events that the master or a minion emitted.', by('origin', origins)),
     counter(
@@ -281,6 +291,9 @@ export class Meter {
   readonly lastReturn: Histogram = new Histogram(jobBounds);
   readonly storeReads: Histogram = new Histogram(storeBounds);
   readonly storeWrites: Histogram = new Histogram(storeBounds);
+  readonly pillars: Counter<'source'> = new Counter(['source']);
+  /** Number of pillars that were compiled from files. */
+  pillarRenderings = 0;
   /** Number of events of minions that no rule permitted. */
   signalsDenied = 0;
   /** Number of returns that were stored or emitted as events. */

@@ -482,6 +482,7 @@ export const rpcTable: RpcTableOf<CallableApi> = {
       call: (api, p) => api.pillar.explain(p),
     }),
     diff: query({ parameters: OfPillar, call: (api, p) => api.pillar.diff(p) }),
+    inputs: query({ parameters: record({}), call: (api) => api.pillar.inputs() }),
   },
 };
 

@@ -34,7 +34,7 @@ import {
   type WireMap,
   type WireValue,
 } from '#minion-protocol';
-import { minionWork, WorkBudget, WorkLimitExceeded } from '#runtime';
+import { LimitExceeded, minionWork, WorkBudget, WorkLimitExceeded } from '#runtime';
 
 type TargetReach = Parameters<Jobs['targets']['resolveWithin']>[1];
 
@@ -196,8 +196,12 @@ export class PeerPublisher {
   async publish(minionId: string, load: WireMap, mark: string | undefined): Promise<WireMap> {
     const request = await this.#toRequest(minionId, load, mark);
     if (request === undefined) return {};
-    const { record } = await this.#options.dispatcher.publish(request);
-    return { jid: record.jid, minions: [...record.minions] };
+    try {
+      const { record } = await this.#options.dispatcher.publish(request);
+      return { jid: record.jid, minions: [...record.minions] };
+    } catch (error) {
+      return this.#refusal(error);
+    }
   }
 
   /**
@@ -215,12 +219,23 @@ export class PeerPublisher {
     if (request === undefined) return {};
     const isFull = load.form === 'full';
     const reply: WireMap = Object.create(null);
-    for await (const update of runJob(this.#options, { ...request, timeoutSeconds })) {
-      if (isFull && update.type === 'published') reply.__jid__ = update.jid;
-      if (update.type !== 'return') continue;
-      reply[returnerOf(update)] = isFull ? fullReturn(update.jid, update) : update.return;
+    try {
+      for await (const update of runJob(this.#options, { ...request, timeoutSeconds })) {
+        if (isFull && update.type === 'published') reply.__jid__ = update.jid;
+        if (update.type !== 'return') continue;
+        reply[returnerOf(update)] = isFull ? fullReturn(update.jid, update) : update.return;
+      }
+    } catch (error) {
+      return this.#refusal(error);
     }
     return reply;
+  }
+
+  /** Returns the reply to a request whose job exceeds a limit of the minion. */
+  #refusal(error: unknown): WireMap {
+    if (!(error instanceof LimitExceeded)) throw error;
+    this.#options.counters.count('peer-bytes');
+    return {};
   }
 
   /** Returns the results of a job if this minion requested it. */

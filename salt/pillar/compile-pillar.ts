@@ -8,13 +8,20 @@ import { MasterError } from '#master';
 import type { FactMap, WireMap } from '#minion-protocol';
 import { type PlainData, TemplateError } from '#template';
 import { compileGlob } from '#template/python/fnmatch.ts';
+import type { GrainReads } from '../render/grains.ts';
 import { mergePillar } from '../render/merge-pillar.ts';
 import { isPillarMap, type PillarMap } from '../render/pillar-data.ts';
-import type { CompiledPillar, PillarLayer, PillarSource } from '../render/pillar-source.ts';
+import type {
+  CompiledPillar,
+  Matches,
+  PillarLayer,
+  PillarSource,
+} from '../render/pillar-source.ts';
 import type { PillarSetting } from '../render/pillar-sources.ts';
 import type { Reads } from '../render/reads.ts';
 import { findSls, SlsRenderer } from '../render/sls-renderer.ts';
 import type { SourceFile } from '../render/source-file.ts';
+import { inputsOf } from './ext-pillar.ts';
 import { matchTop } from './match-top.ts';
 import { readTop, type Top } from './top-files.ts';
 
@@ -29,8 +36,44 @@ const maxSls = 2000;
 /** Maximum number of includes in one pillar, including those of SLS that were already rendered. */
 const maxIncludes = 20_000;
 
+/** SLS of a minion, and the errors of finding them. */
+export interface Assignment {
+  readonly mayBeMissing: Top['mayBeMissing'];
+  readonly matches: Matches;
+  readonly errors: readonly string[];
+}
+
 export async function compilePillar(setting: PillarSetting, reads: Reads): Promise<CompiledPillar> {
-  return new PillarCompiler(setting, reads).compile();
+  const top = await renderTop(setting, reads);
+  return compileAssigned(await assign(top, setting, reads.grains), setting, reads);
+}
+
+/** Renders and merges the top files for a minion. */
+export function renderTop(setting: PillarSetting, reads: Reads): Promise<Top> {
+  return readTop(setting, reads, new SlsRenderer(setting, reads));
+}
+
+/**
+ * Matches the targets of top files with a minion.
+ * @param grains receives the grains that the targets read
+ */
+export async function assign(
+  { targets, mayBeMissing, errors }: Top,
+  setting: PillarSetting,
+  grains: GrainReads,
+): Promise<Assignment> {
+  const targetErrors: string[] = [];
+  const matches = await matchTop(targets, setting, grains, targetErrors);
+  return { mayBeMissing, matches, errors: [...errors, ...targetErrors] };
+}
+
+/** Compiles the SLS that the top files assign to a minion. */
+export function compileAssigned(
+  assignment: Assignment,
+  setting: PillarSetting,
+  reads: Reads,
+): Promise<CompiledPillar> {
+  return new PillarCompiler(assignment, setting, reads).compile();
 }
 
 class PillarCompiler {
@@ -39,21 +82,19 @@ class PillarCompiler {
   readonly #renderer: SlsRenderer;
   readonly #errors: string[] = [];
   readonly #failures: unknown[] = [];
-  #mayBeMissing: Top['mayBeMissing'] = new Set();
+  readonly #assignment: Assignment;
   #count = 0;
   #includes = 0;
 
-  constructor(setting: PillarSetting, reads: Reads) {
+  constructor(assignment: Assignment, setting: PillarSetting, reads: Reads) {
+    this.#assignment = assignment;
     this.#setting = setting;
     this.#reads = reads;
     this.#renderer = new SlsRenderer(setting, reads);
   }
 
   async compile(): Promise<CompiledPillar> {
-    const top = await readTop(this.#setting, this.#reads, this.#renderer);
-    this.#mayBeMissing = top.mayBeMissing;
-    const targetErrors: string[] = [];
-    const matches = await matchTop(top.targets, this.#setting, this.#reads, targetErrors);
+    const { matches, errors } = this.#assignment;
     const layers: PillarLayer[] = [];
     let pillar: PillarMap = new Map();
     for (const [saltenv, patterns] of matches) {
@@ -67,7 +108,7 @@ class PillarCompiler {
     return {
       pillar,
       matches,
-      errors: [...this.#errors, ...top.errors, ...targetErrors],
+      errors: [...this.#errors, ...errors],
       failures: this.#failures,
       layers,
     };
@@ -152,7 +193,7 @@ class PillarCompiler {
   }
 
   #missing(sls: string, saltenv: string, isKnown: boolean): PillarMap | undefined {
-    if (!isKnown || this.#mayBeMissing.has(`${saltenv}:${sls}`)) return undefined;
+    if (!isKnown || this.#assignment.mayBeMissing.has(`${saltenv}:${sls}`)) return undefined;
     this.addError(
       `Specified SLS '${sls}' in environment '${saltenv}' is not available on the salt master`,
     );
@@ -301,6 +342,7 @@ export function withMasterOptions(base: PillarSource, config: LiveConfig): Pilla
       return { pillar, proven: isSame ? pillar : withMaster(answer.proven, master) };
     },
     ...(compile === undefined ? {} : { compile }),
+    ...inputsOf(base),
   };
 }
 

@@ -60,6 +60,7 @@ function withExtAbove(base: PillarSource, parts: ExtPillarDeps): PillarSource {
       return joinAnswers([answer, ...layers], errors, parts);
     },
     ...(compile === undefined ? {} : { compile }),
+    ...inputsOf(base),
   };
 }
 
@@ -85,7 +86,14 @@ export function withAddedPillar(base: PillarSource, parts: AddedPillarDeps): Pil
   return {
     provide: (request, lower) => whole().provide(request, lower),
     ...(compile === undefined ? {} : { compile }),
+    ...inputsOf(base),
   };
+}
+
+/** Returns the inputs of a pillar as a part of another source. */
+export function inputsOf(base: PillarSource): Pick<PillarSource, 'inputs'> {
+  const inputs = base.inputs?.bind(base);
+  return inputs === undefined ? {} : { inputs };
 }
 
 function withExtBelow(base: PillarSource, parts: ExtPillarDeps): PillarSource {
@@ -107,6 +115,7 @@ function withExtBelow(base: PillarSource, parts: ExtPillarDeps): PillarSource {
           compile: async (request) =>
             compile(request, lowerOf((await askAll(parts, request)).layers)),
         }),
+    ...inputsOf(base),
   };
 }
 

@@ -9,22 +9,22 @@ import {
   type TargetExpression,
 } from '#minion-protocol';
 import { userWork, WorkBudget, WorkLimitExceeded } from '#runtime';
-import { TracedGrains } from '../render/grains.ts';
+import { type GrainReads, TracedGrains } from '../render/grains.ts';
 import { isPillarMap } from '../render/pillar-data.ts';
 import type { Matches } from '../render/pillar-source.ts';
 import type { PillarSetting } from '../render/pillar-sources.ts';
 import { toWirePillar } from '../render/pillar-wire.ts';
-import type { Reads } from '../render/reads.ts';
 import type { TopTarget } from './top-files.ts';
 
 /**
  * Finds the SLS that the top files assign to a minion. An invalid target matches no minion and is
  * reported as an error.
+ * @param read receives the grains that the targets read
  */
 export async function matchTop(
   targets: readonly TopTarget[],
   setting: PillarSetting,
-  reads: Reads,
+  read: GrainReads,
   errors: string[],
 ): Promise<Matches> {
   const matches = new Map<string, string[]>();
@@ -32,7 +32,7 @@ export async function matchTop(
   const candidate: TargetCandidate = {
     id,
     facts: {
-      grains: new TracedGrains(grains, reads.grains),
+      grains: new TracedGrains(grains, read),
       pillar: factsOf(toWirePillar(pillar)),
     },
   };

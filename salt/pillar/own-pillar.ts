@@ -3,19 +3,22 @@
 import { createHash } from 'node:crypto';
 import type { Logger } from 'pino';
 import type { MasterConfig } from '#config';
-import { type PillarRequest, SlowPatternRunner, version } from '#master';
-import { packLocal } from '#minion-protocol';
+import { type PillarInputs, type PillarRequest, SlowPatternRunner, version } from '#master';
+import { packLocal, type WireMap } from '#minion-protocol';
 import type { AskedFunctions } from '../render/asked-functions.ts';
 import { isGiven, takes, text } from '../render/function-arguments.ts';
 import type { PillarMap } from '../render/pillar-data.ts';
 import type { CompiledPillar, PillarAnswer, PillarSource } from '../render/pillar-source.ts';
 import type { PillarRules, PillarSetting, PillarSources } from '../render/pillar-sources.ts';
 import { toWirePillar } from '../render/pillar-wire.ts';
-import { Reads } from '../render/reads.ts';
+import { type CacheDependencies, Reads } from '../render/reads.ts';
 import { ParsedFileCache, Renderer, renderMs } from '../render/renderer.ts';
 import { compilePillar } from './compile-pillar.ts';
 import { type PersistentPillarCache, PillarCache, type PillarKey } from './pillar-cache.ts';
 import { withoutClaims } from './pillar-calls.ts';
+import { pillarInputs } from './pillar-inputs.ts';
+import { answerOf, PillarSharing, type ProvidedPillar } from './pillar-sharing.ts';
+import type { ResultStore } from './shared-results.ts';
 
 /** Options of `MasterConfig` that affect pillar. */
 export type PillarConfig = Pick<
@@ -28,6 +31,7 @@ export type PillarConfig = Pick<
   | 'pillarSafeRenderError'
   | 'pillarRaiseOnMissing'
   | 'pillarTrustsGrains'
+  | 'pillarLateGrains'
   | 'stateTop'
   | 'renderer'
   | 'jinjaTrimBlocks'
@@ -50,6 +54,14 @@ export interface PillarDeps {
   readonly now: () => number;
   /** Cache that persists across restarts of the master. Default: none. */
   readonly persistent?: PersistentPillarCache | undefined;
+  /** Store of shared pillars. Default: they do not persist. */
+  readonly shared?: ResultStore | undefined;
+  /** Whether minions with equal inputs share pillars. Default: true. */
+  readonly isShared?: boolean;
+  /** Called for each compiled pillar. */
+  readonly onRendered?: () => void;
+  /** Called with the source of each pillar that a minion gets. */
+  readonly onProvided?: (source: PillarSourceKind) => void;
   /** Renderer, which is closed together with the pillar. Default: a new one. */
   readonly rendering?: Renderer;
   /** Files of `file_roots` that templates may read. Default: none. */
@@ -59,6 +71,9 @@ export interface PillarDeps {
   /** Returns whether pillars of this id are cached. Default: the pillars of all ids are. */
   readonly isKept?: (id: string) => boolean;
 }
+
+/** Source of a pillar: the cache of the minion, a shared pillar, or a rendering. */
+export type PillarSourceKind = 'own' | 'shared' | 'rendered';
 
 /** Maximum number of errors that are stored, so that each error is logged once. */
 const maxLogged = 1000;
@@ -70,6 +85,7 @@ export class OwnPillar implements PillarSource {
   readonly #sources: PillarSources;
   readonly #surroundings: PillarDeps;
   readonly #cache: PillarCache;
+  readonly #sharing: PillarSharing;
   readonly #rendering: Renderer;
   readonly #data: ParsedFileCache;
   readonly #slowPatterns: SlowPatternRunner = new SlowPatternRunner();
@@ -85,6 +101,16 @@ export class OwnPillar implements PillarSource {
     this.#rendering = surroundings.rendering ?? new Renderer();
     this.#data = new ParsedFileCache(this.#rendering);
     this.#cache = new PillarCache({ sources, persistent: surroundings.persistent });
+    this.#sharing = new PillarSharing({
+      sources,
+      persistent: surroundings.shared,
+      lateGrains: config.pillarLateGrains,
+      now: surroundings.now,
+      onCompiled: (compiled, minion) => this.#noteCompiled(compiled, minion),
+      onUnstored: (err, minion) => {
+        surroundings.log.error({ minion, err }, 'cannot store a pillar that several minions share');
+      },
+    });
   }
 
   /** Number of files parsed since the start. */
@@ -102,16 +128,33 @@ export class OwnPillar implements PillarSource {
     const { id, saltenv, pillarenv } = request;
     const key = { id, saltenv, pillarenv, lower: markOf(lower), rules: this.#rulesMark };
     const kept = await this.#find(key, request);
-    if (kept !== undefined) return kept;
+    if (kept !== undefined) {
+      this.#note('own');
+      return kept;
+    }
+    const provided = await this.#share(key, request, lower);
+    if (provided !== undefined) {
+      const { answer, isShared, own } = provided;
+      this.#note(isShared ? 'shared' : 'rendered');
+      if (own !== undefined) this.#keep(key, answer, own);
+      return answer;
+    }
     const reads = new Reads(this.#sources);
     const answer = await this.#make(request, lower, reads);
-    this.#keep(key, answer, reads);
+    this.#note('rendered');
+    if (!reads.isVolatile) this.#keep(key, answer, reads.madeFrom);
     return answer;
   }
 
-  /** Deletes the cached pillars of a minion. */
+  /** Deletes the cached pillars of a minion, and the shared ones that were rendered for it. */
   forget(id: string): void {
-    this.#logFailure(this.#cache.forget(id), id, 'cannot delete a cached pillar');
+    const forgetting = Promise.all([this.#cache.forget(id), this.#sharing.forget(id)]);
+    this.#logFailure(forgetting, id, 'cannot delete a cached pillar');
+  }
+
+  /** Returns the inputs by which the pillars in the cache differ. */
+  async inputs(): Promise<PillarInputs> {
+    return pillarInputs(await this.#sharing.inputs(), this.#cache.kept());
   }
 
   /** Compiles a pillar file by file, without the cache. */
@@ -135,7 +178,7 @@ export class OwnPillar implements PillarSource {
 
   async #find(key: PillarKey, { grains }: PillarRequest): Promise<PillarAnswer | undefined> {
     try {
-      return await this.#cache.find(key, grains);
+      return await this.#cache.find(key, this.#trusted(key.id, grains));
     } catch (err) {
       this.#surroundings.log.error({ minion: key.id, err }, 'cannot read a cached pillar');
       return undefined;
@@ -146,14 +189,38 @@ export class OwnPillar implements PillarSource {
    * Caches a pillar without waiting for the disk. If the write fails, the pillar is compiled again
    * later.
    */
-  #keep(key: PillarKey, answer: PillarAnswer, { isVolatile, madeFrom }: Reads): void {
-    const { isKept = () => true } = this.#surroundings;
-    if (isVolatile || !isKept(key.id)) return;
+  #keep(key: PillarKey, answer: PillarAnswer, madeFrom: CacheDependencies): void {
+    if (!this.#isKept(key.id)) return;
     const keeping = this.#cache.keep(key, answer, madeFrom);
     this.#logFailure(keeping, key.id, 'cannot store a pillar in the cache');
   }
 
-  #logFailure(work: Promise<void>, minion: string, message: string): void {
+  #isKept(id: string): boolean {
+    return this.#surroundings.isKept?.(id) ?? true;
+  }
+
+  #note(source: PillarSourceKind): void {
+    this.#surroundings.onProvided?.(source);
+  }
+
+  async #share(
+    key: PillarKey,
+    request: PillarRequest,
+    lower: PillarMap,
+  ): Promise<ProvidedPillar | undefined> {
+    if (this.#surroundings.isShared === false) return undefined;
+    const setting = { ...this.#settingOf(request), pillar: lower };
+    const proven = this.#provenSettingOf(request, lower);
+    return this.#sharing.provide(key, { setting, proven, isKept: this.#isKept(key.id) });
+  }
+
+  #noteCompiled(compiled: CompiledPillar, minion: string): void {
+    this.#made += 1;
+    this.#surroundings.onRendered?.();
+    this.#logErrors(compiled, minion);
+  }
+
+  #logFailure(work: Promise<unknown>, minion: string, message: string): void {
     work.catch((err: unknown) => this.#surroundings.log.error({ minion, err }, message));
   }
 
@@ -162,19 +229,22 @@ export class OwnPillar implements PillarSource {
   }
 
   async #make(request: PillarRequest, lower: PillarMap, reads: Reads): Promise<PillarAnswer> {
-    this.#made += 1;
     const compiled = await this.#compile(request, lower, reads);
-    this.#logErrors(compiled, request.id);
+    this.#noteCompiled(compiled, request.id);
     const pillar = answerOf(compiled);
     // Results of master functions may contain data of minions. Both versions of the pillar are
     // equal only if neither these results nor grains were used.
     if (reads.grains.isEmpty && !reads.isVolatile) return { pillar, proven: pillar };
     const beside = reads.beside();
-    const { asked, ...setting } = this.#settingOf({ ...request, grains: { id: request.id } });
-    const unclaimed = { ...setting, asked: withoutClaims(asked), pillar: lower };
-    const proven = await compilePillar(unclaimed, beside);
+    const proven = await compilePillar(this.#provenSettingOf(request, lower), beside);
     if (beside.isVolatile) reads.isVolatile = true;
     return { pillar, proven: answerOf(proven) };
+  }
+
+  /** Returns the settings for the part of a pillar that does not depend on grains. */
+  #provenSettingOf(request: PillarRequest, lower: PillarMap): PillarSetting {
+    const { asked, ...setting } = this.#settingOf({ ...request, grains: { id: request.id } });
+    return { ...setting, asked: withoutClaims(asked), pillar: lower };
   }
 
   /** Logs each error of a pillar once, even if it affects many minions. */
@@ -190,6 +260,11 @@ export class OwnPillar implements PillarSource {
     }
   }
 
+  /** Returns the grains on which the pillar of a minion may depend. */
+  #trusted(id: string, grains: WireMap): WireMap {
+    return this.#config.pillarTrustsGrains ? grains : { id };
+  }
+
   #settingOf({
     id,
     grains,
@@ -203,7 +278,7 @@ export class OwnPillar implements PillarSource {
     return {
       ...rulesOf(config),
       id,
-      grains: config.pillarTrustsGrains ? grains : { id },
+      grains: this.#trusted(id, grains),
       saltenv,
       pillarenv,
       ...envs,
@@ -279,8 +354,4 @@ function environments(
     envs: [...new Set(['base', ...named, ...(isOther ? [asked] : [])])],
     rooted: new Set(isOther ? [...rooted, asked] : rooted),
   };
-}
-
-function answerOf({ pillar, errors }: CompiledPillar): PillarAnswer['pillar'] {
-  return toWirePillar(errors.length === 0 ? pillar : new Map([...pillar, ['_errors', errors]]));
 }

@@ -3,7 +3,7 @@
 import type { Jobs, MasterApi, PillarRequest } from '#master';
 import type { FactMap, WireMap } from '#minion-protocol';
 import type { PillarSource } from '../render/pillar-source.ts';
-import { compiledOf, valueAt } from './pillar.ts';
+import { compiledOf, inputsOfFiles, valueAt } from './pillar.ts';
 import { differences, originsOf } from './pillar-origins.ts';
 
 export interface PillarApiDeps {
@@ -26,6 +26,7 @@ export function createPillarApi({ pillar, facts }: PillarApiDeps): MasterApi['pi
       const { pillar: now } = await pillar.provide(pillarRequestOf(facts, question));
       return differences(facts.of(question.minion).pillar?.whole() ?? {}, now);
     },
+    inputs: () => inputsOfFiles(pillar),
   };
 }
 

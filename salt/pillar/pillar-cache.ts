@@ -21,15 +21,11 @@ import type { PillarAnswer } from '../render/pillar-source.ts';
 import type { PillarSources } from '../render/pillar-sources.ts';
 import type { CacheDependencies } from '../render/reads.ts';
 
-/**
- * Whether the files, file lists and grains from which a cached pillar was compiled are unchanged.
- */
-async function isCurrent(
-  { files, lists, grains: read }: CacheDependencies,
+/** Whether the files and file lists from which a cached pillar was compiled are unchanged. */
+export async function areFilesCurrent(
+  { files, lists }: CacheDependencies,
   sources: PillarSources,
-  grains: WireMap,
 ): Promise<boolean> {
-  if (!read.agreeWith(grains)) return false;
   const looks = [
     ...files.map(async ({ path, saltenv, digest }) => {
       return (await sources.digest(path, saltenv)) === digest;
@@ -41,23 +37,26 @@ async function isCurrent(
   return (await Promise.all(looks)).every((isSame) => isSame);
 }
 
+/** Schema of stored dependencies. */
+export const StoredDependencies = Type.Object({
+  /** Files that were read: environment, path and digest; `null` if the file did not exist. */
+  files: Type.Array(
+    Type.Tuple([Type.String(), Type.String(), Type.Union([Type.String(), Type.Null()])]),
+  ),
+  /** File lists that were read: environment and digest. */
+  lists: Type.Array(Type.Tuple([Type.String(), Type.String()])),
+  /** Grains that were read: name and value; `null` if the grain did not exist. */
+  grains: Type.Array(Type.Tuple([Type.String(), Type.Union([Bytes, Type.Null()])])),
+  whole: Type.Union([Bytes, Type.Null()]),
+});
+
 /** A stored pillar with its dependencies. */
 const StoredPillar = Type.Object({
   saltenv: Type.Union([Type.String(), Type.Null()]),
   pillarenv: Type.Union([Type.String(), Type.Null()]),
   lower: Type.String(),
   rules: Type.String(),
-  from: Type.Object({
-    /** Files that were read: environment, path and digest; `null` if the file did not exist. */
-    files: Type.Array(
-      Type.Tuple([Type.String(), Type.String(), Type.Union([Type.String(), Type.Null()])]),
-    ),
-    /** File lists that were read: environment and digest. */
-    lists: Type.Array(Type.Tuple([Type.String(), Type.String()])),
-    /** Grains that were read: name and value; `null` if the grain did not exist. */
-    grains: Type.Array(Type.Tuple([Type.String(), Type.Union([Bytes, Type.Null()])])),
-    whole: Type.Union([Bytes, Type.Null()]),
-  }),
+  from: StoredDependencies,
   pillar: Bytes,
   /** Packed version of the pillar that does not depend on grains. Absent if it equals `pillar`. */
   proven: Type.Optional(Bytes),
@@ -95,12 +94,8 @@ function unpackDependencies(from: StoredPillar['from']): CacheDependencies {
   };
 }
 
-/** A cached pillar, with the inputs that must be unchanged for it to be used. */
-export interface KeptPillar {
-  readonly saltenv: string | undefined;
-  readonly pillarenv: string | undefined;
-  readonly lower: string;
-  readonly rules: string;
+/** A packed pillar, with the dependencies that must be unchanged for it to be used. */
+export interface CachedPillar {
   readonly madeFrom: CacheDependencies;
   /** Packed pillar. Unpacked objects would take about ten times the memory. */
   readonly pillar: Uint8Array;
@@ -109,6 +104,46 @@ export interface KeptPillar {
    * if both are equal.
    */
   readonly proven: Uint8Array;
+}
+
+/** A cached pillar of one minion, with its other inputs. */
+export interface KeptPillar extends CachedPillar {
+  readonly saltenv: string | undefined;
+  readonly pillarenv: string | undefined;
+  readonly lower: string;
+  readonly rules: string;
+}
+
+/** Stored form of a {@link CachedPillar}. */
+type StoredCached = Pick<StoredPillar, 'from' | 'pillar' | 'proven'>;
+
+export function packCached({ madeFrom, pillar, proven }: CachedPillar): StoredCached {
+  return {
+    from: packDependencies(madeFrom),
+    pillar,
+    ...(proven === pillar ? {} : { proven }),
+  };
+}
+
+export function unpackCached({ from, pillar, proven = pillar }: StoredCached): CachedPillar {
+  return { madeFrom: unpackDependencies(from), pillar, proven };
+}
+
+/** Packs an answer. Equal parts stay the same object. */
+export function packAnswer({
+  pillar,
+  proven,
+}: PillarAnswer): Pick<CachedPillar, 'pillar' | 'proven'> {
+  const packed = packLocal(pillar);
+  return { pillar: packed, proven: proven === pillar ? packed : packLocal(proven) };
+}
+
+export function unpackAnswer({
+  pillar: packed,
+  proven,
+}: Pick<CachedPillar, 'pillar' | 'proven'>): PillarAnswer {
+  const pillar = unpack(packed);
+  return { pillar, proven: proven === packed ? pillar : unpack(proven) };
 }
 
 /**
@@ -120,36 +155,24 @@ const keptLimits: PayloadLimits = {
   maxElements: Number.POSITIVE_INFINITY,
 };
 
-function packKept({
-  saltenv,
-  pillarenv,
-  lower,
-  rules,
-  madeFrom,
-  pillar,
-  proven,
-}: KeptPillar): StoredPillar {
+function packKept({ saltenv, pillarenv, lower, rules, ...cached }: KeptPillar): StoredPillar {
   return {
     saltenv: saltenv ?? null,
     pillarenv: pillarenv ?? null,
     lower,
     rules,
-    from: packDependencies(madeFrom),
-    pillar,
-    ...(proven === pillar ? {} : { proven }),
+    ...packCached(cached),
   };
 }
 
 function unpackKept(stored: StoredPillar): KeptPillar {
-  const { saltenv, pillarenv, lower, rules, from, pillar, proven = pillar } = stored;
+  const { saltenv, pillarenv, lower, rules, ...cached } = stored;
   return {
     saltenv: saltenv ?? undefined,
     pillarenv: pillarenv ?? undefined,
     lower,
     rules,
-    madeFrom: unpackDependencies(from),
-    pillar,
-    proven,
+    ...unpackCached(cached),
   };
 }
 
@@ -199,6 +222,8 @@ export class PersistentPillarCache {
     const cache = new PersistentPillarCache(options);
     const stale: string[] = [];
     for await (const { key, value } of options.store.list(prefix)) {
+      // Longer keys are those of shared results.
+      if (key.length !== 2) continue;
       const id = key.at(-1) ?? '';
       if (options.hasKey(id)) cache.#note(id, value.length);
       else stale.push(id);
@@ -354,10 +379,10 @@ export class PillarCache {
     if (!this.#entries.has(key.id)) await this.#fetch(key.id);
     const entry = this.#kept(key.id).find((it) => isFor(it, key));
     if (entry === undefined) return undefined;
-    if (!(await isCurrent(entry.madeFrom, this.#sources, grains))) return undefined;
+    if (!entry.madeFrom.grains.agreeWith(grains)) return undefined;
+    if (!(await areFilesCurrent(entry.madeFrom, this.#sources))) return undefined;
     this.#entries.get(key.id);
-    const pillar = unpack(entry.pillar);
-    return { pillar, proven: entry.proven === entry.pillar ? pillar : unpack(entry.proven) };
+    return unpackAnswer(entry);
   }
 
   /**
@@ -366,20 +391,19 @@ export class PillarCache {
    */
   async keep(
     { id, ...key }: PillarKey,
-    { pillar, proven }: PillarAnswer,
+    answer: PillarAnswer,
     madeFrom: CacheDependencies,
   ): Promise<void> {
-    const packed = packLocal(pillar);
-    const entry: KeptPillar = {
-      ...key,
-      madeFrom,
-      pillar: packed,
-      proven: proven === pillar ? packed : packLocal(proven),
-    };
+    const entry: KeptPillar = { ...key, madeFrom, ...packAnswer(answer) };
     const others = this.#kept(id).filter((it) => !isFor(it, { id, ...key }));
     const entries = [entry, ...others].slice(0, maxPerMinion);
     this.#put(id, entries);
     await this.#persistent?.put(id, entries);
+  }
+
+  /** Returns the cached pillars in memory. */
+  *kept(): Generator<KeptPillar, void> {
+    for (const id of this.#entries.keys()) yield* this.#kept(id);
   }
 
   /**

@@ -7,6 +7,7 @@ import {
   type FileServerBackend,
   type MasterContext,
   MasterError,
+  type PillarInputs,
   type PillarProvider,
   type PillarRequest,
 } from '#master';
@@ -25,6 +26,8 @@ import { openExtPillars } from './open-ext-pillars.ts';
 import { OwnPillar, type PillarConfig, type PillarDeps } from './own-pillar.ts';
 import { PersistentPillarCache } from './pillar-cache.ts';
 import { pillarCalls } from './pillar-calls.ts';
+import { sharedTables } from './pillar-sharing.ts';
+import { SharedResults } from './shared-results.ts';
 
 /** Pillar that the program and extensions provide in addition to the configured files. */
 export interface PillarOfProgram {
@@ -82,6 +85,10 @@ export async function openPillarSource(
   const { jinjaTrimBlocks: trimBlocks, jinjaLstripBlocks: lstripBlocks } = config.fixed;
   const surroundings: PillarDeps = {
     ...{ log, now: context.now, rendering },
+    onRendered: () => {
+      context.meter.pillarRenderings += 1;
+    },
+    onProvided: (source) => context.meter.pillars.add(source),
     files: deps.files && new PillarSources({ backend: deps.files, trimBlocks, lstripBlocks }),
     asked: pillarCalls({
       runRunner: deps.runRunner,
@@ -151,14 +158,16 @@ async function openLastingPillar(
   const { keys, seal } = auth;
   const hasKey = (id: string): boolean => keys.get(id) !== undefined;
   const { minionDataCache } = config.fixed;
-  if (!minionDataCache) await PersistentPillarCache.clear(store);
-  const persistent = minionDataCache
-    ? await PersistentPillarCache.open({ store, seal, hasKey })
-    : undefined;
+  if (!minionDataCache) {
+    await PersistentPillarCache.clear(store);
+    await SharedResults.clear(store, sharedTables.tops);
+  }
+  const kept = { store, seal, hasKey };
+  const persistent = minionDataCache ? await PersistentPillarCache.open(kept) : undefined;
   const { nodegroups } = config.current;
   const pillar = await openPillar(
     { ...config.fixed, nodegroups },
-    { ...surroundings, persistent, isKept: hasKey },
+    { ...surroundings, persistent, shared: minionDataCache ? kept : undefined, isKept: hasKey },
   );
   config.onChange((current) => pillar.useNodegroups(current.nodegroups));
   const unsubscribe = keys.onChange(({ id }) => {
@@ -198,7 +207,20 @@ export async function compiledOf(
   request: PillarRequest,
 ): Promise<CompiledPillar> {
   if (pillar.compile !== undefined) return pillar.compile(request);
-  throw new MasterError(
+  throw noFilesError();
+}
+
+/**
+ * Returns the inputs of the pillars that were compiled from files.
+ * @throws MasterError ERR_NOT_SERVED if a program provides the pillar
+ */
+export async function inputsOfFiles(pillar: PillarSource): Promise<PillarInputs> {
+  if (pillar.inputs !== undefined) return pillar.inputs();
+  throw noFilesError();
+}
+
+function noFilesError(): MasterError {
+  return new MasterError(
     'ERR_NOT_SERVED',
     'the pillar has no files: the program that created the master provides it by a function',
   );

@@ -7,7 +7,8 @@ import {
   type WireMap,
   type WireValue,
 } from '#minion-protocol';
-import { Dict, toPython, type Value } from '#template';
+import { type Dict, LateDict, type LateValue, toPython, type Value } from '#template';
+import { LateGrain, type PrintedMarks } from './late-grains.ts';
 
 const digestBytes = 32;
 
@@ -17,10 +18,27 @@ export class GrainReads {
   readonly values: Map<string, Buffer | null> = new Map();
   /** Fingerprint of all grains. Set if the rendering iterated over them. */
   whole: Buffer | undefined;
+  /** Grains that the rendering has printed without reading them. */
+  readonly late: Set<string> = new Set();
+  /** Number of marks of late grains that the rendering has printed. */
+  marks = 0;
 
-  /** Whether no grain was read except the id, which is verified. */
+  /** Records a mark of a late grain. */
+  addMark(grain: string): void {
+    this.late.add(grain);
+    this.marks += 1;
+  }
+
+  /** Whether no grain was used except the id, which is verified. */
   get isEmpty(): boolean {
-    return this.values.size === 0 && this.whole === undefined;
+    const used = [...this.values.keys(), ...this.late];
+    return used.every((name) => name === 'id') && this.whole === undefined;
+  }
+
+  /** Returns a text that is equal for equal reads. */
+  text(): string {
+    const values = Array.from(this.values, ([name, mark]) => [name, mark?.toString('base64')]);
+    return JSON.stringify([values, this.whole?.toString('base64')]);
   }
 
   /** Whether the given grains contain the same values for all grains that were read. */
@@ -41,11 +59,39 @@ export class TracedGrains implements FactSource {
   readonly #grains: WireMap;
   readonly #facts: FactSource;
   readonly #reads: GrainReads;
+  readonly #marks: PrintedMarks | undefined;
 
-  constructor(grains: WireMap, reads: GrainReads) {
+  /** @param marks marks of the rendering. Default: no grain is late */
+  constructor(grains: WireMap, reads: GrainReads, marks?: PrintedMarks) {
     this.#grains = grains;
     this.#facts = factsOf(grains);
     this.#reads = reads;
+    this.#marks = marks;
+  }
+
+  /**
+   * Returns a grain as a late value, without recording a read. Returns `undefined` if the grain
+   * must be read.
+   * @param holder object that returns the value to the template. Default: a new copy of the value
+   */
+  late(
+    key: string,
+    holder: { readonly isRead: () => boolean; readonly read: () => Value } = this.#copyOf(key),
+  ): LateGrain | undefined {
+    const marks = this.#marks;
+    if (marks === undefined || !marks.isLate(key)) return undefined;
+    return LateGrain.of([key], grainOf(this.#grains, key), { marks, ...holder });
+  }
+
+  #copyOf(key: string): { readonly isRead: () => boolean; readonly read: () => Value } {
+    let copy: Value | undefined;
+    return {
+      isRead: () => copy !== undefined,
+      read: () => {
+        copy ??= toPython(this.get(key) ?? null);
+        return copy;
+      },
+    };
   }
 
   get(key: string): WireValue | undefined {
@@ -59,7 +105,7 @@ export class TracedGrains implements FactSource {
   }
 
   note(key: string): void {
-    if (key === 'id' || this.#reads.values.has(key)) return;
+    if (this.#reads.values.has(key)) return;
     const value = grainOf(this.#grains, key);
     this.#reads.values.set(key, value === undefined ? null : markOf(value));
   }
@@ -73,13 +119,21 @@ export class TracedGrains implements FactSource {
  * Grains as a dictionary for templates. Each value is converted at its first use. A template can
  * change only its own copy.
  */
-export class GrainsDict extends Dict {
+export class GrainsDict extends LateDict {
   readonly #grains: TracedGrains;
   readonly #settled = new Set<string>();
 
   constructor(grains: TracedGrains) {
     super();
     this.#grains = grains;
+  }
+
+  override late(key: Value): LateValue | undefined {
+    if (typeof key !== 'string' || this.#settled.has(key)) return undefined;
+    return this.#grains.late(key, {
+      isRead: () => this.#settled.has(key),
+      read: () => this.get(key) ?? null,
+    });
   }
 
   override get size(): number {
@@ -138,6 +192,68 @@ export class GrainsDict extends Dict {
     this.#grains.whole();
     for (const name of this.#grains.names()) this.#settle(name);
   }
+}
+
+/** Names of the options that contain the minion's id. */
+const idOptions: ReadonlySet<Value> = new Set(['id', 'minion_id']);
+
+/** The value `opts` of templates. The minion's id in it is recorded like the grain `id`. */
+export class OptionsDict extends LateDict {
+  readonly #grains: TracedGrains;
+  readonly #changed = new Set<Value>();
+
+  constructor(options: Readonly<Record<string, unknown>>, grains: TracedGrains) {
+    super();
+    this.#grains = grains;
+    for (const [name, value] of Object.entries(options)) super.set(name, toPython(value));
+  }
+
+  override late(key: Value): LateValue | undefined {
+    if (!idOptions.has(key) || this.#changed.has(key) || !this.has(key)) return undefined;
+    return this.#grains.late('id', {
+      isRead: () => false,
+      read: () => {
+        this.#grains.note('id');
+        return super.get(key) ?? null;
+      },
+    });
+  }
+
+  override get(key: Value): Value | undefined {
+    if (idOptions.has(key)) this.#grains.note('id');
+    return super.get(key);
+  }
+
+  override set(key: Value, value: Value): void {
+    this.#changed.add(key);
+    super.set(key, value);
+  }
+
+  override delete(key: Value): boolean {
+    this.#changed.add(key);
+    return super.delete(key);
+  }
+
+  override clear(): void {
+    for (const name of idOptions) this.#changed.add(name);
+    super.clear();
+  }
+
+  override entries(): ReturnType<Dict['entries']> {
+    this.#grains.note('id');
+    return super.entries();
+  }
+
+  override values(): Value[] {
+    this.#grains.note('id');
+    return super.values();
+  }
+}
+
+/** Returns a fingerprint of a grain, or `null` if the minion does not have it. */
+export function markOfGrain(grains: WireMap, key: string): Buffer | null {
+  const value = grainOf(grains, key);
+  return value === undefined ? null : markOf(value);
 }
 
 function grainOf(grains: WireMap, key: string): WireValue | undefined {

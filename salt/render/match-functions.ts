@@ -89,6 +89,7 @@ function isMeantByTarget(
   const facts = { grains, pillar: factsOf({}) };
   const meter = new WorkBudget(minionWork);
   const candidate = { id: typeof other === 'string' ? other : id, facts };
+  if (!tgtType.startsWith('grain')) grains.note('id');
   try {
     return (
       compileTarget(parseTarget({ tgt: asked, tgtType }, nodegroups), undefined, { meter }).test(

@@ -1,6 +1,6 @@
 /** Sources of pillar and their answers. */
 
-import type { PillarRequest } from '#master';
+import type { PillarInputs, PillarRequest } from '#master';
 import type { FactMap } from '#minion-protocol';
 import type { PillarMap } from './pillar-data.ts';
 import type { SourceFile } from './source-file.ts';
@@ -24,6 +24,8 @@ export interface PillarSource {
   provide(request: PillarRequest, lower?: PillarMap): Promise<PillarAnswer>;
   /** Compiles a pillar file by file for inspection. Absent if a program provides the pillar. */
   compile?(request: PillarRequest, lower?: PillarMap): Promise<CompiledPillar>;
+  /** Returns the inputs of compiled pillars. Absent if a program provides the pillar. */
+  inputs?(): Promise<PillarInputs>;
 }
 
 /** Result of compiling a pillar. */

@@ -14,6 +14,7 @@ import { createBoundedMap } from '#runtime';
 import type { TemplateLimits } from '#template';
 import { saltLimits } from '../limits.ts';
 import type { AskedFunctions } from './asked-functions.ts';
+import type { LatePaths, LateRules } from './late-grains.ts';
 import type { MergeOptions } from './merge-pillar.ts';
 import type { PillarMap } from './pillar-data.ts';
 import type { UntrustedInput } from './render-task.ts';
@@ -149,6 +150,13 @@ export interface PillarRules extends MergeOptions {
   readonly limits: Partial<TemplateLimits>;
 }
 
+/** Late grains of one pillar. */
+export interface LateSetting {
+  readonly rules: LateRules;
+  /** Receives the paths of the marks in the compiled pillar. */
+  readonly paths: LatePaths;
+}
+
 /** Inputs for compiling one minion's pillar. */
 export interface PillarSetting extends PillarRules {
   readonly id: string;
@@ -171,6 +179,8 @@ export interface PillarSetting extends PillarRules {
    * values.
    */
   readonly foreign?: UntrustedInput | undefined;
+  /** Grains that SLS print as marks. The top files read them. Default: none. */
+  readonly late?: LateSetting | undefined;
   /** Files of `file_roots` that functions may read. `undefined` if the master serves none. */
   readonly files: PillarSources | undefined;
   /** Template functions that the master executes. */

@@ -58,6 +58,7 @@ export type RenderOutcome =
 export interface SentNotes {
   readonly values: ReadonlyMap<string, Uint8Array | null>;
   readonly whole: Uint8Array | undefined;
+  readonly late: ReadonlySet<string>;
   readonly isVolatile: boolean;
 }
 
@@ -110,12 +111,14 @@ function unpackMap(packed: Uint8Array): WireMap {
 }
 
 export function sendNotes({ grains, isVolatile }: Notes): SentNotes {
-  return { values: grains.values, whole: grains.whole, isVolatile };
+  const { values, whole, late } = grains;
+  return { values, whole, late, isVolatile };
 }
 
 /** Adds notes that a rendering thread has sent. */
-export function receiveNotes(notes: Notes, { values, whole, isVolatile }: SentNotes): void {
+export function receiveNotes(notes: Notes, { values, whole, late, isVolatile }: SentNotes): void {
   addReads(notes.grains, values, whole);
+  for (const name of late) notes.grains.addMark(name);
   if (isVolatile) notes.isVolatile = true;
 }
 

@@ -1,6 +1,13 @@
 import type { Nodegroups, WireMap } from '#minion-protocol';
-import { Interruption, type PlainData, parseYaml, type TemplateLimits } from '#template';
+import {
+  Interruption,
+  type PlainData,
+  parseYaml,
+  type TemplateLimits,
+  type TextMarks,
+} from '#template';
 import { GrainReads } from './grains.ts';
+import type { LatePath, LateRules } from './late-grains.ts';
 import { type PillarMap, parseJsonData } from './pillar-data.ts';
 import type { SourceFile, TemplateWhitespace } from './source-file.ts';
 
@@ -38,6 +45,8 @@ export interface PillarTask extends TemplateTask {
   readonly asked: readonly string[];
   /** Answers to earlier questions, by {@link Question.mark}. */
   readonly answers: ReadonlyMap<string, Answer>;
+  /** Grains that are printed as marks. Default: none. */
+  readonly late?: LateRules | undefined;
   /** Data that a caller without all rights passed to an orchestration. */
   readonly foreign?: UntrustedInput | undefined;
 }
@@ -68,6 +77,8 @@ export interface ReadTask {
   readonly text: string;
   /** Name of the text in error messages. */
   readonly name: string;
+  /** Marks of late grains in the text. Default: none. */
+  readonly marks?: TextMarks | undefined;
 }
 
 /** Rendered text of a template. */
@@ -75,6 +86,8 @@ export interface Rendered {
   readonly text: string;
   /** Original texts of the marks in the rendered text, by their index. */
   readonly marked: readonly string[];
+  /** Paths of the marks of late grains, by their number. */
+  readonly late: readonly LatePath[];
 }
 
 /** Dependencies of a rendering other than files. They are recorded even if the rendering fails. */
@@ -144,6 +157,6 @@ export class NotRead extends Interruption {
  * Parses a text as data. Can run on any thread.
  * @throws TemplateError ERR_YAML, ERR_TEMPLATE_LIMIT
  */
-export function readData({ format, text, name }: ReadTask): PlainData {
-  return format === 'json' ? parseJsonData(text, name) : parseYaml(text, { name });
+export function readData({ format, text, name, marks }: ReadTask): PlainData {
+  return format === 'json' ? parseJsonData(text, name) : parseYaml(text, { name, marks });
 }

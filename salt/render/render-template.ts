@@ -4,7 +4,8 @@ import type { WireValue } from '#minion-protocol';
 import { type RenderOptions, renderJinja, TemplateError } from '#template';
 import { askingFunctions } from './asked-functions.ts';
 import { EventPrinter } from './event-text.ts';
-import { GrainReads, GrainsDict, TracedGrains } from './grains.ts';
+import { GrainReads, GrainsDict, OptionsDict, TracedGrains } from './grains.ts';
+import { PrintedMarks } from './late-grains.ts';
 import { matchFunctions } from './match-functions.ts';
 import { randomFunctions } from './random-functions.ts';
 import {
@@ -50,7 +51,8 @@ function renderPillar(
 ): Rendered {
   const { saltenv, sls, defaults, foreign } = task;
   const printer = foreign && printerOf({ ...foreign, marksWords: false }, file, known);
-  const grains = new TracedGrains(task.grains, notes.grains);
+  const marks = task.late && new PrintedMarks(task.late, (grain) => notes.grains.addMark(grain));
+  const grains = new TracedGrains(task.grains, notes.grains, marks);
   const now = (): Date => {
     notes.isVolatile = true;
     return new Date(task.now);
@@ -69,7 +71,7 @@ function renderPillar(
     context: {
       ...Object.fromEntries(defaults),
       grains: new GrainsDict(grains),
-      opts: task.opts,
+      opts: new OptionsDict(task.opts, grains),
       pillar: task.pillar,
       saltenv,
       sls,
@@ -82,7 +84,7 @@ function renderPillar(
     },
     ...(printer === undefined ? {} : { print: (value) => printer.print(value) }),
   });
-  return { text, marked: printer?.texts ?? [] };
+  return { text, marked: printer?.texts ?? [], late: marks?.paths ?? [] };
 }
 
 /**
@@ -100,7 +102,7 @@ function renderReaction(file: SourceFile, task: ReactionTask, known: KnownFiles)
     print: (value) => printer.print(value),
     context: { tag, data, grains, opts, pillar: {}, saltenv: '', sls: '' },
   });
-  return { text, marked: printer.texts };
+  return { text, marked: printer.texts, late: [] };
 }
 
 interface PrintedInput {

@@ -298,7 +298,8 @@ export class ParsedFileCache {
    * @throws TemplateError; MasterError ERR_RENDER_GIVEN_UP, ERR_MASTER_STOPPED
    */
   read(task: ReadTask, owner?: string): Promise<PlainData> {
-    const mark = `${task.format}\0${task.name}\0${task.text}`;
+    const marks = task.marks === undefined ? '' : '\0marks';
+    const mark = `${task.format}${marks}\0${task.name}\0${task.text}`;
     const known = this.#kept.get(mark);
     if (known !== undefined) return known;
     const reading = this.#renderer.read(task, owner);

@@ -2,11 +2,12 @@
 
 import { createHash } from 'node:crypto';
 import { MasterError } from '#master';
-import { type PlainData, TemplateError } from '#template';
+import { type PlainData, TemplateError, type TextMarks } from '#template';
 import type { AskedFunctions } from './asked-functions.ts';
 import { EventText } from './event-text.ts';
 import { fileFunctions, readSaltFile } from './file-functions.ts';
 import { takesMore, text, textOr } from './function-arguments.ts';
+import { type LateRules, numberMarks, textMarks } from './late-grains.ts';
 import { isEmpty, type PillarMap } from './pillar-data.ts';
 import type { PillarSetting } from './pillar-sources.ts';
 import { Reads } from './reads.ts';
@@ -32,6 +33,7 @@ export type SlsRendering = Pick<
   | 'opts'
   | 'pillar'
   | 'foreign'
+  | 'late'
   | 'files'
   | 'asked'
   | 'mergeLists'
@@ -71,7 +73,8 @@ export class SlsRenderer {
     const pipe = pipeOf(file.text, this.#setting.renderer);
     try {
       const data = pipe.isTemplate
-        ? await this.#readRendered(await this.#renderTemplate(file, as), file.path, pipe)
+        ? ((await this.#renderLate(file, as, pipe)) ??
+          (await this.#readRendered(await this.#renderTemplate(file, as), file.path, pipe)))
         : await this.#read(file.text, file.path, pipe);
       return isEmpty(data) ? new Map() : data;
     } catch (error) {
@@ -89,6 +92,32 @@ export class SlsRenderer {
     return this.#restore(text, marked);
   }
 
+  /**
+   * Renders an SLS with marks instead of late grains. Returns `undefined` if their
+   * values must be known. The caller then renders the file without marks. Top files and files that
+   * render each other have no marks, because the master uses their data at once.
+   */
+  async #renderLate(
+    file: SourceFile,
+    as: RenderedAs,
+    pipe: RenderPipe,
+  ): Promise<PlainData | undefined> {
+    const { late, mergeLists } = this.#setting;
+    if (late === undefined || as.sls === '' || this.#depth > 0) return undefined;
+    const { rules, paths } = late;
+    const before = this.#reads.grains.marks;
+    try {
+      const rendered = await this.#renderTemplate(file, as, rules);
+      if (rendered.late.length === 0) return await this.#readRendered(rendered, file.path, pipe);
+      const marks = textMarks(rules.secret);
+      const data = await this.#read(rendered.text, file.path, pipe, marks);
+      return numberMarks(data, rendered, { secret: rules.secret, mergeLists }, paths);
+    } catch (error) {
+      if (this.#reads.grains.marks > before && mayFollowFromMarks(error)) return undefined;
+      throw error;
+    }
+  }
+
   /** Parses a rendered text as data, and then replaces the marks by the original texts. */
   async #readRendered(
     { text, marked }: Rendered,
@@ -104,7 +133,7 @@ export class SlsRenderer {
     return foreign === undefined ? data : new EventText(foreign.secret, marked).restoreAll(data);
   }
 
-  async #renderTemplate(file: SourceFile, as: RenderedAs): Promise<Rendered> {
+  async #renderTemplate(file: SourceFile, as: RenderedAs, late?: LateRules): Promise<Rendered> {
     const { id, grains, opts, pillar, raisesOnMissing, nodegroups, ...setting } = this.#setting;
     const { mergeLists } = setting;
     const functions = this.#askedFunctions(as);
@@ -119,6 +148,7 @@ export class SlsRenderer {
       ...{ trimBlocks, lstripBlocks, limits },
       now: now(),
       foreign,
+      late,
     };
     const answer = async (question: Question): Promise<void> => {
       this.#reads.isVolatile = true;
@@ -168,15 +198,30 @@ export class SlsRenderer {
     })(args, kwargs);
   }
 
-  async #read(text: string, name: string, { format }: RenderPipe): Promise<PlainData> {
+  async #read(
+    text: string,
+    name: string,
+    { format }: RenderPipe,
+    marks?: TextMarks,
+  ): Promise<PlainData> {
     const { data, id } = this.#setting;
-    if (format === 'yaml') return data.read({ kind: 'read', format, text, name }, id);
+    if (format === 'yaml') return data.read({ kind: 'read', format, text, name, marks }, id);
     const [line = ''] = text.split('\n', 1);
     const json = line.startsWith('#!') ? text.slice(line.length + 1) : text;
     return json.trim() === ''
       ? new Map()
       : data.read({ kind: 'read', format, text: json, name }, id);
   }
+}
+
+/**
+ * Whether an error of a rendering with marks may not occur with the values. A template cannot read
+ * marks, so its other errors do not depend on them.
+ */
+function mayFollowFromMarks(error: unknown): boolean {
+  if (!(error instanceof TemplateError)) return false;
+  const { code, kind } = error;
+  return code === 'ERR_YAML' || code === 'ERR_TEMPLATE_LIMIT' || kind === 'LateValueError';
 }
 
 function textSource(text: string, whitespace: Parameters<typeof toSourceFile>[1]): SourceFile {

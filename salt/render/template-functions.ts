@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { mergeStrategies } from '#config';
 import { pythonStr, traverseFacts, type WireValue } from '#minion-protocol';
 import { minionWork, WorkBudget } from '#runtime';
-import { ChangedArgument, type PlainData, type SaltFunction } from '#template';
+import { ChangedArgument, type LateValue, type PlainData, type SaltFunction } from '#template';
 import { compileGlob } from '#template/python/fnmatch.ts';
 import { isInNetwork, parseInterface, parseNetwork } from '#template/python/ip-address.ts';
 import { isGiven, map, takes, text, textOr } from './function-arguments.ts';
@@ -31,10 +31,23 @@ export function saltFunctions({
   const grain = (path: string, delimiter: string): WireValue | undefined =>
     find(grains, path, delimiter);
   const pillar = { get: (key: string): WireValue | undefined => fromPillar(setting.pillar, key) };
+  const lateGrain = (path: string, delimiter: string): LateValue | undefined => {
+    const [first = '', ...rest] = path.split(delimiter);
+    return rest.reduce<LateValue | undefined>((late, key) => late?.child(key), grains.late(first));
+  };
+  const option = (path: readonly string[]): unknown => {
+    const value = optionAt(setting.opts, path);
+    const [name = ''] = path;
+    if (value === undefined || (name !== 'id' && name !== 'minion_id')) return value;
+    const late = path.length === 1 ? grains.late('id') : undefined;
+    if (late === undefined) grains.note('id');
+    return late ?? value;
+  };
   const getGrain = takes(
     ['key', 'default', 'delimiter'],
     ({ key, default: other = '', delimiter }) => {
-      return grain(text(key, 'key'), textOr(delimiter, ':')) ?? other;
+      const [path, separator] = [text(key, 'key'), textOr(delimiter, ':')];
+      return lateGrain(path, separator) ?? grain(path, separator) ?? other;
     },
   );
   return {
@@ -72,7 +85,7 @@ export function saltFunctions({
         if (isGiven(merge)) throw new TypeError('merge is not supported: use defaults.merge');
         const [name, separator] = [text(key, 'key'), textOr(delimiter, ':')];
         const sources: readonly [string, () => unknown][] = [
-          ['omit_opts', () => optionAt(setting.opts, name.split(separator))],
+          ['omit_opts', () => option(name.split(separator))],
           ['omit_grains', () => grain(name, separator)],
           ['omit_pillar', () => find(pillar, name, separator)],
         ];
@@ -88,7 +101,7 @@ export function saltFunctions({
       ({ value, default: other = '', omit_all: omitsAll, ...omitted }) => {
         const name = text(value, 'value');
         const sources: readonly [string, () => unknown][] = [
-          ['omit_opts', () => (Object.hasOwn(setting.opts, name) ? setting.opts[name] : undefined)],
+          ['omit_opts', () => option([name])],
           ['omit_grains', () => grains.get(name)],
           ['omit_pillar', () => setting.pillar.get(name)],
         ];

@@ -2,6 +2,7 @@
 
 import { contains, equals, sortValues } from '../python/comparison.ts';
 import { PythonException, typeError } from '../python/exceptions.ts';
+import { readLate } from '../python/late.ts';
 import { binaryOperation } from '../python/operators.ts';
 import { typeName } from '../python/repr.ts';
 import { isTruthy, lengthOf } from '../python/sequences.ts';
@@ -180,7 +181,7 @@ function callMethod(context: FilterContext, { positional, named }: Arguments): V
   if (found instanceof Undefined) return null;
   if (!isPyObject(found) || found.call === undefined)
     throw typeError('method_call() requires the name of a method');
-  return found.call({ positional: args, named });
+  return readLate(found.call({ positional: args, named }));
 }
 
 function lowered(value: Value): Value {

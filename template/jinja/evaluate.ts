@@ -3,8 +3,10 @@
 import type { FilterContext, FilterDefinition } from '../filters/definition.ts';
 import { filters, tests } from '../filters/index.ts';
 import { contains, equals, isOrdered } from '../python/comparison.ts';
+import { dictMethods } from '../python/dict-methods.ts';
 import { PythonException, typeError } from '../python/exceptions.ts';
 import { bindArguments } from '../python/functions.ts';
+import { lateItem, readLate } from '../python/late.ts';
 import { binaryOperation, unaryOperation } from '../python/operators.ts';
 import { printedText, str, textRepr, typeName } from '../python/repr.ts';
 import { isTruthy, iterate } from '../python/sequences.ts';
@@ -84,16 +86,31 @@ function contextOf(rendering: Rendering): FilterContext {
  * @throws PythonException, LimitExceeded, UnsupportedFeature
  */
 export function evaluate(node: Expression, frame: Frame): Value {
+  const value = evaluateLate(node, frame);
+  return typeof value === 'object' ? readLate(value) : value;
+}
+
+/**
+ * Evaluates an expression like {@link evaluate}. If its value is late, the value is not read.
+ * @throws PythonException, LimitExceeded, UnsupportedFeature
+ */
+export function evaluateLate(node: Expression, frame: Frame): Value {
   const { rendering } = frame.run;
   switch (node.kind) {
     case 'const':
       return node.value;
     case 'name':
       return frame.read(node.name);
-    case 'attribute':
-      return rendering.attribute(evaluate(node.target, frame), node.name);
-    case 'item':
-      return rendering.item(evaluate(node.target, frame), evaluate(node.key, frame));
+    case 'attribute': {
+      const target = evaluateLate(node.target, frame);
+      const late = isItemName(node.name) ? lateItem(target, node.name) : undefined;
+      return late ?? rendering.attribute(readLate(target), node.name);
+    }
+    case 'item': {
+      const target = evaluateLate(node.target, frame);
+      const key = evaluate(node.key, frame);
+      return lateItem(target, key) ?? rendering.item(readLate(target), key);
+    }
     case 'call':
       return call(evaluate(node.target, frame), argumentsFor(node, frame, new Map()), frame);
     case 'filter':
@@ -126,8 +143,8 @@ export function evaluate(node: Expression, frame: Frame): Value {
     case 'concat':
       return concat(node.items, frame);
     case 'conditional':
-      if (isTruthy(evaluate(node.test, frame))) return evaluate(node.yes, frame);
-      if (node.no !== undefined) return evaluate(node.no, frame);
+      if (isTruthy(evaluate(node.test, frame))) return evaluateLate(node.yes, frame);
+      if (node.no !== undefined) return evaluateLate(node.no, frame);
       // This value is never strict, because jinja2 creates its plain Undefined class here.
       return new Undefined(
         `the inline if-expression on line ${node.line} evaluated to false and no else section was defined.`,
@@ -153,6 +170,11 @@ export function evaluate(node: Expression, frame: Frame): Value {
       });
     }
   }
+}
+
+/** Whether `value.name` of a dict is always its item, and never a method or special attribute. */
+function isItemName(name: string): boolean {
+  return !(dictMethods.has(name) || name === 'pop' || name === 'update' || name.startsWith('__'));
 }
 
 function compare(
@@ -225,7 +247,7 @@ function call(target: Value, args: Arguments, frame: Frame): Value {
 /** Evaluates the call in a call block. The body of the block is passed as `caller`. */
 export function callNode(node: CallNode, caller: Value, frame: Frame): Value {
   const target = evaluate(node.target, frame);
-  return call(target, argumentsFor(node, frame, new Map([['caller', caller]])), frame);
+  return readLate(call(target, argumentsFor(node, frame, new Map([['caller', caller]])), frame));
 }
 
 /** Applies a filter to a value. */

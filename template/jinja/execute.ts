@@ -1,12 +1,21 @@
 /** Executes statements and renders their text. */
 
 import { PythonException } from '../python/exceptions.ts';
+import { countedMarkLength, LateValue, readLate } from '../python/late.ts';
 import { str, textRepr } from '../python/repr.ts';
 import { isTruthy, iterate } from '../python/sequences.ts';
 import { Lazy, Tuple, type Value } from '../python/values.ts';
 import { assign, assignLocal, importName, setName } from './assign.ts';
 import type { BlockNode, ForNode, IfNode, MacroParts, Statement } from './ast.ts';
-import { callNode, evaluate, extendedTwice, filterBlock, Macro, outputText } from './evaluate.ts';
+import {
+  callNode,
+  evaluate,
+  evaluateLate,
+  extendedTwice,
+  filterBlock,
+  Macro,
+  outputText,
+} from './evaluate.ts';
 import { Context, Frame, layeredNames, type TemplateRun } from './frame.ts';
 import { BlockReference, Loop, Module, TemplateReference } from './objects.ts';
 import { isTemplateMissing, type Rendering } from './rendering.ts';
@@ -14,16 +23,31 @@ import type { Template } from './template.ts';
 
 /** Collects rendered text. */
 class Output {
+  /**
+   * Whether the text may contain marks of late values. False for text that the template can read,
+   * such as that of a macro.
+   */
+  readonly takesMarks: boolean;
   readonly #parts: string[] = [];
   readonly #rendering: Rendering;
 
-  constructor(rendering: Rendering) {
+  constructor(rendering: Rendering, takesMarks = false) {
     this.#rendering = rendering;
+    this.takesMarks = takesMarks;
   }
 
   write(text: string): void {
     this.#rendering.meter.text(text.length);
     this.#parts.push(text);
+  }
+
+  /**
+   * Writes a mark. It counts as the longest value, so that the limit of characters holds with every
+   * value.
+   */
+  writeMark(mark: string): void {
+    this.#rendering.meter.text(countedMarkLength);
+    this.#parts.push(mark);
   }
 
   text(): string {
@@ -36,10 +60,16 @@ type Completion = 'normal' | 'break' | 'continue';
 
 /**
  * Renders a template from its beginning.
+ * @param takesMarks whether the text may contain marks of late values. Default: false
  * @throws PythonException, LimitExceeded, UnsupportedFeature
  */
-export function renderRoot(rendering: Rendering, template: Template, context: Context): string {
-  const output = new Output(rendering);
+export function renderRoot(
+  rendering: Rendering,
+  template: Template,
+  context: Context,
+  takesMarks = false,
+): string {
+  const output = new Output(rendering, takesMarks);
   runRoot(rendering, template, context, output);
   return output.text();
 }
@@ -80,7 +110,7 @@ function executeOne(statement: Statement, frame: Frame, output: Output): Complet
     case 'for':
       return loop(statement, frame, output);
     case 'assign':
-      assign(statement.target, evaluate(statement.value, frame), frame);
+      assign(statement.target, assigned(statement, frame), frame);
       return 'normal';
     case 'assignBlock': {
       const inner = frame.inner(statement.scope, false);
@@ -177,8 +207,16 @@ function print(
       continue;
     }
     frame.run.rendering.line = item.line;
-    output.write(outputText(item, evaluate(item, frame), frame));
+    const value = output.takesMarks ? evaluateLate(item, frame) : evaluate(item, frame);
+    const mark = value instanceof LateValue ? value.mark() : undefined;
+    if (mark === undefined) output.write(outputText(item, readLate(value), frame));
+    else output.writeMark(mark);
   }
+}
+
+/** Evaluates the value of an assignment. A variable can hold a late value. */
+function assigned({ target, value }: Statement & { readonly kind: 'assign' }, frame: Frame): Value {
+  return target.kind === 'name' ? evaluateLate(value, frame) : evaluate(value, frame);
 }
 
 /** Whether output is suppressed. After `extends`, a template outputs only its blocks. */
@@ -387,7 +425,7 @@ function makeModule(rendering: Rendering, template: Template, context: Context):
 function importNames(statement: Statement & { readonly kind: 'fromImport' }, frame: Frame): void {
   const module = importModule(statement.template, statement.withContext, frame);
   for (const [name, alias] of statement.names) {
-    const value = module.attribute(name);
+    const value = module.exported(name);
     importName(
       alias,
       value === undefined ? notExported(module, name, statement.line, frame) : value,

@@ -4,6 +4,7 @@ import { equals } from '../python/comparison.ts';
 import { updateDict } from '../python/dict-methods.ts';
 import { PythonException, typeError } from '../python/exceptions.ts';
 import { BuiltinFunction } from '../python/functions.ts';
+import { readLate } from '../python/late.ts';
 import type { UsageMeter } from '../python/limits.ts';
 import { repr, textRepr } from '../python/repr.ts';
 import { iterate, tryLength } from '../python/sequences.ts';
@@ -186,8 +187,14 @@ export class Module implements PyObject {
     this.#exported = exported;
   }
 
-  attribute(name: string): Value | undefined {
+  /** Returns an exported value, which may be late. */
+  exported(name: string): Value | undefined {
     return this.#exported.get(name);
+  }
+
+  attribute(name: string): Value | undefined {
+    const value = this.exported(name);
+    return value === undefined ? undefined : readLate(value);
   }
 
   str(): string {

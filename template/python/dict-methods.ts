@@ -2,6 +2,7 @@
 
 import { PythonException, typeError, valueError } from './exceptions.ts';
 import { defineMethod, type Method, type Methods } from './functions.ts';
+import { lateItem } from './late.ts';
 import type { UsageMeter } from './limits.ts';
 import { repr } from './repr.ts';
 import { iterate, lengthOf, toArray } from './sequences.ts';
@@ -129,6 +130,8 @@ export const dictMethods: Methods<Dict> = new Map<string, Method<Dict>>([
   [
     'get',
     defineMethod(['key', 'default'], [null], (dict, _meter, key, fallback) => {
+      const late = lateItem(dict, key ?? null);
+      if (late !== undefined) return late;
       return dict.get(key ?? null) ?? (dict.has(key ?? null) ? null : (fallback ?? null));
     }),
   ],

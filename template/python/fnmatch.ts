@@ -45,7 +45,7 @@ const bytesOfMember = 128;
  * @param meter counts the steps; needed if the glob comes from a client or minion
  */
 export function compileGlob(pattern: string, meter?: WorkMeter): (text: string) => boolean {
-  meter?.spend('a glob', 1 + pattern.length);
+  meter?.spend('a glob', 1 + pattern.length / charactersPerStep);
   if (!/[*?[]/.test(pattern)) return (text) => text === pattern;
   if (pattern.length > maxGlobLength) meter?.refuse('a glob', maxGlobLength, 'characters');
   meter?.spend('a glob', pattern.length * stepsOfCharacter);

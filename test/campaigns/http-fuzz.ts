@@ -36,7 +36,17 @@ interface Route {
   readonly path: string;
 }
 
-interface Answer {
+/** Request to send. */
+export interface HttpRequest {
+  readonly method: string;
+  readonly path: string;
+  readonly headers: Readonly<Record<string, string>>;
+  /** Address from which the request is sent. Default: 127.0.0.1. */
+  readonly localAddress?: string;
+}
+
+/** Response to a request. */
+export interface Answer {
   readonly status: number;
   readonly retryAfter: string | undefined;
   readonly text: string;
@@ -45,7 +55,7 @@ interface Answer {
 /** Number of concurrent requests. */
 const lanes = 8;
 
-/** Time limit for one request in milliseconds. It ends streams. */
+/** Default time limit for one request, in milliseconds. It ends streams. */
 const patienceMs = 5000;
 
 export async function fuzz(target: FuzzTarget, plan: FuzzPlan): Promise<FuzzOutcome> {
@@ -118,17 +128,24 @@ function isFine({ status, retryAfter, text }: Answer, path: string, body: string
 }
 
 /**
- * Sends a request. Returns `undefined` if the response has no end or the server closed the
+ * Sends a request.
+ * @param place port on this host, or path of a Unix socket
+ * @returns `undefined` if the response has no end or the server closed the
  * connection.
  */
-function send(
-  port: number,
-  options: { method: string; path: string; headers: Record<string, string> },
+export function send(
+  place: number | string,
+  options: HttpRequest,
   bytes: Buffer,
+  timeoutMs: number = patienceMs,
 ): Promise<Answer | undefined> {
   return new Promise((resolve) => {
     const outgoing: ClientRequest = request(
-      { ...options, host: '127.0.0.1', port, agent: false },
+      {
+        ...options,
+        ...(typeof place === 'string' ? { socketPath: place } : { host: '127.0.0.1', port: place }),
+        agent: false,
+      },
       (response) => {
         const chunks: Buffer[] = [];
         const { statusCode: status = 0, headers } = response;
@@ -143,7 +160,7 @@ function send(
         if (isStream) setTimeout(() => outgoing.destroy(), 50);
       },
     );
-    outgoing.setTimeout(patienceMs, () => outgoing.destroy());
+    outgoing.setTimeout(timeoutMs, () => outgoing.destroy());
     outgoing.on('error', () => resolve(undefined));
     outgoing.end(options.method === 'GET' ? undefined : bytes);
   });

@@ -15,11 +15,11 @@ const hostile = [
  * Runs the tests with hostile input.
  * @returns 1 if a test failed
  */
-export async function runHostile(
+export async function runHostileTests(
   [times = '10', seed = String(Date.now() % 1_000_000)]: readonly string[],
   print: (line: string) => void,
 ): Promise<number> {
-  print(`hostile ${times} ${seed}`);
+  print(`hostile-tests ${times} ${seed}`);
   return await runTests(hostile, { SALTBRIDGE_EFFORT: times, SALTBRIDGE_SEED: seed });
 }
 

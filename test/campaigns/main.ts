@@ -4,7 +4,8 @@
  * `processes [ends [seed [jobs [signals]]]]` ends the holder of a master that five processes share.
  * `log [faults [seed]]` kills, stops and cuts off members of a cluster's store and its NATS servers.
  * `cluster [seconds [seed [kind…]]]` does so with masters of a cluster, callers and minions.
- * `hostile [times [seed]]` runs the tests of hostile input many times longer, by another seed.
+ * `hostile [seed [minutes]]` sends hostile values to every request type, route, method and command.
+ * `hostile-tests [times [seed]]` runs the tests of hostile input many times longer, by another seed.
  * `properties [times [seed]]` tries the properties of all tests many times as often, by another seed.
  * `gitfs` fetches 2,000 files in 50 branches, where `npm test` has a tenth of both.
  * `differential [seed [cases [first]]]` compares answers with those of real Salts (SALT_PYTHON).
@@ -35,8 +36,12 @@ const campaigns: Readonly<Record<string, () => Promise<number>>> = {
     return runCluster(parameters, print);
   },
   hostile: async () => {
-    const { runHostile } = await import('./long-tests.ts');
+    const { runHostile } = await import('./hostile.ts');
     return runHostile(parameters, print);
+  },
+  'hostile-tests': async () => {
+    const { runHostileTests } = await import('./long-tests.ts');
+    return runHostileTests(parameters, print);
   },
   properties: async () => {
     const { runProperties } = await import('./long-tests.ts');

@@ -106,7 +106,13 @@ function completeApi(master: FakeMaster): MasterApi {
       resume: unexpected,
     },
     events: { subscribe: unexpected, fire: unexpected, denials: unexpected, ...events },
-    pillar: { show: unexpected, explain: unexpected, diff: unexpected, ...pillar },
+    pillar: {
+      show: unexpected,
+      explain: unexpected,
+      diff: unexpected,
+      inputs: unexpected,
+      ...pillar,
+    },
     acl: {
       explain: unexpected,
       learn: unexpected,
@@ -157,6 +163,7 @@ export async function runCli(argv: string[], options: CliOptions = {}): Promise<
       openExtension: options.openExtension ?? unexpected,
       openStore: options.openStore ?? createLocalMaster().openStore,
       openCluster: createLocalMaster().openCluster,
+      openSite: createLocalMaster().openSite,
       commandDefaults: async () => ({ ...saltDefaults, ...options.commandDefaults }),
       openKeys: options.openKeys ?? (async () => ({ keys: api.keys, close: async () => {} })),
     },

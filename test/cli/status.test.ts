@@ -464,6 +464,21 @@ test('an explanation names files and lines, and what a minion could claim', asyn
   );
 });
 
+test('the inputs of pillars are listed with their grains', async (t) => {
+  const grains = [
+    { grain: 'role', values: 3, pillars: 12, isShared: true },
+    { grain: 'id', values: 2, pillars: 2, isShared: false },
+  ];
+  const master = { pillar: { inputs: async () => ({ shared: 12, own: 2, grains }) } };
+  const { stdout } = await runCli(['pillar', 'inputs'], { master });
+  t.is(
+    stdout,
+    'Shared pillars: 12\nPillars of one minion: 2\nGrains on which they depend:\n  role: 3 values in 12 pillars\n  id: 2 values in 2 pillars; these pillars are not shared\n',
+  );
+  const json = await runCli(['pillar', 'inputs', '--json'], { master });
+  t.deepEqual(JSON.parse(json.stdout), { shared: 12, own: 2, grains });
+});
+
 test('a difference has what was and what would be', async (t) => {
   const changes = [
     { path: 'a:b', before: 1, after: 2 },

@@ -1,6 +1,6 @@
 /**
  * Scales tests that try many cases. `npm test` tries few cases and always the same ones. `npm run
- * campaign -- hostile` or `properties` tries many times as many, with another seed.
+ * campaign -- hostile-tests` or `properties` tries many times as many, with another seed.
  */
 
 /** Factor by which the number of cases exceeds that of `npm test`. Default: 1. */

@@ -1,5 +1,4 @@
 /** A minion that sends any request that a test wants, through libzmq. */
-import type { ExecutionContext } from 'ava';
 import type { MasterStatus } from '#master';
 import {
   dialZeromq,
@@ -12,6 +11,7 @@ import {
 } from '#minion-protocol';
 import { createMinionIdentity, MinionSession } from '#minion-protocol/minion/session.ts';
 import { createMinionHandshake } from '#minion-protocol/minion-handshake.ts';
+import type { Cleanup } from './cleanup.ts';
 
 const timeoutMs = 10_000;
 
@@ -21,14 +21,25 @@ type SignIn = ReturnType<ReturnType<typeof createMinionHandshake>['step']>;
 export class SpeakingMinion {
   readonly id: string;
   readonly transport: MinionTransport;
-  readonly #keys: MinionKeys;
+  readonly #keys: Pick<MinionKeys, 'privatePem' | 'publicPem'>;
   #session: MinionSession | undefined;
 
-  /** Creates a minion. Its connections are closed at the end of the test. */
-  constructor(t: ExecutionContext, id: string, keys: MinionKeys, master: MasterStatus) {
+  /**
+   * Creates a minion. Its connections are closed at the end of the test.
+   * @param master - master to connect to through libzmq, or a transport
+   */
+  constructor(
+    t: Cleanup,
+    id: string,
+    keys: Pick<MinionKeys, 'privatePem' | 'publicPem'>,
+    master: Pick<MasterStatus, 'requestPort'> | MinionTransport,
+  ) {
     this.id = id;
     this.#keys = keys;
-    this.transport = dialZeromq({ host: '127.0.0.1', requestPort: master.requestPort });
+    this.transport =
+      'requestPort' in master
+        ? dialZeromq({ host: '127.0.0.1', requestPort: master.requestPort })
+        : master;
     t.teardown(() => this.transport.close());
   }
 

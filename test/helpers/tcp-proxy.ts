@@ -53,9 +53,15 @@ export class TcpProxy {
     for (const socket of this.#sockets) socket.destroy();
   }
 
+  /** Ends all connections, and refuses new ones until {@link resume}. */
   close(): void {
     this.#server.close();
     for (const socket of this.#sockets) socket.destroy();
+  }
+
+  /** Accepts connections again after {@link close}. */
+  resume(): void {
+    this.#server.listen(this.port, '127.0.0.1');
   }
 
   #pass(from: Socket, to: Socket, direction: Direction): void {

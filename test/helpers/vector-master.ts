@@ -1,7 +1,6 @@
 /** A master in memory that has the keys of the recorded requests, so that these can be replayed. */
 import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
-import type { ExecutionContext } from 'ava';
 import type { Logger } from 'pino';
 import { type MasterConfig, type MasterOptions, resolveMasterConfig } from '#config';
 import type { Master, MasterEvent, PillarProvider } from '#master';
@@ -17,6 +16,7 @@ import {
 import { aesKeySignature } from '#minion-protocol/auth-reply.ts';
 import { type CreateMasterOptions, createMaster } from '#server';
 import { createMemoryStore, type Store } from '#store';
+import type { Cleanup } from './cleanup.ts';
 import { temporaryDirectory } from './temporary-directory.ts';
 import { keys, pem } from './vectors.ts';
 
@@ -86,7 +86,7 @@ const minionKey: StoredKey = {
 
 /** Starts a master. It is closed at the end of the test. */
 export async function startVectorMaster(
-  t: ExecutionContext,
+  t: Cleanup,
   options: VectorMasterOptions = {},
 ): Promise<VectorMaster> {
   const clock = { now: options.startAt ?? RECORDED_AT };

@@ -642,6 +642,14 @@ test('a clear request has limited depth and at most 1 MiB; an encrypted request 
   );
 });
 
+test('an envelope has at most 2,000 values, and an encrypted load may have more', (t) => {
+  const values = (count: number): WireValue[] => Array.from({ length: count }, () => 1);
+  t.is(code(packWire({ enc: 'clear', load: { values: values(1_900) } })), 'ok');
+  t.is(code(packWire({ enc: 'clear', load: { values: values(2_000) } })), 'ERR_PAYLOAD_LIMIT');
+  t.is(code(packWire({ enc: 'aes', load: values(2_000) })), 'ERR_PAYLOAD_LIMIT');
+  t.is(code(packWire({ enc: 'aes', load: packWire(values(90_000)) })), 'ok');
+});
+
 test('an unknown enc and fields of wrong types are refused', (t) => {
   const load = Buffer.alloc(64, 0xff);
   const wrong: WireMap[] = [

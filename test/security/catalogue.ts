@@ -44,6 +44,7 @@ const eventText = inFile('master/reactor/reactor.test.ts');
 const events = inFile('master/requests/events.test.ts');
 const logins = inFile('master/eauth/logins.test.ts');
 const signedReturns = inFile('master/requests/signed-returns.test.ts');
+const staleMembers = inFile('master/cluster/stale-members.test.ts');
 const users = inFile('master/eauth/user-api.test.ts');
 const outgoing = inFile('security/secrets.test.ts');
 const outbox = inFile('heat-bridge/signals/outbox.test.ts');
@@ -77,6 +78,8 @@ const metadataAgent = inFile('heat-bridge/guests/metadata-agent.test.ts');
 const networkListeners = inFile('heat-bridge/guests/network-listeners.test.ts');
 const agentClaims = inFile('heat-bridge/guests/agent-claims.test.ts');
 const notifications = inFile('heat-bridge/guests/notifications.test.ts');
+const shared = inFile('master/pillar/sharing.test.ts');
+const sharing = inFile('master/pillar/sharing-properties.test.ts');
 const guestSpaces = inFile('heat-bridge/guests/data-routes.test.ts');
 const guests = inFile('security/guests.test.ts');
 const outward = inFile('heat-bridge/outgoing/exchange.test.ts');
@@ -127,6 +130,11 @@ const httpConnections = inFile('salt-api/connections.test.ts');
 const runQuotas = inFile('heat-bridge/run.test.ts');
 const largeEvents = inFile('salt-api/streams.test.ts');
 const sendQueue = inFile('runtime/limits.test.ts');
+const siteLink = inFile('edge/hostile.test.ts');
+const siteVectors = inFile('edge/link-vectors.test.ts');
+const siteJoin = inFile('edge/join.test.ts');
+const siteLog = inFile('edge/site-log.test.ts');
+const siteUp = inFile('edge/up.test.ts');
 
 export const catalogue: readonly Threat[] = [
   {
@@ -561,6 +569,7 @@ export const catalogue: readonly Threat[] = [
       limits('the limit of elements covers all lists and maps together'),
       limits('bytes after the value are refused'),
       envelope('an envelope with a duplicate key or a key that is not text is refused'),
+      envelope('an envelope has at most 2,000 values, and an encrypted load may have more'),
     ],
   },
   {
@@ -2265,6 +2274,12 @@ export const catalogue: readonly Threat[] = [
         'after a long disconnection, a master refuses minions and tokens until it has caught up',
       ),
       clusterMasters('a master that receives no entries of the log becomes stale'),
+      staleMembers(
+        'a member whose thread was blocked is stale until it has compared its position again',
+      ),
+      staleMembers(
+        'a member with a full disk becomes stale, and continues when space is available',
+      ),
     ],
   },
   {
@@ -2435,6 +2450,8 @@ export const catalogue: readonly Threat[] = [
       fairLimits('a table of single rows refuses another owner, but not a row that it replaces'),
       fairLimits('the owner of an address is an IPv4 address or a network of 64 bits'),
       'limits.test.ts: no limiter is outside of the registry',
+      users('the jobs of one user store a limited number of bytes, and those of another user fit'),
+      'heat-bridge/idempotency-keys.test.ts: runs under idempotency keys of one caller store a limited number of bytes',
       'runtime/worker-pool.test.ts: a long text of one caller does not wait for those of another',
       'runtime/worker-pool.test.ts: a rendering for one minion does not wait for those of another',
       'master/keys/rsa-pool.test.ts: an address has its turn while another one has 300 operations waiting',
@@ -2450,11 +2467,107 @@ export const catalogue: readonly Threat[] = [
     ],
   },
   {
+    id: 'H-473',
+    threat: 'a client that only has access to NATS replays messages of a cluster',
+    tests: [
+      'master/cluster/masters-as-one.test.ts: a replayed request for a chunk does not keep the backup for a new member',
+    ],
+  },
+  {
+    id: 'H-474',
+    threat: 'a value of a field blocks the master, or reveals an internal error',
+    tests: [
+      'security/hostile-matrix.test.ts: hostile input to each entry of the tables causes bounded work, and the honest owner is served',
+      users('a call has at most 1,000 keyword arguments'),
+    ],
+  },
+  {
     id: 'H-477',
     threat: 'a text of an event is a pattern, a compound target or a function in a reactor file',
     tests: [
       reactor('text of an event is never a pattern'),
       reactor(`text of an event is neither a pattern nor a function of a runner: \${call}`),
+    ],
+  },
+  {
+    id: 'H-481',
+    threat: 'a stranger, another site or a false centre takes part in the link of a site',
+    tests: [
+      siteLink('a stranger with another key, and the key of another site, are refused'),
+      siteLink('a recorded handshake cannot be repeated'),
+      siteLink('a handshake that claims a binding to TLS is refused on a connection without TLS'),
+      siteVectors('a site refuses a centre with another key'),
+      siteVectors('signatures of another TLS connection are refused by both sides'),
+      siteVectors('a changed bit of the hello or the challenge invalidates the signatures'),
+    ],
+  },
+  {
+    id: 'H-482',
+    threat: 'a ticket of a site is used twice or by another, or a revoked site stays connected',
+    tests: [
+      siteJoin('a ticket is used once, by one key'),
+      siteJoin(
+        'expired, altered and superseded tickets, and keys without their proof, are refused',
+      ),
+      siteJoin('a site refuses the centre of another ticket'),
+      siteJoin('a revocation ends the connection, and the site is refused afterwards'),
+    ],
+  },
+  {
+    id: 'H-483',
+    threat: 'a stranger or a site exhausts the centre over the link',
+    tests: [
+      siteLink('large, malformed and early messages end a handshake'),
+      siteLink('an address with too many refused handshakes is rejected unread, and may not join'),
+      siteLink('an address may have 128 handshakes at a time, and one more when one ends'),
+      siteLink('malformed and too large frames of a site end its connection'),
+      siteLink('a site with too many open requests loses its connection'),
+      siteLink('a site that floods heartbeats loses its connection'),
+      siteLink('returns and facts are refused without a turn, and sites have turns in order'),
+      siteLog('malformed batches are refused'),
+    ],
+  },
+  {
+    id: 'H-484',
+    threat: 'a site writes for another site, twice, or with gaps',
+    tests: [
+      siteUp('a site cannot act for a minion of another site or of the centre'),
+      siteLink('a repeated batch is acknowledged and applied once, and a gap is refused'),
+    ],
+  },
+  {
+    id: 'H-485',
+    threat: 'the clock of a site moves the clock of the centre',
+    tests: [
+      siteLink('facts with times far ahead are refused, and do not move the clock of the centre'),
+      'edge/hlc.test.ts: a received time is followed by a later one, unless it is too far ahead',
+    ],
+  },
+  {
+    id: 'H-486',
+    threat: 'the log of a site fills the disk, or loses alarms before facts',
+    tests: [
+      siteLog('a full log drops the oldest entries of the last class, and a marker states them'),
+      siteLog('alarms are dropped only if nothing else is left'),
+    ],
+  },
+  {
+    id: 'H-487',
+    threat:
+      "a shared pillar gives a minion the values or rights of another, or a minion's grains affect others",
+    tests: [
+      sharing('a shared pillar is equal to one that is rendered for the minion'),
+      shared('a result of a function that is compared is not shared'),
+      shared('text of a macro that prints the id can be read, and is not shared'),
+      shared('a key with the id is not shared'),
+      shared('the options of a template contain the id, and are not shared as a whole'),
+      shared('a number in a plain scalar gets its own rendering'),
+      shared('a comment in a value gets its own rendering'),
+      shared('a part without grains that depends on the id is not shared'),
+      shared('a target by id in the top file assigns SLS to one minion only'),
+      shared('a minion with many grain values does not evict the shared pillar of others'),
+      shared('grains of a minion have no effect on the shared pillar of others'),
+      shared('a request does not wait long for the rendering of another minion'),
     ],
   },
 ];

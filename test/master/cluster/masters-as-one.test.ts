@@ -130,6 +130,52 @@ test.serial('a forged reply of a member does not end a join', async (t) => {
   await t.notThrowsAsync(joinCluster(masters.configOf('pestered'), ticket, { connect }));
 });
 
+test.serial(
+  'a replayed request for a chunk does not keep the backup for a new member',
+  async (t) => {
+    const { ticket } = await a.master.cluster.ticket();
+    const idleMs = 120_000;
+    const ends: (() => void)[] = [];
+    const { setTimeout: original } = globalThis;
+    const recorded: Uint8Array[] = [];
+    const noteTimers = (end: () => void, ms?: number): NodeJS.Timeout => {
+      if (ms === idleMs) ends.push(end);
+      return original(end, ms);
+    };
+    globalThis.setTimeout = Object.assign(noteTimers, original);
+    t.teardown(() => {
+      globalThis.setTimeout = original;
+    });
+    const connect = async (): Promise<TransactionLog> => {
+      const log = await masters.connect();
+      const announce = log.announce.bind(log);
+      log.announce = (bytes) => {
+        recorded.push(bytes);
+        announce(bytes);
+      };
+      return log;
+    };
+    await joinCluster(masters.configOf('replayed'), ticket, { connect });
+    const backups = (): string[] =>
+      readdirSync(a.config.stateDir).filter((name) => name.startsWith('joining-'));
+    const timers = ends.length;
+    const chunks = recorded.filter((bytes) => bytes[0] === frameKinds.request).length - 1;
+    t.is(timers, 1 + chunks);
+    const before = backups().length;
+    let replies = 0;
+    const end = new AbortController();
+    masters.log.listen((bytes) => {
+      if (bytes[0] === frameKinds.reply) replies += 1;
+    }, end.signal);
+    for (const bytes of recorded) masters.log.announce(bytes);
+    await until('the replies', () => replies > chunks);
+    end.abort();
+    t.is(ends.length, timers, 'a replay starts no timer');
+    ends.at(-1)?.();
+    await until('the end of the backup', () => backups().length < before);
+  },
+);
+
 const refusals = [
   {
     title: 'of another cluster',

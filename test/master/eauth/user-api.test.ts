@@ -89,6 +89,38 @@ test('a user may publish only what external_auth grants', async (t) => {
   await t.throwsAsync(fred.wheel.start({ fun: 'key.list_all' }), denied);
 });
 
+test('the jobs of one user store a limited number of bytes, and those of another user fit', async (t) => {
+  const rights = ['test.*', '@test'];
+  const running = await start(t, { fred: rights, ann: rights });
+  const [fred, ann] = [await running.as('fred'), await running.as('ann')];
+  const job = { tgt: 'web1', fun: 'test.echo', arg: ['x'.repeat(50_000_000)] };
+  for (let n = 0; n < 3; n += 1) await fred.jobs.publish(job);
+  const small = { tgt: 'web1', fun: 'test.ping' };
+  await t.throwsAsync(fred.jobs.publish(small), {
+    code: 'ERR_LIMIT',
+    message: /^jobs\.jobBytes: /,
+  });
+  t.is((await ann.jobs.publish(small)).minions.length, 1);
+  t.is((await running.master.jobs.publish(small)).minions.length, 1);
+  await t.throwsAsync(fred.runners.run({ fun: 'test.arg' }), { code: 'ERR_LIMIT' });
+  t.true((await ann.runners.run({ fun: 'test.arg' })).success);
+});
+
+test('a call has at most 1,000 keyword arguments', async (t) => {
+  const running = await start(t, { fred: ['test.*', '@test'] });
+  const fred = await running.as('fred');
+  const keywords = (count: number): Record<string, number> =>
+    Object.fromEntries(Array.from({ length: count }, (_, n) => [`k${n}`, n]));
+  const tooMany = { code: 'ERR_ARGS', message: /at most 1000 keyword arguments/ };
+  const job = { tgt: 'web1', fun: 'test.arg' };
+  t.true((await fred.runners.run({ fun: 'test.arg', kwarg: keywords(1_000) })).success);
+  const marked = { ...keywords(1_001), __kwarg__: true };
+  await t.throwsAsync(fred.runners.run({ fun: 'test.arg', kwarg: keywords(1_001) }), tooMany);
+  await t.throwsAsync(fred.runners.run({ fun: 'test.arg', arg: [marked] }), tooMany);
+  await t.throwsAsync(fred.jobs.publish({ ...job, kwarg: keywords(1_001) }), tooMany);
+  await t.throwsAsync(fred.jobs.publish({ ...job, arg: [marked] }), tooMany);
+});
+
 test('a user that external_auth does not name has no rights', async (t) => {
   const running = await start(t, { fred: ['.*', '@runner', '@wheel'] });
   const ann = await running.as('ann');

@@ -54,6 +54,7 @@ function openStored(
 ): Promise<OpenedPillar> {
   return openTree(t, files, { nodegroups: { group: 'L@web1' } }, async () => ({
     persistent: await PersistentPillarCache.open({ store, seal, hasKey: () => true }),
+    shared: { store, seal, hasKey: () => true },
   }));
 }
 

@@ -1,0 +1,247 @@
+/** `saltbridge site order`, `orders` and `tail`: orders of a centre for its sites. */
+
+import type { Command } from 'commander';
+import type { OrderInfo, OrderReport, OrderWork, SiteOrderInfo } from '#edge';
+import { parseArguments } from '#master';
+import type { CommandContext } from '../context.ts';
+import { exitCodes } from '../errors.ts';
+import { configOption, jsonOption, logLevelOption, parseCount } from '../options.ts';
+import { escapeName, printJson, printLine } from '../terminal.ts';
+import { parseGroupTarget, parseParameters } from './bridge.ts';
+
+interface CommonOptions {
+  readonly configDir: string;
+  readonly json?: boolean;
+}
+
+interface OrderOptions extends CommonOptions {
+  /** Validity in seconds. */
+  readonly valid?: number;
+  readonly wait?: boolean;
+}
+
+type TargetOptions = OrderOptions & { readonly target: string; readonly targetType?: string };
+
+/** Adds the subcommands for orders. */
+export function addOrders(site: Command, context: CommandContext): void {
+  const order = site.command('order').description('issue an order to sites');
+  addJob(order, context);
+  addCommand(order, context);
+  addPlan(order, context);
+  addEnrol(order, context);
+  addList(site, context);
+  addTail(site, context);
+}
+
+function withCommonOptions(command: Command): Command {
+  return command.addOption(configOption()).addOption(jsonOption()).addOption(logLevelOption());
+}
+
+function withOrderOptions(command: Command): Command {
+  return withCommonOptions(
+    command
+      .option('--valid <seconds>', 'validity in seconds; default: a day', parseCount)
+      .option('--wait', 'print the results as they arrive, until all sites have ended'),
+  );
+}
+
+function withTargetOptions(command: Command): Command {
+  return withOrderOptions(
+    command
+      .option(
+        '-t, --target <target>',
+        'minions at each site: a glob on ids, unless -T is given',
+        '*',
+      )
+      .option('-T, --target-type <type>', 'target type, as in Salt: list, compound, …'),
+  );
+}
+
+const sitesArgument = 'names of sites and globs on them, separated by commas';
+
+function addJob(order: Command, context: CommandContext): void {
+  const job = order
+    .command('job')
+    .description('run a function on minions of the sites')
+    .argument('<sites>', sitesArgument)
+    .argument('<function>', 'function, as in salt: test.ping')
+    .argument('[arguments...]', 'arguments of the function, as in salt');
+  withTargetOptions(job).action(
+    async (sites: string, fun: string, args: readonly string[], options: TargetOptions) => {
+      const work = { kind: 'job', ...targetOf(options), fun, ...parseArguments(args) } as const;
+      await issue(sites, work, options, context);
+    },
+  );
+}
+
+function addCommand(order: Command, context: CommandContext): void {
+  const command = order
+    .command('command')
+    .description('run a named command of the catalog of the sites')
+    .argument('<sites>', sitesArgument)
+    .argument('<name>', 'name of the command')
+    .option('-p, --params <json>', 'parameters, as a JSON object', parseParameters);
+  withTargetOptions(command).action(
+    async (sites: string, name: string, options: TargetOptions & { params?: object }) => {
+      const work = { kind: 'command', name, ...targetOf(options), ...paramsOf(options) } as const;
+      await issue(sites, work, options, context);
+    },
+  );
+}
+
+function addPlan(order: Command, context: CommandContext): void {
+  const plan = order
+    .command('plan')
+    .description('run a plan of the catalog of the sites')
+    .argument('<sites>', sitesArgument)
+    .argument('<name>', 'name of the plan')
+    .option(
+      '-g, --group <name=target>',
+      'target of a group: a glob on ids, or ids separated by commas',
+      parseGroupTarget,
+    )
+    .option('-p, --params <json>', 'parameters, as a JSON object', parseParameters);
+  withOrderOptions(plan).action(
+    async (
+      sites: string,
+      name: string,
+      options: OrderOptions & {
+        group?: Readonly<Record<string, string | string[]>>;
+        params?: object;
+      },
+    ) => {
+      const work = {
+        kind: 'plan',
+        name,
+        groups: options.group ?? {},
+        ...paramsOf(options),
+      } as const;
+      await issue(sites, work, options, context);
+    },
+  );
+}
+
+function addEnrol(order: Command, context: CommandContext): void {
+  const enrol = order
+    .command('enrol')
+    .description('create the ticket of a machine at a site; the result has the ticket')
+    .argument('<sites>', sitesArgument)
+    .argument('<minion>', 'id of the minion')
+    .requiredOption('--project <name>', 'owner of the machine')
+    .option('--instance <id>', 'instance that may use the ticket; default: any')
+    .option('--lifetime <seconds>', 'validity of the ticket in seconds', parseCount);
+  withOrderOptions(enrol).action(
+    async (
+      sites: string,
+      minion: string,
+      options: OrderOptions & { project: string; instance?: string; lifetime?: number },
+    ) => {
+      const { project, instance, lifetime } = options;
+      const work = {
+        kind: 'enrol',
+        minion,
+        project,
+        ...(instance === undefined ? {} : { instance }),
+        ...(lifetime === undefined ? {} : { lifetimeSeconds: lifetime }),
+      } as const;
+      await issue(sites, work, options, context);
+    },
+  );
+}
+
+function targetOf({ target, targetType }: TargetOptions): { tgt: string; tgtType?: string } {
+  return { tgt: target, ...(targetType === undefined ? {} : { tgtType: targetType }) };
+}
+
+function paramsOf({ params }: { readonly params?: object }): object {
+  return params === undefined ? {} : { params };
+}
+
+async function issue(
+  sites: string,
+  work: Pick<OrderWork, 'kind'>,
+  options: OrderOptions,
+  context: CommandContext,
+): Promise<void> {
+  const { configDir, valid, wait, json } = options;
+  const client = await context.openExtension(configDir, 'site');
+  const order = await client.call<OrderInfo>('order', {
+    sites: sites.split(',').map((name) => name.trim()),
+    work,
+    ...(valid === undefined ? {} : { validSeconds: valid }),
+  });
+  if (wait) return tail(order.id, options, context);
+  if (json) return printJson(context.stdout, order);
+  await printLine(context.stdout, order.id);
+}
+
+function addList(site: Command, context: CommandContext): void {
+  const list = site
+    .command('orders')
+    .description('list the orders of this centre, the latest first')
+    .option('--limit <count>', 'maximum number of orders; default: 50', parseCount);
+  withCommonOptions(list).action(
+    async ({ configDir, json, limit }: CommonOptions & { limit?: number }) => {
+      const client = await context.openExtension(configDir, 'site');
+      const orders = await client.call<readonly OrderInfo[]>('orders', {
+        ...(limit === undefined ? {} : { limit }),
+      });
+      if (json) return printJson(context.stdout, orders);
+      if (orders.length === 0) return printLine(context.stderr, 'No orders.');
+      for (const order of orders) await printLine(context.stdout, formatOrder(order));
+    },
+  );
+}
+
+function addTail(site: Command, context: CommandContext): void {
+  const follow = site
+    .command('tail')
+    .description('print the results of an order as they arrive')
+    .argument('<order>', 'id that site order printed');
+  withCommonOptions(follow).action((id: string, options: CommonOptions) =>
+    tail(id, options, context),
+  );
+}
+
+async function tail(
+  id: string,
+  { configDir, json }: CommonOptions,
+  context: CommandContext,
+): Promise<void> {
+  const client = await context.openExtension(configDir, 'site');
+  const printed = new Map<string, string>();
+  let last: OrderReport | undefined;
+  for await (const report of client.stream<OrderReport>('tail', { id })) {
+    last = report;
+    for (const site of json ? [] : report.sites) {
+      const line = formatSite(site);
+      if (printed.get(site.site) !== line) await printLine(context.stdout, line);
+      printed.set(site.site, line);
+    }
+  }
+  if (json && last !== undefined) await printJson(context.stdout, last);
+  const { failed = 0, refused = 0, expired = 0 } = last?.counts ?? {};
+  if (failed + refused + expired > 0) context.setExitCode(exitCodes.failure);
+}
+
+function formatOrder({ id, by, work, counts }: OrderInfo): string {
+  const states = Object.entries(counts).filter(([, count]) => count > 0);
+  const text = states.map(([state, count]) => `${count} ${state}`).join(', ');
+  return escapeName(`${id} ${work.kind} by ${by}: ${text}`);
+}
+
+function formatSite(it: SiteOrderInfo): string {
+  const { site, state, succeeded, failed, silent, unaddressed, reason, ticket } = it;
+  const counts = Object.entries({ succeeded, failed, silent, unaddressed })
+    .filter(([, count]) => count > 0)
+    .map(([name, count]) => `${count} ${name}`);
+  const since = it.notReachedSince === undefined ? '' : new Date(it.notReachedSince).toISOString();
+  const words = [
+    ...(state === 'waiting'
+      ? [since === '' ? 'never reached' : `not reached since ${since}`]
+      : counts),
+    ...(reason === undefined ? [] : [reason]),
+    ...(ticket === undefined ? [] : [ticket]),
+  ];
+  return escapeName(`${site} ${state}${words.length === 0 ? '' : `: ${words.join(', ')}`}`);
+}

@@ -1,0 +1,144 @@
+/** `saltbridge site`: sites of a centre. */
+
+import type { Command } from 'commander';
+import type { IssuedTicket, SiteInfo } from '#edge';
+import { type CommandContext, readFileOrStandardInput } from '../context.ts';
+import { configOption, jsonOption, logLevelOption, parseCount } from '../options.ts';
+import { escapeName, printJson, printLine } from '../terminal.ts';
+import { addOrders } from './site-orders.ts';
+
+interface CommonOptions {
+  readonly configDir: string;
+  readonly json?: boolean;
+}
+
+interface TicketOptions extends CommonOptions {
+  readonly url?: string;
+  readonly hours?: number;
+}
+
+/** Defines `saltbridge site`. */
+export function defineSite(command: Command, context: CommandContext): void {
+  addTicket(command, context);
+  addJoin(command, context);
+  addList(command, context);
+  addShow(command, context);
+  addRevoke(command, context);
+  addOrders(command, context);
+}
+
+function withCommonOptions(command: Command): Command {
+  return command.addOption(configOption()).addOption(jsonOption()).addOption(logLevelOption());
+}
+
+function addTicket(site: Command, context: CommandContext): void {
+  const ticket = site
+    .command('ticket')
+    .description('create a ticket with which a site joins this centre once')
+    .argument('<name>', 'name of the site')
+    .option('--url <address>', "address of this centre's HTTP API; default: this host and its port")
+    .option('--hours <count>', 'validity in hours; default: 24', parseCount);
+  withCommonOptions(ticket).action(
+    async (name: string, { configDir, json, url, hours }: TicketOptions) => {
+      const client = await context.openExtension(configDir, 'site');
+      const issued = await client.call<IssuedTicket>('ticket', {
+        name,
+        ...(url === undefined ? {} : { centre: url }),
+        ...(hours === undefined ? {} : { lifetimeSeconds: hours * 3600 }),
+      });
+      if (json) return printJson(context.stdout, issued);
+      await printLine(context.stdout, issued.ticket);
+    },
+  );
+}
+
+function addJoin(site: Command, context: CommandContext): void {
+  const join = site
+    .command('join')
+    .description('join the centre of a ticket; the master of this site need not run')
+    .argument('<ticket>', 'ticket of the centre; - reads it from standard input');
+  withCommonOptions(join).action(async (text: string, { configDir, json }: CommonOptions) => {
+    const ticket = text === '-' ? await readFileOrStandardInput('-', context) : text;
+    const receipt = await (await context.openSite(configDir)).join(ticket);
+    if (json) return printJson(context.stdout, receipt);
+    await printLine(context.stdout, `${receipt.name} has joined ${receipt.centre}`);
+  });
+}
+
+function addList(site: Command, context: CommandContext): void {
+  const list = site.command('list').description('list the sites of this centre');
+  withCommonOptions(list).action(async ({ configDir, json }: CommonOptions) => {
+    const client = await context.openExtension(configDir, 'site');
+    const sites = await client.call<readonly SiteInfo[]>('list');
+    if (json) return printJson(context.stdout, sites);
+    if (sites.length === 0) return printLine(context.stderr, 'No sites.');
+    for (const it of sites) await printLine(context.stdout, formatSite(it));
+  });
+}
+
+function addShow(site: Command, context: CommandContext): void {
+  const show = site
+    .command('show')
+    .description('show a site')
+    .argument('<name>', 'name of the site');
+  withCommonOptions(show).action(async (name: string, { configDir, json }: CommonOptions) => {
+    const client = await context.openExtension(configDir, 'site');
+    const found = await client.call<SiteInfo>('show', { name });
+    if (json) return printJson(context.stdout, found);
+    await printLine(context.stdout, formatDetails(found));
+  });
+}
+
+function addRevoke(site: Command, context: CommandContext): void {
+  const revoke = site
+    .command('revoke')
+    .description('revoke the key of a site and end its connection')
+    .argument('<name>', 'name of the site');
+  withCommonOptions(revoke).action(async (name: string, { configDir, json }: CommonOptions) => {
+    const client = await context.openExtension(configDir, 'site');
+    const revoked = await client.call<SiteInfo>('revoke', { name });
+    if (json) return printJson(context.stdout, revoked);
+    await printLine(context.stdout, formatSite(revoked));
+  });
+}
+
+function formatSite({ name, state, isConnected, lastContactAt, version }: SiteInfo): string {
+  const contact = isConnected ? 'connected' : `last contact ${formatTime(lastContactAt)}`;
+  const words = [name, state, ...(state === 'joined' ? [contact, version ?? ''] : [])];
+  return escapeName(words.join(' ').trimEnd());
+}
+
+/** Returns a site as text. Each attribute has its own line. */
+function formatDetails(site: SiteInfo): string {
+  const rows: readonly (readonly [string, string | undefined])[] = [
+    ['site', site.name],
+    ['state', site.state],
+    ['key', site.fingerprint],
+    ['joined', site.joinedAt === undefined ? undefined : formatTime(site.joinedAt)],
+    [
+      'ticket to',
+      site.ticketExpiresAt === undefined ? undefined : formatTime(site.ticketExpiresAt),
+    ],
+    ['connected', site.isConnected ? 'yes' : 'no'],
+    ['contact', formatTime(site.lastContactAt)],
+    ['address', site.address],
+    ['version', site.version],
+    [
+      'clock',
+      site.clockDifferenceMs === undefined ? undefined : `${site.clockDifferenceMs} ms ahead`,
+    ],
+    ...Object.entries(site.log).map(([name, position]) => {
+      const { sequence, dropped, refused } = position;
+      return [name, `${sequence} entries, ${dropped} dropped, ${refused} refused`] as const;
+    }),
+  ];
+  return rows
+    .flatMap(([name, text]) =>
+      text === undefined ? [] : [`${name.padEnd(10)}${escapeName(text)}`],
+    )
+    .join('\n');
+}
+
+function formatTime(ms: number | undefined): string {
+  return ms === undefined ? 'never' : new Date(ms).toISOString();
+}

@@ -1,0 +1,104 @@
+/** Extension of the centre of sites. */
+
+import { sign } from 'node:crypto';
+import type { SitesOptions } from '#config';
+import type { ExtensionHost, OpenExtension } from '#master';
+import { combined, startAll } from './combined-parts.ts';
+import { EdgeError } from './errors.ts';
+import { CentreFacts } from './facts/centre-facts.ts';
+import { MinionClaims } from './facts/minion-claims.ts';
+import { centreDirectory, openCentreKey } from './identity/centre-key.ts';
+import { publicBytesOf } from './identity/ed25519.ts';
+import { addJoinRoute } from './identity/join-route.ts';
+import { renewKey, verifyRenewal } from './identity/renewal.ts';
+import { siteMethods } from './identity/site-methods.ts';
+import { SiteRegistry } from './identity/site-registry.ts';
+import { CentreConnections } from './link/centre-connections.ts';
+import { edgePath } from './link/site-connection.ts';
+import { openEntries } from './log/centre-entries.ts';
+import { handleSignals } from './log/centre-signals.ts';
+import { Ingest } from './log/ingest.ts';
+import { centreFamilies } from './metrics.ts';
+import { openCentreOrders } from './orders/open-centre-orders.ts';
+import type { CentreContext, CentrePart, CentrePartContribution } from './parts.ts';
+
+/** Parts of a centre, in the order in which they are opened. */
+const parts: readonly CentrePart[] = [openEntries, openCentreOrders];
+
+/** Opens the centre of sites. */
+export async function openCentre(
+  host: ExtensionHost,
+  options: SitesOptions,
+): Promise<OpenExtension> {
+  const key = await openCentreKey(host);
+  const sites = new SiteRegistry(host, key);
+  const links = new CentreConnections({ key, sites, now: host.now, logger: host.logger });
+  await host.shared.follow(['centre', 'site'], (change) => {
+    // Another member of the cluster may have revoked the site.
+    const name = (change.type === 'put' ? change.entry.key : change.key).at(-1);
+    if (name !== undefined) links.endUnless(name);
+  });
+  const ingest = new Ingest({ host, options, links });
+  links.handle(renewKey, async ({ key: nextKey, proof }, { site }) => {
+    if (!verifyRenewal(site, nextKey, proof)) {
+      throw new EdgeError('ERR_SITE_MESSAGE', 'the new key did not sign its renewal');
+    }
+    await sites.offerKey(site, nextKey);
+    return {};
+  });
+  const claims = await MinionClaims.open(host);
+  const releaseIfRevoked = async (name: string): Promise<void> => {
+    const { state } = await sites.show(name);
+    if (state === 'revoked') facts.forget(await claims.release(name));
+  };
+  sites.onRevoked((name) => {
+    releaseIfRevoked(name).catch((error: unknown) =>
+      host.logger.error({ err: error }, 'the minions of a revoked site were not released'),
+    );
+  });
+  const facts = new CentreFacts({ host, options, ingest, claims });
+  const context: CentreContext = {
+    facts,
+    host,
+    options,
+    directory: centreDirectory(host.config.stateDir),
+    links,
+    ingest,
+    sites,
+    publicKey: publicBytesOf(key),
+    sign: (bytes) => sign(null, bytes, key),
+  };
+  handleSignals(context, claims);
+  const opened: CentrePartContribution[] = [];
+  for (const open of parts) opened.push(await open(context));
+  const trustRoot = async (): Promise<Uint8Array | undefined> =>
+    opened.find((it) => it.trustRoot !== undefined)?.trustRoot?.();
+  const own: CentrePartContribution = {
+    rpc: siteMethods({ host, sites, facts, trustRoot }),
+    metrics: () => centreFamilies(links.size, ingest.figures, ingest.turns),
+  };
+  const all = combined([own, ...opened]);
+  return {
+    ...all,
+    routes: [
+      {
+        prefix: edgePath,
+        methods: () => ({ site: all.rpc ?? {} }),
+        register: (app, server) => {
+          addJoinRoute(app, server, { host, key, sites, links, trustRoot });
+          for (const part of opened) part.addRoutes?.(app, server);
+        },
+        upgrade: (request, socket, head, path) => {
+          if (path === '/link') links.upgrade(request, socket, head);
+          else socket.destroy();
+        },
+      },
+    ],
+    start: () => startAll(opened),
+    close: async () => {
+      links.close();
+      await ingest.close();
+      for (const part of opened.toReversed()) await part.close?.();
+    },
+  };
+}

@@ -1,0 +1,34 @@
+import type { MetricFamily, RpcTable } from '#master';
+import type { EdgePart } from './parts.ts';
+
+/** Contributions of several parts as those of one extension, without `start` and `close`. */
+type Combined = Omit<EdgePart, 'close' | 'start'>;
+
+/**
+ * Combines the contributions of parts.
+ * @throws TypeError if two parts have a file backend, an intake or pillar data
+ */
+export function combined(parts: readonly EdgePart[]): Combined {
+  const rpc: RpcTable = Object.assign({}, ...parts.map((part) => part.rpc ?? {}));
+  const metrics = (): readonly MetricFamily[] => parts.flatMap((part) => part.metrics?.() ?? []);
+  const files = onlyOne(parts.flatMap((part) => part.files ?? []));
+  const intake = onlyOne(parts.flatMap((part) => part.intake ?? []));
+  const pillar = onlyOne(parts.flatMap((part) => part.pillar ?? []));
+  return {
+    rpc,
+    metrics,
+    ...(files === undefined ? {} : { files }),
+    ...(intake === undefined ? {} : { intake }),
+    ...(pillar === undefined ? {} : { pillar }),
+  };
+}
+
+/** Starts parts in their order. */
+export async function startAll(parts: readonly EdgePart[]): Promise<void> {
+  for (const part of parts) await part.start?.();
+}
+
+function onlyOne<T>(items: readonly T[]): T | undefined {
+  if (items.length > 1) throw new TypeError('several parts of the edge have the same contribution');
+  return items[0];
+}

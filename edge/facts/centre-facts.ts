@@ -1,0 +1,130 @@
+/** Facts of the minions of sites at the centre. The latest facts by the hybrid clock win. */
+
+import Type from 'typebox';
+import type { SitesOptions } from '#config';
+import type { ExtensionHost, StateOperation } from '#master';
+import { isWireMap, packLocal, type WireMap } from '#minion-protocol';
+import { Bytes, defineRow } from '#store';
+import { EdgeError } from '../errors.ts';
+import type { LogEntry, LogIngest } from '../log/log.ts';
+import { decodeValue } from '../log/log-codec.ts';
+import { maxBatchEntries } from '../log/log-messages.ts';
+import { compareTimes, type HybridTime } from './hlc.ts';
+import type { MinionClaims } from './minion-claims.ts';
+
+const factRow = defineRow({
+  name: 'facts of a minion of a site',
+  schema: Type.Object({
+    site: Type.String(),
+    ms: Type.Integer({ minimum: 0 }),
+    count: Type.Integer({ minimum: 0 }),
+    receivedAt: Type.Integer({ minimum: 0 }),
+    present: Type.Boolean(),
+    grains: Bytes,
+  }),
+});
+
+/** Number of facts in memory. All entries of a batch fit. */
+const recentFacts: number = maxBatchEntries;
+
+/** Maximum size of the grains of a minion, in bytes. */
+const maxGrainsBytes = 16_384;
+
+/** Facts of a minion, with the time at which they were true. */
+export interface SiteMinion {
+  readonly minion: string;
+  readonly site: string;
+  readonly isPresent: boolean;
+  readonly grains: WireMap;
+  /** Time by the hybrid clock of the site. */
+  readonly at: HybridTime;
+  readonly receivedAt: number;
+}
+
+export interface CentreFactsOptions {
+  readonly host: Pick<ExtensionHost, 'now' | 'shared'>;
+  readonly options: Pick<SitesOptions, 'factAheadSeconds'>;
+  readonly ingest: LogIngest;
+  readonly claims: MinionClaims;
+}
+
+/** Facts of the minions of all sites. */
+export class CentreFacts {
+  readonly #options: CentreFactsOptions;
+  /** Facts that were merged last. Their writes may be in progress. */
+  readonly #recent = new Map<string, MergedFact>();
+
+  constructor(options: CentreFactsOptions) {
+    this.#options = options;
+    options.ingest.on('minion', { operations: (entry) => this.#merge(entry) });
+  }
+
+  /** Returns the facts of a minion. */
+  async of(minion: string): Promise<SiteMinion | undefined> {
+    const entry = await this.#options.host.shared.get(keyOf(minion));
+    return entry && readFact(minion, entry.value);
+  }
+
+  /** Returns the facts of the minions of a site, or of all sites. */
+  async list(site?: string): Promise<readonly SiteMinion[]> {
+    const found: SiteMinion[] = [];
+    for await (const { key, value } of this.#options.host.shared.list(['centre', 'fact'])) {
+      const fact = readFact(key.at(-1) ?? '', value);
+      if (site === undefined || fact.site === site) found.push(fact);
+    }
+    return found;
+  }
+
+  /** Forgets facts in memory of minions that another site may claim. */
+  forget(minions: readonly string[]): void {
+    for (const minion of minions) this.#recent.delete(minion);
+  }
+
+  async #merge({ site, value, at }: LogEntry): Promise<readonly StateOperation[]> {
+    const { host, options, claims } = this.#options;
+    const { minion, present, grains } = value;
+    if (typeof minion !== 'string' || typeof present !== 'boolean') {
+      throw new EdgeError('ERR_SITE_MESSAGE', 'the fields of the facts are malformed');
+    }
+    const aheadMs = at.ms - host.now();
+    if (aheadMs > options.factAheadSeconds * 1000) {
+      const seconds = Math.round(aheadMs / 1000);
+      throw new EdgeError('ERR_SITE_CLOCK', `the clock of the site is ${seconds} s ahead`);
+    }
+    const claim = await claims.claim(site, minion);
+    const known = this.#recent.get(minion) ?? (await this.of(minion));
+    // Facts of the same time are written again, because their write may have failed.
+    if (known !== undefined && compareTimes(at, known.at) < 0) return claim;
+    const given = isWireMap(grains) ? grains : (known?.grains ?? {});
+    const packed = packLocal(given);
+    if (packed.length > maxGrainsBytes) {
+      throw new EdgeError('ERR_SITE_MESSAGE', `the grains of ${minion} are too large`);
+    }
+    this.#remember(minion, { at, grains: given });
+    const { ms, count } = at;
+    const row = { site, ms, count, receivedAt: host.now(), present, grains: packed };
+    return [...claim, { op: 'put', key: keyOf(minion), value: factRow.encode(row) }];
+  }
+
+  #remember(minion: string, fact: MergedFact): void {
+    this.#recent.delete(minion);
+    this.#recent.set(minion, fact);
+    if (this.#recent.size <= recentFacts) return;
+    const [oldest] = this.#recent.keys();
+    if (oldest !== undefined) this.#recent.delete(oldest);
+  }
+}
+
+/** Time and grains of facts. */
+type MergedFact = Pick<SiteMinion, 'at' | 'grains'>;
+
+function keyOf(minion: string): readonly string[] {
+  return ['centre', 'fact', minion];
+}
+
+function readFact(minion: string, value: Uint8Array): SiteMinion {
+  const row = factRow.decode({ key: keyOf(minion), value });
+  const { site, ms, count, receivedAt, present } = row;
+  const grains = decodeValue(row.grains);
+  return { minion, site, isPresent: present, grains, at: { ms, count }, receivedAt };
+}

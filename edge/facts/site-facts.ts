@@ -1,0 +1,100 @@
+/** Facts of the minions of a site: grains at their start, and their presence. */
+
+import { type ExtensionHost, type Jobs, masterServices } from '#master';
+import { packLocal, type WireMap } from '#minion-protocol';
+import type { SiteLog } from '../log/log.ts';
+import type { EdgePart, SiteContext } from '../parts.ts';
+
+/** Grains that the centre receives. Targets of orders can use them. */
+const summarised = [
+  ...['os', 'os_family', 'osrelease', 'osfinger', 'oscodename', 'kernel', 'kernelrelease'],
+  ...['cpuarch', 'osarch', 'num_cpus', 'mem_total', 'virtual', 'saltversion', 'host', 'fqdn'],
+  ...['ipv4', 'roles', 'environment', 'site'],
+];
+
+/** Maximum size of a grain, in bytes. */
+const maxGrainBytes = 1024;
+
+/** Interval between two checks of the presence, in milliseconds. */
+const presenceMs = 60_000;
+
+const startTag = /^salt\/minion\/([^/]+)\/start$/;
+
+/** Part of a site that appends facts of its minions to the log. */
+export function openSiteFacts({ host, log }: SiteContext): EdgePart {
+  const facts = new SiteFacts(host, log);
+  return { start: () => facts.start(), close: () => facts.close() };
+}
+
+class SiteFacts {
+  readonly #host: ExtensionHost;
+  readonly #jobs: Jobs;
+  readonly #log: SiteLog;
+  readonly #stopped = new AbortController();
+  #present: ReadonlySet<string> = new Set();
+  #running: Promise<void> | undefined;
+  #timer: NodeJS.Timeout | undefined;
+
+  constructor(host: ExtensionHost, log: SiteLog) {
+    this.#host = host;
+    this.#jobs = host.use(masterServices.jobs);
+    this.#log = log;
+  }
+
+  start(): void {
+    this.#running = this.#followStarts();
+    this.#timer = setInterval(() => void this.#checkPresence(), presenceMs).unref();
+  }
+
+  async close(): Promise<void> {
+    this.#stopped.abort();
+    clearInterval(this.#timer);
+    await this.#running;
+  }
+
+  async #followStarts(): Promise<void> {
+    const { bus } = this.#host.use(masterServices.events);
+    const { signal } = this.#stopped;
+    try {
+      const events = bus.subscribe({ accepts: (tag) => startTag.test(tag), signal });
+      for await (const { tag } of events) {
+        const [, minion = ''] = startTag.exec(tag) ?? [];
+        await this.#append({ minion, present: true, grains: this.#grainsOf(minion) });
+      }
+    } catch (error) {
+      this.#host.logger.error({ err: error }, 'facts of minions do not reach the log of the site');
+    }
+  }
+
+  /** Appends the changes of the presence since the last check. */
+  async #checkPresence(): Promise<void> {
+    const now = new Set(this.#jobs.present().map(({ id }) => id));
+    const before = this.#present;
+    this.#present = now;
+    for (const minion of now) {
+      if (before.has(minion)) continue;
+      await this.#append({ minion, present: true, grains: this.#grainsOf(minion) });
+    }
+    for (const minion of before) {
+      if (!now.has(minion)) await this.#append({ minion, present: false });
+    }
+  }
+
+  #grainsOf(minion: string): WireMap {
+    const { grains } = this.#jobs.facts.of(minion);
+    const summary: WireMap = {};
+    for (const name of summarised) {
+      const value = grains?.get(name);
+      if (value !== undefined && packLocal(value).length <= maxGrainBytes) summary[name] = value;
+    }
+    return summary;
+  }
+
+  async #append(value: WireMap): Promise<void> {
+    try {
+      await this.#log.append({ class: 'fact', kind: 'minion', value });
+    } catch (error) {
+      this.#host.logger.error({ err: error }, 'facts of a minion were not stored in the log');
+    }
+  }
+}

@@ -1,0 +1,72 @@
+/** Ed25519 keys of sites and centres, and signatures that name their purpose. */
+
+import {
+  createPrivateKey,
+  createPublicKey,
+  generateKeyPairSync,
+  type KeyObject,
+  sign,
+  verify,
+} from 'node:crypto';
+
+/** Size of a public key and of a seed, in bytes. */
+export const keyBytes = 32;
+
+/** Size of a signature, in bytes. */
+export const signatureBytes = 64;
+
+/** Head of the PKCS #8 form of an Ed25519 key [RFC 8410]. The seed follows. */
+const seedHead = Buffer.from('302e020100300506032b657004220420', 'hex');
+
+/** Generates a private key. */
+export function generateKey(): KeyObject {
+  return generateKeyPairSync('ed25519').privateKey;
+}
+
+/** Returns the private key with this seed of 32 bytes. */
+export function keyOfSeed(seed: Uint8Array): KeyObject {
+  const key = Buffer.concat([seedHead, seed]);
+  return createPrivateKey({ key, format: 'der', type: 'pkcs8' });
+}
+
+/** Returns the 32 bytes of the public key that belongs to a private key. */
+export function publicBytesOf(key: KeyObject): Buffer {
+  return createPublicKey(key).export({ format: 'der', type: 'spki' }).subarray(-keyBytes);
+}
+
+/**
+ * Returns what a signature covers: the purpose and all parts, each with its length, so that no two
+ * lists of parts have the same form.
+ */
+export function signedForm(purpose: string, parts: readonly Uint8Array[]): Buffer {
+  const all = [Buffer.from(purpose), ...parts];
+  return Buffer.concat(
+    all.flatMap((part) => {
+      const length = Buffer.alloc(4);
+      length.writeUInt32BE(part.byteLength);
+      return [length, part];
+    }),
+  );
+}
+
+/** Signs parts for a purpose. */
+export function signParts(key: KeyObject, purpose: string, parts: readonly Uint8Array[]): Buffer {
+  return sign(null, signedForm(purpose, parts), key);
+}
+
+/** Whether a public key has signed these parts for this purpose. */
+export function isSignedBy(
+  publicKey: Uint8Array,
+  purpose: string,
+  parts: readonly Uint8Array[],
+  signature: Uint8Array,
+): boolean {
+  if (publicKey.byteLength !== keyBytes || signature.byteLength !== signatureBytes) return false;
+  const x = Buffer.from(publicKey).toString('base64url');
+  try {
+    const key = createPublicKey({ key: { kty: 'OKP', crv: 'Ed25519', x }, format: 'jwk' });
+    return verify(null, signedForm(purpose, parts), key, signature);
+  } catch {
+    return false;
+  }
+}

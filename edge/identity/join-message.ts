@@ -1,0 +1,50 @@
+/** Request and reply of `POST /site/v1/join`. */
+
+import { createHash } from 'node:crypto';
+import Type, { type Static } from 'typebox';
+import { compileSchema } from '#runtime';
+
+/** Purpose of the signature of the site over its ticket. */
+export const joinPurpose = 'saltbridge site join 1';
+
+/** Purpose of the signature of the centre over its reply. */
+const replyPurpose = 'saltbridge site joined 1';
+
+/** Maximum size of the root metadata in a reply, in bytes. */
+export const maxRootBytes = 262_144;
+
+const JoinRequest = Type.Object(
+  {
+    ticket: Type.String({ minLength: 1, maxLength: 4096 }),
+    /** Public key of the site and its signature, in base64url. */
+    key: Type.String({ minLength: 43, maxLength: 43 }),
+    proof: Type.String({ minLength: 86, maxLength: 86 }),
+  },
+  { additionalProperties: false },
+);
+export type JoinRequest = Readonly<Static<typeof JoinRequest>>;
+export const checkJoinRequest = compileSchema(JoinRequest);
+
+const JoinReply = Type.Object(
+  {
+    name: Type.String(),
+    /** Root metadata, in base64. */
+    root: Type.Optional(Type.String({ maxLength: Math.ceil(maxRootBytes / 3) * 4 })),
+    signature: Type.String({ minLength: 86, maxLength: 86 }),
+  },
+  { additionalProperties: false },
+);
+export type JoinReply = Readonly<Static<typeof JoinReply>>;
+export const checkJoinReply = compileSchema(JoinReply);
+
+/** Returns the purpose and the parts that the centre signs. */
+export function signedReply(
+  ticket: string,
+  key: Uint8Array,
+  root: Uint8Array | undefined,
+): readonly [purpose: string, parts: readonly Uint8Array[]] {
+  const digest = createHash('sha256')
+    .update(root ?? Buffer.alloc(0))
+    .digest();
+  return [replyPurpose, [Buffer.from(ticket), key, digest]];
+}

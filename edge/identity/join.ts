@@ -1,0 +1,141 @@
+/** The site's side of joining: presents a ticket to the centre and writes the identity. */
+
+import { createHash } from 'node:crypto';
+import { readFile } from 'node:fs/promises';
+import { request as httpRequest, type IncomingMessage } from 'node:http';
+import { request as httpsRequest } from 'node:https';
+import type { SiteOptions } from '#config';
+import { writeFileAtomically } from '#runtime';
+import { EdgeError, type EdgeErrorCode, edgeErrors } from '../errors.ts';
+import { generateKey, isSignedBy, publicBytesOf, signParts } from './ed25519.ts';
+import {
+  checkJoinReply,
+  type JoinReply,
+  type JoinRequest,
+  joinPurpose,
+  maxRootBytes,
+  signedReply,
+} from './join-message.ts';
+import { siteDirectory, writeIdentity } from './site-files.ts';
+import { readTicket } from './tickets.ts';
+
+/** Maximum duration of the request, in milliseconds. */
+const joinMs = 120_000;
+const maxReplyBytes = 2 * maxRootBytes;
+
+export interface JoinOptions {
+  readonly stateDir: string;
+  /** Section `site` of the configuration. */
+  readonly site: Pick<SiteOptions, 'ca' | 'centre' | 'name'>;
+  readonly now?: () => number;
+}
+
+/** Result of joining. */
+export interface JoinReceipt {
+  readonly name: string;
+  readonly centre: string;
+  /** Whether the centre has sent the root metadata of its bundles. */
+  readonly hasRoot: boolean;
+}
+
+/**
+ * Joins the centre of a ticket and writes the identity of the site.
+ * @throws EdgeError ERR_SITE_TICKET, ERR_SITE_LINK
+ */
+export async function joinSite(
+  ticketText: string,
+  { stateDir, site, now = Date.now }: JoinOptions,
+): Promise<JoinReceipt> {
+  const text = ticketText.trim();
+  const ticket = readTicket(text);
+  if (ticket.name !== site.name) {
+    const problem = `the ticket is for ${ticket.name}, but site: name is ${site.name}`;
+    throw new EdgeError('ERR_SITE_TICKET', problem);
+  }
+  if (now() > ticket.expiresAt) {
+    throw new EdgeError('ERR_SITE_TICKET', 'the ticket has expired; create a new one');
+  }
+  const key = generateKey();
+  const publicKey = publicBytesOf(key);
+  const body: JoinRequest = {
+    ticket: text,
+    key: publicKey.toString('base64url'),
+    proof: signParts(key, joinPurpose, [Buffer.from(text)]).toString('base64url'),
+  };
+  const reply = await post(`${site.centre.replace(/\/+$/, '')}/site/v1/join`, body, site.ca);
+  const root = reply.root === undefined ? undefined : Buffer.from(reply.root, 'base64');
+  const signature = Buffer.from(reply.signature, 'base64url');
+  if (!isSignedBy(ticket.centreKey, ...signedReply(text, publicKey, root), signature)) {
+    throw new EdgeError('ERR_SITE_TICKET', 'the reply is not from the centre of the ticket');
+  }
+  const digest = root && createHash('sha256').update(root).digest('hex');
+  if (ticket.root !== digest) {
+    throw new EdgeError('ERR_SITE_TICKET', 'the root metadata differs from that of the ticket');
+  }
+  const directory = siteDirectory(stateDir);
+  const joinedAt = now();
+  await writeIdentity(directory, {
+    name: ticket.name,
+    centre: ticket.centre,
+    centreKey: ticket.centreKey,
+    joinedAt,
+    keyCreatedAt: joinedAt,
+    key,
+  });
+  if (root !== undefined) await writeFileAtomically(`${directory}/root.json`, root, 0o600);
+  return { name: ticket.name, centre: site.centre, hasRoot: root !== undefined };
+}
+
+async function post(url: string, body: JoinRequest, ca: string | undefined): Promise<JoinReply> {
+  const content = JSON.stringify(body);
+  const certificates = ca === undefined ? {} : { ca: await readFile(ca) };
+  const { status, text } = await new Promise<{ status: number; text: string }>(
+    (resolve, reject) => {
+      const fail = (cause: Error): void =>
+        reject(new EdgeError('ERR_SITE_LINK', `cannot reach ${url}: ${cause.message}`, { cause }));
+      const send = url.startsWith('https:') ? httpsRequest : httpRequest;
+      const headers = {
+        'content-type': 'application/json',
+        'content-length': Buffer.byteLength(content),
+      };
+      const request = send(url, { method: 'POST', headers, agent: false, ...certificates });
+      request.setTimeout(joinMs, () => request.destroy(new Error('no reply in time')));
+      request.on('error', fail);
+      request.on('response', (response) => {
+        readAll(response).then(
+          (whole) => resolve({ status: response.statusCode ?? 0, text: whole }),
+          fail,
+        );
+      });
+      request.end(content);
+    },
+  );
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch (cause) {
+    throw new EdgeError('ERR_SITE_LINK', `${url} answered ${status}, not as a centre`, { cause });
+  }
+  if (status === 200 && checkJoinReply.Check(value)) return value;
+  throw refusalOf(url, status, value);
+}
+
+async function readAll(response: IncomingMessage): Promise<string> {
+  const chunks: Buffer[] = [];
+  let bytes = 0;
+  for await (const chunk of response as AsyncIterable<Buffer>) {
+    bytes += chunk.length;
+    if (bytes > maxReplyBytes) throw new Error('the reply is too large');
+    chunks.push(chunk);
+  }
+  return Buffer.concat(chunks).toString('utf8');
+}
+
+function refusalOf(url: string, status: number, value: unknown): EdgeError {
+  const error: unknown = Object(Object(value).error);
+  const { code, message } = Object(error);
+  const isKnown = typeof code === 'string' && Object.hasOwn(edgeErrors, code);
+  const known = isKnown ? (code as EdgeErrorCode) : 'ERR_SITE_LINK';
+  const reason = typeof message === 'string' ? message : `status ${status}`;
+  return new EdgeError(known, `${url} refused the ticket: ${reason}`);
+}

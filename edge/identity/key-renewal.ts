@@ -1,0 +1,62 @@
+import type { Logger } from 'pino';
+import { codeOf } from '#runtime';
+import { EdgeError } from '../errors.ts';
+import type { SiteConnection } from '../link/site-connection.ts';
+import { renewalOf, renewKey } from './renewal.ts';
+import { adoptNextKey, createNextKey, type SiteIdentity } from './site-files.ts';
+
+/** Age at which a site replaces its key, in milliseconds. */
+const keyLifeMs = 30 * 86_400_000;
+
+export interface KeyRenewalOptions {
+  readonly directory: string;
+  readonly link: Pick<SiteConnection, 'call' | 'onChange' | 'reconnect'>;
+  readonly identity: () => SiteIdentity | undefined;
+  readonly now: () => number;
+  readonly logger: Logger;
+}
+
+/** Replaces the key of a site over its connection, every 30 days or by command. */
+export class KeyRenewal {
+  readonly #options: KeyRenewalOptions;
+  #running: Promise<void> | undefined;
+
+  constructor(options: KeyRenewalOptions) {
+    this.#options = options;
+    options.link.onChange(({ isConnected }) => {
+      const identity = options.identity();
+      if (!isConnected || identity === undefined) return;
+      const isOld = options.now() - identity.keyCreatedAt > keyLifeMs;
+      // A former renewal may have ended after the centre stored the new key.
+      if (!isOld && identity.nextKey === undefined) return;
+      this.renew().catch((error: unknown) => {
+        if (codeOf(error) !== 'ERR_SITE_LINK') {
+          options.logger.error({ err: error }, 'the key of the site was not renewed');
+        }
+      });
+    });
+  }
+
+  /**
+   * Replaces the key. The connection is opened again with the new key.
+   * @throws EdgeError ERR_SITE_LINK, ERR_SITE_NOT_JOINED
+   */
+  renew(): Promise<void> {
+    this.#running ??= this.#renew().finally(() => {
+      this.#running = undefined;
+    });
+    return this.#running;
+  }
+
+  async #renew(): Promise<void> {
+    const { directory, link, identity, now } = this.#options;
+    const name = identity()?.name;
+    if (name === undefined) {
+      throw new EdgeError('ERR_SITE_NOT_JOINED', 'this site has not joined a centre');
+    }
+    const key = await createNextKey(directory);
+    await link.call(renewKey, renewalOf(name, key));
+    await adoptNextKey(directory, now());
+    link.reconnect();
+  }
+}

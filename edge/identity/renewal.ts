@@ -1,0 +1,38 @@
+/** Renewal of the key of a site over its connection. */
+
+import type { KeyObject } from 'node:crypto';
+import Type from 'typebox';
+import { Bytes } from '#store';
+import { defineMessage } from '../link/link.ts';
+import { isSignedBy, keyBytes, publicBytesOf, signParts } from './ed25519.ts';
+
+const purpose = 'saltbridge site renewal 1';
+
+/** Request of a site to replace its key. The new key signs it. */
+export const renewKey = defineMessage({
+  name: 'identity.renew',
+  sender: 'site',
+  class: 'order',
+  params: Type.Object(
+    {
+      key: Type.Refine(Bytes, (value) => value.byteLength === keyBytes),
+      proof: Bytes,
+    },
+    { additionalProperties: false },
+  ),
+  reply: Type.Object({}),
+  maxBytes: 512,
+});
+
+/** Returns the parameters of the request. */
+export function renewalOf(site: string, key: KeyObject): { key: Uint8Array; proof: Uint8Array } {
+  return {
+    key: publicBytesOf(key),
+    proof: signParts(key, purpose, [Buffer.from(site), publicBytesOf(key)]),
+  };
+}
+
+/** Whether the new key has signed the request. */
+export function verifyRenewal(site: string, key: Uint8Array, proof: Uint8Array): boolean {
+  return isSignedBy(key, purpose, [Buffer.from(site), key], proof);
+}

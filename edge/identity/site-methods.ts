@@ -1,0 +1,70 @@
+/** RPC methods of the centre about its sites: `site.ticket`, `site.list` and others. */
+
+import { createHash } from 'node:crypto';
+import { hostname } from 'node:os';
+import Type from 'typebox';
+import { type ExtensionHost, extensionMethod, type RpcTable } from '#master';
+import type { CentreFacts } from '../facts/centre-facts.ts';
+import type { SiteRegistry } from './site-registry.ts';
+
+const strict = { additionalProperties: false };
+const Name = Type.String({ minLength: 1, maxLength: 63 });
+const Selected = Type.Object({ name: Name }, strict);
+
+/** Default validity of a ticket, in seconds. */
+const ticketSeconds = 86_400;
+
+export interface SiteMethodOptions {
+  readonly host: Pick<ExtensionHost, 'config' | 'reloadable'>;
+  readonly sites: SiteRegistry;
+  readonly facts: CentreFacts;
+  readonly trustRoot: () => Promise<Uint8Array | undefined>;
+}
+
+/** Returns the methods. All of them require all rights. */
+export function siteMethods({ host, sites, facts, trustRoot }: SiteMethodOptions): RpcTable {
+  const audited = ({ name }: { readonly name: string }) => ({ what: name });
+  return {
+    ticket: extensionMethod({
+      parameters: Type.Object(
+        {
+          name: Name,
+          centre: Type.Optional(Type.String({ minLength: 1, maxLength: 1024 })),
+          lifetimeSeconds: Type.Optional(Type.Integer({ minimum: 1, maximum: 31_536_000 })),
+        },
+        strict,
+      ),
+      call: async (_api, { name, centre = ownAddress(host), lifetimeSeconds = ticketSeconds }) => {
+        const root = await trustRoot();
+        const digest = root && createHash('sha256').update(root).digest('hex');
+        return sites.issue({ name, centre, lifetimeSeconds, root: digest });
+      },
+      audit: { action: 'site.ticket', done: audited, failed: audited },
+    }),
+    list: extensionMethod({
+      parameters: Type.Object({}, strict),
+      call: () => sites.list(),
+    }),
+    show: extensionMethod({
+      parameters: Selected,
+      call: (_api, { name }) => sites.show(name),
+    }),
+    minions: extensionMethod({
+      parameters: Type.Object({ name: Type.Optional(Name) }, strict),
+      call: (_api, { name }) => facts.list(name),
+    }),
+    revoke: extensionMethod({
+      parameters: Selected,
+      call: (_api, { name }) => sites.revoke(name),
+      audit: { action: 'site.revoke', done: audited, failed: audited },
+    }),
+  };
+}
+
+/** Returns the address of this centre, with the name of this machine. */
+function ownAddress({ config }: SiteMethodOptions['host']): string {
+  const api = config.api ?? config.restCherrypy;
+  const isPlain = api === null || api.disableSsl;
+  const port = api?.port ?? 443;
+  return isPlain ? `http://localhost:${port}` : `https://${hostname()}:${port}`;
+}

@@ -1,0 +1,288 @@
+/** Registry of sites at the centre: tickets, keys, revocation and the last contact. */
+
+import { createHash, type KeyObject, randomBytes } from 'node:crypto';
+import type { ExtensionHost } from '#master';
+import { StoreError } from '#store';
+import { EdgeError } from '../errors.ts';
+import { type LogClass, logClasses } from '../log/log.ts';
+import { isSignedBy } from './ed25519.ts';
+import { joinPurpose } from './join-message.ts';
+import {
+  contactRow,
+  type LogPosition,
+  positionRow,
+  type SiteContact,
+  type SiteRow,
+  siteRow,
+} from './site-rows.ts';
+import { readTicket, writeTicket } from './tickets.ts';
+
+/** Site as the centre shows it. */
+export interface SiteInfo {
+  readonly name: string;
+  readonly state: SiteRow['state'];
+  /** SHA-256 digest of the public key of the site, in hexadecimal. */
+  readonly fingerprint: string | undefined;
+  readonly joinedAt: number | undefined;
+  /** End of the validity of an unused ticket, in milliseconds since 1970. */
+  readonly ticketExpiresAt: number | undefined;
+  readonly isConnected: boolean;
+  /** Time of the last message, in milliseconds since 1970. */
+  readonly lastContactAt: number | undefined;
+  /** Version of saltbridge at the site. */
+  readonly version: string | undefined;
+  readonly address: string | undefined;
+  /** Clock of the site minus clock of the centre, in milliseconds. */
+  readonly clockDifferenceMs: number | undefined;
+  /** Position of the log, by class. */
+  readonly log: Readonly<Partial<Record<LogClass, LogPosition>>>;
+}
+
+/** New ticket. */
+export interface IssuedTicket {
+  readonly name: string;
+  readonly ticket: string;
+  readonly expiresAt: number;
+}
+
+/** Request of a new ticket. */
+export interface TicketRequest {
+  readonly name: string;
+  /** Address of the centre's HTTP API. */
+  readonly centre: string;
+  readonly lifetimeSeconds: number;
+  /** SHA-256 digest of the root metadata, in hexadecimal. */
+  readonly root?: string | undefined;
+}
+
+/** Live figures of a connected site. */
+export interface SiteConnection {
+  readonly lastContactAt: number;
+}
+
+/** Form of the name of a site. */
+export const siteName = /^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$/;
+
+const sites = ['centre', 'site'] as const;
+const maxAttempts = 16;
+
+export class SiteRegistry {
+  readonly #host: Pick<ExtensionHost, 'now' | 'shared'>;
+  readonly #key: KeyObject;
+  readonly #onRevoked: ((name: string) => void)[] = [];
+  #connectionOf: (name: string) => SiteConnection | undefined = () => undefined;
+
+  constructor(host: Pick<ExtensionHost, 'now' | 'shared'>, key: KeyObject) {
+    this.#host = host;
+    this.#key = key;
+  }
+
+  /** Sets the function that returns the connection of a site. */
+  set connectionOf(connectionOf: (name: string) => SiteConnection | undefined) {
+    this.#connectionOf = connectionOf;
+  }
+
+  /** Calls the listener when a site was revoked or its key was replaced. */
+  onRevoked(listener: (name: string) => void): void {
+    this.#onRevoked.push(listener);
+  }
+
+  /** Issues a ticket. Earlier unused tickets of this name become invalid. */
+  async issue({ name, centre, lifetimeSeconds, root }: TicketRequest): Promise<IssuedTicket> {
+    if (!siteName.test(name)) {
+      const expected = 'a name has 1 to 63 lower-case letters, digits and "-"';
+      throw new EdgeError('ERR_SITE_UNKNOWN', `${name}: invalid name of a site: ${expected}`);
+    }
+    const id = randomBytes(16).toString('base64url');
+    const expiresAt = this.#host.now() + lifetimeSeconds * 1000;
+    await this.#change(name, (site = { name, state: 'invited' }) => ({
+      ...site,
+      ticket: { id, expiresAt },
+    }));
+    const payload = { id, name, centre, expiresAt, ...(root === undefined ? {} : { root }) };
+    return { name, ticket: writeTicket(this.#key, payload), expiresAt };
+  }
+
+  /**
+   * Stores the key of a site that presents a ticket and the proof that it has the private key. The
+   * same request may be repeated.
+   * @param proof signature of the site over the ticket
+   * @returns the name of the site
+   * @throws EdgeError ERR_SITE_TICKET
+   */
+  async join(ticketText: string, key: Uint8Array, proof: Uint8Array): Promise<string> {
+    const ticket = readTicket(ticketText);
+    if (!isSignedBy(key, joinPurpose, [Buffer.from(ticketText)], proof)) {
+      throw new EdgeError('ERR_SITE_TICKET', 'the request is not signed with the key of the site');
+    }
+    const { name, id } = ticket;
+    const now = this.#host.now();
+    const replaced = await this.#change(name, (site) => {
+      const known = site?.ticket;
+      if (site === undefined || known?.id !== id) throw unusable('it is not the last of its site');
+      if (now > known.expiresAt) throw unusable('it has expired');
+      if (known.usedBy !== undefined) {
+        if (isEqual(known.usedBy, key)) return site;
+        throw unusable('it was used before');
+      }
+      return {
+        name,
+        state: 'joined',
+        key: Buffer.from(key),
+        joinedAt: now,
+        ticket: { ...known, usedBy: Buffer.from(key) },
+      };
+    });
+    if (replaced?.key !== undefined && !isEqual(replaced.key, key)) this.#tellRevoked(name);
+    return name;
+  }
+
+  /**
+   * Whether a site may connect with a key. A key that the site has offered replaces the former key
+   * when it is first used.
+   * @param prove checks the signature of the handshake with a public key
+   * @throws EdgeError ERR_SITE_REFUSED
+   */
+  async authenticate(name: string, prove: (key: Uint8Array) => boolean): Promise<void> {
+    const site = await this.#read(name);
+    if (site?.state !== 'joined' || site.key === undefined) throw refused();
+    if (prove(site.key)) return;
+    const { nextKey } = site;
+    if (nextKey === undefined || !prove(nextKey)) throw refused();
+    await this.#change(name, (now) => {
+      if (now?.state !== 'joined' || now.nextKey === undefined) throw refused();
+      if (!isEqual(now.nextKey, nextKey)) throw refused();
+      const { nextKey: key, ...rest } = now;
+      return { ...rest, key };
+    });
+  }
+
+  /** Stores the key that replaces the key of a site when the site first uses it. */
+  async offerKey(name: string, nextKey: Uint8Array): Promise<void> {
+    await this.#change(name, (site) => {
+      if (site?.state !== 'joined') throw refused();
+      return { ...site, nextKey: Buffer.from(nextKey) };
+    });
+  }
+
+  /**
+   * Revokes a site. Its connection ends.
+   * @throws EdgeError ERR_SITE_UNKNOWN
+   */
+  async revoke(name: string): Promise<SiteInfo> {
+    await this.#change(name, (site) => {
+      if (site === undefined) throw unknown(name);
+      return { name, state: 'revoked', revokedAt: this.#host.now() };
+    });
+    this.#tellRevoked(name);
+    return this.show(name);
+  }
+
+  /**
+   * Returns a site.
+   * @throws EdgeError ERR_SITE_UNKNOWN
+   */
+  async show(name: string): Promise<SiteInfo> {
+    const site = await this.#read(name);
+    if (site === undefined) throw unknown(name);
+    return this.#infoOf(site);
+  }
+
+  /** Returns all sites, by name. */
+  async list(): Promise<readonly SiteInfo[]> {
+    const found: SiteInfo[] = [];
+    for await (const entry of this.#host.shared.list([...sites])) {
+      found.push(await this.#infoOf(siteRow.decode(entry)));
+    }
+    return found;
+  }
+
+  /** Returns the names of all sites that have joined. */
+  async joined(): Promise<readonly string[]> {
+    const names: string[] = [];
+    for await (const entry of this.#host.shared.list([...sites])) {
+      const { name, state } = siteRow.decode(entry);
+      if (state === 'joined') names.push(name);
+    }
+    return names;
+  }
+
+  /** Stores the last contact of a site. */
+  async noteContact(name: string, contact: SiteContact): Promise<void> {
+    const value = contactRow.encode(contact);
+    await this.#host.shared.write([{ op: 'put', key: ['centre', 'contact', name], value }]);
+  }
+
+  async #infoOf(site: SiteRow): Promise<SiteInfo> {
+    const { name, state, key, joinedAt, ticket } = site;
+    const { shared } = this.#host;
+    const entry = await shared.get(['centre', 'contact', name]);
+    const contact = entry && contactRow.decode(entry);
+    const log: Partial<Record<LogClass, LogPosition>> = {};
+    for (const each of logClasses) {
+      const position = await shared.get(['centre', 'position', name, each]);
+      if (position !== undefined) log[each] = positionRow.decode(position);
+    }
+    const connection = this.#connectionOf(name);
+    return {
+      name,
+      state,
+      fingerprint: key && createHash('sha256').update(key).digest('hex'),
+      joinedAt,
+      ticketExpiresAt: ticket?.usedBy === undefined ? ticket?.expiresAt : undefined,
+      isConnected: connection !== undefined,
+      lastContactAt: connection?.lastContactAt ?? contact?.at,
+      version: contact?.version,
+      address: contact?.address,
+      clockDifferenceMs: contact?.clockDifferenceMs,
+      log,
+    };
+  }
+
+  async #read(name: string): Promise<SiteRow | undefined> {
+    if (!siteName.test(name)) return undefined;
+    const entry = await this.#host.shared.get([...sites, name]);
+    return entry && siteRow.decode(entry);
+  }
+
+  /** Replaces the row of a site. Returns the former row. */
+  async #change(
+    name: string,
+    change: (site: SiteRow | undefined) => SiteRow,
+  ): Promise<SiteRow | undefined> {
+    const key = [...sites, name];
+    for (let attempt = 1; ; attempt += 1) {
+      const entry = await this.#host.shared.get(key);
+      const known = entry && siteRow.decode(entry);
+      const value = siteRow.encode(change(known));
+      try {
+        const ifRevision = entry?.revision ?? 0;
+        await this.#host.shared.write([{ op: 'put', key, value, ifRevision }]);
+        return known;
+      } catch (error) {
+        const isRaced = error instanceof StoreError && error.code === 'ERR_REVISION';
+        if (!isRaced || attempt === maxAttempts) throw error;
+      }
+    }
+  }
+
+  #tellRevoked(name: string): void {
+    for (const listener of this.#onRevoked) listener(name);
+  }
+}
+
+function isEqual(a: Uint8Array, b: Uint8Array): boolean {
+  return Buffer.compare(a, b) === 0;
+}
+
+function unusable(reason: string): EdgeError {
+  return new EdgeError('ERR_SITE_TICKET', `the ticket cannot be used: ${reason}`);
+}
+
+function unknown(name: string): EdgeError {
+  return new EdgeError('ERR_SITE_UNKNOWN', `${name}: unknown site; site list shows all sites`);
+}
+
+function refused(): EdgeError {
+  return new EdgeError('ERR_SITE_REFUSED', 'the key of the site is unknown or revoked');
+}

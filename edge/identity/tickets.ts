@@ -1,0 +1,67 @@
+/** Tickets with which sites join a centre. A ticket is signed by the centre and can be used once. */
+
+import type { KeyObject } from 'node:crypto';
+import Type, { type Static } from 'typebox';
+import { compileSchema } from '#runtime';
+import { EdgeError } from '../errors.ts';
+import { isSignedBy, keyBytes, publicBytesOf, signParts } from './ed25519.ts';
+
+const purpose = 'saltbridge site ticket 1';
+const prefix = 'saltbridge-site-1';
+/** Maximum length of the text of a ticket. */
+const maxTicketLength = 4096;
+
+const Payload = Type.Object(
+  {
+    /** Random id, which the registry compares. */
+    id: Type.String({ pattern: '^[A-Za-z0-9_-]{22}$' }),
+    /** Name of the site. */
+    name: Type.String({ minLength: 1, maxLength: 63 }),
+    /** Address of the centre's HTTP API. */
+    centre: Type.String({ minLength: 1, maxLength: 1024 }),
+    /** SHA-256 digest of the root metadata that the site trusts, in hexadecimal. */
+    root: Type.Optional(Type.String({ pattern: '^[0-9a-f]{64}$' })),
+    /** End of the validity, in milliseconds since 1970. */
+    expiresAt: Type.Integer({ minimum: 0 }),
+  },
+  { additionalProperties: false },
+);
+const checkPayload = compileSchema(Payload);
+
+/** Content of a ticket without the key of the centre. */
+export type TicketPayload = Readonly<Static<typeof Payload>>;
+
+/** Verified content of a ticket. */
+export interface Ticket extends TicketPayload {
+  /** Public online key of the centre: 32 bytes of Ed25519. */
+  readonly centreKey: Uint8Array;
+}
+
+/** Writes and signs a ticket. */
+export function writeTicket(key: KeyObject, payload: TicketPayload): string {
+  const body = Buffer.from(JSON.stringify(payload));
+  const publicKey = publicBytesOf(key);
+  const signature = signParts(key, purpose, [publicKey, body]);
+  return [prefix, ...[publicKey, body, signature].map((it) => it.toString('base64url'))].join('.');
+}
+
+/**
+ * Reads a ticket and verifies its signature. The expiry is not checked.
+ * @throws EdgeError ERR_SITE_TICKET
+ */
+export function readTicket(text: string): Ticket {
+  const [head, ...parts] = text.trim().split('.');
+  const [centreKey, body, signature, ...rest] = parts.map((it) => Buffer.from(it, 'base64url'));
+  const isWhole = head === prefix && rest.length === 0 && text.length <= maxTicketLength;
+  if (!isWhole || centreKey?.length !== keyBytes || body === undefined || signature === undefined) {
+    throw new EdgeError('ERR_SITE_TICKET', 'the text is not a ticket of a site');
+  }
+  if (!isSignedBy(centreKey, purpose, [centreKey, body], signature)) {
+    throw new EdgeError('ERR_SITE_TICKET', 'the ticket was altered: its signature does not match');
+  }
+  try {
+    return { ...checkPayload.Parse(JSON.parse(body.toString('utf8'))), centreKey };
+  } catch (cause) {
+    throw new EdgeError('ERR_SITE_TICKET', 'the ticket is malformed', { cause });
+  }
+}

@@ -1,0 +1,16 @@
+import type { Duplex } from 'node:stream';
+import { TLSSocket } from 'node:tls';
+import { EdgeError } from '../errors.ts';
+import { exporterLabel } from './handshake.ts';
+
+/**
+ * Returns the keying material of a TLS connection.
+ * @throws EdgeError ERR_SITE_MESSAGE if the connection does not use TLS
+ */
+export function bindingOf(socket: Duplex): Buffer {
+  if (socket instanceof TLSSocket) {
+    return socket.exportKeyingMaterial(32, exporterLabel, Buffer.alloc(0));
+  }
+  const text = 'the connection does not use TLS here; set behind_proxy at the site';
+  throw new EdgeError('ERR_SITE_MESSAGE', text);
+}

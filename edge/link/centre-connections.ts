@@ -1,0 +1,260 @@
+/** Connections of sites at the centre: handshake, admission, and requests in both directions. */
+
+import { type KeyObject, randomBytes } from 'node:crypto';
+import type { IncomingMessage } from 'node:http';
+import type { Duplex } from 'node:stream';
+import type { Logger } from 'pino';
+import type { TSchema } from 'typebox';
+import { type WebSocket, WebSocketServer } from 'ws';
+import { version } from '#master';
+import { addressOwner, Budget, TokenBuckets } from '#runtime';
+import { EdgeError } from '../errors.ts';
+import type { SiteConnection, SiteRegistry } from '../identity/site-registry.ts';
+import type { SiteContact } from '../identity/site-rows.ts';
+import { edgeLimits } from '../limits.ts';
+import { bindingOf } from './binding.ts';
+import { maxFrameBytes } from './frames.ts';
+import { encodeChallenge, nonceBytes, protocolVersion, readHello, readProof } from './handshake.ts';
+import { HandshakeMessages } from './handshake-messages.ts';
+import type { CentreLinks, LinkCaller, LinkHandler, LinkMessage } from './link.ts';
+import { closeCodes, LinkHandlers, LinkPeer } from './link-peer.ts';
+
+/** Last message of the handshake. */
+const welcome: Buffer = Buffer.alloc(0);
+
+/** Maximum duration of a handshake, in milliseconds. Slow links need several seconds for a step. */
+const handshakeMs = 60_000;
+
+/** Time without a message after which a connection is lost, in milliseconds. */
+const silentMs = 150_000;
+const sweepMs = 30_000;
+
+export interface CentreLinksOptions {
+  readonly key: KeyObject;
+  readonly sites: SiteRegistry;
+  readonly now: () => number;
+  readonly logger: Logger;
+}
+
+interface Connection extends SiteConnection {
+  readonly peer: LinkPeer<From>;
+  /** Checks the proof of the handshake with another public key. */
+  readonly prove: (key: Uint8Array) => boolean;
+}
+
+interface From {
+  readonly site: string;
+}
+
+export class CentreConnections implements CentreLinks {
+  readonly #options: CentreLinksOptions;
+  readonly #handlers = new LinkHandlers<From>('site');
+  readonly #connections = new Map<string, Connection>();
+  readonly #listeners: ((site: string, caller: LinkCaller) => void)[] = [];
+  readonly #endListeners: ((site: string) => void)[] = [];
+  readonly #server = new WebSocketServer({
+    noServer: true,
+    clientTracking: false,
+    perMessageDeflate: false,
+    maxPayload: maxFrameBytes,
+    skipUTF8Validation: true,
+    autoPong: false,
+  });
+  readonly #handshakes = new Budget(edgeLimits.openHandshakes);
+  readonly #refused: TokenBuckets;
+  readonly #inHandshake = new Set<WebSocket>();
+  readonly #sweeper: NodeJS.Timeout;
+  #isClosed = false;
+
+  constructor(options: CentreLinksOptions) {
+    this.#options = options;
+    this.#refused = new TokenBuckets(edgeLimits.refusedHandshakes);
+    this.#sweeper = setInterval(() => this.#sweep(), sweepMs).unref();
+    options.sites.connectionOf = (name) => this.#connections.get(name);
+    options.sites.onRevoked((name) => this.end(name));
+  }
+
+  /** Number of connected sites. */
+  get size(): number {
+    return this.#connections.size;
+  }
+
+  handle<P extends TSchema, R extends TSchema>(
+    message: LinkMessage<P, R>,
+    handler: LinkHandler<P, R, From>,
+  ): void {
+    this.#handlers.add(message, handler);
+  }
+
+  callerOf(site: string): LinkCaller | undefined {
+    return this.#connections.get(site)?.peer;
+  }
+
+  onConnected(listener: (site: string, caller: LinkCaller) => void): void {
+    this.#listeners.push(listener);
+  }
+
+  /** Calls the listener when the connection of a site has ended and no other replaced it. */
+  onEnded(listener: (site: string) => void): void {
+    this.#endListeners.push(listener);
+  }
+
+  /** Ends the connection of a site if the registry no longer permits its key. */
+  endUnless(site: string): void {
+    const connection = this.#connections.get(site);
+    if (connection === undefined) return;
+    this.#options.sites.authenticate(site, connection.prove).catch(() => {
+      if (this.#connections.get(site) === connection) this.end(site);
+    });
+  }
+
+  /** Ends the connection of a site whose key is no longer valid. */
+  end(site: string): void {
+    const text = 'the key of the site was revoked or replaced';
+    this.#connections
+      .get(site)
+      ?.peer.end(closeCodes.refused, new EdgeError('ERR_SITE_REFUSED', text));
+  }
+
+  /** Whether an address may try to connect or to join. */
+  isPermitted(address: string): boolean {
+    return this.#refused.has(addressOwner(address));
+  }
+
+  /** Counts a rejected connection or ticket of an address. */
+  noteRefused(address: string): void {
+    this.#refused.take(addressOwner(address));
+  }
+
+  /** Handles a request of WebSocket below the edge routes. */
+  upgrade(request: IncomingMessage, socket: Duplex, head: Buffer): void {
+    const address = request.socket.remoteAddress ?? '';
+    const owner = addressOwner(address);
+    const status = this.#refusalOf(address);
+    if (status !== undefined) {
+      rejectUpgrade(socket, status);
+      return;
+    }
+    let isHeld = true;
+    const release = (): void => {
+      if (isHeld) this.#handshakes.release(owner);
+      isHeld = false;
+    };
+    socket.once('close', release);
+    this.#server.handleUpgrade(request, socket, head, (connection) => {
+      this.#handshake(connection, request).then(release, (error: unknown) => {
+        release();
+        if (!(error instanceof EdgeError)) {
+          this.#options.logger.error({ err: error }, 'handshake with a site failed');
+        } else if (error.code !== 'ERR_SITE_LINK') {
+          this.noteRefused(address);
+          this.#options.logger.warn({ address, err: error }, 'a site was refused');
+        }
+        const isRefused = error instanceof EdgeError && error.code === 'ERR_SITE_REFUSED';
+        connection.close(isRefused ? closeCodes.refused : closeCodes.malformed);
+        setTimeout(() => connection.terminate(), 1000).unref();
+      });
+    });
+  }
+
+  /** Takes a place for a handshake, or returns the HTTP status of the refusal. */
+  #refusalOf(address: string): string | undefined {
+    if (this.#isClosed) return '503 Service Unavailable';
+    if (!this.isPermitted(address)) return '429 Too Many Requests';
+    const isFree = this.#handshakes.tryTake(addressOwner(address));
+    return isFree ? undefined : '503 Service Unavailable';
+  }
+
+  /** Ends all connections. */
+  close(): void {
+    this.#isClosed = true;
+    clearInterval(this.#sweeper);
+    for (const connection of this.#inHandshake) connection.terminate();
+    const ended = new EdgeError('ERR_SITE_LINK', 'the centre stops');
+    for (const { peer } of [...this.#connections.values()]) peer.end(1001, ended);
+  }
+
+  async #handshake(connection: WebSocket, request: IncomingMessage): Promise<void> {
+    const { key, sites, now } = this.#options;
+    const messages = new HandshakeMessages(connection);
+    this.#inHandshake.add(connection);
+    const timer = setTimeout(() => connection.terminate(), handshakeMs);
+    try {
+      const helloBytes = await messages.next();
+      const hello = readHello(helloBytes);
+      const binding = hello.isBound ? bindingOf(request.socket) : Buffer.alloc(0);
+      const clockDifferenceMs = hello.time - now();
+      const challenge = encodeChallenge(
+        key,
+        helloBytes,
+        { protocol: protocolVersion, version, nonce: randomBytes(nonceBytes), time: now() },
+        binding,
+      );
+      connection.send(challenge);
+      const proof = readProof(helloBytes, challenge, await messages.next(), binding);
+      await sites.authenticate(hello.site, proof);
+      if (messages.isEnded || this.#isClosed) return;
+      messages.stop();
+      const contact = {
+        at: now(),
+        version: hello.version,
+        address: request.socket.remoteAddress ?? '',
+        clockDifferenceMs,
+      };
+      await sites.noteContact(hello.site, contact);
+      this.#open(hello.site, connection, contact, proof);
+    } finally {
+      clearTimeout(timer);
+      this.#inHandshake.delete(connection);
+    }
+  }
+
+  #open(site: string, socket: WebSocket, contact: SiteContact, prove: Connection['prove']): void {
+    const { logger, now, sites } = this.#options;
+    this.#connections
+      .get(site)
+      ?.peer.end(closeCodes.replaced, new EdgeError('ERR_SITE_LINK', 'replaced'));
+    const peer: LinkPeer<From> = new LinkPeer({
+      socket,
+      handlers: this.#handlers,
+      from: { site },
+      onEnd: (reason) => {
+        if (this.#connections.get(site)?.peer === peer) {
+          this.#connections.delete(site);
+          for (const listener of this.#endListeners) listener(site);
+          const at = connection.lastContactAt;
+          sites.noteContact(site, { ...contact, at }).catch((error: unknown) => {
+            logger.warn({ err: error, site }, 'the last contact of a site was not stored');
+          });
+        }
+        logger.info({ site, reason: reason.message }, 'connection of a site ended');
+      },
+      onUnexpected: (error, name) =>
+        logger.error({ err: error, site, name }, 'request of a site failed'),
+    });
+    const connection: Connection = {
+      peer,
+      prove,
+      get lastContactAt() {
+        return Math.round(now() - peer.silentMs);
+      },
+    };
+    if (socket.readyState !== socket.OPEN) return;
+    this.#connections.set(site, connection);
+    socket.send(welcome);
+    logger.info({ site }, 'site connected');
+    for (const listener of this.#listeners) listener(site, peer);
+  }
+
+  #sweep(): void {
+    for (const { peer } of [...this.#connections.values()]) {
+      if (peer.silentMs <= silentMs) continue;
+      peer.end(1001, new EdgeError('ERR_SITE_LINK', 'no message or heartbeat arrived in time'));
+    }
+  }
+}
+
+function rejectUpgrade(socket: Duplex, status: string): void {
+  const head = `HTTP/1.1 ${status}\r\nConnection: close\r\nContent-Length: 0\r\n`;
+  socket.end(`${head}Retry-After: 5\r\n\r\n`, () => socket.destroy());
+}

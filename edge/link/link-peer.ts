@@ -1,0 +1,369 @@
+/** One side of an open connection between a site and its centre, after the handshake. */
+
+import type { Static, TSchema } from 'typebox';
+import type { RawData, WebSocket } from 'ws';
+import type { WireValue } from '#minion-protocol';
+import { compileSchema, LimitExceeded, LinkedList, type ListNode, TokenBuckets } from '#runtime';
+import { EdgeError, type EdgeErrorCode } from '../errors.ts';
+import { edgeLimits } from '../limits.ts';
+import { decodeFrame, encodeFrame, type Frame, maxFrameBytes, maxParamsBytes } from './frames.ts';
+import {
+  type LinkCaller,
+  type LinkClass,
+  type LinkHandler,
+  type LinkMessage,
+  linkClasses,
+} from './link.ts';
+
+/** Status codes of close frames. */
+export const closeCodes = { malformed: 4400, refused: 4403, replaced: 4409, busy: 4429 } as const;
+
+/**
+ * Requests of one class that a side sends without having the replies. The other side permits
+ * {@link edgeLimits.openRequests} of all classes.
+ */
+const openRequestsPerClass = 6;
+
+/** Handlers of requests by the name of the message. */
+export class LinkHandlers<From> {
+  readonly #sender: 'site' | 'centre';
+  readonly #rows = new Map<string, HandledMessage<From>>();
+
+  /** @param sender side whose requests are handled */
+  constructor(sender: 'site' | 'centre') {
+    this.#sender = sender;
+  }
+
+  /** Registers the handler of a kind of request. */
+  add<P extends TSchema, R extends TSchema>(
+    message: LinkMessage<P, R>,
+    handler: LinkHandler<P, R, From>,
+  ): void {
+    if (message.sender !== this.#sender || this.#rows.has(message.name)) {
+      throw new TypeError(`${message.name}: has a handler, or is sent by the other side`);
+    }
+    const check = compileSchema(message.params);
+    this.#rows.set(message.name, {
+      class: message.class,
+      maxBytes: message.maxBytes ?? maxFrameBytes,
+      run: async (params, from) => {
+        if (!check.Check(params)) throw refusedParams(message.name);
+        // The schema of a reply describes values of MessagePack.
+        return (await handler(params as Static<P>, from)) as WireValue;
+      },
+    });
+  }
+
+  find(name: string): HandledMessage<From> | undefined {
+    return this.#rows.get(name);
+  }
+}
+
+interface HandledMessage<From> {
+  readonly class: LinkClass;
+  readonly maxBytes: number;
+  run(params: WireValue, from: From): Promise<WireValue>;
+}
+
+/** Frame that waits to be sent. */
+interface WaitingFrame extends ListNode<WaitingFrame> {
+  readonly bytes: Uint8Array;
+  readonly call: OpenCall | undefined;
+}
+
+interface OpenCall {
+  readonly id: number;
+  readonly class: LinkClass;
+  isSent: boolean;
+  readonly settle: (result: WireValue | EdgeError) => void;
+}
+
+export interface LinkPeerOptions<From> {
+  readonly socket: WebSocket;
+  readonly handlers: LinkHandlers<From>;
+  /** Sender of the requests, as handlers receive it. */
+  readonly from: From;
+  readonly onEnd: (reason: EdgeError) => void;
+  /** Called when the centre has accepted the site. Only a site has it. */
+  readonly onWelcome?: () => void;
+  readonly onUnexpected: (error: unknown, name: string) => void;
+}
+
+export class LinkPeer<From> implements LinkCaller {
+  readonly #options: LinkPeerOptions<From>;
+  readonly #requests = new Map<LinkClass, LinkedList<WaitingFrame>>();
+  readonly #replies = new Map<LinkClass, LinkedList<WaitingFrame>>();
+  readonly #calls = new Map<number, OpenCall>();
+  readonly #openByClass = new Map<LinkClass, number>();
+  readonly #frames = new TokenBuckets(edgeLimits.frames);
+  readonly #heartbeats = new TokenBuckets(edgeLimits.heartbeats);
+  #nextId = 1;
+  #isSending = false;
+  #inProgress = 0;
+  #bytesInProgress = 0;
+  #ended: EdgeError | undefined;
+  /** Monotonic time of the last message, in milliseconds. */
+  #receivedAt = performance.now();
+
+  constructor(options: LinkPeerOptions<From>) {
+    this.#options = options;
+    for (const each of linkClasses) {
+      this.#requests.set(each, new LinkedList());
+      this.#replies.set(each, new LinkedList());
+    }
+    const { socket } = options;
+    socket.on('message', (data, isBinary) => this.#receive(data, isBinary));
+    socket.on('ping', (payload) => this.#answerHeartbeat(payload));
+    socket.on('pong', () => {
+      this.#receivedAt = performance.now();
+    });
+    socket.on('close', (code, reason) => this.#end(lostBecause(code, reason)));
+    // The event 'close' follows.
+    socket.on('error', () => {});
+  }
+
+  /** Time since the last message of the other side, in milliseconds. */
+  get silentMs(): number {
+    return performance.now() - this.#receivedAt;
+  }
+
+  /** Whether the connection has ended. */
+  get isEnded(): boolean {
+    return this.#ended !== undefined;
+  }
+
+  /** Sends a heartbeat, which the other side answers. */
+  ping(): void {
+    if (this.#ended === undefined) this.#options.socket.ping();
+  }
+
+  /** Ends the connection. Open calls fail with ERR_SITE_LINK. */
+  end(code: number, reason: EdgeError): void {
+    const { socket } = this.#options;
+    socket.close(code, reason.code);
+    // Without a close frame of the other side, the socket would stay open for 30 seconds.
+    setTimeout(() => socket.terminate(), 1000).unref();
+    this.#end(reason);
+  }
+
+  async call<P extends TSchema, R extends TSchema>(
+    message: LinkMessage<P, R>,
+    params: Static<P>,
+    signal?: AbortSignal,
+  ): Promise<Static<R>> {
+    if (this.#ended !== undefined) throw lost();
+    signal?.throwIfAborted();
+    const { perOwner = 0 } = edgeLimits.waitingCalls;
+    if (this.#calls.size >= perOwner) throw new LimitExceeded(edgeLimits.waitingCalls, perOwner);
+    const id = this.#nextId;
+    this.#nextId += 1;
+    // The schema of the parameters describes values of MessagePack.
+    const frame: Frame = { kind: 'request', id, name: message.name, params: params as WireValue };
+    const bytes = encodeFrame(frame);
+    const max = message.maxBytes ?? maxParamsBytes;
+    if (bytes.length > max + 256) {
+      throw new EdgeError('ERR_SITE_MESSAGE', `${message.name}: too large: ${bytes.length} bytes`);
+    }
+    const result = await this.#exchange(id, message.class, bytes, signal);
+    if (compileSchema(message.reply).Check(result)) return result as Static<R>;
+    throw new EdgeError('ERR_SITE_MESSAGE', `${message.name}: the reply is malformed`);
+  }
+
+  #exchange(
+    id: number,
+    linkClass: LinkClass,
+    bytes: Uint8Array,
+    signal: AbortSignal | undefined,
+  ): Promise<WireValue> {
+    return new Promise((resolve, reject) => {
+      const abort = (): void => {
+        forget();
+        reject(signal?.reason);
+      };
+      const forget = (): void => {
+        signal?.removeEventListener('abort', abort);
+        this.#calls.delete(id);
+        if (call.isSent) this.#openByClass.set(linkClass, this.#openOf(linkClass) - 1);
+        else this.#requests.get(linkClass)?.remove(node);
+      };
+      const call: OpenCall = {
+        id,
+        class: linkClass,
+        isSent: false,
+        settle: (value) => {
+          forget();
+          if (value instanceof EdgeError) reject(value);
+          else resolve(value);
+          this.#send();
+        },
+      };
+      const node: WaitingFrame = { bytes, call, previous: undefined, next: undefined };
+      this.#calls.set(id, call);
+      this.#requests.get(linkClass)?.append(node);
+      signal?.addEventListener('abort', abort, { once: true });
+      this.#send();
+    });
+  }
+
+  #openOf(linkClass: LinkClass): number {
+    return this.#openByClass.get(linkClass) ?? 0;
+  }
+
+  /** Sends the next frame. The frame after it is chosen when the system has taken this one. */
+  #send(): void {
+    if (this.#isSending || this.#ended !== undefined) return;
+    const next = this.#takeNext();
+    if (next === undefined) return;
+    this.#isSending = true;
+    this.#options.socket.send(next.bytes, (error) => {
+      this.#isSending = false;
+      if (error === undefined || error === null) this.#send();
+    });
+  }
+
+  #takeNext(): WaitingFrame | undefined {
+    for (const each of linkClasses) {
+      const reply = this.#replies.get(each);
+      const waiting = reply?.first;
+      if (waiting !== undefined) {
+        reply?.remove(waiting);
+        return waiting;
+      }
+      const requests = this.#requests.get(each);
+      const request = requests?.first;
+      if (request?.call === undefined || this.#openOf(each) >= openRequestsPerClass) continue;
+      requests?.remove(request);
+      request.call.isSent = true;
+      this.#openByClass.set(each, this.#openOf(each) + 1);
+      return request;
+    }
+    return undefined;
+  }
+
+  #receive(data: RawData, isBinary: boolean): void {
+    if (this.#ended !== undefined) return;
+    this.#receivedAt = performance.now();
+    this.#slowDown();
+    const { onWelcome } = this.#options;
+    if (!isBinary || !Buffer.isBuffer(data)) this.#breach('a message is not binary');
+    else if (data.length === 0 && onWelcome !== undefined) onWelcome();
+    else this.#process(data);
+  }
+
+  #process(data: Buffer): void {
+    let frame: Frame;
+    try {
+      frame = decodeFrame(data);
+    } catch (error) {
+      this.#breach(error instanceof Error ? error.message : String(error));
+      return;
+    }
+    if (frame.kind === 'request') {
+      this.#serve(frame, data.length);
+      return;
+    }
+    const call = this.#calls.get(frame.id);
+    // The call may have been aborted.
+    if (call?.isSent !== true) return;
+    if (frame.kind === 'reply') call.settle(frame.value);
+    else call.settle(new EdgeError(frame.code, frame.message));
+  }
+
+  /** Stops reading until the rate of messages permits the next one. */
+  #slowDown(): void {
+    const waitMs = this.#frames.take('');
+    const { socket } = this.#options;
+    if (waitMs === 0 || socket.isPaused) return;
+    socket.pause();
+    setTimeout(() => socket.resume(), waitMs).unref();
+  }
+
+  #serve({ id, name, params }: Extract<Frame, { kind: 'request' }>, bytes: number): void {
+    const isTooMuch =
+      this.#inProgress >= (edgeLimits.openRequests.perOwner ?? 0) ||
+      this.#bytesInProgress + bytes > (edgeLimits.openRequestBytes.perOwner ?? 0);
+    if (isTooMuch) {
+      this.#breach('too many requests are open');
+      return;
+    }
+    this.#inProgress += 1;
+    this.#bytesInProgress += bytes;
+    const handled = this.#options.handlers.find(name);
+    // An answer never rejects: failures are sent as well.
+    void this.#answer(id, name, params, bytes, handled).finally(() => {
+      this.#inProgress -= 1;
+      this.#bytesInProgress -= bytes;
+    });
+  }
+
+  async #answer(
+    id: number,
+    name: string,
+    params: WireValue,
+    bytes: number,
+    handled: HandledMessage<From> | undefined,
+  ): Promise<void> {
+    let reply: Buffer;
+    try {
+      if (handled === undefined) throw failure(`${name}: unknown message`);
+      if (bytes > handled.maxBytes + 256) throw failure(`${name}: too large: ${bytes} bytes`);
+      const value = await handled.run(params, this.#options.from);
+      reply = encodeFrame({ kind: 'reply', id, value });
+    } catch (error) {
+      if (!(error instanceof EdgeError)) this.#options.onUnexpected(error, name);
+      const { code, message } = reportOf(error);
+      reply = encodeFrame({ kind: 'failure', id, code, message });
+    }
+    const waiting = { bytes: reply, call: undefined, previous: undefined, next: undefined };
+    this.#replies.get(handled?.class ?? 'fact')?.append(waiting);
+    this.#send();
+  }
+
+  #answerHeartbeat(payload: Buffer): void {
+    this.#receivedAt = performance.now();
+    if (this.#heartbeats.tryTake('')) this.#options.socket.pong(payload);
+    else this.#breach('too many heartbeats');
+  }
+
+  #breach(reason: string): void {
+    this.end(closeCodes.malformed, failure(reason));
+  }
+
+  #end(reason: EdgeError): void {
+    if (this.#ended !== undefined) return;
+    this.#ended = reason;
+    for (const call of [...this.#calls.values()]) call.settle(lost());
+    this.#options.onEnd(reason);
+  }
+}
+
+function reportOf(error: unknown): { readonly code: EdgeErrorCode; readonly message: string } {
+  if (error instanceof EdgeError) return error;
+  // Other errors may contain internal information.
+  return { code: 'ERR_SITE_LINK', message: 'the other side could not process the request; retry' };
+}
+
+function refusedParams(name: string): EdgeError {
+  return failure(`${name}: the parameters do not match the schema`);
+}
+
+function failure(text: string): EdgeError {
+  return new EdgeError('ERR_SITE_MESSAGE', text);
+}
+
+function lost(): EdgeError {
+  return new EdgeError('ERR_SITE_LINK', 'the connection between the site and its centre was lost');
+}
+
+/** Returns the reason for the end of a connection from the close frame of the other side. */
+export function lostBecause(code: number, reason: Uint8Array): EdgeError {
+  const text = Buffer.from(reason).toString('latin1');
+  if (code === closeCodes.refused) {
+    return new EdgeError('ERR_SITE_REFUSED', 'the centre refused this site; see its state there');
+  }
+  if (code === closeCodes.malformed) {
+    return failure(`the other side ended the connection: ${text}`);
+  }
+  const why = code === closeCodes.replaced ? ': another connection replaced it' : ` (${code})`;
+  return new EdgeError('ERR_SITE_LINK', `the connection ended${why}`);
+}

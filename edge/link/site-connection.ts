@@ -1,0 +1,345 @@
+/** Connection of a site to its centre: dials, reconnects with a random delay, sends heartbeats. */
+
+import { randomBytes } from 'node:crypto';
+import { readFile } from 'node:fs/promises';
+import { Agent as HttpAgent, get as httpGet, type IncomingMessage } from 'node:http';
+import { Agent as HttpsAgent, get as httpsGet } from 'node:https';
+import type { Duplex } from 'node:stream';
+import { type Readable, Transform } from 'node:stream';
+import type { Logger } from 'pino';
+import type { Static, TSchema } from 'typebox';
+import { WebSocket } from 'ws';
+import type { SiteOptions } from '#config';
+import { version } from '#master';
+import { sleepUntilAborted } from '#runtime';
+import { EdgeError } from '../errors.ts';
+import type { SiteIdentity } from '../identity/site-files.ts';
+import { bindingOf } from './binding.ts';
+import { maxFrameBytes } from './frames.ts';
+import {
+  encodeHello,
+  encodeProof,
+  nonceBytes,
+  protocolVersion,
+  readChallenge,
+} from './handshake.ts';
+import { HandshakeMessages } from './handshake-messages.ts';
+import type { LinkHandler, LinkMessage, LinkState, SiteLink } from './link.ts';
+import { LinkHandlers, LinkPeer } from './link-peer.ts';
+
+/** Maximum duration of connecting, in milliseconds. Slow links need several seconds. */
+const connectMs = 60_000;
+
+/** Interval of heartbeats, in milliseconds. */
+const heartbeatMs = 60_000;
+
+/** Time after a heartbeat within which a message must arrive, in milliseconds. */
+const answerMs = 30_000;
+
+/** Longest delay before the first attempt, in milliseconds. It doubles with each failure. */
+const firstDelayMs = 500;
+const longestDelayMs = 120_000;
+
+/** Duration after which a connection counts as stable, in milliseconds. */
+const stableMs = 30_000;
+
+/** Number of failures after which the delay does not grow if the centre accepts the site. */
+const mostFailuresIfAccepted = 3;
+
+/** Path of the edge routes below the address of the centre. */
+export const edgePath = '/site/v1';
+
+export interface SiteConnectionOptions {
+  readonly options: Pick<SiteOptions, 'behindProxy' | 'ca' | 'centre'>;
+  /** Reads the identity before each attempt. A site can join while its master runs. */
+  readonly readIdentity: () => Promise<SiteIdentity | undefined>;
+  /** Called when the centre has used its signed clock, in milliseconds since 1970. */
+  readonly onCentreTime: (time: number) => Promise<void>;
+  readonly now: () => number;
+  readonly logger: Logger;
+  readonly closing: AbortSignal;
+  /** Random number from 0 to 1. Default: `Math.random`. */
+  readonly random?: () => number;
+}
+
+export class SiteConnection implements SiteLink {
+  readonly #options: SiteConnectionOptions;
+  readonly #handlers = new LinkHandlers<void>('centre');
+  readonly #listeners: ((state: LinkState) => void)[] = [];
+  readonly #agent: HttpAgent | HttpsAgent;
+  readonly #isSecure: boolean;
+  readonly #stopped = new AbortController();
+  #peer: LinkPeer<void> | undefined;
+  #running: Promise<void> | undefined;
+  #lastContactAt: number | undefined;
+  #clockDifferenceMs: number | undefined;
+  #problem: string | undefined;
+  #wake = new AbortController();
+  /** Whether the centre has accepted the site in the last attempt. */
+  #wasAccepted = false;
+
+  constructor(options: SiteConnectionOptions) {
+    this.#options = options;
+    this.#isSecure = options.options.centre.startsWith('https:');
+    const agentOptions = { keepAlive: true, maxSockets: 2 };
+    this.#agent = this.#isSecure ? new HttpsAgent(agentOptions) : new HttpAgent(agentOptions);
+  }
+
+  get state(): LinkState {
+    const peer = this.#peer;
+    const last = peer === undefined ? undefined : this.#options.now() - peer.silentMs;
+    return {
+      isConnected: peer !== undefined,
+      lastContactAt: last === undefined ? this.#lastContactAt : Math.round(last),
+      clockDifferenceMs: this.#clockDifferenceMs,
+    };
+  }
+
+  /** Reason why there is no connection, or `undefined`. */
+  get problem(): string | undefined {
+    return this.#peer === undefined ? this.#problem : undefined;
+  }
+
+  handle<P extends TSchema, R extends TSchema>(
+    message: LinkMessage<P, R>,
+    handler: LinkHandler<P, R, void>,
+  ): void {
+    this.#handlers.add(message, handler);
+  }
+
+  onChange(listener: (state: LinkState) => void): void {
+    this.#listeners.push(listener);
+  }
+
+  async call<P extends TSchema, R extends TSchema>(
+    message: LinkMessage<P, R>,
+    params: Static<P>,
+    signal?: AbortSignal,
+  ): Promise<Static<R>> {
+    if (this.#peer === undefined) throw notConnected();
+    return this.#peer.call(message, params, signal);
+  }
+
+  async get(path: string, maxBytes: number, signal?: AbortSignal): Promise<Readable> {
+    const url = `${centreUrl(this.#options.options.centre)}${edgePath}${path}`;
+    const ca = await this.#readCa();
+    const settings = {
+      agent: this.#agent,
+      headers: { 'user-agent': `saltbridge/${version}` },
+      ...(ca === undefined ? {} : { ca }),
+      ...(signal === undefined ? {} : { signal }),
+    };
+    const response = await new Promise<IncomingMessage>((resolve, reject) => {
+      const send = this.#isSecure ? httpsGet : httpGet;
+      const request = send(url, settings, resolve);
+      request.setTimeout(connectMs, () => request.destroy(new Error('no data arrived in time')));
+      request.on('error', (cause) => reject(lostRequest(path, cause)));
+    });
+    if (response.statusCode !== 200) {
+      response.resume();
+      throw lostRequest(path, new Error(`the centre answered with ${response.statusCode}`));
+    }
+    return boundedBody(response, path, maxBytes);
+  }
+
+  /** Begins to connect. */
+  start(): void {
+    this.#running ??= this.#run();
+  }
+
+  /** Ends the connection and opens it again, for example with another key. */
+  reconnect(): void {
+    this.#peer?.end(1000, new EdgeError('ERR_SITE_LINK', 'the site connects again'));
+    this.#wake.abort();
+  }
+
+  async close(): Promise<void> {
+    this.#stopped.abort();
+    this.#peer?.end(1001, new EdgeError('ERR_SITE_LINK', 'the site stops'));
+    await this.#running;
+    this.#agent.destroy();
+  }
+
+  async #run(): Promise<void> {
+    const { closing, logger, random = Math.random } = this.#options;
+    const stopped = this.#stopped.signal;
+    let failures = 0;
+    while (!stopped.aborted && !closing.aborted) {
+      const begun = performance.now();
+      this.#wasAccepted = false;
+      try {
+        await this.#connect();
+        this.#problem = 'the connection ended';
+      } catch (error) {
+        const problem = error instanceof Error ? error.message : String(error);
+        const isNew = problem !== this.#problem;
+        this.#problem = problem;
+        if (isNew) logger.warn({ err: error }, 'no connection to the centre; retrying');
+      }
+      failures = performance.now() - begun >= stableMs ? 0 : failures + 1;
+      if (this.#wasAccepted) failures = Math.min(failures, mostFailuresIfAccepted);
+      const longest = Math.min(longestDelayMs, firstDelayMs * 2 ** Math.min(failures, 20));
+      this.#wake = new AbortController();
+      await sleepUntilAborted(longest * random(), stopped, closing, this.#wake.signal);
+    }
+  }
+
+  /** Opens one connection. Resolves when it has ended. */
+  async #connect(): Promise<void> {
+    const { options, now, logger, readIdentity, onCentreTime } = this.#options;
+    const identity = await readIdentity();
+    if (identity === undefined) {
+      throw new EdgeError(
+        'ERR_SITE_NOT_JOINED',
+        'this site has not joined a centre; create a ticket there and run `saltbridge site join`',
+      );
+    }
+    const ca = await this.#readCa();
+    const url = `${centreUrl(options.centre).replace(/^http/, 'ws')}${edgePath}/link`;
+    const socket = new WebSocket(url, {
+      perMessageDeflate: false,
+      maxPayload: maxFrameBytes,
+      handshakeTimeout: connectMs,
+      skipUTF8Validation: true,
+      autoPong: false,
+      ...(ca === undefined ? {} : { ca }),
+    });
+    const time = setTimeout(() => socket.terminate(), connectMs);
+    // `close` ends an accepted connection itself.
+    const stop = (): void => {
+      if (this.#peer === undefined) socket.terminate();
+    };
+    this.#stopped.signal.addEventListener('abort', stop, { once: true });
+    try {
+      const raw = await opened(socket);
+      const messages = new HandshakeMessages(socket);
+      const isBound = this.#isSecure && !options.behindProxy;
+      const binding = isBound ? bindingOf(raw) : Buffer.alloc(0);
+      const sentAt = now();
+      const hello = encodeHello({
+        protocol: protocolVersion,
+        version,
+        nonce: randomBytes(nonceBytes),
+        time: sentAt,
+        site: identity.name,
+        isBound,
+      });
+      socket.send(hello);
+      const bytes = await messages.next();
+      const challenge = readChallenge(identity.centreKey, hello, bytes, binding);
+      const receivedAt = now();
+      this.#clockDifferenceMs = Math.round(challenge.time - (sentAt + receivedAt) / 2);
+      await onCentreTime(challenge.time);
+      messages.stop();
+      const ended = this.#open(socket, () => {
+        clearTimeout(time);
+        logger.info({ centre: options.centre, version: challenge.version }, 'centre connected');
+      });
+      socket.send(encodeProof(identity.key, hello, bytes, binding));
+      const reason = await ended;
+      if (reason.code !== 'ERR_SITE_LINK') throw reason;
+    } finally {
+      clearTimeout(time);
+      this.#stopped.signal.removeEventListener('abort', stop);
+      socket.terminate();
+    }
+  }
+
+  /** Attaches to a socket after the handshake. The result resolves when the connection has ended. */
+  #open(socket: WebSocket, onWelcome: () => void): Promise<EdgeError> {
+    const { logger, now } = this.#options;
+    return new Promise((resolve) => {
+      let heartbeat: NodeJS.Timeout | undefined;
+      const peer: LinkPeer<void> = new LinkPeer<void>({
+        socket,
+        handlers: this.#handlers,
+        from: undefined,
+        onWelcome: () => {
+          if (this.#peer === peer) return;
+          this.#peer = peer;
+          this.#wasAccepted = true;
+          heartbeat = beat(peer);
+          onWelcome();
+          this.#tell();
+        },
+        onEnd: (reason) => {
+          clearInterval(heartbeat);
+          if (this.#peer === peer) {
+            this.#lastContactAt = Math.round(now() - peer.silentMs);
+            this.#peer = undefined;
+            logger.info({ reason: reason.message }, 'connection to the centre ended');
+            this.#tell();
+          }
+          resolve(reason);
+        },
+        onUnexpected: (error, name) =>
+          logger.error({ err: error, name }, 'request of the centre failed'),
+      });
+    });
+  }
+
+  #tell(): void {
+    for (const listener of this.#listeners) listener(this.state);
+  }
+
+  async #readCa(): Promise<Buffer | undefined> {
+    const { ca } = this.#options.options;
+    return ca === undefined ? undefined : await readFile(ca);
+  }
+}
+
+/** Returns the address of a centre without a slash at its end. */
+export function centreUrl(centre: string): string {
+  return centre.replace(/\/+$/, '');
+}
+
+/** Sends heartbeats, and ends the connection if one is not answered. */
+function beat(peer: LinkPeer<void>): NodeJS.Timeout {
+  return setInterval(() => {
+    peer.ping();
+    setTimeout(() => {
+      if (peer.isEnded || peer.silentMs < answerMs) return;
+      peer.end(1001, new EdgeError('ERR_SITE_LINK', 'the centre did not answer a heartbeat'));
+    }, answerMs).unref();
+  }, heartbeatMs).unref();
+}
+
+/** Resolves with the socket below a WebSocket when it is open. */
+function opened(socket: WebSocket): Promise<Duplex> {
+  return new Promise((resolve, reject) => {
+    let raw: Duplex | undefined;
+    socket.on('upgrade', (response: IncomingMessage) => {
+      raw = response.socket;
+    });
+    socket.on('open', () => {
+      if (raw !== undefined) resolve(raw);
+    });
+    socket.on('error', (cause: Error) => {
+      reject(
+        new EdgeError('ERR_SITE_LINK', `cannot connect to the centre: ${cause.message}`, { cause }),
+      );
+    });
+  });
+}
+
+function boundedBody(response: IncomingMessage, path: string, maxBytes: number): Readable {
+  let bytes = 0;
+  const bounded = new Transform({
+    transform: (chunk: Buffer, _encoding, done) => {
+      bytes += chunk.length;
+      if (bytes <= maxBytes) done(null, chunk);
+      else done(new EdgeError('ERR_BUNDLE_CONTENT', `${path}: more than ${maxBytes} bytes`));
+    },
+  });
+  response.on('error', (cause) => bounded.destroy(lostRequest(path, cause)));
+  bounded.on('error', () => response.destroy());
+  return response.pipe(bounded);
+}
+
+function lostRequest(path: string, cause: Error): EdgeError {
+  return new EdgeError('ERR_SITE_LINK', `GET ${path} failed: ${cause.message}`, { cause });
+}
+
+function notConnected(): EdgeError {
+  return new EdgeError('ERR_SITE_LINK', 'the site is not connected to its centre; retry later');
+}

@@ -1,0 +1,391 @@
+/**
+ * Log of a site in the rows of its master. Appended entries are written together. If the log
+ * exceeds its size, the oldest entries of the last class are dropped, and a marker takes their
+ * place.
+ */
+
+import { randomBytes } from 'node:crypto';
+import { zstdCompressSync } from 'node:zlib';
+import Type from 'typebox';
+import type { StateArea, StateOperation } from '#master';
+import { packLocal, type WireMap } from '#minion-protocol';
+import { Mutex } from '#runtime';
+import { Bytes, defineRow } from '#store';
+import { HybridClock } from '../facts/hlc.ts';
+import {
+  type LogClass,
+  logClasses,
+  type NewLogEntry,
+  type SiteLog,
+  type WaitingEntries,
+} from './log.ts';
+import type { SentItem } from './log-codec.ts';
+import { maxBatchBytes } from './log-messages.ts';
+
+const Count = Type.Integer({ minimum: 0 });
+
+const entryRow = defineRow({
+  name: 'entry of the log of a site',
+  schema: Type.Object({
+    ms: Count,
+    count: Count,
+    kind: Type.String(),
+    value: Bytes,
+    /** Sequence of the first dropped entry, if the row is a marker. */
+    from: Type.Optional(Count),
+  }),
+});
+
+const headRow = defineRow({
+  name: 'head of the log of a site',
+  schema: Type.Object({
+    /** Sequence of the next entry. */
+    next: Type.Integer({ minimum: 1 }),
+    entries: Count,
+    bytes: Count,
+    dropped: Count,
+    hasMarker: Type.Boolean(),
+    oldestAt: Type.Optional(Count),
+    /** Latest time that an entry has. */
+    ms: Count,
+    count: Count,
+  }),
+});
+
+/** Mutable form of the head of a class. */
+interface Head {
+  next: number;
+  entries: number;
+  bytes: number;
+  dropped: number;
+  hasMarker: boolean;
+  oldestAt?: number;
+  ms: number;
+  count: number;
+}
+
+interface PendingEntry {
+  readonly class: LogClass;
+  readonly kind: string;
+  readonly value: Uint8Array;
+  resolve(): void;
+  reject(error: unknown): void;
+}
+
+/** Maximum number and size of the entries of one write. */
+const maxWriteEntries = 256;
+const maxWriteBytes = 262_144;
+
+/** Number of rows that are read at a time to drop or to acknowledge entries. */
+const rowsAtATime = 256;
+
+/** Bytes that a row needs in addition to its value. */
+const rowOverhead = 64;
+
+/** Maximum size of the value of an entry before compression, in bytes. */
+const maxValueBytes = 524_288;
+
+/** Size above which a field of an entry that is too large is replaced, in bytes. */
+const maxTrimmedField = 1024;
+
+export interface DurableLogOptions {
+  readonly state: StateArea;
+  readonly now: () => number;
+  /** Maximum size of the waiting entries, in bytes. */
+  readonly maxBytes: number;
+}
+
+export class DurableLog implements SiteLog {
+  /** Random id of the log. */
+  #id: string;
+  readonly clock: HybridClock;
+  readonly #state: StateArea;
+  readonly #maxBytes: number;
+  readonly #heads: Readonly<Record<LogClass, Head>>;
+  readonly #pending: PendingEntry[] = [];
+  readonly #mutex = new Mutex();
+  #isFlushing = false;
+  /** Called after entries were appended. */
+  onAppended: () => void = () => {};
+
+  private constructor(
+    id: string,
+    { state, now, maxBytes }: DurableLogOptions,
+    heads: Readonly<Record<LogClass, Head>>,
+  ) {
+    this.#id = id;
+    this.#state = state;
+    this.#maxBytes = Math.max(maxWriteBytes, maxBytes - maxWriteBytes);
+    this.#heads = heads;
+    let floor = { ms: 0, count: 0 };
+    for (const { ms, count } of Object.values(heads)) {
+      if (ms > floor.ms || (ms === floor.ms && count > floor.count)) floor = { ms, count };
+    }
+    this.clock = new HybridClock(now, floor);
+  }
+
+  /**
+   * Opens the log.
+   * @throws StoreError
+   */
+  static async open(options: DurableLogOptions): Promise<DurableLog> {
+    const { state } = options;
+    const heads: Partial<Record<LogClass, Head>> = {};
+    for (const each of logClasses) {
+      const entry = await state.get(['log', 'head', each]);
+      heads[each] = entry === undefined ? emptyHead() : { ...headRow.decode(entry) };
+    }
+    const known = await state.get(['log', 'id']);
+    const id = known === undefined ? newId() : Buffer.from(known.value).toString('latin1');
+    if (known === undefined) await state.write([idOperation(id)]);
+    // All classes were read above.
+    return new DurableLog(id, options, heads as Record<LogClass, Head>);
+  }
+
+  get id(): string {
+    return this.#id;
+  }
+
+  get waiting(): Readonly<Record<LogClass, WaitingEntries>> {
+    const waitingOf = (name: LogClass): WaitingEntries => {
+      const { entries, bytes, oldestAt, dropped } = this.#heads[name];
+      return { entries, bytes, oldestAt, dropped };
+    };
+    return {
+      alarm: waitingOf('alarm'),
+      signal: waitingOf('signal'),
+      return: waitingOf('return'),
+      fact: waitingOf('fact'),
+    };
+  }
+
+  /** Whether a class has something to send. */
+  hasWork(name: LogClass): boolean {
+    const { entries, hasMarker } = this.#heads[name];
+    return entries > 0 || hasMarker;
+  }
+
+  append({ class: name, kind, value: given }: NewLogEntry): Promise<void> {
+    const value = packBounded(given);
+    return new Promise((resolve, reject) => {
+      this.#pending.push({ class: name, kind, value, resolve, reject });
+      if (this.#isFlushing) return;
+      this.#isFlushing = true;
+      // Failures reach those who have appended the entries.
+      void this.#flush();
+    });
+  }
+
+  /** Returns the oldest items of a class, at most `maxBytes` in size, but at least one. */
+  async read(name: LogClass, maxBytes: number, maxItems: number): Promise<readonly SentItem[]> {
+    const items: SentItem[] = [];
+    let bytes = 0;
+    const rows = this.#state.list(['log', 'entry', name], { limit: maxItems });
+    for await (const { key, value } of rows) {
+      bytes += value.length;
+      if (items.length > 0 && bytes > maxBytes) break;
+      items.push(itemOf(key, value));
+    }
+    return items;
+  }
+
+  /**
+   * Removes the entries that the centre has stored.
+   * @param sequence sequence of the last stored entry
+   */
+  async acknowledge(name: LogClass, sequence: number): Promise<void> {
+    await this.#mutex.run(async () => {
+      const head = this.#heads[name];
+      if (sequence >= head.next) {
+        // The store of this site was restored from a backup, and the centre has later entries.
+        await this.#renew();
+        return;
+      }
+      for (;;) {
+        const next: Head = { ...head };
+        const operations: StateOperation[] = [];
+        let isLast = true;
+        for await (const { key, value } of this.#rows(name)) {
+          const item = itemOf(key, value);
+          if ('from' in item ? item.to > sequence : item.sequence > sequence) {
+            isLast = true;
+            break;
+          }
+          isLast = false;
+          operations.push({ op: 'delete', key });
+          forget(next, item, value.length);
+        }
+        if (operations.length === 0) return;
+        await this.#writeHead(name, next, operations);
+        if (isLast) return;
+      }
+    });
+  }
+
+  /** Gives the log another id. The centre then accepts its entries from any sequence on. */
+  async renew(): Promise<void> {
+    await this.#mutex.run(() => this.#renew());
+  }
+
+  async #renew(): Promise<void> {
+    const id = newId();
+    await this.#state.write([idOperation(id)]);
+    this.#id = id;
+  }
+
+  async #flush(): Promise<void> {
+    while (this.#pending.length > 0) {
+      const batch = this.#takePending();
+      try {
+        await this.#mutex.run(async () => {
+          await this.#write(batch);
+          await this.#drop();
+        });
+        for (const { resolve } of batch) resolve();
+      } catch (error) {
+        for (const { reject } of batch) reject(error);
+      }
+      this.onAppended();
+    }
+    // In the same turn as the last check, so that no entry stays behind.
+    this.#isFlushing = false;
+  }
+
+  #takePending(): readonly PendingEntry[] {
+    let count = 0;
+    let bytes = 0;
+    for (const { value } of this.#pending) {
+      bytes += value.length;
+      if (count > 0 && (count === maxWriteEntries || bytes > maxWriteBytes)) break;
+      count += 1;
+    }
+    return this.#pending.splice(0, count);
+  }
+
+  async #write(batch: readonly PendingEntry[]): Promise<void> {
+    const operations: StateOperation[] = [];
+    const changed = new Map<LogClass, Head>();
+    for (const { class: name, kind, value } of batch) {
+      const head = changed.get(name) ?? { ...this.#heads[name] };
+      changed.set(name, head);
+      const { ms, count } = this.clock.next();
+      const row = entryRow.encode({ ms, count, kind, value });
+      operations.push({ op: 'put', key: keyOf(name, head.next), value: row });
+      if (head.entries === 0 && !head.hasMarker) head.oldestAt = ms;
+      head.next += 1;
+      head.entries += 1;
+      head.bytes += row.length + rowOverhead;
+      head.ms = ms;
+      head.count = count;
+    }
+    for (const [name, head] of changed) operations.push(headOperation(name, head));
+    await this.#state.write(operations);
+    for (const [name, head] of changed) Object.assign(this.#heads[name], head);
+  }
+
+  /** Drops the oldest entries of the last class until the log is within its size. */
+  async #drop(): Promise<void> {
+    for (;;) {
+      let excess = -this.#maxBytes;
+      for (const { bytes } of Object.values(this.#heads)) excess += bytes;
+      if (excess <= 0) return;
+      const name = logClasses.findLast((it) => this.#heads[it].entries > 0);
+      if (name === undefined) return;
+      const head: Head = { ...this.#heads[name] };
+      const operations: StateOperation[] = [];
+      let marker: { from: number; to: number; oldestAt: number } | undefined;
+      for await (const { key, value } of this.#rows(name)) {
+        const item = itemOf(key, value);
+        if (!('from' in item) && excess <= 0) break;
+        operations.push({ op: 'delete', key });
+        if ('from' in item) marker = { ...item };
+        else {
+          excess -= value.length + rowOverhead;
+          head.dropped += 1;
+          marker = {
+            from: marker?.from ?? item.sequence,
+            to: item.sequence,
+            oldestAt: marker?.oldestAt ?? item.ms,
+          };
+        }
+        forget(head, item, value.length);
+      }
+      if (marker === undefined) return;
+      const { from, to, oldestAt } = marker;
+      const row = { ms: oldestAt, count: 0, kind: '', value: Buffer.alloc(0), from };
+      operations.push({ op: 'put', key: keyOf(name, to), value: entryRow.encode(row) });
+      await this.#writeHead(name, { ...head, hasMarker: true, oldestAt }, operations);
+    }
+  }
+
+  #rows(name: LogClass): ReturnType<StateArea['list']> {
+    return this.#state.list(['log', 'entry', name], { limit: rowsAtATime });
+  }
+
+  async #writeHead(
+    name: LogClass,
+    head: Head,
+    operations: readonly StateOperation[],
+  ): Promise<void> {
+    if (head.entries === 0 && !head.hasMarker) delete head.oldestAt;
+    await this.#state.write([...operations, headOperation(name, head)]);
+    const known = this.#heads[name];
+    if (head.oldestAt === undefined) delete known.oldestAt;
+    Object.assign(known, head);
+  }
+}
+
+function keyOf(name: LogClass, sequence: number): readonly string[] {
+  return ['log', 'entry', name, String(sequence).padStart(16, '0')];
+}
+
+function itemOf(key: readonly string[], value: Uint8Array): SentItem {
+  const sequence = Number(key.at(-1));
+  const row = entryRow.decode({ key, value });
+  if (row.from !== undefined) return { from: row.from, to: sequence, oldestAt: row.ms };
+  return { sequence, ms: row.ms, count: row.count, kind: row.kind, value: row.value };
+}
+
+/** Removes an item from the figures of its class. The next item becomes the oldest one. */
+function forget(head: Head, item: SentItem, bytes: number): void {
+  if ('from' in item) {
+    head.hasMarker = false;
+    return;
+  }
+  head.entries -= 1;
+  head.bytes -= bytes + rowOverhead;
+  head.oldestAt = item.ms;
+}
+
+function headOperation(name: LogClass, head: Head): StateOperation {
+  return { op: 'put', key: ['log', 'head', name], value: headRow.encode(head) };
+}
+
+function idOperation(id: string): StateOperation {
+  return { op: 'put', key: ['log', 'id'], value: Buffer.from(id, 'latin1') };
+}
+
+function newId(): string {
+  return randomBytes(12).toString('base64url');
+}
+
+function emptyHead(): Head {
+  return { next: 1, entries: 0, bytes: 0, dropped: 0, hasMarker: false, ms: 0, count: 0 };
+}
+
+/** Packs a value. If it is too large for a batch, its large fields are replaced as Salt does. */
+function packBounded(value: WireMap): Uint8Array {
+  const whole = packLocal(value);
+  if (fits(whole)) return whole;
+  const trimmed: WireMap = {};
+  for (const [name, field] of Object.entries(value)) {
+    const isSmall = packLocal(field).length <= maxTrimmedField;
+    trimmed[name] = isSmall ? field : 'VALUE_TRIMMED';
+  }
+  return packLocal(trimmed);
+}
+
+function fits(bytes: Uint8Array): boolean {
+  if (bytes.length < maxBatchBytes / 2) return true;
+  return bytes.length <= maxValueBytes && zstdCompressSync(bytes).length < maxBatchBytes / 2;
+}

@@ -1,0 +1,234 @@
+/** Applies the logs of sites at the centre: each entry once, in the order of its site and class. */
+
+import type { SitesOptions } from '#config';
+import type { ExtensionHost, StateOperation } from '#master';
+import { type FairSlot, FairSlots, KeyedMutex } from '#runtime';
+import { EdgeError } from '../errors.ts';
+import { type LogPosition, positionRow } from '../identity/site-rows.ts';
+import { edgeLimits } from '../limits.ts';
+import type { CentreConnections } from '../link/centre-connections.ts';
+import {
+  type LogClass,
+  type LogEntry,
+  type LogEntryHandler,
+  type LogIngest,
+  logClasses,
+} from './log.ts';
+import { decodeBatch, decodeValue, isMarker, lastOf, type SentEntry } from './log-codec.ts';
+import {
+  type Acknowledgement,
+  batchMessages,
+  maxRefused,
+  turnEndMessage,
+  turnMessage,
+} from './log-messages.ts';
+
+/** Duration of the turn of a site, in milliseconds. */
+const turnMs = 30_000;
+
+/** Time after the end of a turn in which the last batch may arrive, in milliseconds. */
+const lateMs = 30_000;
+
+export interface IngestOptions {
+  readonly host: Pick<ExtensionHost, 'logger' | 'shared'>;
+  readonly options: Pick<SitesOptions, 'parallelSites'>;
+  readonly links: CentreConnections;
+}
+
+/** Figures of the ingest since the start. */
+export interface IngestFigures {
+  readonly applied: number;
+  readonly duplicates: number;
+  readonly refused: number;
+  readonly dropped: number;
+  readonly unhandled: number;
+}
+
+interface Turn {
+  readonly slot: FairSlot;
+  /** Fails the request of a turn that has not begun. */
+  readonly refuse: () => void;
+  timer: NodeJS.Timeout | undefined;
+}
+
+export class Ingest implements LogIngest {
+  readonly #host: IngestOptions['host'];
+  readonly #handlers = new Map<string, LogEntryHandler>();
+  readonly #bySite = new KeyedMutex();
+  readonly #slots: FairSlots;
+  readonly #turns = new Map<string, Turn>();
+  /** Sequences up to which this process has called `applied`, by site and class. */
+  readonly #appliedTo = new Map<string, number>();
+  readonly #figures = { applied: 0, duplicates: 0, refused: 0, dropped: 0, unhandled: 0 };
+
+  constructor({ host, options, links }: IngestOptions) {
+    this.#host = host;
+    const { sendingSites } = edgeLimits;
+    this.#slots = new FairSlots(sendingSites, { ...sendingSites, total: options.parallelSites });
+    for (const each of logClasses) {
+      links.handle(batchMessages[each], ({ log, entries }, { site }) =>
+        this.#bySite.run(`${site} ${each}`, () => this.#apply(site, each, log, entries)),
+      );
+    }
+    links.handle(turnMessage, (_params, { site }) => this.#awaitTurn(site));
+    links.handle(turnEndMessage, async (_params, { site }) => {
+      this.#endTurn(site);
+      return {};
+    });
+    links.onEnded((site) => this.#endTurn(site));
+  }
+
+  get figures(): IngestFigures {
+    return this.#figures;
+  }
+
+  /** Number of sites that send returns and facts, or wait for their turn. */
+  get turns(): { readonly active: number; readonly waiting: number } {
+    return { active: this.#slots.held, waiting: this.#slots.waiting };
+  }
+
+  on(kind: string, handler: LogEntryHandler): void {
+    if (this.#handlers.has(kind)) throw new TypeError(`${kind}: has a handler already`);
+    this.#handlers.set(kind, handler);
+  }
+
+  /** Ends all turns. */
+  async close(): Promise<void> {
+    for (const site of [...this.#turns.keys()]) this.#endTurn(site);
+  }
+
+  #awaitTurn(site: string): Promise<{ forMs: number }> {
+    this.#endTurn(site);
+    return new Promise((resolve, reject) => {
+      let enter = (): void => {};
+      const refuse = (): void =>
+        reject(new EdgeError('ERR_SITE_LINK', 'the turn was requested again, or ended'));
+      const slot = this.#slots.enter(site, () => enter());
+      const turn: Turn = { slot, refuse, timer: undefined };
+      this.#turns.set(site, turn);
+      enter = () => {
+        turn.timer = setTimeout(() => this.#endTurn(site, turn), turnMs + lateMs).unref();
+        resolve({ forMs: turnMs });
+      };
+      if (!slot.isWaiting) enter();
+    });
+  }
+
+  #endTurn(site: string, only?: Turn): void {
+    const turn = this.#turns.get(site);
+    if (turn === undefined || (only !== undefined && turn !== only)) return;
+    this.#turns.delete(site);
+    clearTimeout(turn.timer);
+    turn.refuse();
+    turn.slot.leave();
+  }
+
+  async #apply(
+    site: string,
+    name: LogClass,
+    log: string,
+    bytes: Uint8Array,
+  ): Promise<Acknowledgement> {
+    const isBulk = name === 'return' || name === 'fact';
+    const turn = this.#turns.get(site);
+    if (isBulk && (turn === undefined || turn.slot.isWaiting)) {
+      throw new EdgeError('ERR_SITE_LINK', 'it is not the turn of this site to send');
+    }
+    const items = decodeBatch(bytes);
+    const { shared } = this.#host;
+    const key = ['centre', 'position', site, name];
+    const stored = await shared.get(key);
+    const known = stored && positionRow.decode(stored);
+    const isSameLog = known?.log === log;
+    const [first] = items;
+    const begin = first === undefined ? 0 : isMarker(first) ? first.from : first.sequence;
+    const from = isSameLog ? known.sequence : begin - 1;
+    if (begin > from + 1) {
+      // The store of this centre may have been restored. The site then begins a new log.
+      const missing = `${from + 1} to ${begin - 1}`;
+      this.#host.logger.warn({ site, class: name, missing }, 'entries of a site are missing');
+      return { sequence: from, refused: [] };
+    }
+    const position: Mutable<LogPosition> = {
+      log,
+      sequence: from,
+      ms: known?.ms ?? 0,
+      dropped: known?.dropped ?? 0,
+      refused: known?.refused ?? 0,
+    };
+    const operations: StateOperation[] = [];
+    const refused: { sequence: number; reason: string }[] = [];
+    const accepted: LogEntry[] = [];
+    const repeated: LogEntry[] = [];
+    for (const item of items) {
+      const last = lastOf(item);
+      const isKnown = last <= position.sequence;
+      if (isMarker(item)) {
+        if (isKnown) continue;
+        const dropped = last - Math.max(position.sequence, item.from - 1);
+        position.dropped += dropped;
+        this.#figures.dropped += dropped;
+        position.sequence = last;
+        continue;
+      }
+      const read = entryOf(site, name, item);
+      if (isKnown) {
+        this.#figures.duplicates += 1;
+        if (read !== undefined) repeated.push(read);
+        continue;
+      }
+      position.sequence = last;
+      position.ms = item.ms;
+      try {
+        const entry = read ?? unreadable();
+        const handler = this.#handlers.get(entry.kind);
+        if (handler === undefined) this.#figures.unhandled += 1;
+        operations.push(...((await handler?.operations?.(entry)) ?? []));
+        accepted.push(entry);
+      } catch (error) {
+        if (!(error instanceof EdgeError)) throw error;
+        position.refused += 1;
+        this.#figures.refused += 1;
+        const reason = `${error.code}: ${error.message}`.slice(0, 300);
+        if (refused.length < maxRefused) refused.push({ sequence: last, reason });
+      }
+    }
+    if (position.sequence > from || !isSameLog) {
+      const ifRevision = stored?.revision ?? 0;
+      const value = positionRow.encode(position);
+      await shared.write([...operations, { op: 'put', key, value, ifRevision }]);
+    }
+    this.#figures.applied += accepted.length;
+    await this.#callApplied(`${site} ${name} ${log}`, [...repeated, ...accepted]);
+    if (refused.length > 0) {
+      this.#host.logger.warn({ site, class: name, refused }, 'entries of a site were refused');
+    }
+    return { sequence: position.sequence, refused };
+  }
+
+  async #callApplied(place: string, entries: readonly LogEntry[]): Promise<void> {
+    const doneTo = this.#appliedTo.get(place) ?? 0;
+    for (const entry of entries) {
+      if (entry.sequence <= doneTo) continue;
+      await this.#handlers.get(entry.kind)?.applied?.(entry);
+      this.#appliedTo.set(place, entry.sequence);
+    }
+  }
+}
+
+type Mutable<T> = { -readonly [K in keyof T]: T[K] };
+
+/** Returns an entry of a site. The name of the site is that of the connection. */
+function entryOf(site: string, name: LogClass, item: SentEntry): LogEntry | undefined {
+  const { sequence, ms, count, kind } = item;
+  try {
+    const value = decodeValue(item.value);
+    return { site, class: name, kind, value, sequence, at: { ms, count } };
+  } catch {
+    return undefined;
+  }
+}
+
+function unreadable(): never {
+  throw new EdgeError('ERR_SITE_MESSAGE', 'the value of the entry cannot be read');
+}

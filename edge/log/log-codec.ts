@@ -1,0 +1,117 @@
+/** Entries of a batch as bytes: MessagePack, compressed with Zstandard. */
+
+import { zstdCompressSync, zstdDecompressSync } from 'node:zlib';
+import { isWireMap, packLocal, unpackLocal, type WireMap, type WireValue } from '#minion-protocol';
+import { EdgeError } from '../errors.ts';
+import { maxBatchEntries, maxRawBytes } from './log-messages.ts';
+
+/** Entry of a batch. */
+export interface SentEntry {
+  readonly sequence: number;
+  readonly ms: number;
+  readonly count: number;
+  readonly kind: string;
+  /** Value as MessagePack. */
+  readonly value: Uint8Array;
+}
+
+/** Statement in place of entries that the site dropped because its log was full. */
+export interface SentMarker {
+  /** Sequences of the first and the last dropped entry. */
+  readonly from: number;
+  readonly to: number;
+  /** Time of the oldest dropped entry, in milliseconds since 1970. */
+  readonly oldestAt: number;
+}
+
+export type SentItem = SentEntry | SentMarker;
+
+/** Whether an item of a batch states that entries were dropped. */
+export function isMarker(item: SentItem): item is SentMarker {
+  return 'from' in item;
+}
+
+/** Returns the last sequence that an item covers. */
+export function lastOf(item: SentItem): number {
+  return isMarker(item) ? item.to : item.sequence;
+}
+
+/** Encodes a batch. */
+export function encodeBatch(items: readonly SentItem[]): Buffer {
+  const rows = items.map((item): WireValue[] =>
+    isMarker(item)
+      ? [item.from, item.to, item.oldestAt]
+      : [item.sequence, item.ms, item.count, item.kind, item.value],
+  );
+  return zstdCompressSync(packLocal(rows));
+}
+
+/**
+ * Decodes a batch. The items are in the order of their sequences, without gaps between them.
+ * @throws EdgeError ERR_SITE_MESSAGE
+ */
+export function decodeBatch(bytes: Uint8Array): readonly SentItem[] {
+  let rows: WireValue;
+  try {
+    const raw = zstdDecompressSync(bytes, { maxOutputLength: maxRawBytes });
+    const maxElements = maxBatchEntries * 6;
+    rows = unpackLocal(raw, { maxBytes: maxRawBytes, maxDepth: 3, maxElements });
+  } catch (cause) {
+    throw malformed('its content cannot be decoded within the limits', cause);
+  }
+  if (!Array.isArray(rows) || rows.length === 0 || rows.length > maxBatchEntries) {
+    throw malformed('the number of its entries is not permitted');
+  }
+  const items = rows.map(itemOf);
+  for (const [index, item] of items.entries()) {
+    const before = items[index - 1];
+    const first = isMarker(item) ? item.from : item.sequence;
+    if (before !== undefined && first !== lastOf(before) + 1) throw malformed('it has a gap');
+  }
+  return items;
+}
+
+/**
+ * Decodes the value of an entry.
+ * @throws EdgeError ERR_SITE_MESSAGE
+ */
+export function decodeValue(bytes: Uint8Array): WireMap {
+  let value: WireValue;
+  try {
+    value = unpackLocal(bytes, { maxBytes: maxRawBytes, maxDepth: 64, maxElements: 50_000 });
+  } catch (cause) {
+    throw malformed('the value of an entry cannot be decoded', cause);
+  }
+  if (isWireMap(value)) return value;
+  throw malformed('the value of an entry is not a map');
+}
+
+function itemOf(row: WireValue): SentItem {
+  if (!Array.isArray(row)) throw malformed('an entry is not a list');
+  if (row.length === 3) {
+    const [from, to, oldestAt] = row;
+    if (isSequence(from) && isSequence(to) && from <= to && isTime(oldestAt)) {
+      return { from, to, oldestAt };
+    }
+  } else if (row.length === 5) {
+    const [sequence, ms, count, kind, value] = row;
+    const isNamed = typeof kind === 'string' && kind.length > 0 && kind.length <= 64;
+    if (isSequence(sequence) && isTime(ms) && isTime(count) && isNamed) {
+      if (value instanceof Uint8Array) return { sequence, ms, count, kind, value };
+    }
+  }
+  throw malformed('the fields of an entry are malformed');
+}
+
+function isSequence(value: WireValue | undefined): value is number {
+  return isTime(value) && value > 0;
+}
+
+function isTime(value: WireValue | undefined): value is number {
+  return typeof value === 'number' && Number.isSafeInteger(value) && value >= 0;
+}
+
+function malformed(reason: string, cause?: unknown): EdgeError {
+  const text = `a batch of the log was rejected: ${reason}`;
+  return new EdgeError('ERR_SITE_MESSAGE', text, cause === undefined ? {} : { cause });
+}

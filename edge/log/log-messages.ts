@@ -1,0 +1,90 @@
+/** Messages with which a site sends its log to its centre. */
+
+import Type, { type Static, type TObject } from 'typebox';
+import { Bytes } from '#store';
+import { defineMessage, type LinkMessage } from '../link/link.ts';
+import type { LogClass } from './log.ts';
+
+const strict = { additionalProperties: false };
+
+/** Maximum size of the compressed entries of a batch, in bytes. */
+export const maxBatchBytes = 64_000;
+
+/** Maximum size of the entries of a batch before compression, in bytes. */
+export const maxRawBytes = 1_048_576;
+
+/** Maximum number of entries of a batch. */
+export const maxBatchEntries = 2048;
+
+/** Maximum number of refused entries that a reply names. */
+export const maxRefused = 64;
+
+const Batch = Type.Object(
+  {
+    /** Random id of the log. A log that was created again has another id and its own sequences. */
+    log: Type.String({ pattern: '^[A-Za-z0-9_-]{16}$' }),
+    /** Entries as MessagePack, compressed with Zstandard; see log-codec.ts. */
+    entries: Type.Refine(Bytes, (value) => value.byteLength <= maxBatchBytes),
+  },
+  strict,
+);
+
+const Acknowledgement = Type.Object(
+  {
+    /** Sequence of the last entry that the centre has stored. */
+    sequence: Type.Integer({ minimum: 0 }),
+    /** Entries that the centre has refused. They are not sent again. */
+    refused: Type.Array(
+      Type.Object(
+        { sequence: Type.Integer({ minimum: 0 }), reason: Type.String({ maxLength: 300 }) },
+        strict,
+      ),
+      { maxItems: maxRefused },
+    ),
+  },
+  strict,
+);
+export type Acknowledgement = Readonly<Static<typeof Acknowledgement>>;
+
+type BatchMessage = LinkMessage<typeof Batch, typeof Acknowledgement>;
+
+function batchOf(logClass: LogClass): BatchMessage {
+  return defineMessage({
+    name: `log.${logClass}`,
+    sender: 'site',
+    class: logClass,
+    params: Batch,
+    reply: Acknowledgement,
+  });
+}
+
+/** Request to store a batch of entries, by class. */
+export const batchMessages: Readonly<Record<LogClass, BatchMessage>> = {
+  alarm: batchOf('alarm'),
+  signal: batchOf('signal'),
+  return: batchOf('return'),
+  fact: batchOf('fact'),
+};
+
+const Turn = Type.Object({ forMs: Type.Integer({ minimum: 0, maximum: 3_600_000 }) }, strict);
+const Nothing: TObject = Type.Object({}, strict);
+
+/** Request for permission to send returns and facts. The centre replies when it is the site's turn. */
+export const turnMessage = defineMessage({
+  name: 'log.turn',
+  sender: 'site',
+  class: 'return',
+  params: Nothing,
+  reply: Turn,
+  maxBytes: 64,
+});
+
+/** Ends the turn of a site that has nothing more to send. */
+export const turnEndMessage = defineMessage({
+  name: 'log.turn-end',
+  sender: 'site',
+  class: 'return',
+  params: Nothing,
+  reply: Nothing,
+  maxBytes: 64,
+});

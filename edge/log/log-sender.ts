@@ -1,0 +1,185 @@
+/**
+ * Sends the log of a site to its centre. Alarms and signals are sent at once. Returns and facts
+ * wait for the turn of the site, and for its share of the link.
+ */
+
+import type { Logger } from 'pino';
+import { codeOf, sleepUntilAborted } from '#runtime';
+import type { SiteLink } from '../link/link.ts';
+import type { DurableLog } from './durable-log.ts';
+import type { LogClass } from './log.ts';
+import { encodeBatch, isMarker, type SentItem } from './log-codec.ts';
+import {
+  type Acknowledgement,
+  batchMessages,
+  maxBatchBytes,
+  maxBatchEntries,
+  turnEndMessage,
+  turnMessage,
+} from './log-messages.ts';
+
+/** Limits of the size of a batch before compression, in bytes. */
+const smallestBatch = 8192;
+const largestBatch = 262_144;
+
+/** Duration that the sending of a batch should take, in milliseconds. */
+const batchMs = 2000;
+
+/** Delay after a failure, in milliseconds. */
+const retryMs = 2000;
+
+/** Time before the end of a turn in which no batch is begun, in milliseconds. */
+const marginMs = 1000;
+
+export interface LogSenderOptions {
+  readonly log: DurableLog;
+  readonly link: Pick<SiteLink, 'call' | 'onChange' | 'state'>;
+  /** Share of the link for returns and facts, in bytes per second. 0: no limit. */
+  readonly uploadBytesPerSecond: number;
+  /** Called with the entries that the centre has refused. */
+  readonly onRefused: (name: LogClass, refused: Acknowledgement['refused']) => void;
+  readonly logger: Logger;
+  readonly closing: AbortSignal;
+}
+
+export class LogSender {
+  readonly #options: LogSenderOptions;
+  readonly #stopped = new AbortController();
+  #wake = new AbortController();
+  #size = smallestBatch * 2;
+  #turnEndsAt = 0;
+  #running: Promise<unknown> | undefined;
+
+  constructor(options: LogSenderOptions) {
+    this.#options = options;
+    options.log.onAppended = () => this.#notify();
+    options.link.onChange(() => {
+      this.#turnEndsAt = 0;
+      this.#notify();
+    });
+  }
+
+  start(): void {
+    this.#running ??= Promise.all([
+      this.#run(['alarm', 'signal'], (name) => this.#sendBatch(name)),
+      this.#run(['return', 'fact'], (name) => this.#sendInTurn(name)),
+    ]);
+  }
+
+  async close(): Promise<void> {
+    this.#stopped.abort();
+    this.#notify();
+    await this.#running;
+  }
+
+  #notify(): void {
+    this.#wake.abort();
+    this.#wake = new AbortController();
+  }
+
+  get #isStopped(): boolean {
+    return this.#stopped.signal.aborted || this.#options.closing.aborted;
+  }
+
+  async #run(
+    classes: readonly LogClass[],
+    send: (name: LogClass) => Promise<unknown>,
+  ): Promise<void> {
+    const { log, link, logger, closing } = this.#options;
+    while (!this.#isStopped) {
+      // Taken before the check, so that no notification is missed.
+      const wake = this.#wake.signal;
+      const name = classes.find((it) => log.hasWork(it));
+      if (name === undefined || !link.state.isConnected) {
+        if (name === undefined && classes.includes('fact')) await this.#endTurn();
+        await sleepUntilAborted(60_000, wake, this.#stopped.signal, closing);
+        continue;
+      }
+      try {
+        await send(name);
+      } catch (error) {
+        const isLost = codeOf(error) === 'ERR_SITE_LINK';
+        if (!isLost) logger.error({ err: error }, 'cannot send the log to the centre; retrying');
+        await sleepUntilAborted(retryMs, this.#wake.signal, this.#stopped.signal, closing);
+      }
+    }
+  }
+
+  /** Sends a batch within the turn and the share of the site. */
+  async #sendInTurn(name: LogClass): Promise<void> {
+    const { link, uploadBytesPerSecond: rate, closing } = this.#options;
+    if (performance.now() > this.#turnEndsAt - marginMs) {
+      const { forMs } = await link.call(turnMessage, {}, this.#stopped.signal);
+      this.#turnEndsAt = performance.now() + forMs;
+    }
+    const begun = performance.now();
+    const bytes = await this.#sendBatch(name);
+    const restMs = rate === 0 ? 0 : (bytes * 1000) / rate - (performance.now() - begun);
+    if (restMs <= 0) return;
+    if (restMs > marginMs) await this.#endTurn();
+    await sleepUntilAborted(restMs, this.#stopped.signal, closing);
+  }
+
+  async #endTurn(): Promise<void> {
+    const isHeld = performance.now() < this.#turnEndsAt;
+    this.#turnEndsAt = 0;
+    if (!isHeld) return;
+    await this.#options.link.call(turnEndMessage, {}, this.#stopped.signal).catch(() => {
+      // The turn ends by itself.
+    });
+  }
+
+  /** Sends the oldest entries of a class. Returns the size of the batch in bytes. */
+  async #sendBatch(name: LogClass): Promise<number> {
+    const { log, link, logger, onRefused } = this.#options;
+    const items = await log.read(name, this.#size, maxBatchEntries);
+    const batch = bounded(items);
+    if (batch === undefined) return 0;
+    const begun = performance.now();
+    const params = { log: log.id, entries: batch.bytes };
+    const reply = await link.call(batchMessages[name], params, this.#stopped.signal);
+    this.#adapt(batch.rawBytes, performance.now() - begun);
+    if (reply.refused.length > 0) onRefused(name, reply.refused);
+    if (isGap(items, reply.sequence)) {
+      logger.warn({ class: name }, 'the centre lacks earlier entries; the site begins a new log');
+      await log.renew();
+      return batch.bytes.length;
+    }
+    await log.acknowledge(name, reply.sequence);
+    return batch.bytes.length;
+  }
+
+  /** Chooses the size of the next batch from the duration of the last one. */
+  #adapt(bytes: number, ms: number): void {
+    const wanted = (bytes / Math.max(1, ms)) * batchMs;
+    // A small batch takes at least the round trip, so it does not show the rate of the link.
+    const target = ms < batchMs ? Math.max(this.#size * 2, wanted) : wanted;
+    this.#size = Math.min(largestBatch, Math.max(smallestBatch, Math.min(target, this.#size * 2)));
+  }
+}
+
+/**
+ * Whether the centre lacks entries before these items that it had stored, because its store was
+ * restored from a backup.
+ */
+function isGap(items: readonly SentItem[], sequence: number): boolean {
+  const [first] = items;
+  return first !== undefined && sequence < (isMarker(first) ? first.from : first.sequence) - 1;
+}
+
+/** Encodes as many items as a batch can contain, but at least one. */
+function bounded(
+  items: readonly SentItem[],
+): { readonly bytes: Uint8Array; readonly rawBytes: number } | undefined {
+  let count = items.length;
+  while (count > 0) {
+    const chosen = items.slice(0, count);
+    const bytes = encodeBatch(chosen);
+    if (bytes.length <= maxBatchBytes || count === 1) {
+      const rawBytes = chosen.reduce((sum, it) => sum + ('value' in it ? it.value.length : 32), 0);
+      return { bytes, rawBytes };
+    }
+    count = Math.floor(count / 2);
+  }
+  return undefined;
+}

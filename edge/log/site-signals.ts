@@ -1,0 +1,35 @@
+/** Signals for Heat at a site: signals without a handle at the site are sent to the centre. */
+
+import { createHash } from 'node:crypto';
+import { bridgeServices } from '#heat-bridge';
+import type { TriggerEvent } from '#master';
+import type { WireMap } from '#minion-protocol';
+import type { EdgePart, SiteContext } from '../parts.ts';
+
+/** Tags of signals of the bridge. */
+const signalTag = /^heat\//;
+
+/** Part of a site that appends signals to its log. */
+export function openSignalSource({ host, options, log }: SiteContext): EdgePart {
+  const forward = async (signal: Partial<TriggerEvent>): Promise<string> => {
+    const { tag = '', sender = '', data, body, jid, request } = signal;
+    const mark = request === undefined ? undefined : `${request.mark} ${request.place}`;
+    const id = createHash('sha256')
+      .update([options.name, sender, mark ?? `${host.now()} ${Math.random()}`].join('\0'))
+      .digest('hex');
+    const value: WireMap = { id, tag, minion: sender };
+    if (data !== undefined) value.data = data;
+    if (body !== undefined) value.body = body;
+    if (jid !== undefined) value.jid = jid;
+    await log.append({ class: 'signal', kind: 'signal', value });
+    return id;
+  };
+  const signals = host.find(bridgeServices.signals);
+  if (signals !== undefined) {
+    signals.intake.elsewhere = forward;
+    return {};
+  }
+  return {
+    intake: { isWanted: (tag) => signalTag.test(tag), isDelayed: () => true, take: forward },
+  };
+}

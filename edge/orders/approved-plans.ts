@@ -1,0 +1,233 @@
+/**
+ * Approved plans of a site: `orders.yml` of its bundle. A site runs them without the centre, at a
+ * trigger: the loss of the link, a signal, an interval or a time.
+ */
+
+import { readFile, readlink } from 'node:fs/promises';
+import path from 'node:path';
+import { Cron } from 'croner';
+import Type, { type Static } from 'typebox';
+import { parse } from 'yaml';
+import { bridgeServices } from '#heat-bridge';
+import type { ExtensionHost } from '#master';
+import { compileSchema, isMissing, type JsonValue } from '#runtime';
+import { EdgeError } from '../errors.ts';
+import type { SiteContext } from '../parts.ts';
+import type { CentreClock } from './centre-clock.ts';
+
+const strict = { additionalProperties: false };
+const Name = Type.String({ minLength: 1, maxLength: 255 });
+const Target = Type.Union([Type.String({ minLength: 1 }), Type.Array(Name)]);
+
+const Trigger = Type.Union([
+  /** The link has been lost for this time, in seconds. */
+  Type.Object({ 'link-lost': Type.Integer({ minimum: 1, maximum: 2_000_000 }) }, strict),
+  /** An event with a tag that matches this glob. */
+  Type.Object({ signal: Name }, strict),
+  /** Interval in seconds. */
+  Type.Object({ every: Type.Integer({ minimum: 10, maximum: 2_000_000 }) }, strict),
+  /** Times in the form of cron, in local time. */
+  Type.Object({ cron: Name }, strict),
+]);
+
+const Approved = Type.Object(
+  {
+    on: Trigger,
+    /** Name of the plan in the catalog. */
+    plan: Name,
+    /** Targets by the group of the plan. */
+    groups: Type.Record(Type.String(), Target),
+    params: Type.Optional(Type.Unsafe<Readonly<Record<string, JsonValue>>>(Type.Object({}))),
+  },
+  strict,
+);
+const fileCheck = compileSchema(
+  Type.Object(
+    { plans: Type.Record(Type.String({ pattern: '^[a-z0-9-]{1,63}$' }), Approved) },
+    strict,
+  ),
+);
+
+/** Approved plan: when it runs, and what it runs. */
+export type ApprovedPlan = Readonly<Static<typeof Approved>>;
+
+/** Maximum size of `orders.yml`, in bytes. */
+const maxFileBytes = 1_048_576;
+
+/** Interval at which the site looks for another bundle, in milliseconds. */
+const lookIntervalMs = 5000;
+
+/**
+ * Parses `orders.yml`.
+ * @returns the approved plans by name
+ * @throws EdgeError ERR_ORDER_INVALID
+ */
+export function parseApprovedPlans(text: string): ReadonlyMap<string, ApprovedPlan> {
+  if (text.length > maxFileBytes) throw invalid(`it exceeds ${maxFileBytes} bytes`);
+  let plans: Readonly<Record<string, ApprovedPlan>>;
+  try {
+    plans = fileCheck.Parse(parse(text, { maxAliasCount: 0 }) ?? { plans: {} }).plans;
+  } catch (cause) {
+    const reason = cause instanceof Error ? cause.message : String(cause);
+    throw invalid(reason, { cause });
+  }
+  for (const [name, { on }] of Object.entries(plans)) {
+    if ('cron' in on) requireCron(name, on.cron);
+  }
+  return new Map(Object.entries(plans));
+}
+
+function requireCron(name: string, pattern: string): void {
+  try {
+    new Cron(pattern, { paused: true }).stop();
+  } catch (cause) {
+    throw invalid(`plan ${name}: cron ${pattern} is invalid`, { cause });
+  }
+}
+
+function invalid(reason: string, options?: ErrorOptions): EdgeError {
+  return new EdgeError('ERR_ORDER_INVALID', `orders.yml: ${reason}`, options);
+}
+
+/** Runs approved plans. Each plan has at most one run at a time. */
+export class ApprovedPlans {
+  readonly #context: SiteContext;
+  readonly #host: ExtensionHost;
+  readonly #clock: CentreClock;
+  readonly #running = new Map<string, Promise<void>>();
+  #bundle: string | undefined;
+  #stop = new AbortController();
+  #looking: NodeJS.Timeout | undefined;
+
+  constructor(context: SiteContext, clock: CentreClock) {
+    this.#context = context;
+    this.#host = context.host;
+    this.#clock = clock;
+  }
+
+  /** Reads the plans, and sets their triggers. */
+  async start(): Promise<void> {
+    await this.#look();
+    this.#looking = setInterval(() => {
+      this.#look().catch((error: unknown) => {
+        this.#host.logger.error({ err: error }, 'approved plans not read; the former ones stay');
+      });
+    }, lookIntervalMs);
+    this.#looking.unref();
+  }
+
+  async close(): Promise<void> {
+    clearInterval(this.#looking);
+    this.#stop.abort();
+    await Promise.allSettled(this.#running.values());
+  }
+
+  /** Reads the plans again if the site has switched to another bundle. */
+  async #look(): Promise<void> {
+    const current = path.join(this.#context.directory, 'current');
+    const bundle = await readlink(current).catch(undefinedIfMissing);
+    if (bundle === this.#bundle) return;
+    const text = await readFile(path.join(current, 'orders.yml'), 'utf8').catch(undefinedIfMissing);
+    const plans = text === undefined ? new Map<string, ApprovedPlan>() : parseApprovedPlans(text);
+    this.#stop.abort();
+    this.#stop = new AbortController();
+    for (const [name, plan] of plans) this.#arm(name, plan, this.#stop.signal);
+    this.#bundle = bundle;
+    this.#host.logger.info({ plans: plans.size }, 'approved plans read');
+  }
+
+  #arm(name: string, plan: ApprovedPlan, stopped: AbortSignal): void {
+    const run = (cause: string): void => this.#begin(name, plan, cause);
+    const { on } = plan;
+    if ('every' in on) {
+      const timer = setInterval(() => run('schedule'), on.every * 1000);
+      stopped.addEventListener('abort', () => clearInterval(timer));
+    } else if ('cron' in on) {
+      const cron = new Cron(on.cron, { unref: true }, () => run('schedule'));
+      stopped.addEventListener('abort', () => cron.stop());
+    } else if ('signal' in on) {
+      this.#listen(on.signal, stopped, run);
+    } else {
+      this.#watchLink(on['link-lost'] * 1000, stopped, run);
+    }
+  }
+
+  #listen(match: string, stopped: AbortSignal, run: (cause: string) => void): void {
+    const follow = async (): Promise<void> => {
+      const events = await this.#host.master().events.subscribe({ match }, stopped);
+      for await (const { tag } of events) run(`signal ${tag}`);
+    };
+    follow().catch((error: unknown) => {
+      if (stopped.aborted) return;
+      this.#host.logger.error({ err: error, match }, 'an approved plan no longer receives signals');
+    });
+  }
+
+  /** Runs once for each loss of the link that lasts the given time. */
+  #watchLink(afterMs: number, stopped: AbortSignal, run: (cause: string) => void): void {
+    let timer: NodeJS.Timeout | undefined;
+    const look = (isConnected: boolean): void => {
+      if (isConnected) {
+        clearTimeout(timer);
+        timer = undefined;
+      } else {
+        timer ??= setTimeout(() => run('link lost'), afterMs);
+      }
+    };
+    this.#context.link.onChange(({ isConnected }) => {
+      if (!stopped.aborted) look(isConnected);
+    });
+    look(this.#context.link.state.isConnected);
+    stopped.addEventListener('abort', () => clearTimeout(timer));
+  }
+
+  #begin(name: string, plan: ApprovedPlan, cause: string): void {
+    const { logger } = this.#host;
+    if (this.#running.has(name)) {
+      logger.warn({ plan: name, cause }, 'approved plan not started: its former run is active');
+      return;
+    }
+    if (!this.#clock.isValid) {
+      const reason = 'the centre has been away for longer than valid_offline';
+      logger.warn({ plan: name, cause, reason }, 'approved plan not started');
+      return;
+    }
+    const run = this.#run(name, plan, cause)
+      .catch((error: unknown) => logger.error({ err: error, plan: name }, 'approved plan failed'))
+      .finally(() => this.#running.delete(name));
+    this.#running.set(name, run);
+  }
+
+  async #run(name: string, plan: ApprovedPlan, cause: string): Promise<void> {
+    const at = this.#host.now();
+    const outcome = await this.#outcomeOf(name, plan, at);
+    this.#host.fire('plan', { name, plan: plan.plan, cause, ...outcome });
+    const data = { name, plan: plan.plan, cause, at, ...outcome };
+    await this.#context.log.append({ class: 'alarm', kind: 'event', value: { tag: 'plan', data } });
+  }
+
+  async #outcomeOf(
+    name: string,
+    { plan, groups, params = {} }: ApprovedPlan,
+    at: number,
+  ): Promise<{ status: string; reason?: string }> {
+    const { plans } = this.#host.use(bridgeServices.commands);
+    try {
+      const run = await plans.run(plan, {
+        groups,
+        params,
+        caller: { kind: 'service', name: `site-plan:${name}` },
+        idempotencyKey: `${name} ${at}`,
+      });
+      const { status, failedStep } = await run.outcome;
+      return { status, ...(failedStep === undefined ? {} : { reason: `step ${failedStep}` }) };
+    } catch (error) {
+      return { status: 'refused', reason: error instanceof Error ? error.message : String(error) };
+    }
+  }
+}
+
+function undefinedIfMissing(error: unknown): undefined {
+  if (isMissing(error)) return undefined;
+  throw error;
+}

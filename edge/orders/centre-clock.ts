@@ -1,0 +1,84 @@
+/** Time of the centre, as a site knows it, and the validity of the authority of the centre. */
+
+import Type from 'typebox';
+import { defineRow } from '#store';
+import type { SiteContext } from '../parts.ts';
+
+const clockRow = defineRow({
+  name: 'last contact with the centre',
+  schema: Type.Object({
+    /** Time of the last contact by the clock of the centre, in milliseconds since 1970. */
+    at: Type.Number(),
+    /** Clock of the centre minus clock of the site, in milliseconds. */
+    differenceMs: Type.Number(),
+  }),
+});
+const key = ['order-clock'];
+
+/** Minimum interval between two writes of the last contact, in milliseconds. */
+const writeIntervalMs = 60_000;
+
+/**
+ * Time of the centre. A site estimates it from its own clock and the difference at the last
+ * contact. It is never earlier than the greatest time that the centre has signed.
+ */
+export class CentreClock {
+  readonly #context: Pick<SiteContext, 'host' | 'link' | 'options' | 'timeFloor'>;
+  #at: number | undefined;
+  #differenceMs = 0;
+  #writtenAt = 0;
+
+  private constructor(context: Pick<SiteContext, 'host' | 'link' | 'options' | 'timeFloor'>) {
+    this.#context = context;
+  }
+
+  static async open(
+    context: Pick<SiteContext, 'host' | 'link' | 'options' | 'timeFloor'>,
+  ): Promise<CentreClock> {
+    const clock = new CentreClock(context);
+    const entry = await context.host.state.get(key);
+    if (entry !== undefined) {
+      const { at, differenceMs } = clockRow.decode(entry);
+      clock.#at = at;
+      clock.#differenceMs = differenceMs;
+    }
+    return clock;
+  }
+
+  /** Estimated present time of the centre, in milliseconds since 1970. */
+  get now(): number {
+    this.#refresh();
+    return Math.max(this.#context.host.now() + this.#differenceMs, this.#context.timeFloor());
+  }
+
+  /**
+   * Time without the centre, in milliseconds. `undefined`: this site has never reached its centre.
+   */
+  get awayMs(): number | undefined {
+    this.#refresh();
+    if (this.#context.link.state.isConnected) return 0;
+    return this.#at === undefined ? undefined : Math.max(0, this.now - this.#at);
+  }
+
+  /** Whether orders of the centre and approved plans are valid, by `valid_offline`. */
+  get isValid(): boolean {
+    const away = this.awayMs;
+    return away !== undefined && away < this.#context.options.validOfflineSeconds * 1000;
+  }
+
+  /** Stores the last contact, so that a restart without the centre does not extend the validity. */
+  async save(): Promise<void> {
+    this.#refresh();
+    if (this.#at === undefined || this.#at - this.#writtenAt < writeIntervalMs) return;
+    this.#writtenAt = this.#at;
+    const value = clockRow.encode({ at: this.#at, differenceMs: this.#differenceMs });
+    await this.#context.host.state.write([{ op: 'put', key, value }]);
+  }
+
+  #refresh(): void {
+    const { lastContactAt, clockDifferenceMs } = this.#context.link.state;
+    if (lastContactAt === undefined || clockDifferenceMs === undefined) return;
+    this.#differenceMs = clockDifferenceMs;
+    this.#at = Math.max(this.#at ?? 0, lastContactAt + clockDifferenceMs);
+  }
+}

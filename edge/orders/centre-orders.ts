@@ -1,0 +1,415 @@
+/** Orders at the centre: issues them, gives them to sites, and collects their results. */
+
+import type { UserSubject } from '#acl';
+import { AuthorizationError, type ExtensionHost, type StateOperation } from '#master';
+import { compileSchema, LimitExceeded } from '#runtime';
+import { compileGlob } from '#template/python/fnmatch.ts';
+import { EdgeError } from '../errors.ts';
+import { edgeLimits } from '../limits.ts';
+import type { LinkCaller } from '../link/link.ts';
+import type { LogEntry } from '../log/log.ts';
+import type { CentreContext } from '../parts.ts';
+import { type Order, type OrderWork, writeOrder } from './order.ts';
+import { giveOrder } from './order-messages.ts';
+import {
+  noResults,
+  type OrderResult,
+  OrderResultSchema,
+  type OrderRow,
+  type OrderSiteRow,
+  type OrderState,
+  orderRow,
+  orderSiteRow,
+  orderStates,
+  queuedOrderRow,
+} from './order-rows.ts';
+
+/** Request for an order. */
+export interface OrderRequest {
+  /** Names of sites, and globs on them. */
+  readonly sites: readonly string[];
+  readonly work: OrderWork;
+  /** Validity in seconds. */
+  readonly validSeconds: number;
+  /** User who issues the order. `undefined`: the operator at the local socket. */
+  readonly by: UserSubject | undefined;
+}
+
+/** Order with the numbers of sites by state. */
+export interface OrderInfo extends OrderRow {
+  readonly id: string;
+  readonly counts: Readonly<Record<OrderState, number>>;
+}
+
+/** Order with the result of each site. */
+export interface OrderReport extends OrderInfo {
+  readonly sites: readonly SiteOrderInfo[];
+}
+
+/** Result of an order at one site. */
+export interface SiteOrderInfo extends OrderResult {
+  readonly site: string;
+  /** Time of the last change, in milliseconds since 1970. */
+  readonly at: number;
+  /** Time of the last contact with the site, if the order waits for the site. */
+  readonly notReachedSince?: number | undefined;
+  /** Ticket of an enrolment. */
+  readonly ticket?: string;
+}
+
+/** Time after the end of the validity for which orders are stored, in milliseconds: 30 days. */
+const retentionMs = 30 * 86_400_000;
+
+const pruneIntervalMs = 3_600_000;
+
+/** Name of the operator in orders from the local socket. */
+const operator = 'operator';
+
+const resultCheck = compileSchema(OrderResultSchema);
+
+/** Orders of all sites. */
+export class CentreOrders {
+  readonly #context: CentreContext;
+  readonly #host: ExtensionHost;
+  /** Waiting orders by site. */
+  readonly #queued = new Map<string, Set<string>>();
+  readonly #giving = new Set<string>();
+  readonly #listeners = new Set<(id: string) => void>();
+  #pruning: NodeJS.Timeout | undefined;
+
+  constructor(context: CentreContext) {
+    this.#context = context;
+    this.#host = context.host;
+  }
+
+  /** Number of orders that sites have not received. */
+  get waiting(): number {
+    return [...this.#queued.values()].reduce((sum, { size }) => sum + size, 0);
+  }
+
+  async start(): Promise<void> {
+    await this.#host.shared.follow(['order-queue'], (change) => {
+      const [, site = '', id = ''] = change.type === 'put' ? change.entry.key : change.key;
+      if (change.type === 'put') this.#enqueue(site, id);
+      else this.#dequeue(site, id);
+    });
+    await this.#prune();
+    this.#pruning = setInterval(() => {
+      this.#prune().catch((error: unknown) =>
+        this.#host.logger.error({ err: error }, 'cannot remove old orders'),
+      );
+    }, pruneIntervalMs);
+    this.#pruning.unref();
+  }
+
+  close(): void {
+    clearInterval(this.#pruning);
+  }
+
+  /** Calls the listener with the id of each order that changes, until the signal is aborted. */
+  onChange(listener: (id: string) => void, until: AbortSignal): void {
+    this.#listeners.add(listener);
+    until.addEventListener('abort', () => this.#listeners.delete(listener), { once: true });
+  }
+
+  notify(id: string): void {
+    for (const listener of this.#listeners) listener(id);
+  }
+
+  /**
+   * Issues an order to sites. Resolves when it is stored.
+   * @throws EdgeError ERR_SITE_UNKNOWN, ERR_ORDER_INVALID; AuthorizationError ERR_DENIED;
+   * LimitExceeded
+   */
+  async issue({ sites: wanted, work, validSeconds, by }: OrderRequest): Promise<OrderInfo> {
+    const sites = await this.#sitesOf(wanted);
+    for (const site of sites) this.#requireRight(by, site, work);
+    this.#requirePlaces(sites);
+    const id = await this.#host.freshJid();
+    const issuedAt = this.#host.now();
+    const row = {
+      by: by?.name ?? operator,
+      work,
+      issuedAt,
+      validUntil: issuedAt + validSeconds * 1000,
+    };
+    const issuer = { name: row.by, groups: [...(by?.groups ?? [])] };
+    const texts = sites.map((site) => {
+      const order: Order = { id, site, by: issuer, work, issuedAt, validUntil: row.validUntil };
+      return { site, text: writeOrder(order, this.#context.sign) };
+    });
+    const value = orderRow.encode(row);
+    await this.#host.shared.write([{ op: 'put', key: ['orders', id], value }]);
+    for (const { site, text } of texts) await this.#queue(id, site, text, row.validUntil);
+    this.#host.logger.info(
+      { order: id, kind: work.kind, by: row.by, sites: sites.length },
+      'order issued',
+    );
+    for (const site of sites) {
+      const caller = this.#context.links.callerOf(site);
+      if (caller !== undefined) this.giveAll(site, caller);
+    }
+    return this.#infoOf(id, row, await this.#siteRows(id));
+  }
+
+  /** Returns the orders, the latest first. */
+  async list(limit: number): Promise<readonly OrderInfo[]> {
+    const found: OrderInfo[] = [];
+    for await (const entry of this.#host.shared.list(['orders'], { reverse: true, limit })) {
+      const id = entry.key.at(-1) ?? '';
+      found.push(this.#infoOf(id, orderRow.decode(entry), await this.#siteRows(id)));
+    }
+    return found;
+  }
+
+  /**
+   * Returns an order with the result of each site.
+   * @throws EdgeError ERR_ORDER_UNKNOWN
+   */
+  async show(id: string): Promise<OrderReport> {
+    const entry = /^\d{20}$/.test(id) ? await this.#host.shared.get(['orders', id]) : undefined;
+    if (entry === undefined) {
+      throw new EdgeError('ERR_ORDER_UNKNOWN', `${id}: unknown order; site orders lists all`);
+    }
+    const row = orderRow.decode(entry);
+    const rows = await this.#siteRows(id);
+    const sites = await Promise.all(
+      [...rows].map(async ([site, { result, at, ticket }]) => ({
+        site,
+        ...this.#presentResult(result, row),
+        at,
+        ...(result.state === 'waiting' ? { notReachedSince: await this.#lastContact(site) } : {}),
+        ...(ticket === undefined ? {} : { ticket: this.#unseal(ticket) }),
+      })),
+    );
+    return { ...this.#infoOf(id, row, rows), sites };
+  }
+
+  /** Gives the waiting orders to a site. One round for each site runs at a time. */
+  giveAll(site: string, caller: LinkCaller): void {
+    if (this.#giving.has(site) || !this.#queued.has(site)) return;
+    this.#giving.add(site);
+    this.#giveEach(site, caller)
+      .catch((error: unknown) => {
+        const code = error instanceof Error && 'code' in error ? error.code : undefined;
+        if (code === 'ERR_SITE_LINK') return;
+        this.#host.logger.error({ err: error, site }, 'cannot give orders to a site');
+      })
+      .finally(() => this.#giving.delete(site));
+  }
+
+  /** Returns the writes for the result that a site reports. The first result of a site is kept. */
+  async operationsOf({ site, value }: LogEntry): Promise<readonly StateOperation[]> {
+    const { id, result: text, ticket } = value;
+    if (typeof id !== 'string' || typeof text !== 'string' || !/^\d{20}$/.test(id)) return [];
+    const key = ['order-sites', id, site];
+    const entry = await this.#host.shared.get(key);
+    // A site can only report orders that it was given.
+    if (entry === undefined) return [];
+    const known = orderSiteRow.decode(entry);
+    if (known.result.state !== 'running' && known.result.state !== 'waiting') return [];
+    const result = tryParseResult(text);
+    if (result === undefined) return [];
+    const row: OrderSiteRow = {
+      result,
+      at: this.#host.now(),
+      ...(typeof ticket === 'string' ? { ticket: this.#seal(ticket) } : {}),
+    };
+    return [
+      { op: 'put', key, value: orderSiteRow.encode(row) },
+      { op: 'delete', key: ['order-queue', site, id] },
+    ];
+  }
+
+  async #giveEach(site: string, caller: LinkCaller): Promise<void> {
+    for (;;) {
+      const [id] = this.#queued.get(site) ?? [];
+      if (id === undefined) return;
+      await this.#give(site, id, caller);
+    }
+  }
+
+  async #give(site: string, id: string, caller: LinkCaller): Promise<void> {
+    const key = ['order-queue', site, id];
+    const entry = await this.#host.shared.get(key);
+    if (entry === undefined) {
+      this.#dequeue(site, id);
+      return;
+    }
+    const { text, validUntil } = queuedOrderRow.decode(entry);
+    if (this.#host.now() >= validUntil) {
+      await this.#settle(site, id, { ...noResults, state: 'expired' });
+      return;
+    }
+    const { state, reason } = await caller.call(giveOrder, { order: text });
+    const result: OrderResult =
+      state === 'accepted'
+        ? { ...noResults, state: 'running' }
+        : { ...noResults, state: 'refused', reason: reason ?? 'refused by the site' };
+    await this.#settle(site, id, result);
+  }
+
+  /** Stores that a site has received an order, unless its result has arrived already. */
+  async #settle(site: string, id: string, result: OrderResult): Promise<void> {
+    const key = ['order-sites', id, site];
+    const entry = await this.#host.shared.get(key);
+    const known = entry && orderSiteRow.decode(entry);
+    const at = this.#host.now();
+    const isFirst = entry !== undefined && known?.result.state === 'waiting';
+    await this.#host.shared.write([
+      ...(isFirst
+        ? [
+            {
+              op: 'put' as const,
+              key,
+              value: orderSiteRow.encode({ result, at }),
+              ifRevision: entry.revision,
+            },
+          ]
+        : []),
+      { op: 'delete', key: ['order-queue', site, id] },
+    ]);
+    this.#dequeue(site, id);
+    this.notify(id);
+  }
+
+  async #queue(id: string, site: string, text: string, validUntil: number): Promise<void> {
+    const result: OrderResult = { ...noResults, state: 'waiting' };
+    await this.#host.shared.write([
+      {
+        op: 'put',
+        key: ['order-sites', id, site],
+        value: orderSiteRow.encode({ result, at: this.#host.now() }),
+      },
+      {
+        op: 'put',
+        key: ['order-queue', site, id],
+        value: queuedOrderRow.encode({ text, validUntil }),
+      },
+    ]);
+    this.#enqueue(site, id);
+  }
+
+  #enqueue(site: string, id: string): void {
+    const ids = this.#queued.get(site) ?? new Set();
+    this.#queued.set(site, ids.add(id));
+    const caller = this.#context.links.callerOf(site);
+    if (caller !== undefined) this.giveAll(site, caller);
+  }
+
+  #dequeue(site: string, id: string): void {
+    const ids = this.#queued.get(site);
+    ids?.delete(id);
+    if (ids?.size === 0) this.#queued.delete(site);
+  }
+
+  /** @throws EdgeError ERR_SITE_UNKNOWN for a name or glob that matches no site */
+  async #sitesOf(wanted: readonly string[]): Promise<readonly string[]> {
+    const joined = await this.#context.sites.joined();
+    const found = wanted.map((pattern) => {
+      const matches = compileGlob(pattern);
+      const names = joined.filter((name) => matches(name));
+      if (names.length > 0) return names;
+      throw new EdgeError(
+        'ERR_SITE_UNKNOWN',
+        `${pattern}: no site that has joined matches; site list shows all sites`,
+      );
+    });
+    return [...new Set(found.flat())];
+  }
+
+  /** @throws AuthorizationError ERR_DENIED with the reason of the policy */
+  #requireRight(subject: UserSubject | undefined, site: string, work: OrderWork): void {
+    if (subject === undefined) return;
+    const { kind } = work;
+    const what = kind === 'job' ? work.fun : kind === 'enrol' ? work.minion : work.name;
+    const call = {
+      fun: orderRight,
+      args: [],
+      kwargs: new Map(Object.entries({ site, kind, what })),
+    };
+    const { effect, reason } = this.#host.decide({
+      subject,
+      action: 'command',
+      resource: { call, minions: [] },
+    });
+    if (effect === 'deny') throw new AuthorizationError(`order for ${site} denied: ${reason}`);
+  }
+
+  /** @throws LimitExceeded */
+  #requirePlaces(sites: readonly string[]): void {
+    const { waitingOrders } = edgeLimits;
+    const most = waitingOrders.perOwner ?? Infinity;
+    for (const site of sites) {
+      const queued = this.#queued.get(site)?.size ?? 0;
+      if (queued >= most) throw new LimitExceeded(waitingOrders, most);
+    }
+  }
+
+  async #siteRows(id: string): Promise<ReadonlyMap<string, OrderSiteRow>> {
+    const rows = new Map<string, OrderSiteRow>();
+    for await (const entry of this.#host.shared.list(['order-sites', id])) {
+      rows.set(entry.key.at(-1) ?? '', orderSiteRow.decode(entry));
+    }
+    return rows;
+  }
+
+  #infoOf(id: string, row: OrderRow, rows: ReadonlyMap<string, OrderSiteRow>): OrderInfo {
+    const counts = Object.fromEntries(orderStates.map((state) => [state, 0])) as Record<
+      OrderState,
+      number
+    >; // has every state
+    for (const { result } of rows.values()) counts[this.#presentResult(result, row).state] += 1;
+    return { id, ...row, counts };
+  }
+
+  /** A waiting order whose validity has ended is expired, even if nothing was written since. */
+  #presentResult(result: OrderResult, { validUntil }: OrderRow): OrderResult {
+    const isOver = result.state === 'waiting' && this.#host.now() >= validUntil;
+    return isOver ? { ...result, state: 'expired' } : result;
+  }
+
+  async #lastContact(site: string): Promise<number | undefined> {
+    const { lastContactAt } = await this.#context.sites.show(site);
+    return lastContactAt;
+  }
+
+  #seal(ticket: string): string {
+    return Buffer.from(this.#host.shared.seal(Buffer.from(ticket))).toString('base64');
+  }
+
+  #unseal(ticket: string): string {
+    return Buffer.from(this.#host.shared.unseal(Buffer.from(ticket, 'base64'))).toString('utf8');
+  }
+
+  async #prune(): Promise<void> {
+    const until = this.#host.now() - retentionMs;
+    for await (const entry of this.#host.shared.list(['orders'])) {
+      const { validUntil } = orderRow.decode(entry);
+      if (validUntil >= until) continue;
+      const id = entry.key.at(-1) ?? '';
+      await this.#host.shared.write([
+        { op: 'delete-prefix', prefix: ['order-sites', id] },
+        { op: 'delete', key: entry.key },
+      ]);
+    }
+    for await (const entry of this.#host.shared.list(['order-queue'])) {
+      const [, site = '', id = ''] = entry.key;
+      const { validUntil } = queuedOrderRow.decode(entry);
+      if (this.#host.now() < validUntil) continue;
+      await this.#settle(site, id, { ...noResults, state: 'expired' });
+    }
+  }
+}
+
+/** Name of the right to issue orders, in rules of the action `command`. */
+const orderRight = 'site.order';
+
+function tryParseResult(text: string): OrderResult | undefined {
+  try {
+    const result: unknown = JSON.parse(text);
+    return resultCheck.Check(result) ? result : undefined;
+  } catch {
+    return undefined;
+  }
+}

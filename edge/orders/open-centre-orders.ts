@@ -1,0 +1,25 @@
+/** Part of a centre that issues orders. */
+
+import { figureOf } from '#heat-bridge';
+import type { CentreContext, CentrePartContribution } from '../parts.ts';
+import { CentreOrders } from './centre-orders.ts';
+import { orderMethods } from './order-methods.ts';
+
+/** Opens the orders of a centre. */
+export function openCentreOrders(context: CentreContext): CentrePartContribution {
+  const orders = new CentreOrders(context);
+  context.links.onConnected((site, caller) => orders.giveAll(site, caller));
+  context.ingest.on('order', {
+    operations: (entry) => orders.operationsOf(entry),
+    applied: ({ value }) => orders.notify(String(value.id)),
+  });
+  return {
+    rpc: orderMethods(orders, context.host),
+    metrics: () => {
+      const help = 'Orders that sites have not received yet.';
+      return [figureOf('gauge', 'site_orders_waiting', help, orders.waiting)];
+    },
+    start: () => orders.start(),
+    close: async () => orders.close(),
+  };
+}

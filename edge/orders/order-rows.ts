@@ -1,0 +1,95 @@
+/** Stored rows of orders. */
+
+import Type, { type Static } from 'typebox';
+import { defineRow, jsonField, type RowOf, Texts } from '#store';
+import { OrderWorkSchema } from './order.ts';
+
+const Time = Type.Integer({ minimum: 0 });
+const Count = Type.Integer({ minimum: 0 });
+
+/**
+ * State of an order at a site. `waiting`: the site has not received it yet. `refused`: the site has
+ * rejected it. `expired`: its validity ended before the site received it.
+ */
+export const orderStates = ['waiting', 'running', 'done', 'failed', 'refused', 'expired'] as const;
+
+export type OrderState = (typeof orderStates)[number];
+
+/** Schema of the result of an order at a site. */
+export const OrderResultSchema = Type.Object({
+  state: Type.Enum([...orderStates]),
+  /** Reason of a refusal or failure. */
+  reason: Type.Optional(Type.String({ maxLength: 4096 })),
+  /** Numbers of minions that succeeded, that failed, and that did not return. */
+  succeeded: Count,
+  failed: Count,
+  silent: Count,
+  /** Names in the target that no job was sent to: they are unknown, or a right is missing. */
+  unaddressed: Count,
+  unaddressedNames: Texts,
+  /** Minions that did not succeed, with the reason. This list, and the other ones, have at most 100 entries. */
+  failures: Type.Array(Type.Object({ minion: Type.String(), reason: Type.String() })),
+  jids: Texts,
+});
+
+/** Result of an order at a site. */
+export type OrderResult = Readonly<Static<typeof OrderResultSchema>>;
+
+/** Counts of an order without results. */
+export const noResults = {
+  succeeded: 0,
+  failed: 0,
+  silent: 0,
+  unaddressed: 0,
+  unaddressedNames: [],
+  failures: [],
+  jids: [],
+} satisfies Omit<OrderResult, 'state'>;
+
+/** Codec of an order at the centre: `['orders', id]`. */
+export const orderRow = defineRow({
+  name: 'order',
+  schema: Type.Object({
+    /** Name of the user who issued it. */
+    by: Type.String(),
+    work: OrderWorkSchema,
+    issuedAt: Time,
+    validUntil: Time,
+  }),
+  packed: { work: jsonField },
+});
+export type OrderRow = RowOf<typeof orderRow>;
+
+/** Codec of the state of an order at a site, stored at the centre: `['order-sites', id, site]`. */
+export const orderSiteRow = defineRow({
+  name: 'result of an order',
+  schema: Type.Object({
+    result: OrderResultSchema,
+    /** Time of the last change, in milliseconds since 1970. */
+    at: Time,
+    /** Sealed ticket of an enrolment, in base64. */
+    ticket: Type.Optional(Type.String()),
+  }),
+  packed: { result: jsonField },
+});
+export type OrderSiteRow = RowOf<typeof orderSiteRow>;
+
+/** Codec of an order that a site has not received: `['order-queue', site, id]`. */
+export const queuedOrderRow = defineRow({
+  name: 'waiting order',
+  schema: Type.Object({ text: Type.String(), validUntil: Time }),
+});
+
+/** Codec of an order at its site: `['order', id]`. */
+export const receivedOrderRow = defineRow({
+  name: 'order of the centre',
+  schema: Type.Object({
+    text: Type.String(),
+    /** Whether the result is in the log. */
+    isReported: Type.Boolean(),
+    /** Job id, for orders of the kind `job`. */
+    jid: Type.Optional(Type.String()),
+    validUntil: Time,
+  }),
+});
+export type ReceivedOrderRow = RowOf<typeof receivedOrderRow>;

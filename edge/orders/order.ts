@@ -1,0 +1,142 @@
+/**
+ * Orders of the centre. An order is one job, command, plan or enrolment for one site, with a
+ * validity. It is text that anyone can read and only the centre can sign.
+ */
+
+import Type, { type Static } from 'typebox';
+import type { UserSubject } from '#acl';
+import type { WireValue } from '#minion-protocol';
+import { compileSchema, type JsonValue, parseJson, writeJson } from '#runtime';
+import { EdgeError } from '../errors.ts';
+import { isSignedBy, signedForm } from '../identity/ed25519.ts';
+
+const purpose = 'saltbridge order 1';
+const prefix = 'saltbridge-order-1';
+
+/** Maximum length of the text of an order, so that it fits into one message. */
+export const maxOrderLength = 60_000;
+
+const strict = { additionalProperties: false };
+const Name = Type.String({ minLength: 1, maxLength: 255 });
+const Target = Type.Union([
+  Type.String({ minLength: 1, maxLength: 4096 }),
+  Type.Array(Name, { maxItems: 1000 }),
+]);
+const Values = Type.Unsafe<Readonly<Record<string, WireValue>>>(Type.Object({}));
+const Parameters = Type.Unsafe<Readonly<Record<string, JsonValue>>>(Type.Object({}));
+const target = { tgt: Target, tgtType: Type.Optional(Name) };
+
+/** Schema of the work of an order. */
+export const OrderWorkSchema = Type.Union([
+  Type.Object(
+    {
+      kind: Type.Literal('job'),
+      ...target,
+      fun: Name,
+      arg: Type.Optional(Type.Unsafe<readonly WireValue[]>(Type.Array(Type.Unknown()))),
+      kwarg: Type.Optional(Values),
+    },
+    strict,
+  ),
+  Type.Object(
+    {
+      kind: Type.Literal('command'),
+      name: Name,
+      ...target,
+      params: Type.Optional(Parameters),
+    },
+    strict,
+  ),
+  Type.Object(
+    {
+      kind: Type.Literal('plan'),
+      name: Name,
+      /** Targets by the group of the plan. */
+      groups: Type.Record(Type.String(), Target),
+      params: Type.Optional(Parameters),
+    },
+    strict,
+  ),
+  Type.Object(
+    {
+      kind: Type.Literal('enrol'),
+      minion: Name,
+      project: Name,
+      instance: Type.Optional(Name),
+      lifetimeSeconds: Type.Optional(Type.Integer({ minimum: 1, maximum: 86_400 })),
+    },
+    strict,
+  ),
+]);
+
+/** Work of an order. */
+export type OrderWork = Readonly<Static<typeof OrderWorkSchema>>;
+
+const Order = Type.Object(
+  {
+    /** Twenty digits, like a job id. */
+    id: Type.String({ pattern: '^[0-9]{20}$' }),
+    site: Type.String({ minLength: 1, maxLength: 63 }),
+    /** User at the centre who issued the order. */
+    by: Type.Object({ name: Name, groups: Type.Array(Name, { maxItems: 100 }) }, strict),
+    work: OrderWorkSchema,
+    /** Times in milliseconds since 1970, by the clock of the centre. */
+    issuedAt: Type.Integer({ minimum: 0 }),
+    validUntil: Type.Integer({ minimum: 0 }),
+  },
+  strict,
+);
+const orderCheck = compileSchema(Order);
+
+export type Order = Readonly<Static<typeof Order>>;
+
+/**
+ * Returns the subject for which the policy of a site decides about an order. Rules select it with
+ * `eauth: centre`.
+ */
+export function subjectOfOrder({ by }: Pick<Order, 'by'>): UserSubject {
+  return { kind: 'user', name: by.name, groups: by.groups, eauth: 'centre' };
+}
+
+/**
+ * Writes and signs an order.
+ * @param sign signs bytes with the online key of the centre
+ * @throws EdgeError ERR_ORDER_INVALID if it is too long
+ */
+export function writeOrder(order: Order, sign: (bytes: Uint8Array) => Uint8Array): string {
+  const body = Buffer.from(writeJson(order));
+  const signature = Buffer.from(sign(signedForm(purpose, [body])));
+  const text = `${prefix}.${body.toString('base64url')}.${signature.toString('base64url')}`;
+  if (text.length > maxOrderLength) {
+    const problem = `the order has ${text.length} characters, more than ${maxOrderLength}`;
+    throw new EdgeError('ERR_ORDER_INVALID', `${problem}; use a command or plan of the catalog`);
+  }
+  return text;
+}
+
+/**
+ * Reads an order and verifies its signature and its site. The validity is not checked.
+ * @param centreKey public online key of the centre
+ * @throws EdgeError ERR_ORDER_INVALID
+ */
+export function readOrder(text: string, centreKey: Uint8Array, site: string): Order {
+  const [head, body = '', signature = '', ...rest] = text.split('.');
+  const bytes = Buffer.from(body, 'base64url');
+  const isWhole = head === prefix && rest.length === 0 && text.length <= maxOrderLength;
+  if (!isWhole || !isSignedBy(centreKey, purpose, [bytes], Buffer.from(signature, 'base64url'))) {
+    throw new EdgeError('ERR_ORDER_INVALID', 'the order is not signed by the centre of this site');
+  }
+  const order = parseOrder(bytes);
+  if (order.site !== site) {
+    throw new EdgeError('ERR_ORDER_INVALID', `the order is for the site ${order.site}`);
+  }
+  return order;
+}
+
+function parseOrder(bytes: Buffer): Order {
+  try {
+    return orderCheck.Parse(parseJson(bytes.toString('utf8')));
+  } catch (cause) {
+    throw new EdgeError('ERR_ORDER_INVALID', 'the order is malformed', { cause });
+  }
+}

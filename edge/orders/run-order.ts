@@ -1,0 +1,225 @@
+/** Runs the work of an order at a site. The policy of the site decides about it. */
+
+import { bridgeServices, type CommandResult } from '#heat-bridge';
+import { callOf, type ExtensionHost, type JobUpdate } from '#master';
+import { EdgeError } from '../errors.ts';
+import { type Order, type OrderWork, subjectOfOrder } from './order.ts';
+import { noResults, type OrderResult } from './order-rows.ts';
+
+/** Work of one kind. */
+type Work<K extends OrderWork['kind']> = Extract<OrderWork, { kind: K }>;
+
+/** Result of an order, and the ticket of an enrolment. */
+export interface OrderOutcome {
+  readonly result: OrderResult;
+  readonly ticket?: string;
+}
+
+/** Maximum number of failures and names in a result. */
+const maxListed = 100;
+
+/**
+ * Checks that the policy permits an order. Commands and plans are checked when they run.
+ * @throws EdgeError ERR_ORDER_DENIED with the reason of the policy; MasterError ERR_BAD_TGT
+ */
+export async function checkOrderRights(host: ExtensionHost, order: Order): Promise<void> {
+  const subject = subjectOfOrder(order);
+  const { work } = order;
+  if (work.kind === 'job') {
+    const { minions } = await host.resolveTarget(targetOfWork(work));
+    const calls = [callOf({ fun: work.fun, arg: work.arg ?? [], kwarg: work.kwarg ?? {} })];
+    const decision = host.decide({ subject, action: 'publish', resource: { calls, minions } });
+    if (decision.effect === 'deny') throw denied(decision.reason);
+  }
+  if (work.kind === 'enrol') {
+    const { minion: id, project } = work;
+    const kwargs = new Map(Object.entries({ id, project }));
+    const call = { fun: enrolRight, args: [], kwargs };
+    const resource = { call, minions: [id], project };
+    const decision = host.decide({ subject, action: 'command', resource });
+    if (decision.effect === 'deny') throw denied(decision.reason);
+  }
+}
+
+/** Name of the right to enrol machines, in rules of the action `command`. */
+const enrolRight = 'bridge.enroll.create';
+
+function denied(reason: string): EdgeError {
+  return new EdgeError('ERR_ORDER_DENIED', reason);
+}
+
+/**
+ * Runs an order to its end. After a restart, the same order continues.
+ * @param jid id of the job, for orders of the kind `job`
+ * @throws the errors of the master and of the bridge
+ */
+export function runOrder(host: ExtensionHost, order: Order, jid: string): Promise<OrderOutcome> {
+  const { work } = order;
+  switch (work.kind) {
+    case 'job':
+      return runJob(host, order, work, jid);
+    case 'command':
+      return runCommand(host, order, work);
+    case 'plan':
+      return runPlan(host, order, work);
+    case 'enrol':
+      return enrol(host, work);
+  }
+}
+
+function targetOfWork({ tgt, tgtType }: Pick<Work<'job'>, 'tgt' | 'tgtType'>) {
+  if (tgtType !== undefined) return { tgt, tgtType };
+  return typeof tgt === 'string' ? { tgt } : { tgt, tgtType: 'list' };
+}
+
+async function runJob(
+  host: ExtensionHost,
+  { by }: Order,
+  work: Work<'job'>,
+  jid: string,
+): Promise<OrderOutcome> {
+  const { fun, arg = [], kwarg = {} } = work;
+  const { jobs } = host.master();
+  const isPublished = await isKnownJob(host, jid);
+  const updates: AsyncIterable<JobUpdate> = isPublished
+    ? host.resumeJob(jid)
+    : jobs.run({ ...targetOfWork(work), fun, arg, kwarg, jid, user: `centre_${by.name}` });
+  const counts = new ResultCounts();
+  for await (const update of updates) {
+    if (update.type === 'published') counts.addUnaddressed(update.missing);
+    if (update.type === 'return') {
+      const isGood = update.success !== false && (update.retcode === 0 || update.retcode === null);
+      counts.add(update.minion, isGood ? undefined : `retcode ${String(update.retcode)}`);
+    }
+    if (update.type === 'finished') {
+      for (const minion of [...update.silent, ...update.reconnecting]) counts.addSilent(minion);
+    }
+  }
+  return { result: counts.result([jid]) };
+}
+
+async function isKnownJob(host: ExtensionHost, jid: string): Promise<boolean> {
+  try {
+    await host.master().jobs.show(jid);
+    return true;
+  } catch (error) {
+    if (error instanceof Error && 'code' in error && error.code === 'ERR_JOB_UNKNOWN') return false;
+    throw error;
+  }
+}
+
+async function runCommand(
+  host: ExtensionHost,
+  order: Order,
+  work: Work<'command'>,
+): Promise<OrderOutcome> {
+  const { api } = host.use(bridgeServices.commands);
+  const run = await api.run(work.name, {
+    target: targetOfWork(work),
+    params: work.params ?? {},
+    caller: subjectOfOrder(order),
+    idempotencyKey: order.id,
+    deadline: order.validUntil,
+  });
+  const { status, results, jids } = await run.outcome;
+  const counts = new ResultCounts();
+  counts.addAll(results);
+  return { result: counts.result(jids, status === 'succeeded' ? undefined : status) };
+}
+
+async function runPlan(
+  host: ExtensionHost,
+  order: Order,
+  work: Work<'plan'>,
+): Promise<OrderOutcome> {
+  const { plans } = host.use(bridgeServices.commands);
+  const run = await plans.run(work.name, {
+    groups: work.groups,
+    params: work.params ?? {},
+    caller: subjectOfOrder(order),
+    idempotencyKey: order.id,
+    deadline: order.validUntil,
+  });
+  const { status, steps, failedStep } = await run.outcome;
+  const counts = new ResultCounts();
+  for (const { results } of steps) counts.addAll(results);
+  const reason = failedStep === undefined ? status : `${status}: step ${failedStep}`;
+  const jids = steps.flatMap(({ runs }) => runs);
+  return { result: counts.result(jids, status === 'succeeded' ? undefined : reason) };
+}
+
+async function enrol(host: ExtensionHost, work: Work<'enrol'>): Promise<OrderOutcome> {
+  const { minion: id, project, instance, lifetimeSeconds } = work;
+  const { api } = host.use(bridgeServices.enrolment);
+  const { ticket } = await api.create({
+    id,
+    project,
+    format: 'none',
+    ...(instance === undefined ? {} : { instance }),
+    ...(lifetimeSeconds === undefined ? {} : { lifetimeSeconds }),
+  });
+  return { result: { ...noResults, state: 'done', succeeded: 1 }, ticket };
+}
+
+/** Numbers of minions by result. */
+class ResultCounts {
+  #succeeded = 0;
+  #failed = 0;
+  #silent = 0;
+  readonly #unaddressed = new Set<string>();
+  readonly #failures: { minion: string; reason: string }[] = [];
+
+  /** @param reason reason of a failure; `undefined`: the minion succeeded */
+  add(minion: string, reason: string | undefined): void {
+    if (reason === undefined) this.#succeeded += 1;
+    else {
+      this.#failed += 1;
+      this.#list(minion, reason);
+    }
+  }
+
+  addSilent(minion: string): void {
+    // The names without a key are among the silent ones.
+    if (this.#unaddressed.has(minion)) return;
+    this.#silent += 1;
+    this.#list(minion, 'no return');
+  }
+
+  addUnaddressed(minions: readonly string[]): void {
+    for (const minion of minions) this.#unaddressed.add(minion);
+  }
+
+  addAll(results: readonly CommandResult[]): void {
+    for (const { minion, state, reason } of results) {
+      if (state === 'unaddressed') this.addUnaddressed([minion]);
+      else if (state === 'succeeded') this.add(minion, undefined);
+      else if (state === 'failed') this.add(minion, reason ?? state);
+      else this.addSilent(minion);
+    }
+  }
+
+  /** @param failure reason why the order failed as a whole */
+  result(jids: readonly string[], failure?: string): OrderResult {
+    const all = this.#succeeded + this.#failed + this.#silent;
+    const isDone =
+      failure === undefined && all > 0 && this.#succeeded === all && this.#unaddressed.size === 0;
+    const reason = failure ?? (all === 0 ? 'the target matches no minion' : undefined);
+    return {
+      state: isDone ? 'done' : 'failed',
+      ...(reason === undefined ? {} : { reason }),
+      succeeded: this.#succeeded,
+      failed: this.#failed,
+      silent: this.#silent,
+      unaddressed: this.#unaddressed.size,
+      unaddressedNames: [...this.#unaddressed].slice(0, maxListed),
+      failures: this.#failures,
+      jids: jids.slice(0, maxListed),
+    };
+  }
+
+  #list(minion: string, reason: string): void {
+    if (this.#failures.length < maxListed) {
+      this.#failures.push({ minion, reason: reason.slice(0, 200) });
+    }
+  }
+}

@@ -1,0 +1,85 @@
+/** Extension of a site: a master that works without its centre. */
+
+import type { SiteOptions } from '#config';
+import type { ExtensionHost, OpenExtension } from '#master';
+import { combined, startAll } from './combined-parts.ts';
+import { openSiteFacts } from './facts/site-facts.ts';
+import { CentreTime } from './identity/centre-time.ts';
+import { KeyRenewal } from './identity/key-renewal.ts';
+import { readIdentity, type SiteIdentity, siteDirectory } from './identity/site-files.ts';
+import { SiteConnection } from './link/site-connection.ts';
+import { DurableLog } from './log/durable-log.ts';
+import { LogSender } from './log/log-sender.ts';
+import { openSignalSource } from './log/site-signals.ts';
+import { openSources } from './log/site-sources.ts';
+import { siteFamilies } from './metrics.ts';
+import { openSiteOrders } from './orders/site-orders.ts';
+import type { EdgePart, SiteContext, SitePart } from './parts.ts';
+import { siteStatusMethods } from './site-methods.ts';
+
+/** Parts of a site, in the order in which they are opened. */
+const parts: readonly SitePart[] = [openSources, openSignalSource, openSiteFacts, openSiteOrders];
+
+/** Opens a site. It connects to its centre when the master has started. */
+export async function openSite(host: ExtensionHost, options: SiteOptions): Promise<OpenExtension> {
+  const { state, now, logger, closing } = host;
+  const directory = siteDirectory(host.config.stateDir);
+  let identity: SiteIdentity | undefined = await readIdentity(directory);
+  const time = await CentreTime.open(state);
+  const link = new SiteConnection({
+    options,
+    readIdentity: async () => {
+      identity = await readIdentity(directory);
+      return identity;
+    },
+    onCentreTime: (ms) => time.raise(ms),
+    now,
+    logger,
+    closing,
+  });
+  const log = await DurableLog.open({ state, now, maxBytes: options.logBytes });
+  const sender = new LogSender({
+    log,
+    link,
+    uploadBytesPerSecond: options.uploadBytesPerSecond,
+    onRefused: (name, refused) => {
+      logger.warn({ class: name, refused }, 'the centre refused entries of the log');
+      for (const { sequence, reason } of refused) {
+        // If the clock was corrected meanwhile, later facts must not have the former times.
+        if (reason.startsWith('ERR_SITE_CLOCK')) log.clock.reset();
+        host.fire('refused', { class: name, sequence, reason });
+      }
+    },
+    logger,
+    closing,
+  });
+  const renewal = new KeyRenewal({ directory, link, identity: () => identity, now, logger });
+  const context: SiteContext = {
+    host,
+    options,
+    directory,
+    link,
+    log,
+    identity: () => identity,
+    timeFloor: () => time.floor,
+  };
+  const opened: EdgePart[] = [];
+  for (const open of parts) opened.push(await open(context));
+  const own: EdgePart = {
+    rpc: siteStatusMethods({ context, link, renewal }),
+    metrics: () => siteFamilies(log, link.state, now()),
+  };
+  return {
+    ...combined([own, ...opened]),
+    start: async () => {
+      await startAll(opened);
+      sender.start();
+      link.start();
+    },
+    close: async () => {
+      for (const part of opened.toReversed()) await part.close?.();
+      await sender.close();
+      await link.close();
+    },
+  };
+}

@@ -1,0 +1,30 @@
+import { LimitExceeded, TokenBuckets } from '#runtime';
+import type { AuditRequester } from '../api/index.ts';
+import { jobLimits } from './limits.ts';
+
+/** Actors that belong to the operator. Their jobs are not limited. */
+const unlimitedActors: ReadonlySet<string> = new Set(['local', 'master', 'service']);
+
+/** Limits the bytes of jobs that each user stores. */
+export class JobBytes {
+  readonly #buckets = new TokenBuckets(jobLimits.jobBytes);
+
+  /** @throws LimitExceeded if the requester stores too many bytes */
+  requirePlace(by: AuditRequester | undefined): void {
+    const owner = ownerOf(by);
+    if (owner === undefined || this.#buckets.has(owner)) return;
+    throw new LimitExceeded(jobLimits.jobBytes, jobLimits.jobBytes.rate?.burst ?? 0);
+  }
+
+  /** Counts bytes that were stored for a requester. */
+  note(by: AuditRequester | undefined, bytes: number): void {
+    const owner = ownerOf(by);
+    if (owner !== undefined) this.#buckets.take(owner, bytes);
+  }
+}
+
+/** Returns the owner whose bytes are limited, or `undefined` if they are not limited. */
+function ownerOf(by: AuditRequester | undefined): string | undefined {
+  if (by === undefined || unlimitedActors.has(by.who.kind)) return undefined;
+  return `${by.who.kind} ${by.who.name}`;
+}

@@ -1,0 +1,91 @@
+/**
+ * Finds a result by the inputs from which it was rendered. The next input that a rendering reads
+ * depends only on the inputs that it has read before. The inputs therefore form a tree, and a
+ * look-up needs only the inputs on its path.
+ */
+
+/** An input that a rendering has read: the name, and a fingerprint of its value. */
+export type Input = readonly [name: string, mark: string];
+
+/** A result with its inputs, in the order in which they were read. */
+export interface Inputs {
+  /** Fingerprint of the inputs that are known before the rendering. */
+  readonly root: string;
+  readonly inputs: readonly Input[];
+}
+
+interface Branch<Result> {
+  /** Name of the input that is read next. */
+  readonly name: string;
+  readonly next: Map<string, Branch<Result> | Leaf<Result>>;
+}
+
+interface Leaf<Result> {
+  readonly result: Result;
+}
+
+type TreeNode<Result> = Branch<Result> | Leaf<Result>;
+
+/** Results in a tree. Each node is an input, and each branch a value of that input. */
+export class InputTree<Result extends Inputs> {
+  readonly #roots = new Map<string, TreeNode<Result>>();
+
+  /**
+   * Returns the result with these inputs.
+   * @param markOf returns the fingerprint of an input
+   */
+  find(root: string, markOf: (name: string) => string): Result | undefined {
+    let node = this.#roots.get(root);
+    while (node !== undefined && 'next' in node) node = node.next.get(markOf(node.name));
+    return node?.result;
+  }
+
+  /**
+   * Adds a result. Returns the results that it replaces: one with the same inputs, or results of
+   * earlier versions of the files.
+   */
+  add(result: Result): Result[] {
+    const replaced: Result[] = [];
+    let place = this.#roots;
+    let key = result.root;
+    for (const [name, mark] of result.inputs) {
+      let node = place.get(key);
+      if (node === undefined || !('next' in node) || node.name !== name) {
+        replaced.push(...resultsIn(node));
+        node = { name, next: new Map() };
+        place.set(key, node);
+      }
+      place = node.next;
+      key = mark;
+    }
+    replaced.push(...resultsIn(place.get(key)));
+    place.set(key, { result });
+    return replaced;
+  }
+
+  /** Removes a result. Does nothing if another result has replaced it. */
+  delete(result: Result): void {
+    const path: [place: Map<string, TreeNode<Result>>, key: string][] = [
+      [this.#roots, result.root],
+    ];
+    for (const [name, mark] of result.inputs) {
+      const [place, key] = path.at(-1) ?? [this.#roots, result.root];
+      const node = place.get(key);
+      if (node === undefined || !('next' in node) || node.name !== name) return;
+      path.push([node.next, mark]);
+    }
+    const [last, lastKey] = path.at(-1) ?? [this.#roots, result.root];
+    const leaf = last.get(lastKey);
+    if (leaf === undefined || 'next' in leaf || leaf.result !== result) return;
+    for (const [place, key] of path.reverse()) {
+      const node = place.get(key);
+      if (node !== undefined && 'next' in node && node.next.size > 0) return;
+      place.delete(key);
+    }
+  }
+}
+
+function resultsIn<Result>(node: TreeNode<Result> | undefined): Result[] {
+  if (node === undefined) return [];
+  return 'next' in node ? [...node.next.values()].flatMap(resultsIn) : [node.result];
+}

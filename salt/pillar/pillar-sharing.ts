@@ -1,0 +1,391 @@
+/**
+ * Shares compiled pillars between minions. Minions with equal inputs get one compiled pillar.
+ * Grains that templates only print, such as the id ("late grains"), are filled in for each minion.
+ */
+
+import { createHash, randomBytes } from 'node:crypto';
+import type { LRUCache } from 'lru-cache';
+import { packLocal, type WireMap, type WireValue } from '#minion-protocol';
+import { createBoundedMap } from '#runtime';
+import type { PlainData } from '#template';
+import { saltLimits } from '../limits.ts';
+import { GrainReads, markOfGrain } from '../render/grains.ts';
+import { fillMarks, LatePaths, type LateRules } from '../render/late-grains.ts';
+import { isList, isPillarMap } from '../render/pillar-data.ts';
+import type { CompiledPillar, PillarAnswer } from '../render/pillar-source.ts';
+import type { LateSetting, PillarSetting, PillarSources } from '../render/pillar-sources.ts';
+import { fromWire, toWire, toWirePillar } from '../render/pillar-wire.ts';
+import { type CacheDependencies, Reads } from '../render/reads.ts';
+import { type Assignment, assign, compileAssigned, renderTop } from './compile-pillar.ts';
+import { OneAtATime } from './one-at-a-time.ts';
+import { type CachedPillar, type PillarKey, packAnswer, unpackAnswer } from './pillar-cache.ts';
+import { type ResultStore, type SharedResult, SharedResults } from './shared-results.ts';
+import type { Top } from './top-files.ts';
+
+/** Settings with which the two parts of a minion's pillar are compiled. */
+export interface PillarSettings {
+  readonly setting: PillarSetting;
+  /** Settings for the part that does not depend on grains. */
+  readonly proven: PillarSetting;
+  /** Whether results of this minion are cached. */
+  readonly isKept: boolean;
+}
+
+/** A pillar for a minion. */
+export interface ProvidedPillar {
+  readonly answer: PillarAnswer;
+  /** Whether the pillar was compiled for an earlier request. */
+  readonly isShared: boolean;
+  /**
+   * Dependencies with which the pillar is cached for this minion only. Default: it is not cached.
+   */
+  readonly own?: CacheDependencies;
+}
+
+export interface PillarSharingOptions {
+  readonly sources: PillarSources;
+  readonly persistent: ResultStore | undefined;
+  /** Grains that are filled in for each minion if a template only prints them. */
+  readonly lateGrains: readonly string[];
+  /** Returns milliseconds since 1970. */
+  readonly now: () => number;
+  /** Called for each compiled pillar. */
+  readonly onCompiled: (compiled: CompiledPillar, minion: string) => void;
+  /** Called if a result could not be stored. */
+  readonly onUnstored: (error: unknown, minion: string) => void;
+}
+
+/** Top files for a minion: with its grains, and without them. */
+interface Tops {
+  readonly top: Top;
+  readonly proven: Top;
+  readonly madeFrom: CacheDependencies;
+}
+
+/**
+ * SLS that the top files assign to minions, and the grains that the assignment depends on. Minions
+ * with equal assignments share one object.
+ */
+interface Placed {
+  readonly base: string;
+  readonly tops: Tops;
+  /** Grains that the targets of the top files have read. */
+  readonly read: GrainReads;
+  /** Fingerprint of all inputs that are known before the rendering. */
+  readonly root: string;
+  readonly assignment: Assignment;
+  readonly proven: Assignment;
+  /** Whether the assignment does not depend on grains. */
+  readonly isProven: boolean;
+}
+
+/** Grain whose value differs between all minions. */
+const idGrain = 'id';
+/** Maximum time for which a request waits for a rendering of another minion, in milliseconds. */
+const maxWaitMs = 3000;
+/**
+ * Time after an attempt to share a result failed, in milliseconds, in which requests for it do not
+ * wait for each other.
+ */
+const unsharedMs = 60_000;
+/** Names of the tables of the store. */
+export const sharedTables = { pillars: 'pillar-cache', tops: 'pillar-tops' } as const;
+
+/** Compiles pillars for groups of minions with equal inputs. */
+export class PillarSharing {
+  readonly #options: PillarSharingOptions;
+  readonly #rules: LateRules | undefined;
+  /** Grains that usually differ between all minions. A pillar that reads one is not shared. */
+  readonly #distinct: ReadonlySet<string>;
+  readonly #tops: SharedResults;
+  readonly #pillars: SharedResults;
+  readonly #read = new WeakMap<CachedPillar, Tops>();
+  readonly #placed: LRUCache<string, Placed>;
+  readonly #placings: LRUCache<string, Placed>;
+  readonly #unshared: LRUCache<string, number>;
+  readonly #turns = new OneAtATime(maxWaitMs);
+
+  constructor(options: PillarSharingOptions) {
+    const { sources, persistent, lateGrains: names, now } = options;
+    this.#options = options;
+    // Letters that begin no escape sequence of YAML or JSON come first.
+    const secret = `qz${randomBytes(12).toString('hex')}`;
+    this.#rules = names.length === 0 ? undefined : { names, secret };
+    this.#distinct = new Set([idGrain, ...names]);
+    const shared = { sources, persistent, now };
+    this.#tops = new SharedResults({
+      ...shared,
+      limit: saltLimits.sharedTops,
+      table: sharedTables.tops,
+    });
+    this.#pillars = new SharedResults({
+      ...shared,
+      limit: saltLimits.sharedPillars,
+      table: sharedTables.pillars,
+    });
+    this.#placed = createBoundedMap<string, Placed>(saltLimits.pillarAssignments);
+    this.#placings = createBoundedMap<string, Placed>(saltLimits.sharedPillars);
+    this.#unshared = createBoundedMap<string, number>(saltLimits.pillarAssignments);
+  }
+
+  /**
+   * Returns the pillar of a minion: a shared one, or a new one. Returns `undefined` if the minion
+   * needs its own rendering.
+   */
+  async provide(key: PillarKey, settings: PillarSettings): Promise<ProvidedPillar | undefined> {
+    const { id, grains } = settings.setting;
+    if (grains[idGrain] !== id) return undefined;
+    const base = digestOf([
+      key.saltenv ?? null,
+      key.pillarenv ?? null,
+      key.lower,
+      key.rules,
+      [...this.#distinct],
+    ]);
+    const tops = await this.#topsOf(base, settings);
+    if (tops === undefined) return undefined;
+    const placed = await this.#place(base, tops, settings);
+    const { root } = placed;
+    const find = (): Promise<Found | undefined> => this.#find(root, grains);
+    const make = (): Promise<Found> => this.#make(placed, settings);
+    const found = await this.#turns.run(root, find, make, () => this.#isUnshared(root));
+    return found === 'unfit' ? undefined : found;
+  }
+
+  /**
+   * Deletes the results that were rendered for a minion.
+   * @throws StoreError
+   */
+  async forget(id: string): Promise<void> {
+    this.#placed.delete(id);
+    await Promise.all([this.#tops.forget(id), this.#pillars.forget(id)]);
+  }
+
+  /** Returns the fingerprints of the grains that each shared pillar has read, by name. */
+  async inputs(): Promise<ReadonlyMap<string, string>[]> {
+    return (await this.#pillars.current()).map(({ inputs }) => new Map(inputs));
+  }
+
+  async #find(root: string, grains: WireMap): Promise<Found | undefined> {
+    const kept = await this.#pillars.find(root, grains);
+    if (kept === undefined) return undefined;
+    const answer = fillAnswer(unpackAnswer(kept), grains, { ...kept, paths: kept.late });
+    return answer === undefined ? 'unfit' : { answer, isShared: true };
+  }
+
+  #isUnshared(name: string): boolean {
+    return (this.#unshared.get(name) ?? 0) > this.#options.now();
+  }
+
+  /** Returns the top files for a minion, or `undefined` if they depend on its id. */
+  async #topsOf(base: string, settings: PillarSettings): Promise<Tops | undefined> {
+    const { grains } = settings.setting;
+    const root = `top ${base}`;
+    const find = async (): Promise<Tops | null | undefined> => {
+      const kept = await this.#tops.find(root, grains);
+      return kept && this.#topsIn(kept);
+    };
+    const render = (): Promise<Tops | null> => this.#renderTops(root, settings);
+    const isUnshared = this.#isUnshared(`${root} ${settings.setting.id}`);
+    const isFutile = (): boolean => this.#isUnshared(root);
+    const tops = isUnshared ? await find() : await this.#turns.run(root, find, render, isFutile);
+    return tops ?? undefined;
+  }
+
+  #topsIn(kept: CachedPillar): Tops {
+    const known = this.#read.get(kept);
+    if (known !== undefined) return known;
+    const { pillar, proven } = unpackAnswer(kept);
+    const top = topOf(fromWire(pillar));
+    const isSame = proven === pillar;
+    const tops = { top, proven: isSame ? top : topOf(fromWire(proven)), madeFrom: kept.madeFrom };
+    this.#read.set(kept, tops);
+    return tops;
+  }
+
+  async #renderTops(
+    root: string,
+    { setting, proven, isKept }: PillarSettings,
+  ): Promise<Tops | null> {
+    const reads = new Reads(this.#options.sources);
+    const beside = reads.beside();
+    const top = await renderTop(setting, reads);
+    const isSame = reads.grains.isEmpty;
+    const tops: Tops = {
+      top,
+      proven: isSame ? top : await renderTop(proven, beside),
+      madeFrom: reads.madeFrom,
+    };
+    if (!this.#isShareable(reads, beside)) {
+      const until = this.#options.now() + unsharedMs;
+      this.#unshared.set(root, until);
+      // Top files may depend on the id only for minions with certain grains, so other minions still
+      // try to share.
+      this.#unshared.set(`${root} ${setting.id}`, until);
+      return null;
+    }
+    if (!isKept) return tops;
+    const pillar = wireOfTop(top);
+    const packed = packAnswer({ pillar, proven: isSame ? pillar : wireOfTop(tops.proven) });
+    const { madeFrom } = tops;
+    const owner = setting.id;
+    this.#add(this.#tops, { ...packed, madeFrom, root, owner, late: [], secret: '' });
+    return tops;
+  }
+
+  /** Returns the SLS of a minion. They are matched again only if the top files or grains changed. */
+  async #place(
+    base: string,
+    tops: Tops,
+    { setting, proven, isKept }: PillarSettings,
+  ): Promise<Placed> {
+    const { id, grains } = setting;
+    const known = this.#placed.get(id);
+    const isSame = known?.base === base && known.tops === tops;
+    if (known !== undefined && isSame && known.read.agreeWith(grains)) return known;
+    const read = new GrainReads();
+    const assignment = await assign(tops.top, setting, read);
+    const isProven = tops.top === tops.proven && read.isEmpty;
+    const other = isProven ? assignment : await assign(tops.proven, proven, new GrainReads());
+    const assignments = isProven ? [assignment] : [assignment, other];
+    const root = digestOf([base, ...assignments.map(wireOfAssignment)]);
+    const name = `${root} ${read.text()}`;
+    const equal = this.#placings.get(name);
+    const placed =
+      equal?.tops === tops
+        ? equal
+        : { base, tops, read, root, assignment, proven: other, isProven };
+    this.#placings.set(name, placed);
+    if (isKept) this.#placed.set(id, placed);
+    return placed;
+  }
+
+  async #make(
+    { tops, read, root, isProven, ...assigned }: Placed,
+    { setting, proven, isKept }: PillarSettings,
+  ): Promise<Found> {
+    const { id, grains } = setting;
+    const reads = new Reads(this.#options.sources);
+    const beside = reads.beside();
+    const paths = new LatePaths();
+    const late: LateSetting | undefined = this.#rules && { rules: this.#rules, paths };
+    const compiled = await compileAssigned(assigned.assignment, { ...setting, late }, reads);
+    this.#options.onCompiled(compiled, id);
+    const pillar = answerOf(compiled);
+    const isSame = isProven && reads.grains.isEmpty && !reads.isVolatile;
+    const marked = {
+      pillar,
+      proven: isSame
+        ? pillar
+        : answerOf(await compileAssigned(assigned.proven, { ...proven, late }, beside)),
+    };
+    const marks = { secret: this.#rules?.secret ?? '', paths: paths.paths };
+    const answer = fillAnswer(marked, grains, marks);
+    if (answer === undefined) return 'unfit';
+    if (reads.isVolatile || beside.isVolatile) return { answer, isShared: false };
+    const isShareable = this.#isShareable(reads, beside);
+    if (!isShareable) this.#unshared.set(root, this.#options.now() + unsharedMs);
+    if (!isKept) return { answer, isShared: false };
+    const { madeFrom } = reads;
+    const shared = { root, owner: id, late: marks.paths, secret: marks.secret };
+    const isAdded =
+      isShareable && this.#add(this.#pillars, { ...packAnswer(marked), ...shared, madeFrom });
+    if (isAdded) return { answer, isShared: false };
+    const others = [read, lateReads(reads.grains, grains)].map((it) => {
+      return { files: [], lists: [], grains: it };
+    });
+    const own = joinDependencies([tops.madeFrom, madeFrom, ...others]);
+    return { answer, isShared: false, own };
+  }
+
+  /**
+   * Whether the result can be shared by all minions with the same values of the grains that were
+   * read.
+   */
+  #isShareable(reads: Reads, beside: Reads): boolean {
+    if (reads.isVolatile || beside.isVolatile) return false;
+    // The second part is compiled with the id as its only grain.
+    if (reads.grains.whole !== undefined || beside.grains.whole !== undefined) return false;
+    if (beside.grains.values.has(idGrain)) return false;
+    return [...reads.grains.values.keys()].every((name) => !this.#distinct.has(name));
+  }
+
+  /** Caches a result. Returns `false` if the table is full with results of other minions. */
+  #add(table: SharedResults, result: SharedResult): boolean {
+    const kept = table.add(result);
+    if (kept === undefined) return false;
+    table.store(kept).catch((error: unknown) => this.#options.onUnstored(error, result.owner));
+    return true;
+  }
+}
+
+/** A pillar, or `unfit` if the minion needs its own rendering. */
+type Found = ProvidedPillar | 'unfit';
+
+/** Returns a compiled pillar in the form for minions. Its errors are in `_errors`. */
+export function answerOf({ pillar, errors }: CompiledPillar): PillarAnswer['pillar'] {
+  return toWirePillar(errors.length === 0 ? pillar : new Map([...pillar, ['_errors', errors]]));
+}
+
+function fillAnswer(
+  { pillar, proven }: PillarAnswer,
+  grains: WireMap,
+  marks: Parameters<typeof fillMarks>[2],
+): PillarAnswer | undefined {
+  const filled = fillMarks(pillar, grains, marks);
+  const other = proven === pillar ? filled : fillMarks(proven, grains, marks);
+  return filled && other && { pillar: filled, proven: other };
+}
+
+/** Returns the late grains of a rendering as a record of read grains. */
+function lateReads({ late }: GrainReads, grains: WireMap): GrainReads {
+  const read = new GrainReads();
+  for (const name of late) read.values.set(name, markOfGrain(grains, name));
+  return read;
+}
+
+function joinDependencies(parts: readonly CacheDependencies[]): CacheDependencies {
+  const grains = new GrainReads();
+  for (const part of parts) {
+    for (const [name, mark] of part.grains.values) grains.values.set(name, mark);
+    grains.whole ??= part.grains.whole;
+  }
+  return {
+    files: parts.flatMap(({ files }) => files),
+    lists: parts.flatMap(({ lists }) => lists),
+    grains,
+  };
+}
+
+function digestOf(value: WireValue): string {
+  return createHash('sha256').update(packLocal(value)).digest('base64');
+}
+
+function wireOfAssignment({ matches, mayBeMissing, errors }: Assignment): WireValue {
+  const names = Array.from(matches, ([saltenv, sls]): WireValue => [saltenv, [...sls]]);
+  return [names, [...mayBeMissing], [...errors]];
+}
+
+function wireOfTop({ targets, mayBeMissing, errors }: Top): WireMap {
+  return {
+    targets: targets.map(({ saltenv, tgt, items }) => [saltenv, tgt, items.map(toWire)]),
+    mayBeMissing: [...mayBeMissing],
+    errors: [...errors],
+  };
+}
+
+/** Reads what {@link wireOfTop} has written. */
+function topOf(data: PlainData): Top {
+  const part = (name: string): readonly PlainData[] => {
+    const value = isPillarMap(data) ? data.get(name) : undefined;
+    return isList(value) ? value : [];
+  };
+  return {
+    targets: part('targets').flatMap((target) => {
+      const [saltenv, tgt, items] = isList(target) ? target : [];
+      return isList(items) ? [{ saltenv: String(saltenv), tgt: String(tgt), items }] : [];
+    }),
+    mayBeMissing: new Set(part('mayBeMissing').map(String)),
+    errors: part('errors').map(String),
+  };
+}

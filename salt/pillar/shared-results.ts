@@ -1,0 +1,303 @@
+/**
+ * Results that all minions with equal inputs share, in memory and in the store. Each result is
+ * owned by the minion for which it was rendered.
+ */
+
+import { createHash } from 'node:crypto';
+import type { LRUCache } from 'lru-cache';
+import Type from 'typebox';
+import type { Auth } from '#master';
+import type { WireMap } from '#minion-protocol';
+import { createBoundedMap, FairTable, type Limit } from '#runtime';
+import { Bytes, defineRow, type Key, type Operation, type Store } from '#store';
+import { saltLimits } from '../limits.ts';
+import { markOfGrain } from '../render/grains.ts';
+import type { LatePath } from '../render/late-grains.ts';
+import type { PillarSources } from '../render/pillar-sources.ts';
+import { type Input, type Inputs, InputTree } from './input-tree.ts';
+import {
+  areFilesCurrent,
+  type CachedPillar,
+  packCached,
+  StoredDependencies,
+  unpackCached,
+} from './pillar-cache.ts';
+
+/**
+ * A result before it is added to the table: packed data, with marks in place of late grains (see
+ * late-grains.ts).
+ */
+export interface SharedResult extends CachedPillar {
+  /** Fingerprint of the inputs that are known before the rendering. */
+  readonly root: string;
+  /** Minion for which the result was rendered. */
+  readonly owner: string;
+  /** Paths of the late grains; the number of a mark is the index of its path. */
+  readonly late: readonly LatePath[];
+  /** Beginning of the marks. */
+  readonly secret: string;
+}
+
+/** A result in the table. */
+export interface KeptResult extends SharedResult, Inputs {
+  readonly name: string;
+}
+
+/** Schema of the rows `<table>/<name>/<owner>`, which are sealed. */
+const sharedRow = defineRow({
+  name: 'shared pillar',
+  schema: Type.Object({
+    name: Type.String(),
+    root: Type.String(),
+    owner: Type.String(),
+    late: Type.Array(Type.Array(Type.Union([Type.String(), Type.Number()]))),
+    secret: Type.String(),
+    from: StoredDependencies,
+    pillar: Bytes,
+    /** Packed pillar that does not depend on grains. Absent if equal to `pillar`. */
+    proven: Type.Optional(Bytes),
+  }),
+});
+
+/** Part of the store in which shared results persist. */
+export interface ResultStore {
+  readonly store: Store;
+  readonly seal: Auth['seal'];
+  /** Whether an id has a key in any state. Results of other owners are deleted. */
+  readonly hasKey: (id: string) => boolean;
+}
+
+export interface SharedResultsOptions {
+  /** Files and lists against which the recorded dependencies are checked. */
+  readonly sources: PillarSources;
+  /** Limit of the number of results. */
+  readonly limit: Limit;
+  /** Name of the table in the store. */
+  readonly table: string;
+  /** Store in which results persist. Default: they are only in memory. */
+  readonly persistent?: ResultStore | undefined;
+  /** Returns milliseconds since 1970. */
+  readonly now: () => number;
+}
+
+/** Maximum size of a result in the store, in bytes. Sealing takes about 13 ms per MiB. */
+const maxStoredBytes = 2 * 1024 * 1024;
+/** Time after which an unused result may be evicted for another owner, in milliseconds. */
+const unusedMs = 600_000;
+
+interface Entry {
+  readonly result: KeptResult;
+  usedAt: number;
+}
+
+/** A table of shared results. */
+export class SharedResults {
+  readonly #options: SharedResultsOptions;
+  readonly #tree = new InputTree<KeptResult>();
+  readonly #entries: FairTable<Entry>;
+  /** The results in the order of their use, limited by their sizes. */
+  readonly #inOrder: LRUCache<string, KeptResult>;
+  #loading: Promise<void> | undefined;
+
+  constructor(options: SharedResultsOptions) {
+    this.#options = options;
+    this.#entries = new FairTable(options.limit, {
+      onEvict: (_name, { result }) => this.#forgetEvicted(result),
+    });
+    this.#inOrder = createBoundedMap<string, KeptResult>(saltLimits.sharedPillarBytes, {
+      sizeOf,
+      dispose: (result) => {
+        if (this.#entries.peek(result.name)?.result === result) this.#forgetEvicted(result);
+      },
+    });
+  }
+
+  /** Deletes all results of a table from the store. */
+  static async clear(store: Store, table: string): Promise<void> {
+    await store.write([{ op: 'delete-prefix', prefix: [table] }]);
+  }
+
+  /** Returns the result for a minion with these grains, if its files are unchanged. */
+  async find(root: string, grains: WireMap): Promise<KeptResult | undefined> {
+    await this.#load();
+    const result = this.#tree.find(root, (name) => markText(markOfGrain(grains, name)));
+    if (result === undefined) return undefined;
+    if (!(await areFilesCurrent(result.madeFrom, this.#options.sources))) return undefined;
+    const entry = this.#entries.get(result.name);
+    if (entry !== undefined) entry.usedAt = this.#options.now();
+    this.#inOrder.get(result.name);
+    return result;
+  }
+
+  /**
+   * Adds a result in memory. Returns `undefined` if the table is full with results of other owners.
+   */
+  add(shared: SharedResult): KeptResult | undefined {
+    const result = toKept(shared);
+    return this.#note(result) ? result : undefined;
+  }
+
+  /**
+   * Stores a result that was added.
+   * @throws StoreError
+   */
+  async store(result: KeptResult): Promise<void> {
+    const { persistent } = this.#options;
+    if (persistent === undefined) return;
+    const { pillar, proven, ...stored } = packCached(result);
+    const { name, root, owner, secret } = result;
+    const late = result.late.map((path) => [...path]);
+    const plain = sharedRow.encode({
+      name,
+      root,
+      owner,
+      secret,
+      late,
+      pillar,
+      ...stored,
+      ...(proven && { proven }),
+    });
+    if (plain.length > maxStoredBytes) return;
+    const value = persistent.seal.seal(plain);
+    await persistent.store.write([{ op: 'put', key: this.#keyOf(result), value }]);
+  }
+
+  /**
+   * Deletes the results of an owner.
+   * @throws StoreError
+   */
+  async forget(owner: string): Promise<void> {
+    await this.#load();
+    if (this.#entries.countOf(owner) === 0) return;
+    const own = this.results().filter((result) => result.owner === owner);
+    for (const result of own) this.#remove(result);
+    await this.#deleteAll(own);
+  }
+
+  /** Returns all results. */
+  results(): KeptResult[] {
+    return Array.from(this.#entries.values(), ({ result }) => result);
+  }
+
+  /** Returns all results that are still valid. */
+  async current(): Promise<KeptResult[]> {
+    await this.#load();
+    const { sources } = this.#options;
+    const all = this.results().map(async (result) => {
+      return (await areFilesCurrent(result.madeFrom, sources)) ? [result] : [];
+    });
+    return (await Promise.all(all)).flat();
+  }
+
+  /** Adds a result in memory. Returns `false` if the table is full with results of other owners. */
+  #note(result: KeptResult): boolean {
+    const entry = { result, usedAt: this.#options.now() };
+    this.#removeUnusedFor(result.owner);
+    if (!this.#entries.trySet(result.owner, result.name, entry)) return false;
+    for (const replaced of this.#tree.add(result)) {
+      if (replaced.name !== result.name) this.#forgetEvicted(replaced);
+      else if (replaced.owner !== result.owner) this.#deleteLater(replaced);
+    }
+    this.#inOrder.set(result.name, result);
+    return true;
+  }
+
+  /**
+   * If the table is full and no owner has several results, removes the result that has been unused
+   * for the longest time.
+   */
+  #removeUnusedFor(owner: string): void {
+    const isFull = this.#entries.size >= (this.#options.limit.total ?? Infinity);
+    if (!isFull || this.#entries.victimOf(owner) !== undefined) return;
+    for (const name of this.#inOrder.rkeys()) {
+      const entry = this.#entries.peek(name);
+      const isUnused = entry !== undefined && this.#options.now() - entry.usedAt > unusedMs;
+      if (isUnused) this.#forgetEvicted(entry.result);
+      return;
+    }
+  }
+
+  #remove(result: KeptResult): void {
+    this.#tree.delete(result);
+    this.#entries.delete(result.name);
+    this.#inOrder.delete(result.name);
+  }
+
+  #forgetEvicted(result: KeptResult): void {
+    this.#remove(result);
+    this.#deleteLater(result);
+  }
+
+  /** Deletes a result from the store. If this fails, the row is deleted after the next start. */
+  #deleteLater(result: KeptResult): void {
+    this.#deleteAll([result]).catch(() => {});
+  }
+
+  async #deleteAll(results: readonly KeptResult[]): Promise<void> {
+    const operations = results.map((result): Operation => {
+      return { op: 'delete', key: this.#keyOf(result) };
+    });
+    if (operations.length > 0) await this.#options.persistent?.store.write(operations);
+  }
+
+  #keyOf({ name, owner }: KeptResult): Key {
+    return [this.#options.table, name, owner];
+  }
+
+  #load(): Promise<void> {
+    this.#loading ??= this.#read();
+    return this.#loading;
+  }
+
+  /** Reads the stored results. Rows that cannot be read, or whose owner has no key, are deleted. */
+  async #read(): Promise<void> {
+    const { persistent, table } = this.#options;
+    if (persistent === undefined) return;
+    const stale: Operation[] = [];
+    for await (const { key, value } of persistent.store.list([table])) {
+      if (key.length !== 3) continue;
+      const result = this.#open(key, value);
+      if (result === undefined || !this.#note(result)) stale.push({ op: 'delete', key });
+    }
+    if (stale.length > 0) await persistent.store.write(stale);
+  }
+
+  #open(key: Key, sealed: Uint8Array): KeptResult | undefined {
+    const { persistent } = this.#options;
+    try {
+      const value = persistent?.seal.open(sealed);
+      if (value === undefined) return undefined;
+      const { name, root, owner, secret, late, ...stored } = sharedRow.decode({ key, value });
+      if (persistent?.hasKey(owner) !== true) return undefined;
+      const result = toKept({ root, owner, secret, late, ...unpackCached(stored) });
+      const isAtItsPlace = name === result.name && key[1] === name && key[2] === owner;
+      return isAtItsPlace ? result : undefined;
+    } catch {
+      return undefined;
+    }
+  }
+}
+
+function toKept(result: SharedResult): KeptResult {
+  const inputs = Array.from(
+    result.madeFrom.grains.values,
+    ([name, mark]): Input => [name, markText(mark)],
+  );
+  const name = createHash('sha256')
+    .update(JSON.stringify([result.root, inputs]))
+    .digest('hex');
+  return { ...result, inputs, name };
+}
+
+function markText(mark: Buffer | null): string {
+  return mark === null ? '' : `=${mark.toString('base64')}`;
+}
+
+/** Memory overhead of a result, in bytes. */
+const overhead = 1000;
+
+function sizeOf({ pillar, proven, madeFrom, inputs }: KeptResult): number {
+  const packed = pillar.length + (proven === pillar ? 0 : proven.length);
+  const { files, lists } = madeFrom;
+  return overhead + packed + 200 * (files.length + lists.length + inputs.length);
+}

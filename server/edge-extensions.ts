@@ -1,0 +1,32 @@
+/** Extensions of sites and of their centre. Their code is loaded only if the options are set. */
+
+import type { MasterExtension } from '#master';
+
+/** Returns the extensions. They contribute nothing if `site` and `sites` are not set. */
+export function edgeExtensions(): readonly MasterExtension[] {
+  const after = ['bridge-signals', 'bridge-commands'];
+  return [
+    {
+      name: 'site',
+      namespace: 'edge',
+      after,
+      open: async (host) => {
+        const { site } = host.config;
+        if (site === null) return {};
+        const { openSite } = await import('#edge');
+        return openSite(host, site);
+      },
+    },
+    {
+      name: 'site-centre',
+      namespace: 'site',
+      after,
+      open: async (host) => {
+        const { sites } = host.config;
+        if (sites === null) return {};
+        const { openCentre } = await import('#edge');
+        return openCentre(host, sites);
+      },
+    },
+  ];
+}

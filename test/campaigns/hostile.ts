@@ -1,0 +1,39 @@
+/** Sends hostile values to every entry of the tables of requests, routes, methods and commands. */
+
+import { bounds } from './hostile/matrix.ts';
+import { runMatrixProcess } from './hostile/run-matrix.ts';
+
+/** Largest growth of the memory in use after the first quarter of a run. */
+const maxGrowth = 1.1;
+
+/**
+ * Runs the matrix: half of the time with counts, half of the time with measurements.
+ * @returns 1 if there were problems
+ */
+export async function runHostile(
+  [seed = String(Date.now() % 1_000_000), minutes = '10']: readonly string[],
+  print: (line: string) => void,
+): Promise<number> {
+  print(`hostile ${seed} ${minutes}`);
+  const durationMs = Number(minutes) * 30_000;
+  const plan = { seed: Number(seed), rounds: 1e9, durationMs };
+  const counted = await runMatrixProcess(plan);
+  const measured = await runMatrixProcess({ ...plan, measuresTime: true });
+  const problems = [...counted.problems, ...measured.problems, ...missingOf(counted.missing)];
+  print(`cases: ${counted.cases} with counts, ${measured.cases} with measurements`);
+  for (const [name, largest] of Object.entries(counted.largest)) {
+    print(`${name} (maximum ${bounds[name as keyof typeof bounds]}): ${largest}`);
+  }
+  const { turnMs = 0, longest = '', memory: [before, after] = [0, 0] } = measured.measured ?? {};
+  print(`99.9 % of the turns took less than ${turnMs.toFixed(1)} ms of the processor`);
+  print(`longest turn: ${longest}`);
+  print(`memory in use: ${before.toFixed(1)} MB, then ${after.toFixed(1)} MB`);
+  if (after > before * maxGrowth) problems.push('the memory in use grew by more than a tenth');
+  for (const problem of problems) print(`PROBLEM ${problem}`);
+  print(problems.length === 0 ? 'nothing was wrong' : `${problems.length} problems`);
+  return problems.length === 0 ? 0 : 1;
+}
+
+function missingOf(names: readonly string[]): readonly string[] {
+  return names.map((name) => `${name} has no row`);
+}

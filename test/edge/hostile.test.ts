@@ -1,0 +1,238 @@
+/** Strangers and malicious sites, on real sockets. */
+
+import test from 'ava';
+import type { SiteInfo } from '#edge';
+import { generateKey } from '#edge/identity/ed25519.ts';
+import { encodeProof } from '#edge/link/handshake.ts';
+import { packLocal } from '#minion-protocol';
+import { eventually, siteInfo, startCentre } from './edge-stage.ts';
+import { batchOf, entryOf, helloOf, joinRaw, RawLink } from './raw-site.ts';
+import { sitesSection } from './sections.ts';
+
+const nothing = Buffer.alloc(0);
+
+test('a stranger with another key, and the key of another site, are refused', async (t) => {
+  const centre = await startCentre(t);
+  const north = await joinRaw(t, centre, 'north');
+  await joinRaw(t, centre, 'south');
+  const stranger = { ...north, key: generateKey() };
+  for (const identity of [stranger, { ...north, name: 'south' }, { ...north, name: 'nowhere' }]) {
+    const link = await RawLink.signIn(t, centre, identity);
+    t.is(await link.closed, 4403);
+  }
+  const sites = await centre.rpc('site').call<readonly SiteInfo[]>('list');
+  t.true(sites.every(({ isConnected }) => !isConnected));
+  const link = await RawLink.signIn(t, centre, north);
+  t.true(await link.isWelcome());
+});
+
+test('a recorded handshake cannot be repeated', async (t) => {
+  const centre = await startCentre(t);
+  const north = await joinRaw(t, centre, 'north');
+  const hello = helloOf('north');
+  const first = await RawLink.open(t, centre);
+  first.socket.send(hello);
+  const challenge = await first.next();
+  const proof = encodeProof(north.key, hello, challenge, nothing);
+  first.socket.send(proof);
+  t.true(await first.isWelcome());
+  const second = await RawLink.open(t, centre);
+  second.socket.send(hello);
+  await second.next();
+  second.socket.send(proof);
+  t.is(await second.closed, 4403);
+});
+
+test('a handshake that claims a binding to TLS is refused on a connection without TLS', async (t) => {
+  const centre = await startCentre(t);
+  const link = await RawLink.open(t, centre);
+  link.socket.send(helloOf('north', { isBound: true }));
+  t.is(await link.closed, 4400);
+});
+
+test('large, malformed and early messages end a handshake', async (t) => {
+  const centre = await startCentre(t);
+  for (const messages of [
+    [Buffer.alloc(1025)],
+    [Buffer.from('nonsense')],
+    [packLocal({ site: 'north' })],
+    [helloOf('north'), Buffer.alloc(1), Buffer.alloc(1)],
+    [helloOf('north'), packLocal({ signature: Buffer.alloc(64), more: 1 })],
+  ]) {
+    const link = await RawLink.open(t, centre);
+    for (const message of messages) link.socket.send(message);
+    t.is(await link.closed, 4400);
+  }
+});
+
+test('an address with too many refused handshakes is rejected unread, and may not join', async (t) => {
+  const centre = await startCentre(t);
+  let refused = 0;
+  await eventually(async () => {
+    try {
+      const link = await RawLink.open(t, centre);
+      link.socket.send(Buffer.from('nonsense'));
+      await link.closed;
+      refused += 1;
+      return refused > 100;
+    } catch (error) {
+      return /status 429/.test(String(error));
+    }
+  });
+  t.true(refused >= 60 && refused < 100);
+  const headers = { 'content-type': 'application/json' };
+  const reply = await fetch(`${centre.url}/site/v1/join`, { method: 'POST', headers, body: '{}' });
+  t.is(reply.status, 429);
+});
+
+test('an address may have 128 handshakes at a time, and one more when one ends', async (t) => {
+  const centre = await startCentre(t);
+  const silent: RawLink[] = [];
+  for (let count = 0; count < 128; count += 1) silent.push(await RawLink.open(t, centre));
+  await t.throwsAsync(RawLink.open(t, centre), { message: 'status 503' });
+  silent[0]?.socket.terminate();
+  await eventually(async () => {
+    const link = await RawLink.open(t, centre).catch(() => undefined);
+    return link !== undefined;
+  });
+  t.pass();
+});
+
+test('malformed and too large frames of a site end its connection', async (t) => {
+  const centre = await startCentre(t);
+  const north = await joinRaw(t, centre, 'north');
+  const cases = [
+    [Buffer.from('nonsense'), 4400],
+    [packLocal([0, -1, 'log.turn', {}]), 4400],
+    [packLocal([9, 1, 'log.turn', {}]), 4400],
+    [Buffer.alloc(65_537), 1009],
+  ] as const;
+  for (const [bytes, code] of cases) {
+    const link = await RawLink.signIn(t, centre, north);
+    t.true(await link.isWelcome());
+    link.socket.send(bytes);
+    t.is(await link.closed, code);
+  }
+});
+
+test('unknown messages and parameters of a wrong form are refused, and the connection stays', async (t) => {
+  const centre = await startCentre(t);
+  const link = await RawLink.signIn(t, centre, await joinRaw(t, centre, 'north'));
+  t.true(await link.isWelcome());
+  for (const [name, params] of [
+    ['log.unknown', {}],
+    ['constructor', {}],
+    ['log.alarm', { log: 'A'.repeat(16), entries: 'text', site: 'south' }],
+    ['log.alarm', { ...batchOf([entryOf(1, 'event', {})]), site: 'south' }],
+    ['log.turn', { text: 'x'.repeat(1000) }],
+  ] as const) {
+    t.like(await link.ask(name, params), { kind: 'failure', code: 'ERR_SITE_MESSAGE' });
+  }
+});
+
+test('a site with too many open requests loses its connection', async (t) => {
+  const centre = await startCentre(t);
+  const link = await RawLink.signIn(t, centre, await joinRaw(t, centre, 'north'));
+  t.true(await link.isWelcome());
+  const params = batchOf([entryOf(1, 'event', { tag: 'a', data: {} })]);
+  for (let id = 1; id <= 200; id += 1) {
+    link.socket.send(packLocal([0, id, 'log.alarm', params]));
+  }
+  t.is(await link.closed, 4400);
+});
+
+test('a site that floods heartbeats loses its connection', async (t) => {
+  const centre = await startCentre(t);
+  const link = await RawLink.signIn(t, centre, await joinRaw(t, centre, 'north'));
+  t.true(await link.isWelcome());
+  for (let count = 0; count < 100; count += 1) link.socket.ping();
+  t.is(await link.closed, 4400);
+});
+
+test('a second connection of a site replaces the first', async (t) => {
+  const centre = await startCentre(t);
+  const north = await joinRaw(t, centre, 'north');
+  const first = await RawLink.signIn(t, centre, north);
+  t.true(await first.isWelcome());
+  const second = await RawLink.signIn(t, centre, north);
+  t.true(await second.isWelcome());
+  t.is(await first.closed, 4409);
+  t.true((await siteInfo(centre, 'north')).isConnected);
+});
+
+test('a repeated batch is acknowledged and applied once, and a gap is refused', async (t) => {
+  const centre = await startCentre(t);
+  const link = await RawLink.signIn(t, centre, await joinRaw(t, centre, 'north'));
+  t.true(await link.isWelcome());
+  const event = (number: number) => entryOf(number, 'event', { tag: `a/${number}`, data: {} });
+  const batch = batchOf([event(1), event(2)]);
+  const acknowledged = { kind: 'reply', value: { sequence: 2, refused: [] } };
+  t.like(await link.ask('log.alarm', batch), acknowledged);
+  t.like(await link.ask('log.alarm', batch), acknowledged);
+  const overlapping = batchOf([event(2), event(3)]);
+  t.like(await link.ask('log.alarm', overlapping), { value: { sequence: 3, refused: [] } });
+  const gap = await link.ask('log.alarm', batchOf([event(5)]));
+  t.like(gap, { value: { sequence: 3, refused: [] } });
+  const marked = batchOf([{ from: 2, to: 5, oldestAt: 1 }, event(6)]);
+  for (const repeated of [marked, marked, batch]) {
+    t.like(await link.ask('log.alarm', repeated), { value: { sequence: 6, refused: [] } });
+  }
+  const entries = await centre.rpc('site').call<readonly object[]>('entries', { name: 'north' });
+  t.is(entries.length, 4);
+  const { alarm } = (await siteInfo(centre, 'north')).log;
+  t.like(alarm, { sequence: 6, dropped: 2, refused: 0 });
+});
+
+test('facts with times far ahead are refused, and do not move the clock of the centre', async (t) => {
+  const centre = await startCentre(t, { sites: sitesSection({ factAheadSeconds: 60 }) });
+  const link = await RawLink.signIn(t, centre, await joinRaw(t, centre, 'north'));
+  t.true(await link.isWelcome());
+  t.like(await link.ask('log.turn', {}), { kind: 'reply' });
+  const facts = (present: boolean) => ({ minion: 'web1', present, grains: {} });
+  const now = Date.now();
+  const ahead = now + 86_400_000;
+  const reply = await link.ask(
+    'log.fact',
+    batchOf([
+      entryOf(1, 'minion', facts(true), now),
+      entryOf(2, 'minion', facts(false), ahead),
+      entryOf(3, 'minion', facts(false), now - 5000),
+    ]),
+  );
+  t.like(reply, { kind: 'reply', value: { sequence: 3 } });
+  t.regex(JSON.stringify(reply), /"refused":\[\{"sequence":2,"reason":"ERR_SITE_CLOCK/);
+  const minions = await centre
+    .rpc('site')
+    .call<readonly { isPresent: boolean; at: { ms: number } }[]>('minions');
+  t.like(minions, [{ isPresent: true, at: { ms: now } }]);
+});
+
+test('returns and facts are refused without a turn, and sites have turns in order', async (t) => {
+  const centre = await startCentre(t, { sites: sitesSection({ parallelSites: 1 }) });
+  const [north, south] = [
+    await RawLink.signIn(t, centre, await joinRaw(t, centre, 'north')),
+    await RawLink.signIn(t, centre, await joinRaw(t, centre, 'south')),
+  ];
+  t.true(await north.isWelcome());
+  t.true(await south.isWelcome());
+  const batch = batchOf([entryOf(1, 'event', { tag: 'a', data: {} })]);
+  t.like(await north.ask('log.return', batch), { kind: 'failure', code: 'ERR_SITE_LINK' });
+  t.like(await north.ask('log.turn', {}), { kind: 'reply' });
+  const turn = south.ask('log.turn', {});
+  t.like(await north.ask('log.return', batch), { kind: 'reply' });
+  t.is(await Promise.race([turn, Promise.resolve('waiting')]), 'waiting');
+  north.socket.terminate();
+  t.like(await turn, { kind: 'reply' });
+  t.like(await south.ask('log.return', batch), { kind: 'reply' });
+});
+
+test('a site cannot send what only the centre sends, and too large grains are refused', async (t) => {
+  const centre = await startCentre(t);
+  const link = await RawLink.signIn(t, centre, await joinRaw(t, centre, 'north'));
+  t.true(await link.isWelcome());
+  await link.ask('log.turn', {});
+  const grains = { text: 'x'.repeat(20_000) };
+  const value = { minion: 'web1', present: true, grains };
+  const reply = await link.ask('log.fact', batchOf([entryOf(1, 'minion', value)]));
+  t.regex(JSON.stringify(reply), /too large/);
+});

@@ -1,0 +1,297 @@
+/** Orders of a centre for its sites, on real sockets, with embedded minions at the sites. */
+
+import { sign } from 'node:crypto';
+import { mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
+import path from 'node:path';
+import test, { type ExecutionContext } from 'ava';
+import type { OrderInfo, OrderReport, OrderWork } from '#edge';
+import { generateKey, publicBytesOf, signParts } from '#edge/identity/ed25519.ts';
+import { parseApprovedPlans } from '#edge/orders/approved-plans.ts';
+import { type Order, readOrder, writeOrder } from '#edge/orders/order.ts';
+import {
+  type CallArguments,
+  createMinion,
+  dialZeromq,
+  type MinionFunction,
+} from '#minion-protocol';
+import { minionKeys } from '../helpers/rsa-keys.ts';
+import { TcpProxy } from '../helpers/tcp-proxy.ts';
+import { temporaryDirectory } from '../helpers/temporary-directory.ts';
+import {
+  type Centre,
+  eventually,
+  type StageMaster,
+  siteStatus,
+  startCentre,
+  startSite,
+} from './edge-stage.ts';
+
+/** Rules of a site: the operator of the centre may run `test.*`, and nothing else. */
+const acl = {
+  rules: [
+    {
+      name: 'the centre may test',
+      effect: 'allow',
+      subject: { user: '*', eauth: 'centre' },
+      action: 'publish',
+      resource: { fun: 'test.*' },
+    },
+  ],
+} as const;
+
+const usual = { autoAccept: true, timeoutSeconds: 5, gatherJobTimeoutSeconds: 5, acl };
+
+/** Connects an embedded minion to a site. */
+async function join(
+  t: ExecutionContext,
+  { server }: StageMaster,
+  id: string,
+  functions: Readonly<Record<string, MinionFunction>> = {},
+  number = 0,
+): Promise<void> {
+  const { requestPort } = await server.master.status();
+  const transport = dialZeromq({ host: '127.0.0.1', requestPort });
+  const minion = createMinion({ id, transport, keys: minionKeys(number), functions });
+  t.teardown(() => minion.stop());
+  await minion.start();
+}
+
+function issue(
+  centre: Centre,
+  sites: readonly string[],
+  work: OrderWork,
+  validSeconds = 60,
+): Promise<OrderInfo> {
+  return centre.rpc('site').call<OrderInfo>('order', { sites, work, validSeconds });
+}
+
+/** Follows an order to its end, and returns its last report. */
+async function ended(centre: Centre, { id }: OrderInfo): Promise<OrderReport> {
+  let last: OrderReport | undefined;
+  for await (const report of centre.rpc('site').stream<OrderReport>('tail', { id })) last = report;
+  if (last === undefined) throw new Error('the stream had no report');
+  return last;
+}
+
+const echo: OrderWork = { kind: 'job', tgt: '*', fun: 'test.echo', arg: ['héllo', 1.5] };
+
+test('a job runs once at each site, and its result is at the centre', async (t) => {
+  const centre = await startCentre(t);
+  const calls: unknown[] = [];
+  const functions = {
+    'test.echo': ({ args }: CallArguments) => {
+      calls.push(args);
+      return 'done';
+    },
+  };
+  const north = await startSite(t, centre, 'north', usual);
+  const south = await startSite(t, centre, 'south', usual);
+  await join(t, north, 'web1', functions);
+  await join(t, south, 'web1', functions, 1);
+  const report = await ended(centre, await issue(centre, ['*'], echo));
+  t.like(report.counts, { done: 2, failed: 0, waiting: 0 });
+  t.deepEqual(
+    report.sites.map(({ site, succeeded }) => [site, succeeded]),
+    [
+      ['north', 1],
+      ['south', 1],
+    ],
+  );
+  t.is(calls.length, 2);
+  t.deepEqual(calls[0], ['héllo', 1.5]);
+});
+
+test('a site that is away gets the order when it is back, and runs it once', async (t) => {
+  const centre = await startCentre(t);
+  const proxy = await TcpProxy.start(centre.port);
+  t.teardown(() => proxy.close());
+  const calls: string[] = [];
+  const url = `http://127.0.0.1:${proxy.port}`;
+  const site = await startSite(t, centre, 'north', usual, url);
+  await join(t, site, 'web1', { 'test.echo': () => calls.push('call') });
+  await eventually(async () => (await siteStatus(site)).isConnected);
+  proxy.close();
+  await eventually(async () => !(await siteStatus(site)).isConnected);
+  const order = await issue(centre, ['north'], echo);
+  t.is(order.counts.waiting, 1);
+  const before = await centre.rpc('site').call<OrderReport>('result', { id: order.id });
+  t.is(typeof before.sites[0]?.notReachedSince, 'number');
+  proxy.resume();
+  const report = await ended(centre, order);
+  t.is(report.counts.done, 1);
+  t.is(calls.length, 1);
+});
+
+test("a site refuses what its policy does not permit, in the policy's own words", async (t) => {
+  const centre = await startCentre(t);
+  const site = await startSite(t, centre, 'north', usual);
+  await join(t, site, 'web1', { 'cmd.run': () => t.fail('the function ran') });
+  const work: OrderWork = { kind: 'job', tgt: '*', fun: 'cmd.run', arg: ['id'] };
+  const report = await ended(centre, await issue(centre, ['north'], work));
+  t.is(report.counts.refused, 1);
+  const explained = await site.server.master.acl.explain({
+    subject: { kind: 'user', name: 'operator', groups: [], eauth: 'centre' },
+    action: 'publish',
+    resource: 'cmd.run',
+    arg: ['id'],
+    target: { tgt: '*' },
+  });
+  t.is(report.sites[0]?.reason, explained.decision.reason);
+});
+
+test('failures, silence and names without a key are in the result', async (t) => {
+  const centre = await startCentre(t);
+  const options = { ...usual, timeoutSeconds: 1, gatherJobTimeoutSeconds: 1 };
+  const site = await startSite(t, centre, 'north', options);
+  await join(t, site, 'web1', { 'test.echo': () => 1 });
+  await join(
+    t,
+    site,
+    'web2',
+    {
+      'test.echo': () => {
+        throw new Error('broken');
+      },
+    },
+    1,
+  );
+  const work: OrderWork = { ...echo, tgt: ['web1', 'web2', 'nobody'], tgtType: 'list' };
+  const report = await ended(centre, await issue(centre, ['north'], work));
+  t.is(report.counts.failed, 1);
+  const [result] = report.sites;
+  t.like(result, { succeeded: 1, failed: 1, unaddressed: 1, unaddressedNames: ['nobody'] });
+  t.is(result?.failures[0]?.minion, 'web2');
+});
+
+test('an order whose validity ends before the site is back is expired', async (t) => {
+  const centre = await startCentre(t);
+  const site = await startSite(t, centre, 'north', usual);
+  await site.server.close();
+  const { id } = await issue(centre, ['north'], echo, 1);
+  const stateOf = async (): Promise<string | undefined> => {
+    const { sites } = await centre.rpc('site').call<OrderReport>('result', { id });
+    return sites[0]?.state;
+  };
+  t.is(await stateOf(), 'waiting');
+  await eventually(async () => (await stateOf()) === 'expired');
+  const orders = await centre.rpc('site').call<readonly OrderInfo[]>('orders');
+  t.is(orders[0]?.counts.expired, 1);
+});
+
+test('an unknown site, and a site without a right, are refused at the centre', async (t) => {
+  const centre = await startCentre(t);
+  await t.throwsAsync(issue(centre, ['south'], echo), { code: 'ERR_SITE_UNKNOWN' });
+});
+
+test('an order of another centre, for another site, or altered, is refused', (t) => {
+  const key = generateKey();
+  const order: Order = {
+    id: '20261127000000000001',
+    site: 'north',
+    by: { name: 'operator', groups: [] },
+    work: echo,
+    issuedAt: 1,
+    validUntil: 2,
+  };
+  const other = generateKey();
+  const text = writeOrder(order, (bytes) => sign(null, bytes, key));
+  t.deepEqual(readOrder(text, publicBytesOf(key), 'north'), order);
+  for (const [given, site, by] of [
+    [text, 'south', key],
+    [text, 'north', other],
+    [text.replace('order-1', 'order-2'), 'north', key],
+    [`${text}.x`, 'north', key],
+    [text.replace(/\.[^.]*\./, (body) => body.replace('.e', '.f')), 'north', key],
+    [writeOrder(order, (bytes) => sign(null, bytes, other)), 'north', key],
+    [writeOrder(order, () => signParts(key, 'another purpose', [])), 'north', key],
+  ] as const) {
+    t.throws(() => readOrder(given, publicBytesOf(by), site), { code: 'ERR_ORDER_INVALID' });
+  }
+});
+
+const catalog = `
+db.promote:
+  description: Makes a database the primary one.
+  function: test.promote
+  reviewed: it only exists in this test
+  idempotent: true
+plans:
+  db.failover:
+    description: Makes the spare database the primary one.
+    groups: { db: { description: The databases. } }
+    steps: { promote: { command: db.promote, group: db } }
+`;
+
+const orders = `
+plans:
+  failover:
+    on: { link-lost: 1 }
+    plan: db.failover
+    groups: { db: "db*" }
+`;
+
+test('an approved plan runs when the link is lost, and its outcome arrives afterwards', async (t) => {
+  const centre = await startCentre(t);
+  const arrived: unknown[] = [];
+  const events = await centre.server.master.events.subscribe({ match: 'saltbridge/site/*' });
+  const proxy = await TcpProxy.start(centre.port);
+  t.teardown(() => proxy.close());
+  const directory = temporaryDirectory(t);
+  writeFileSync(path.join(directory, 'catalog.yml'), catalog);
+  const rules = [
+    {
+      name: 'the plan may promote',
+      effect: 'allow',
+      subject: { service: 'site-plan:failover' },
+      action: 'command',
+      resource: { fun: 'db.promote' },
+    },
+  ] as const;
+  const bridge = { catalog: [path.join(directory, 'catalog.yml')] };
+  const url = `http://127.0.0.1:${proxy.port}`;
+  const site = await startSite(
+    t,
+    centre,
+    'north',
+    { ...usual, acl: { rules }, bridge },
+    url,
+    (state) => {
+      mkdirSync(`${state}/site/bundles/1`, { recursive: true });
+      writeFileSync(`${state}/site/bundles/1/orders.yml`, orders);
+      symlinkSync('bundles/1', `${state}/site/current`);
+    },
+  );
+  let promotions = 0;
+  await join(t, site, 'db2', {
+    'test.promote': () => {
+      promotions += 1;
+      return true;
+    },
+  });
+  await eventually(async () => (await siteStatus(site)).isConnected);
+  proxy.close();
+  await eventually(() => promotions === 1, 'the plan');
+  proxy.resume();
+  for await (const event of events) {
+    arrived.push(event);
+    if (event.tag === 'saltbridge/site/north/plan') break;
+  }
+  t.like(arrived.at(-1), { data: { name: 'failover', cause: 'link lost', status: 'succeeded' } });
+  t.is(promotions, 1);
+});
+
+test('orders.yml is checked', (t) => {
+  const valid =
+    'plans:\n  failover:\n    on: { link-lost: 60 }\n    plan: db.failover\n    groups: { db: "db*" }\n';
+  t.deepEqual([...parseApprovedPlans(valid).keys()], ['failover']);
+  for (const text of [
+    valid.replace('link-lost: 60', 'link-lost: 0'),
+    valid.replace('link-lost: 60', 'cron: never'),
+    valid.replace('plan:', 'plans:'),
+    valid.replace('{ link-lost: 60 }', '{}'),
+    'plans: [',
+    'x'.repeat(2_000_000),
+  ]) {
+    t.throws(() => parseApprovedPlans(text), { code: 'ERR_ORDER_INVALID' }, text.slice(0, 80));
+  }
+});

@@ -1,0 +1,166 @@
+/** The log of a site: bounds, dropping, acknowledgement and reopening; and its ingest. */
+
+import test from 'ava';
+import fc from 'fast-check';
+import { DurableLog } from '#edge/log/durable-log.ts';
+import { type LogClass, logClasses } from '#edge/log/log.ts';
+import {
+  decodeBatch,
+  decodeValue,
+  encodeBatch,
+  isMarker,
+  lastOf,
+  type SentItem,
+} from '#edge/log/log-codec.ts';
+import type { StateArea } from '#master';
+import { createMemoryStore, type Store } from '#store';
+
+function areaOf({ get, list, write }: Store): StateArea {
+  const plain = (bytes: Uint8Array): Uint8Array => bytes;
+  return { get, list, write, seal: plain, unseal: plain } as StateArea;
+}
+
+function memoryArea(): StateArea {
+  const store = createMemoryStore();
+  return areaOf({
+    ...store,
+    get: (key) => store.get(key),
+    list: (prefix, options) => store.list(prefix, options),
+    write: (operations) => store.write(operations),
+  } as Store);
+}
+
+async function allOf(log: DurableLog, name: LogClass): Promise<readonly SentItem[]> {
+  return log.read(name, Number.MAX_SAFE_INTEGER, 100_000);
+}
+
+const mebibyte = 2 ** 20;
+
+test('a full log drops the oldest entries of the last class, and a marker states them', async (t) => {
+  const state = memoryArea();
+  const log = await DurableLog.open({ state, now: () => 1000, maxBytes: mebibyte });
+  const value = { text: 'x'.repeat(10_000) };
+  for (let count = 0; count < 20; count += 1) {
+    await log.append({ class: 'alarm', kind: 'event', value });
+  }
+  for (let count = 0; count < 100; count += 1) {
+    await log.append({ class: 'fact', kind: 'minion', value });
+  }
+  const { alarm, fact } = log.waiting;
+  t.is(alarm.dropped, 0);
+  t.is(alarm.entries, 20);
+  t.true(fact.dropped > 0);
+  t.is(fact.entries + fact.dropped, 100);
+  t.true(alarm.bytes + fact.bytes <= mebibyte);
+  const [marker, next] = await allOf(log, 'fact');
+  t.deepEqual(marker, { from: 1, to: fact.dropped, oldestAt: 1000 });
+  t.is(next && lastOf(next), fact.dropped + 1);
+});
+
+test('alarms are dropped only if nothing else is left', async (t) => {
+  const state = memoryArea();
+  const log = await DurableLog.open({ state, now: () => 1, maxBytes: mebibyte });
+  const value = { text: 'x'.repeat(20_000) };
+  await log.append({ class: 'return', kind: 'return', value });
+  for (let count = 0; count < 60; count += 1) {
+    await log.append({ class: 'alarm', kind: 'event', value });
+  }
+  t.is(log.waiting.return.entries, 0);
+  t.is(log.waiting.return.dropped, 1);
+  t.true(log.waiting.alarm.dropped > 0);
+  t.true(log.waiting.alarm.bytes <= mebibyte);
+});
+
+test('any course of appending, acknowledging and reopening keeps order, bounds and figures', async (t) => {
+  const step = fc.oneof(
+    fc.record({
+      kind: fc.constant('append' as const),
+      class: fc.constantFrom(...logClasses),
+      size: fc.integer({ min: 0, max: 60_000 }),
+      count: fc.integer({ min: 1, max: 30 }),
+    }),
+    fc.record({
+      kind: fc.constant('acknowledge' as const),
+      class: fc.constantFrom(...logClasses),
+      items: fc.integer({ min: 1, max: 20 }),
+    }),
+    fc.record({ kind: fc.constant('reopen' as const) }),
+  );
+  await fc.assert(
+    fc.asyncProperty(fc.array(step, { maxLength: 25 }), async (steps) => {
+      const options = { state: memoryArea(), now: () => 5, maxBytes: mebibyte };
+      let log = await DurableLog.open(options);
+      for (const each of steps) {
+        if (each.kind === 'reopen') {
+          const { waiting, id } = log;
+          log = await DurableLog.open(options);
+          t.deepEqual(log.waiting, waiting);
+          t.is(log.id, id);
+        } else if (each.kind === 'append') {
+          const value = { text: 'x'.repeat(each.size) };
+          const entry = { class: each.class, kind: 'event', value };
+          await Promise.all(Array.from({ length: each.count }, () => log.append(entry)));
+        } else {
+          const items = await log.read(each.class, Number.MAX_SAFE_INTEGER, each.items);
+          const last = items.at(-1);
+          if (last !== undefined) await log.acknowledge(each.class, lastOf(last));
+        }
+        let bytes = 0;
+        for (const name of logClasses) {
+          const items = await allOf(log, name);
+          const entries = items.filter((it) => !isMarker(it));
+          const figures = log.waiting[name];
+          t.is(figures.entries, entries.length);
+          t.true(items.length - entries.length <= 1);
+          if (entries.length === 0 && items.length === 0) t.is(figures.oldestAt, undefined);
+          if (items.length > 0) decodeBatch(encodeBatch(items.slice(0, 5)));
+          bytes += figures.bytes;
+        }
+        t.true(bytes <= mebibyte);
+      }
+    }),
+    { numRuns: 25 },
+  );
+});
+
+test('a value that is too large for a batch loses its large fields only', async (t) => {
+  const state = memoryArea();
+  const log = await DurableLog.open({ state, now: () => 1, maxBytes: 64 * mebibyte });
+  const large = Array.from({ length: 60_000 }, () => Math.random());
+  await log.append({ class: 'return', kind: 'return', value: { jid: '1', return: large } });
+  const [item] = await allOf(log, 'return');
+  if (item === undefined || isMarker(item)) return t.fail();
+  t.deepEqual({ ...decodeValue(item.value) }, { jid: '1', return: 'VALUE_TRIMMED' });
+});
+
+test('a log whose centre has later entries begins a new log', async (t) => {
+  const state = memoryArea();
+  const log = await DurableLog.open({ state, now: () => 1, maxBytes: mebibyte });
+  await log.append({ class: 'alarm', kind: 'event', value: { a: 1 } });
+  const { id } = log;
+  await log.acknowledge('alarm', 70);
+  t.not(log.id, id);
+  t.is(log.waiting.alarm.entries, 1);
+  t.is((await DurableLog.open({ state, now: () => 1, maxBytes: mebibyte })).id, log.id);
+});
+
+test('malformed batches are refused', (t) => {
+  const value = Buffer.from([0x80]);
+  const entry = (sequence: number): SentItem => ({ sequence, ms: 1, count: 0, kind: 'a', value });
+  t.is(decodeBatch(encodeBatch([entry(1), entry(2)])).length, 2);
+  const bad: readonly (readonly SentItem[])[] = [
+    [],
+    [entry(1), entry(3)],
+    [entry(2), entry(1)],
+    [{ from: 3, to: 2, oldestAt: 0 }],
+    [entry(0)],
+    [{ ...entry(1), kind: '' } as SentItem],
+  ];
+  for (const items of bad) {
+    t.throws(() => decodeBatch(encodeBatch(items)), { code: 'ERR_SITE_MESSAGE' });
+  }
+  t.throws(() => decodeBatch(Buffer.from('nonsense')), { code: 'ERR_SITE_MESSAGE' });
+  const bomb = encodeBatch([{ ...entry(1), value: Buffer.alloc(8 * mebibyte) } as SentItem]);
+  t.true(bomb.length < 10_000);
+  t.throws(() => decodeBatch(bomb), { code: 'ERR_SITE_MESSAGE' });
+});
