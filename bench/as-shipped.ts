@@ -13,7 +13,7 @@ export function isAsShipped(): boolean {
 /**
  * Runs a benchmark in a new process with these settings, so that earlier benchmarks do not
  * influence its memory.
- * @param argv arguments as for `npm run bench`
+ * @param argv - arguments as for `npm run bench`
  * @returns the exit code of the process
  */
 export function runAsShipped(...argv: readonly string[]): number {

@@ -22,7 +22,7 @@ export interface BridgeFigures {
 
 /**
  * Runs the benchmark.
- * @param count number of measured calls of each kind; a tenth as many calls run before, without
+ * @param count - number of measured calls of each kind; a tenth as many calls run before, without
  * being measured
  */
 export async function benchBridge(count = 500): Promise<BridgeFigures> {

@@ -24,7 +24,7 @@ interface Comparison {
 /**
  * Runs `npm run bench -- <bench>` alternately in both checkouts, and prints the ratios of their
  * figures. The order of the checkouts changes with each pair of runs.
- * @param other root directory of the other checkout
+ * @param other - root directory of the other checkout
  */
 export async function runComparison(
   other: string,

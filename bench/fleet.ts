@@ -54,7 +54,7 @@ const ofAll = { events: 60_000, pillars: 3_000, pings: 10 };
 
 /**
  * Measures one fleet.
- * @param count number of simulated minions. Each has its own id and subscription
+ * @param count - number of simulated minions. Each has its own id and subscription
  */
 async function benchFleet(count: number): Promise<FleetFigures> {
   limitHeapGrowth();
@@ -134,7 +134,7 @@ async function measure(
 
 /**
  * Runs work several times and returns the result per unit of work.
- * @param work returns its duration in milliseconds
+ * @param work - returns its duration in milliseconds
  */
 async function measured(
   work: () => Promise<number>,

@@ -20,7 +20,7 @@ export interface JobFigures {
 
 /**
  * Runs the benchmark.
- * @param count number of measured jobs; a tenth as many jobs run before, without being measured
+ * @param count - number of measured jobs; a tenth as many jobs run before, without being measured
  */
 export async function benchJob(count = 1000): Promise<JobFigures> {
   const rootDir = await mkdtemp(path.join(tmpdir(), 'sb-'));

@@ -31,7 +31,7 @@ const minions = 10;
 
 /**
  * Runs the benchmark.
- * @param count number of tenants in addition to the first
+ * @param count - number of tenants in addition to the first
  */
 export async function benchTenants(count: number): Promise<TenantFigures> {
   limitHeapGrowth();

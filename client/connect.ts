@@ -47,7 +47,7 @@ export function connectMaster(options: MasterClientOptions): MasterApi {
  * calls go to the next master as described for {@link connectMaster}. A run of a command or plan
  * then continues as the same run. Any other call that may have been carried out fails with
  * ERR_OUTCOME_UNKNOWN.
- * @param extension name of the extension, for example `bridge`
+ * @param extension - name of the extension, for example `bridge`
  * @throws TypeError like {@link connectMaster}
  */
 export function connectExtension(options: MasterClientOptions, extension: string): ExtensionClient {

@@ -45,7 +45,7 @@ export const jobMethods: Readonly<
 /**
  * Returns a caller that uses several masters. For each method, it determines how a call continues
  * if its master stops.
- * @param nextJid returns unique job ids
+ * @param nextJid - returns unique job ids
  */
 export function failOverCaller(source: MasterSource, nextJid: () => string): MethodCaller {
   const jobs = new SettledJobs(source, nextJid);

@@ -96,8 +96,8 @@ export interface AuthMaterial {
  * it in a worker thread. If the minion's token cannot be decrypted, the reply contains a random
  * token, which the minion rejects. The reply therefore does not reveal whether the token could be
  * decrypted [THREATS N-16].
- * @param minionKey the minion's public key, already imported; importing it again would cost as much
- * as an RSA operation
+ * @param minionKey - the minion's public key, already imported; importing it again would cost as
+ * much as an RSA operation
  * @throws ProtocolError ERR_BAD_KEY if the minion's key is unusable; then reply with `false`
  */
 export function buildAccepted(

@@ -14,7 +14,7 @@ export class ByteAssembly {
   /** Allocated memory, in bytes. */
   capacity = 0;
 
-  /** @param length size of the message in bytes; omit it if only a later byte marks the end */
+  /** @param length - size of the message in bytes; omit it if only a later byte marks the end */
   constructor(length: number = Number.MAX_SAFE_INTEGER) {
     this.#missing = length;
   }

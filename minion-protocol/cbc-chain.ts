@@ -18,13 +18,13 @@ export class CbcChain {
   #cipher: Cipher | undefined;
   #decipher: Decipher | undefined;
 
-  /** @param key 24 bytes, which are copied */
+  /** @param key - 24 bytes, which are copied */
   constructor(key: Uint8Array) {
     this.#key = Buffer.from(key).toString('latin1');
   }
 
   /**
-   * @param blocks part of a message; the first part starts with a random block, and the last part
+   * @param blocks - part of a message; the first part starts with a random block, and the last part
    * completes a 16-byte block
    */
   encrypt(blocks: Uint8Array): Buffer {
@@ -33,7 +33,7 @@ export class CbcChain {
   }
 
   /**
-   * @param blocks IV and ciphertext, a multiple of 16 bytes
+   * @param blocks - IV and ciphertext, a multiple of 16 bytes
    * @returns the same number of bytes; the first 16 are meaningless
    */
   decrypt(blocks: Uint8Array): Buffer {

@@ -28,7 +28,7 @@ export class HmacKey {
   readonly #inner: string;
   readonly #outer: string;
 
-  /** @param key at most 64 bytes, which are copied */
+  /** @param key - at most 64 bytes, which are copied */
   constructor(key: Uint8Array) {
     if (key.length > hashBlockSize)
       throw new RangeError(`the HMAC key has ${key.length} bytes; the maximum is ${hashBlockSize}`);

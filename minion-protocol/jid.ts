@@ -9,7 +9,7 @@ const microsecondsPerMillisecond = 1000;
 /**
  * Returns a function that creates unique job ids. If the clock stands still or goes back, the id
  * contains the next microsecond after the previous id.
- * @param uniqueSuffix text that is appended after `_`, as Salt does with `unique_jid`
+ * @param uniqueSuffix - text that is appended after `_`, as Salt does with `unique_jid`
  */
 export function createJidSource(now: () => number = Date.now, uniqueSuffix?: string): () => string {
   const suffix = uniqueSuffix === undefined ? '' : `_${uniqueSuffix}`;

@@ -119,7 +119,7 @@ export interface ProxyEndpoint {
 
 /**
  * Returns the header for a connection.
- * @param source its address becomes the `address` of the peer
+ * @param source - its address becomes the `address` of the peer
  * @throws TypeError for an id that is not a valid network, instance or project id
  */
 export function encodeProxyHeader(

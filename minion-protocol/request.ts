@@ -128,7 +128,7 @@ export type DecodedEnvelope =
 /**
  * Decodes the outer map of a request: steps 1 to 3 of WIRE 5.2, and step 5 for unencrypted
  * requests. Never throws.
- * @param limits limits of the whole message, default {@link envelopeLimits}; unencrypted requests
+ * @param limits - limits of the whole message, default {@link envelopeLimits}; unencrypted requests
  * may have at most the size in {@link clearLimits}
  */
 export function decodeEnvelope(

@@ -22,7 +22,7 @@ const noLimits = { maxBytes: Infinity, maxDepth: Infinity, maxElements: Infinity
  * Whether the owner of the key signed the load, in any of the forms that minions use. The signature
  * of a load with bytes that are valid UTF-8 cannot be verified, because they arrive as text. Slow
  * and synchronous.
- * @param packed the load as it arrived; it must already have been unpacked successfully
+ * @param packed - the load as it arrived; it must already have been unpacked successfully
  */
 export function isSignedLoad(
   publicKey: KeyObject,

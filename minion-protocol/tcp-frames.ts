@@ -258,7 +258,7 @@ export class TcpFrameDecoder {
   #isBroken = false;
 
   /**
-   * @param maxBodyBytes maximum size of a body; the limits for depth and elements are those of
+   * @param maxBodyBytes - maximum size of a body; the limits for depth and elements are those of
    * envelopes
    */
   constructor(maxBodyBytes: number) {
@@ -365,8 +365,8 @@ export function isMessageId(mid: WireValue | undefined): boolean {
 
 /**
  * Encodes a reply as chunks to be written in order.
- * @param head packed head of the request, as received
- * @param reply packed reply
+ * @param head - packed head of the request, as received
+ * @param reply - packed reply
  */
 export function encodeReplyFrame(head: Uint8Array, reply: Uint8Array): Uint8Array[] {
   return [Buffer.concat([Uint8Array.of(mapOfTwo), headKey, head, bodyKey]), reply];

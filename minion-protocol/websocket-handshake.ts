@@ -16,7 +16,7 @@ const requestLine = /^GET \S+ HTTP\/1\.1$/;
 
 /**
  * Returns the answer to the head of an HTTP request.
- * @param head without the empty line that ends it; any path is accepted
+ * @param head - without the empty line that ends it; any path is accepted
  */
 export function answerUpgrade(head: string): UpgradeAnswer {
   const [request = '', ...lines] = head.split('\r\n');

@@ -124,7 +124,7 @@ export class WebsocketDecoder {
   /** Memory of the chunks since the last message ended. */
   #chunkBytes = 0;
 
-  /** @param maxMessageBytes maximum size of all frames of a message together */
+  /** @param maxMessageBytes - maximum size of all frames of a message together */
   constructor(maxMessageBytes: number) {
     this.#maxMessageBytes = Math.min(maxMessageBytes, maxPayloadBytes);
   }

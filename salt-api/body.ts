@@ -36,7 +36,7 @@ export class BodyReader {
   readonly #scheduler = new StepScheduler();
   readonly #arguments: ArgumentReader;
 
-  /** @param maxValues maximum number of values in a body */
+  /** @param maxValues - maximum number of values in a body */
   constructor(maxValues: number) {
     this.#maxValues = maxValues;
     this.#arguments = new ArgumentReader(maxValues, this.#scheduler);
@@ -44,8 +44,8 @@ export class BodyReader {
 
   /**
    * Parses a body.
-   * @param owner user or address for which the limit of worker threads counts this body
-   * @param isCommand whether the form fields `arg` and `kwarg` contain arguments of a function
+   * @param owner - user or address for which the limit of worker threads counts this body
+   * @param isCommand - whether the form fields `arg` and `kwarg` contain arguments of a function
    * @throws SaltApiError ERR_HTTP_FORMAT, ERR_HTTP_BODY, ERR_HTTP_BUSY
    */
   async read(
@@ -71,7 +71,7 @@ export class BodyReader {
 
   /**
    * Parses arguments as typed on a command line.
-   * @param owner user or address for which the limit of worker threads counts these texts
+   * @param owner - user or address for which the limit of worker threads counts these texts
    * @throws SaltApiError ERR_HTTP_BODY, ERR_HTTP_BUSY
    */
   readWords(owner: string, words: readonly string[]): Promise<FunctionArguments> {
@@ -168,7 +168,7 @@ export class BodyReader {
 
   /**
    * Runs a parser and converts its errors to errors of the HTTP API.
-   * @param expected description of a valid text, for the error message
+   * @param expected - description of a valid text, for the error message
    */
   async #asCallers<T>(expected: string, read: () => Promise<T>): Promise<T> {
     try {

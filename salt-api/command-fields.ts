@@ -114,7 +114,7 @@ const expectedForms: ReadonlyMap<string, string> = new Map([
 
 /**
  * Creates a validator from a schema.
- * @param required fields whose presence is checked first
+ * @param required - fields whose presence is checked first
  */
 function checked<T>(schema: TSchema, required: readonly string[]): Check<T> {
   const validator = compileSchema(schema);

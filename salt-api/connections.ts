@@ -53,7 +53,7 @@ const sweepMs = 1000;
 
 /**
  * Returns the maximum numbers of connections, in total and per address.
- * @param descriptors maximum number of open files of the process
+ * @param descriptors - maximum number of open files of the process
  */
 export function connectionsOf(
   wanted: { readonly connections?: number; readonly connectionsPerAddress?: number },

@@ -149,7 +149,7 @@ export function userOwner({ name }: Pick<Caller, 'name'>): string {
 
 /**
  * Returns the parsed body of a request.
- * @param caller user who sent it; if absent, limits count the work for the client address
+ * @param caller - user who sent it; if absent, limits count the work for the client address
  * @throws SaltApiError ERR_HTTP_FORMAT, ERR_HTTP_BODY, ERR_HTTP_BUSY
  */
 export function bodyOf(

@@ -122,7 +122,7 @@ export class EventEncoder {
 
   /**
    * Encodes each event as one WebSocket frame.
-   * @param hasId whether the JSON contains the event's id
+   * @param hasId - whether the JSON contains the event's id
    */
   frames(events: readonly MasterEvent[], hasId: boolean): readonly Buffer[] {
     return (hasId ? this.#framesWithId : this.#frames).of(events);
@@ -186,7 +186,7 @@ export class FlushTimer {
   readonly #milliseconds: number;
   #next: Promise<void> | undefined;
 
-  /** @param milliseconds interval between two moments */
+  /** @param milliseconds - interval between two moments */
   constructor(milliseconds: number) {
     this.#milliseconds = milliseconds;
   }

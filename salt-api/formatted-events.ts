@@ -30,7 +30,7 @@ export class FormattedEvents {
   readonly #minions: LRUCache<string, Entry>;
 
   /**
-   * @param maxBytes maximum size of the state of jobs, and of the state of minions; the oldest
+   * @param maxBytes - maximum size of the state of jobs, and of the state of minions; the oldest
    * entries are evicted
    */
   constructor(maxBytes: number) {
@@ -134,7 +134,7 @@ interface Entry {
 
 /**
  * Creates a cache of entries.
- * @param maxEntries maximum number of entries; each entry counts as at least `maxBytes /
+ * @param maxEntries - maximum number of entries; each entry counts as at least `maxBytes /
  * maxEntries` bytes
  */
 function createEntries(maxEntries: number, maxBytes: number): LRUCache<string, Entry> {

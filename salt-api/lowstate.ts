@@ -57,7 +57,7 @@ export type WordReader = (words: readonly string[]) => Promise<FunctionArguments
  * Returns the positional and keyword arguments of a command. A positional text such as `name=value`
  * is a keyword argument, as for minions and runners. It is converted here, because rights can refer
  * to keyword arguments by name.
- * @param more keyword arguments from other fields
+ * @param more - keyword arguments from other fields
  * @throws SaltApiError ERR_HTTP_FIELDS, ERR_HTTP_BODY, ERR_HTTP_BUSY; MasterError ERR_ARGS
  */
 export async function argumentsOf(

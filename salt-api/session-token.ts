@@ -23,7 +23,7 @@ export function bearerOf({ authorization }: IncomingHttpHeaders): string | undef
 
 /**
  * Returns the value of the header that sets the session cookie.
- * @param maxAge lifetime in seconds; 0 deletes the cookie
+ * @param maxAge - lifetime in seconds; 0 deletes the cookie
  */
 export function sessionCookie(token: string, maxAge: number, isSecure: boolean): string {
   const expires = new Date(Date.now() + (maxAge === 0 ? -86_400_000 : maxAge * 1000)).toUTCString();

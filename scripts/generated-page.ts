@@ -12,8 +12,8 @@ export function tableOf(head: readonly string[], rows: readonly (readonly string
 /**
  * Replaces the text of a page. With --check, compares the text instead, and ends the process with
  * status 1 if it differs.
- * @param page path of the page in the repository
- * @param make returns the new text
+ * @param page - path of the page in the repository
+ * @param make - returns the new text
  */
 export function updatePage(page: string, make: (text: string) => string): void {
   const file = new URL(page, root);

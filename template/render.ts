@@ -190,7 +190,7 @@ export interface RenderOptions {
 
 /**
  * Renders a template like Salt's Jinja renderer.
- * @param source text, or a template from {@link parseTemplate}
+ * @param source - text, or a template from {@link parseTemplate}
  * @throws TemplateError with file and line; errors of the loader
  */
 export function renderJinja(source: string | Template, options: RenderOptions): string {

@@ -7,7 +7,7 @@ import type { ReadOrder, ReadOutcome } from './orders.ts';
 
 /**
  * Reads events with all readers of an order.
- * @param onOpen called when all readers are connected
+ * @param onOpen - called when all readers are connected
  */
 export async function readEvents(order: ReadOrder, onOpen: () => void): Promise<ReadOutcome> {
   const readers = await Promise.all(Array.from({ length: order.readers }, () => openReader(order)));

@@ -8,7 +8,7 @@ const signInMs = 1000;
 
 /**
  * Runs `npm run bench -- flood [seconds [attack]]`.
- * @param attack beginning of the names of the attacks to perform. Default: all attacks
+ * @param attack - beginning of the names of the attacks to perform. Default: all attacks
  * @returns the exit code: 1 if other minions got too little service
  */
 export async function runFlood(

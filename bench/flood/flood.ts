@@ -57,8 +57,8 @@ const floods: readonly (readonly [Attack, perSecond: number, wanted: FloodOrder[
 /**
  * Measures each attack. Turns with and without the attack alternate, so that other load of the
  * machine affects both.
- * @param seconds duration of each attack in seconds. The turns without it take the same time
- * @param name beginning of the names of the attacks to perform
+ * @param seconds - duration of each attack in seconds. The turns without it take the same time
+ * @param name - beginning of the names of the attacks to perform
  */
 export async function* benchFlood(seconds: number, name = ''): AsyncGenerator<FloodFigures> {
   limitHeapGrowth();

@@ -27,7 +27,7 @@ const resolution = 1;
 
 /**
  * Measures the delays for each kind of body.
- * @param seconds duration for each kind
+ * @param seconds - duration for each kind
  */
 export async function benchHttpDelay(seconds: number): Promise<ReadonlyMap<string, DelayFigures>> {
   const rootDir = await mkdtemp(path.join(tmpdir(), 'sb-'));

@@ -14,7 +14,7 @@ const secondsPerLine = 30;
 
 /**
  * Runs `npm run bench -- soak [seconds] [share]`.
- * @param share share of the full load, for machines that have other work too
+ * @param share - share of the full load, for machines that have other work too
  * @returns the exit code: 1 if a check failed
  */
 export async function runSoak(

@@ -49,8 +49,8 @@ const graceMs = 60_000;
 
 /**
  * Runs the soak test.
- * @param seconds duration of the load
- * @param onSample called once per second
+ * @param seconds - duration of the load
+ * @param onSample - called once per second
  */
 export async function soak(
   load: SoakLoad,

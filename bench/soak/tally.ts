@@ -38,7 +38,7 @@ export class Tally {
 
   /**
    * Counts a request whose connection was lost.
-   * @param isOwnDoing whether the minion itself closed the connection
+   * @param isOwnDoing - whether the minion itself closed the connection
    */
   lost(id: string, isOwnDoing: boolean): void {
     if (isOwnDoing) this.#left += 1;

@@ -61,7 +61,7 @@ export class SwarmMinion {
    * Signs in like a minion that knows its master's key. One minion in a hundred checks everything.
    * The others only decrypt the keys, because the RSA operations of thousands of minions should not
    * be measured as the master's.
-   * @param known the master's key and the publish key, if another minion already has them
+   * @param known - the master's key and the publish key, if another minion already has them
    */
   async signIn(known: Known | undefined): Promise<Known> {
     if (known !== undefined) this.#handshake ??= this.#begin(known.masterPem);

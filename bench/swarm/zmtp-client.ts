@@ -118,7 +118,7 @@ export class Dealer {
   readonly #socket: Socket;
   #waiting: Waiting[] = [];
 
-  /** @param localAddress local address of the connection, in the loopback network */
+  /** @param localAddress - local address of the connection, in the loopback network */
   constructor(port: number, localAddress = '127.0.0.1', host = '127.0.0.1') {
     this.#socket = connect({ port, host, localAddress });
     this.#socket.setNoDelay();

@@ -65,7 +65,7 @@ export interface SharedMaster extends MasterApi {
   /**
    * Returns the client of an extension. It works with any holder. Runs of the bridge (`run`,
    * `runPlan`) get an idempotency key if they have none, and continue when a holder stops.
-   * @param name name of the extension, for example `bridge`
+   * @param name - name of the extension, for example `bridge`
    */
   extension(name: string): ExtensionClient;
 }

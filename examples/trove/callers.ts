@@ -37,8 +37,8 @@ export class TaskManager extends PythonCaller {
 
   /**
    * Calls a method of GuestAgent.
-   * @param request id of Trove's request. The same call in the same request is treated as the same
-   * run
+   * @param request - id of Trove's request. The same call in the same request is treated as the
+   * same run
    */
   async call(
     minion: string,

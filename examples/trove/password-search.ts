@@ -38,7 +38,7 @@ export interface SearchResult {
 /**
  * Searches events, jobs, and all files of the master and of the instances, including logs at the
  * level `debug`.
- * @param folders folders of the instances
+ * @param folders - folders of the instances
  */
 export async function searchFor(
   passwords: readonly string[],

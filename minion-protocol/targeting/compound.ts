@@ -45,7 +45,7 @@ export function splitTargetWords(tgt: string | readonly string[]): readonly stri
 
 /**
  * Parses an expression.
- * @param meter limits the number of words
+ * @param meter - limits the number of words
  * @throws SyntaxError with the reason, if the words are not a valid expression
  */
 export function parseCompound(words: readonly string[], meter?: WorkMeter): CompoundExpression {

@@ -48,8 +48,8 @@ interface SearchState {
 
 /**
  * Compiles a condition.
- * @param compileValue compiles the value part; it receives lower-case text
- * @param meter counts the steps of compiling and of each search
+ * @param compileValue - compiles the value part; it receives lower-case text
+ * @param meter - counts the steps of compiling and of each search
  * @throws SyntaxError if the value cannot be compiled in any of the ways to divide the condition
  */
 export function compileFactMatch(

@@ -10,7 +10,7 @@ export type TextMatcher = (text: string) => boolean;
 /**
  * Function that compiles a regular expression of Python. As with `re.match`, it must match at the
  * start of the text [WIRE 12.1].
- * @param meter counts the steps of compiling and of matching
+ * @param meter - counts the steps of compiling and of matching
  * @throws SyntaxError with the reason
  */
 export type PatternCompiler = (pattern: string, meter?: WorkMeter) => TextMatcher;
@@ -38,7 +38,7 @@ const matching = 'matching of a regular expression';
 /**
  * Compiles a Python expression for RE2, which has linear running time. If the expression needs
  * backtracking, returns its source for `RegExp` instead.
- * @param meter limits the size of the program, and counts the steps of compiling and of matching
+ * @param meter - limits the size of the program, and counts the steps of compiling and of matching
  * @throws SyntaxError with the reason
  */
 export function compilePattern(pattern: string, meter?: WorkMeter): CompiledPattern {

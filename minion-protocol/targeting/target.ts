@@ -144,7 +144,7 @@ export function isTargetType(text: string): text is TargetType {
 
 /**
  * Compiles a target. As in Salt, an invalid compound expression matches no minion.
- * @param compilePattern compiler for regular expressions; default: {@link compileLinearPattern}
+ * @param compilePattern - compiler for regular expressions; default: {@link compileLinearPattern}
  * @throws SyntaxError with the reason, for an invalid regular expression
  */
 export function compileTarget(

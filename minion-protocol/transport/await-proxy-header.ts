@@ -6,8 +6,8 @@ export type ProxyHeaderFailure = 'relay-header' | 'relay-header-timeout';
 
 /**
  * Reads the PROXY header of a connection. Does nothing more if the connection ends first.
- * @param headerMs time until the header must be complete, in milliseconds
- * @param settle called once, with the socket paused; bytes after the header are put back into the
+ * @param headerMs - time until the header must be complete, in milliseconds
+ * @param settle - called once, with the socket paused; bytes after the header are put back into the
  * socket
  */
 export function awaitProxyHeader(

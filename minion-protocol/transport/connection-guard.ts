@@ -253,7 +253,7 @@ export class GuardedConnection {
 
   /**
    * Returns the expired deadline, or `undefined`.
-   * @param isKnown whether the address of the connection is known
+   * @param isKnown - whether the address of the connection is known
    */
   overdue(now: number, isKnown: boolean, limits: GuardLimits): GuardRefusal | undefined {
     const grace = Math.floor(this.#heldBytes / BYTES_PER_EXTRA_SECOND) * 1000;
@@ -298,7 +298,7 @@ export class ConnectionGuard {
   /**
    * Admits a connection, and evicts an older one if a limit requires it. Returns `undefined` if the
    * connection was rejected.
-   * @param address remote address without port
+   * @param address - remote address without port
    */
   admit(address: string, rules: PortRules, owner: ConnectionOwner): GuardedConnection | undefined {
     if (this.#connections.size >= this.limits.maxConnections && !this.#makeRoom()) {

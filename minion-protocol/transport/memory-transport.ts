@@ -37,7 +37,7 @@ export interface MemoryTransport {
   /**
    * Returns the end of a minion. {@link MasterTransport.disconnect} of `minionId` discards the
    * pending replies of this connection.
-   * @param address address that the master sees; default: `127.0.0.1`
+   * @param address - address that the master sees; default: `127.0.0.1`
    */
   dial(minionId: string, address?: string): MinionTransport;
 }

@@ -49,7 +49,7 @@ export class RelayedConnections {
 
   /**
    * Reads the header of a connection.
-   * @param proceed called with the address to record, unless the connection has ended; its
+   * @param proceed - called with the address to record, unless the connection has ended; its
    * listeners on the socket receive the bytes after the header
    */
   take(socket: Socket, proceed: (address: string) => void): void {

@@ -71,7 +71,7 @@ class GuardedSocket implements ConnectionOwner {
 
   /**
    * Starts the port's protocol.
-   * @param stream the socket, or its decrypted TLS stream
+   * @param stream - the socket, or its decrypted TLS stream
    */
   open(port: PortProtocol, stream: Socket, guarded: GuardedConnection, parts: ListenerDeps): void {
     if (!port.hasHandshake) guarded.handshakeDone();
@@ -158,7 +158,7 @@ export interface ListenerDesign {
   readonly requests: (service: RequestService, limits: ConnectionLimits) => PortProtocol;
   /**
    * Creates the publish port's protocol. If absent, the listener has only a request port.
-   * @param announce verifies the identity that a minion claims on its publish connection
+   * @param announce - verifies the identity that a minion claims on its publish connection
    */
   readonly publications?: (
     announce: AnnouncementHandler,
@@ -335,7 +335,7 @@ class StreamListener implements MasterTransport {
 
   /**
    * Admits a connection.
-   * @param address address to record; default: the remote address
+   * @param address - address to record; default: the remote address
    * @returns a function to call once protocol bytes can be exchanged, or `undefined` if the
    * connection was rejected and has ended
    */

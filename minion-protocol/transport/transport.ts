@@ -104,7 +104,7 @@ export interface MasterTransport {
   readonly name: string;
   /**
    * Binds both ports.
-   * @param announce for transports whose minions announce themselves; default: no announcement is
+   * @param announce - for transports whose minions announce themselves; default: no announcement is
    * accepted
    * @throws TransportError ERR_LISTEN, ERR_TLS
    */

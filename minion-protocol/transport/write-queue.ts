@@ -33,8 +33,8 @@ export interface ListenerDeps {
 export interface WriteQueueOwner {
   /**
    * Called when output was queued or written.
-   * @param stalledSince time since which the peer has not read waiting bytes, or `undefined` if no
-   * bytes wait
+   * @param stalledSince - time since which the peer has not read waiting bytes, or `undefined` if
+   * no bytes wait
    */
   onProgress(stalledSince: number | undefined): void;
 }
@@ -189,7 +189,7 @@ export class WriteScheduler {
   #waiting: ScheduledWriter[] = [];
   #next = 0;
 
-  /** @param writer must not be waiting already */
+  /** @param writer - must not be waiting already */
   add(writer: ScheduledWriter): void {
     this.#waiting.push(writer);
     if (this.#waiting.length === 1) process.nextTick(() => this.#round());

@@ -31,7 +31,7 @@ export type ZmtpFrameStep<Refusal extends string> = 'frame' | 'starved' | ZmtpFr
 export interface ZmtpFrameFilter<Refusal extends string> {
   /**
    * Returns a reason to reject a frame, or `undefined`, before its body is read.
-   * @param length length that the peer claims; no memory has been allocated for it
+   * @param length - length that the peer claims; no memory has been allocated for it
    */
   admit(flags: number, length: number): Refusal | undefined;
 }

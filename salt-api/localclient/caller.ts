@@ -38,8 +38,8 @@ const source = 'localclient';
 /**
  * Returns the caller of a request. If the request contains a log-in, the key is ignored, because
  * Salt's salt-api sends root's key with the log-in of each user.
- * @param load contains the key
- * @param login contains the log-in, if there is one
+ * @param load - contains the key
+ * @param login - contains the log-in, if there is one
  * @throws AuthenticationError, AuthorizationError
  */
 export async function callerOf(

@@ -43,7 +43,7 @@ export interface ClientPaths {
 
 /**
  * Returns the paths of the files.
- * @param account account of the master, which owns all of them
+ * @param account - account of the master, which owns all of them
  */
 export function clientPaths(stateDir: string, account: string): ClientPaths {
   const directory = path.join(stateDir, 'localclient');

@@ -9,7 +9,7 @@ import { escapeMarkup } from '#runtime';
 export class Html {
   readonly text: string;
 
-  /** @param text markup that is already safe */
+  /** @param text - markup that is already safe */
   constructor(text: string) {
     this.text = text;
   }

@@ -100,8 +100,8 @@ export class CachedValue<T> {
   #found: { readonly value: Promise<T>; readonly at: number } | undefined;
 
   /**
-   * @param freshMs lifetime of a result, in milliseconds
-   * @param now returns milliseconds of a monotonic clock
+   * @param freshMs - lifetime of a result, in milliseconds
+   * @param now - returns milliseconds of a monotonic clock
    */
   constructor(
     look: () => Promise<T>,

@@ -8,7 +8,7 @@ import { type PageLinks, renderSections } from './sections.ts';
 
 /**
  * Returns the status page with everything that the user may read.
- * @param notice message about the form that was sent last
+ * @param notice - message about the form that was sent last
  */
 export function statusPage(overview: Overview, places: PageLinks, notice?: string): Html {
   const all = [...renderSections(overview, places)].map(
@@ -30,7 +30,7 @@ export function statusPage(overview: Overview, places: PageLinks, notice?: strin
 
 /**
  * Returns the log-in page.
- * @param eauths names of the eauth back ends to offer
+ * @param eauths - names of the eauth back ends to offer
  */
 export function loginPage(base: string, eauths: readonly string[], problem?: string): Html {
   const notice =

@@ -62,7 +62,7 @@ export class StatusHistory {
   #lookedAt: number | undefined;
   #askedAt: number | undefined;
 
-  /** @param now returns milliseconds since 1970 */
+  /** @param now - returns milliseconds since 1970 */
   constructor(master: Source, now: () => number = Date.now) {
     this.#master = master;
     this.#now = now;

@@ -144,7 +144,7 @@ async function makeTokens(context: ApiContext, request: FastifyRequest): Promise
 
 /**
  * Describes a log-in for the response. Salt's own token is left out.
- * @param token token of the session
+ * @param token - token of the session
  */
 function describeLogin({ start, expire, user, eauth, perms }: Login, token: string): WireMap {
   const rights = perms.map((entry) => toPlainValue(entry));

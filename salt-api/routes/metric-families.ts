@@ -35,7 +35,7 @@ export function httpFamilies({
 
 /**
  * Returns the metrics of the process.
- * @param delay histogram of the delay of the event loop, in nanoseconds
+ * @param delay - histogram of the delay of the event loop, in nanoseconds
  */
 export function processFamilies(delay: IntervalHistogram): MetricFamily[] {
   const { user, system } = process.cpuUsage();
@@ -89,7 +89,7 @@ const classes = ['1xx', '2xx', '3xx', '4xx', '5xx'] as const;
 export class AnswerCounter {
   readonly #counts = new Map<string, number>(classes.map((name) => [name, 0]));
 
-  /** @param status HTTP status code */
+  /** @param status - HTTP status code */
   count(status: number): void {
     const name = classes[Math.floor(status / 100) - 1];
     if (name !== undefined) this.#counts.set(name, (this.#counts.get(name) ?? 0) + 1);

@@ -18,8 +18,8 @@ const minTokenLength = 16;
 
 /**
  * Creates the access check.
- * @param access `loopback` allows callers on this machine, except through a proxy; any other value
- * is the path of a file with a bearer token
+ * @param access - `loopback` allows callers on this machine, except through a proxy; any other
+ * value is the path of a file with a bearer token
  * @throws SaltApiError ERR_HTTP_LISTEN for an unusable file
  */
 export async function createMetricsAccessCheck(access: string): Promise<MetricsAccessCheck> {

@@ -34,7 +34,7 @@ async function allFamilies(
 
 /**
  * Creates the source of the metrics.
- * @param http returns the counters of this API
+ * @param http - returns the counters of this API
  */
 function createMetricsExposition(
   master: Pick<MasterApi, 'metrics'>,

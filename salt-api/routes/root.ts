@@ -19,7 +19,7 @@ import { commandSchema, runSchema } from './schemas.ts';
 
 /**
  * Adds the routes.
- * @param page handler of `/` for browsers; default: browsers get the same response as programs
+ * @param page - handler of `/` for browsers; default: browsers get the same response as programs
  */
 export function addRootRoutes(
   app: FastifyInstance,

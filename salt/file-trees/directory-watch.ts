@@ -18,7 +18,7 @@ export class DirectoryWatch {
   readonly #watched = new Map<string, Watched>();
   #isClosed = false;
 
-  /** @param onRefused called if the operating system cannot create another watcher */
+  /** @param onRefused - called if the operating system cannot create another watcher */
   constructor(onChange: () => void, onRefused: (error: unknown) => void) {
     this.#onChange = onChange;
     this.#onRefused = onRefused;
@@ -26,7 +26,7 @@ export class DirectoryWatch {
 
   /**
    * Watches a directory until `keepOnly` is called without it.
-   * @param identity differs for a directory that was deleted and created again at the same path
+   * @param identity - differs for a directory that was deleted and created again at the same path
    */
   add(directory: string, identity: string): void {
     const known = this.#watched.get(directory);

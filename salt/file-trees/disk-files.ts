@@ -31,15 +31,15 @@ export class HashCache {
   readonly #kept = createBoundedMap<string, string>(saltLimits.fileDigests);
   readonly #underWay = new Map<string, Promise<string>>();
 
-  /** @param now returns milliseconds since 1970, from the clock that stamps the files */
+  /** @param now - returns milliseconds since 1970, from the clock that stamps the files */
   constructor(now: () => number = Date.now) {
     this.#now = now;
   }
 
   /**
    * Returns the digest of a version of a file.
-   * @param file absolute path
-   * @param version version of the content to digest
+   * @param file - absolute path
+   * @param version - version of the content to digest
    */
   async hash(file: string, version: FileVersion, type: HashType): Promise<string> {
     const { inode, size, modifiedAt, changedAt } = version;
@@ -197,7 +197,7 @@ export class HiddenDirectories {
   }
 
   /**
-   * @param directories absolute paths; the path of a directory that does not exist yet is hidden
+   * @param directories - absolute paths; the path of a directory that does not exist yet is hidden
    * too
    */
   static async open(directories: readonly string[]): Promise<HiddenDirectories> {
@@ -211,7 +211,7 @@ export class HiddenDirectories {
 
   /**
    * Whether a file is in a hidden directory.
-   * @param file absolute path without links
+   * @param file - absolute path without links
    */
   contain(file: string): boolean {
     return this.#directories.some(

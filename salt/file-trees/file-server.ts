@@ -87,7 +87,7 @@ export class FileServer {
 
   /**
    * Rebuilds the lists, so that they include changes that no directory watch has reported.
-   * @param saltenvs environments to rebuild; default: all
+   * @param saltenvs - environments to rebuild; default: all
    * @returns the environments whose lists were rebuilt, by backend
    */
   async refresh(saltenvs?: readonly string[]): Promise<ReadonlyMap<string, readonly string[]>> {

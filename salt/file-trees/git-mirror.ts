@@ -39,7 +39,7 @@ export function isCommitId(name: string): boolean {
 
 /**
  * Returns the tree id of the first existing ref, or `undefined`.
- * @param kinds kinds to try for each name, in this order
+ * @param kinds - kinds to try for each name, in this order
  */
 export function treeOfRef(
   { refs }: GitSnapshot,
@@ -392,7 +392,7 @@ export class GitMirror {
 
   /**
    * Stores one file content.
-   * @param before total size of the contents that were counted before this one, in bytes
+   * @param before - total size of the contents that were counted before this one, in bytes
    * @returns its size in bytes
    */
   async #keep(reader: ObjectReader, id: string, before: number): Promise<number> {

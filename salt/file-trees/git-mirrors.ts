@@ -12,7 +12,7 @@ export class GitMirrors {
   readonly #open = new Map<string, Promise<GitMirror>>();
   readonly #started = new Set<GitMirror>();
 
-  /** @param directory parent of the mirrors' directories */
+  /** @param directory - parent of the mirrors' directories */
   constructor(directory: string, deps: Omit<GitMirrorDeps, 'access' | 'directory'>) {
     this.#directory = directory;
     this.#deps = deps;
@@ -20,7 +20,7 @@ export class GitMirrors {
 
   /**
    * Opens the mirror of a remote.
-   * @param access remote and credentials; calls with equal values get the same mirror
+   * @param access - remote and credentials; calls with equal values get the same mirror
    */
   async open(access: GitAccess): Promise<GitMirror> {
     const { updateInterval: _, ...rest } = access;

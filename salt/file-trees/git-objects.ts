@@ -41,7 +41,7 @@ export class ObjectReader {
 
   /**
    * Requests an object. The caller must read its bytes next.
-   * @param name an object id, or a git revision expression without line breaks
+   * @param name - an object id, or a git revision expression without line breaks
    * @throws MasterError ERR_GIT if the object does not exist
    */
   async header(name: string): Promise<ObjectHeader> {
@@ -131,7 +131,7 @@ export interface RawEntry {
 
 /**
  * Parses a tree object.
- * @param idBytes 20, or 32 in repositories of SHA-256
+ * @param idBytes - 20, or 32 in repositories of SHA-256
  * @throws RangeError if the bytes are not a tree
  */
 export function parseTree(bytes: Buffer, idBytes: number): RawEntry[] {

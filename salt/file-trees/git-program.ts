@@ -98,7 +98,7 @@ export function endedError({ access, limits }: GitSetting, signal: AbortSignal):
 
 /**
  * Returns the error for a program that did not start.
- * @param error error of `spawn`
+ * @param error - error of `spawn`
  */
 export function startError({ access, limits }: GitSetting, error: Error): MasterError {
   const isAbsent = codeOf(error) === 'ENOENT';

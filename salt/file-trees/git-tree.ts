@@ -40,7 +40,7 @@ function isGitDirectory(name: string): boolean {
 /**
  * Returns the file at a path and follows links. A link resolves to a file of the same tree or to
  * nothing.
- * @param root tree id of a commit
+ * @param root - tree id of a commit
  */
 export function findInTree(
   trees: Trees,
@@ -82,7 +82,7 @@ export function directoryInTree(trees: Trees, root: string, path: string): strin
 
 /**
  * Lists all entries below a directory.
- * @param prefix prefix of each path: a mount point, or ''
+ * @param prefix - prefix of each path: a mount point, or ''
  */
 export function listTree(trees: Trees, directory: string, prefix: string): FileLists {
   const files: string[] = [];

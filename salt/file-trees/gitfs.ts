@@ -62,7 +62,7 @@ export class TreeFiles {
 
   /**
    * Finds a file.
-   * @param tree tree id of a commit
+   * @param tree - tree id of a commit
    */
   async find(
     tree: string,

@@ -20,7 +20,7 @@ const maxKeptBytes = 64 * 1024;
 export class PackedLists {
   readonly #kept = new WeakMap<FileLists, Map<string, Buffer>>();
 
-  /** @param prefix prefix of the paths; as in Salt, slashes around it are ignored */
+  /** @param prefix - prefix of the paths; as in Salt, slashes around it are ignored */
   pack(lists: FileLists, kind: ListKind, prefix: string): Buffer {
     const start = prefix.replace(/^\/+/, '').replace(/(?<!\/)\/+$/, '');
     const mark = `${kind} ${start}`;

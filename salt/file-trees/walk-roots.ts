@@ -61,7 +61,7 @@ export const maxEntries = 250_000;
 
 /**
  * Walks the roots in order. A root that does not exist is treated as empty.
- * @param roots absolute paths
+ * @param roots - absolute paths
  */
 export async function walkRoots(roots: readonly string[], options: WalkOptions): Promise<Tree> {
   const walk = new Walk(options);

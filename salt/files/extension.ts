@@ -17,7 +17,7 @@ import { fileserverRunner } from './fileserver-runner.ts';
 import { PushedFiles } from './pushed-files.ts';
 import { saltutilRunner } from './saltutil-runner.ts';
 
-/** @param options default: the backends in `fileserver_backend` of the configuration */
+/** @param options - default: the backends in `fileserver_backend` of the configuration */
 export async function openFiles(
   host: ExtensionHost,
   options: FileServerOptions | undefined,

@@ -53,7 +53,7 @@ export class PushedFiles {
 
   /**
    * Writes one part of a file.
-   * @param minionId verified id
+   * @param minionId - verified id
    * @returns whether the part was written; false if the path is outside the minion's folder, the
    * part would leave a gap, or a limit is exceeded
    */

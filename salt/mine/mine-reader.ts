@@ -44,7 +44,7 @@ export class MineReader {
 
   /**
    * Reads the mines of the targeted minions.
-   * @param readerId verified id of the requesting minion; `undefined`: the master, which may read
+   * @param readerId - verified id of the requesting minion; `undefined`: the master, which may read
    * all
    */
   async read(readerId: string | undefined, query: MineQuery): Promise<MineAnswer> {

@@ -54,7 +54,7 @@ export class MineStore {
 
   /**
    * Writes values to a minion's mine. They are durable when the promise resolves.
-   * @param mark id of the request; if this request was already processed, nothing changes
+   * @param mark - id of the request; if this request was already processed, nothing changes
    * @returns names of the values that were not stored, because they or the whole mine would be too
    * large
    */

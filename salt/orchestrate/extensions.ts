@@ -25,7 +25,7 @@ export function applyExclude({ bodies, exclude }: High): void {
 
 /**
  * Applies `extend` to the high data.
- * @param isStrict see {@link findIds}
+ * @param isStrict - see {@link findIds}
  * @returns errors in Salt's words
  */
 export function applyExtensions(

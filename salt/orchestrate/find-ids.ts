@@ -15,7 +15,7 @@ type Bodies = High['bodies'];
 /**
  * Finds states by id. If no id matches, finds states that have an argument with this value, usually
  * `name`.
- * @param isStrict whether a state of the given module must be declared under the id
+ * @param isStrict - whether a state of the given module must be declared under the id
  */
 export function findIds(
   bodies: Bodies,

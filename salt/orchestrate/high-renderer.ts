@@ -54,7 +54,7 @@ export class HighRenderer implements SlsNames {
 
   /**
    * Renders SLS with their includes.
-   * @param mods names of SLS, or globs
+   * @param mods - names of SLS, or globs
    * @throws MasterError ERR_ORCHESTRATION if there are too many SLS, ERR_MASTER_STOPPED
    */
   async render(

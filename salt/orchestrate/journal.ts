@@ -329,7 +329,7 @@ export class JournalStep {
   /**
    * Records that the state has started to wait. If an earlier process has already recorded this,
    * returns the earlier record.
-   * @param events position in the event stream after all events so far
+   * @param events - position in the event stream after all events so far
    * @throws StoreError
    */
   async start(at: number, events: string | undefined): Promise<Begin> {

@@ -62,7 +62,7 @@ interface Work {
 
 /**
  * Runs a function on minions.
- * @param kind kind published in the event
+ * @param kind - kind published in the event
  * @throws SlsError, MasterError
  */
 export async function runOnMinions(

@@ -28,7 +28,7 @@ interface Attempted {
 
 /**
  * Runs a state, and repeats it as often as its `retry` option requires.
- * @param said the `retry` option; `undefined`: the state runs once
+ * @param said - the `retry` option; `undefined`: the state runs once
  */
 export async function attempt(
   run: () => Promise<Outcome>,

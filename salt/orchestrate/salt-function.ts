@@ -13,7 +13,7 @@ import type { Outcome } from './state-result.ts';
 
 /**
  * Creates the state.
- * @param functions functions that `fail_function` may name
+ * @param functions - functions that `fail_function` may name
  */
 export function saltFunction(
   context: OrchestrationContext,

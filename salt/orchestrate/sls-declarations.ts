@@ -18,7 +18,7 @@ export interface ReadSls extends High {
 
 /**
  * Reads the declarations of one SLS.
- * @param errors receives errors in Salt's words
+ * @param errors - receives errors in Salt's words
  */
 export function readDeclarations(data: PillarMap, place: SlsPlace, errors: string[]): ReadSls {
   const high = emptyHigh();

@@ -64,7 +64,7 @@ export async function beginOnce(
 
 /**
  * Returns the arguments of a chunk that are passed to its function.
- * @param full full name of the function
+ * @param full - full name of the function
  * @throws SlsError for arguments that the function does not accept
  */
 export function givenTo(

@@ -15,7 +15,7 @@ import { waitForEvent } from './wait-for-event.ts';
 
 /**
  * Creates the table.
- * @param functions functions of the master that states may call
+ * @param functions - functions of the master that states may call
  */
 export function stateTable(context: OrchestrationContext, functions: MasterFunctions): StateTable {
   return new Map([

@@ -60,7 +60,7 @@ export function timing(startedAt: number, endedAt: number): WireMap {
 
 /**
  * Returns the result of a state whose function was not called.
- * @param now milliseconds since 1970
+ * @param now - milliseconds since 1970
  */
 export function uncalled(
   chunk: Chunk,
@@ -80,8 +80,8 @@ function timeOfDay(time: Date): string {
 
 /**
  * Whether the results of a run, or the return of a minion, contain no failure.
- * @param recurses whether the value is inside a return of a minion; values that are not maps count
- * as success there
+ * @param recurses - whether the value is inside a return of a minion; values that are not maps
+ * count as success there
  */
 export function isSuccess(running: WireValue | undefined, recurses = false): boolean {
   const entries = entriesOf(running);

@@ -13,7 +13,7 @@ export class InFlight<T> {
 
   /**
    * Runs a task, or waits for the running task with the same name.
-   * @param name name of the task; `undefined`: the task is unique
+   * @param name - name of the task; `undefined`: the task is unique
    * @returns `undefined` if the owner has reached the limit
    */
   async run(

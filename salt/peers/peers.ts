@@ -190,7 +190,7 @@ export class PeerPublisher {
 
   /**
    * Publishes a job without waiting for returns.
-   * @param mark id of the request; if this request was already processed, nothing is published
+   * @param mark - id of the request; if this request was already processed, nothing is published
    * @returns `jid` and `minions`; empty if the job is rejected or matches no minion
    */
   async publish(minionId: string, load: WireMap, mark: string | undefined): Promise<WireMap> {
@@ -382,9 +382,9 @@ export class PeerRunner {
 
   /**
    * Runs a runner.
-   * @param mark id of the request; if this request was already processed, nothing runs, except for
-   * runners of extensions
-   * @param protocol protocol version of the request
+   * @param mark - id of the request; if this request was already processed, nothing runs, except
+   * for runners of extensions
+   * @param protocol - protocol version of the request
    * @returns the result of the runner; an empty map if it is rejected
    */
   async run(

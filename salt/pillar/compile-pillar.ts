@@ -55,7 +55,7 @@ export function renderTop(setting: PillarSetting, reads: Reads): Promise<Top> {
 
 /**
  * Matches the targets of top files with a minion.
- * @param grains receives the grains that the targets read
+ * @param grains - receives the grains that the targets read
  */
 export async function assign(
   { targets, mayBeMissing, errors }: Top,
@@ -264,7 +264,7 @@ class EnvironmentRun {
 
   /**
    * Renders included SLS.
-   * @param place SLS to which names with a leading dot are relative
+   * @param place - SLS to which names with a leading dot are relative
    */
   async #included(
     include: readonly PlainData[],

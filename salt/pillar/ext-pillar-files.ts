@@ -27,7 +27,7 @@ export function extPillarFiles(options: ExtPillarFilesOptions): Promise<ExtPilla
 
 /**
  * Opens the source.
- * @param reader parses the files; tests can replace it
+ * @param reader - parses the files; tests can replace it
  */
 export async function openExtPillarFiles(
   { directory, maxBytes = 4 * 1024 * 1024 }: ExtPillarFilesOptions,

@@ -169,7 +169,7 @@ function joinAnswers(
 
 /**
  * Merges pillar maps.
- * @param errors messages that are appended to `_errors`
+ * @param errors - messages that are appended to `_errors`
  */
 function joined(
   maps: readonly PillarMap[],

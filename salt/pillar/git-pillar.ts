@@ -103,7 +103,7 @@ function treeOf({ remote, mirror }: OpenRemote, env: string): string | undefined
 
 /**
  * Returns the files of a remote as a file server backend.
- * @param includer remote that includes these files; they are visible only in its environment
+ * @param includer - remote that includes these files; they are visible only in its environment
  */
 function filesOf(opened: OpenRemote, includer: OpenRemote | undefined): FileServerBackend {
   const { remote, files } = opened;
@@ -130,7 +130,7 @@ function filesOf(opened: OpenRemote, includer: OpenRemote | undefined): FileServ
 export interface GitPillarUpdater {
   /**
    * Fetches remotes.
-   * @param wanted filter; default: all remotes. `repo` may omit user and password
+   * @param wanted - filter; default: all remotes. `repo` may omit user and password
    * @returns whether each remote has changed, or the error of its fetch, by address without user
    * and password
    */
@@ -142,7 +142,7 @@ export interface GitPillarUpdater {
 
 /**
  * Creates the updater.
- * @param remotes remotes of all entries
+ * @param remotes - remotes of all entries
  */
 export function gitPillarUpdater(
   remotes: readonly GitPillarRemote[],

@@ -32,7 +32,7 @@ export class InputTree<Result extends Inputs> {
 
   /**
    * Returns the result with these inputs.
-   * @param markOf returns the fingerprint of an input
+   * @param markOf - returns the fingerprint of an input
    */
   find(root: string, markOf: (name: string) => string): Result | undefined {
     let node = this.#roots.get(root);

@@ -9,9 +9,9 @@ export class OneAtATime {
   readonly #maxWaitMs: number;
 
   /**
-   * @param maxWaitMs maximum time for which a request waits for one other request, in
-   * milliseconds. Then one of the waiting requests works too. A request waits for all others for
-   * up to ten times as long
+   * @param maxWaitMs - maximum time for which a request waits for one other request, in
+   * milliseconds. Then one of the waiting requests works too. A request waits for all others for up
+   * to ten times as long
    */
   constructor(maxWaitMs: number) {
     this.#maxWaitMs = maxWaitMs;
@@ -20,7 +20,7 @@ export class OneAtATime {
   /**
    * Returns a result that `find` finds, or works. While another request with the same key works,
    * waits for its result.
-   * @param isFutile whether no request can use the result of another one
+   * @param isFutile - whether no request can use the result of another one
    */
   async run<T>(
     key: string,

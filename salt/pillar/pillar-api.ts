@@ -39,7 +39,7 @@ interface Asked {
 
 /**
  * Returns the request that a minion would send, with its latest known grains.
- * @param more grains merged over the known ones
+ * @param more - grains merged over the known ones
  */
 export function pillarRequestOf(
   facts: Jobs['facts'],

@@ -11,8 +11,8 @@ interface Counted {
 
 /**
  * Counts the inputs of compiled pillars.
- * @param shared fingerprints of the grains that each shared pillar has read, by name
- * @param own pillars that belong to one minion
+ * @param shared - fingerprints of the grains that each shared pillar has read, by name
+ * @param own - pillars that belong to one minion
  */
 export function pillarInputs(
   shared: readonly ReadonlyMap<string, string>[],

@@ -23,12 +23,12 @@ export interface CompiledReaction {
   readonly matches: (tag: string) => boolean;
   /**
    * Whether the reaction applies to events of this sender.
-   * @param sender `undefined`: the master itself
+   * @param sender - `undefined`: the master itself
    */
   readonly isFrom: (sender: string | undefined) => boolean;
   /**
    * Returns whether the schema of an event guarantees all data that the reaction uses.
-   * @param rule name of the access rule that permitted the event and contains the schema;
+   * @param rule - name of the access rule that permitted the event and contains the schema;
    * `undefined`: no rule
    */
   readonly isGuaranteedBy: (rule: string | undefined) => boolean;

@@ -40,7 +40,7 @@ interface PerformDeps extends ReactionCalls {
 
 /**
  * Makes the call of a run and waits for its end.
- * @param deadline ends the wait; the job continues
+ * @param deadline - ends the wait; the job continues
  */
 export async function performRun(
   parts: PerformDeps,

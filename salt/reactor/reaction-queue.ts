@@ -237,7 +237,7 @@ export class ReactionQueue {
 
   /**
    * Sets the retention time of runs that end from now on.
-   * @param milliseconds retention time
+   * @param milliseconds - retention time
    */
   keepFor(milliseconds: number): void {
     this.#keepMs = milliseconds;
@@ -253,7 +253,7 @@ export class ReactionQueue {
 
   /**
    * Returns the jids of runs whose process has stopped.
-   * @param isHeld whether this member is the one that takes over work of other members
+   * @param isHeld - whether this member is the one that takes over work of other members
    */
   abandoned(isHeld: boolean): readonly string[] {
     const { cluster } = this.#options;

@@ -164,7 +164,7 @@ function firstIn(
 
 /**
  * Waits until the time has passed or the signal is aborted.
- * @param milliseconds maximum time to wait
+ * @param milliseconds - maximum time to wait
  */
 function pause(milliseconds: number, signal: AbortSignal): Promise<void> {
   return new Promise((resolve) => {

@@ -210,7 +210,7 @@ function textsOf(data: PlainData): string[] {
 
 /**
  * Reads the arguments.
- * @param named reads the keyword arguments that stand beside `fun`, as in the old form of reactor
+ * @param named - reads the keyword arguments that stand beside `fun`, as in the old form of reactor
  * files
  */
 function argumentsOf(chunk: Chunk, text: EventText, named: () => PillarMap): Arguments {

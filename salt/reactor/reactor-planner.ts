@@ -22,7 +22,7 @@ export interface ReactorDeps {
 
 /**
  * Creates a planner.
- * @param reference path of a file, or a glob of files
+ * @param reference - path of a file, or a glob of files
  */
 export function createReactorPlanner(reference: string, parts: ReactorDeps): Planner {
   return async (event) => {

@@ -35,7 +35,7 @@ export function orderChunks<T>(chunks: readonly T[], placeOf: (chunk: T) => Chun
 
 /**
  * Converts the `order` of a chunk to a number.
- * @param cap number that is higher than all explicit orders
+ * @param cap - number that is higher than all explicit orders
  */
 function rankOf(said: PlainData | undefined, nameOrder: number, cap: number): number {
   const order = numberOf(said, cap) + nameOrder / 10_000;

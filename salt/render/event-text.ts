@@ -15,7 +15,7 @@ const [open, close] = ['\uE000', '\uE001'];
 
 /**
  * Returns the mark of a text.
- * @param secret random letters and digits; senders of events cannot guess them, so that an event
+ * @param secret - random letters and digits; senders of events cannot guess them, so that an event
  * cannot contain a valid mark
  */
 function markFor(place: number, secret: string): string {
@@ -27,7 +27,7 @@ export class EventText {
   readonly #texts: readonly string[];
   readonly #marks: RegExp;
 
-  /** @param texts original texts; the number in a mark is its index here */
+  /** @param texts - original texts; the number in a mark is its index here */
   constructor(secret: string, texts: readonly string[]) {
     this.#texts = texts;
     this.#marks = new RegExp(`${open}${secret}\\.(\\d+)${close}`, 'gu');
@@ -126,7 +126,7 @@ export class EventPrinter {
 
   /**
    * Prints a list or map as YAML, with marks in place of its texts.
-   * @param asPython whether to use Python's syntax, which may stand in quotes; otherwise JSON
+   * @param asPython - whether to use Python's syntax, which may stand in quotes; otherwise JSON
    */
   #written(value: Value, asPython: boolean): string {
     const written = (item: Value): string => this.#written(item, asPython);

@@ -28,8 +28,8 @@ export async function readSaltFile(
 
 /**
  * Returns the functions.
- * @param files files of `file_roots`
- * @param saltenv environment of the template
+ * @param files - files of `file_roots`
+ * @param saltenv - environment of the template
  */
 export function fileFunctions(files: PillarSources, saltenv: string): AskedFunctions {
   const environment = (given: unknown): string => (typeof given === 'string' ? given : 'base');

@@ -61,7 +61,7 @@ export class TracedGrains implements FactSource {
   readonly #reads: GrainReads;
   readonly #marks: PrintedMarks | undefined;
 
-  /** @param marks marks of the rendering. Default: no grain is late */
+  /** @param marks - marks of the rendering. Default: no grain is late */
   constructor(grains: WireMap, reads: GrainReads, marks?: PrintedMarks) {
     this.#grains = grains;
     this.#facts = factsOf(grains);
@@ -72,7 +72,7 @@ export class TracedGrains implements FactSource {
   /**
    * Returns a grain as a late value, without recording a read. Returns `undefined` if the grain
    * must be read.
-   * @param holder object that returns the value to the template. Default: a new copy of the value
+   * @param holder - object that returns the value to the template. Default: a new copy of the value
    */
   late(
     key: string,

@@ -50,7 +50,7 @@ export class PrintedMarks {
   readonly #rules: LateRules;
   readonly #onMark: (grain: string) => void;
 
-  /** @param onMark called with the name of the grain for each mark */
+  /** @param onMark - called with the name of the grain for each mark */
   constructor(rules: LateRules, onMark: (grain: string) => void) {
     this.#rules = rules;
     this.#onMark = onMark;

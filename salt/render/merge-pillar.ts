@@ -37,7 +37,7 @@ export function mergePillar(
 
 /**
  * Merges `upper` over `lower`, maps level by level.
- * @param mergeLists whether lists are joined
+ * @param mergeLists - whether lists are joined
  */
 export function mergeDeep(lower: PillarMap, upper: PillarMap, mergeLists: boolean): PillarMap {
   const merged = new Map(lower);

@@ -19,7 +19,7 @@ export interface PillarAnswer {
 export interface PillarSource {
   /**
    * Returns the pillar of a minion.
-   * @param lower data that templates see as `pillar`; default: empty
+   * @param lower - data that templates see as `pillar`; default: empty
    */
   provide(request: PillarRequest, lower?: PillarMap): Promise<PillarAnswer>;
   /** Compiles a pillar file by file for inspection. Absent if a program provides the pillar. */

@@ -20,7 +20,7 @@ const maxLength = 65_536;
 
 /**
  * Returns the functions.
- * @param onUse called before each generated value; the rendered text then differs each time and
+ * @param onUse - called before each generated value; the rendered text then differs each time and
  * must not be cached
  */
 export function randomFunctions(onUse: () => void): Readonly<Record<string, SaltFunction>> {

@@ -37,7 +37,7 @@ const otherWayOut = 'use jinja|yaml, jinja|json, yaml or json';
 
 /**
  * Returns the renderers of a file.
- * @param standard the option `renderer`
+ * @param standard - the option `renderer`
  * @throws MasterError ERR_RENDERER for unsupported renderers
  */
 export function pipeOf(text: string, standard: string): RenderPipe {

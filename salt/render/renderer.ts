@@ -105,8 +105,8 @@ export class Renderer {
 
   /**
    * Renders a template.
-   * @param notes receives the dependencies, even if the rendering fails
-   * @param owner minion for which the file is rendered. Default: none
+   * @param notes - receives the dependencies, even if the rendering fails
+   * @param owner - minion for which the file is rendered. Default: none
    * @throws TemplateError; MasterError ERR_PILLAR_FILE, ERR_RENDER_GIVEN_UP, ERR_MASTER_STOPPED
    */
   async render(
@@ -128,7 +128,7 @@ export class Renderer {
 
   /**
    * Parses a text as data.
-   * @param owner minion for which the text is parsed. Default: none
+   * @param owner - minion for which the text is parsed. Default: none
    * @throws TemplateError; MasterError ERR_RENDER_GIVEN_UP, ERR_MASTER_STOPPED
    */
   async read(task: ReadTask, owner: string = noMinion): Promise<PlainData> {
@@ -283,7 +283,7 @@ export class ParsedFileCache {
   readonly #renderer: Pick<Renderer, 'read'>;
   readonly #kept: LRUCache<string, Promise<PlainData>>;
 
-  /** @param maxCharacters maximum total length of the cached texts; default: 8 Mi */
+  /** @param maxCharacters - maximum total length of the cached texts; default: 8 Mi */
   constructor(renderer: Pick<Renderer, 'read'>, maxCharacters: number = 8 * 1024 * 1024) {
     this.#renderer = renderer;
     this.#kept = createBoundedMap<string, Promise<PlainData>>(saltLimits.parsedCharacters, {
@@ -294,7 +294,7 @@ export class ParsedFileCache {
 
   /**
    * Parses a text, or returns the cached data.
-   * @param owner minion for which the text is parsed. Default: none
+   * @param owner - minion for which the text is parsed. Default: none
    * @throws TemplateError; MasterError ERR_RENDER_GIVEN_UP, ERR_MASTER_STOPPED
    */
   read(task: ReadTask, owner?: string): Promise<PlainData> {

@@ -57,7 +57,7 @@ export class SlsRenderer {
   readonly #reads: Reads;
   readonly #depth: number;
 
-  /** @param depth number of nested `slsutil.renderer` calls around this renderer */
+  /** @param depth - number of nested `slsutil.renderer` calls around this renderer */
   constructor(setting: SlsRendering, reads: Reads, depth = 0) {
     this.#setting = setting;
     this.#reads = reads;

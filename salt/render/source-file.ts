@@ -30,7 +30,7 @@ export interface TemplateWhitespace {
 
 /**
  * Creates a source file.
- * @param onParse called before the template is parsed
+ * @param onParse - called before the template is parsed
  */
 export function toSourceFile(
   { path, digest, text }: SourceText,
@@ -53,7 +53,7 @@ export function toSourceFile(
 
 /**
  * Returns the variables about an SLS's path that its template can use.
- * @param file path below the root, for example `web/init.sls`
+ * @param file - path below the root, for example `web/init.sls`
  */
 export function slsNames(file: string): Readonly<Record<string, string>> {
   const directory = file.includes('/') ? file.slice(0, file.lastIndexOf('/')) : '';

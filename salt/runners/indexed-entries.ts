@@ -4,7 +4,7 @@ import type { Entry, Key, Operation, Store } from '#store';
 
 /**
  * Yields the entries below a key in order. Lets other work run after each page.
- * @param page number of entries per page
+ * @param page - number of entries per page
  */
 export async function* listInTurns(
   store: Pick<Store, 'list'>,

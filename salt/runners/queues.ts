@@ -137,7 +137,7 @@ export class Queues {
 
   /**
    * Removes and returns the oldest items.
-   * @param quantity number of items; `undefined`: all
+   * @param quantity - number of items; `undefined`: all
    */
   pop(queue: string, quantity: number | undefined): Promise<WireValue[]> {
     return this.#entries.run(async (index) => {

@@ -24,7 +24,7 @@ interface Found {
 
 /**
  * Function that finds the driver for an `sdb://` address.
- * @param uri as in Salt, the result is `undefined` if it is not `sdb://<profile>/<key>` with a
+ * @param uri - as in Salt, the result is `undefined` if it is not `sdb://<profile>/<key>` with a
  * known profile
  */
 type Find = (uri: string) => Promise<Found | undefined>;

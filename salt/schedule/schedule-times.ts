@@ -7,7 +7,7 @@ import type { ClockTime, ScheduleEntry, ScheduleRange, ScheduleTrigger } from '#
 
 /**
  * Returns the next time after `now` at which an entry is due, or `undefined` if there is none.
- * @param last previous due time, possibly before a restart of the master
+ * @param last - previous due time, possibly before a restart of the master
  */
 export function nextTime(
   trigger: ScheduleTrigger,

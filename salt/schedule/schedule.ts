@@ -72,8 +72,8 @@ export class Schedule {
 
   /**
    * Waits until an entry must run, and then runs it.
-   * @param due due time
-   * @param at time at which it runs; it may be later than `due`
+   * @param due - due time
+   * @param at - time at which it runs; it may be later than `due`
    */
   #sleepUntil(entry: ScheduleEntry, due: number, at: number): void {
     const { now } = this.#deps.context;

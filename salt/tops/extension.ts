@@ -18,7 +18,7 @@ type RequestType = NonNullable<OpenExtension['requests']>[string];
 
 /**
  * Opens the service.
- * @param own provider of the program; default: the provider that another extension contributes
+ * @param own - provider of the program; default: the provider that another extension contributes
  */
 export async function openTops(
   host: ExtensionHost,

@@ -193,7 +193,7 @@ async function listEnv(config: Roots, saltenv: string): Promise<WireMap> {
 
 /**
  * Builds a nested map of directories and files.
- * @param dirs sorted, so that each directory comes after its parent
+ * @param dirs - sorted, so that each directory comes after its parent
  */
 function treeOf(dirs: readonly string[], files: readonly string[]): WireMap {
   const tree: WireMap = Object.create(null);

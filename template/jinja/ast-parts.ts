@@ -69,7 +69,7 @@ function* namesInTarget(target: Target): Generator<NameNode> {
 
 /**
  * Yields each name in statements and their children.
- * @param withBlocks whether names in `{% block %}` are included
+ * @param withBlocks - whether names in `{% block %}` are included
  */
 export function* namesInStatements(
   statements: readonly Statement[],

@@ -60,7 +60,7 @@ type Completion = 'normal' | 'break' | 'continue';
 
 /**
  * Renders a template from its beginning.
- * @param takesMarks whether the text may contain marks of late values. Default: false
+ * @param takesMarks - whether the text may contain marks of late values. Default: false
  * @throws PythonException, LimitExceeded, UnsupportedFeature
  */
 export function renderRoot(

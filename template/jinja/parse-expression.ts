@@ -57,7 +57,7 @@ export function parseTuple(stream: TokenStream, options: TupleOptions = {}): Exp
 
 /**
  * Whether the current token ends a tuple.
- * @param end word that also ends it
+ * @param end - word that also ends it
  */
 function atTupleEnd(stream: TokenStream, end: string | undefined): boolean {
   const { type } = stream.current;

@@ -42,7 +42,7 @@ const bytesOfMember = 128;
  * Compiles a glob to a function that tests whole texts. Compilation takes time proportional to the
  * length of the glob. A segment without wildcards is found in time proportional to the length of
  * the text. For another segment, the time is at most proportional to the product of both lengths.
- * @param meter counts the steps; needed if the glob comes from a client or minion
+ * @param meter - counts the steps; needed if the glob comes from a client or minion
  */
 export function compileGlob(pattern: string, meter?: WorkMeter): (text: string) => boolean {
   meter?.spend('a glob', 1 + pattern.length / charactersPerStep);

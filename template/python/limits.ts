@@ -50,7 +50,7 @@ export class UsageMeter implements WorkMeter {
   readonly #clock: () => number;
   readonly #startedAt: number;
 
-  /** @param clock returns milliseconds since any fixed time */
+  /** @param clock - returns milliseconds since any fixed time */
   constructor(limits: Partial<TemplateLimits> = {}, clock: () => number = () => performance.now()) {
     this.#limits = { ...defaultTemplateLimits, ...limits };
     this.#clock = clock;
@@ -153,7 +153,7 @@ export class RecursionGuard {
   readonly #maxSize: number;
   #left: number;
 
-  /** @param size maximum number of elements, plus characters of texts */
+  /** @param size - maximum number of elements, plus characters of texts */
   constructor(size: number = maxSize) {
     this.#maxSize = size;
     this.#left = size;

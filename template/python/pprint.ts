@@ -12,7 +12,7 @@ const maxNesting = 200;
 
 /**
  * Formats a value in lines of at most 80 columns, if the value can be broken at these columns.
- * @param perLevel the option `indent`: number of columns per level
+ * @param perLevel - the option `indent`: number of columns per level
  * @throws LimitExceeded
  */
 export function pformat(value: Value, meter: UsageMeter, perLevel = 1): string {

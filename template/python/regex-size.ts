@@ -63,7 +63,7 @@ export class ProgramSizer {
 
   /**
    * Adds a character or a set.
-   * @param written the character or set in the engine's syntax
+   * @param written - the character or set in the engine's syntax
    */
   atom(written: string): void {
     this.#add({ instructions: 1, branches: 0 });
@@ -90,7 +90,7 @@ export class ProgramSizer {
 
   /**
    * Multiplies the last piece.
-   * @param most maximum number of repetitions; `undefined`: no maximum
+   * @param most - maximum number of repetitions; `undefined`: no maximum
    */
   repeat(least: number, most: number | undefined): void {
     const { instructions, branches } = this.#last;

@@ -63,8 +63,8 @@ export function correctLastBlock(document: Document, text: string): void {
 
 /**
  * Returns the value of a scalar as libyaml reads it.
- * @param value value that the `yaml` package has read
- * @param text text of the whole document
+ * @param value - value that the `yaml` package has read
+ * @param text - text of the whole document
  */
 export function blockText({ type, range }: Scalar, value: string, text: string): string {
   const isBlock = type === 'BLOCK_LITERAL' || type === 'BLOCK_FOLDED';

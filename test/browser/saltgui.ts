@@ -37,7 +37,7 @@ export async function logIn(page: Page, { port }: Served): Promise<void> {
 
 /**
  * Runs a command in the "manual run" box that every page has.
- * @param shown text that appears when it is done
+ * @param shown - text that appears when it is done
  */
 export async function runInBox(
   page: Page,

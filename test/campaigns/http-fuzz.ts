@@ -129,7 +129,7 @@ function isFine({ status, retryAfter, text }: Answer, path: string, body: string
 
 /**
  * Sends a request.
- * @param place port on this host, or path of a Unix socket
+ * @param place - port on this host, or path of a Unix socket
  * @returns `undefined` if the response has no end or the server closed the
  * connection.
  */

@@ -13,7 +13,7 @@ export function seedOf(usual: number): number {
 
 /**
  * Returns options for fast-check.
- * @param count number of cases that `npm test` tries
+ * @param count - number of cases that `npm test` tries
  */
 export function tries(count: number): { readonly numRuns: number; readonly seed: number } {
   return { numRuns: Math.ceil(count * effort), seed: seedOf(20_240_102) };

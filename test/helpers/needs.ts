@@ -7,9 +7,9 @@ export type Declare = (title: string, run: (t: ExecutionContext) => Promise<void
 /**
  * Returns a function that declares tests. If the requirement is missing, the tests are skipped, and
  * `.ci/run` counts them by this requirement.
- * @param needs name of the package, program or environment variable, for example `the package
+ * @param needs - name of the package, program or environment variable, for example `the package
  * slapd`
- * @param declare declares a test that is not skipped
+ * @param declare - declares a test that is not skipped
  */
 export function testWhere(isThere: boolean, needs: string, declare: Declare = test): Declare {
   if (isThere) return declare;

@@ -22,8 +22,8 @@ export interface OpenedPillar {
 
 /**
  * Creates the files and opens the pillar.
- * @param options `pillarRoots` are paths below the directory of the tree; default: its `base`
- * @param openSurroundings called at each opening; default: nothing is cached on the disk
+ * @param options - `pillarRoots` are paths below the directory of the tree; default: its `base`
+ * @param openSurroundings - called at each opening; default: nothing is cached on the disk
  */
 export async function openTree(
   t: ExecutionContext,

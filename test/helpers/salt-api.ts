@@ -105,7 +105,7 @@ export async function startApi(t: ExecutionContext, setup: ApiSetup = {}): Promi
 
 /**
  * Returns options with which a user may read events.
- * @param tag glob that the tags must match
+ * @param tag - glob that the tags must match
  */
 export function mayRead(user: string, tag: string): Pick<MasterOptions, 'acl'> {
   const resource = { tag };

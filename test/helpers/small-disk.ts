@@ -31,7 +31,7 @@ export const canMount: boolean = ((): boolean => {
 
 /**
  * Mounts a disk for the duration of a test.
- * @param mebibytes its size
+ * @param mebibytes - its size
  */
 export function mountSmallDisk(
   t: Pick<ExecutionContext, 'teardown'>,

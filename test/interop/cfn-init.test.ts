@@ -271,7 +271,7 @@ echo 'deb [trusted=yes] file:/srv/repository ./' > /etc/apt/sources.list
 
 /**
  * Returns metadata with every supported section.
- * @param content text that the files contain
+ * @param content - text that the files contain
  */
 function everything(origin: string, content: string): object {
   return {

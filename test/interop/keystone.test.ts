@@ -11,7 +11,7 @@ type Call = (token: string) => Promise<ApiAnswer>;
 
 /**
  * Opens a bridge that uses the cloud's Keystone.
- * @param password for its own log-in
+ * @param password - for its own log-in
  */
 async function open(t: ExecutionContext, password = cloud?.users.admin.password): Promise<Call> {
   const bridge = createBridge({ commands: [echo] });

@@ -104,7 +104,7 @@ export class MasterHome {
 
 /**
  * Starts a master in this process.
- * @param pillar null: the pillar of its files
+ * @param pillar - null: the pillar of its files
  */
 export async function startMaster(
   config: MasterConfig,

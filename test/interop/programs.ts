@@ -53,7 +53,7 @@ function choosesAlgorithms(version: string): boolean {
 /**
  * Declares steps that need real programs. They are serial and may take five minutes each. Without
  * the programs, each step is skipped, with the reason in its title.
- * @param needs environment variables that must name a program
+ * @param needs - environment variables that must name a program
  */
 export function steps(
   ...needs: readonly ('SALT_MINION' | 'SALT_MASTER' | 'SALT_PROXY')[]

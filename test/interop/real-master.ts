@@ -15,8 +15,8 @@ export class RealMaster {
 
   /**
    * Creates a master.
-   * @param program path of `salt-master`; `salt` and `salt-key` are in the same directory
-   * @param mainFile text of the main configuration file; `master.d` adds the options that tests
+   * @param program - path of `salt-master`; `salt` and `salt-key` are in the same directory
+   * @param mainFile - text of the main configuration file; `master.d` adds the options that tests
    * need
    */
   constructor(program: string, { requestPort, publishPort }: MasterPorts, mainFile = '') {

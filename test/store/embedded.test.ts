@@ -240,7 +240,7 @@ const layoutKey = encodeKey(['layout']);
 
 /**
  * Creates a store with one entry.
- * @param layout version that is written; `undefined`: none, as in layout 0
+ * @param layout - version that is written; `undefined`: none, as in layout 0
  */
 async function storeOfLayout(t: ExecutionContext, layout: number | undefined): Promise<string> {
   const directory = path.join(temporaryDirectory(t), 'store');

@@ -36,7 +36,7 @@ interface Setting {
   readonly servers: readonly NatsServer[];
   /**
    * Opens a member.
-   * @param first index of the server to which it connects first
+   * @param first - index of the server to which it connects first
    */
   open(member: string, first?: number): Promise<LogStore>;
 }

@@ -82,7 +82,7 @@ const sizes = [300, 8_000, 60_000, 900_000, Infinity] as const;
 
 /**
  * Runs the matrix.
- * @param counter counter of blocks; `undefined`: time and memory are measured instead
+ * @param counter - counter of blocks; `undefined`: time and memory are measured instead
  */
 export async function runMatrix(
   plan: MatrixPlan,

@@ -61,7 +61,7 @@ export interface HostileSite {
 
 /**
  * Starts the master, and signs in and logs in all owners.
- * @param options.isOnDisk whether the store is on disk, so that its rows use no memory
+ * @param options.isOnDisk - whether the store is on disk, so that its rows use no memory
  */
 export async function startHostileSite({
   isOnDisk,

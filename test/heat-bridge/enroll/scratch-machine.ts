@@ -22,9 +22,9 @@ export class ScratchMachine {
 
   /**
    * Creates a machine.
-   * @param salt program of the minion: the text of a shell script, or the path of an existing
+   * @param salt - program of the minion: the text of a shell script, or the path of an existing
    * program
-   * @param more scripts that replace programs of the system, by name
+   * @param more - scripts that replace programs of the system, by name
    */
   constructor(salt: { readonly script: string } | { readonly path: string }, more: object = {}) {
     // The path is short, because the paths of the minion's sockets have a limited length.

@@ -60,7 +60,7 @@ interface MinionMore {
 
 /**
  * Starts the master.
- * @param enroll further options of the section `enroll`; null: the section is absent
+ * @param enroll - further options of the section `enroll`; null: the section is absent
  */
 export async function startStage(
   t: ExecutionContext,
