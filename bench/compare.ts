@@ -12,7 +12,7 @@ const here = fileURLToPath(new URL('../', import.meta.url));
 
 type Figures = ReadonlyMap<string, number>;
 
-/** Comparison of one figure: the factor by which the new checkout is better than the old one. */
+/** Comparison of one figure. A ratio above 1 means that the new checkout is better. */
 interface Comparison {
   readonly name: string;
   readonly median: number;

@@ -15,9 +15,9 @@ let next = 0;
 let end = 0;
 
 /**
- * Returns a port on which no process listens, which this function gives to no other process, and
- * which no outgoing connection uses. The last condition matters: a client that repeatedly connects
- * to a stopped server could otherwise get the same local port and be connected to itself.
+ * Returns a free port: no process listens on it, no outgoing connection uses it, and this function
+ * gives it to no other process. The last condition matters: a client that repeatedly connects to a
+ * stopped server could otherwise get the same local port and be connected to itself.
  */
 export async function freePort(): Promise<number> {
   for (;;) {

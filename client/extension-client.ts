@@ -68,9 +68,9 @@ async function* newItems<T>(
 }
 
 /**
- * Returns a text by which equal items of two masters are recognised. The first item (`begun`)
- * always has the same text, because it differs between masters: it contains whether the idempotency
- * key was used before.
+ * Returns a text that is equal for equal items of two masters. The item `begun` differs between
+ * masters, because it contains whether the idempotency key was used before. Its text is therefore
+ * constant.
  */
 function textOf(item: unknown): string {
   if (typeof item === 'object' && item !== null && 'type' in item && item.type === 'begun') {

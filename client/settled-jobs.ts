@@ -267,7 +267,8 @@ export class SettledJobs {
         return: value,
         success,
       } = Object.fromEntries(stored instanceof Map ? stored : Object.entries(stored));
-      // A master does not store the result of a function whose result only the caller may read.
+      // For some functions, only the caller may read the result. A master does not store these
+      // results.
       if (value === undefined || value === null) return undefined;
       const isSuccess = success === true;
       const result: FunctionResult = {
@@ -398,8 +399,7 @@ class SeenUpdates {
 }
 
 /**
- * Returns a name by which equal updates are recognised. Returns `undefined` for updates that may be
- * repeated.
+ * Returns a name that is equal for equal updates, or `undefined` for updates that may be repeated.
  */
 function nameOf({ type, minion, resource = '' }: Update): string | undefined {
   if (type === 'return') return `return ${minion} ${resource}`;

@@ -17,8 +17,8 @@ export interface WrappedProgram {
   /** Variables for its environment. */
   readonly variables: Readonly<Record<string, JsonValue>>;
   /**
-   * Files by name, which are written to a temporary directory. They are executable, and only their
-   * owner can read them.
+   * Files to write to a temporary directory, by name. They are executable, and only their owner can
+   * read them.
    */
   readonly files: Readonly<Record<string, string>>;
   /**

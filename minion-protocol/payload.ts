@@ -663,7 +663,7 @@ export function packWire(value: WireValue): Buffer {
 const maxShortMap = 15;
 
 /**
- * Packs a map for the wire whose values are packed already.
+ * Packs a map of packed values for the wire.
  * @throws RangeError for more than 15 entries
  */
 export function packWireMap(packed: Readonly<Record<string, Uint8Array>>): Buffer {

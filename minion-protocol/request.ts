@@ -199,7 +199,7 @@ export interface LoadCheckOptions {
 export interface CheckedRequest {
   /** Command of the request, or `undefined` if it is missing or not text. */
   readonly cmd: string | undefined;
-  /** Minion id from the load. In version 3 it is the id whose session key decrypted the request. */
+  /** Minion id from the load. In version 3, the session key of this id decrypted the request. */
   readonly id: string | undefined;
   readonly nonce: string | undefined;
   /** Token that proves the identity of the minion. Always present in version 3. */

@@ -26,11 +26,11 @@ declare module 'ws' {
     on(event: 'ping', listener: (data: Buffer) => void): this;
     on(event: 'conclude', listener: () => void): this;
     _write(chunk: Uint8Array, encoding: string, done: (error?: ReceiverError) => void): void;
-    /** Bytes that belong to a frame that is not complete. */
+    /** Number of received bytes of an incomplete frame. */
     readonly _bufferedBytes: number;
     /** Position inside a frame; 0 between two frames. */
     readonly _state: number;
-    /** Opcode of the message of which only some frames have arrived; 0 between two messages. */
+    /** Opcode of a message whose last frame has not arrived; 0 between two messages. */
     readonly _fragmented: number;
   }
   const Sender: {

@@ -34,7 +34,7 @@ export interface ServedMaster extends MasterApi {
    */
   readonly config?: MasterConfig;
   /**
-   * Gate that counts the calls which requests start, so that the master can wait for them. Absent:
+   * Gate that counts the calls of requests, so that the master can wait for these calls. Absent:
    * calls are not counted.
    * @internal
    */

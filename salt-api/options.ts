@@ -62,7 +62,7 @@ export interface SaltApiPluginContext {
  */
 type TlsNames = 'sslCrt' | 'sslKey' | 'sslChain';
 
-/** Options that apply to all log-ins of the master, so that only its configuration can set them. */
+/** Options for all log-ins of the master. Only the configuration of the master can set them. */
 type OfMaster = 'apiAcl';
 
 /** Options that a program may set. */

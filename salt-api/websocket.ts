@@ -23,7 +23,7 @@ import { sessionTokenOf } from './session-token.ts';
 /** Maximum size of a message from a client, in bytes. Clients only send one short text. */
 const maxMessageBytes = 4096;
 
-/** Bytes to buffer for a client before reading from it pauses. */
+/** Number of buffered bytes for a client at which the master stops reading from this client. */
 const maxUnreadBytes = 65_536;
 
 /** Status code of a close frame for a policy violation [RFC 6455]. */
@@ -56,7 +56,10 @@ export async function acceptWebsocket(
   }
 }
 
-/** Passes a request to the plugin whose prefix its path has. Returns `false` if there is none. */
+/**
+ * Passes a request to the plugin that serves the prefix of its path. Returns `false` if there is
+ * none.
+ */
 function isOfPlugin(
   { options }: ApiContext,
   request: IncomingMessage,

@@ -1,7 +1,7 @@
 /** Functions of Salt's master that this master does not serve, and what to use instead. */
 
 // Names of Salt's functions (3007.8, without site modules). With these lists, the master can
-// distinguish a function that it does not serve from one that does not exist.
+// distinguish functions that do not exist from functions that it does not serve.
 
 const runnerNames = `
   asam.add_platform asam.list_platform_sets asam.list_platforms asam.remove_platform

@@ -15,9 +15,7 @@ import {
   temporaryFolder,
 } from './declarations.ts';
 
-/**
- * Dependencies that are bundled because they consist of many small files, which are slow to open.
- */
+/** Dependencies to bundle. They consist of many small files, and opening these is slow. */
 export const bundledPackages = ['typebox', 'yaml'];
 const description = JSON.parse(readFileSync(path.join(root, 'package.json'), 'utf8'));
 const rooms = new Set(

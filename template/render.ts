@@ -25,8 +25,8 @@ export type SaltFunction = (
 type FunctionOptions = Pick<RenderOptions, 'functions' | 'insteadOf'>;
 
 /**
- * Result of a function that, as in Salt, changes a dict that the template passes as its first
- * argument, and returns this dict. The function only adds and replaces entries.
+ * Result of a function that, as in Salt, changes the dict in its first argument and returns this
+ * dict. The function only adds and replaces entries.
  */
 export class ChangedArgument {
   /** Name of the argument. */

@@ -64,7 +64,10 @@ export interface YamlOptions {
 /** Beginnings of the marks that stand for late values in a text. */
 export interface TextMarks {
   readonly text: string;
-  /** Beginning that replaces `text` in plain scalars, which YAML could read as another type. */
+  /**
+   * Beginning that replaces `text` in plain scalars, because YAML could read a plain scalar as
+   * another type.
+   */
   readonly plain: string;
 }
 

@@ -27,7 +27,8 @@ const patience = 200;
 const sealedBefore = 20_000;
 
 /**
- * Requests that were encrypted before the attack, because their encryption must not be measured.
+ * Requests of the attack. They are encrypted before it, because their encryption must not be
+ * measured.
  */
 export interface Arsenal {
   events: readonly Uint8Array[] | undefined;

@@ -30,7 +30,7 @@ export interface Verdict {
   readonly lost: number;
   /** Signals that were permitted in the audit log but never arrived. */
   readonly permittedLost: number;
-  /** Signals that arrived with an id other than that of their minion. */
+  /** Signals that arrived with a wrong id. Each signal must have the id of its minion. */
   readonly otherIds: number;
   /**
    * Number of pairs of signals to one handle in the wrong order: the second signal arrived before

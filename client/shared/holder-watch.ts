@@ -18,8 +18,8 @@ export type WatchedHolder =
   | 'hung';
 
 /**
- * Maximum time by which one check increases the measured silence of the holder, in milliseconds. If
- * more time has passed, this process itself may have been stopped.
+ * Maximum time that one check adds to the measured silence of the holder, in milliseconds. If more
+ * time has passed since the last check, this process itself may have been stopped.
  */
 const maxStepMs = 1500;
 

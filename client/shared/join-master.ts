@@ -457,7 +457,7 @@ function withConfig(options: SharedMasterOptions, config: MasterConfig): BareMas
   };
 }
 
-/** Stream by which a process has joined. It ends when the holder ends. */
+/** Stream of a process that has joined. It ends when the holder ends. */
 interface EnteredStream {
   readonly stream: AsyncIterable<Joined>;
   /** Process id of the holder. */
@@ -465,7 +465,7 @@ interface EnteredStream {
 }
 
 /**
- * Opens the stream with which a process joins.
+ * Joins the holder's master by opening a stream.
  * @returns `undefined` if the holder is starting or closing
  */
 async function openJoin(

@@ -33,7 +33,7 @@ export interface NewInstance {
  */
 type AgentSections = (folder: string, ports: SaltPorts) => object;
 
-/** Rule by which instances enrol. */
+/** Rule for the enrolment of instances. */
 const identity = (masters: readonly string[]): object => ({
   everybody: { instance: { project: ['p1', 'p2'] }, id: '{name}.{project}', masters },
 });

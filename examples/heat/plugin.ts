@@ -14,7 +14,8 @@ const clients = fileURLToPath(new URL('../../clients', import.meta.url));
 
 /**
  * Installs the plug-in, and restarts heat-engine if any file has changed.
- * @param start - path of the program `start-heat`, which starts services that have ended
+ * @param start - path of the program `start-heat`. It starts the services of Heat again if they
+ * have ended
  * @param url - URL of the bridge
  * @param caFile - CA certificates that verify the bridge. Default: those of the system
  */

@@ -137,8 +137,7 @@ function addressReader(host: ExtensionHost): () => Promise<AddressOf> {
     const all = await present();
     return (id) => {
       const minion = all.get(id);
-      // For a minion behind a relay, the address is that of the relay, at which peers cannot reach
-      // the minion.
+      // A minion behind a relay has the relay's address, but peers cannot reach the minion at it.
       const isPlain = minion?.isSure === true && !isRelayedAddress(minion.address);
       return isPlain ? minion.address : undefined;
     };

@@ -1,4 +1,4 @@
-/** Records of removed data spaces whose values still have to be deleted. */
+/** Records of removed data spaces. Their values must still be deleted. */
 
 import { BridgeError } from '#heat-bridge';
 import type { SharedArea, StateOperation } from '#master';

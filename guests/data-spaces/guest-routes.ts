@@ -47,8 +47,8 @@ const routes: Readonly<Record<'get' | 'peers' | 'program' | 'put', FastifySchema
 
 const plainText = 'text/plain; charset=utf-8';
 /**
- * Maximum size of a body, in bytes. It is larger than the maximum size of a value, so that a too
- * large value gets an error that names this maximum.
+ * Maximum size of a body, in bytes. It is larger than the maximum size of a value. The error for a
+ * too large value can therefore name the maximum size.
  */
 const bodyLimit = 131_072;
 

@@ -14,8 +14,8 @@ import { textOf } from '../request-body.ts';
 import type { GuestIdentifier } from './guest-identifier.ts';
 
 /**
- * Maximum size of a body, in bytes. It is larger than the maximum size of a signal, so that a too
- * large signal gets an error that names this maximum.
+ * Maximum size of a body, in bytes. It is larger than the maximum size of a signal. The error for a
+ * too large signal can therefore name the maximum size.
  */
 const bodyLimit = 1_048_576;
 const maxValues = 100_000;

@@ -189,7 +189,7 @@ export class CodeCatalog {
 }
 
 /**
- * Returns the call for a permitted config.
+ * Returns the call that executes a permitted config.
  * @throws BridgeError ERR_CFN_INIT
  */
 function codeCall(

@@ -30,7 +30,7 @@ export type CodeGroup =
 /** Groups that a deployment may have. */
 export type DeploymentGroup = CodeGroup | 'salt-state' | 'saltbridge';
 
-/** Group whose config is code, which an entry of `deployments:` must permit. */
+/** Group whose config is code. An entry of `deployments:` must permit the code. */
 export type CodeRow = {
   /**
    * Part of a deployment that a catalog entry must permit: its config, or the directories in which
@@ -42,15 +42,15 @@ export type CodeRow = {
 } & CodeOfGroup;
 
 /**
- * Method by which a config is executed, and the function that returns its code.
+ * Method that executes a config, and the function that returns the code of a config.
  * @throws BridgeError ERR_CFN_INIT
  */
 type CodeOfGroup =
   /** Executed as a script, in a shell of the minion. */
   | { readonly runs: 'shell'; readonly code: (config: GroupConfig) => string }
-  /** Executed as SLS, which the minion renders. */
+  /** Executed as SLS. The minion renders it. */
   | { readonly runs: 'sls'; readonly code: (config: GroupConfig) => string }
-  /** Executed as states, which the pillar of the minion contains. */
+  /** Executed as states. The pillar of the minion contains them. */
   | { readonly runs: 'states'; readonly code: (config: GroupConfig) => readonly states.Config[] };
 
 /** Row of a group. */

@@ -1,6 +1,6 @@
 /**
- * Adds inputs to inline SLS. Salt has no function that passes pillar data to inline SLS, so lines
- * that define the inputs are prepended.
+ * Adds inputs to inline SLS. Salt has no function that passes pillar data to inline SLS. Lines
+ * before the SLS therefore define the inputs.
  */
 
 import { BridgeError, isPlainMap } from '#heat-bridge';

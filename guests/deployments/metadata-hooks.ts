@@ -41,8 +41,8 @@ export interface MetadataUpdates {
   /** Deployments to run now, in the form in which Heat lists deployments. */
   readonly deployments: readonly (Deployment | UnreadableDeployment)[];
   /**
-   * Changes that are only recorded: changes that trigger no hook, and the change at which each hook
-   * ran last.
+   * Changes that are only recorded: all changes that trigger no hook, and the last change of each
+   * hook.
    */
   readonly noted: readonly Pick<Deployment, 'action' | 'id' | 'name'>[];
   /** Reasons why hooks never run, or do not run for some triggers. */

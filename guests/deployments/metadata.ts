@@ -20,7 +20,7 @@ export interface Deployment {
   readonly group: string;
   readonly config: string | Readonly<Record<string, unknown>>;
   readonly action: DeploymentAction;
-  /** Inputs that the template's author declared, without those that Heat adds. */
+  /** Inputs that the author of the template declared. Inputs that Heat adds are not included. */
   readonly inputs: Readonly<Record<string, JsonValue>>;
   /** Names of the outputs that Heat accepts. */
   readonly outputs: readonly string[];

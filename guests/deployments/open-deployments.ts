@@ -56,7 +56,10 @@ export interface DeploymentsDeps {
 export interface DeploymentsModule
   extends Required<Pick<OpenExtension, 'close' | 'metrics' | 'rpc' | 'start'>> {
   readonly api: StacksApi;
-  /** Returns the API for another requester, whose rules apply to the stacks that it registers. */
+  /**
+   * Returns the API for another requester. The rules of this requester apply to the stacks that it
+   * registers.
+   */
   as(requester: AuditRequester, subject: Subject): StacksApi;
   /**
    * Removes a retired minion from stacks. Resolves when the change is durable.

@@ -122,8 +122,8 @@ export const StackRegistrationSchema = Type.Object(
       Type.Unsafe<readonly StackServer[]>(Type.Array(ServerSchema, { maxItems: 10_000 })),
     ),
     /**
-     * Path `name/id` of the stack among whose resources further servers are found. Requires
-     * `login`.
+     * Path `name/id` of a stack. Further servers are searched in the resources of this stack.
+     * Requires `login`.
      */
     stack: Type.Optional(StackPath),
     /** Credentials that are used for this stack only. */
@@ -441,7 +441,7 @@ export class StackRegistry {
   }
 }
 
-/** Stack, with the name and the owner by which callers look it up. */
+/** Stack, with its name and owner. Callers look it up by both. */
 interface NamedStack {
   readonly stack: RegisteredStack;
   readonly name: string;

@@ -12,7 +12,7 @@ const AgentsSection = Type.Record(
   Type.Object({ secret_file: Text }, strict),
   strict,
 );
-/** Rules by which instances are enrolled without a ticket, by name. */
+/** Rules for the enrolment of instances without a ticket, by name. */
 const IdentitySection = Type.Record(
   Type.String({ pattern: '^[A-Za-z0-9 ._-]{1,64}$' }),
   Type.Unknown(),

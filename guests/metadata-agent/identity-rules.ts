@@ -1,5 +1,5 @@
 /**
- * Rules by which instances are enrolled without a ticket, from `bridge: guests: identity:`. An
+ * Rules of `bridge: guests: identity:`, for the enrolment of instances without a ticket. An
  * instance must match all conditions of a rule, and values are compared exactly.
  */
 

@@ -197,8 +197,8 @@ async function executePlan(
     target: [guest],
     params,
     caller,
-    // The idempotency key contains the id of the plan, so that a plan that is sent twice runs once,
-    // even after a crash.
+    // The idempotency key contains the id of the plan. A plan that is sent twice therefore runs
+    // once, even after a crash.
     idempotencyKey: hash('sha256', JSON.stringify(['murano', guest, id])),
   };
   // Check the stamp after the permissions, so that callers without permissions cannot learn it.

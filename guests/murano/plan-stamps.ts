@@ -30,7 +30,7 @@ interface StampOwner {
 
 /** Stamps are counted in units of 0.1 milliseconds since 1970 [murano engine/system/agent.py]. */
 const unitsPerMs = 10;
-/** Maximum time by which a stamp may be ahead of the clock, in milliseconds. */
+/** Maximum difference between a stamp in the future and the clock, in milliseconds. */
 const maxAheadMs = 86_400_000;
 
 /**

@@ -33,7 +33,7 @@ export function parseTemplate(text: string): Document {
 }
 
 /**
- * Token with which the lexer marks the end of a flow collection whose next line is not indented
+ * Token that the lexer inserts at the end of a flow collection if the next line is not indented
  * enough.
  */
 const flowErrorEnd = '\u0018';

@@ -59,10 +59,10 @@ interface GuestValueWaits {
   readonly needs: readonly string[];
 }
 
-/** All dependencies of a template, in which cycles are searched. */
+/** All dependencies of a template, for the search for cycles. */
 export interface TemplateWaits {
   readonly resources: ReadonlyMap<string, readonly string[]>;
-  /** Values that Heat determines, each with the resources on which it depends. */
+  /** Values that Heat determines. Each is listed with the resources on which it depends. */
   readonly heatValues: ReadonlyMap<string, readonly string[]>;
   /** Values that Heat inserts into the user-data of each resource. */
   readonly heatReads: ReadonlyMap<string, readonly string[]>;

@@ -11,8 +11,8 @@ const columnGap = 120;
 const boxGap = 30;
 
 /**
- * Box of a role, with a row for each value that it reads and for each value that other roles read
- * from it.
+ * Box of a role. It has a row for each value that the role reads, and for each value that other
+ * roles read from this role.
  */
 interface Box {
   readonly role: string;

@@ -16,7 +16,7 @@ export interface UserDataParts {
 
 /** User-data for Heat: either a resource or an expression. */
 export interface HeatUserData {
-  /** Additional resource, whose id is the user-data. */
+  /** Additional resource. Its id is the user-data. */
   readonly resource?: object;
   readonly text?: object;
 }

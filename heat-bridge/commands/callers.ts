@@ -161,8 +161,8 @@ export function reachOfCaller(
 }
 
 /**
- * Returns the error for a denied call. It is also used for a target that matches no minion, so that
- * a caller cannot find out which minions exist.
+ * Returns the error for a denied call. A target that matches no minion causes the same error, so
+ * that callers cannot find out which minions exist.
  */
 export function deniedForTarget(name: string): BridgeError {
   return commandDenied(

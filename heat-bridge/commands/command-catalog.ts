@@ -42,8 +42,7 @@ export interface CompiledCommand {
   check(parameters: unknown): Parameters;
   /**
    * Returns the function call that is published to the minions.
-   * @param secrets - reference under which the pillar contains the secrets of the run; ignored if
-   * the command has none
+   * @param secrets - name of the run's secrets in the pillar; ignored if the command has no secrets
    */
   toCall(parameters: Parameters, secrets: string): MinionCall;
   /**

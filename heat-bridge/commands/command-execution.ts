@@ -80,8 +80,8 @@ export async function executeCommandRun(
     const now = { attempt, left, end, patienceSeconds };
     const notSent = await followAttempt(startAttempt(jobs, run, work, now));
     if (notSent.length > 0 && !end.aborted) {
-      // Minions ignore a job id that they have seen, so publish a new job for those that missed the
-      // first one.
+      // Minions ignore a job id that they have seen. Minions that missed the first job therefore
+      // get a new one.
       await followAttempt(jobs.run(jobRequestOf(run, work, notSent, { patienceSeconds }), end));
     }
     left = run.minions.filter((minion) => results.get(minion)?.state !== 'succeeded');

@@ -119,7 +119,7 @@ function parameterError(
   return new BridgeError('ERR_COMMAND_PARAMETERS', `${text}${proposal}${hint}`);
 }
 
-/** Returns the declared parameter or field whose name is most similar to that of an unknown one. */
+/** Returns the declared name that is most similar to an unknown name of a parameter or field. */
 function nearestKey(path: string, schema: JsonSchema): string | undefined {
   const keys = path.split('/');
   const above = keys.slice(0, -1).reduce<unknown>(schemaOfMember, schema);

@@ -26,9 +26,7 @@ const row = defineRow({
     begunAt: Type.Number(),
     /** Deadline, in milliseconds since 1970. */
     deadline: Type.Number(),
-    /**
-     * Reference under which minions find the secrets of the run in their pillar; see `RunSecrets`.
-     */
+    /** Name of the run's secrets in the pillar of the minions; see `RunSecrets`. */
     secrets: Type.String(),
     /** Outcome. Absent if the run has not ended. */
     outcome: Type.Optional(Type.Unsafe<CommandOutcome>(Type.Object({}))),

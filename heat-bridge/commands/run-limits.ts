@@ -65,8 +65,8 @@ interface CommandRuns {
 }
 
 /**
- * Factor by which the limit `queue` is larger for callers without a waiting run, so that other
- * callers cannot block them.
+ * Factor for the limit `queue`. It applies to callers without a waiting run, so that other callers
+ * cannot block them.
  */
 const queueShare = 2;
 

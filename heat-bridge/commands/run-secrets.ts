@@ -17,8 +17,7 @@ export interface SecretLease {
 const noSecrets: SecretLease = { forget: () => {} };
 
 /**
- * Returns a random reference under which a run's secrets are in the pillar. It reveals nothing
- * about the run.
+ * Returns a random name for the secrets of a run in the pillar. It reveals nothing about the run.
  */
 export function createSecretReference(): string {
   return randomBytes(16).toString('hex');

@@ -103,10 +103,7 @@ export class RunUpdates {
     this.#ask(run.id, follower);
   }
 
-  /**
-   * Records that another process continues a run, and requests the updates of that process from the
-   * first one on.
-   */
+  /** Records that another process continues a run, and requests all updates of that process. */
   passOn(id: string, process: string): void {
     const follower = this.#followers.get(id);
     if (follower === undefined || follower.process === process) return;

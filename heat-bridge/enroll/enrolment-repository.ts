@@ -17,7 +17,10 @@ const enrolmentRow = defineRow({
   unversioned: fromJson,
 });
 
-/** Prefix of the rows that list ended enrolments whose key or data must still be removed. */
+/**
+ * Prefix of the rows for ended enrolments. The key or data of these enrolments must still be
+ * removed.
+ */
 const endingPrefix = 'enrolments-ending';
 /** Time for which an ended enrolment remains readable, in milliseconds. */
 const keepMs = 7 * 86_400_000;

@@ -1,7 +1,4 @@
-/**
- * Checks user-data that a service passes to a machine, and that cloud-init merges with the
- * user-data of the bridge.
- */
+/** Checks the user-data of a service. cloud-init merges it with the user-data of the bridge. */
 
 import { parseYaml } from '#master';
 import { isPlainMap } from '../commands/command-definition.ts';
@@ -17,7 +14,7 @@ const ownKey = /(?:^|[\s{,])["']?salt_minion["']?\s*:/m;
 
 /**
  * Rejects user-data that cannot be merged with the user-data of the bridge: binary data, or a
- * cloud-config with the key `salt_minion`, which would replace the minion configuration of the
+ * cloud-config with the key `salt_minion`. This key would replace the minion configuration of the
  * bridge.
  * @throws BridgeError ERR_ENROLL_ARGS
  */

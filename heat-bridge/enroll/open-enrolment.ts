@@ -48,7 +48,7 @@ export interface EnrolmentModule {
   readonly machines: MachineRequests;
   /** Schemas of the routes that serve {@link machines}. */
   readonly machineRoutes: typeof machineRoutes;
-  /** Sets the function that returns the guest token which the response to a claim contains. */
+  /** Sets the function that returns guest tokens. The response to a claim contains such a token. */
   giveTokens(tokenOf: (enrolment: Enrolment) => string | undefined): void;
   /**
    * Registers a listener for tickets that were never used. It receives the id and the owner name of

@@ -26,7 +26,7 @@ const strict = { additionalProperties: false };
 
 type Operation = 'add' | 'replace' | 'list' | 'show' | 'remove';
 
-/** Parsed registration, and the minions for which its owner needs a permission. */
+/** Parsed registration, and the minions that it concerns. Its owner needs a permission for them. */
 interface ReadRegistration<Registration> {
   readonly registration: Registration;
   /**

@@ -51,7 +51,7 @@ export const GroupSchema = Type.Object(
     min: Type.Optional(Count),
     /** Maximum number of minions. Default: unlimited. */
     max: Type.Optional(Type.Integer({ minimum: 1, maximum: 1_000_000 })),
-    /** Group of which this group is a part. Default: none, so the caller gives the target. */
+    /** Group that contains this group. Default: none, so the caller gives the target. */
     from: Type.Optional(Word),
     /** Part of the group `from`: its first minion, or all except the first. */
     select: Type.Optional(Type.Union([Type.Literal('first'), Type.Literal('rest')])),

@@ -1,4 +1,4 @@
-/** Dead-letter list: signals whose delivery has failed permanently. */
+/** Dead-letter list: signals that failed permanently. */
 
 import type { SharedArea, StateOperation } from '#master';
 import { StoreError } from '#store';

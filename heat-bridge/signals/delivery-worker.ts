@@ -66,8 +66,7 @@ interface HandleQueue {
   /** Ends the delay before a retry early when it is aborted. */
   wake: AbortController;
   /**
-   * Heat signal ids that are not used for now, each with the time from which they may be used
-   * again.
+   * Heat signal ids that are not used for now. Each has a time after which it may be used again.
    */
   readonly resting: Map<string, number>;
   /**

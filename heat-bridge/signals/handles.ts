@@ -37,7 +37,7 @@ const strict = { additionalProperties: false };
 export const RegistrationSchema = Type.Object(
   {
     /**
-     * Name by which guests signal the handle: letters, digits, `.`, `_` and `-`, at most 64
+     * Name of the handle in signals of guests: letters, digits, `.`, `_` and `-`, at most 64
      * characters. It must be unique for each minion of the handle, and for its owner and stack.
      */
     alias: Name,
@@ -247,7 +247,7 @@ interface NewHandle {
  * Registry of handles. One owner can use an alias once for each stack. Other owners and stacks can
  * use the same alias, if no minion belongs to two of these handles. A signal of a minion is
  * therefore for one handle only. A handle that lists the minion takes precedence. Otherwise, the
- * handle whose groups were registered first receives the signal.
+ * handle with the earliest registration of its groups receives the signal.
  *
  * The members of a cluster share the handles, and each member applies the writes of the others.
  */

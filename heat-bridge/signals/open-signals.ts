@@ -57,8 +57,8 @@ export interface SignalsModule
   /** Handles that the metadata of stacks' servers names. */
   readonly ofStacks: StackHandles;
   /**
-   * Returns the held and the expired signals of these minions for which no handle was registered,
-   * the oldest first.
+   * Returns the held and the expired signals of these minions, the oldest first. No handle was
+   * registered for them.
    */
   unclaimedOf(minions: ReadonlySet<string>): Promise<readonly OutboxEntry[]>;
   /**

@@ -16,7 +16,7 @@ export interface OutboxQuotaOptions {
   readonly perOwner: number;
   /** Maximum stored size of pending signals for the handles of one owner, in bytes. */
   readonly ownerBytes: number;
-  /** Maximum number of held signals of one minion, for which no handle is registered yet. */
+  /** Maximum number of held signals of one minion. No handle is registered yet for held signals. */
   readonly heldPerMinion: number;
   /** Maximum number of pending signals in total. */
   readonly entries: number;

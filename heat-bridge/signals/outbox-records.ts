@@ -74,8 +74,8 @@ export interface DeadLetter extends Omit<RowOf<typeof deadRow>, 'signal'> {
 }
 
 /**
- * Decodes a row of the first storage format. It consists of two lines of JSON, of which the second
- * is the signal, or of a single line that contains the signal.
+ * Decodes a row of the first storage format. The row has two lines of JSON, and the second line is
+ * the signal. A row with only one line contains the signal in this line.
  */
 function unversioned(bytes: Uint8Array): unknown {
   const row = Buffer.from(bytes);

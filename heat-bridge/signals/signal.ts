@@ -17,8 +17,8 @@ type Json =
   | { readonly [name: string]: Json };
 
 /**
- * Signal to Heat. The bridge determines the id under which Heat stores it, so the id is not part of
- * it.
+ * Signal to Heat. Heat stores each signal under an id. The bridge determines this id, so a signal
+ * does not contain it.
  */
 export interface Signal {
   /** Status. Heat accepts only these two values, in upper case [heat WaitConditionHandle]. */
@@ -57,8 +57,8 @@ const maxReasonLength = 2_048;
 export const emptySuccess: Signal = { status: 'SUCCESS' };
 
 /**
- * Returns the FAILURE that is sent to Heat for an event that is not a valid signal. The minion
- * receives no error for its event.
+ * Returns the signal with status FAILURE that the bridge sends to Heat if an event is not a valid
+ * signal. The minion receives no error for its event.
  */
 export function unreadableSignal(tag: string, reason: string): Signal {
   const text = `the event ${tag} is not a valid signal: ${reason}`;

@@ -16,9 +16,9 @@ import type { Ask, Delivery, ResultDelivery } from './transport.ts';
 type PreSigned = { readonly url: string };
 
 /**
- * Number of responses with status 500 after which a signal is not retried. heat-api-cfn also
- * responds with 500 to signals that it will never accept. For some other signals, it does so for up
- * to a minute.
+ * Maximum number of responses with status 500 to one signal. Then the signal is not retried,
+ * because heat-api-cfn also responds with 500 to signals that it will never accept. For some other
+ * signals, it does so for up to a minute.
  */
 const maxServerErrors = 4;
 
@@ -65,12 +65,12 @@ export async function postAlarm(delivery: Delivery<PreSigned>): Promise<Delivery
 }
 
 /**
- * Age after which an object that is still unread is not one that Heat reads, in milliseconds. Heat
- * reads once a second.
+ * Age of an unread object after which the bridge assumes that Heat does not read the object, in
+ * milliseconds. Heat reads once a second.
  */
 const untakenMs = 5_000;
 
-/** MD5 of the content with which Heat overwrites an object after it has read the signal. */
+/** MD5 of the text that Heat writes into an object after it has read the signal. */
 const unreadSignalEtag = hash('md5', 'in progress');
 
 /**

@@ -43,7 +43,7 @@ export interface HandleUse<D> {
   readonly deliver: (delivery: Delivery<D>) => Promise<DeliveryOutcome>;
 }
 
-/** Functions of a transport that deliver results of deployments to Heat. */
+/** Functions of a transport for delivering the results of deployments to Heat. */
 export interface ResultUse<D> {
   /**
    * Parses the inputs that Heat adds to a deployment. Returns `undefined` if an input is missing.

@@ -451,8 +451,8 @@ export function maxResultBytes(transport: ResultTransport): number {
 }
 
 /**
- * Returns all secrets in a destination. A service may repeat them in a response, in which they are
- * then replaced.
+ * Returns all secrets in a destination. A service may repeat them in a response. The bridge then
+ * replaces them in the response.
  */
 export function secretsOf(destination: Destination | ResultDestination): readonly string[] {
   const row: { readonly secrets: Readonly<Record<string, Secrecy>> } | undefined = Object.hasOwn(

@@ -30,13 +30,13 @@ import {
 /** Connection state of a minion. */
 export type MinionState =
   | { readonly state: 'stopped' }
-  /** Requesting the master's keys, after `attempts` unsuccessful sign-ins. */
+  /** The minion requests the master's keys, after `attempts` unsuccessful sign-ins. */
   | { readonly state: 'signing-in'; readonly attempts: number }
-  /** Waiting for the operator to accept the key. */
+  /** The minion waits until the operator accepts its key. */
   | { readonly state: 'pending' }
-  /** Subscribed and receiving jobs. */
+  /** The minion is subscribed and receives jobs. */
   | { readonly state: 'connected' }
-  /** Stopped because the operator rejected the key. */
+  /** The minion has stopped because the operator rejected its key. */
   | { readonly state: 'refused' };
 
 /** Options of {@link createMinion}. */

@@ -89,7 +89,7 @@ export function compileSearchPattern(pattern: string): TextMatcher {
 }
 
 /**
- * Compiles patterns that RE2 supports, whose running time is linear.
+ * Compiles patterns that RE2 supports. Their running time is linear.
  * @throws SyntaxError for lookaround and back-references
  */
 export const compileLinearPattern: PatternCompiler = (pattern, meter) => {

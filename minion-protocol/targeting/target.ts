@@ -418,7 +418,10 @@ function groupTerm(text: string, group: CompiledTarget | undefined): TargetTerm 
   };
 }
 
-/** Compiles `type` or `type:id`, which matches the minions that manage such a resource. */
+/**
+ * Compiles `type` or `type:id`. The result matches the minions that manage a resource with this
+ * type and id.
+ */
 function resourceTerm(text: string, wanted: string): TargetTerm {
   const [type = '', ...rest] = wanted.split(':');
   const id = rest.length === 0 ? undefined : rest.join(':');

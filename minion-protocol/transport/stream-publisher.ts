@@ -16,7 +16,8 @@ import { type EncodedMessage, toEncodedMessage } from './write-queue.ts';
 export interface StreamPublisherOptions extends SubscriberQueueLimits {
   /**
    * Number of consecutive publications that a subscriber may miss before it is disconnected.
-   * Default: 10,000 over TCP. Unlimited over WebSocket, whose minions do not reconnect [WIRE 4.2].
+   * Default: 10,000 over TCP. Unlimited over WebSocket, because its minions do not reconnect [WIRE
+   * 4.2].
    */
   readonly maxMissed: number;
   /**

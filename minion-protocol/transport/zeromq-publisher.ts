@@ -226,9 +226,9 @@ export class ZeromqPublisher {
   }
 
   /**
-   * Sends one message per topic to the subscribers of that topic. A subscriber whose topic is a
-   * prefix of several of them receives only the first message. This is usually the topic `''` of a
-   * minion that does not filter. All messages contain the same envelope, and the minion would
+   * Sends one message per topic to the subscribers of that topic. If the topic of a subscriber is a
+   * prefix of several topics, it receives only the first message. This is usually the topic `''` of
+   * a minion that does not filter. All messages contain the same envelope, and the minion would
    * ignore the others by their jid.
    */
   #sendByTopic(

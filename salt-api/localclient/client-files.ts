@@ -119,7 +119,7 @@ export interface ClientConfig extends Pick<ExtensionHost, 'config' | 'reloadable
  */
 const remoteRunners = 'eauth: "saltbridge"\ntoken: "key"\n';
 
-/** Writes the configuration files, and the files by which clients recognise a running master. */
+/** Writes the configuration files, and the files that show clients that the master is running. */
 export async function writeClientConfig(paths: ClientPaths, config: ClientConfig): Promise<void> {
   const text = clientConfigText(paths, config);
   await writeFileAtomically(paths.config, text, 0o600);
@@ -127,7 +127,7 @@ export async function writeClientConfig(paths: ClientPaths, config: ClientConfig
   for (const mark of paths.marks) await writeFile(mark, '', { mode: 0o600 });
 }
 
-/** Removes the files by which clients recognise a running master. */
+/** Removes the files that show clients that the master is running. */
 export async function removeMarks({ marks }: ClientPaths): Promise<void> {
   for (const mark of marks) await rm(mark, { force: true });
 }

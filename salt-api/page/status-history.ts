@@ -45,7 +45,7 @@ interface MinionPresence {
 
 /**
  * Samples rates continuously; a sample takes 5 ms with 10,000 minions. Minions are observed only
- * until ten minutes after the last request for them, so that a page that is not used costs nothing.
+ * until ten minutes after the last request for them. An unused page therefore costs nothing.
  * Changes between two observations are not noticed.
  */
 export class StatusHistory {

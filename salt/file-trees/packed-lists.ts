@@ -1,4 +1,4 @@
-/** Cache of packed file lists, whose memory all requests share. */
+/** Cache of packed file lists. All requests share its memory. */
 
 import type { FileLists } from '#master';
 import { packWire, type WireMap } from '#minion-protocol';

@@ -143,7 +143,8 @@ class Walk {
   }
 
   async #entry(parent: Directory, entry: Dirent): Promise<void> {
-    // Node.js replaces bytes that are not UTF-8 with U+FFFD; such a name cannot be sent [WIRE 2.1].
+    // Node.js replaces bytes that are not UTF-8 with U+FFFD. A name with these bytes cannot be sent
+    // [WIRE 2.1].
     if (this.#isFull() || entry.name.includes('\ufffd')) return;
     const relative = parent.relative === '' ? entry.name : `${parent.relative}/${entry.name}`;
     if (entry.isSymbolicLink()) return this.#link(parent, entry.name, relative);
@@ -170,8 +171,8 @@ class Walk {
     if (destination === undefined) return;
     const target = real ?? path.resolve(parent.reals[0] ?? '/', destination);
     const isInside = isBelow(this.#realRoot, target) && !this.#options.hidden.contain(target);
-    // A link that is not followed is listed with its target, so that minions can create the same
-    // link.
+    // If the master does not follow a link, it lists the link with its target, so that minions can
+    // create the same link.
     if (!isInside && followsSymlinks) return;
     const stats = real === undefined ? undefined : await ifPresent(stat(real));
     if (stats !== undefined && !stats.isFile() && !stats.isDirectory()) return;

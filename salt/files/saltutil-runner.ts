@@ -42,7 +42,7 @@ const kinds: readonly string[] = [
   'wrapper',
 ];
 
-/** Names of the functions whose name is not `sync_` followed by the kind. */
+/** Names of functions that are not `sync_` followed by the kind. */
 const functionNames: ReadonlyMap<string, string> = new Map([
   ['tokens', 'sync_eauth_tokens'],
   ['fileserver', 'sync_fileserver'],

@@ -73,8 +73,8 @@ export function mineRequests(options: MineRequestOptions): NonNullable<OpenExten
 }
 
 /**
- * Separates values whose `allow_tgt` can be evaluated with little work from values that are
- * rejected.
+ * Sorts values into two groups: accepted values, whose `allow_tgt` needs little work, and rejected
+ * values.
  */
 async function checkTargets(
   data: WireMap,

@@ -66,8 +66,8 @@ export class ChunkRun {
   /** Results of trial runs for `prereq`. */
   readonly #tried = new Map<string, StateResult>();
   /**
-   * Chunks to which a `prereq` refers and which first run as a trial (`#trials`), and chunks that
-   * wait for such a trial (`#awaited`).
+   * Chunks that first run as a trial, because a `prereq` refers to them (`#trials`). Other chunks
+   * wait for these trials (`#awaited`).
    */
   readonly #trials = new Set<Chunk>();
   readonly #awaited = new Set<Chunk>();

@@ -40,7 +40,10 @@ export function saltFunction(
   };
 }
 
-/** Function that decides, from the value that a minion returned, whether the minion succeeded. */
+/**
+ * Function that decides whether a minion succeeded. Its argument is the value that the minion
+ * returned.
+ */
 type Judge = (value: WireValue) => Promise<boolean>;
 
 /**

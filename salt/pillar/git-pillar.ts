@@ -168,8 +168,8 @@ export function gitPillarUpdater(
 }
 
 /**
- * Returns all spellings by which an operator can name a remote: as configured and as shown in
- * messages, with and without the branch.
+ * Returns all names of a remote that operators can use: as configured and as shown in messages,
+ * with and without the branch.
  */
 function namesOf({ id, access: { url } }: GitPillarRemote): readonly string[] {
   return [id, url, withoutCredentials(id), withoutCredentials(url)];

@@ -68,8 +68,8 @@ async function isMeant(
 }
 
 /**
- * Compiles a target. Slow patterns are evaluated with a time limit, because a minion chooses the
- * texts to which they are applied [THREATS M-12].
+ * Compiles a target. Slow patterns are evaluated with a time limit, because minions choose the
+ * texts that are matched [THREATS M-12].
  */
 async function compile(
   target: TargetExpression,

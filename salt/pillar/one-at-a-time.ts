@@ -1,26 +1,26 @@
-/** Lets a request wait for the work of another request if both may use the same result. */
+/** Lets a request wait while another request does work with the same key, to use its result. */
 
-/** Maximum number of other requests whose results a request waits for. */
+/** Maximum number of other requests that a request waits for, one after the other. */
 const maxOthers = 32;
 
-/** Work in progress by key. */
+/** Work in progress by key. Requests with the same key wait for each other. */
 export class OneAtATime {
   readonly #inProgress = new Map<string, Promise<unknown>>();
   readonly #maxWaitMs: number;
 
   /**
-   * @param maxWaitMs - maximum time for which a request waits for one other request, in
-   * milliseconds. Then one of the waiting requests works too. A request waits for all others for up
-   * to ten times as long
+   * @param maxWaitMs - maximum time that a request waits for one other request, in milliseconds.
+   * Then one of the waiting requests starts the work too. The total wait of a request is at most
+   * ten times as long
    */
   constructor(maxWaitMs: number) {
     this.#maxWaitMs = maxWaitMs;
   }
 
   /**
-   * Returns a result that `find` finds, or works. While another request with the same key works,
-   * waits for its result.
-   * @param isFutile - whether no request can use the result of another one
+   * Returns the result of `find`, or of `work` if nothing is found. While another request with the
+   * same key works, waits and then calls `find` again.
+   * @param isFutile - whether requests cannot use results of other requests; then no request waits
    */
   async run<T>(
     key: string,
@@ -48,13 +48,16 @@ export class OneAtATime {
     }
   }
 
-  /** Calls `work`. If another request has finished since the last search, searches first. */
+  /**
+   * Calls `find` again, because another request may have finished, and then `work` if nothing is
+   * found.
+   */
   async #afterFinding<T>(find: () => Promise<T | undefined>, work: () => Promise<T>): Promise<T> {
     return (await find()) ?? work();
   }
 }
 
-/** Waits for work for a limited time. Returns whether the work has ended. */
+/** Waits until work ends, for a limited time. Returns whether it has ended. */
 async function settlesWithin(work: Promise<unknown>, milliseconds: number): Promise<boolean> {
   let timer: NodeJS.Timeout | undefined;
   const timeout = new Promise<false>((resolve) => {

@@ -75,7 +75,7 @@ export interface PillarDeps {
 /** Source of a pillar: the cache of the minion, a shared pillar, or a rendering. */
 export type PillarSourceKind = 'own' | 'shared' | 'rendered';
 
-/** Maximum number of errors that are stored, so that each error is logged once. */
+/** Maximum number of stored errors. They are stored so that each error is logged only once. */
 const maxLogged = 1000;
 const anyEnv = '__env__';
 
@@ -152,7 +152,10 @@ export class OwnPillar implements PillarSource {
     this.#logFailure(forgetting, id, 'cannot delete a cached pillar');
   }
 
-  /** Returns the inputs by which the pillars in the cache differ. */
+  /**
+   * Returns counts of the pillars in the cache, and of the different values of each grain that they
+   * have read.
+   */
   async inputs(): Promise<PillarInputs> {
     return pillarInputs(await this.#sharing.inputs(), this.#cache.kept());
   }

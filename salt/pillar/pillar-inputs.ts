@@ -1,4 +1,4 @@
-/** Counts the inputs by which compiled pillars differ. */
+/** Counts compiled pillars, and the different values of each grain that they have read. */
 
 import type { PillarInputs } from '#master';
 import type { KeptPillar } from './pillar-cache.ts';
@@ -10,8 +10,8 @@ interface Counted {
 }
 
 /**
- * Counts the inputs of compiled pillars.
- * @param shared - fingerprints of the grains that each shared pillar has read, by name
+ * Returns the counts of compiled pillars, with one row for each grain.
+ * @param shared - for each shared pillar, the fingerprints of the grains that it has read, by name
  * @param own - pillars that belong to one minion
  */
 export function pillarInputs(

@@ -1,6 +1,7 @@
 /**
- * Shares compiled pillars between minions. Minions with equal inputs get one compiled pillar.
- * Grains that templates only print, such as the id ("late grains"), are filled in for each minion.
+ * Shares compiled pillars between minions. Minions with equal inputs get one compiled pillar. If
+ * templates only print a grain, such as the id, its value is inserted for each minion ("late
+ * grain").
  */
 
 import { createHash, randomBytes } from 'node:crypto';
@@ -22,7 +23,7 @@ import { type CachedPillar, type PillarKey, packAnswer, unpackAnswer } from './p
 import { type ResultStore, type SharedResult, SharedResults } from './shared-results.ts';
 import type { Top } from './top-files.ts';
 
-/** Settings with which the two parts of a minion's pillar are compiled. */
+/** Settings for compiling the two parts of a minion's pillar. */
 export interface PillarSettings {
   readonly setting: PillarSetting;
   /** Settings for the part that does not depend on grains. */
@@ -37,7 +38,8 @@ export interface ProvidedPillar {
   /** Whether the pillar was compiled for an earlier request. */
   readonly isShared: boolean;
   /**
-   * Dependencies with which the pillar is cached for this minion only. Default: it is not cached.
+   * Dependencies of the pillar, if it must be cached for this minion only. Default: it is not
+   * cached for one minion.
    */
   readonly own?: CacheDependencies;
 }
@@ -45,7 +47,7 @@ export interface ProvidedPillar {
 export interface PillarSharingOptions {
   readonly sources: PillarSources;
   readonly persistent: ResultStore | undefined;
-  /** Grains that are filled in for each minion if a template only prints them. */
+  /** Late grains: if a template only prints one, its value is inserted for each minion. */
   readonly lateGrains: readonly string[];
   /** Returns milliseconds since 1970. */
   readonly now: () => number;
@@ -63,15 +65,18 @@ interface Tops {
 }
 
 /**
- * SLS that the top files assign to minions, and the grains that the assignment depends on. Minions
+ * SLS that the top files assign to a minion, and the grains that determine the assignment. Minions
  * with equal assignments share one object.
  */
 interface Placed {
   readonly base: string;
   readonly tops: Tops;
-  /** Grains that the targets of the top files have read. */
+  /** Grains that were read to match the targets of the top files. */
   readonly read: GrainReads;
-  /** Fingerprint of all inputs that are known before the rendering. */
+  /**
+   * Fingerprint of the inputs that are known before rendering, such as the environment and the
+   * assigned SLS.
+   */
   readonly root: string;
   readonly assignment: Assignment;
   readonly proven: Assignment;
@@ -79,13 +84,13 @@ interface Placed {
   readonly isProven: boolean;
 }
 
-/** Grain whose value differs between all minions. */
+/** Grain with a different value on each minion. */
 const idGrain = 'id';
-/** Maximum time for which a request waits for a rendering of another minion, in milliseconds. */
+/** Maximum time that a request waits for the rendering of another request, in milliseconds. */
 const maxWaitMs = 3000;
 /**
- * Time after an attempt to share a result failed, in milliseconds, in which requests for it do not
- * wait for each other.
+ * Time after a failed attempt to share a result, in milliseconds. In this time, requests for the
+ * result do not wait for each other.
  */
 const unsharedMs = 60_000;
 /** Names of the tables of the store. */
@@ -95,7 +100,9 @@ export const sharedTables = { pillars: 'pillar-cache', tops: 'pillar-tops' } as 
 export class PillarSharing {
   readonly #options: PillarSharingOptions;
   readonly #rules: LateRules | undefined;
-  /** Grains that usually differ between all minions. A pillar that reads one is not shared. */
+  /**
+   * Grains that usually differ on each minion. If a template reads one, the pillar is not shared.
+   */
   readonly #distinct: ReadonlySet<string>;
   readonly #tops: SharedResults;
   readonly #pillars: SharedResults;
@@ -108,7 +115,7 @@ export class PillarSharing {
   constructor(options: PillarSharingOptions) {
     const { sources, persistent, lateGrains: names, now } = options;
     this.#options = options;
-    // Letters that begin no escape sequence of YAML or JSON come first.
+    // No escape sequence of YAML or JSON begins with `qz`.
     const secret = `qz${randomBytes(12).toString('hex')}`;
     this.#rules = names.length === 0 ? undefined : { names, secret };
     this.#distinct = new Set([idGrain, ...names]);
@@ -161,7 +168,7 @@ export class PillarSharing {
     await Promise.all([this.#tops.forget(id), this.#pillars.forget(id)]);
   }
 
-  /** Returns the fingerprints of the grains that each shared pillar has read, by name. */
+  /** Returns, for each shared pillar, the fingerprints of the grains that it has read, by name. */
   async inputs(): Promise<ReadonlyMap<string, string>[]> {
     return (await this.#pillars.current()).map(({ inputs }) => new Map(inputs));
   }
@@ -219,8 +226,8 @@ export class PillarSharing {
     if (!this.#isShareable(reads, beside)) {
       const until = this.#options.now() + unsharedMs;
       this.#unshared.set(root, until);
-      // Top files may depend on the id only for minions with certain grains, so other minions still
-      // try to share.
+      // Perhaps the top files read the id only for some minions. Other minions therefore still try
+      // to share.
       this.#unshared.set(`${root} ${setting.id}`, until);
       return null;
     }
@@ -233,7 +240,10 @@ export class PillarSharing {
     return tops;
   }
 
-  /** Returns the SLS of a minion. They are matched again only if the top files or grains changed. */
+  /**
+   * Returns the assignment of a minion. The targets are matched again only if the top files or
+   * grains changed.
+   */
   async #place(
     base: string,
     tops: Tops,
@@ -298,19 +308,16 @@ export class PillarSharing {
     return { answer, isShared: false, own };
   }
 
-  /**
-   * Whether the result can be shared by all minions with the same values of the grains that were
-   * read.
-   */
+  /** Whether all minions with the same values of the read grains can share the result. */
   #isShareable(reads: Reads, beside: Reads): boolean {
     if (reads.isVolatile || beside.isVolatile) return false;
-    // The second part is compiled with the id as its only grain.
+    // The pillar part without grains is compiled with the id as the only grain.
     if (reads.grains.whole !== undefined || beside.grains.whole !== undefined) return false;
     if (beside.grains.values.has(idGrain)) return false;
     return [...reads.grains.values.keys()].every((name) => !this.#distinct.has(name));
   }
 
-  /** Caches a result. Returns `false` if the table is full with results of other minions. */
+  /** Caches a result. Returns `false` if the table is full of results of other minions. */
   #add(table: SharedResults, result: SharedResult): boolean {
     const kept = table.add(result);
     if (kept === undefined) return false;
@@ -322,7 +329,7 @@ export class PillarSharing {
 /** A pillar, or `unfit` if the minion needs its own rendering. */
 type Found = ProvidedPillar | 'unfit';
 
-/** Returns a compiled pillar in the form for minions. Its errors are in `_errors`. */
+/** Returns a compiled pillar in the form for minions. The errors are in its key `_errors`. */
 export function answerOf({ pillar, errors }: CompiledPillar): PillarAnswer['pillar'] {
   return toWirePillar(errors.length === 0 ? pillar : new Map([...pillar, ['_errors', errors]]));
 }
@@ -337,7 +344,7 @@ function fillAnswer(
   return filled && other && { pillar: filled, proven: other };
 }
 
-/** Returns the late grains of a rendering as a record of read grains. */
+/** Returns the late grains of a rendering as grains that were read. */
 function lateReads({ late }: GrainReads, grains: WireMap): GrainReads {
   const read = new GrainReads();
   for (const name of late) read.values.set(name, markOfGrain(grains, name));
@@ -374,7 +381,7 @@ function wireOfTop({ targets, mayBeMissing, errors }: Top): WireMap {
   };
 }
 
-/** Reads what {@link wireOfTop} has written. */
+/** Reads the result of {@link wireOfTop}. */
 function topOf(data: PlainData): Top {
   const part = (name: string): readonly PlainData[] => {
     const value = isPillarMap(data) ? data.get(name) : undefined;

@@ -1,6 +1,6 @@
 /**
- * Results that all minions with equal inputs share, in memory and in the store. Each result is
- * owned by the minion for which it was rendered.
+ * Results that all minions with equal inputs share, in memory and in the store. The owner of a
+ * result is the minion for which it was rendered.
  */
 
 import { createHash } from 'node:crypto';
@@ -24,17 +24,17 @@ import {
 } from './pillar-cache.ts';
 
 /**
- * A result before it is added to the table: packed data, with marks in place of late grains (see
- * late-grains.ts).
+ * A result before it is added to the table. Its data are packed, and contain marks in place of late
+ * grains (see late-grains.ts).
  */
 export interface SharedResult extends CachedPillar {
-  /** Fingerprint of the inputs that are known before the rendering. */
+  /** Fingerprint of the inputs that are known before rendering. */
   readonly root: string;
   /** Minion for which the result was rendered. */
   readonly owner: string;
-  /** Paths of the late grains; the number of a mark is the index of its path. */
+  /** Paths of the late grains. The number in a mark is an index of this list. */
   readonly late: readonly LatePath[];
-  /** Beginning of the marks. */
+  /** Random text at the beginning of each mark. */
   readonly secret: string;
 }
 
@@ -43,7 +43,7 @@ export interface KeptResult extends SharedResult, Inputs {
   readonly name: string;
 }
 
-/** Schema of the rows `<table>/<name>/<owner>`, which are sealed. */
+/** Schema of the rows `<table>/<name>/<owner>`. The rows are sealed. */
 const sharedRow = defineRow({
   name: 'shared pillar',
   schema: Type.Object({
@@ -59,22 +59,25 @@ const sharedRow = defineRow({
   }),
 });
 
-/** Part of the store in which shared results persist. */
+/** Store for shared results, and the functions that it needs. */
 export interface ResultStore {
   readonly store: Store;
   readonly seal: Auth['seal'];
-  /** Whether an id has a key in any state. Results of other owners are deleted. */
+  /**
+   * Whether an id has a key in any state. When results are loaded, those of owners without a key
+   * are deleted.
+   */
   readonly hasKey: (id: string) => boolean;
 }
 
 export interface SharedResultsOptions {
-  /** Files and lists against which the recorded dependencies are checked. */
+  /** Current files and file lists, to check whether results are still valid. */
   readonly sources: PillarSources;
-  /** Limit of the number of results. */
+  /** Limits on the number of results, in all and of one owner. */
   readonly limit: Limit;
   /** Name of the table in the store. */
   readonly table: string;
-  /** Store in which results persist. Default: they are only in memory. */
+  /** Store for the results. Default: results are only in memory. */
   readonly persistent?: ResultStore | undefined;
   /** Returns milliseconds since 1970. */
   readonly now: () => number;
@@ -82,7 +85,7 @@ export interface SharedResultsOptions {
 
 /** Maximum size of a result in the store, in bytes. Sealing takes about 13 ms per MiB. */
 const maxStoredBytes = 2 * 1024 * 1024;
-/** Time after which an unused result may be evicted for another owner, in milliseconds. */
+/** Time after its last use when a result may be evicted for another owner, in milliseconds. */
 const unusedMs = 600_000;
 
 interface Entry {
@@ -95,7 +98,7 @@ export class SharedResults {
   readonly #options: SharedResultsOptions;
   readonly #tree = new InputTree<KeptResult>();
   readonly #entries: FairTable<Entry>;
-  /** The results in the order of their use, limited by their sizes. */
+  /** Results in the order of their last use. Their total size is limited. */
   readonly #inOrder: LRUCache<string, KeptResult>;
   #loading: Promise<void> | undefined;
 
@@ -117,7 +120,9 @@ export class SharedResults {
     await store.write([{ op: 'delete-prefix', prefix: [table] }]);
   }
 
-  /** Returns the result for a minion with these grains, if its files are unchanged. */
+  /**
+   * Returns the result for a minion with these grains, if the files of the result are unchanged.
+   */
   async find(root: string, grains: WireMap): Promise<KeptResult | undefined> {
     await this.#load();
     const result = this.#tree.find(root, (name) => markText(markOfGrain(grains, name)));
@@ -130,7 +135,7 @@ export class SharedResults {
   }
 
   /**
-   * Adds a result in memory. Returns `undefined` if the table is full with results of other owners.
+   * Adds a result in memory. Returns `undefined` if the table is full of results of other owners.
    */
   add(shared: SharedResult): KeptResult | undefined {
     const result = toKept(shared);
@@ -138,7 +143,7 @@ export class SharedResults {
   }
 
   /**
-   * Stores a result that was added.
+   * Writes an added result to the store. Omits results above 2 MiB.
    * @throws StoreError
    */
   async store(result: KeptResult): Promise<void> {
@@ -189,7 +194,7 @@ export class SharedResults {
     return (await Promise.all(all)).flat();
   }
 
-  /** Adds a result in memory. Returns `false` if the table is full with results of other owners. */
+  /** Adds a result in memory. Returns `false` if the table is full of results of other owners. */
   #note(result: KeptResult): boolean {
     const entry = { result, usedAt: this.#options.now() };
     this.#removeUnusedFor(result.owner);
@@ -203,8 +208,8 @@ export class SharedResults {
   }
 
   /**
-   * If the table is full and no owner has several results, removes the result that has been unused
-   * for the longest time.
+   * Makes space if the table is full and no owner has several results. Removes the least recently
+   * used result if it has been unused for ten minutes.
    */
   #removeUnusedFor(owner: string): void {
     const isFull = this.#entries.size >= (this.#options.limit.total ?? Infinity);
@@ -228,7 +233,7 @@ export class SharedResults {
     this.#deleteLater(result);
   }
 
-  /** Deletes a result from the store. If this fails, the row is deleted after the next start. */
+  /** Deletes a result from the store. If the deletion fails, the next start deletes the row. */
   #deleteLater(result: KeptResult): void {
     this.#deleteAll([result]).catch(() => {});
   }
@@ -249,7 +254,9 @@ export class SharedResults {
     return this.#loading;
   }
 
-  /** Reads the stored results. Rows that cannot be read, or whose owner has no key, are deleted. */
+  /**
+   * Reads the stored results. Deletes rows that cannot be read, and rows of owners without a key.
+   */
   async #read(): Promise<void> {
     const { persistent, table } = this.#options;
     if (persistent === undefined) return;

@@ -68,8 +68,8 @@ export async function performRun(
 }
 
 /**
- * Returns the minions to which a job of a reaction is sent: the minions that match the target for
- * certain, and that the rules name. If the reaction has all rights, the target is used unchanged.
+ * Returns the minions to which a job of a reaction is sent. They certainly match the target, and
+ * rules permit them. If the reaction has all rights, the target is used unchanged.
  * @throws MasterError ERR_BAD_TGT
  */
 export async function addresseesOf(
@@ -90,7 +90,7 @@ function reachOfReaction(policy: Policy, reaction: string, call: TargetedCall): 
   return reachOf({ subject, action: 'publish', calls: [callOf(call)] }, policy);
 }
 
-/** Reason in the record of a job whose target was restricted by the rights of the reaction. */
+/** Reason in the record of a job if the rights of the reaction have restricted its target. */
 const narrowedByRights = 'the job was sent only to the minions that the rules permit this reaction';
 
 function unaddressed({ missing }: Pick<AddressedMinions, 'missing'>): string[] {

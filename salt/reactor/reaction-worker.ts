@@ -114,8 +114,8 @@ export class ReactionWorker {
   }
 
   /**
-   * Waits until the minions of a run are connected. They need some seconds to reconnect to a
-   * restarted master, and would miss a job that is published before that.
+   * Waits until the minions of a run are connected. Minions need some seconds to reconnect to a
+   * restarted master. They would miss a job that is published earlier.
    */
   async #whenPresent(run: OpenRun): Promise<void> {
     const { closing, isReachable } = this.#options;

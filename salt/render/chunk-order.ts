@@ -2,7 +2,7 @@
 
 import { Float, type PlainData } from '#template';
 
-/** Values by which the chunks of an SLS are sorted. */
+/** Sort key of the chunks of an SLS. */
 export interface ChunkPlace {
   /** Value of the `order` argument. */
   readonly order: PlainData | undefined;

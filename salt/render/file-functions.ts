@@ -68,7 +68,7 @@ export function fileFunctions(files: PillarSources, saltenv: string): AskedFunct
   };
 }
 
-/** Returns the name by which states include a file, or `undefined` if it is not an SLS file. */
+/** Returns the name of a file in `include` lists, or `undefined` if it is not an SLS file. */
 function slsNameOf(file: string): string | undefined {
   const [end] = file.match(/\/init\.sls$|\.sls$/) ?? [];
   return end === undefined ? undefined : file.slice(0, -end.length).replaceAll('/', '.');

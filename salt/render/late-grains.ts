@@ -1,7 +1,7 @@
 /**
- * Late grains: grains that a template can print without reading them. In the rendered text, a
- * placeholder (mark) stands for each printed value. The values are filled in for each minion.
- * Minions that differ only in these values therefore share one rendering.
+ * Late grains: grains that a template can print without reading them. The rendered text contains a
+ * placeholder (mark) instead of each printed value. The master then replaces the marks with the
+ * values of each minion. Minions that differ only in these values therefore share one rendering.
  */
 
 import { type FactMap, isWireMap, type WireMap, type WireValue } from '#minion-protocol';
@@ -9,32 +9,37 @@ import { LateValue, type PlainData, readLate, resolveTag, type Value } from '#te
 import { tryItem } from '#template/python/subscripts.ts';
 import { isList, isPillarMap } from './pillar-data.ts';
 
-/** Rules for late grains. They can be sent to a rendering thread. */
+/**
+ * Names of the late grains, and the form of their marks. The object can be sent to a rendering
+ * thread.
+ */
 export interface LateRules {
   /** Names of the grains. */
   readonly names: readonly string[];
   /**
-   * Beginning of all marks: random letters and digits, so that no text of a minion contains it. It
-   * begins with letters that have no meaning in escape sequences of YAML or JSON.
+   * Beginning of all marks: random letters and digits, so that no text of a minion contains it. No
+   * escape sequence of YAML or JSON begins with its first letters.
    */
   readonly secret: string;
 }
 
-/** Path of a late value: the name of a grain, and keys or indexes below it. */
+/** Path of a late value: the name of a grain, and the keys or indexes inside this grain. */
 export type LatePath = readonly (string | number)[];
 
 /**
- * Matches values that can replace a mark at any place of YAML or JSON without changing its
- * structure.
+ * Matches texts that can replace a mark in YAML or JSON without changing the structure of the
+ * document.
  */
 const safe = /^[A-Za-z0-9](?:[A-Za-z0-9._:-]{0,251}[A-Za-z0-9])?$/;
 
-/** Returns the beginning of a mark in plain scalars of YAML, or in other texts. */
+/**
+ * Returns the beginning of marks: `isPlain` in plain scalars of YAML, otherwise in all other texts.
+ */
 function markStart(secret: string, isPlain: boolean): string {
   return `${secret}${isPlain ? 'p' : 'q'}`;
 }
 
-/** Returns the beginnings of marks, for the YAML parser. */
+/** Returns both beginnings of marks, for the YAML parser. */
 export function textMarks(secret: string): { readonly text: string; readonly plain: string } {
   return { text: markStart(secret, false), plain: markStart(secret, true) };
 }
@@ -50,7 +55,7 @@ export class PrintedMarks {
   readonly #rules: LateRules;
   readonly #onMark: (grain: string) => void;
 
-  /** @param onMark - called with the name of the grain for each mark */
+  /** @param onMark - called for each mark, with the name of its grain */
   constructor(rules: LateRules, onMark: (grain: string) => void) {
     this.#rules = rules;
     this.#onMark = onMark;
@@ -67,15 +72,15 @@ export class PrintedMarks {
   }
 }
 
-/** Object through which a template gets a grain. It records when the grain is read. */
+/** Grain that a template uses. Calling `read` records that the grain was read. */
 export interface LateOrigin {
   readonly marks: PrintedMarks;
-  /** Whether the value was read, so that the template may have changed it. */
+  /** Whether the value was read. The template may have changed a value that it has read. */
   readonly isRead: () => boolean;
   readonly read: () => Value;
 }
 
-/** A grain, or a value inside a grain, that was not read yet. */
+/** A grain, or a value inside a grain, before it is read. */
 export class LateGrain extends LateValue {
   readonly #path: LatePath;
   readonly #value: WireValue;
@@ -95,7 +100,7 @@ export class LateGrain extends LateValue {
     this.#parent = parent;
   }
 
-  /** Returns a value as a late value. Returns `undefined` for a value that must be read. */
+  /** Returns a late value, or `undefined` if the value must be read. */
   static of(
     path: LatePath,
     value: WireValue | undefined,
@@ -110,7 +115,7 @@ export class LateGrain extends LateValue {
     const parent = this.#parent;
     if (parent === undefined) return this.#origin.read();
     const inside = tryItem(parent.read(), this.#path.at(-1) ?? null);
-    // A text cannot be changed in place, so the text of the moment of the look-up is used.
+    // Templates cannot change a text in place, so the text from the look-up is still valid.
     return typeof this.#value === 'string' ? this.#value : readLate(inside ?? null);
   }
 
@@ -136,20 +141,23 @@ function itemOf(value: WireValue | undefined, key: string | number): WireValue |
   return Object.hasOwn(value, key) ? value[key] : undefined;
 }
 
-/** Returns the text of a minion for a late path, or `undefined` if it must not be filled in. */
+/**
+ * Returns the text in a minion's grains that replaces a mark, or `undefined` if no text may replace
+ * it.
+ */
 function lateTextAt(grains: WireMap, path: LatePath): string | undefined {
   const value = path.reduce<WireValue | undefined>(itemOf, grains);
   return isSafe(value) ? value : undefined;
 }
 
-/** A text with marks, as a template printed it. */
+/** Output of a template, with marks. */
 export interface MarkedText {
   readonly text: string;
   /** Path of each mark, by its number. */
   readonly late: readonly LatePath[];
 }
 
-/** Late paths of one compiled pillar. */
+/** Paths of the late values in one compiled pillar. */
 export class LatePaths {
   readonly paths: LatePath[] = [];
   readonly #places = new Map<string, number>();
@@ -165,17 +173,17 @@ export class LatePaths {
   }
 }
 
-/** Conditions under which marks can stay in the data of a file. */
+/** Settings that decide whether marks can stay in the data of a file. */
 export interface MarkRules {
   readonly secret: string;
-  /** Whether lists are merged, and therefore compared. */
+  /** Whether lists are merged. Merging compares their items. */
   readonly mergeLists: boolean;
 }
 
 /**
- * Renumbers the marks in parsed data by the paths of a whole pillar. Returns `undefined` if some
- * values must be known before the data is used: keys, includes, compared lists, and values that
- * disappeared from the data in another place than a comment.
+ * Renumbers the marks in the parsed data of a file, so that the numbers are unique in the whole
+ * pillar. Returns `undefined` if the data cannot be used without the real values: a mark is in a
+ * key, in `include` or in a compared list, or parsing removed a mark that is not in a comment.
  */
 export function numberMarks(
   data: PlainData,
@@ -217,7 +225,7 @@ export function numberMarks(
   return isUnusable ? undefined : numbered;
 }
 
-/** Whether a mark is in a line that is a comment, before the last line. */
+/** Whether a mark is in a comment line that ends with a line break. */
 function isInComment(text: string, mark: string): boolean {
   const at = text.indexOf(mark);
   const line = text.slice(text.lastIndexOf('\n', at) + 1, at);
@@ -225,8 +233,9 @@ function isInComment(text: string, mark: string): boolean {
 }
 
 /**
- * Fills in the late values of a minion. Returns `undefined` if a value could change the meaning of
- * the YAML text, for example a number in a plain scalar. The minion then needs its own rendering.
+ * Replaces the marks with the values of a minion. Returns `undefined` if a value could change the
+ * meaning of the YAML text, for example a number in a plain scalar. The minion then needs its own
+ * rendering.
  */
 export function fillMarks(
   pillar: FactMap,

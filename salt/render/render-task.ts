@@ -39,8 +39,8 @@ export interface PillarTask extends TemplateTask {
   /** Current time for the rendering, in milliseconds since 1970. */
   readonly now: number;
   /**
-   * Names of the functions that the main thread executes. A call of such a function becomes a
-   * {@link Question}.
+   * Names of the functions that the main thread executes. A call of one of them becomes a {@link
+   * Question}.
    */
   readonly asked: readonly string[];
   /** Answers to earlier questions, by {@link Question.mark}. */

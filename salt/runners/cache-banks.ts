@@ -15,7 +15,7 @@ const maxValues = 10_000;
 /** Maximum size of a value, in bytes. */
 const maxValueBytes = 1_048_576;
 
-/** Keys of each bank in memory, so that listing a bank does not read its values. */
+/** Keys of each bank. They are in memory, so that listing a bank does not read its values. */
 class BankNames {
   readonly #banks = new Map<string, Set<string>>();
   #count = 0;

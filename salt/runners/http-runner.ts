@@ -1,5 +1,5 @@
 /**
- * The `http` runner, which may connect only to the hosts that the configuration lists
+ * The `http` runner. It may connect only to the hosts that the configuration lists
  * [salt/runners/http.py, salt/utils/http.py].
  */
 

@@ -98,7 +98,7 @@ export class Schedule {
       return;
     }
     try {
-      // Store the due time before the job starts, so that a job that a crash interrupts does not
+      // Store the due time before the job starts. If a crash then interrupts the job, it does not
       // run twice.
       await this.#remember(entry, due);
     } catch (err) {

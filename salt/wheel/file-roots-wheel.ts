@@ -25,7 +25,7 @@ interface FileRootsWheelDeps {
 
 /** Maximum size of a file to read, in bytes. */
 const maxReadBytes = 16 * 1024 * 1024;
-/** Number of bytes by which a text file is recognised, as in Salt. */
+/** Number of bytes that are read to recognise a text file, as in Salt. */
 const probeBytes = 512;
 
 interface FileInRoot {

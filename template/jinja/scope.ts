@@ -35,7 +35,7 @@ export class Scope {
     this.loads.set(name, this.parent?.has(name) === true ? 'alias' : 'undefined');
   }
 
-  /** Records that a name is a parameter, whose value is passed in. */
+  /** Records that a name is a parameter. The caller passes its value. */
   declareParameter(name: string): void {
     this.stores.add(name);
     this.loads.set(name, 'parameter');

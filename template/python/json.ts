@@ -132,7 +132,7 @@ const space = /[ \t\n\r]*/y;
 const word = /true|false|null|NaN|-?Infinity/y;
 const maxDepth = 200;
 
-/** Parser that distinguishes 2.0 from 2, which `JSON.parse` does not. */
+/** Parser that distinguishes 2.0 from 2, in contrast to `JSON.parse`. */
 class JsonReader {
   readonly #text: string;
   #at = 0;

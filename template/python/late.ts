@@ -1,26 +1,28 @@
 /**
- * Late values. A template can output a late value without reading it: the rendered text then
- * contains a mark, and the text of the value is filled in after the rendering. Every other use of a
- * late value reads it.
+ * Late values. A template can output a late value without reading it. The rendered text then
+ * contains a mark, and the text of the value replaces the mark after the rendering. Every other use
+ * of a late value reads it.
  */
 
 import { PythonException } from './exceptions.ts';
 import { Dict, type PyObject, type Value } from './values.ts';
 
-/** Length for which each mark counts against the limit of characters, in characters. */
+/** Number of characters that each mark counts toward the limit of the text length. */
 export const countedMarkLength = 256;
 
-/** A value that can be output without being read. `evaluate` never returns one. */
+/** A value that a template can output without reading it. `evaluate` never returns a late value. */
 export abstract class LateValue implements PyObject {
   readonly typeName = 'LateValue';
 
   /** Returns the value, and records that it was read. */
   abstract read(): Value;
 
-  /** Returns the mark to output instead of the value, or `undefined` if it must be read. */
+  /** Returns the mark to output instead of the value, or `undefined` if the value must be read. */
   abstract mark(): string | undefined;
 
-  /** Returns an item of this value without reading it, or `undefined` if it must be read. */
+  /**
+   * Returns an item of this value without reading this value, or `undefined` if it must be read.
+   */
   abstract child(key: Value): LateValue | undefined;
 
   /** @throws PythonException always, because a late value is read before it is used */
@@ -31,16 +33,19 @@ export abstract class LateValue implements PyObject {
 
 /** A dictionary with late values. */
 export abstract class LateDict extends Dict {
-  /** Returns a value without reading it, or `undefined` if it must be read. */
+  /** Returns the late value of a key, or `undefined` if the value must be read. */
   abstract late(key: Value): LateValue | undefined;
 }
 
-/** Returns a value, and reads it if it is late. */
+/** Returns the value itself, or the value that a late value reads. */
 export function readLate(value: Value): Value {
   return value instanceof LateValue ? value.read() : value;
 }
 
-/** Returns an item of a late value or dictionary without reading it, if that is possible. */
+/**
+ * Returns an item of a late value or a dictionary as a late value, or `undefined` if the item must
+ * be read.
+ */
 export function lateItem(target: Value, key: Value): LateValue | undefined {
   if (target instanceof LateValue) return target.child(key);
   return target instanceof LateDict ? target.late(key) : undefined;

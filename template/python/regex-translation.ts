@@ -169,7 +169,7 @@ class Translator {
   #rest: string;
   #source = '';
   #flags: Flags;
-  /** Flags outside each open group, which apply again after the group. */
+  /** Flags before each open group. They apply again after the group. */
   readonly #outer: Flags[] = [];
   #ignoreCase = false;
   #needsBacktracking = false;

@@ -31,7 +31,7 @@ export interface RealMinionOptions extends MasterPorts {
   readonly isProxy?: true;
   /** Further lines of its configuration, as YAML. */
   readonly extra?: string;
-  /** Whether it runs in a temporary root, of which only its folder is kept. */
+  /** Whether it runs in a temporary root. Only its own folder survives. */
   readonly isThrownAway?: true;
   /** Process 1 of that root. Default: the program itself. */
   readonly init?: 'systemd';

@@ -226,7 +226,7 @@ export class Group {
   readonly minions: LastingMinion[] = [];
   /** Number of times that each job arrived at each minion, by `<jid> <id>`. */
   readonly arrivals: Map<string, number> = new Map();
-  /** Returns that were acknowledged to minions, as `<jid> <id>`. */
+  /** Minions' returns that the master has acknowledged, as `<jid> <id>`. */
   readonly acknowledged: string[] = [];
   /** Times at which a real minion would have had to sign in again. */
   readonly outdated: string[] = [];

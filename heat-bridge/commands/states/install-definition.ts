@@ -55,8 +55,8 @@ export function compileInstall(
       ),
     );
   };
-  // Compile with sample values to find errors. One letter is valid at every path at which a
-  // parameter is permitted.
+  // Compile with sample values to find errors. One letter is a valid value at every path that
+  // permits a parameter.
   const sample = Object.fromEntries(names.map((name) => [name, 'x']));
   orElse('ERR_CATALOG', command, () => compile(sample));
   // A run needs the states twice: when its parameters are validated, and when its job is published.

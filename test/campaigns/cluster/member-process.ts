@@ -11,7 +11,7 @@ import type { TcpProxy } from '../../helpers/tcp-proxy.ts';
 
 /** Order to a member. */
 export interface MemberOrder {
-  /** Time by which its clock is ahead, in milliseconds. */
+  /** Lead of its clock over the correct time, in milliseconds. */
   readonly clockMs: number;
 }
 

@@ -14,8 +14,8 @@ import type { HostileSite } from './site.ts';
 import { textOf } from './values.ts';
 
 /**
- * Commands that run until they are interrupted, and start servers. Only arguments that end them
- * before the start are tried.
+ * Commands that start a server and run until they are interrupted. The matrix tries only arguments
+ * with which they end before the start.
  */
 const servers: ReadonlySet<string> = new Set(['demo', 'master', 'metadata-agent', 'minion']);
 
@@ -25,10 +25,12 @@ const maxArgumentBytes = 131_071;
 /** Time after which a command is interrupted, in milliseconds. */
 const interruptMs = 250;
 
-/** Arguments whose hostile values are also tried as the content of a file. */
+/**
+ * Names of arguments that may be paths. The matrix also writes their hostile values into a file.
+ */
 const fileNames = /file|path|template|policy|rules|data|input|catalog/i;
 
-/** Returns the entries, with a directory for the files that the commands read and write. */
+/** Returns the entries. The commands read and write files in a temporary directory. */
 export async function cliEntries(site: HostileSite): Promise<readonly Entry[]> {
   const place = path.join(site.directory, 'cli', 'a', 'b', 'c', 'd');
   mkdirSync(place, { recursive: true });

@@ -1,6 +1,6 @@
 /**
  * The entries of the matrix, generated from the tables of request types, HTTP routes, RPC methods,
- * functions and routes of agents. Each entry has the fields into which hostile values are put.
+ * functions and routes of agents. Each entry lists the fields that get hostile values.
  */
 
 import { signAgentRequest } from '#guests/metadata-agent/agent-credentials.ts';
@@ -54,7 +54,7 @@ function minionEntries(site: HostileSite): readonly Entry[] {
   });
 }
 
-/** Entries for unencrypted requests. Each comes from another address of one network. */
+/** Entries for unencrypted requests. The requests come from changing addresses of one network. */
 function clearEntries({ dial, keys }: HostileSite): readonly Entry[] {
   let sent = 0;
   return Object.entries(clearLoads).map(([cmd, load]) => ({
@@ -88,7 +88,7 @@ interface Operation {
   };
 }
 
-/** Valid bodies of routes whose schema gives no useful example. */
+/** Valid bodies for routes that have no useful example in their schema. */
 const bodies: Readonly<Record<string, unknown>> = {
   'POST /': { client: 'local', tgt: '*', fun: 'test.ping', arg: [], kwarg: {} },
   'POST /run': {
@@ -244,7 +244,7 @@ function agentEntry(site: HostileSite, path: string): Entry {
   };
 }
 
-/** Entry for a path of the agent's own listener, through which guests send their requests. */
+/** Entry for a path of the agent's own listener. Guests send their requests to this listener. */
 function listenerEntry(site: HostileSite, path: string): Entry {
   const headerNames = ['x-neutron-network-id', 'x-neutron-router-id', 'x-forwarded-for'];
   const place = path.replace('/bridge/v1/guest/', '/saltbridge/v1/');
@@ -316,7 +316,7 @@ async function functionEntries(site: HostileSite): Promise<readonly Entry[]> {
   return [...(await called('runner')), ...(await called('wheel')), ...ofMinions];
 }
 
-/** Functions that are not called, with the reason. */
+/** Names of functions that the matrix does not call. */
 const uncalled: ReadonlySet<string> = new Set<string>([]);
 
 function functionEntry(site: HostileSite, client: 'runner' | 'wheel', fun: string): Entry {
@@ -398,8 +398,8 @@ function isCommandRoute(path: string): boolean {
 }
 
 /**
- * Sends a request and judges the answer. Salt's clients expect the statuses 500 and 504 from some
- * functions, with a text that reveals nothing.
+ * Sends a request and judges the answer. The statuses 500 and 504 are no defect where Salt's
+ * clients expect them, if their text reveals nothing.
  */
 async function ask(
   place: { readonly port: number } | { readonly socketPath: string },

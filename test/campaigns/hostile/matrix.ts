@@ -1,4 +1,4 @@
-/** Runs rows of the hostile-input matrix and judges the counts of each. */
+/** Runs rows of the hostile-input matrix, and compares the counts of each case with the limits. */
 
 import { setImmediate as nextTurn, setTimeout as wait } from 'node:timers/promises';
 import { type ReadingStep, readingSteps, workSlices } from '#runtime';
@@ -27,27 +27,30 @@ export interface MatrixPlan {
 
 /** Limits on the counts of one case. */
 export const bounds = {
-  /** Executed blocks of one turn of the event loop, in which the honest minion is served. */
+  /**
+   * Number of blocks of code that one turn of the event loop may execute. The honest minion waits
+   * for the turn.
+   */
   blocksOfTurn: 4_000_000,
-  /** Turns of the event loop until the honest user is served. */
+  /** Number of turns of the event loop until the honest user gets an answer. */
   turnsUntilServed: 60,
   /** Rows that a request may add to the store. */
   rows: 64,
   /** Bytes that a request may add to the store. */
   bytes: 16_777_216,
-  /** Pending keys that all addresses of one network may add. */
+  /** Number of pending keys that all addresses of one network together may add. */
   pendingKeys: 64,
 } as const;
 
 export interface MatrixReport {
   readonly cases: number;
-  /** Entries without fields, so that no case was sent to them. */
+  /** Entries that got no case, because they have no fields. */
   readonly missing: readonly string[];
   readonly problems: readonly string[];
   readonly answers: Readonly<Record<string, number>>;
-  /** Largest counts of all cases, with the case. */
+  /** Largest value of each count, with the case that caused it. */
   readonly largest: Readonly<Record<string, string>>;
-  /** Measurements, which depend on the machine. Only if blocks are not counted. */
+  /** Measurements of time and memory. They depend on the machine. Absent if blocks are counted. */
   readonly measured?: Measured;
 }
 
@@ -60,13 +63,13 @@ interface Measured {
   readonly memory: readonly [number, number];
 }
 
-/** Number of turns after which a case is only waiting. */
+/** Number of turns in which a case may work. After them, it only waits. */
 const maxBusyTurns = 25;
 const waitMs = 20;
 
 /**
  * Number of cases that are counted together, because each count takes as long as several cases. If
- * they execute more blocks than one turn may, they are repeated, and each turn is counted.
+ * these cases together exceed the limit of one turn, they are repeated and each turn is counted.
  */
 const casesOfCount = 8;
 
@@ -82,7 +85,8 @@ const sizes = [300, 8_000, 60_000, 900_000, Infinity] as const;
 
 /**
  * Runs the matrix.
- * @param counter - counter of blocks; `undefined`: time and memory are measured instead
+ * @param counter - counter of executed blocks; `undefined`: the run measures time and memory
+ * instead
  */
 export async function runMatrix(
   plan: MatrixPlan,
@@ -98,7 +102,7 @@ export async function runMatrix(
   }
 }
 
-/** Case of a row. The seeds determine field, value and size. */
+/** One request to a row. The seeds determine the field, the value and its size. */
 interface Case {
   readonly entry: Entry;
   readonly seeds: readonly number[];
@@ -213,7 +217,7 @@ class MatrixRun {
     });
     for (let turn = 1; !state.isOver || !state.isServed; turn += 1) {
       const { user, system } = process.threadCpuUsage();
-      // Long waits are for threads and timers.
+      // Cases that take longer wait for threads and timers.
       await (turn < maxBusyTurns ? nextTurn() : wait(waitMs));
       await this.#serveHonestMinion(entry);
       const used = process.threadCpuUsage();
@@ -293,7 +297,9 @@ class MatrixRun {
     this.#print(`PROBLEM ${problem}`);
   }
 
-  /** Checks that metered work and the reading of JSON give way after the steps of one slice. */
+  /**
+   * Checks that metered work and the reading of JSON let other work run after each slice of steps.
+   */
   #watchSteps(): () => void {
     const onSlice = (steps: unknown): void => {
       if (Number(steps) > 3 * maxSliceSteps)

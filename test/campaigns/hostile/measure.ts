@@ -1,5 +1,5 @@
 /**
- * Counts the executed blocks of JavaScript of the main thread. The count does not depend on the
+ * Counts the blocks of JavaScript that the main thread executes. The count does not depend on the
  * speed of the machine.
  */
 
@@ -24,13 +24,13 @@ interface BusyFunction {
 export interface Work {
   /** Number of executed blocks of the master and its packages. */
   readonly blocks: number;
-  /** The function that executed most of them. */
+  /** The function that executed most of these blocks. */
   readonly busiest: BusyFunction;
 }
 
 /**
- * Counter of executed blocks. Create it before the modules of the master are loaded, because
- * V8 counts only in functions that are compiled later.
+ * Counter of executed blocks. Create it before the modules of the master are loaded, because V8
+ * counts only functions that it compiles later.
  */
 export class BlockCounter {
   readonly #session = new Session();
@@ -45,7 +45,7 @@ export class BlockCounter {
   take(): Work {
     let blocks = 0;
     let busiest: BusyFunction = { place: '', blocks: 0 };
-    // The callback runs before `post` returns, because the session is that of this thread.
+    // The session belongs to this thread, so the callback runs before `post` returns.
     this.#session.post('Profiler.takePreciseCoverage', (error, coverage) => {
       if (error !== null) throw error;
       for (const { url, functions } of (coverage as Coverage).result) {

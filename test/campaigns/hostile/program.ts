@@ -1,7 +1,7 @@
 /**
- * A program that runs the hostile-input matrix. Its argument is the plan as JSON; it prints the
- * report as JSON. It runs in a process of its own, because the counts need functions that are
- * compiled after the counter has started.
+ * A program that runs the hostile-input matrix. Its argument is the plan as JSON, and it prints the
+ * report as JSON. It needs a process of its own, because V8 counts only functions that it compiles
+ * after the counter has started.
  */
 import { BlockCounter } from './measure.ts';
 

@@ -10,14 +10,14 @@ function listOf(value: unknown): readonly unknown[] {
   return Array.isArray(value) ? value : [];
 }
 
-/** Returns the schemas that apply together or of which one applies. */
+/** Returns the schemas in `allOf`, `anyOf` and `oneOf`. */
 function parts(schema: Fields): readonly Fields[] {
   return [...listOf(schema.allOf), ...listOf(schema.anyOf), ...listOf(schema.oneOf)].filter(
     isFields,
   );
 }
 
-/** Maximum depth of the fields that rows have. */
+/** Maximum depth of the fields in the matrix. */
 const maxDepth = 3;
 
 /** Returns the paths of all fields of a schema, for example `servers.0.minion`. */
@@ -59,7 +59,7 @@ function exampleMap({ properties, required }: Fields): unknown {
   );
 }
 
-/** Returns a copy of a value in which one field has another value. */
+/** Returns a copy of `whole` with another value in one field. */
 export function withField(whole: unknown, path: string, value: unknown): unknown {
   if (path === '') return value;
   const [name = '', ...rest] = path.split('.');

@@ -1,6 +1,6 @@
 /**
- * The master that the hostile-input matrix attacks: all services and all extensions of the bridge,
- * in memory, with a hostile and an honest owner of each kind.
+ * The master that the hostile-input matrix attacks. It runs in memory with all services and all
+ * extensions of the bridge. There is a hostile and an honest minion, user and guest.
  */
 
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
@@ -52,16 +52,17 @@ export interface HostileSite {
   /** Token of the master of the user `hostile`. */
   readonly token: string;
   readonly foreign: ForeignNames;
-  /** Replaces the sessions and the token, which a request may have ended. */
+  /** Replaces the sessions and the token, because a request may have ended them. */
   logInAgain(): Promise<void>;
-  /** Takes the errors without a code that the master has logged since the last call. */
+  /** Returns the logged errors without an error code since the last call. */
   takeDefects(): string[];
   close(): Promise<void>;
 }
 
 /**
  * Starts the master, and signs in and logs in all owners.
- * @param options.isOnDisk - whether the store is on disk, so that its rows use no memory
+ * @param options.isOnDisk - whether the store is on disk, so that its rows do not count as memory
+ * in use
  */
 export async function startHostileSite({
   isOnDisk,
@@ -103,7 +104,7 @@ export async function startHostileSite({
       gatherJobTimeout: 0.05,
       fileRoots: { base: [root] },
       fileRecv: true,
-      // Rate limits have their own tests. Here they would only delay the requests.
+      // Other tests check the rate limits. Here they would only delay the requests.
       limits: { requestsPerSecond: 0, eventsPerSecond: 0, authsPerSecond: 0 },
       externalAuth: {
         sharedsecret: {

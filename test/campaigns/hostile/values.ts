@@ -1,11 +1,11 @@
 /**
- * Families of hostile values. Each function returns one value for a field, of about the given
- * size in bytes. The values contain only JSON types, `bigint` and `NaN`.
+ * Kinds of hostile values ("families"). Each function returns a value for a field, of about the
+ * given size in bytes. The values contain only JSON types, `bigint` and `NaN`.
  */
 
 import type { Random } from '../random.ts';
 
-/** Names of the honest owner that a hostile owner must not reach. */
+/** Names of objects of the honest owner. A hostile owner must not reach these objects. */
 export interface ForeignNames {
   readonly minion: string;
   readonly project: string;
@@ -13,10 +13,10 @@ export interface ForeignNames {
   readonly jid: string;
 }
 
-/** Surroundings of a value. */
+/** Properties of the request that contains a value. */
 export interface ValueContext {
   readonly foreign: ForeignNames;
-  /** Maximum nesting depth that the writer of the request supports. */
+  /** Maximum nesting depth that can be encoded in the request. */
   readonly maxDepth: number;
 }
 
@@ -107,7 +107,7 @@ export const families: Readonly<Record<string, MakeValue>> = {
   types: oneOf(null, true, false, [], {}, '', [[]], [{}], { '': '' }, [null]),
 };
 
-/** Returns a value in JSON. Large integers and numbers that JSON does not have are kept. */
+/** Returns a value as JSON text. Writes `bigint` as an integer, and `NaN` as `1e999`. */
 export function jsonOf(value: unknown): string {
   const text = JSON.stringify(value, (_key, it: unknown) => {
     if (typeof it === 'bigint') return `@raw ${it}@`;

@@ -156,7 +156,7 @@ test('a key that ends with its machine is retired at that time', async (t) => {
 
 // The enrolment of a minion ends when its key is deleted by any interface.
 
-/** All interfaces by which a key can be deleted. */
+/** All interfaces for deleting a key. */
 const ways: Readonly<Record<string, (stage: Stage) => unknown>> = {
   'the command line or a program': ({ master }) => master.keys.delete({ match: 'web-1' }),
   'the wheel': ({ master }) => master.wheel.run({ fun: 'key.delete', kwarg: { match: 'web-*' } }),
