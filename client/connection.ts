@@ -24,7 +24,7 @@ export interface RemoteMaster {
    * Plain `http:` is accepted for this host only.
    */
   readonly url: string | URL;
-  /** Salt token from `logins.login`, which identifies the calling user. Default: none. */
+  /** Salt token from `logins.login`. It identifies the calling user. Default: none. */
   readonly token?: string;
   /** Trusted certificates in PEM. Default: those of the system. */
   readonly ca?: string | Uint8Array;
@@ -69,8 +69,7 @@ export function localConnection({ socketPath }: LocalMaster, agent?: Agent): Con
 
 /**
  * Creates a connection over HTTP.
- * @throws TypeError for an invalid address, or for an address to which tokens would be sent
- * unencrypted
+ * @throws TypeError for an invalid address, or if tokens would be sent unencrypted
  */
 export function remoteConnection({ url, token, ca }: RemoteMaster): Connection {
   const { protocol, hostname, port, pathname, host } = new URL(url);

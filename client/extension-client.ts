@@ -34,7 +34,7 @@ function callExtension<T>(source: MasterSource, name: string, parameters: object
 /**
  * Streams the items of a method. If the connection is lost and the parameters contain an
  * idempotency key, continues with the next master.
- * @param received - items that the caller has already received, which are skipped. `undefined` if
+ * @param received - items that the caller has already received; they are skipped. `undefined` if
  * there is no idempotency key, so that the call must not be repeated
  * @throws the error that ended the stream
  */

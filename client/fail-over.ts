@@ -79,7 +79,7 @@ class BrokenCallError extends Error {
   }
 }
 
-/** Error of an attempt for which no master was found. Its cause is the reason. */
+/** Error of an attempt without a reachable master. Its cause is the reason. */
 class NoMasterError extends Error {}
 
 /**

@@ -13,7 +13,7 @@ import {
 import type { Connection } from './connection.ts';
 import { callMethod, type MethodCaller, openMethodStream } from './rpc-client.ts';
 
-/** Returns the master's interface, whose calls a caller sends. */
+/** Returns the master's interface. `caller` sends its calls. */
 export function createMasterApi(caller: MethodCaller): MasterApi {
   return {
     ...clientOf<CallableApi>(caller, rpcTable),

@@ -1,5 +1,5 @@
 /**
- * Composes a bridge of extensions of the master: one for state that all share, and one for each
+ * Composes a bridge of several extensions of the master: one for shared state, and one for each
  * extension of the bridge.
  */
 

@@ -6,8 +6,8 @@ import type { Subject } from '#acl';
 const ofProject = 'project:';
 
 /**
- * Returns the name of the owner of what a subject registers. It is unique to the subject, or to its
- * project.
+ * Returns the owner name for registrations of a subject. The name is unique to the subject, or to
+ * its project.
  */
 export function ownerNameOf(subject: Subject): string {
   switch (subject.kind) {

@@ -66,7 +66,7 @@ const writtenNames: ReadonlyMap<string | number, string> = new Map([
   ['onFailure', 'on_failure'],
 ]);
 
-/** Returns an error in which fields have their names in files. */
+/** Returns an error that uses the names of fields in files. */
 function asWritten(value: unknown, { path, problem, meant }: DefinitionMistake): DefinitionMistake {
   let within = value;
   const written = path.map((step) => {

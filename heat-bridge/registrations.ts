@@ -26,7 +26,8 @@ export interface RegistrationsApi<
    * Creates a registration. Resolves when it is durable.
    * @param options - `replaces`: whether the registration may replace one with the same name and
    * owner
-   * @throws BridgeError `ERR_…_FORM`, `ERR_…_EXISTS`, `ERR_…_LIMIT` of the kind
+   * @throws BridgeError, for example ERR_HANDLE_FORM, ERR_HANDLE_EXISTS or ERR_HANDLE_LIMIT for a
+   * handle
    */
   add(
     registration: Registration,
@@ -35,12 +36,12 @@ export interface RegistrationsApi<
   list(selection?: RegistrationOwner): Promise<readonly Info[]>;
   /**
    * Returns a registration.
-   * @throws BridgeError `ERR_…_UNKNOWN` of the kind
+   * @throws BridgeError, for example ERR_HANDLE_UNKNOWN for a handle
    */
   show(name: string, of?: Of): Promise<Details>;
   /**
    * Removes a registration and its secrets.
-   * @throws BridgeError `ERR_…_UNKNOWN` of the kind
+   * @throws BridgeError, for example ERR_HANDLE_UNKNOWN for a handle
    */
   remove(name: string, of?: Of): Promise<Info>;
 }

@@ -42,8 +42,8 @@ const packedNothing = packWire(emptyWireMap());
 const prefix = Buffer.from(prefixText, 'latin1');
 const randomBlocks = new RandomPool();
 /**
- * Buffer for short messages, which is used again for each of them. A message is copied from it
- * before the next one is written to it.
+ * Buffer for short messages. Each message is copied from the buffer before the next one is written
+ * to it.
  */
 const shortMessageBuffer = Buffer.allocUnsafeSlow(sliceSize + 2 * blockSize);
 const expectedHmac = Buffer.allocUnsafeSlow(hmacSize);
@@ -214,7 +214,7 @@ export function sealPacked(
 
 /** Options of {@link openValue}. */
 export interface OpenValueOptions {
-  /** Nonce with which the plaintext must begin. Default: the plaintext contains no nonce. */
+  /** Required nonce at the beginning of the plaintext. Default: the plaintext contains no nonce. */
   readonly nonce?: string;
   /** Limits for unpacking. Default: {@link loadLimits}. */
   readonly limits?: PayloadLimits;

@@ -7,14 +7,12 @@ const digestSize = 32;
 const innerPad = 0x36;
 const outerPad = 0x5c;
 /**
- * Maximum size of a message, in bytes, for which two plain hashes cost less than an OpenSSL object.
+ * Maximum size of a short message, in bytes. For short messages, two plain hashes cost less than an
+ * OpenSSL object.
  */
 const shortSize = 4096;
 
-/**
- * Input buffers of the two hashes, which are used again so that no memory is allocated for a
- * message.
- */
+/** Input buffers of the two hashes. They are used again, so that no message needs new memory. */
 const innerBuffer = Buffer.allocUnsafeSlow(hashBlockSize + shortSize);
 const outerBuffer = Buffer.allocUnsafeSlow(hashBlockSize + digestSize);
 const blockBuffer = Buffer.allocUnsafeSlow(hashBlockSize);

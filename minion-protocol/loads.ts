@@ -164,7 +164,7 @@ export type MinionEventLoad = {
   | {
       readonly form: 'batch';
       readonly events: readonly RequestedEvent[];
-      /** Prefix of the tag `<pretag>/<tag>`, under which each event is also fired. */
+      /** Prefix of a second tag. Each event is also fired with the tag `<pretag>/<tag>`. */
       readonly pretag: string | undefined;
     }
   | { readonly form: 'empty' }

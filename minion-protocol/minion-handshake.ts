@@ -49,10 +49,7 @@ export interface MinionHandshakeConfig {
   readonly masterFinger?: string;
   /** Hash for `masterFinger`. Default: `sha256`. */
   readonly hashType?: string;
-  /**
-   * Public key with which signatures of master keys are verified (Salt's
-   * `verify_master_pubkey_sign`).
-   */
+  /** Public key for verifying signatures of master keys (Salt's `verify_master_pubkey_sign`). */
   readonly masterSignPub?: KeyObject;
   /** Returns a new nonce of 32 hex digits for each request. */
   readonly nonce?: () => string;

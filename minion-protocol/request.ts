@@ -35,11 +35,11 @@ export interface SealedEnvelope {
    */
   readonly id: string | undefined;
   /**
-   * Encryption algorithm named by the minion, which may be unknown. `OAEP-SHA1` if it names none.
+   * Encryption algorithm that the minion names. It may be unknown. `OAEP-SHA1` if it names none.
    */
   readonly encAlgo: string;
   /**
-   * Signing algorithm named by the minion, which may be unknown. `PKCS1v15-SHA1` if it names none.
+   * Signing algorithm that the minion names. It may be unknown. `PKCS1v15-SHA1` if it names none.
    */
   readonly sigAlgo: string;
   /** The Crypticle blob, a view into the message. */

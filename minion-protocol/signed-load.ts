@@ -62,7 +62,7 @@ function headOfMap(size: number): Buffer {
   return size < 16 ? Buffer.of(0x80 | size) : Buffer.of(0xde, size >> 8, size & 0xff);
 }
 
-/** Returns the number of bytes of the length or number that follows the first byte of a value. */
+/** Returns the size of the length or number after the first byte of a value, in bytes. */
 function lengthBytes(bytes: Buffer, offset: number): number {
   const head = bytes[offset] ?? 0;
   return head < 0xc0 || head >= 0xe0 ? 0 : (argumentBytes[head - 0xc0] ?? 0);

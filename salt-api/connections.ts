@@ -96,7 +96,7 @@ export class HttpConnections {
     this.#sweeper = setInterval(() => this.#guard.sweep(), sweepMs).unref();
   }
 
-  /** Returns how many connections were ended or rejected, by reason. */
+  /** Returns the number of connections that were ended or rejected, by reason. */
   refusals(): Readonly<Record<string, number>> {
     return this.#guard.refusals();
   }

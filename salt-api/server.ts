@@ -49,7 +49,7 @@ async function addCors(app: FastifyInstance, origins: readonly string[]): Promis
   });
 }
 
-/** Whether the request is a CORS preflight, with which a browser asks for permission. */
+/** Whether the request is a CORS preflight. Browsers send it to ask for permission. */
 function isPreflight({ method, headers }: FastifyRequest): boolean {
   return method === 'OPTIONS' && headers['access-control-request-method'] !== undefined;
 }

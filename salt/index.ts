@@ -103,7 +103,7 @@ export async function preloadSaltServices(): Promise<void> {
   ]);
 }
 
-/** Returns which functions and filters templates of pillar or orchestrations may use. */
+/** Returns the functions and filters that templates of pillar and orchestrations may use. */
 export async function loadTemplateCompatibility(): Promise<TemplateCompatibility> {
   const { templateCompatibility } = await import('./compatibility.ts');
   return templateCompatibility();

@@ -78,7 +78,7 @@ function isSyntaxInSalt(kind: string): boolean {
 }
 
 /**
- * Exception with which a function or loader of the caller ends a rendering. Templates cannot catch
+ * Exception of a function or loader of the caller. It ends the rendering. Templates cannot catch
  * it. The renderer passes it to its caller unchanged.
  */
 export class Interruption extends Error {}

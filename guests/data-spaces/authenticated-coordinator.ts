@@ -1,6 +1,6 @@
 /**
- * Authenticates values in an external server, to which other programs may be able to write. Each
- * value has a MAC (message authentication code) over its content and its key. Values without a
+ * Authenticates values in an external server. Other programs may be able to write to this server.
+ * Each value has a MAC (message authentication code) over its content and its key. Values without a
  * valid MAC are rejected.
  */
 

@@ -107,7 +107,7 @@ const valueRow = defineRow({
 });
 
 /**
- * Size of the version number with which rows of the first storage format begin, in bytes. Later
+ * Size of the version number at the beginning of rows in the first storage format, in bytes. Later
  * formats begin with a format number instead.
  */
 const headLength = 6;

@@ -26,7 +26,7 @@ const DetailsSchema = Type.Object({
 export interface DataRoutesDeps {
   readonly host: Pick<ExtensionHost, 'decide' | 'holdToken'>;
   readonly keysPerStack: number;
-  /** Returns the API for a requester, which audit records name. */
+  /** Returns the API for a requester. Audit records name this requester. */
   readonly as: (requester: AuditRequester) => DataApi;
 }
 

@@ -171,7 +171,10 @@ function connectionFigures(coordinator: Coordinator): readonly MetricFamily[] {
  */
 const answerMs = 1_000;
 
-/** Describes the state of a minion, for the error message of a client that waits for its value. */
+/**
+ * Describes the state of a minion, for the error message of a client that waits for a value of this
+ * minion.
+ */
 async function describeMinion(
   { admission, isReachable }: Pick<ExtensionHost, 'admission' | 'isReachable'>,
   id: string,

@@ -1,5 +1,5 @@
 /**
- * Handles requests of guests, which call runners through their minion, or send HTTPS requests. In
+ * Handles requests of guests. Guests call runners through their minion, or send HTTPS requests. In
  * both cases, the policy decides about the action `runner` of the minion, with the arguments as
  * keywords.
  */
@@ -133,8 +133,8 @@ export class GuestRequests {
   }
 
   /**
-   * Returns the result of a request. If the request fails, returns a map with the error, which the
-   * module on the minion raises.
+   * Returns the result of a request. If the request fails, returns a map with the error. The module
+   * on the minion raises this error.
    */
   async #answer(work: () => Promise<WireMap>): Promise<WireMap> {
     try {

@@ -50,7 +50,7 @@ export class GuestTokens {
   }
 
   /**
-   * Returns the guest to whose machine a token was issued.
+   * Returns the guest that received a token.
    * @throws AuthenticationError ERR_EAUTH_TOKEN
    */
   identify(token: string): Guest {

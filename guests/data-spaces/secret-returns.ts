@@ -10,7 +10,7 @@ import { keyOf, writtenKeys } from './roles.ts';
 
 const redacted = '(secret)';
 
-/** Returns a return's load, in which the secret values of the minion's data space are redacted. */
+/** Redacts the secret values of the minion's data space in the load of a return. */
 export function redactReturn(
   spaces: Pick<DataSpaces, 'membershipOf'>,
   minion: string,

@@ -68,9 +68,7 @@ export class StackLogins {
     return { ok: true, session };
   }
 
-  /**
-   * Removes a token that a service has rejected from the cache, if the cache contains no newer one.
-   */
+  /** Removes a rejected token from the cache, if the cache contains no newer one. */
   forget(stack: string, login: OwnerLogin | ServerLogin, token: string): void {
     const key = keyOf(stack, login);
     if (this.#sessions.peek(key)?.token === token) this.#sessions.delete(key);

@@ -1,4 +1,4 @@
-/** Registered stacks whose deployments the bridge runs, and their storage. */
+/** Registered stacks and their storage. The bridge runs the deployments of these stacks. */
 
 import { randomUUID } from 'node:crypto';
 import Type, { type Static, type TObject } from 'typebox';

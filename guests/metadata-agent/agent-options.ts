@@ -94,7 +94,7 @@ const AgentFile = Type.Object(
         strict,
       ),
     ),
-    /** Options of Neutron, in which the agent looks up instances if `instances` is absent. */
+    /** Options of Neutron. If `instances` is absent, the agent looks up instances in Neutron. */
     neutron: Type.Optional(
       Type.Object(
         {
@@ -261,7 +261,7 @@ function toInstance(instance: string, project: string): AgentInstance | undefine
   return [instance, project].every((it) => idForm.test(it)) ? { instance, project } : undefined;
 }
 
-/** Creates a lookup in a file, which is read again after it changes. */
+/** Creates a lookup in a file. The file is read again after it changes. */
 function findInFile(file: string): FindInstance {
   let readAt = -1;
   let list: Static<typeof InstanceList> = [];

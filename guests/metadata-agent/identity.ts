@@ -1,7 +1,6 @@
 /**
- * Enrolment by identity: without an enrolment that was created in advance. A metadata agent
- * identifies an instance. If the instance matches a configured rule, it receives user-data that
- * enrols it.
+ * Enrolment by identity: no enrolment is created in advance. A metadata agent identifies
+ * an instance. If the instance matches a configured rule, it receives user-data that enrols it.
  */
 
 import type { FastifyInstance, FastifyRequest } from 'fastify';

@@ -1,7 +1,7 @@
 /**
- * Metadata agent of networks. It identifies the instance that sent a request by the network and the
- * address, and forwards the request to Nova or to the master. It listens on a Unix socket for the
- * proxies of networks, or in the networks themselves.
+ * Metadata agent of networks. It identifies the sender of a request by network and address, and
+ * forwards the request to Nova or to the master. It listens on a Unix socket for the proxies of
+ * networks, or in the networks themselves.
  */
 
 import { createHmac } from 'node:crypto';

@@ -1,6 +1,6 @@
 /**
  * Listeners of a metadata agent in networks, without a proxy. The listener that accepts a
- * connection determines its network, and the socket determines its address.
+ * connection determines the network of the sender. The socket determines the address of the sender.
  */
 
 import { spawn } from 'node:child_process';
@@ -11,7 +11,8 @@ import { BridgeError } from '#heat-bridge';
 /** Network in which an agent listens for instances. */
 export interface AgentNetwork {
   /**
-   * Ids of the networks. Several ids are networks of one router, in which no address occurs twice.
+   * Ids of the networks. Several ids are networks of one router. No address occurs twice in these
+   * networks.
    */
   readonly networks: readonly string[];
   /**

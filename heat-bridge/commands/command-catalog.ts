@@ -42,13 +42,11 @@ export interface CompiledCommand {
   check(parameters: unknown): Parameters;
   /**
    * Returns the function call that is published to the minions.
-   * @param secrets - name of the run's secrets in the pillar; ignored if the command has no secrets
+   * @param secrets - reference to the run's secrets: their key in the pillar; ignored if the
+   * command has no secrets
    */
   toCall(parameters: Parameters, secrets: string): MinionCall;
-  /**
-   * Returns the data that each minion finds in its pillar, under the reference of the run's
-   * secrets.
-   */
+  /** Returns the data for the pillar of each minion, below the reference to the run's secrets. */
   pillarOf(parameters: Parameters): Parameters;
   /** Splits parameters into secret ones and others. */
   split(parameters: Parameters): { readonly secret: Parameters; readonly open: Parameters };

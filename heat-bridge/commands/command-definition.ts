@@ -100,8 +100,8 @@ const CommandBody = Type.Object(
     /** Number of retries on minions that failed or did not respond. Default: 0. */
     retries: Type.Optional(Type.Integer({ minimum: 0, maximum: 10 })),
     /**
-     * Whether a repeated run of the command has no further effect. Only such commands are retried.
-     * Default: false.
+     * Whether a repeated run of the command has no further effect. Only idempotent commands are
+     * retried. Default: false.
      */
     idempotent: Type.Optional(Type.Boolean()),
     concurrency: Type.Optional(Concurrency),
@@ -262,7 +262,7 @@ interface FieldNames {
 
 /**
  * Returns a map from a catalog file, with its fields renamed for programs.
- * @throws the error that `refuse` returns, if a file contains the name that a field has in programs
+ * @throws the error of `refuse`, if the map has a field under its name for programs
  */
 export function withOptionNames(value: unknown, { names, refuse }: FieldNames): unknown {
   if (!isPlainMap(value)) return value;

@@ -17,7 +17,8 @@ export interface SecretLease {
 const noSecrets: SecretLease = { forget: () => {} };
 
 /**
- * Returns a random name for the secrets of a run in the pillar. It reveals nothing about the run.
+ * Returns a random reference to the secrets of a run: their key in the pillar. It reveals nothing
+ * about the run.
  */
 export function createSecretReference(): string {
   return randomBytes(16).toString('hex');

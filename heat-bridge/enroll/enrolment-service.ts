@@ -144,8 +144,8 @@ export class EnrolmentService {
   }
 
   /**
-   * Resolves when the minion has signed in, which means that it has sent a message that proves
-   * possession of its key.
+   * Resolves when the minion has signed in: it has sent a message that proves possession of its
+   * key.
    * @throws BridgeError ERR_ENROLL_FAILED with the reason, ERR_ENROLL_UNKNOWN
    */
   async signedIn(number: string, signal?: AbortSignal): Promise<Enrolment> {

@@ -36,7 +36,7 @@ export interface TransitionParts extends EnrolmentParts {
   readonly spent: Pick<UsedTickets, 'add'>;
   /** Removes what other parts of the bridge store about an id. Called before the key is removed. */
   readonly onRetire: (id: string) => Promise<void>;
-  /** Removes what an owner has registered for an id whose ticket was never used. */
+  /** Removes the registrations of an owner for an id if the ticket of the id was never used. */
   readonly onRelease: (id: string, owner: string) => Promise<void>;
 }
 

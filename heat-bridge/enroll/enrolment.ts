@@ -32,8 +32,8 @@ export const EnrolmentSchema = Type.Object({
   /** Address from which the ticket must be used. */
   address: Type.Optional(Text),
   /**
-   * Method by which the machine's key is accepted. `claim`: the machine generates a key pair, and
-   * claims its ticket over TLS. `keys`: the machine receives a key pair whose public key is already
+   * Method of accepting the machine's key. `claim`: the machine generates a key pair, and claims
+   * its ticket over TLS. `keys`: the machine receives a key pair whose public key is already
    * accepted. `grain`: the machine sends the ticket as a grain when it signs in, in clear text.
    * `import`: the public key or its fingerprint was known beforehand.
    */
@@ -79,12 +79,12 @@ const requestFields = {
   /** Id of the minion. */
   id: ShortText,
   /**
-   * Name of the machine in the cloud, to which the ticket is bound. Default: the ticket is valid
-   * for any machine.
+   * Name of the machine in the cloud. The ticket is bound to it. Default: the ticket is valid for
+   * any machine.
    */
   instance: Type.Optional(ShortText),
   /**
-   * Address of the machine, to which the ticket is bound. Default: the ticket is valid for any
+   * Address of the machine. The ticket is bound to it. Default: the ticket is valid for any
    * address.
    */
   address: Type.Optional(ShortText),
@@ -96,8 +96,8 @@ const requestFields = {
   /** Addresses at which this machine reaches the masters. Default: `enroll: masters`. */
   masters: Type.Optional(Type.Unsafe<readonly string[]>(Addresses)),
   /**
-   * Method by which the machine's key is accepted, see {@link EnrolmentSchema}. Default: `claim`.
-   * `grain` requires `enroll: grain: true`.
+   * Method of accepting the machine's key, see {@link EnrolmentSchema}. Default: `claim`. `grain`
+   * requires `enroll: grain: true`.
    */
   by: Type.Optional(Type.Enum(['claim', 'keys', 'grain'])),
   /**
@@ -115,7 +115,7 @@ const requestFields = {
   /** Directory of the minion's configuration, except on Windows. Default: `/etc/salt`. */
   configDir: Type.Optional(Type.String({ pattern: '^/', maxLength: 255 })),
   /**
-   * Other user-data for the machine, in any format, which is merged with that of the bridge.
+   * Other user-data for the machine, in any format. It is merged with the user-data of the bridge.
    * Default: none.
    */
   beside: Type.Optional(Type.String({ maxLength: 262_144 })),

@@ -30,7 +30,7 @@ type ReleaseListener = TransitionParts['onRelease'];
 export interface EnrolmentModule {
   readonly api: EnrollApi;
   readonly enrolments: KnownEnrolments;
-  /** Returns the project of the enrolment with which a minion's key was accepted. */
+  /** Returns the project of a minion: the project of the enrolment that accepted its key. */
   readonly projectOf: (minion: string) => string | undefined;
   /**
    * Returns the project of the current enrolment of an id, even if no machine has claimed it yet.

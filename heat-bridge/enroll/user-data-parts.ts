@@ -48,7 +48,7 @@ export interface UserDataPart {
 /** Directory of the minion's configuration in packages of Linux distributions. */
 export const defaultConfigDir = '/etc/salt';
 
-/** Returns the directory of the minion's keys, which is its option `pki_dir`. */
+/** Returns the directory of the minion's keys (its option `pki_dir`). */
 export function pkiDirOf(configDir: string): string {
   return `${configDir}/pki/minion`;
 }

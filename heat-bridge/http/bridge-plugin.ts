@@ -16,8 +16,8 @@ interface RefusedTokenOptions {
 }
 
 /**
- * Whether a request goes to a route for guests, whose credentials are checked without Keystone. The
- * route itself states this, because a client can choose the query of the URL.
+ * Whether a request goes to a route for guests. Credentials of guests are checked without Keystone.
+ * The definition of the route decides this, because clients can choose the query of the URL.
  */
 function isOfGuest({ routeOptions }: FastifyRequest): boolean {
   return routeOptions.url?.includes('/guest/') === true;
@@ -58,8 +58,8 @@ export function limitRefusedTokens(
 }
 
 /**
- * Rejects every request to a stale member of a cluster, which may not know that a credential has
- * been revoked.
+ * Rejects every request to a stale member of a cluster, because this member may not know that a
+ * credential was revoked.
  */
 export function refuseIfStale(app: FastifyInstance, requireCurrent: () => void): void {
   app.addHook('onRequest', async () => requireCurrent());

@@ -49,10 +49,7 @@ export interface RegistrationRoutes<Registration, Info, Details> {
   /** Error code for a body that is not a JSON object. */
   readonly formError: BridgeErrorCode;
   readonly bodyLimit: number;
-  /**
-   * Schemas of the query fields with which a request selects one of several registrations with the
-   * same name.
-   */
+  /** Schemas of query fields. They select one of several registrations with the same name. */
   readonly query?: Readonly<Record<string, TSchema>>;
   readonly summaries: Readonly<Record<Operation, string>>;
   readonly body: TObject;

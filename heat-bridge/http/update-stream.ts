@@ -18,7 +18,7 @@ const maxUnreadBytes = 65_536;
 export class UpdateStreams {
   readonly #doors: HttpServerContext;
   /**
-   * Encoded lines by update, which all readers of a run share. The references are weak, so that the
+   * Encoded lines by update. All readers of a run share them. The references are weak, so that the
    * cache does not keep lines in memory after their readers have ended.
    */
   readonly #lines = new WeakMap<object, WeakRef<Buffer>>();

@@ -42,8 +42,8 @@ const maxQueuedValidations = 256;
 const keystoneTokenForm = /^(?=.*[^0-9a-fA-F])[A-Za-z0-9_.=-]{32,2048}$/;
 
 /**
- * Whether a token has the form of a Keystone token. Only such tokens are sent to Keystone, so a
- * token of the master never is.
+ * Whether a token has the form of a Keystone token. Only tokens of this form are sent to Keystone.
+ * A token of the master is never sent.
  */
 export function looksLikeKeystoneToken(token: string): boolean {
   return keystoneTokenForm.test(token);

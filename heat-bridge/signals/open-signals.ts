@@ -85,7 +85,7 @@ interface StackHandles {
 
 /** Functions of other modules of the bridge. */
 export interface SignalsDeps {
-  /** Returns the project of the enrolment with which a minion's key was accepted. */
+  /** Returns the project of a minion: the project of the enrolment that accepted its key. */
   readonly projectOf: GroupMembership['projectOf'];
   readonly traces?: SignalTraces | undefined;
 }

@@ -1,4 +1,7 @@
-/** Quotas of the outbox, which prevent one guest or stack from using all its capacity. */
+/**
+ * Quotas of the outbox. They prevent one guest or stack from using the whole capacity of the
+ * outbox.
+ */
 
 import { Budget } from '#runtime';
 import { bridgeLimits } from '../limits.ts';

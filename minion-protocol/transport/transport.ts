@@ -15,7 +15,7 @@ export interface Peer {
   readonly address: string;
   /** Salt's name of the transport. */
   readonly transport: string;
-  /** Real publish port of the transport, which the reply to a sign-in contains [WIRE 4.1]. */
+  /** Real publish port of the transport. The reply to a sign-in contains it [WIRE 4.1]. */
   readonly publishPort: number;
   /**
    * Records that a request from this connection was verified as coming from `minionId`. The

@@ -48,7 +48,7 @@ interface PeerHandlers<Session extends StreamSession> {
 const maxSubscriberMessageBytes = 4096;
 /**
  * Maximum size of a publication, in bytes. The minion's library, aiohttp, rejects messages of 4 MiB
- * and closes the connection, which the minion does not reopen [WIRE 4.2, 4.3].
+ * and closes the connection. The minion does not reopen it [WIRE 4.2, 4.3].
  */
 const maxPublicationBytes = 4 * 1024 * 1024 - 1;
 /** Text message with which either side closes the connection [salt/transport/ws.py]. */

@@ -4,7 +4,7 @@ import type { Socket } from 'node:net';
 
 const BATCH_BYTES = 256 * 1024;
 /**
- * Maximum size in bytes for which chunks are copied together, because this is cheaper than writing
+ * Size limit in bytes: chunks below it are copied together, because this is cheaper than writing
  * them one by one.
  */
 const JOIN_BELOW_BYTES = 64 * 1024;

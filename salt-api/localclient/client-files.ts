@@ -37,7 +37,7 @@ export interface ClientPaths {
   readonly events: string;
   /** Socket to which clients write events. */
   readonly firing: string;
-  /** Files whose existence clients check before they publish. */
+  /** Files that clients look for before they publish. */
   readonly marks: readonly string[];
 }
 
@@ -74,8 +74,8 @@ export function ownAccount(): string {
 }
 
 /**
- * Creates the directories, the key if it is missing, and the returner module with which clients
- * read the job cache.
+ * Creates the directories, the key if it is missing, and the returner module. Clients read the job
+ * cache with this module.
  * @returns the key
  * @throws MasterError ERR_SOCKET if the paths are too long; the system's errors
  */
@@ -114,8 +114,8 @@ export interface ClientConfig extends Pick<ExtensionHost, 'config' | 'reloadable
 }
 
 /**
- * Log-in options with which `salt-run` sends calls to the master. It then sends the key in place of
- * a token.
+ * Log-in options for `salt-run`, so that it sends calls to the master. It then sends the key in
+ * place of a token.
  */
 const remoteRunners = 'eauth: "saltbridge"\ntoken: "key"\n';
 

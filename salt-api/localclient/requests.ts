@@ -60,8 +60,8 @@ const ownFields: ReadonlySet<string> = new Set([
 const unservedKeywords = ['ret_config', 'ret_kwargs', 'module_executors', 'executor_opts'];
 
 /**
- * Minimum time between two identical requests for the second to be treated as a repetition, in
- * milliseconds. Clients repeat a request after their `timeout`, which is at least a second.
+ * Time after which a second identical request counts as a repetition, in milliseconds. Clients
+ * repeat a request after their `timeout`, which is at least a second.
  */
 const repetitionAfterMs = 500;
 

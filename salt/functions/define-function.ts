@@ -15,8 +15,8 @@ export function refused(reason: string): MasterError {
 }
 
 /**
- * Rejects calls of users who have logged in. The functions that call it would otherwise give users
- * access to other functions.
+ * Rejects calls of users who have logged in. Functions that run other functions use this check,
+ * because users could otherwise run functions without a permission.
  * @throws MasterError ERR_ARGS if a user calls
  */
 export function requireLocalCaller({ by }: Pick<CallContext, 'by'>): void {

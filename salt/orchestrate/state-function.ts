@@ -63,7 +63,7 @@ export async function beginOnce(
 }
 
 /**
- * Returns the arguments of a chunk that are passed to its function.
+ * Returns the arguments that a chunk passes to its function.
  * @param full - full name of the function
  * @throws SlsError for arguments that the function does not accept
  */

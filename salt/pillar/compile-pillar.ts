@@ -55,7 +55,7 @@ export function renderTop(setting: PillarSetting, reads: Reads): Promise<Top> {
 
 /**
  * Matches the targets of top files with a minion.
- * @param grains - receives the grains that the targets read
+ * @param grains - receives the grains that were read to match the targets
  */
 export async function assign(
   { targets, mayBeMissing, errors }: Top,

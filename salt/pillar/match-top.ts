@@ -19,7 +19,7 @@ import type { TopTarget } from './top-files.ts';
 /**
  * Finds the SLS that the top files assign to a minion. An invalid target matches no minion and is
  * reported as an error.
- * @param read - receives the grains that the targets read
+ * @param read - receives the grains that were read to match the targets
  */
 export async function matchTop(
   targets: readonly TopTarget[],

@@ -20,8 +20,7 @@ const maxLength = 65_536;
 
 /**
  * Returns the functions.
- * @param onUse - called before each generated value; the rendered text then differs each time and
- * must not be cached
+ * @param onUse - called before each generated value. The rendered text must then not be cached
  */
 export function randomFunctions(onUse: () => void): Readonly<Record<string, SaltFunction>> {
   const names = ['length', 'chars', ...classes.slice(0, 4).map(([name]) => name)];

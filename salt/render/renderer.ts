@@ -263,7 +263,7 @@ function problemOf(outcome: RenderOutcome): unknown {
   if (outcome.kind === 'template-error') return receiveTemplateError(outcome.error);
   return outcome.kind === 'failed'
     ? outcome.error
-    : new TypeError('internal error: the rendering thread sent an answer of another kind');
+    : new TypeError('internal error: the rendering thread sent an unexpected type of answer');
 }
 
 function markOf({ digest, path }: SourceText): string {

@@ -93,8 +93,8 @@ export class SlsRenderer {
   }
 
   /**
-   * Renders an SLS with marks instead of late grains. Returns `undefined` if their
-   * values must be known. The caller then renders the file without marks. Top files and files that
+   * Renders an SLS with marks instead of late grains. Returns `undefined` if the file needs the
+   * values of late grains. The caller then renders the file without marks. Top files and files that
    * render each other have no marks, because the master uses their data at once.
    */
   async #renderLate(
@@ -215,8 +215,8 @@ export class SlsRenderer {
 }
 
 /**
- * Whether an error of a rendering with marks may not occur with the values. A template cannot read
- * marks, so its other errors do not depend on them.
+ * Whether marks may have caused an error, so that a rendering with the real values may succeed.
+ * Templates cannot read marks, so marks do not cause other errors.
  */
 function mayFollowFromMarks(error: unknown): boolean {
   if (!(error instanceof TemplateError)) return false;

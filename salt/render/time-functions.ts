@@ -6,7 +6,7 @@ import { takes, textOr } from './function-arguments.ts';
 
 /**
  * Returns the functions.
- * @param now - returns the current time. The rendered text then differs each time and must not be
+ * @param now - returns the current time. If a template uses it, the rendered text must not be
  * cached
  */
 export function timeFunctions(now: () => Date): Readonly<Record<string, SaltFunction>> {

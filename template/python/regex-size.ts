@@ -1,6 +1,5 @@
 /**
- * Estimates the size of the program to which RE2 compiles a regular expression, before it is
- * compiled.
+ * Estimates the size of RE2's program for a regular expression, before the expression is compiled.
  */
 
 import type { WorkMeter } from '#runtime';
@@ -8,7 +7,7 @@ import type { WorkMeter } from '#runtime';
 /** Size of a compiled regular expression. */
 export interface ProgramSize {
   readonly instructions: number;
-  /** Number of instructions after which RE2 follows two alternatives. */
+  /** Number of instructions with two successors. RE2 follows both. */
   readonly branches: number;
   /** Number of sets that are compiled from Unicode tables: `\w`, `\d`, `\s` and their opposites. */
   readonly tables: number;
