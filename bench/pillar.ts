@@ -18,7 +18,7 @@ export interface PillarFigures {
   /** For unknown minions, one after the other. The pillar depends on a grain. */
   readonly madeAnew: number;
   readonly madeAnewAtOnce: number;
-  /** For unknown minions whose pillar depends on their id, so that it is not shared. */
+  /** For unknown minions with pillars that depend on the id. These pillars are not shared. */
   readonly madeForEach: number;
   /** For the same minions again. */
   readonly madeForEachFromTheCache: number;

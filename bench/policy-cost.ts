@@ -120,8 +120,8 @@ async function costOf(count: number, work: () => Promise<void>): Promise<number>
 }
 
 /**
- * Returns the lowest quartile of the figures, without the first turn, in which V8 compiles the
- * code.
+ * Returns the lowest quartile of the figures without the first turn, because V8 compiles the code
+ * in this turn.
  */
 function undisturbed(figures: readonly number[] = []): number {
   const sorted = figures.slice(1).sort((a, b) => a - b);

@@ -14,7 +14,7 @@ import { acceptAll } from './swarm/accept.ts';
 import { makeKeyTexts, type SwarmKeyText } from './swarm/keys.ts';
 import { order } from './swarm/order.ts';
 
-/** Means over all tenants except the first, whose start loads the program. */
+/** Means over all tenants except the first, because its start also loads the program. */
 export interface TenantFigures {
   readonly startMs: number;
   /** Anonymous memory after the start, in megabytes. */

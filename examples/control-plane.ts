@@ -26,7 +26,7 @@ export interface ControlPlaneOptions {
   readonly bridge?: object;
 }
 
-/** Properties of an example whose program imports the library. */
+/** Properties of an example with a program that imports the library. */
 export interface ServiceOptions extends ControlPlaneOptions {
   /** Name of the service that the program represents. */
   readonly service: string;
@@ -211,7 +211,10 @@ export async function startEmbeddedMaster({
   }
 }
 
-/** Returns the section `keystone`, with which the bridge itself logs in to validate tokens. */
+/**
+ * Returns the section `keystone`. It contains the credentials with which the bridge validates
+ * tokens.
+ */
 function keystoneSection({ keystone: url, users }: CloudDescription): object {
   return { url, username: 'admin', password: users.admin.password, project: 'admin' };
 }

@@ -1,4 +1,4 @@
-/** The exports of the package: a limited number of names, all of which can be imported. */
+/** The exports of the package: their number is limited, and all of them can be imported. */
 
 import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';

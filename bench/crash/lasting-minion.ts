@@ -51,7 +51,7 @@ export class LastingMinion {
   readonly #line: Line;
   readonly #minion: SwarmMinion;
   #serials = new SerialGuard();
-  /** Publish key with which the minion decrypts publications. */
+  /** Key for decrypting publications. */
   #publishKey = '';
   readonly #publications = new PublicationReader();
   #signingIn: Promise<void> | undefined;

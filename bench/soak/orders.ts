@@ -33,7 +33,10 @@ export interface SoakCounts {
   readonly waiting: number;
   /** Requests that were answered with Salt's `bad load`. */
   readonly refused: number;
-  /** Requests whose reply could not be decrypted or belonged to another request. Must stay 0. */
+  /**
+   * Requests with a wrong reply: it could not be decrypted, or belonged to another request. Must
+   * stay 0.
+   */
   readonly wrong: number;
   /** Requests without a reply because the minion itself closed the connection. */
   readonly left: number;

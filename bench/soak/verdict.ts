@@ -11,7 +11,7 @@ const flatBelow = 2;
 /** Minimum share of the load that must have been produced. */
 const enough = 0.95;
 /**
- * Time after the warm-up for which the slope is not checked, in seconds. Before that, the reserves
+ * Minimum time after the warm-up before the slope is checked, in seconds. Before that, the reserves
  * of V8 outweigh a leak.
  */
 const judgedSeconds = 240;

@@ -47,7 +47,7 @@ export class SwarmMinion {
   /** Whether the minion verifies RSA signatures. One in a hundred does. */
   readonly #isThorough: boolean;
   #session: Session | undefined;
-  /** Handshake with the master whose key is known. */
+  /** Handshake with a master. The key of the master is known. */
   #handshake: MinionHandshake | undefined;
 
   constructor(id: string, index: number, key: SwarmKey, dealer: Asker) {

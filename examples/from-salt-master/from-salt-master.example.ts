@@ -227,8 +227,8 @@ function keyFilesBelow(directory: string): readonly string[] {
 }
 
 /**
- * Returns a report that is printed with only its findings that have a remedy, because steps print
- * their results.
+ * Returns a report that is printed as its findings with a remedy, because each step prints its
+ * result.
  */
 function withoutText(report: MigrationReport): MigrationReport {
   const toJSON = () =>

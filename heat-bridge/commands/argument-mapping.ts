@@ -23,7 +23,7 @@ export function givenParameter(parameters: Parameters, name: string): JsonValue 
   return parameters[name];
 }
 
-/** Returns the names of the parameters from which a source takes values. */
+/** Returns the names of the parameters that a source uses. */
 export function parametersOfArgument(source: ArgumentSource): string[] {
   if ('parameter' in source) return [source.parameter];
   return 'map' in source ? Object.values(source.map).flatMap(parametersOfArgument) : [];

@@ -113,7 +113,7 @@ export class ClusterRuns<C extends object> {
     follow().catch((error: unknown) => run.fail(error));
   }
 
-  /** Resolves when no process runs the run any more. */
+  /** Resolves when no process executes the run any more. */
   async over(id: string): Promise<void> {
     if (this.rows.get(id) === undefined) return;
     await new Promise<void>((resolve) => {

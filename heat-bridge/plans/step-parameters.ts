@@ -17,7 +17,7 @@ export type StepReturns = ReadonlyMap<string, JsonValue>;
 /** Source that refers to a value in the return of an earlier step. */
 export type StepReference = Extract<StepSource, { readonly step: string }>;
 
-/** Returns the names of the plan's parameters from which a source takes values. */
+/** Returns the names of the plan's parameters that a source uses. */
 export function parametersOfStepSource(source: StepSource): string[] {
   if ('parameter' in source) return [source.parameter];
   return 'map' in source ? Object.values(source.map).flatMap(parametersOfStepSource) : [];

@@ -14,7 +14,7 @@ export type Secrecy =
   | 'open'
   /** The whole value is secret. */
   | 'secret'
-  /** URL. Its full text is secret, and so are its query and long values in the query. */
+  /** URL. Its full text, its query and long values in its query are secret. */
   | 'signed-address';
 
 /** Names of all fields that a destination may have. */

@@ -39,7 +39,7 @@ function markStart(secret: string, isPlain: boolean): string {
   return `${secret}${isPlain ? 'p' : 'q'}`;
 }
 
-/** Returns both beginnings of marks, for the YAML parser. */
+/** Returns the beginnings of marks in plain scalars and in other texts, for the YAML parser. */
 export function textMarks(secret: string): { readonly text: string; readonly plain: string } {
   return { text: markStart(secret, false), plain: markStart(secret, true) };
 }

@@ -383,7 +383,7 @@ test('rules about projects without an effect are found', (t) => {
   t.deepEqual(found([named('a', { project: 'databases' }), no]), [['overlapping', 'a']]);
 });
 
-/** Rules that allow as many tags as possible: all that begin with one of these letters. */
+/** Rules that allow as many tags as possible: all tags with one of these first letters. */
 const everything: PolicyRule[] = ['s*', 'm*', 'k*', 'n*', 'c*', '2*'].map((tag) =>
   allow('everything', {
     subject: { minion: '*', except: 'db1' },

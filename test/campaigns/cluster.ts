@@ -106,7 +106,7 @@ interface Span {
 const recoveryMs = 90_000;
 const diskMebibytes = 512;
 const soonMs = 5000;
-/** Time in milliseconds after which every master with a quorum has applied a revocation. */
+/** Maximum time until every master with a quorum has applied a revocation, in milliseconds. */
 const heardMs = 2000;
 
 /** Runs the campaign below a directory of its own. */

@@ -50,9 +50,9 @@ class Reference {
 }
 
 /**
- * Compares this master with the Salts in SALT_PYTHON, which lists programs that run Python with
- * Salt in its path, separated by commas. If a file name is given, cases that all of them answer
- * alike are appended to the file. Tests without a Salt use them.
+ * Compares this master with the Salts in SALT_PYTHON. This variable is a comma-separated list of
+ * programs that run Python with Salt in its path. If a file name is given, cases that all of them
+ * answer alike are appended to the file. Tests without a Salt use them.
  * @returns 1 if an answer differs without an explanation
  */
 export async function runDifferential(

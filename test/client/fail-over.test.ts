@@ -53,7 +53,7 @@ async function tokenOf(username: string): Promise<string> {
   return (await a.master.logins.login({ username, password, eauth: 'sharedsecret' })).token;
 }
 
-/** Proxy in front of the API of the first master, whose connections can be cut. */
+/** Proxy in front of the API of the first master. The test can cut its connections. */
 class Line {
   readonly url: string;
   readonly #sockets = new Set<Socket>();

@@ -232,7 +232,7 @@ test('a flood of bad tokens ends neither known tokens of the address nor its gue
   t.is(await ask('/guest/data', 'good'), 200);
 });
 
-// A flood of tokens that are none costs only the address that it comes from.
+// A flood of invalid tokens affects only the address that sends it.
 
 test('a client that sends too many bad tokens waits, and no other client does', async (t) => {
   const clock = { now: 0 };

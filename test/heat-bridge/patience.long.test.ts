@@ -21,7 +21,7 @@ saltbridge:
   bridge: { catalog: [commands.yaml] }
 `;
 
-test('a command succeeds whose return is repeated long after the master restarts', async (t) => {
+test('a command succeeds if its return is repeated long after the master restarts', async (t) => {
   t.timeout(180_000);
   const field = await startKillable(t, configuration, { 'commands.yaml': catalog });
   let runs = 0;

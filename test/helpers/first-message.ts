@@ -6,7 +6,9 @@
 import { createDecipheriv } from 'node:crypto';
 import { type CrypticleKey, parseKeyString } from '#minion-protocol';
 
-/** Returns a new key, and the random block with which the first message of this key gets the IV. */
+/**
+ * Returns a new key, and a random block. With this block, the first message of the key gets the IV.
+ */
 export function firstMessageWith(
   keyString: string,
   iv: Uint8Array,

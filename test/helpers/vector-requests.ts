@@ -71,7 +71,7 @@ export function loadOf(vector: JsonObject): WireMap {
 export interface Alteration {
   readonly envelope?: Readonly<Record<string, WireValue | undefined>>;
   readonly load?: Readonly<Record<string, WireValue | undefined>>;
-  /** Key with which the load is encrypted. Default: the key of the recorded request. */
+  /** Key that encrypts the load. Default: the key of the recorded request. */
   readonly key?: CrypticleKey;
 }
 

@@ -45,7 +45,7 @@ const commands: readonly CommandDefinition[] = [
   },
 ];
 
-/** SLS that writes a file to a place that only the executing minion reads. */
+/** SLS that writes a file. Only the executing minion reads the place of the file. */
 const sls = (directory: string): string => `
 {% set secret = salt['pillar.get']('saltbridge:secrets:' ~ pillar['saltbridge_secrets']) %}
 ${directory}/{{ grains['id'] }}.secret:

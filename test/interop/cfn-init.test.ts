@@ -125,7 +125,7 @@ deployments:
 
 /**
  * Starts a minion.
- * @param about - grains that replace those that the minion detects, and its process 1
+ * @param about - grains that replace detected grains, and process 1 of the minion
  */
 async function start(
   t: ExecutionContext,
@@ -489,8 +489,8 @@ for (const program of programs) {
 // packages these managers.
 
 /**
- * Packages in the formats of these managers, which exist nowhere else, with the lists that the
- * managers read.
+ * Packages in the formats of these managers, with the lists that the managers read. The packages
+ * exist nowhere else.
  */
 const foreignRepositories = `
 set -e

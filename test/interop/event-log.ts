@@ -21,7 +21,7 @@ export class EventLog {
     return this.#events.some((event) => event.tag === tag);
   }
 
-  /** Returns the first event from `mark` on for which `accepts` returns true. */
+  /** Returns the first event from `mark` on that `accepts` accepts. */
   async seen(
     what: string,
     accepts: (event: MasterEvent) => boolean,

@@ -1,6 +1,6 @@
 /**
- * Real minions with two masters, one of which is killed, and a minion that determines its master by
- * a function.
+ * Real minions with two masters when one of the masters is killed, and a minion that determines its
+ * master by a function.
  */
 import { copyFileSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';

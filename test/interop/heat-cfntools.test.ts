@@ -1,4 +1,4 @@
-/** Repeats the recorded cases of init metadata with the program with which they were recorded. */
+/** Repeats the recorded cases of init metadata with the program that recorded them. */
 import { execFile } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';

@@ -51,7 +51,7 @@ ExecStart=${command.map(quote).join(' ')}
 export const hasSystemd: boolean = existsSync('/lib/systemd/systemd');
 
 /**
- * Returns the command that runs another program in such a root.
+ * Returns the command that runs another program in a temporary root.
  * @param init - process 1 of the root; default: the program itself
  */
 export function inThrowawayRoot(
@@ -66,7 +66,7 @@ export function inThrowawayRoot(
     : [...shell, `${script}${bySystemd}`, directory, unitOf(command)];
 }
 
-/** Whether such a root can be created here: by root, on Debian, if the kernel permits it. */
+/** Whether a temporary root can be created here: by root, on Debian, if the kernel permits it. */
 export const hasThrowawayRoot: boolean = ((): boolean => {
   if (process.getuid?.() !== 0 || !existsSync('/etc/debian_version')) return false;
   const [program = '', ...args] = inThrowawayRoot('/tmp', ['true']);

@@ -170,7 +170,7 @@ interface OpenApiDocument {
   readonly paths: Readonly<Record<string, Readonly<Record<string, Described>>>>;
 }
 
-/** A request for which an operation is documented. */
+/** A request with a documented operation. */
 interface Asked {
   readonly path: string;
   readonly body?: unknown;

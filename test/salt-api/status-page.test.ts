@@ -237,7 +237,7 @@ test('any data on a page is rendered as text', (t) => {
 
 // Data that the page caches and shares, so that its cost does not depend on the number of readers.
 
-/** Returns a clock in milliseconds that the test sets, and a master that counts calls. */
+/** Returns a clock in milliseconds, which the test sets, and a master that counts calls. */
 function stage(): {
   readonly history: StatusHistory;
   readonly asked: () => number;

@@ -264,7 +264,7 @@ test('arguments of runners are in kwarg, and those of wheel functions at the top
   t.deepEqual([data.success, data.return], [true, { minions: ['new1'] }]);
 });
 
-test('a function that a minion lacks returns the text by which clients detect that', async (t) => {
+test('a minion answers a call of an unknown function with the text that clients expect', async (t) => {
   const { run, login } = await startApi(t, { minions: ['web1'] });
   const low = [{ client: 'local', tgt: 'web1', fun: 'no.such' }];
   t.deepEqual(first(await run(await login(), low)), { web1: "'no.such' is not available." });

@@ -65,8 +65,8 @@ test('every vulnerability of docs/salt-vulnerabilities.md names a row of the cat
 const mutations = readMutations();
 
 /**
- * Rows whose tests check that something does not exist, so that no line can be removed by a
- * mutation.
+ * Rows with tests that check that something does not exist. A mutation can therefore remove no
+ * line.
  */
 const nothingToTakeOut: Readonly<Record<string, string>> = {
   'C-07': 'no temporary file lies where others may write, and the parser of YAML builds no objects',

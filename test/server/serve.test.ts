@@ -1,4 +1,4 @@
-/** The function with which a program runs everything that `saltbridge master` runs. */
+/** The function `serve`. With it, a program runs the same services as `saltbridge master`. */
 
 import { mkdirSync, writeFileSync } from 'node:fs';
 import type { AddressInfo } from 'node:net';

@@ -1,8 +1,8 @@
 import type { Entry, Key, Operation } from '#store';
 
 /**
- * A simple store with which engines are compared. It is a list that is searched from one end to the
- * other.
+ * A simple store. The tests compare engines with it. It is a list that is searched from one end to
+ * the other.
  */
 export class Model {
   #entries: Entry[] = [];

@@ -1,5 +1,6 @@
 /**
- * Identifies the process that holds a directory, so that no other process is ended in its place.
+ * Identifies the process that holds a directory, so that the master never ends another process
+ * instead.
  */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';

@@ -88,8 +88,8 @@ export class Callers {
   readonly #running: Promise<void>[] = [];
   #isOver = false;
   /**
-   * Whether keys are not deleted for now. A deletion replaces the publish key, after which all
-   * minions sign in again.
+   * Whether keys are not deleted for now. A deletion replaces the publish key. All minions then
+   * sign in again.
    */
   keepsKeys = false;
 

@@ -9,7 +9,7 @@ export interface Death {
 }
 
 /**
- * Maximum time before its death in which a member may not have written its audit log, in
+ * Maximum time for which audit records may be missing before the death of a member, in
  * milliseconds.
  */
 const auditMs = 2000;

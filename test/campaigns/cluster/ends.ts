@@ -14,7 +14,7 @@ import { spoilStore } from '../../store-suite/cluster.ts';
 import type { MemberProcess } from './member-process.ts';
 import { type Site, whenServersAreReady } from './site.ts';
 
-/** Kind of such a failure. */
+/** Kind of a failure that stops members permanently. */
 export type EndKind = 'store altered' | 'log without its end';
 
 const stopMs = 60_000;

@@ -60,7 +60,7 @@ const explanations: readonly Explanation[] = [
     covers: ({ kind }, { message }) =>
       kind === 'yaml' && message?.startsWith("found '?' at the begin") === true,
   },
-  // The document is a block scalar whose text is not indented.
+  // The document is a block scalar without indentation.
   {
     id: 'yaml-unindented-block',
     covers: ({ kind }, { message }) =>

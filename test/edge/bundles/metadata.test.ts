@@ -14,7 +14,7 @@ async function refuses(
   t.is(error.code, code, error.message);
 }
 
-/** Serves copied files, in which one is replaced. */
+/** Serves copied files. One of them is replaced. */
 function serve(
   site: TestSite,
   files: ReadonlyMap<string, Uint8Array>,

@@ -120,7 +120,7 @@ async function refuses(
   t.is(error.code, code, error.message);
 }
 
-/** Returns a policy of about 200 KB, of which one name in ten differs between versions. */
+/** Returns a policy of about 200 KB. One name in ten differs between versions. */
 function policy(version: number): string {
   const lines = ['rules:'];
   for (let index = 0; index < 5000; index++) {

@@ -12,7 +12,7 @@ import { writeFiles } from './release-stage.ts';
 
 const site = { name: 'paris', centre: 'https://centre.example' };
 
-/** Returns a directory of a site with bundles 1 and 2, of which the first is in use. */
+/** Returns a directory of a site with bundles 1 and 2. Bundle 1 is in use. */
 function siteDirectory(t: ExecutionContext): string {
   const directory = path.join(temporaryDirectory(t), 'state', 'site');
   for (const version of ['1', '2']) {

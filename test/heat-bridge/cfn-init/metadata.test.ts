@@ -66,7 +66,7 @@ for (const { name, init, configsets, expected } of cases) {
   });
 }
 
-// These cases come from tests of heat-cfntools, whose names they have.
+// These cases come from tests of heat-cfntools, and have the names of these tests.
 
 for (const [name, manager] of [
   ['test_yum_install', 'yum'],

@@ -499,7 +499,7 @@ test.serial('a service that is not listed gets no request, whoever names it', as
   heat.servers.set('server-1', [entry]);
   await register(stage);
   await done(stage);
-  // The owner of the stack sends the signal, in place of the user whose Keystone is not asked.
+  // The owner of the stack sends the signal, because the Keystone of the user is not queried.
   t.is(heat.results.length, 1);
   await eventually('the other to be refused', async () => {
     const [server] = (await bridge.stacks.show('elsewhere')).followed;

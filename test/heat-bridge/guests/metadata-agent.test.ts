@@ -37,7 +37,7 @@ interface Lab {
   ask(network: string, address: string, request?: string, more?: string): Promise<string>;
 }
 
-/** Id from the recorded vectors, for which the signature that Nova expects is known. */
+/** Id from the recorded vectors. The signature that Nova expects for it is known. */
 const instanceA = '6f1e0c1a-2b3c-4d5e-8f90-a1b2c3d4e5f6';
 const signatureOfA = 'd53fe68ea10dedede2f9af309abb7bd14181e29eacc83e2552a081242c7c01e7';
 

@@ -1,4 +1,4 @@
-/** Notifications of Nova and Neutron, after which instances are read again. */
+/** Notifications of Nova and Neutron. They cause the bridge to read instances again. */
 
 import { writeFileSync } from 'node:fs';
 import path from 'node:path';

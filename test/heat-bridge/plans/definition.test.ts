@@ -413,7 +413,7 @@ interface PlayedSchedule {
    */
   readonly begun: Map<string, { readonly succeeded: ReadonlySet<string>; readonly busy: number }>;
   readonly ended: ReadonlyMap<string, StepEnd>;
-  /** Steps that began after a step had failed that stops the plan. */
+  /** Steps that began although an earlier failure stops the plan. */
   readonly late: readonly string[];
 }
 

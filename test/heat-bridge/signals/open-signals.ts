@@ -46,7 +46,7 @@ export interface SignalsUnderTest extends SignalsApi {
   send(minion: string, tag: string, published: WireMap): Promise<string | undefined>;
 }
 
-/** Creates a state area that outlives the signals that use it. */
+/** Creates a state area that still exists after the signals are closed. */
 export function memoryState(now: () => number = Date.now): SharedArea {
   const store = createMemoryStore({ now });
   return {

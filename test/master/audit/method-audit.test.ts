@@ -160,7 +160,7 @@ test('a call in the process is recorded once, under the user that it names', asy
   );
 });
 
-/** Parameters for the methods of the bridge whose rows declare their records. */
+/** Parameters for methods of the bridge. The rows of these methods declare the audit records. */
 const bridgeCalls: Readonly<Record<string, object>> = {
   'data.add': { registration: { name: 'shop', roles: {} } },
   'data.remove': { name: 'shop' },
@@ -172,7 +172,9 @@ const bridgeCalls: Readonly<Record<string, object>> = {
   'stacks.remove': { name: 'demo' },
 };
 
-/** Methods of the bridge whose records are written by other code, with the actions. */
+/**
+ * Methods of the bridge, with the actions in their audit records. Other code writes these records.
+ */
 const writtenInside: Readonly<Record<string, string>> = {
   run: 'job.publish',
   runPlan: 'plan.run',

@@ -76,8 +76,8 @@ interface Effect {
 }
 
 /**
- * Returns a function that publishes a job which no minion answers, and returns the job's state a
- * number of seconds later.
+ * Returns a function that publishes a job without answers, and returns the state of the job some
+ * seconds later.
  */
 const stateAfter =
   (seconds: number) =>

@@ -525,7 +525,7 @@ test('an event of protocol 2 without a token is refused as by older masters', as
   t.is((await master.counters()).unproven, before + 1);
 });
 
-// Requests for which other requests wait: a transport limits how many are processed at a time.
+// Requests that delay other requests: a transport limits the number of requests in progress.
 
 const peer = { address: '127.0.0.1', transport: 'memory', publishPort: 4505, identify: () => {} };
 
