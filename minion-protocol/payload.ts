@@ -177,7 +177,7 @@ class PayloadReader {
   readAll(): WireValue {
     if (this.#bytes.length > this.#limits.maxBytes) {
       throw limitError(
-        `it has ${this.#bytes.length} bytes; the maximum is ${this.#limits.maxBytes}`,
+        `the size is ${this.#bytes.length} bytes; the maximum is ${this.#limits.maxBytes} bytes`,
       );
     }
     const value = this.#value();
@@ -269,11 +269,11 @@ class PayloadReader {
   #enter(entries: number): void {
     this.#depth += 1;
     if (this.#depth > this.#limits.maxDepth) {
-      throw limitError(`it is nested more than ${this.#limits.maxDepth} levels deep`);
+      throw limitError(`the nesting is deeper than ${this.#limits.maxDepth} levels`);
     }
     this.#elements += entries;
     if (this.#elements > this.#limits.maxElements) {
-      throw limitError(`it has more than ${this.#limits.maxElements} elements`);
+      throw limitError(`the number of elements is above ${this.#limits.maxElements}`);
     }
   }
 
@@ -459,7 +459,7 @@ class PayloadWriter {
     this.#depth += 1;
     if (this.#depth > maxWritingDepth)
       throw new TypeError(
-        `cannot encode a value: it is nested more than ${maxWritingDepth} levels deep`,
+        `cannot encode a value: the nesting is deeper than ${maxWritingDepth} levels`,
       );
     if (Array.isArray(value)) this.#list(value);
     else if (value instanceof Map) this.#map(value);

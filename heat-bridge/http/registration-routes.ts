@@ -60,7 +60,7 @@ export interface RegistrationRoutes<Registration, Info, Details> {
    * @throws BridgeError
    */
   readonly read: (given: object, subject: Subject) => ReadRegistration<Registration>;
-  /** Returns the API for a subject, which audit records name as the requester. */
+  /** Returns the API for a subject. Audit records name the subject as the requester. */
   readonly as: (
     requester: AuditRequester,
     subject: Subject,

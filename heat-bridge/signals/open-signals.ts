@@ -49,7 +49,7 @@ export interface SignalsModule
   readonly intake: SignalIntake;
   /** Returns the handle that receives a minion's signals with an alias. */
   readonly handleFor: (alias: string, minion: string) => HandleInfo | undefined;
-  /** Returns the API for a requester, which audit records name. */
+  /** Returns the API for a requester. Audit records name this requester. */
   as(requester: AuditRequester): SignalsApi;
   /** HTTP client that sends requests only to listed endpoints. */
   readonly ask: HttpClient;

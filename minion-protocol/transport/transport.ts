@@ -72,7 +72,7 @@ export interface OutgoingPublication {
 
 /** Result of sending a publication on one transport. */
 export interface PublishOutcome {
-  /** Number of subscribers for which it was queued. */
+  /** Number of subscribers with this publication in their queue. */
   readonly queued: number;
   /** Number of subscribers that were skipped because their queue is full. */
   readonly skipped: number;
@@ -94,7 +94,9 @@ export interface SubscriberInfo {
 export interface BoundPorts {
   readonly requestPort: number;
   readonly publishPort: number;
-  /** Ports for relays. Minions get the other ports, because relays listen on those. */
+  /**
+   * Ports of the master for relays. Relays listen on the other port numbers, so minions use those.
+   */
   readonly relay?: Pick<BoundPorts, 'requestPort' | 'publishPort'>;
 }
 
