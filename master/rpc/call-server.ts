@@ -145,7 +145,10 @@ export class CallServer {
     }
     // The validator would report each unknown parameter.
     if (isWireMap(parameters) && Object.keys(parameters).length > maxParameters) {
-      throw new MasterError('ERR_ARGS', `a call may have at most ${maxParameters} parameters`);
+      throw new MasterError(
+        'ERR_ARGS',
+        `the call has too many parameters; the maximum is ${maxParameters}`,
+      );
     }
     return parameters;
   }
