@@ -102,6 +102,7 @@ const byCode: ReadonlyMap<string, number> = new Map([
   ['ERR_BAD_TGT', exitCodes.usage],
   ['ERR_BRIDGE_NOT_OPEN', exitCodes.unavailable],
   ['ERR_BRIDGE_OPTIONS', exitCodes.configuration],
+  ['ERR_BUNDLE_CENTRE', exitCodes.notPermitted],
   ['ERR_BUNDLE_CHECK', exitCodes.configuration],
   ['ERR_BUNDLE_CONTENT', exitCodes.tryAgain],
   ['ERR_BUNDLE_EXPIRED', exitCodes.tryAgain],

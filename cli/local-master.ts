@@ -76,7 +76,10 @@ export interface LocalMaster {
   readonly openCluster: (configDirectory: string) => Promise<OfflineCluster>;
   /** Returns the operations on the identity of that master as a site. It need not be running. */
   readonly openSite: (configDirectory: string) => Promise<OfflineSite>;
-  /** Returns the defaults that this configuration has for commands named as Salt's. */
+  /**
+   * Returns defaults from this configuration for the commands `salt`, `salt-key`, `salt-run` and
+   * `salt-cp`.
+   */
   readonly commandDefaults: (configDirectory: string) => Promise<CommandDefaults>;
 }
 

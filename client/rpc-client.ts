@@ -5,8 +5,15 @@
 
 import type { ClientRequest, IncomingMessage } from 'node:http';
 import { createInterface } from 'node:readline';
-import { callerHeader, fromJson, methodsWithUser, type RpcMethod, writeMarkedJson } from '#master';
-import { codeOf, parseJson } from '#runtime';
+import {
+  callerHeader,
+  fromJson,
+  methodsWithUser,
+  parseExactJson,
+  type RpcMethod,
+  writeMarkedJson,
+} from '#master';
+import { codeOf } from '#runtime';
 import type { Connection } from './connection.ts';
 import { RemoteError } from './errors.ts';
 
@@ -124,7 +131,8 @@ function sendRequest(
       reject(new RemoteError('ERR_SOCKET', `${name}: ${explain(cause)}`, { cause, wasSent }));
     });
     // The types of the interface guarantee that the parameters can be sent.
-    request.end(writeMarkedJson(parameters));
+    // The master reads a plain `5.0` as a number, because other clients write numbers in this form.
+    request.end(writeMarkedJson(parameters, 'mark'));
   });
 }
 
@@ -176,7 +184,7 @@ interface RpcLine {
  */
 function parseRpcLine({ name }: Connection, text: string): RpcLine {
   try {
-    const line: unknown = parseJson(text);
+    const line = parseExactJson(text);
     if (typeof line === 'object' && line !== null) return line;
   } catch (cause) {
     throw new RemoteError(

@@ -66,6 +66,7 @@ export {
 } from './options.ts';
 export { optionsHeading, optionsPage } from './options-page.ts';
 export { configJsonSchema } from './options-schema.ts';
+export { type OverlaidConfig, overlayConfig } from './overlay.ts';
 export { type PlainOptions, resolvePlainOptions } from './plain-options.ts';
 export { rulesOf } from './policy-rules.ts';
 export { formWorld, policySyntax, type SignalRule } from './policy-schema.ts';

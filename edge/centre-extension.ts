@@ -3,6 +3,7 @@
 import { sign } from 'node:crypto';
 import type { SitesOptions } from '#config';
 import type { ExtensionHost, OpenExtension } from '#master';
+import { centreBundles } from './bundles/centre-bundles.ts';
 import { combined, startAll } from './combined-parts.ts';
 import { EdgeError } from './errors.ts';
 import { CentreFacts } from './facts/centre-facts.ts';
@@ -18,11 +19,12 @@ import { edgePath } from './link/site-connection.ts';
 import { openEntries } from './log/centre-entries.ts';
 import { handleSignals } from './log/centre-signals.ts';
 import { Ingest } from './log/ingest.ts';
+import { centreFamilies } from './metrics.ts';
 import { openCentreOrders } from './orders/open-centre-orders.ts';
 import type { CentreContext, CentrePart, CentrePartContribution } from './parts.ts';
 
 /** Parts of a centre, in the order in which they are opened. */
-const parts: readonly CentrePart[] = [openEntries, openCentreOrders];
+const parts: readonly CentrePart[] = [openEntries, openCentreOrders, centreBundles];
 
 /** Opens the centre of sites. */
 export async function openCentre(
@@ -72,7 +74,10 @@ export async function openCentre(
   for (const open of parts) opened.push(await open(context));
   const trustRoot = async (): Promise<Uint8Array | undefined> =>
     opened.find((it) => it.trustRoot !== undefined)?.trustRoot?.();
-  const own: CentrePartContribution = { rpc: siteMethods({ host, sites, facts, trustRoot }) };
+  const own: CentrePartContribution = {
+    rpc: siteMethods({ host, sites, facts, trustRoot }),
+    metrics: () => centreFamilies(links.size, ingest.figures, ingest.turns),
+  };
   const all = combined([own, ...opened]);
   return {
     ...all,

@@ -43,6 +43,10 @@ export const edgeErrors = {
     meaning: 'The metadata of a bundle is altered, or too few keys of its role signed it.',
     action: 'Publish the release again with the keys of the role.',
   },
+  ERR_BUNDLE_CENTRE: {
+    meaning: 'The bundle or its metadata belong to another centre than the one of the site.',
+    action: 'Check the address of the centre; to change the centre, join the site again.',
+  },
   ERR_BUNDLE_OLD: {
     meaning: 'The bundle or its metadata is older than the one that the site has.',
     action: 'Publish the content again with a higher version.',

@@ -1,5 +1,22 @@
 /** Sites that work without their centre, and their centre. See docs/architecture/edge.md. */
 
+export type { KeyClaim } from './bundles/key-claims.ts';
+export type {
+  ProposedRelease,
+  ReleaseState,
+} from './bundles/release-methods.ts';
+export type { SiteProgram } from './bundles/site-program.ts';
+export {
+  createSigningKey,
+  decodeRoleKey,
+  encodeRoleKey,
+  keyIdOf,
+  type RoleKey,
+  type SigningKey,
+} from './bundles/tuf-keys.ts';
+export { createRoot, type RoleKeys, readRoot, signTargets } from './bundles/tuf-metadata.ts';
+export type { OnlineKeys } from './bundles/tuf-repository.ts';
+export { currentBundle, revertBundle, withBundle } from './bundles/with-bundle.ts';
 export { openCentre } from './centre-extension.ts';
 export { edgeErrors } from './errors.ts';
 export { type JoinOptions, type JoinReceipt, joinSite } from './identity/join.ts';

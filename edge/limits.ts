@@ -70,6 +70,12 @@ export const edgeLimits = defineLimits('edge', {
     effect: 'Facts and signals of further minions are refused.',
     code: 'ERR_SITE_MESSAGE',
   },
+  describedPacks: {
+    unit: 'packs of releases whose digests are in memory',
+    owner: 'none',
+    total: 256,
+    effect: 'The digests of the least recently used pack are computed again.',
+  },
   sendingSites: {
     unit: 'sites that send returns and facts at a time',
     owner: 'none',

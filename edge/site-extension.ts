@@ -2,6 +2,8 @@
 
 import type { SiteOptions } from '#config';
 import type { ExtensionHost, OpenExtension } from '#master';
+import { siteBundles } from './bundles/site-bundles.ts';
+import type { SiteProgram } from './bundles/site-program.ts';
 import { combined, startAll } from './combined-parts.ts';
 import { openSiteFacts } from './facts/site-facts.ts';
 import { CentreTime } from './identity/centre-time.ts';
@@ -12,15 +14,26 @@ import { DurableLog } from './log/durable-log.ts';
 import { LogSender } from './log/log-sender.ts';
 import { openSignalSource } from './log/site-signals.ts';
 import { openSources } from './log/site-sources.ts';
+import { siteFamilies } from './metrics.ts';
 import { openSiteOrders } from './orders/site-orders.ts';
 import type { EdgePart, SiteContext, SitePart } from './parts.ts';
 import { siteStatusMethods } from './site-methods.ts';
 
 /** Parts of a site, in the order in which they are opened. */
-const parts: readonly SitePart[] = [openSources, openSignalSource, openSiteFacts, openSiteOrders];
+const parts = (program: SiteProgram): readonly SitePart[] => [
+  openSources,
+  openSignalSource,
+  openSiteFacts,
+  siteBundles(program),
+  openSiteOrders,
+];
 
 /** Opens a site. It connects to its centre when the master has started. */
-export async function openSite(host: ExtensionHost, options: SiteOptions): Promise<OpenExtension> {
+export async function openSite(
+  host: ExtensionHost,
+  options: SiteOptions,
+  program: SiteProgram,
+): Promise<OpenExtension> {
   const { state, now, logger, closing } = host;
   const directory = siteDirectory(host.config.stateDir);
   let identity: SiteIdentity | undefined = await readIdentity(directory);
@@ -63,8 +76,11 @@ export async function openSite(host: ExtensionHost, options: SiteOptions): Promi
     timeFloor: () => time.floor,
   };
   const opened: EdgePart[] = [];
-  for (const open of parts) opened.push(await open(context));
-  const own: EdgePart = { rpc: siteStatusMethods({ context, link, renewal }) };
+  for (const open of parts(program)) opened.push(await open(context));
+  const own: EdgePart = {
+    rpc: siteStatusMethods({ context, link, renewal }),
+    metrics: () => siteFamilies(log, link.state, now()),
+  };
   return {
     ...combined([own, ...opened]),
     start: async () => {

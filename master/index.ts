@@ -79,6 +79,7 @@ export {
   maxPlainDepth,
   parseArgument,
   parseArguments,
+  parseExactJson,
   parseTarget,
   parseYaml,
   readMarkedJson,

@@ -10,8 +10,8 @@ import { Float } from '#template/python/values.ts';
 import { ProtocolError } from './errors.ts';
 
 /**
- * A value that Salt's MessagePack can represent [WIRE 2.2]. Text and bytes are one family on the
- * wire: bytes that are valid UTF-8 arrive as text. A number without a fraction is written as an
+ * A value that Salt's MessagePack can represent [WIRE 2.2]. The wire does not distinguish text and
+ * bytes: bytes that are valid UTF-8 arrive as text. A number without a fraction is written as an
  * integer, and a `Float` always as a float. Floats without a fraction are read as `Float`.
  */
 export type WireValue =

@@ -185,7 +185,7 @@ class SlicedJson<T> extends Tokenizer {
   readonly #parser = new TokenParser();
   #depth = 0;
   #values = 0;
-  /** The last number that the tokenizer has read, exactly. */
+  /** Exact value of the last number that the tokenizer has read. */
   #number: number | bigint | T = 0;
   #root: JsonOf<T> = null;
 

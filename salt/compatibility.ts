@@ -1,7 +1,8 @@
 /**
- * The compatibility table: which of Salt's runners, wheel functions, template functions, filters,
- * options, target types and exit codes are served, differ from Salt, or are refused. Tables in docs/compatibility/ are generated from it,
- * and refusals print the same texts.
+ * The compatibility table: Salt's runners, wheel functions, template functions, filters, options,
+ * target types and exit codes, and for each whether this master serves it, serves it differently,
+ * or rejects it. Tables in docs/compatibility/ are generated from it, and error messages contain
+ * its texts.
  */
 
 import { optionStatuses } from '#config';

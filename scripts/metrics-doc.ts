@@ -5,11 +5,13 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { resolveMasterConfig } from '#config';
+import type { SiteProgram } from '#edge';
 import { createBridge } from '#guests';
 import { createSilentLogger, type MetricFamily } from '#master';
 import { createMemoryTransport } from '#minion-protocol';
 import { httpFamilies, processFamilies } from '#salt-api/routes/metric-families.ts';
 import { createMaster } from '#server';
+import { edgeExtensions } from '#server/edge-extensions.ts';
 import { createMemoryStore } from '#store';
 import { tableOf, updatePage } from './generated-page.ts';
 
@@ -23,18 +25,40 @@ const sections: readonly (readonly [string, RegExp])[] = [
   ['cluster', /_cluster_/],
   ['store', /_(?:store|audit)_/],
   ['bridge', /_(?:command|plan|outbox|enrolments|data|deployments?)(?:_|$)/],
+  ['edge', /_(?:edge|sites)_/],
   ['jobs', /_(?:returns|job|event|events|signals)_/],
   ['requests', /./],
 ];
 
 /** Returns the metrics of a master that has just started. */
+/** Program of a site that no release changes. */
+const program: SiteProgram = {
+  check: async () => [],
+  reload: async () => ({ applied: [], needRestart: [], certificates: [] }),
+  restart: async () => {},
+};
+
 async function families(): Promise<readonly MetricFamily[]> {
   const rootDir = mkdtempSync(path.join(tmpdir(), 'sb-metrics-'));
   const master = createMaster({
-    config: resolveMasterConfig({ rootDir, bridge: { guests: {} } }),
+    config: resolveMasterConfig({
+      rootDir,
+      bridge: { guests: {} },
+      site: {
+        name: 'north',
+        centre: 'http://127.0.0.1:1',
+        behindProxy: false,
+        validOfflineSeconds: 86_400,
+        logBytes: 2 ** 30,
+        uploadBytesPerSecond: 0,
+        events: [],
+        alarms: [],
+      },
+      sites: { rings: { all: 100 }, stopAtFailures: 1, parallelSites: 32, factAheadSeconds: 300 },
+    }),
     store: createMemoryStore(),
     transports: [createMemoryTransport().master],
-    extensions: [createBridge()],
+    extensions: [createBridge(), ...edgeExtensions(program)],
     logger: createSilentLogger(),
   });
   try {

@@ -93,9 +93,16 @@ async function join(directory: string): Promise<Pick<ConfigCheck, 'loaded' | 'pr
   }
 }
 
-/** Checks one directory. Returns `undefined` if it does not exist. */
+/**
+ * Checks one directory, with the bundle if it is a site. Returns `undefined` if it does not exist.
+ */
 async function checkDirectory(directory: string): Promise<CheckedConfig | undefined> {
-  return (await isDirectory(directory)) ? checkMasterConfig(directory) : undefined;
+  if (!(await isDirectory(directory))) return undefined;
+  const checked = await checkMasterConfig(directory);
+  if (checked.config.site === null) return checked;
+  const { withBundle } = await import('#edge');
+  const { config, problems } = await withBundle(checked.config);
+  return { ...checked, config, problems: [...checked.problems, ...problems] };
 }
 
 function noDirectory(

@@ -1,9 +1,13 @@
 /** Extensions of sites and of their centre. Their code is loaded only if the options are set. */
 
+import type { SiteProgram } from '#edge';
 import type { MasterExtension } from '#master';
 
-/** Returns the extensions. They contribute nothing if `site` and `sites` are not set. */
-export function edgeExtensions(): readonly MasterExtension[] {
+/**
+ * Returns the extensions. They contribute nothing if `site` and `sites` are not set.
+ * @param program changes the configuration of the running master
+ */
+export function edgeExtensions(program: SiteProgram): readonly MasterExtension[] {
   const after = ['bridge-signals', 'bridge-commands'];
   return [
     {
@@ -14,7 +18,7 @@ export function edgeExtensions(): readonly MasterExtension[] {
         const { site } = host.config;
         if (site === null) return {};
         const { openSite } = await import('#edge');
-        return openSite(host, site);
+        return openSite(host, site, program);
       },
     },
     {

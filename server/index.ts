@@ -3,5 +3,6 @@
 export { type ConfigCheck, checkServerConfig } from './check-config.ts';
 export { type CreateMasterOptions, createMaster } from './create-master.ts';
 export { joinMaster } from './join-master.ts';
-export type { MasterServer, ServeOptions } from './master-with-services.ts';
+export type { MasterServer } from './master-with-services.ts';
 export { createMasterServer, serve } from './serve.ts';
+export type { ServeOptions } from './serve-options.ts';

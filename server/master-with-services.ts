@@ -11,19 +11,14 @@ import {
 } from '#master';
 import type { SaltApi } from '#salt-api';
 import { createLocalClient } from '#salt-api/localclient/index.ts';
-import { type CreateMasterOptions, createMaster } from './create-master.ts';
+import { createMaster } from './create-master.ts';
 import { edgeExtensions } from './edge-extensions.ts';
-
-/** Options of `serve`: options of a master and of its bridge. */
-export interface ServeOptions extends CreateMasterOptions {
-  /**
-   * Name of the service that is the caller of bridge requests without a caller. Default: `bridge`.
-   */
-  readonly service?: string;
-}
+import type { ServeOptions } from './serve-options.ts';
+import type { SiteServeOptions } from './site-config.ts';
 
 /** A master with the bridge and the HTTP API. */
 export interface MasterServer {
+  /** The master. A site replaces it when a bundle changes options that require a restart. */
   readonly master: Master;
   readonly bridge: Bridge;
   /** Address of the HTTP API, or `undefined` if the configuration does not enable it. */
@@ -37,6 +32,11 @@ export interface MasterServer {
   reload(next?: SaltConfig | MasterConfig | PlainOptions): Promise<ReloadReport>;
   /** Waits for requests in progress, then closes everything. Can be called more than once. */
   close(): Promise<void>;
+  /**
+   * Resolves when the server has closed. If it closed itself because another process has taken over
+   * the store, or because a site could not start again, the value is the error.
+   */
+  readonly closed: Promise<Error | undefined>;
 }
 
 /** A server that has not been started. */
@@ -101,23 +101,46 @@ class HttpApiExtension implements MasterExtension {
   }
 }
 
-export class MasterWithServices implements UnstartedMasterServer {
-  readonly master: Master;
-  readonly bridge: Bridge;
-  readonly #api: HttpApiExtension = new HttpApiExtension();
+/** Functions of a site, in addition to the options. */
+type SiteFunctions = Partial<Pick<SiteServeOptions, 'bundleInUse' | 'readOwn'>>;
 
-  constructor({ service, extensions = [], ...options }: ServeOptions) {
+export class MasterWithServices implements UnstartedMasterServer {
+  readonly bridge: Bridge;
+  readonly closed: Promise<Error | undefined>;
+  readonly #api: HttpApiExtension = new HttpApiExtension();
+  readonly #options: Omit<ServeOptions, 'service'>;
+  /** Reads the options of a site without those of its bundle. */
+  readonly #readOwn: SiteServeOptions['readOwn'] | undefined;
+  readonly #bundleInUse: SiteServeOptions['bundleInUse'] | undefined;
+  #tellClosed: (error: Error | undefined) => void = () => {};
+  #master: Master;
+  #isClosing = false;
+  #restarting: Promise<void> | undefined;
+
+  constructor({ service, readOwn, bundleInUse, ...options }: ServeOptions & SiteFunctions) {
     this.bridge = createBridge(service === undefined ? {} : { service });
-    const own = [this.bridge, createLocalClient(), ...edgeExtensions(), this.#api];
-    this.master = createMaster({ ...options, extensions: [...extensions, ...own] });
+    this.#options = options;
+    this.#readOwn = readOwn;
+    this.#bundleInUse = bundleInUse;
+    this.closed = new Promise((resolve) => {
+      this.#tellClosed = resolve;
+    });
+    this.#master = this.#create(options);
+  }
+
+  get master(): Master {
+    return this.#master;
   }
 
   get httpAddress(): AddressInfo | undefined {
     return this.#api.address;
   }
 
-  start(): Promise<void> {
-    return this.master.start();
+  async start(): Promise<void> {
+    const bundle = await this.#bundleInUse?.();
+    await this.master.start();
+    // While this process waited for the store, another one may have replaced the bundle.
+    if ((await this.#bundleInUse?.()) !== bundle) await this.#restart();
   }
 
   async reload(next?: SaltConfig | MasterConfig | PlainOptions): Promise<ReloadReport> {
@@ -127,10 +150,83 @@ export class MasterWithServices implements UnstartedMasterServer {
   }
 
   async close(): Promise<void> {
+    this.#isClosing = true;
+    while (this.#restarting !== undefined) {
+      await this.#restarting.catch(() => {
+        // The failed restart has closed the master and resolved `closed`.
+      });
+    }
+    await this.#closeMaster();
+  }
+
+  /** Creates a master. `closed` resolves when it closes, unless it closes for a restart. */
+  #create(options: Omit<ServeOptions, 'service'>): Master {
+    const site = {
+      check: (bundle: string) => this.#checkBundle(bundle),
+      reload: () => this.reload(),
+      restart: () => this.#restart(),
+    };
+    const own = [this.bridge, createLocalClient(), ...edgeExtensions(site), this.#api];
+    const { extensions = [] } = options;
+    const master = createMaster({ ...options, extensions: [...extensions, ...own] });
+    void master.closed.then((error) => {
+      if (this.#restarting === undefined || error !== undefined) this.#tellClosed(error);
+    });
+    return master;
+  }
+
+  async #closeMaster(): Promise<void> {
     try {
       await this.#api.close();
     } finally {
       await this.master.close();
     }
+  }
+
+  async #checkBundle(bundle: string): Promise<readonly string[]> {
+    const { checkSiteBundle } = await import('./site-config.ts');
+    return checkSiteBundle((await this.#readOwn?.()) ?? this.master.config, bundle);
+  }
+
+  /** Restarts the master. A restart that is requested during another one follows it. */
+  #restart(): Promise<void> {
+    const former = this.#restarting ?? Promise.resolve();
+    const next = former.catch(() => {}).then(() => this.#restartOnce());
+    this.#restarting = next;
+    const end = (): void => {
+      if (this.#restarting === next) this.#restarting = undefined;
+    };
+    void next.then(end, end);
+    return next;
+  }
+
+  /**
+   * Closes the master of a site and starts it with the bundle in use. If it does not start, the
+   * site uses its former bundle again. If it still does not start, `closed` resolves with the
+   * error.
+   */
+  async #restartOnce(): Promise<void> {
+    if (this.#isClosing) return;
+    try {
+      await this.#closeMaster();
+      await this.#startAgain().catch(async (error: unknown) => {
+        const { revertBundle } = await import('#edge');
+        const isReverted = await revertBundle(this.master.config.stateDir, error);
+        if (!isReverted) throw error;
+        await this.master.close();
+        await this.#startAgain();
+      });
+    } catch (error) {
+      this.#tellClosed(error instanceof Error ? error : new Error(String(error)));
+      throw error;
+    }
+  }
+
+  async #startAgain(): Promise<void> {
+    if (this.#isClosing) return;
+    const { readConfig } = this.#options;
+    const config = await readConfig?.();
+    this.#master = this.#create({ ...this.#options, ...(config === undefined ? {} : { config }) });
+    await this.#master.start();
   }
 }

@@ -1,7 +1,8 @@
 /** Starts, reloads and closes a master together with its bridge and its HTTP API. */
 
-import type { SaltConfig } from '#config';
-import type { MasterServer, ServeOptions, UnstartedMasterServer } from './master-with-services.ts';
+import type { MasterConfig, SaltConfig } from '#config';
+import type { MasterServer, UnstartedMasterServer } from './master-with-services.ts';
+import type { ServeOptions } from './serve-options.ts';
 
 /**
  * Starts the services of `saltbridge master`: a master with the bridge, and the HTTP API if the
@@ -21,5 +22,13 @@ export async function serve(options: ServeOptions | SaltConfig): Promise<MasterS
 export async function createMasterServer(options: ServeOptions): Promise<UnstartedMasterServer> {
   // Load the bridge on demand, so that programs that only create a master do not load it.
   const { MasterWithServices } = await import('./master-with-services.ts');
-  return new MasterWithServices(options);
+  const { config, site } = options;
+  const isSite = config === undefined ? site !== undefined : siteIn(config) !== null;
+  if (!isSite) return new MasterWithServices(options);
+  const { siteOptionsOf } = await import('./site-config.ts');
+  return new MasterWithServices((await siteOptionsOf(options)) ?? options);
+}
+
+function siteIn(config: SaltConfig | MasterConfig): MasterConfig['site'] {
+  return 'config' in config ? config.config.site : config.site;
 }

@@ -40,7 +40,7 @@ export class ChangedArgument {
   }
 }
 
-/** Value of `salt` in a template. It has the given functions and no others. */
+/** Value of `salt` in a template. It contains only the given functions. */
 class SaltFunctions implements PyObject {
   readonly typeName = 'AliasedLoader';
   readonly module = 'salt.utils.templates.';

@@ -112,7 +112,7 @@ test.serial('the transport takes its form, and its secret is redacted', async (t
   t.deepEqual(await evaluate(program), ['PIGEON', 'https://loft.example/', ['hidden']]);
 });
 
-test.serial('the deployment group is one that an entry of the catalog may permit', async (t) => {
+test.serial('an entry of the catalog can permit the deployment group', async (t) => {
   const program = `
     const { codeGroups } = await import('#guests/deployments/deployment-groups.ts');
     console.log(JSON.stringify(codeGroups));`;

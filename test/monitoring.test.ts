@@ -38,7 +38,7 @@ test('every metric of the alerts and of the dashboard is documented', (t) => {
   t.deepEqual(unknownIn(targets.map(({ expr }) => expr)), []);
 });
 
-withPromtool('promtool takes the alerts', (t) => {
+withPromtool('promtool accepts the alerts', (t) => {
   const { status, stderr } = spawnSync('promtool', ['check', 'rules', alerts], {
     encoding: 'utf8',
   });

@@ -13,7 +13,7 @@ const withPackages = testWhere(isAsked, 'npm run campaign -- packages');
 
 for (const major of [22, 24]) {
   withPackages(
-    `npm installs the tarball under Node.js ${major} without a warning of engines`,
+    `npm installs the tarball under Node.js ${major} without a warning about engines`,
     (t) => {
       t.timeout(600_000);
       const directory = temporaryDirectory(t);

@@ -27,7 +27,7 @@ const minionName =
 const npm = `npm() { [ "$1" = install ] || command npm "$@"; }
 npx() { "./node_modules/.bin/$1" "\${@:2}"; }`;
 
-test(`${page} leads to its end, with ${minionName}`, async (t) => {
+test(`the commands of ${page} work to the end, with ${minionName}`, async (t) => {
   t.timeout(300_000);
   t.true(blocks.length >= 9, `${blocks.length} blocks`);
   const folder = temporaryDirectory(t);

@@ -6,6 +6,7 @@ import { type CommandContext, readFileOrStandardInput } from '../context.ts';
 import { configOption, jsonOption, logLevelOption, parseCount } from '../options.ts';
 import { escapeName, printJson, printLine } from '../terminal.ts';
 import { addOrders } from './site-orders.ts';
+import { addReleases } from './site-releases.ts';
 
 interface CommonOptions {
   readonly configDir: string;
@@ -24,6 +25,7 @@ export function defineSite(command: Command, context: CommandContext): void {
   addList(command, context);
   addShow(command, context);
   addRevoke(command, context);
+  addReleases(command, context);
   addOrders(command, context);
 }
 

@@ -10,6 +10,7 @@ import { version } from '#master';
 import { addressOwner, Budget, TokenBuckets } from '#runtime';
 import { EdgeError } from '../errors.ts';
 import type { SiteConnection, SiteRegistry } from '../identity/site-registry.ts';
+import type { SiteContact } from '../identity/site-rows.ts';
 import { edgeLimits } from '../limits.ts';
 import { bindingOf } from './binding.ts';
 import { maxFrameBytes } from './frames.ts';
@@ -194,21 +195,22 @@ export class CentreConnections implements CentreLinks {
       await sites.authenticate(hello.site, proof);
       if (messages.isEnded || this.#isClosed) return;
       messages.stop();
-      await sites.noteContact(hello.site, {
+      const contact = {
         at: now(),
         version: hello.version,
         address: request.socket.remoteAddress ?? '',
         clockDifferenceMs,
-      });
-      this.#open(hello.site, connection, proof);
+      };
+      await sites.noteContact(hello.site, contact);
+      this.#open(hello.site, connection, contact, proof);
     } finally {
       clearTimeout(timer);
       this.#inHandshake.delete(connection);
     }
   }
 
-  #open(site: string, socket: WebSocket, prove: Connection['prove']): void {
-    const { logger, now } = this.#options;
+  #open(site: string, socket: WebSocket, contact: SiteContact, prove: Connection['prove']): void {
+    const { logger, now, sites } = this.#options;
     this.#connections
       .get(site)
       ?.peer.end(closeCodes.replaced, new EdgeError('ERR_SITE_LINK', 'replaced'));
@@ -220,6 +222,10 @@ export class CentreConnections implements CentreLinks {
         if (this.#connections.get(site)?.peer === peer) {
           this.#connections.delete(site);
           for (const listener of this.#endListeners) listener(site);
+          const at = connection.lastContactAt;
+          sites.noteContact(site, { ...contact, at }).catch((error: unknown) => {
+            logger.warn({ err: error, site }, 'the last contact of a site was not stored');
+          });
         }
         logger.info({ site, reason: reason.message }, 'connection of a site ended');
       },

@@ -198,8 +198,7 @@ export class DurableLog implements SiteLog {
       const head = this.#heads[name];
       if (sequence >= head.next) {
         // The store of this site was restored from a backup, and the centre has later entries.
-        this.#id = newId();
-        await this.#state.write([idOperation(this.#id)]);
+        await this.#renew();
         return;
       }
       for (;;) {
@@ -221,6 +220,17 @@ export class DurableLog implements SiteLog {
         if (isLast) return;
       }
     });
+  }
+
+  /** Gives the log another id. The centre then accepts its entries from any sequence on. */
+  async renew(): Promise<void> {
+    await this.#mutex.run(() => this.#renew());
+  }
+
+  async #renew(): Promise<void> {
+    const id = newId();
+    await this.#state.write([idOperation(id)]);
+    this.#id = id;
   }
 
   async #flush(): Promise<void> {

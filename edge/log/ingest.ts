@@ -144,8 +144,10 @@ export class Ingest implements LogIngest {
     const begin = first === undefined ? 0 : isMarker(first) ? first.from : first.sequence;
     const from = isSameLog ? known.sequence : begin - 1;
     if (begin > from + 1) {
-      const text = `entries ${from + 1} to ${begin - 1} of class ${name} are missing`;
-      throw new EdgeError('ERR_SITE_MESSAGE', text);
+      // The store of this centre may have been restored. The site then begins a new log.
+      const missing = `${from + 1} to ${begin - 1}`;
+      this.#host.logger.warn({ site, class: name, missing }, 'entries of a site are missing');
+      return { sequence: from, refused: [] };
     }
     const position: Mutable<LogPosition> = {
       log,

@@ -8,7 +8,7 @@ import { codeOf, sleepUntilAborted } from '#runtime';
 import type { SiteLink } from '../link/link.ts';
 import type { DurableLog } from './durable-log.ts';
 import type { LogClass } from './log.ts';
-import { encodeBatch, type SentItem } from './log-codec.ts';
+import { encodeBatch, isMarker, type SentItem } from './log-codec.ts';
 import {
   type Acknowledgement,
   batchMessages,
@@ -131,7 +131,7 @@ export class LogSender {
 
   /** Sends the oldest entries of a class. Returns the size of the batch in bytes. */
   async #sendBatch(name: LogClass): Promise<number> {
-    const { log, link, onRefused } = this.#options;
+    const { log, link, logger, onRefused } = this.#options;
     const items = await log.read(name, this.#size, maxBatchEntries);
     const batch = bounded(items);
     if (batch === undefined) return 0;
@@ -140,6 +140,11 @@ export class LogSender {
     const reply = await link.call(batchMessages[name], params, this.#stopped.signal);
     this.#adapt(batch.rawBytes, performance.now() - begun);
     if (reply.refused.length > 0) onRefused(name, reply.refused);
+    if (isGap(items, reply.sequence)) {
+      logger.warn({ class: name }, 'the centre lacks earlier entries; the site begins a new log');
+      await log.renew();
+      return batch.bytes.length;
+    }
     await log.acknowledge(name, reply.sequence);
     return batch.bytes.length;
   }
@@ -151,6 +156,15 @@ export class LogSender {
     const target = ms < batchMs ? Math.max(this.#size * 2, wanted) : wanted;
     this.#size = Math.min(largestBatch, Math.max(smallestBatch, Math.min(target, this.#size * 2)));
   }
+}
+
+/**
+ * Whether the centre lacks entries before these items that it had stored, because its store was
+ * restored from a backup.
+ */
+function isGap(items: readonly SentItem[], sequence: number): boolean {
+  const [first] = items;
+  return first !== undefined && sequence < (isMarker(first) ? first.from : first.sequence) - 1;
 }
 
 /** Encodes as many items as a batch can contain, but at least one. */

@@ -49,7 +49,9 @@ export interface WaitingEntries {
 export interface LogEntryHandler {
   /**
    * Returns the writes of an entry. They are written in one transaction with the position of the
-   * site, so that each entry takes effect once. It must not have other effects.
+   * site, so that each entry takes effect once. Other effects must be idempotent, because the
+   * function is called again if the write fails. If it throws an `EdgeError`, the entry is refused,
+   * and the site reports this.
    */
   operations?(entry: LogEntry): readonly StateOperation[] | Promise<readonly StateOperation[]>;
   /**

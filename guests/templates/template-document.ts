@@ -15,7 +15,8 @@ export function parseTemplate(text: string): Document {
   if (Buffer.byteLength(text) > maxTemplateBytes) {
     throw formError([`the template exceeds Heat's limit of ${maxTemplateBytes} bytes`]);
   }
-  // Parse every plain scalar as a string, so that Heat's own YAML parser determines its type.
+  // Parse every plain scalar as a string, because only Heat's own YAML parser may determine its
+  // type.
   const indented = indentFlowEnds(text);
   const document = parseDocument(indented, { schema: 'failsafe' });
   const [error] = document.errors;

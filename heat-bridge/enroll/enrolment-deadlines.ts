@@ -8,8 +8,8 @@ import type { EnrolmentParts, EnrolmentTransitions } from './enrolment-transitio
 /** Interval between two checks, in milliseconds. */
 const checkIntervalMs = 2000;
 
-export interface DeadlineParts extends Pick<EnrolmentParts, 'book' | 'now'> {
-  readonly moves: EnrolmentTransitions;
+export interface DeadlineParts extends Pick<EnrolmentParts, 'repository' | 'now'> {
+  readonly transitions: EnrolmentTransitions;
   readonly bursts: AuditBursts;
   /**
    * Whether this process ends expired enrolments. In a cluster, this is true on one member only.
@@ -37,24 +37,24 @@ export class EnrolmentDeadlines {
    * @throws errors of the store and of key operations
    */
   async endExpired(): Promise<void> {
-    const { book, bursts, moves, isActive } = this.#parts;
-    book.prune();
+    const { repository, bursts, transitions, isActive } = this.#parts;
+    repository.prune();
     bursts.flushIfDue();
     if (!isActive()) return;
-    for (const enrolment of [...book.all()]) {
+    for (const enrolment of [...repository.all()]) {
       if (this.#endOf(enrolment) === undefined) continue;
       // The enrolment may have changed before this operation runs, so check it again.
-      await moves.exclusive(enrolment, async (current) => this.#end(current));
+      await transitions.exclusive(enrolment, async (current) => this.#end(current));
     }
   }
 
   async #end(enrolment: Enrolment | undefined): Promise<void> {
     if (enrolment === undefined) return;
-    const { moves } = this.#parts;
+    const { transitions } = this.#parts;
     const end = this.#endOf(enrolment);
     if (end === undefined) return;
-    if (end === 'retire') await moves.retire(enrolment.id);
-    else await moves.fail(enrolment, end.reason);
+    if (end === 'retire') await transitions.retire(enrolment.id);
+    else await transitions.fail(enrolment, end.reason);
   }
 
   /**

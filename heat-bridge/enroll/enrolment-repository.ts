@@ -68,13 +68,13 @@ export class EnrolmentRepository {
   }
 
   static async open(state: EnrolmentRows, now: () => number): Promise<EnrolmentRepository> {
-    const book = new EnrolmentRepository(state, now);
-    await state.follow([prefix], (change) => book.#note(change));
+    const repository = new EnrolmentRepository(state, now);
+    await state.follow([prefix], (change) => repository.#note(change));
     await state.follow([endingPrefix], (change) => {
-      if (change.type === 'put') book.#ending.add(change.entry.key.at(-1) ?? '');
-      else book.#ending.delete(change.key.at(-1) ?? '');
+      if (change.type === 'put') repository.#ending.add(change.entry.key.at(-1) ?? '');
+      else repository.#ending.delete(change.key.at(-1) ?? '');
     });
-    return book;
+    return repository;
   }
 
   /** Sets the listener that receives each enrolment that another cluster member has written. */

@@ -112,7 +112,7 @@ export class EnrolmentService {
    * week.
    */
   async list(): Promise<readonly Enrolment[]> {
-    return [...this.#parts.book.all()];
+    return [...this.#parts.repository.all()];
   }
 
   /**
@@ -120,7 +120,7 @@ export class EnrolmentService {
    * @throws BridgeError ERR_ENROLL_UNKNOWN
    */
   async show(number: string): Promise<Enrolment> {
-    const enrolment = this.#parts.book.get(number);
+    const enrolment = this.#parts.repository.get(number);
     if (enrolment !== undefined) return enrolment;
     throw new BridgeError('ERR_ENROLL_UNKNOWN', 'unknown enrolment number');
   }
@@ -134,7 +134,7 @@ export class EnrolmentService {
     await this.show(number);
     const end = linkSignals(this.#parts.closing, signal);
     try {
-      for await (const enrolment of this.#parts.book.follow(number, end.signal)) {
+      for await (const enrolment of this.#parts.repository.follow(number, end.signal)) {
         yield enrolment;
         if (enrolment.state !== 'open' && enrolment.state !== 'accepted') return;
       }
@@ -168,11 +168,11 @@ export class EnrolmentService {
    * number
    */
   async retire(machine: Machine): Promise<void> {
-    const { moves } = this.#parts;
-    if ('id' in machine) return moves.retireInTurn(machine.id);
+    const { transitions } = this.#parts;
+    if ('id' in machine) return transitions.retireInTurn(machine.id);
     for (const enrolment of await this.#enrolmentsOf(machine)) {
-      await moves.exclusive(enrolment, async (current) => {
-        if (current !== undefined && isLive(current)) await moves.retire(current.id);
+      await transitions.exclusive(enrolment, async (current) => {
+        if (current !== undefined && isLive(current)) await transitions.retire(current.id);
       });
     }
   }
@@ -193,7 +193,7 @@ export class EnrolmentService {
     machine: Exclude<Machine, { readonly id: string }>,
   ): Promise<readonly Enrolment[]> {
     if ('number' in machine) return [await this.show(machine.number)];
-    const own = [...this.#parts.book.liveOfInstance(machine.instance)];
+    const own = [...this.#parts.repository.liveOfInstance(machine.instance)];
     if (own.length > 0) return own;
     throw new BridgeError('ERR_ENROLL_UNKNOWN', 'no current enrolment belongs to this instance id');
   }
@@ -210,15 +210,16 @@ export class EnrolmentService {
       readonly steps: readonly StateOperation[];
     },
   ): Promise<NewEnrolment> {
-    const { admission, book, moves, tell } = this.#parts;
+    const { admission, repository, transitions, tell } = this.#parts;
     const enrolment = this.#begin(request, keys);
     const before = this.#giveWay(request);
     const { id } = enrolment;
     const ticket = this.#ticketOf(enrolment);
     // Write the user-data first, because this step can fail.
     const userData = writer?.write(request, { ticket, keys }) ?? '';
-    await book.putWith([enrolment], steps);
-    if (before !== undefined) await moves.fail(before, 'replaced by a newer ticket for this id');
+    await repository.putWith([enrolment], steps);
+    if (before !== undefined)
+      await transitions.fail(before, 'replaced by a newer ticket for this id');
     if (keys !== undefined) {
       await admission.admit({ id, publicKey: keys.publicPem, protocol: enrolment.protocol });
     }
@@ -312,7 +313,7 @@ export class EnrolmentService {
    * @throws BridgeError ERR_ENROLL_TAKEN, ERR_ENROLL_FULL
    */
   #giveWay({ id, project }: EnrolRequest): Enrolment | undefined {
-    const { admission, book } = this.#parts;
+    const { admission, repository } = this.#parts;
     const held = admission.keyOf(id);
     if (held !== undefined && held.state !== 'pending') {
       throw new BridgeError(
@@ -320,7 +321,7 @@ export class EnrolmentService {
         `the minion id already has a key, which is ${held.state}; delete the key or use another id`,
       );
     }
-    const live = book.liveOf(id);
+    const live = repository.liveOf(id);
     const isTaken = live !== undefined && (live.state !== 'open' || live.project !== project);
     if (isTaken)
       throw new BridgeError(
@@ -337,11 +338,11 @@ export class EnrolmentService {
    * @throws BridgeError ERR_ENROLL_FULL
    */
   #requireOpenPlace(project: string): void {
-    const { book, options } = this.#parts;
-    const own = book.openOf(project);
+    const { repository, options } = this.#parts;
+    const own = repository.openOf(project);
     const reserved = own === 0 ? 0 : Math.floor(options.maxOpen / reservedPart);
-    if (own < options.maxOpenPerProject && book.open < options.maxOpen - reserved) return;
-    const text = `too many open enrolments: ${own} of this project (limit max_open_per_project), ${book.open} in total (limit max_open); wait, or raise the limit under enroll`;
+    if (own < options.maxOpenPerProject && repository.open < options.maxOpen - reserved) return;
+    const text = `too many open enrolments: ${own} of this project (limit max_open_per_project), ${repository.open} in total (limit max_open); wait, or raise the limit under enroll`;
     const cause = new LimitExceeded(bridgeLimits.openEnrolments, options.maxOpen);
     throw new BridgeError('ERR_ENROLL_FULL', text, { cause });
   }

@@ -26,7 +26,7 @@ export interface EnrolmentEvent {
 
 /** Objects that all operations on enrolments use. */
 export interface EnrolmentParts {
-  readonly book: EnrolmentRepository;
+  readonly repository: EnrolmentRepository;
   readonly admission: KeyLifecycle;
   readonly tell: (news: EnrolmentEvent) => void;
   readonly now: () => number;
@@ -63,9 +63,9 @@ export class EnrolmentTransitions {
     enrolment: Pick<Enrolment, 'id' | 'number'>,
     work: (current: Enrolment | undefined) => Promise<T>,
   ): Promise<T> {
-    const { admission, book } = this.#parts;
+    const { admission, repository } = this.#parts;
     return admission.exclusive(enrolment.id, () =>
-      untilAgreed(() => work(book.get(enrolment.number))),
+      untilAgreed(() => work(repository.get(enrolment.number))),
     );
   }
 
@@ -79,7 +79,7 @@ export class EnrolmentTransitions {
    * the ticket as used. Resolves when both changes are durable.
    */
   async accept(open: Enrolment, fingerprint: string): Promise<Enrolment> {
-    const { book, now } = this.#parts;
+    const { repository, now } = this.#parts;
     const { deadline } = open;
     const enrolment: Enrolment = {
       ...open,
@@ -87,7 +87,7 @@ export class EnrolmentTransitions {
       fingerprint,
       ...(deadline === undefined ? {} : { deadline: Math.max(deadline, now() + signInMs) }),
     };
-    await book.put(enrolment);
+    await repository.put(enrolment);
     await this.#spend(open);
     await this.#acceptKey(enrolment);
     this.#tell({ what: 'accepted', enrolment });
@@ -99,17 +99,17 @@ export class EnrolmentTransitions {
    * returns the enrolment unchanged.
    */
   async signIn(known: Enrolment): Promise<Enrolment> {
-    const { book, admission } = this.#parts;
+    const { repository, admission } = this.#parts;
     const { id, fingerprint } = known;
     if (known.state !== 'accepted' || !admission.isHeard(id)) return known;
     if (admission.keyOf(id)?.fingerprint !== fingerprint) return known;
     const { deadline: _, ...rest } = known;
     const enrolment: Enrolment = { ...rest, state: 'signed-in' };
     try {
-      await book.put(enrolment);
+      await repository.put(enrolment);
     } catch (error) {
       // Another cluster member has already recorded the sign-in.
-      if (isSecond(error)) return book.get(known.number) ?? known;
+      if (isSecond(error)) return repository.get(known.number) ?? known;
       throw error;
     }
     this.#tell({ what: 'signed-in', enrolment });
@@ -121,8 +121,8 @@ export class EnrolmentTransitions {
    * {@link exclusive}.
    */
   async heard(id: string): Promise<void> {
-    const { book } = this.#parts;
-    const live = book.liveOf(id);
+    const { repository } = this.#parts;
+    const live = repository.liveOf(id);
     if (live?.state !== 'accepted') return;
     await this.exclusive(live, async (current) => {
       if (current !== undefined) await this.signIn(current);
@@ -149,8 +149,8 @@ export class EnrolmentTransitions {
 
   /** Retires an id with all its data, and ends its enrolment. */
   async retire(id: string): Promise<void> {
-    const { book, admission, onRetire } = this.#parts;
-    const live = book.liveOf(id);
+    const { repository, admission, onRetire } = this.#parts;
+    const live = repository.liveOf(id);
     if (live !== undefined) {
       await this.#end(live, { ...live, state: 'retired' }, { keepsKey: false });
       return;
@@ -164,8 +164,8 @@ export class EnrolmentTransitions {
    * called outside of {@link exclusive}.
    */
   async keyLost(id: string): Promise<void> {
-    const { book, admission } = this.#parts;
-    const live = book.liveOf(id);
+    const { repository, admission } = this.#parts;
+    const live = repository.liveOf(id);
     if (live === undefined) return;
     await this.exclusive(live, async (current) => {
       if (current?.state !== 'accepted' && current?.state !== 'signed-in') return;
@@ -183,16 +183,16 @@ export class EnrolmentTransitions {
    * because the master may have been stopped for a long time.
    */
   async resume(): Promise<void> {
-    const { book, now } = this.#parts;
-    const all = [...book.all()];
+    const { repository, now } = this.#parts;
+    const all = [...repository.all()];
     await Promise.all(all.filter(({ state }) => state !== 'open').map((it) => this.#spend(it)));
     const accepted = all.filter(({ state }) => state === 'accepted');
     const waiting = accepted.filter(({ deadline }) => deadline !== undefined);
     if (waiting.length > 0) {
-      await book.put(...waiting.map((it) => ({ ...it, deadline: now() + signInMs })));
+      await repository.put(...waiting.map((it) => ({ ...it, deadline: now() + signInMs })));
     }
     for (const enrolment of accepted) await this.#acceptKey(enrolment);
-    for (const enrolment of [...book.ending()]) await this.#endLeftKey(enrolment);
+    for (const enrolment of [...repository.ending()]) await this.#endLeftKey(enrolment);
   }
 
   /**
@@ -200,7 +200,7 @@ export class EnrolmentTransitions {
    * be called before requests are served.
    */
   async resumeTickets(): Promise<void> {
-    const used = [...this.#parts.book.all()].filter(({ state }) => state !== 'open');
+    const used = [...this.#parts.repository.all()].filter(({ state }) => state !== 'open');
     await Promise.all(used.map((it) => this.#spend(it)));
   }
 
@@ -217,16 +217,16 @@ export class EnrolmentTransitions {
    * out.
    */
   async takeOver(): Promise<void> {
-    const { book, now } = this.#parts;
-    for (const enrolment of [...book.all()].filter(({ state }) => state === 'accepted')) {
+    const { repository, now } = this.#parts;
+    for (const enrolment of [...repository.all()].filter(({ state }) => state === 'accepted')) {
       await this.exclusive(enrolment, async (current) => {
         if (current?.state !== 'accepted') return;
         const deadline = now() + signInMs;
-        if (current.deadline !== undefined) await book.put({ ...current, deadline });
+        if (current.deadline !== undefined) await repository.put({ ...current, deadline });
         await this.#acceptKey(current);
       });
     }
-    for (const enrolment of [...book.ending()]) {
+    for (const enrolment of [...repository.ending()]) {
       await this.exclusive(enrolment, () => this.#endLeftKey(enrolment));
     }
   }
@@ -248,18 +248,19 @@ export class EnrolmentTransitions {
     over: Enrolment,
     { keepsKey }: { readonly keepsKey: boolean },
   ): Promise<void> {
-    const { book, admission, onRetire, onRelease } = this.#parts;
+    const { repository, admission, onRetire, onRelease } = this.#parts;
     const { id, number, project } = live;
     if (live.state !== 'open' || over.state === 'retired') await onRetire(id);
     // End what the previous owner registered, because the id may next belong to another project. If
     // a newer ticket replaced this one, the owner is unchanged.
-    else if (book.liveOf(id)?.number === number) await onRelease(id, ownerNameOfProject(project));
-    if (keepsKey) await book.put(over);
-    else await book.putEnd(over);
+    else if (repository.liveOf(id)?.number === number)
+      await onRelease(id, ownerNameOfProject(project));
+    if (keepsKey) await repository.put(over);
+    else await repository.putEnd(over);
     await this.#spend(live);
     if (!keepsKey) {
       await admission.retire(id);
-      await book.endCompleted(over);
+      await repository.endCompleted(over);
     }
     const { reason } = over;
     const what = over.state === 'failed' ? 'failed' : 'retired';
@@ -268,15 +269,15 @@ export class EnrolmentTransitions {
 
   /** Retires the key of an ended enrolment if it still exists. */
   async #endLeftKey(over: Enrolment): Promise<void> {
-    const { book, admission } = this.#parts;
+    const { repository, admission } = this.#parts;
     const held = admission.keyOf(over.id);
     const isLeft = held === undefined || held.fingerprint === over.fingerprint;
-    if (isLeft && book.liveOf(over.id) === undefined) await admission.retire(over.id);
-    await book.endCompleted(over);
+    if (isLeft && repository.liveOf(over.id) === undefined) await admission.retire(over.id);
+    await repository.endCompleted(over);
   }
 
   #tell(news: EnrolmentEvent): void {
-    this.#parts.book.announce(news.enrolment);
+    this.#parts.repository.announce(news.enrolment);
     this.#parts.tell(news);
   }
 

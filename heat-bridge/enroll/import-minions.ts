@@ -14,7 +14,7 @@ import type { EnrollOptions } from './enrolment-options.ts';
 import type { EnrolmentParts, EnrolmentTransitions } from './enrolment-transitions.ts';
 
 export interface ImportParts extends EnrolmentParts {
-  readonly moves: EnrolmentTransitions;
+  readonly transitions: EnrolmentTransitions;
   /** Reserves ids across the cluster, so that two members cannot enrol the same id. */
   readonly names: SharedNames;
   readonly options: Pick<EnrollOptions, 'protocol'>;
@@ -29,27 +29,27 @@ export async function importMinions(
   minions: readonly KnownMinion[],
   parts: ImportParts,
 ): Promise<readonly Enrolment[]> {
-  const { book, moves, admission, names, tell } = parts;
+  const { repository, transitions, admission, names, tell } = parts;
   const ids = new Set(minions.map(({ id }) => id));
   if (ids.size < minions.length)
     throw new BridgeError('ERR_ENROLL_ARGS', 'duplicate id in the list');
   const enrolments = await names.decide([...ids], async (steps) => {
     const made = minions.map((minion, index) => toEnrolment(minion, index, parts));
-    if (made.length > 0) await book.putWith(made, steps);
+    if (made.length > 0) await repository.putWith(made, steps);
     return made;
   });
   for (const [index, { publicKey }] of minions.entries()) {
     const enrolment = enrolments[index];
     if (enrolment === undefined) continue;
     const { id, protocol } = enrolment;
-    await moves.exclusive(enrolment, async (current) => {
+    await transitions.exclusive(enrolment, async (current) => {
       // The enrolment has ended in the meantime.
       if (current?.state !== 'accepted') return;
       if (publicKey === undefined) await admission.pin(id, protocol);
       else await admission.admit({ id, publicKey, protocol });
       tell({ what: 'accepted', enrolment });
       // The minion may have signed in with this key already.
-      await moves.signIn(current);
+      await transitions.signIn(current);
     });
   }
   return enrolments;
@@ -65,7 +65,7 @@ function toEnrolment(minion: KnownMinion, index: number, parts: ImportParts): En
   const fingerprint = fingerprintOfKnownMinion(minion, place);
   const held = parts.admission.keyOf(id);
   const hasOther = held?.state === 'accepted' && held.fingerprint !== fingerprint;
-  if (hasOther || held?.state === 'rejected' || parts.book.liveOf(id) !== undefined) {
+  if (hasOther || held?.state === 'rejected' || parts.repository.liveOf(id) !== undefined) {
     throw new BridgeError(
       'ERR_ENROLL_TAKEN',
       `${place}: the minion id already has a different or rejected key, or an enrolment`,

@@ -81,7 +81,7 @@ export async function openEnrolment(
       ? await openTicketKey(path.join(directory, 'ticket.key'))
       : ticketKeyOf(cluster.derive('tickets'));
   const spent = await UsedTickets.open(path.join(directory, 'spent'), now);
-  const book = await EnrolmentRepository.open(shared, now);
+  const repository = await EnrolmentRepository.open(shared, now);
   const names = await SharedNames.open(shared, 'enrolment-names');
   const bursts = new AuditBursts({ audit: host.audit, now });
   const tell = createEnrolmentEmitter(host, bursts, log);
@@ -93,9 +93,9 @@ export async function openEnrolment(
   const onRelease: ReleaseListener = async (id, owner) => {
     for (const listener of releases) await listener(id, owner);
   };
-  const base = { book, admission, tell, now, names, options };
-  const moves = new EnrolmentTransitions({ ...base, spent, onRetire, onRelease });
-  const parts = { ...base, moves };
+  const base = { repository, admission, tell, now, names, options };
+  const transitions = new EnrolmentTransitions({ ...base, spent, onRetire, onRelease });
+  const parts = { ...base, transitions };
   const { generator } = host.use(masterServices.auth);
   const keyPairs = new KeyPairs(
     { bits: options.keyBits, prepared: options.preparedKeys },
@@ -114,7 +114,7 @@ export async function openEnrolment(
   });
   const rules = {
     publicKey: key.publicKey,
-    find: (number: string) => book.get(number),
+    find: (number: string) => repository.get(number),
     isSpent: (number: string) => spent.has(number),
     now,
   };
@@ -122,15 +122,15 @@ export async function openEnrolment(
   const machines = new MachineRequests(claims, (enrolment) => tokenOf(enrolment));
   const isActive = (): boolean => cluster?.isHeld !== false;
   const deadlines = new EnrolmentDeadlines({ ...parts, bursts, isActive, log });
-  if (cluster === undefined) await moves.resume();
-  else await moves.resumeTickets();
-  book.onFollowed = (enrolment) => {
-    moves.followed(enrolment).catch((error: unknown) => {
+  if (cluster === undefined) await transitions.resume();
+  else await transitions.resumeTickets();
+  repository.onFollowed = (enrolment) => {
+    transitions.followed(enrolment).catch((error: unknown) => {
       log.error({ err: error }, 'could not record that another cluster member accepted a ticket');
     });
   };
   const stopHearing = admission.onHeard((id) => {
-    moves.heard(id).catch((error: unknown) => {
+    transitions.heard(id).catch((error: unknown) => {
       log.error(
         { minion: id, err: error },
         'could not record the sign-in of a minion in its enrolment',
@@ -139,15 +139,15 @@ export async function openEnrolment(
   });
   return {
     api,
-    enrolments: book,
+    enrolments: repository,
     machines,
     machineRoutes,
     isByTicket: options.masters.length > 0,
     projectOf: (minion) => {
-      const enrolment = book.liveOf(minion);
+      const enrolment = repository.liveOf(minion);
       return enrolment === undefined || enrolment.state === 'open' ? undefined : enrolment.project;
     },
-    expectedProjectOf: (id) => book.liveOf(id)?.project,
+    expectedProjectOf: (id) => repository.liveOf(id)?.project,
     reissue: (enrolment, request) => api.reissue(enrolment, request),
     onRelease: (listener) => void releases.add(listener),
     giveTokens: (given) => {
@@ -155,7 +155,7 @@ export async function openEnrolment(
     },
     contribution: {
       advice: claims.advise,
-      onKeyLost: (id) => moves.keyLost(id),
+      onKeyLost: (id) => transitions.keyLost(id),
       rpc: enrollMethods(api),
       metrics: () => [
         familyOf(
@@ -165,7 +165,7 @@ export async function openEnrolment(
             help: 'Enrolments: open, accepted, signed-in, failed, retired.',
             label: 'state',
           },
-          book.counts(),
+          repository.counts(),
         ),
       ],
       addRoutes: (app, doors) => {
@@ -176,7 +176,7 @@ export async function openEnrolment(
       start: () => {
         deadlines.start();
         cluster?.onHeld(() => {
-          moves.takeOver().catch((error: unknown) => {
+          transitions.takeOver().catch((error: unknown) => {
             log.error(
               { err: error },
               'could not complete the enrolment changes of a cluster member that has failed',

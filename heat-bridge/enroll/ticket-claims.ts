@@ -44,7 +44,7 @@ export const FailureBody = Type.Object(
 );
 
 export interface TicketClaimParts extends EnrolmentParts {
-  readonly moves: EnrolmentTransitions;
+  readonly transitions: EnrolmentTransitions;
   readonly rules: TicketRules;
   /**
    * Options of enrolment. Only `takesGrains` is used: whether minions may send tickets as a grain.
@@ -67,21 +67,21 @@ export class TicketClaimHandler {
    * ERR_ENROLL_TAKEN, ERR_ENROLL_ARGS
    */
   async claim(claim: ShownTicket & Static<typeof ClaimBody>): Promise<Enrolment> {
-    const { moves, rules } = this.#parts;
+    const { transitions, rules } = this.#parts;
     const fingerprint = tryParseFingerprint(claim.fingerprint);
     if (fingerprint === undefined) {
       throw new BridgeError('ERR_ENROLL_ARGS', 'fingerprint: must be a SHA-256 in 64 hex digits');
     }
     const claimed = findEnrolmentOfTicket(claim.ticket, rules);
     checkTicketBinding(claimed, claim);
-    return moves.exclusive(claimed, async (enrolment) => {
+    return transitions.exclusive(claimed, async (enrolment) => {
       if (enrolment === undefined) throw unknownTicketError();
       this.#checkUse(enrolment, fingerprint);
       this.#checkKey(enrolment.id, fingerprint);
       const { identity } = claim;
-      if (identity === undefined) return moves.accept(enrolment, fingerprint);
+      if (identity === undefined) return transitions.accept(enrolment, fingerprint);
       this.#checkInstance(enrolment, identity);
-      return moves.accept({ ...enrolment, instance: identity.instance }, fingerprint);
+      return transitions.accept({ ...enrolment, instance: identity.instance }, fingerprint);
     });
   }
 
@@ -91,19 +91,19 @@ export class TicketClaimHandler {
    * @throws BridgeError ERR_TICKET, ERR_TICKET_BOUND, ERR_TICKET_SPENT
    */
   async report({ reason, ...shown }: ShownTicket & Static<typeof FailureBody>): Promise<void> {
-    const { moves, rules } = this.#parts;
+    const { transitions, rules } = this.#parts;
     const reported = findEnrolmentOfTicket(shown.ticket, rules);
     // Do not require the instance name, because a failing machine may not know it.
     const { instance: _, ...binding } = reported;
     checkTicketBinding(shown.identity === undefined ? binding : reported, shown);
-    await moves.exclusive(reported, async (enrolment) => {
+    await transitions.exclusive(reported, async (enrolment) => {
       if (enrolment?.state !== 'open' && enrolment?.state !== 'accepted') {
         throw new BridgeError(
           'ERR_TICKET_SPENT',
           'the enrolment of this ticket has ended, or its minion has already signed in',
         );
       }
-      await moves.fail(enrolment, toSingleLine(reason).slice(0, maxReasonLength));
+      await transitions.fail(enrolment, toSingleLine(reason).slice(0, maxReasonLength));
     });
   }
 
@@ -112,7 +112,7 @@ export class TicketClaimHandler {
    * as its accepted key.
    */
   readonly advise: KeyAcceptanceHook = async (offered) => {
-    const known = this.#parts.book.liveOf(offered.id);
+    const known = this.#parts.repository.liveOf(offered.id);
     if (known === undefined) return undefined;
     const fingerprint = fingerprintOf(offered.publicKey);
     const ticket = this.#parts.options.takesGrains ? offered.grains[ticketGrain] : undefined;
@@ -135,7 +135,7 @@ export class TicketClaimHandler {
     fingerprint: string,
     { id, address }: OfferedKey,
   ): Promise<'accept' | 'deny' | 'wait' | undefined> {
-    const { moves, rules } = this.#parts;
+    const { transitions, rules } = this.#parts;
     if (known.state === 'accepted' && known.fingerprint === fingerprint) return 'accept';
     try {
       const enrolment = findEnrolmentOfTicket(ticket, rules);
@@ -145,12 +145,12 @@ export class TicketClaimHandler {
         // one is right.
         const reason =
           'two machines presented different keys with the same ticket; the key that was accepted first is now rejected';
-        await moves.quarantine(enrolment, reason);
+        await transitions.quarantine(enrolment, reason);
         this.#alarm(enrolment, reason);
         return 'deny';
       }
       checkTicketUnused(enrolment, rules);
-      await moves.accept(enrolment, fingerprint);
+      await transitions.accept(enrolment, fingerprint);
       return 'accept';
     } catch (error) {
       if (error instanceof BridgeError) return known.state === 'open' ? 'wait' : undefined;
@@ -187,7 +187,7 @@ export class TicketClaimHandler {
    * @throws BridgeError ERR_ENROLL_TAKEN
    */
   #checkInstance({ number }: Enrolment, { instance, project }: MachineIdentity): void {
-    for (const other of this.#parts.book.liveOfInstance(instance)) {
+    for (const other of this.#parts.repository.liveOfInstance(instance)) {
       const isMinion = other.state === 'accepted' || other.state === 'signed-in';
       if (isMinion && other.number !== number && other.project === project) {
         throw new BridgeError(

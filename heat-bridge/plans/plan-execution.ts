@@ -217,7 +217,7 @@ export class PlanExecution {
     const found = new Map<string, JsonValue>();
     for (const [name, { results }] of this.#outcomes) {
       const value = results.length === 1 ? results[0]?.return : undefined;
-      if (value !== undefined) found.set(name, toJson(value));
+      if (value !== undefined) found.set(name, toJson(value, 'number'));
     }
     return found;
   }

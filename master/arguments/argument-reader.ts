@@ -6,6 +6,7 @@ import {
   WorkerPool,
   WorkerPoolError,
 } from '#runtime';
+import { jsonNumber } from '#template/python/json.ts';
 import {
   type FunctionArguments,
   markedJson,
@@ -128,7 +129,9 @@ export class ArgumentReader {
     const answer = await this.#pool.run(task, owner);
     if (!answer.ok) throw new SyntaxError(answer.problem);
     const limits = { maxValues: this.#maxValues, isStrict: false };
-    return this.#scheduler.run(readJsonInSteps(answer.json, { ...markedJson, ...limits }));
+    return this.#scheduler.run(
+      readJsonInSteps(answer.json, { ...markedJson, ...limits, readNumber: jsonNumber }),
+    );
   }
 }
 

@@ -11,7 +11,6 @@ import {
   keywordNameOf,
   NodegroupLoop,
   type Nodegroups,
-  pythonStr,
   readTargetRequest,
   type TargetExpression,
   WireDateTime,
@@ -24,9 +23,11 @@ import {
   type JsonOf,
   type JsonOptions,
   type JsonValue,
-  parseJson,
+  parseJsonNumbers,
+  rawNumber,
   writeJson,
 } from '#runtime';
+import { jsonNumber } from '#template/python/json.ts';
 import { Float } from '#template/python/values.ts';
 import { MasterError, type TargetRequest } from '../api/index.ts';
 import { isBeyond64Bits, parseYaml } from './yaml.ts';
@@ -154,31 +155,45 @@ type MarkedValue = Uint8Array | Float | WireDateTime | WireExtension | Map<WireV
 const mark = /^\$(bytes|int|float|map|datetime|ext)$/;
 
 /**
+ * Form of a float without a fraction in JSON: the number `1.0`, the mark `{"$float": "1.0"}`, or a
+ * number of JavaScript.
+ */
+type FloatForm = 'mark' | 'number' | 'raw';
+
+/**
  * Converts a value to marked JSON, in which a map with a key such as `$bytes` represents a type
  * that JSON lacks. Also accepts an object whose members are values.
+ * @param floats form of floats without a fraction. Default: `raw`; only `writeJson` can write it
  */
-export function toJson(value: WireValue | object): JsonValue {
+export function toJson(value: WireValue | object, floats: FloatForm = 'raw'): JsonValue {
   if (typeof value === 'number') return numberToJson(value);
   if (isBeyond64Bits(value)) return { $int: String(value) };
   if (value === null || typeof value !== 'object') return value;
   if (value instanceof Uint8Array) return { $bytes: Buffer.from(value).toString('base64') };
-  if (value instanceof Float) return { $float: pythonStr(value) };
+  if (value instanceof Float) return floatToJson(value, floats);
   if (value instanceof WireDateTime) return { $datetime: value.text };
   if (value instanceof WireExtension) {
     return { $ext: [value.code, Buffer.from(value.data).toString('base64')] };
   }
-  if (Array.isArray(value)) return value.map((item: WireValue) => toJson(item));
-  if (value instanceof Map) return { $map: [...value].map((entry) => entry.map(toJson)) };
+  const inner = (item: WireValue): JsonValue => toJson(item, floats);
+  if (Array.isArray(value)) return value.map(inner);
+  if (value instanceof Map) return { $map: [...value].map((entry) => entry.map(inner)) };
   const entries = Object.entries(value);
   if (entries.length === 1 && mark.test(entries[0]?.[0] ?? '')) {
-    return { $map: entries.map(([key, item]) => [key, toJson(item)]) };
+    return { $map: entries.map(([key, item]) => [key, inner(item)]) };
   }
-  return Object.fromEntries(entries.map(([key, item]) => [key, toJson(item)]));
+  return Object.fromEntries(entries.map(([key, item]) => [key, inner(item)]));
+}
+
+function floatToJson(value: Float, form: FloatForm): JsonValue {
+  if (form === 'mark') return { $float: String(value) };
+  // `JSON.stringify` writes the object as the number.
+  return form === 'number' ? value.value : (rawNumber(String(value)) as JsonValue);
 }
 
 /** Returns the text of {@link toJson}. */
-export function writeMarkedJson(value: WireValue | object): string {
-  return writeJson(toJson(value));
+export function writeMarkedJson(value: WireValue | object, floats?: FloatForm): string {
+  return writeJson(toJson(value, floats));
 }
 
 /**
@@ -204,7 +219,16 @@ export const markedForm: JsonForm = {
  * @throws SyntaxError, TypeError
  */
 export function readMarkedJson(text: string): WireValue {
-  return fromJson(parseJson(text));
+  return fromJson(parseExactJson(text));
+}
+
+/**
+ * Parses JSON from a trusted source. A float without a fraction becomes a `Float`, and an integer
+ * beyond 2^53 a `bigint`.
+ * @throws SyntaxError, JsonError
+ */
+export function parseExactJson(text: string): unknown {
+  return parseJsonNumbers(text, jsonNumber);
 }
 
 /** Options for reading marked JSON (see {@link toJson}) from a client in steps. */
@@ -246,7 +270,7 @@ const maxDepth = 256;
 export function fromJson(json: unknown, depth = 0): WireValue {
   if (depth > maxDepth) throw new TypeError('the value is nested too deeply');
   if (json === null || typeof json === 'boolean' || typeof json === 'string') return json;
-  if (typeof json === 'number' || typeof json === 'bigint') return json;
+  if (typeof json === 'number' || typeof json === 'bigint' || json instanceof Float) return json;
   if (Array.isArray(json)) return json.map((item) => fromJson(item, depth + 1));
   if (typeof json !== 'object') throw new TypeError(`JSON has no values of type ${typeof json}`);
   const map: WireMap = Object.create(null);

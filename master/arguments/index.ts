@@ -8,6 +8,7 @@ export {
   maxPlainDepth,
   parseArgument,
   parseArguments,
+  parseExactJson,
   parseTarget,
   parseUnexpanded,
   readMarkedJson,

@@ -179,12 +179,20 @@ export function isBelow(directory: string, file: string): boolean {
 }
 
 /**
+ * Path of the served files of a site's bundle below the state directory. The state directory is
+ * hidden otherwise.
+ */
+const bundleTree = /^\/site\/bundles\/\d+\/tree(?:\/|$)/;
+
+/**
  * Directories whose files are never served, even if a file root contains them [THREATS G-08, M-10].
  */
 export class HiddenDirectories {
-  readonly #directories: readonly string[];
+  readonly #given: readonly string[];
+  #directories: readonly string[];
 
-  private constructor(directories: readonly string[]) {
+  private constructor(given: readonly string[], directories: readonly string[]) {
+    this.#given = given;
     this.#directories = directories;
   }
 
@@ -193,7 +201,12 @@ export class HiddenDirectories {
    * too
    */
   static async open(directories: readonly string[]): Promise<HiddenDirectories> {
-    return new HiddenDirectories(await Promise.all(directories.map(realPlace)));
+    return new HiddenDirectories(directories, await Promise.all(directories.map(realPlace)));
+  }
+
+  /** Resolves the links in the directories again. */
+  async refresh(): Promise<void> {
+    this.#directories = await Promise.all(this.#given.map(realPlace));
   }
 
   /**
@@ -201,7 +214,9 @@ export class HiddenDirectories {
    * @param file absolute path without links
    */
   contain(file: string): boolean {
-    return this.#directories.some((directory) => isBelow(directory, file));
+    return this.#directories.some(
+      (directory) => isBelow(directory, file) && !bundleTree.test(file.slice(directory.length)),
+    );
   }
 }
 

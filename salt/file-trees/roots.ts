@@ -114,6 +114,7 @@ class Roots implements FileServerBackend {
   }
 
   async refresh(saltenvs?: readonly string[]): Promise<readonly string[]> {
+    await this.#hidden.refresh();
     const kept = [...this.#lists, ...this.#otherLists];
     const wanted = kept.filter(([env]) => saltenvs?.includes(env) ?? true);
     await Promise.all(wanted.map(([, lists]) => lists.refresh()));

@@ -41,6 +41,12 @@ export async function openFiles(
   await mirrors.start();
   // `contributions.files` grows later: other extensions add backends when they are opened.
   const server = closers.add(new FileServer(backends, contributions.files), (it) => it.close());
+  // The bundle of a site, and with it the target of links in the roots, may have changed.
+  if (fixed.site !== null) {
+    host.use(masterServices.config).onChange(async () => {
+      await server.refresh();
+    });
+  }
   host.provide(fileServerKey, server);
   host.provide(masterServices.fileEnvironments, { list: () => server.envs() });
   const pushed = new PushedFiles({

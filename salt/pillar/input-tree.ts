@@ -1,7 +1,7 @@
 /**
- * Results by their inputs. A rendering reads its inputs in an order that depends only on the inputs
- * read before. A tree of the read inputs therefore leads to the result, without the inputs of other
- * results.
+ * Finds a result by the inputs from which it was rendered. The next input that a rendering reads
+ * depends only on the inputs that it has read before. The inputs therefore form a tree, and a
+ * look-up needs only the inputs on its path.
  */
 
 /** An input that a rendering has read: the name, and a fingerprint of its value. */
@@ -26,7 +26,7 @@ interface Leaf<Result> {
 
 type TreeNode<Result> = Branch<Result> | Leaf<Result>;
 
-/** Tree of results. */
+/** Results in a tree. Each node is an input, and each branch a value of that input. */
 export class InputTree<Result extends Inputs> {
   readonly #roots = new Map<string, TreeNode<Result>>();
 
@@ -41,8 +41,8 @@ export class InputTree<Result extends Inputs> {
   }
 
   /**
-   * Adds a result. Returns the results that it replaces: one with the same inputs, or those of an
-   * earlier version of the files, which read other inputs.
+   * Adds a result. Returns the results that it replaces: one with the same inputs, or results of
+   * earlier versions of the files.
    */
   add(result: Result): Result[] {
     const replaced: Result[] = [];
@@ -63,7 +63,7 @@ export class InputTree<Result extends Inputs> {
     return replaced;
   }
 
-  /** Removes a result, unless another one has replaced it. */
+  /** Removes a result. Does nothing if another result has replaced it. */
   delete(result: Result): void {
     const path: [place: Map<string, TreeNode<Result>>, key: string][] = [
       [this.#roots, result.root],

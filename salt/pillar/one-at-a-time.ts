@@ -1,4 +1,7 @@
-/** Lets requests wait for the work of others whose result they may be able to use. */
+/** Lets a request wait for the work of another request if both may use the same result. */
+
+/** Maximum number of other requests whose results a request waits for. */
+const maxOthers = 32;
 
 /** Work in progress by key. */
 export class OneAtATime {
@@ -17,21 +20,24 @@ export class OneAtATime {
   /**
    * Returns a result that `find` finds, or works. While another request with the same key works,
    * waits for its result.
+   * @param isFutile whether no request can use the result of another one
    */
   async run<T>(
     key: string,
     find: () => Promise<T | undefined>,
     work: () => Promise<T>,
+    isFutile: () => boolean = () => false,
   ): Promise<T> {
     const deadline = performance.now() + 10 * this.#maxWaitMs;
-    for (;;) {
+    for (let others = 0; ; others += 1) {
       const found = await find();
       if (found !== undefined) return found;
-      const others = this.#inProgress.get(key);
-      if (others === undefined) break;
+      if (isFutile() || others >= maxOthers) return work();
+      const current = this.#inProgress.get(key);
+      if (current === undefined) break;
       if (performance.now() > deadline) return work();
-      const hasSettled = await settlesWithin(others, this.#maxWaitMs);
-      if (!hasSettled && this.#inProgress.get(key) === others) break;
+      const hasSettled = await settlesWithin(current, this.#maxWaitMs);
+      if (!hasSettled && this.#inProgress.get(key) === current) break;
     }
     const working = this.#afterFinding(find, work);
     this.#inProgress.set(key, working);
@@ -42,13 +48,13 @@ export class OneAtATime {
     }
   }
 
-  /** Works, unless another request has finished since the last search. */
+  /** Calls `work`. If another request has finished since the last search, searches first. */
   async #afterFinding<T>(find: () => Promise<T | undefined>, work: () => Promise<T>): Promise<T> {
     return (await find()) ?? work();
   }
 }
 
-/** Waits for a limited time. Returns whether the work has settled. */
+/** Waits for work for a limited time. Returns whether the work has ended. */
 async function settlesWithin(work: Promise<unknown>, milliseconds: number): Promise<boolean> {
   let timer: NodeJS.Timeout | undefined;
   const timeout = new Promise<false>((resolve) => {

@@ -60,7 +60,7 @@ export interface PillarDeps {
   readonly isShared?: boolean;
   /** Called for each compiled pillar. */
   readonly onRendered?: () => void;
-  /** Called for each pillar that a minion gets, with its source. */
+  /** Called with the source of each pillar that a minion gets. */
   readonly onProvided?: (source: PillarSourceKind) => void;
   /** Renderer, which is closed together with the pillar. Default: a new one. */
   readonly rendering?: Renderer;
@@ -108,7 +108,7 @@ export class OwnPillar implements PillarSource {
       now: surroundings.now,
       onCompiled: (compiled, minion) => this.#noteCompiled(compiled, minion),
       onUnstored: (err, minion) => {
-        surroundings.log.error({ minion, err }, 'cannot store a shared pillar');
+        surroundings.log.error({ minion, err }, 'cannot store a pillar that several minions share');
       },
     });
   }
@@ -160,6 +160,11 @@ export class OwnPillar implements PillarSource {
   /** Compiles a pillar file by file, without the cache. */
   compile(request: PillarRequest, lower: PillarMap = new Map()): Promise<CompiledPillar> {
     return this.#compile(request, lower, new Reads(this.#sources));
+  }
+
+  /** Lists the files again, for example after links in the roots were replaced. */
+  refresh(): Promise<void> {
+    return this.#sources.refresh();
   }
 
   async close(): Promise<void> {

@@ -1,6 +1,6 @@
 /**
- * Shares compiled pillars between minions. Minions whose inputs have equal values get one compiled
- * pillar. Late grains, such as the id, are filled in for each minion.
+ * Shares compiled pillars between minions. Minions with equal inputs get one compiled pillar.
+ * Grains that templates only print, such as the id ("late grains"), are filled in for each minion.
  */
 
 import { createHash, randomBytes } from 'node:crypto';
@@ -27,7 +27,7 @@ export interface PillarSettings {
   readonly setting: PillarSetting;
   /** Settings for the part that does not depend on grains. */
   readonly proven: PillarSetting;
-  /** Whether results of this minion are kept. */
+  /** Whether results of this minion are cached. */
   readonly isKept: boolean;
 }
 
@@ -36,7 +36,9 @@ export interface ProvidedPillar {
   readonly answer: PillarAnswer;
   /** Whether the pillar was compiled for an earlier request. */
   readonly isShared: boolean;
-  /** Dependencies with which the pillar is kept for this minion alone. Default: it is not. */
+  /**
+   * Dependencies with which the pillar is cached for this minion only. Default: it is not cached.
+   */
   readonly own?: CacheDependencies;
 }
 
@@ -49,7 +51,7 @@ export interface PillarSharingOptions {
   readonly now: () => number;
   /** Called for each compiled pillar. */
   readonly onCompiled: (compiled: CompiledPillar, minion: string) => void;
-  /** Called if a result cannot be stored. */
+  /** Called if a result could not be stored. */
   readonly onUnstored: (error: unknown, minion: string) => void;
 }
 
@@ -61,8 +63,8 @@ interface Tops {
 }
 
 /**
- * SLS that are assigned to minions, and the grains on which the assignment depends. Minions with
- * equal assignments share the object.
+ * SLS that the top files assign to minions, and the grains that the assignment depends on. Minions
+ * with equal assignments share one object.
  */
 interface Placed {
   readonly base: string;
@@ -77,11 +79,14 @@ interface Placed {
   readonly isProven: boolean;
 }
 
-/** Grain that no two minions have in common. */
+/** Grain whose value differs between all minions. */
 const idGrain = 'id';
 /** Maximum time for which a request waits for a rendering of another minion, in milliseconds. */
 const maxWaitMs = 3000;
-/** Time for which the requests of an unshared result do not wait for each other, in milliseconds. */
+/**
+ * Time after an attempt to share a result failed, in milliseconds, in which requests for it do not
+ * wait for each other.
+ */
 const unsharedMs = 60_000;
 /** Names of the tables of the store. */
 export const sharedTables = { pillars: 'pillar-cache', tops: 'pillar-tops' } as const;
@@ -143,9 +148,7 @@ export class PillarSharing {
     const { root } = placed;
     const find = (): Promise<Found | undefined> => this.#find(root, grains);
     const make = (): Promise<Found> => this.#make(placed, settings);
-    const found = this.#isUnshared(root)
-      ? ((await find()) ?? (await make()))
-      : await this.#turns.run(root, find, make);
+    const found = await this.#turns.run(root, find, make, () => this.#isUnshared(root));
     return found === 'unfit' ? undefined : found;
   }
 
@@ -184,7 +187,8 @@ export class PillarSharing {
     };
     const render = (): Promise<Tops | null> => this.#renderTops(root, settings);
     const isUnshared = this.#isUnshared(`${root} ${settings.setting.id}`);
-    const tops = isUnshared ? await find() : await this.#turns.run(root, find, render);
+    const isFutile = (): boolean => this.#isUnshared(root);
+    const tops = isUnshared ? await find() : await this.#turns.run(root, find, render, isFutile);
     return tops ?? undefined;
   }
 
@@ -215,7 +219,8 @@ export class PillarSharing {
     if (!this.#isShareable(reads, beside)) {
       const until = this.#options.now() + unsharedMs;
       this.#unshared.set(root, until);
-      // Top files can depend on the id for some grains only, so other minions still try.
+      // Top files may depend on the id only for minions with certain grains, so other minions still
+      // try to share.
       this.#unshared.set(`${root} ${setting.id}`, until);
       return null;
     }
@@ -293,7 +298,10 @@ export class PillarSharing {
     return { answer, isShared: false, own };
   }
 
-  /** Whether minions with the same grains as those that were read get the same result. */
+  /**
+   * Whether the result can be shared by all minions with the same values of the grains that were
+   * read.
+   */
   #isShareable(reads: Reads, beside: Reads): boolean {
     if (reads.isVolatile || beside.isVolatile) return false;
     // The second part is compiled with the id as its only grain.
@@ -302,7 +310,7 @@ export class PillarSharing {
     return [...reads.grains.values.keys()].every((name) => !this.#distinct.has(name));
   }
 
-  /** Keeps a result. Returns `false` if other minions own all places. */
+  /** Caches a result. Returns `false` if the table is full with results of other minions. */
   #add(table: SharedResults, result: SharedResult): boolean {
     const kept = table.add(result);
     if (kept === undefined) return false;
@@ -314,7 +322,7 @@ export class PillarSharing {
 /** A pillar, or `unfit` if the minion needs its own rendering. */
 type Found = ProvidedPillar | 'unfit';
 
-/** Returns the pillar of a compilation for minions. Its errors are in `_errors`. */
+/** Returns a compiled pillar in the form for minions. Its errors are in `_errors`. */
 export function answerOf({ pillar, errors }: CompiledPillar): PillarAnswer['pillar'] {
   return toWirePillar(errors.length === 0 ? pillar : new Map([...pillar, ['_errors', errors]]));
 }
@@ -329,7 +337,7 @@ function fillAnswer(
   return filled && other && { pillar: filled, proven: other };
 }
 
-/** Returns the late grains of a rendering as grains that were read. */
+/** Returns the late grains of a rendering as a record of read grains. */
 function lateReads({ late }: GrainReads, grains: WireMap): GrainReads {
   const read = new GrainReads();
   for (const name of late) read.values.set(name, markOfGrain(grains, name));

@@ -169,7 +169,10 @@ async function openLastingPillar(
     { ...config.fixed, nodegroups },
     { ...surroundings, persistent, shared: minionDataCache ? kept : undefined, isKept: hasKey },
   );
-  config.onChange((current) => pillar.useNodegroups(current.nodegroups));
+  config.onChange(async (current) => {
+    pillar.useNodegroups(current.nodegroups);
+    if (config.fixed.site !== null) await pillar.refresh();
+  });
   const unsubscribe = keys.onChange(({ id }) => {
     if (!hasKey(id)) pillar.forget(id);
   });

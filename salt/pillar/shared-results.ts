@@ -23,19 +23,22 @@ import {
   unpackCached,
 } from './pillar-cache.ts';
 
-/** A result before it is kept: packed data with the marks of late grains. */
+/**
+ * A result before it is added to the table: packed data, with marks in place of late grains (see
+ * late-grains.ts).
+ */
 export interface SharedResult extends CachedPillar {
   /** Fingerprint of the inputs that are known before the rendering. */
   readonly root: string;
   /** Minion for which the result was rendered. */
   readonly owner: string;
-  /** Paths of the late grains, by the numbers of their marks. */
+  /** Paths of the late grains; the number of a mark is the index of its path. */
   readonly late: readonly LatePath[];
   /** Beginning of the marks. */
   readonly secret: string;
 }
 
-/** A kept result. */
+/** A result in the table. */
 export interface KeptResult extends SharedResult, Inputs {
   readonly name: string;
 }
@@ -71,7 +74,7 @@ export interface SharedResultsOptions {
   readonly limit: Limit;
   /** Name of the table in the store. */
   readonly table: string;
-  /** Default: results do not persist. */
+  /** Store in which results persist. Default: they are only in memory. */
   readonly persistent?: ResultStore | undefined;
   /** Returns milliseconds since 1970. */
   readonly now: () => number;
@@ -127,8 +130,7 @@ export class SharedResults {
   }
 
   /**
-   * Adds a result to memory, after the first search. Returns `undefined` if all places are taken by
-   * other owners.
+   * Adds a result in memory. Returns `undefined` if the table is full with results of other owners.
    */
   add(shared: SharedResult): KeptResult | undefined {
     const result = toKept(shared);
@@ -187,7 +189,7 @@ export class SharedResults {
     return (await Promise.all(all)).flat();
   }
 
-  /** Adds a result to memory. Returns `false` if all places are taken by other owners. */
+  /** Adds a result in memory. Returns `false` if the table is full with results of other owners. */
   #note(result: KeptResult): boolean {
     const entry = { result, usedAt: this.#options.now() };
     this.#removeUnusedFor(result.owner);
@@ -201,8 +203,8 @@ export class SharedResults {
   }
 
   /**
-   * Removes the result that was unused for the longest time, if the table is full and no owner has
-   * several results.
+   * If the table is full and no owner has several results, removes the result that has been unused
+   * for the longest time.
    */
   #removeUnusedFor(owner: string): void {
     const isFull = this.#entries.size >= (this.#options.limit.total ?? Infinity);

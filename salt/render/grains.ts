@@ -20,7 +20,7 @@ export class GrainReads {
   whole: Buffer | undefined;
   /** Grains that the rendering has printed without reading them. */
   readonly late: Set<string> = new Set();
-  /** Number of printed marks of late grains. */
+  /** Number of marks of late grains that the rendering has printed. */
   marks = 0;
 
   /** Records a mark of a late grain. */

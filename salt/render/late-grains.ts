@@ -1,7 +1,7 @@
 /**
- * Late grains: grains that a template can print without reading them. The rendered text contains a
- * mark for each printed value. The values are filled in for each minion, so that minions that
- * differ in nothing else share one rendering.
+ * Late grains: grains that a template can print without reading them. In the rendered text, a
+ * placeholder (mark) stands for each printed value. The values are filled in for each minion.
+ * Minions that differ only in these values therefore share one rendering.
  */
 
 import { type FactMap, isWireMap, type WireMap, type WireValue } from '#minion-protocol';
@@ -14,8 +14,8 @@ export interface LateRules {
   /** Names of the grains. */
   readonly names: readonly string[];
   /**
-   * Beginning of all marks: random letters and digits, so that no text of a minion contains it.
-   * Begins with letters that have no meaning in an escape sequence of YAML or JSON.
+   * Beginning of all marks: random letters and digits, so that no text of a minion contains it. It
+   * begins with letters that have no meaning in escape sequences of YAML or JSON.
    */
   readonly secret: string;
 }
@@ -67,7 +67,7 @@ export class PrintedMarks {
   }
 }
 
-/** Holder of a grain. Reading the grain through it is recorded. */
+/** Object through which a template gets a grain. It records when the grain is read. */
 export interface LateOrigin {
   readonly marks: PrintedMarks;
   /** Whether the value was read, so that the template may have changed it. */
@@ -154,7 +154,7 @@ export class LatePaths {
   readonly paths: LatePath[] = [];
   readonly #places = new Map<string, number>();
 
-  /** Returns the number of a path in this pillar. */
+  /** Returns the number of a path. Adds the path if it is new. */
   add(path: LatePath): number {
     const name = JSON.stringify(path);
     const known = this.#places.get(name);

@@ -98,6 +98,11 @@ export class PillarSources {
     return digest;
   }
 
+  /** Lists the files again. */
+  async refresh(): Promise<void> {
+    await this.#options.backend.refresh?.();
+  }
+
   close(): Promise<void> {
     return this.#options.backend.close();
   }

@@ -35,6 +35,14 @@ export function saltFunctions({
     const [first = '', ...rest] = path.split(delimiter);
     return rest.reduce<LateValue | undefined>((late, key) => late?.child(key), grains.late(first));
   };
+  const option = (path: readonly string[]): unknown => {
+    const value = optionAt(setting.opts, path);
+    const [name = ''] = path;
+    if (value === undefined || (name !== 'id' && name !== 'minion_id')) return value;
+    const late = path.length === 1 ? grains.late('id') : undefined;
+    if (late === undefined) grains.note('id');
+    return late ?? value;
+  };
   const getGrain = takes(
     ['key', 'default', 'delimiter'],
     ({ key, default: other = '', delimiter }) => {
@@ -42,15 +50,6 @@ export function saltFunctions({
       return lateGrain(path, separator) ?? grain(path, separator) ?? other;
     },
   );
-  /** Returns an option. The id of the minion may be a late value. */
-  const optionOf = (names: readonly string[]): unknown => {
-    const option = optionAt(setting.opts, names);
-    const isId = names.length === 1 && (names[0] === 'id' || names[0] === 'minion_id');
-    if (option === undefined || option === null || !isId) return option;
-    const late = grains.late('id');
-    if (late === undefined) grains.note('id');
-    return late ?? option;
-  };
   return {
     'grains.get': getGrain,
     'grains.fetch': getGrain,
@@ -86,7 +85,7 @@ export function saltFunctions({
         if (isGiven(merge)) throw new TypeError('merge is not supported: use defaults.merge');
         const [name, separator] = [text(key, 'key'), textOr(delimiter, ':')];
         const sources: readonly [string, () => unknown][] = [
-          ['omit_opts', () => optionOf(name.split(separator))],
+          ['omit_opts', () => option(name.split(separator))],
           ['omit_grains', () => grain(name, separator)],
           ['omit_pillar', () => find(pillar, name, separator)],
         ];
@@ -102,7 +101,7 @@ export function saltFunctions({
       ({ value, default: other = '', omit_all: omitsAll, ...omitted }) => {
         const name = text(value, 'value');
         const sources: readonly [string, () => unknown][] = [
-          ['omit_opts', () => optionOf([name])],
+          ['omit_opts', () => option([name])],
           ['omit_grains', () => grains.get(name)],
           ['omit_pillar', () => setting.pillar.get(name)],
         ];

@@ -161,7 +161,7 @@ export class ServedMasters {
   replaced(): Promise<Error> {
     return new Promise((resolve) => {
       for (const { server } of this.#masters) {
-        void server.master.closed.then((error) => {
+        void server.closed.then((error) => {
           if (error !== undefined) resolve(error);
         });
       }

@@ -33,7 +33,10 @@ test('explain names the rule that decides and its place, and exits with 1 for a 
   t.is(allowed.stdout, 'allow: mine: minion * is allowed signal my/*\n');
   const denied = await runCli([...ask, '[]'], { openApi });
   t.is(denied.code, 1);
-  t.regex(denied.stdout, /^deny: default-deny: .*\n {2}nearest: mine: the data of the event does not match/);
+  t.regex(
+    denied.stdout,
+    /^deny: default-deny: .*\n {2}nearest: mine: the data of the event does not match/,
+  );
   t.deepEqual(seen[0], {
     subject: { kind: 'minion', id: keys.minionId },
     action: 'signal',
@@ -55,7 +58,7 @@ test('explain supports arguments, targets and all kinds of subjects', async (t) 
 for (const [what, argv] of [
   ['an action that is none', ['web1', 'sing', 'x']],
   ['data that are no JSON', ['web1', 'signal', 'x', '--data', '{']],
-  ['a size that is no number', ['web1', 'signal', 'x', '--bytes', 'many']],
+  ['a size that is not a number', ['web1', 'signal', 'x', '--bytes', 'many']],
 ] as const) {
   test(`explain refuses ${what}`, async (t) => {
     t.is((await runCli(['acl', 'explain', ...argv])).code, 64);
@@ -91,7 +94,7 @@ test('check names the place of an invalid rule', async (t) => {
   t.regex(stderr, /master:4: saltbridge:acl:rules:bad: subject and resource must be set/);
 });
 
-test('reload prints the current rules, and after a mistake that nothing changed', async (t) => {
+test('reload prints the current rules, and reports after an error that nothing changed', async (t) => {
   let readConfig = async (): Promise<MasterConfig> => resolveMasterConfig();
   const { master, directory } = await startVectorMaster(t, { readConfig: () => readConfig() });
   const openApi = async () => master;
@@ -184,7 +187,7 @@ test('check of a file reads its rules, not the current ones', async (t) => {
   t.is((await site.run('check', path.join(site.directory, 'none.yaml'))).code, 78);
 });
 
-test('learn can start again from nothing', async (t) => {
+test('learn --forget deletes the recorded denials afterwards', async (t) => {
   const site = await start(t);
   t.regex((await site.run('learn', '--forget')).stdout, /learned: signal/);
   t.regex((await site.run('learn')).stdout, /rules: \{\}/);

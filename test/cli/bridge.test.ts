@@ -50,7 +50,7 @@ function fakeBridge(answer: unknown) {
   return { calls, options: { openExtension: async () => client } };
 }
 
-test('a handle is added from a file, and what is in the file is not shown', async (t) => {
+test('handle add reads a file, and does not print its secrets', async (t) => {
   const file = path.join(temporaryDirectory(t), 'signal.json');
   await writeFile(file, '{"alarm_url": "https://heat/secret"}');
   const { calls, options } = fakeBridge(info);
@@ -70,7 +70,7 @@ test('a handle is added from a file, and what is in the file is not shown', asyn
   t.deepEqual(calls, [['handles.add', { registration, replaces: false }]]);
 });
 
-test('a handle is read from standard input, and a place that is not listed is said', async (t) => {
+test('handle add reads standard input, and reports a service that is not a listed endpoint', async (t) => {
   const { calls, options } = fakeBridge({ ...info, isListed: false });
   const { stderr } = await runCli(
     ['bridge', 'handle', 'add', 'a', '-', '--minion', 'db1', '--replace', '--expires', '60'],
@@ -92,7 +92,7 @@ test('handles are listed, and shown as JSON', async (t) => {
   t.deepEqual(one.calls, [['handles.remove', { alias: 'db-ready' }]]);
 });
 
-test('the outbox is listed, and nothing that a service said steers the terminal', async (t) => {
+test('outbox list escapes control characters in the responses of services', async (t) => {
   const { calls, options } = fakeBridge([entry, { ...entry, state: 'waiting', failures: 3 }]);
   const { stdout } = await runCli(['bridge', 'outbox', 'list', '--dead'], options);
   t.snapshot(stdout);
@@ -100,7 +100,7 @@ test('the outbox is listed, and nothing that a service said steers the terminal'
   t.deepEqual(calls, [['outbox.list', { isDead: true, limit: 1000 }]]);
 });
 
-test('delivered signals are listed with the status of their answer', async (t) => {
+test('outbox list --delivered prints the HTTP status of each response', async (t) => {
   const { reason: _none, ...rest } = entry;
   const delivered = { ...rest, state: 'delivered', failures: 0, httpStatus: 204 };
   const { calls, options } = fakeBridge([delivered]);
@@ -113,7 +113,7 @@ test('delivered signals are listed with the status of their answer', async (t) =
   t.is((await runCli(both, options)).code, 64);
 });
 
-test('signals are retried and dropped by id, by handle, or all of them', async (t) => {
+test('signals are retried and dropped by id, by handle, or all at once', async (t) => {
   const { calls, options } = fakeBridge([entry]);
   await runCli(['bridge', 'outbox', 'retry', 'abc'], options);
   await runCli(['bridge', 'outbox', 'drop', '--handle', 'db-ready'], options);
@@ -174,7 +174,7 @@ function fake(answers: Readonly<Record<string, unknown>>): {
   return { asked, openExtension: async () => client };
 }
 
-test('lint says what is wrong and where, and ends with 1', async (t) => {
+test('lint prints each error with its place, and exits with 1', async (t) => {
   const file = catalog(t, good);
   const { code, stdout, stderr } = await runCli(['bridge', 'lint', file]);
   t.is(code, 1);
@@ -185,13 +185,13 @@ test('lint says what is wrong and where, and ends with 1', async (t) => {
   t.is(stderr, '1 commands are valid.\n');
 });
 
-test('lint of a good catalog ends with 0, and speaks JSON', async (t) => {
+test('lint of a valid catalog exits with 0, and can print JSON', async (t) => {
   const { code, stdout } = await runCli(['bridge', 'lint', '--json', catalog(t, whole)]);
   t.is(code, 0);
   t.deepEqual(JSON.parse(stdout), { commands: 2, plans: 0, findings: [] });
 });
 
-test('lint without places looks at those of the configuration', async (t) => {
+test('lint without paths checks the catalog of the configuration', async (t) => {
   const directory = temporaryDirectory(t);
   writeFileSync(
     path.join(directory, 'master'),
@@ -202,14 +202,14 @@ test('lint without places looks at those of the configuration', async (t) => {
   t.is(stderr, '2 commands are valid.\n');
 });
 
-test('docs is a page with a table of parameters', async (t) => {
+test('docs prints a page with a table of parameters', async (t) => {
   const { stdout } = await runCli(['bridge', 'docs', catalog(t, whole)]);
   t.true(stdout.startsWith('# Commands\n\n## `demo.echo`\n\n**Deprecated:** use demo.say\n'));
   t.true(stdout.includes('| `text` | `string` | yes | What comes back. |'));
   t.true(stdout.includes('It has no parameters.'));
 });
 
-test('types are declarations of the parameters', async (t) => {
+test('types prints declarations of the parameters', async (t) => {
   const { stdout } = await runCli(['bridge', 'types', catalog(t, whole)]);
   t.true(
     stdout.includes("  readonly 'demo.echo': { readonly params: { readonly text: string; } };"),
@@ -218,13 +218,13 @@ test('types are declarations of the parameters', async (t) => {
   t.true(stdout.includes('@deprecated use demo.say'));
 });
 
-test('docs and types of a catalog with a mistake are none', async (t) => {
+test('docs and types print nothing for an invalid catalog', async (t) => {
   const { code, stdout, stderr } = await runCli(['bridge', 'types', catalog(t, good)]);
   t.deepEqual([code, stdout], [78, '']);
   t.regex(stderr, /no argument uses this parameter/);
 });
 
-test('list and show say what the master has', async (t) => {
+test('list and show print the commands of the running master', async (t) => {
   const info = { name: 'demo.echo', description: 'Gives.', parameters: { type: 'object' } };
   const plan = { name: 'demo.twice', description: 'Gives twice.', parameters: {}, steps: [] };
   const { openExtension } = fake({ commands: [info], plans: [plan], command: info });
@@ -236,7 +236,7 @@ test('list and show say what the master has', async (t) => {
   t.is(stdout, 'name        demo.echo\ndescription Gives.\nparameters  {"type":"object"}\n');
 });
 
-test('run hands everything on, prints results, and ends with 1 where one failed', async (t) => {
+test('run passes all options to the master, prints the results, and exits with 1 if one failed', async (t) => {
   const results = [
     { minion: 'web1', state: 'failed', reason: 'the retcode is not 0', return: 'x' },
   ];
@@ -271,7 +271,7 @@ const planned = `${whole}plans:
       two: {command: demo.echo, group: all, needs: [one], undo: {command: mysql.list-users}}
 `;
 
-test('lint, docs and types know plans', async (t) => {
+test('lint, docs and types support plans', async (t) => {
   const file = catalog(t, planned);
   t.is((await runCli(['bridge', 'lint', file])).stderr, '2 commands and 1 plans are valid.\n');
   const bad = catalog(t, planned.replace('needs: [one]', 'needs: [two]'));
@@ -297,7 +297,7 @@ const progress = {
   steps: { all: 2, ended: 1 },
 };
 
-test('run with groups runs a plan, prints its steps, and ends with 1 unless all succeeded', async (t) => {
+test('run with groups runs a plan, prints its steps, and exits with 1 unless all succeeded', async (t) => {
   const undone = [{ step: 'one', command: 'demo.undo', status: 'failed', results: [], runs: [] }];
   const outcome = { id: '1', plan: 'demo.twice', status: 'failed', steps: [], undone };
   const updates = [
@@ -335,7 +335,7 @@ test('run with groups runs a plan, prints its steps, and ends with 1 unless all 
   ]);
 });
 
-test('run needs a target or groups, each group once', async (t) => {
+test('run requires a target or groups, and each group only once', async (t) => {
   const { asked, openExtension } = fake({});
   for (const more of [[], ['-g', 'all'], ['-g', 'all=web1', '-g', 'all=web2'], ['-g', '=x']]) {
     t.is((await runCli(['bridge', 'run', 'demo.twice', ...more], { openExtension })).code, 64);
@@ -343,7 +343,7 @@ test('run needs a target or groups, each group once', async (t) => {
   t.deepEqual(asked, []);
 });
 
-test('parameters that are no map are refused before anything is asked', async (t) => {
+test('parameters that are not a map are refused before the master is called', async (t) => {
   const { asked, openExtension } = fake({});
   for (const params of ['[1]', 'x', '1']) {
     const argv = ['bridge', 'run', 'a.b', '-t', '*', '-p', params];
@@ -383,7 +383,7 @@ function fakeEnrolmentBridge(answer: unknown, changes: readonly Enrolment[] = []
   return { calls, options: { openExtension: async () => client } };
 }
 
-test('create prints the user-data as it is, and the number beside it', async (t) => {
+test('create prints the user-data to standard output, and the number to standard error', async (t) => {
   const beside = path.join(temporaryDirectory(t), 'own');
   await writeFile(beside, '#!/bin/sh\n');
   const { calls, options } = fakeEnrolmentBridge(made);
@@ -414,7 +414,7 @@ test('create prints the user-data as it is, and the number beside it', async (t)
   ]);
 });
 
-test('user-data to merge is unpacked, and refused where it is no text', async (t) => {
+test('user-data to merge is decompressed, and refused if it is not text', async (t) => {
   const directory = temporaryDirectory(t);
   const { calls, options } = fakeEnrolmentBridge(made);
   const merge = (file: string) =>
@@ -433,7 +433,7 @@ test('user-data to merge is unpacked, and refused where it is no text', async (t
   t.is(calls.length, 1);
 });
 
-test('create prints the ticket alone where that is asked for, and everything as JSON', async (t) => {
+test('create --ticket prints only the ticket, and --json prints everything', async (t) => {
   const argv = ['enroll', 'create', 'web-1', '--project', 'shop'];
   const { options } = fakeEnrolmentBridge(made);
   t.is((await runCli([...argv, '--ticket'], options)).stdout, 'sbt1.a.b\n');
@@ -474,7 +474,7 @@ test('enroll import reads a file or standard input, with one default project', a
   t.is((await runCli(['enroll', 'import', '-'], { ...options, input: '{}' })).code, 64);
 });
 
-test('a machine is retired by its id or by what the cloud calls it, not by both', async (t) => {
+test('a machine is retired by its id or its instance id, but not by both', async (t) => {
   const { calls, options } = fakeEnrolmentBridge(null);
   await runCli(['enroll', 'retire', 'web-1'], options);
   await runCli(['enroll', 'retire', '--instance', 'i-1'], options);
@@ -518,7 +518,7 @@ const stack: StackDetails = {
   ],
 };
 
-test('a stack is added from a file, and services that are not listed are named', async (t) => {
+test('stack add reads a file, and reports services that are not listed endpoints', async (t) => {
   const file = path.join(temporaryDirectory(t), 'stack.json');
   await writeFile(file, '{"stack": "web/7f", "minions": ["web1"]}');
   const { calls, options } = fakeBridge(stack);

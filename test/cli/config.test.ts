@@ -44,7 +44,7 @@ test('config check prints mistakes in the order of files and lines', async (t) =
   ]);
 });
 
-test('config check --json has the members of each', async (t) => {
+test('config check --json prints all fields of each error and warning', async (t) => {
   const directory = configDirectory(t, { master: 'timeout: -1\npublsh_port: 1\n' });
   const { code, stdout } = await runCli(['config', 'check', '--json', directory]);
   t.is(code, 78);
@@ -53,19 +53,19 @@ test('config check --json has the members of each', async (t) => {
   t.like(report.warnings[0], { kind: 'unknown-option', line: 2, key: 'publsh_port' });
 });
 
-test('config check ends with 0 where there are warnings alone', async (t) => {
+test('config check exits with 0 if there are only warnings', async (t) => {
   const directory = configDirectory(t, { master: 'worker_threads: 9\n' });
   t.is((await runCli(['config', 'check', directory])).code, 0);
 });
 
-test('config check of a directory that is not there ends with 78', async (t) => {
+test('config check of a missing directory exits with 78', async (t) => {
   const directory = path.join(temporaryDirectory(t), 'none');
   const { code, stdout } = await runCli(['config', 'check', directory]);
   t.is(code, 78);
   t.regex(stdout, /^error: .*none: the directory does not exist/);
 });
 
-test('every command refuses a -c that names no directory', async (t) => {
+test('every command refuses a -c that does not name a directory', async (t) => {
   const directory = path.join(temporaryDirectory(t), 'none');
   for (const command of [['master'], ['status'], ['key', 'list'], ['doctor'], ['config', 'show']]) {
     const { code, stderr } = await runCli([...command, '-c', directory]);
@@ -92,7 +92,7 @@ test('the start reports two mistakes at once, and exits with 78', async (t) => {
   }
 });
 
-test('config show prints what is in force and where it comes from, and no secrets', async (t) => {
+test('config show prints the current options and their sources, without secrets', async (t) => {
   const directory = configDirectory(t, {
     master: `root_dir: /srv/x
 publish_port: 4605

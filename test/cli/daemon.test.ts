@@ -174,48 +174,45 @@ test('a service that is not ready yet, or is closing, does not report a reload',
   t.deepEqual(reloads, [0, 2, 5]);
 });
 
-withPrograms(
-  'a master says when it is ready, reads its configuration again, and closes',
-  async (t) => {
-    const { environment, next } = await listen(t);
-    const root = temporaryDirectory(t);
-    const config = path.join(root, 'master');
-    const saltbridge = { state_dir: '/state', socket: '/run/s.sock' };
-    writeFileSync(
-      config,
-      JSON.stringify({
-        root_dir: root,
-        interface: '127.0.0.1',
-        ret_port: 0,
-        publish_port: 0,
-        pki_dir: '/pki',
-        sock_dir: '/run',
-        cachedir: '/cache',
-        log_file: '/log',
-        pidfile: '/pid',
-        saltbridge,
-      }),
-    );
-    const program = new URL('../../bin/saltbridge', import.meta.url).pathname;
-    const master = spawn(process.execPath, [program, 'master', '-c', root], {
-      env: environment,
-      stdio: 'ignore',
-    });
-    t.teardown(() => master.kill('SIGKILL'));
-    const ready = await next();
-    t.regex(ready, /^READY=1$/m);
-    t.regex(ready, /^STATUS=Serving minions on ports \d+ and \d+ \(zeromq\)$/m);
-    master.kill('SIGHUP');
-    const reloading = await next();
-    t.regex(reloading, /^RELOADING=1$/m);
-    t.regex(reloading, /^MONOTONIC_USEC=\d+$/m);
-    t.regex(await next(), /^READY=1$/m);
-    master.kill('SIGTERM');
-    t.regex(await next(), /^STOPPING=1$/m);
-    const [code] = await once(master, 'exit');
-    t.is(code, 0);
-  },
-);
+withPrograms('a master logs when it is ready, reloads its configuration, and closes', async (t) => {
+  const { environment, next } = await listen(t);
+  const root = temporaryDirectory(t);
+  const config = path.join(root, 'master');
+  const saltbridge = { state_dir: '/state', socket: '/run/s.sock' };
+  writeFileSync(
+    config,
+    JSON.stringify({
+      root_dir: root,
+      interface: '127.0.0.1',
+      ret_port: 0,
+      publish_port: 0,
+      pki_dir: '/pki',
+      sock_dir: '/run',
+      cachedir: '/cache',
+      log_file: '/log',
+      pidfile: '/pid',
+      saltbridge,
+    }),
+  );
+  const program = new URL('../../bin/saltbridge', import.meta.url).pathname;
+  const master = spawn(process.execPath, [program, 'master', '-c', root], {
+    env: environment,
+    stdio: 'ignore',
+  });
+  t.teardown(() => master.kill('SIGKILL'));
+  const ready = await next();
+  t.regex(ready, /^READY=1$/m);
+  t.regex(ready, /^STATUS=Serving minions on ports \d+ and \d+ \(zeromq\)$/m);
+  master.kill('SIGHUP');
+  const reloading = await next();
+  t.regex(reloading, /^RELOADING=1$/m);
+  t.regex(reloading, /^MONOTONIC_USEC=\d+$/m);
+  t.regex(await next(), /^READY=1$/m);
+  master.kill('SIGTERM');
+  t.regex(await next(), /^STOPPING=1$/m);
+  const [code] = await once(master, 'exit');
+  t.is(code, 0);
+});
 
 const termination = new URL('../../server/process/signals.ts', import.meta.url);
 const interruption = new URL('../../cli/interruption.ts', import.meta.url);
@@ -239,7 +236,7 @@ function spawnWaiting(
   return child;
 }
 
-test('the first SIGTERM asks for the end, the second one is it', async (t) => {
+test('the first SIGTERM closes the master, and the second one ends the process', async (t) => {
   const child = spawnWaiting(
     t,
     termination,

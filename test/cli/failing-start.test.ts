@@ -58,7 +58,7 @@ saltbridge:
 
 for (const kilobytes of [4, 20, 60]) {
   onSmallDisk(
-    `with ${kilobytes} kB left on the disk a master does not start, and says so`,
+    `with ${kilobytes} kB of free disk space a master does not start, and reports the reason`,
     async (t) => {
       const disk = mountSmallDisk(t, 1);
       disk.fill(kilobytes * 1024);
@@ -70,16 +70,19 @@ for (const kilobytes of [4, 20, 60]) {
   );
 }
 
-onSmallDisk('on a read-only file system a master does not start, and says so', async (t) => {
-  const disk = mountSmallDisk(t, 1);
-  disk.makeReadOnly();
-  const { code, reason } = await (await startBelow(t, disk.directory)).ended;
-  t.is(code, 73);
-  t.regex(reason, /^saltbridge: the master cannot start: .*state: read-only file system/);
-});
+onSmallDisk(
+  'on a read-only file system a master does not start, and reports the reason',
+  async (t) => {
+    const disk = mountSmallDisk(t, 1);
+    disk.makeReadOnly();
+    const { code, reason } = await (await startBelow(t, disk.directory)).ended;
+    t.is(code, 73);
+    t.regex(reason, /^saltbridge: the master cannot start: .*state: read-only file system/);
+  },
+);
 
 onLinux(
-  'below a directory that takes no others a master does not start, and says so',
+  'below a directory without write permission a master does not start, and reports the reason',
   async (t) => {
     const { code, reason } = await (await startBelow(t, '/proc/nope')).ended;
     t.is(code, 73);

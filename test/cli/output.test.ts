@@ -85,7 +85,7 @@ function silentMinion(value: unknown): [string, string] {
 
 const nestedCases = readCases<NestedCase>('nested.json');
 
-test('values are shown as Salt shows them', (t) => {
+test('values are printed as Salt prints them', (t) => {
   t.true(nestedCases.length >= 70);
   t.deepEqual(
     nestedCases.map(({ value }) => formatNested(fromJson(value))),
@@ -108,14 +108,14 @@ test('the structure of a failure is red as in Salt', (t) => {
   );
 });
 
-test('a silent minion is shown as Salt shows it', (t) => {
+test('a silent minion is printed as Salt prints it', (t) => {
   const recorded = nestedCases.find(({ plain }) => plain.includes('did not return'));
   const [minion, reason] = silentMinion(recorded?.value);
   t.is(formatNoReturn(minion, reason), recorded?.noReturn?.trimEnd() ?? '');
   t.is(formatNoReturn(minion, reason, terminalColors), recorded?.noReturnColor?.trimEnd() ?? '');
 });
 
-test('dates and extensions, which Salt does not show, are shown as what they hold', (t) => {
+test('dates and extensions, which Salt does not print, are printed by their content', (t) => {
   t.is(formatNested(new WireDateTime('2024-01-02T03:04:05.000006')), '2024-01-02T03:04:05.000006');
   t.is(formatNested([new WireExtension(5, Buffer.from('x'))]), '|_\n  - 5\n  - x');
 });
@@ -186,7 +186,7 @@ test('breaks become blanks, several blanks inside a line stay', (t) => {
   t.is(wrapText('a  b\nc', 80, 0), 'a  b c');
 });
 
-test('a pipe gets one JSON object a line, at the level that was asked for', (t) => {
+test('on a pipe, the log has one JSON object per line, at the requested level', (t) => {
   const stderr = new TextStream();
   const logger = createLogger('warning', stderr);
   logger.warn({ minion: 'a\nb\x1b[2J' }, 'kept');
@@ -196,7 +196,7 @@ test('a pipe gets one JSON object a line, at the level that was asked for', (t) 
   t.deepEqual(rest, ['']);
 });
 
-test('a terminal gets lines for people, which a peer cannot steer', (t) => {
+test('on a terminal, the log has readable lines, and escapes control characters of peers', (t) => {
   const stderr = new TextStream({ isTTY: true });
   createLogger('info', stderr).info({ minion: 'a\x1b[2J' }, 'signed in');
   t.regex(stderr.text, /INFO.*signed in\n/);
@@ -233,7 +233,7 @@ function writeEach(logger: Logger): void {
   logger.warn('warning');
 }
 
-test('console and log file have levels of their own', (t) => {
+test('console and log file have separate levels', (t) => {
   const { log, lines } = openLog(t, { logLevel: 'warning', logLevelLogfile: 'debug' });
   writeEach(log.logger);
   t.deepEqual(lines(), { console: ['warning'], file: ['debug', 'info', 'warning'] });
@@ -245,7 +245,7 @@ test('the log file has the level of the console unless it has its own', (t) => {
   t.deepEqual(lines(), { console: ['info', 'warning'], file: ['info', 'warning'] });
 });
 
-test('levels can change, also for loggers that were derived before', (t) => {
+test('levels can change, also for existing child loggers', (t) => {
   const { log, lines } = openLog(t, { logLevel: 'quiet', logLevelLogfile: 'warning' });
   const derived = log.logger.child({ component: 'a' }).child({ minion: 'b' });
   log.setLevels(resolveMasterConfig({ logLevel: 'info', logLevelLogfile: 'debug' }));
@@ -266,7 +266,7 @@ test('a log file that cannot be opened is reported on the console, or refused wi
   t.throws(() => openMasterLog(config, alone), { code: 'EEXIST' });
 });
 
-test('an address is no log file', (t) => {
+test('an address is not accepted as a log file', (t) => {
   const config = resolveMasterConfig({ logFile: 'file:///dev/log' });
   const stderr = new TextStream();
   openMasterLog(config, { stderr, level: undefined, owner: undefined }).logger.warn('goes on');
@@ -296,7 +296,7 @@ test('a log file that was moved away is written to until it is reopened', (t) =>
   t.is(readFileSync(file, 'utf8'), 'new\n');
 });
 
-test('lines that do not fit on the disk are lost, and nothing else', (t) => {
+test('a full disk drops log lines, and causes no other failure', (t) => {
   const log = new LogFile('/dev/full');
   t.teardown(() => log.close());
   t.notThrows(() => log.write('one\n'));

@@ -27,7 +27,7 @@ test('an unknown argument exits with 64 and a hint', async (t) => {
   }
 });
 
-test('an error with a known code is one line and its exit code', async (t) => {
+test('an error with a known code prints one line, and has its exit code', async (t) => {
   const { code, stdout, stderr } = await failWith(
     new RemoteError('ERR_SOCKET', 'no master\x1b here'),
   );
@@ -36,7 +36,7 @@ test('an error with a known code is one line and its exit code', async (t) => {
   t.is(code, 69);
 });
 
-test('an error that nobody foresaw ends with 70 and shows its stack to those who debug', async (t) => {
+test('an unexpected error exits with 70, and prints its stack at debug levels', async (t) => {
   const plain = await failWith(new TypeError('surprise'));
   t.is(plain.stderr, 'saltbridge: unexpected error: surprise\n');
   t.is(plain.code, 70);
@@ -58,7 +58,7 @@ test('families of codes share an exit code', (t) => {
   t.is(exitCodeOf(''), undefined);
 });
 
-test('the version is told', async (t) => {
+test('--version prints the version', async (t) => {
   const { code, stdout } = await runCli(['--version']);
   t.is(stdout, '1.2.3\n');
   t.is(code, 0);
@@ -124,7 +124,7 @@ const commands = [
 ];
 
 for (const command of commands) {
-  test(`${['saltbridge', ...command].join(' ')} --help says what it takes`, async (t) => {
+  test(`${['saltbridge', ...command].join(' ')} --help prints the usage`, async (t) => {
     const { code, stdout } = await runCli([...command, '--help']);
     t.snapshot(stdout);
     t.is(code, 0);
@@ -266,7 +266,7 @@ function keyOf(id: string, state: KeyInfo['state']): KeyInfo {
   return { id, state, fingerprint: '', publicKey: '', protocol: 0, conflicts: 0 };
 }
 
-test('ids that a shell could take for more than text are not offered', async (t) => {
+test('completion does not offer ids that a shell could interpret', async (t) => {
   const keys = [
     keyOf('web1', 'accepted'),
     keyOf('new1', 'pending'),
@@ -279,7 +279,7 @@ test('ids that a shell could take for more than text are not offered', async (t)
   t.is((await runCli(['completion', 'list', 'keys'], { master })).stdout, 'web1\nnew1\n');
 });
 
-test('the latest jobs are offered', async (t) => {
+test('completion offers the latest jobs', async (t) => {
   const job: Partial<JobSummary> = { jid: '20240102030405678901' };
   const list = async (): Promise<JobSummary[]> => [job as JobSummary];
   const { stdout } = await runCli(['completion', 'list', 'jids'], { master: { jobs: { list } } });

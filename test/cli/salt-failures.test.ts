@@ -100,7 +100,7 @@ test('salt-key refuses arguments that belong to no option', async (t) => {
   t.regex(accept.stderr, /salt-key: error: no option accepts the argument junk\n$/);
 });
 
-test('a runner with other arguments prints its usage, and ends with 0', async (t) => {
+test('a runner with invalid arguments prints its usage, and exits with 0', async (t) => {
   const runners: NonNullable<FakeMaster['runners']> = {
     run: async () => {
       throw new MasterError('ERR_ARGS', 'jid is missing; it must be text');
@@ -159,7 +159,7 @@ test('--batch with --static runs a batch, and prints all returns together', asyn
   t.is(code, 0);
 });
 
-test('--batch with --static ends with 2 where no minion is meant', async (t) => {
+test('--batch with --static exits with 2 if the target matches no minion', async (t) => {
   const { master } = batchMaster([
     { type: 'gathered', minions: [], silent: [] },
     { type: 'ended', left: [] },
@@ -187,7 +187,7 @@ test('the size of a batch is read as Python reads numbers', async (t) => {
   }
 });
 
-test('an option that has no effect beside others is named', async (t) => {
+test('an option that has no effect with other options causes a warning', async (t) => {
   const publish: NonNullable<FakeMaster['jobs']>['publish'] = async () => ({
     jid: '1',
     minions: ['m1'],

@@ -60,7 +60,7 @@ async function statesOf(master: MasterApi): Promise<unknown> {
   return (await master.keys.list()).map(({ id, state }) => `${id} ${state}`).sort();
 }
 
-test('a file that holds no public key stays pending', async (t) => {
+test('a pending file without a public key is not accepted', async (t) => {
   const { master, saltKey } = await startWithBadKey(t);
   const going = 'The following keys are going to be accepted:\nUnaccepted Keys:\n';
   const problem = 'Unable to accept invalid key for badkey.\n';
@@ -72,7 +72,7 @@ test('a file that holds no public key stays pending', async (t) => {
   t.deepEqual(await statesOf(master), ['badkey pending', 'db1 accepted', 'web1 accepted']);
 });
 
-test('every other way to accept leaves such a key pending too', async (t) => {
+test('no other way to accept keys accepts such a file', async (t) => {
   const { master } = await startWithBadKey(t);
   const invalid = { code: 'ERR_KEY_INVALID' };
   await t.throwsAsync(master.keys.accept({ match: 'badkey' }), invalid);

@@ -67,7 +67,7 @@ async function salt(
   return { ...outcome, requests };
 }
 
-test('returns are printed as they come, and success ends with 0', async (t) => {
+test('returns are printed when they arrive, and success exits with 0', async (t) => {
   const updates = [published('m1', 'm2'), returned('m2', true), returned('m1', 'up'), finished()];
   const { code, stdout, stderr } = await salt(['*', 'test.ping'], updates);
   t.is(stdout, 'm2:\n    True\nm1:\n    up\n');
@@ -98,27 +98,27 @@ test('a list may be separated by spaces', async (t) => {
   t.deepEqual(requests[0]?.tgt, ['m1', 'm2']);
 });
 
-test('the values of keywords named by --no-parse stay text', async (t) => {
+test('the values of keywords in --no-parse stay text', async (t) => {
   const argv = ['*', 'test.arg', 'a=5', 'b=5', '--no-parse', 'x,b'];
   const { requests } = await salt(argv, [published('m1'), finished()]);
   t.deepEqual({ ...requests[0]?.kwarg }, { a: 5, b: '5' });
 });
 
-test('a failed minion ends the command with 1', async (t) => {
+test('a failed minion makes the command exit with 1', async (t) => {
   const updates = [published('m1'), returned('m1', 'broken', 2), finished()];
   const { code, stderr } = await salt(['*', 'state.apply'], updates);
   t.is(stderr, 'ERROR: Minions returned with non-zero exit code\n');
   t.is(code, 1);
 });
 
-test('a retcode that is a map fails when one of its codes does', async (t) => {
+test('a retcode that is a map means failure if one of its codes does', async (t) => {
   const update = { ...returned('m1', 'x'), retcode: { 'test.ping': 0, 'cmd.run': 3 } };
   t.is((await salt(['*', 'test.ping'], [published('m1'), update, finished()])).code, 1);
   const good = { ...returned('m1', 'x'), retcode: { 'test.ping': 0 } };
   t.is((await salt(['*', 'test.ping'], [published('m1'), good, finished()])).code, 0);
 });
 
-test('a silent minion is shown as Salt shows it, and ends the command with 1', async (t) => {
+test('a silent minion is printed as Salt prints it, and the command exits with 1', async (t) => {
   const updates = [published('m1', 'm2'), returned('m1', true), finished('m2')];
   const { code, stdout } = await salt(['*', 'test.ping'], updates);
   const [head, ...lines] = stdout.split('\n').slice(2);
@@ -157,7 +157,7 @@ test('--out json prints one document for each minion', async (t) => {
   t.is((await salt(['*', 'test.ping', '--output=json'], updates)).stdout, stdout);
 });
 
-test('--static prints one document for all that answered, and reports the others', async (t) => {
+test('--static prints one document for all returns, and reports silent minions', async (t) => {
   const updates = [published('m1', 'm2'), returned('m2', true), finished('m1')];
   const argv = ['*', 'test.ping', '--out', 'json', '--static'];
   const { code, stdout, stderr } = await salt(argv, updates);
@@ -166,20 +166,20 @@ test('--static prints one document for all that answered, and reports the others
   t.is(code, 0);
 });
 
-test('--static with no answer at all ends with 2', async (t) => {
+test('--static without any return exits with 2', async (t) => {
   const updates = [published('m1'), finished('m1')];
   const { code, stdout } = await salt(['*', 'test.ping', '-s'], updates);
   t.is(stdout, '');
   t.is(code, 2);
 });
 
-test('a function may ask for JSON, a person has the last word', async (t) => {
+test('a function can select JSON, and the option --out takes precedence', async (t) => {
   const updates = [published('m1'), { ...returned('m1', 1), out: 'json' }, finished()];
   t.is((await salt(['*', 'test.ping'], updates)).stdout, '{\n    "m1": 1\n}\n');
   t.is((await salt(['*', 'test.ping', '--out', 'nested'], updates)).stdout, 'm1:\n    1\n');
 });
 
-test('--out-file takes the returns, emptied first or continued', async (t) => {
+test('--out-file writes the returns to a new or an existing file', async (t) => {
   const file = path.join(await temporaryDirectory(t), 'returns');
   const updates = [published('m1', 'm2'), returned('m2', true), returned('m1', 1), finished()];
   const argv = ['*', 'test.ping', '--out', 'txt', '--out-file', file];
@@ -220,7 +220,7 @@ test('batch options become the request', async (t) => {
   t.deepEqual(request, { tgt: '*', tgtType: 'glob', fun: 'test.ping', arg: [], ...spread });
 });
 
-test('--batch-safe-limit makes a batch where so many minions are meant', async (t) => {
+test('--batch-safe-limit runs a batch if the target matches that many minions', async (t) => {
   const ids = ['m1', 'm2', 'm3'];
   const minions = ids.map((id) => ({ id, reason: 'matched' as const, by: [id] }));
   const sizes: unknown[] = [];
@@ -239,7 +239,7 @@ test('--batch-safe-limit makes a batch where so many minions are meant', async (
   t.is((await runCli([...argv, '4'], { master: { jobs } })).stdout, 'm1:\n    True\n');
 });
 
-test('options that are kept with the job become the request', async (t) => {
+test('options that are stored with the job become the request', async (t) => {
   const argv = ['*', 'test.ping', '--metadata', '{a: 1}', '--return', 'redis', '--subset', '2'];
   const jid = ['--jid', '20240102030405123456'];
   const { requests } = await salt([...argv, ...jid], [published('m1'), finished()]);
@@ -249,7 +249,7 @@ test('options that are kept with the job become the request', async (t) => {
   t.is((await salt(['*', 'test.ping', '--metadata', 'a'], [])).code, 64);
 });
 
-test('without a function the help is shown, and it ends as Salt does', async (t) => {
+test("without a function the help is printed, with Salt's exit code", async (t) => {
   const { code, stdout, stderr } = await salt(['m1'], []);
   t.regex(stdout, /^Usage: saltbridge salt/);
   t.is(stderr, '\nIncomplete options passed.\n\n');
@@ -325,14 +325,14 @@ test('another delimiter becomes part of the request', async (t) => {
   t.like(requests[0], { tgt: 'os|x', tgtType: 'grain', delimiter: '|' });
 });
 
-test('two kinds of target at a time are refused', async (t) => {
+test('two target types in one call are refused', async (t) => {
   const { code, stderr, requests } = await salt(['-G', '-C', 'os:x', 'test.ping'], []);
   t.is(code, 64);
   t.regex(stderr, /The options --grain\/--compound are mutually exclusive/);
   t.deepEqual(requests, []);
 });
 
-test('a broken target has a reason why no minion matched', async (t) => {
+test('an invalid target is reported with the reason', async (t) => {
   const broken: JobUpdate = {
     type: 'published',
     jid,
@@ -470,7 +470,7 @@ function prepare(t: ExecutionContext): string {
 for (const [index, recorded] of readCases<RecordedKeyCommand>('salt-key.json').entries()) {
   const { argv, answer } = recorded;
   const title = `${index}: salt-key ${argv.join(' ')} ${JSON.stringify(answer ?? '')}`;
-  test(`${title} says and does what Salt's says and does`, async (t) => {
+  test(`${title} prints and does the same as Salt's command`, async (t) => {
     const directory = prepare(t);
     const given = argv.map((word) => word.replace('{dir}', directory));
     const outcome = await runCli(['salt-key', '-c', directory, ...given], {
@@ -489,7 +489,7 @@ for (const [index, recorded] of readCases<RecordedKeyCommand>('salt-key.json').e
   });
 }
 
-test('--gen-keys makes a pair, and leaves one that is there', async (t) => {
+test('--gen-keys creates a pair, and does not replace an existing one', async (t) => {
   const directory = temporaryDirectory(t);
   const argv = ['salt-key', '--gen-keys', 'fresh', '--gen-keys-dir', path.join(directory, 'new')];
   const made = await runCli(argv);
@@ -499,7 +499,7 @@ test('--gen-keys makes a pair, and leaves one that is there', async (t) => {
   t.is((await runCli(argv)).stdout, made.stdout);
 });
 
-test('--gen-signature signs the key as minions get it, once', async (t) => {
+test('--gen-signature signs the key as minions receive it, and only once', async (t) => {
   const directory = prepare(t);
   const argv = ['salt-key', '-c', directory, '--gen-signature', '--auto-create'];
   t.is((await runCli(argv)).stdout, 'return:\n    True\n');
@@ -520,7 +520,7 @@ test('without an answer to the prompt, nothing changes', async (t) => {
   t.true(readdirSync(path.join(directory, 'pki', 'minions_pre')).includes('web1'));
 });
 
-test('a running master is asked, and reports the change', async (t) => {
+test('saltbridge key calls a running master, which reports the change', async (t) => {
   const { master, eventsDuring } = await startVectorMaster(t, {
     keys: [{ directory: 'minions_pre', id: 'web1', publicPem: pem('minion').publicPem }],
   });
@@ -621,7 +621,7 @@ for (const [index, recorded] of runs.entries()) {
   });
 }
 
-test('arguments arrive as those of Salt', async (t) => {
+test("arguments arrive as from Salt's command", async (t) => {
   for (const recorded of runs) {
     const asked: FunctionCall[] = [];
     await runCli(['salt-run', ...recorded.argv], { master: replayRun(recorded, asked) });
@@ -671,7 +671,7 @@ test('an orchestration is printed as states, or with the requested outputter', a
   t.deepEqual(JSON.parse(json.stdout), value);
 });
 
-test('a function that Salt has and the master has not is an error', async (t) => {
+test('a function of Salt that the master does not support is an error', async (t) => {
   const run = async (): Promise<never> => {
     throw new MasterError('ERR_NOT_SERVED', 'cloud.query is not served');
   };
@@ -681,7 +681,7 @@ test('a function that Salt has and the master has not is an error', async (t) =>
   t.is(outcome.stderr, 'saltbridge: cloud.query is not served\n');
 });
 
-test('-d, and no function at all, print what there is', async (t) => {
+test('-d, and a call without a function, print the available functions', async (t) => {
   const asked: unknown[] = [];
   const docs = async (prefix?: string): Promise<Record<string, string>> => {
     asked.push(prefix);

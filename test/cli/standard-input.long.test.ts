@@ -67,7 +67,7 @@ const forms: readonly (readonly [string, readonly (string | Buffer)[]])[] = [
   ['two hundred kilobytes of blanks before it', [' '.repeat(200_000), output]],
 ];
 
-test('bridge handle add reads all of standard input, however it comes', async (t) => {
+test('bridge handle add reads all of standard input, however it is divided', async (t) => {
   const { bridge, saltbridge } = await openBridge(t);
   const added = forms.map(async ([what, chunks], index) => {
     const { code, stderr } = await saltbridge(add(`a${index}`), chunks);

@@ -59,12 +59,12 @@ const denial: Denial = {
   lastAt: Date.UTC(2024, 0, 2),
 };
 
-test('status is shown for people', async (t) => {
+test('status prints readable text', async (t) => {
   const { stdout } = await runCli(['status'], { master: { status: async () => status } });
   t.snapshot(stdout);
 });
 
-test('status shows what extensions measure', async (t) => {
+test('status prints the measurements of extensions', async (t) => {
   const extensions = { bridge: { 'outbox_signals waiting': 3, outbox_oldest_seconds: 12.34 } };
   const master = { status: async () => ({ ...status, extensions }) };
   const { stdout } = await runCli(['status'], { master });
@@ -72,12 +72,12 @@ test('status shows what extensions measure', async (t) => {
   t.regex(stdout, /^bridge {7}outbox_oldest_seconds: 12\.3$/m);
 });
 
-test('status --json is what the master said', async (t) => {
+test('status --json prints the response of the master', async (t) => {
   const outcome = await runCli(['status', '--json'], { master: { status: async () => status } });
   t.deepEqual(JSON.parse(outcome.stdout), status);
 });
 
-test('acl denials shows each on a line of its own', async (t) => {
+test('acl denials prints one denial per line', async (t) => {
   const events = { denials: async () => [denial] };
   const { stdout } = await runCli(['acl', 'denials'], { master: { events } });
   t.is(
@@ -86,7 +86,7 @@ test('acl denials shows each on a line of its own', async (t) => {
   );
 });
 
-test('acl denials --json is a list, also an empty one', async (t) => {
+test('acl denials --json prints a list, even if it is empty', async (t) => {
   const full = { denials: async () => [denial] };
   const some = await runCli(['acl', 'denials', '--json'], { master: { events: full } });
   t.deepEqual(JSON.parse(some.stdout), [denial]);
@@ -109,13 +109,13 @@ async function doctor(t: ExecutionContext, yaml: string, ...flags: readonly stri
   return runCli(['doctor', '-c', directory, ...flags], { openApi });
 }
 
-test('doctor says that nothing is wrong, and ends with 0', async (t) => {
+test('doctor reports that there is no problem, and exits with 0', async (t) => {
   const { code, stdout } = await doctor(t, '');
   t.is(code, 0);
   t.regex(stdout, /^saltbridge .*, node .*; no master is running\.\nNo problem was found\.\n$/);
 });
 
-test('doctor says what is wrong, where, and what to do, and ends with 1', async (t) => {
+test('doctor prints each problem with place and remedy, and exits with 1', async (t) => {
   const { code, stdout } = await doctor(t, 'auto_accept: true\ntimeout: long\n');
   t.is(code, 1);
   t.regex(
@@ -127,7 +127,7 @@ test('doctor says what is wrong, where, and what to do, and ends with 1', async 
   t.regex(stdout, /1 errors, 1 warnings\.\n$/);
 });
 
-test('doctor --json is the report', async (t) => {
+test('doctor --json prints the report', async (t) => {
   const { code, stdout } = await doctor(t, 'auto_accept: true\n', '--json');
   t.is(code, 1);
   const report = JSON.parse(stdout);
@@ -156,7 +156,7 @@ reactor:
   - salt/minion/*/start: [/srv/reactor/start.sls]
 `;
 
-test('migrate check says what is refused, ignored and honoured, and ends with 1', async (t) => {
+test('migrate check prints what is refused, ignored and honoured, and exits with 1', async (t) => {
   const { root, etc } = site(t, used);
   const { code, stdout } = await runCli(['migrate', 'check', etc]);
   t.is(code, 1);
@@ -172,7 +172,7 @@ test('migrate check says what is refused, ignored and honoured, and ends with 1'
   }
 });
 
-test('migrate check ends with 0 where nothing is refused', async (t) => {
+test('migrate check exits with 0 if nothing is refused', async (t) => {
   const { etc } = site(t, 'timeout: 7\n');
   const { code, stdout } = await runCli(['migrate', 'check', etc, '--json']);
   t.is(code, 0);
@@ -181,7 +181,7 @@ test('migrate check ends with 0 where nothing is refused', async (t) => {
   t.deepEqual(signals.rules, []);
 });
 
-test('migrate check --policy writes a file of its own, and replaces none', async (t) => {
+test('migrate check --policy writes a new file, and replaces none', async (t) => {
   const { root, etc } = site(t, used);
   const file = path.join(root, 'signals.conf');
   const first = await runCli(['migrate', 'check', etc, '--policy', file]);
@@ -191,7 +191,7 @@ test('migrate check --policy writes a file of its own, and replaces none', async
   t.is(again.code, 73);
 });
 
-test('migrate check --policy does not write into what it looks at', async (t) => {
+test('migrate check --policy does not write into the checked directory', async (t) => {
   const { root, etc } = site(t, used);
   mkdirSync(path.join(etc, 'master.d'));
   symlinkSync(path.join(etc, 'master.d'), path.join(root, 'link'));
@@ -207,7 +207,7 @@ test('migrate check --policy does not write into what it looks at', async (t) =>
   }
 });
 
-test('names from files cannot steer a terminal', async (t) => {
+test('names from files cannot control a terminal', async (t) => {
   const { etc } = site(t, '"evil\\e[2J": 1\nreactor: [{"my\\u202etag": [x]}]\n');
   const { stdout } = await runCli(['migrate', 'check', etc]);
   t.false(stdout.includes('\x1b'));
@@ -310,12 +310,12 @@ const master = {
   },
 };
 
-test('a job is shown with a line for each minion, and what came back', async (t) => {
+test('a job is printed with a line for each minion, and its returns', async (t) => {
   const { stdout } = await runCli(['jobs', 'show', jid], { master });
   t.is(stdout, `${shown}\nm1:\n    1152921504606846976\n`);
 });
 
-test('returns are left out, or printed by another outputter', async (t) => {
+test('returns are omitted, or printed by another outputter', async (t) => {
   t.is((await runCli(['jobs', 'show', jid, '--no-returns'], { master })).stdout, shown);
   const { stdout } = await runCli(['jobs', 'show', jid, '--out=txt'], { master });
   t.is(stdout, `${shown}\nm1: 1152921504606846976\n`);
@@ -329,7 +329,7 @@ test('--json has the whole report', async (t) => {
   t.is(parsed.returns[0].minion, 'm1');
 });
 
-test('jobs are listed one a line', async (t) => {
+test('jobs are listed one per line', async (t) => {
   const { stdout } = await runCli(['jobs', 'list'], { master });
   const counts = '1 answered, 1 failed, 1 running, 5 silent';
   t.deepEqual(stdout.split('\n'), [
@@ -339,7 +339,7 @@ test('jobs are listed one a line', async (t) => {
   ]);
 });
 
-test('no job at all is told on stderr', async (t) => {
+test('the absence of jobs is reported on standard error', async (t) => {
   const outcome = await runCli(['jobs', 'list'], { master: { jobs: { list: async () => [] } } });
   t.deepEqual([outcome.stdout, outcome.stderr, outcome.code], ['', 'No job is stored.\n', 0]);
 });
@@ -371,7 +371,7 @@ test('events are printed as salt-run state.event prints them', async (t) => {
   t.is(code, 0);
 });
 
-test('--json prints one object a line', async (t) => {
+test('--json prints one object per line', async (t) => {
   const { stdout } = await runCli(['events', '--json'], { master: masterWithEvents() });
   const lines = stdout.trimEnd().split('\n');
   t.deepEqual(
@@ -380,13 +380,13 @@ test('--json prints one object a line', async (t) => {
   );
 });
 
-test('--count ends after so many events', async (t) => {
+test('--count ends the command after that many events', async (t) => {
   const { stdout } = await runCli(['events', '--count', '2'], { master: masterWithEvents() });
   t.is(stdout.trimEnd().split('\n').length, 2);
   t.is((await runCli(['events', '--count', '0'], { master: masterWithEvents() })).code, 64);
 });
 
-test('the pattern goes to the master', async (t) => {
+test('the pattern is passed to the master', async (t) => {
   const requests: (EventsRequest | undefined)[] = [];
   await runCli(['events', 'salt/job/*'], { master: masterWithEvents(requests) });
   await runCli(['events'], { master: masterWithEvents(requests) });
@@ -408,7 +408,7 @@ test('Ctrl-C ends without an error', async (t) => {
   t.is(code, 0);
 });
 
-test('a reader that has gone ends the command quietly', async (t) => {
+test('a closed pipe ends the command without a message', async (t) => {
   class ClosedPipe extends Writable {
     readonly text = '';
     override _write(_chunk: Buffer, _encoding: string, done: (error?: Error) => void): void {
@@ -422,7 +422,7 @@ test('a reader that has gone ends the command quietly', async (t) => {
   t.is(code, 0);
 });
 
-test('a value of a pillar is shown by its path', async (t) => {
+test('a value of a pillar is printed by its path', async (t) => {
   const calls: PillarQuestion[] = [];
   const show = async (question: PillarQuestion) => {
     calls.push(question);
@@ -438,7 +438,7 @@ test('a value of a pillar is shown by its path', async (t) => {
   t.deepEqual(JSON.parse(json.stdout), { a: { b: [1, 'x'] } });
 });
 
-test('a key with nothing under it is told, and is a failure', async (t) => {
+test('a missing pillar key is reported, and is a failure', async (t) => {
   const master = { pillar: { show: async () => ({ a: 1 }) } };
   const result = await runCli(['pillar', 'show', 'web1', 'a:b'], { master });
   t.is(result.stdout, '');
@@ -446,7 +446,7 @@ test('a key with nothing under it is told, and is a failure', async (t) => {
   t.regex(result.stderr, /No value has this key/);
 });
 
-test('an explanation names files and lines, and what a minion could claim', async (t) => {
+test('pillar explain names files and lines, and reports a dependence on grains', async (t) => {
   const explain = async () => ({
     value: 'x',
     followsFromGrains: true,
@@ -479,7 +479,7 @@ test('the inputs of pillars are listed with their grains', async (t) => {
   t.deepEqual(JSON.parse(json.stdout), { shared: 12, own: 2, grains });
 });
 
-test('a difference has what was and what would be', async (t) => {
+test('pillar diff prints old and new values', async (t) => {
   const changes = [
     { path: 'a:b', before: 1, after: 2 },
     { path: 'c', after: 'new' },
@@ -526,7 +526,7 @@ const runs: readonly ReactionRun[] = [
   },
 ];
 
-test('reactions are listed with what they wait for and do', async (t) => {
+test('reactions are listed with their tags and actions', async (t) => {
   const master = { reactions: { list: async () => [puppet, look] } };
   const { stdout } = await runCli(['reactions', 'list'], { master });
   t.is(
@@ -538,7 +538,7 @@ test('reactions are listed with what they wait for and do', async (t) => {
   t.deepEqual(JSON.parse(json.stdout), JSON.parse(JSON.stringify([puppet, look])));
 });
 
-test('one reaction is shown with its limits and what the policy knows it as', async (t) => {
+test('a reaction is printed with its limits and its subject in the policy', async (t) => {
   const master = { reactions: { show: async () => puppet } };
   const { stdout } = await runCli(['reactions', 'show', 'puppet'], { master });
   t.deepEqual(stdout.trimEnd().split('\n'), [
@@ -556,14 +556,14 @@ test('one reaction is shown with its limits and what the policy knows it as', as
   ]);
 });
 
-test('an unknown reaction is an error of usage', async (t) => {
+test('an unknown reaction is a usage error', async (t) => {
   const show = async (): Promise<never> => {
     throw new MasterError('ERR_REACTION_UNKNOWN', 'there is no reaction of this name');
   };
   t.is((await runCli(['reactions', 'show', 'x'], { master: { reactions: { show } } })).code, 64);
 });
 
-test('runs are told a line each, and nothing in them steers the terminal', async (t) => {
+test('runs are listed one per line, with control characters escaped', async (t) => {
   const asked: unknown[] = [];
   const master = {
     reactions: {

@@ -52,7 +52,7 @@ function makePlace(t: ExecutionContext): Place {
   return { configDir, root, startMaster };
 }
 
-test('a backup is made by the running master, and from the files when none runs', async (t) => {
+test('the running master writes a backup, and without a master it is made from the files', async (t) => {
   const { configDir, root, startMaster } = makePlace(t);
   const master = await startMaster();
   for (const name of ['running.mdb', 'stopped.mdb']) {
@@ -75,7 +75,7 @@ test('a backup replaces no file', async (t) => {
   t.regex(stderr, /already exists/);
 });
 
-test('a store is not restored over a running master, and is over a stopped one', async (t) => {
+test('a store is restored only if its master is stopped', async (t) => {
   const { configDir, root, startMaster } = makePlace(t);
   const master = await startMaster();
   const file = path.join(root, 'b.mdb');
@@ -91,7 +91,7 @@ test('a store is not restored over a running master, and is over a stopped one',
   await t.notThrowsAsync(startMaster());
 });
 
-test('a restored store brings no publish key and no session key back', async (t) => {
+test('a restored store contains no publish key and no session key', async (t) => {
   const { configDir, root, startMaster } = makePlace(t);
   const master = await startMaster();
   const file = path.join(root, 'b.mdb');
@@ -104,7 +104,7 @@ test('a restored store brings no publish key and no session key back', async (t)
   t.is(JSON.parse(after.stdout).entries.secrets, undefined);
 });
 
-test('a running master is exported, and the export becomes another one', async (t) => {
+test('a running master is exported, and its export becomes a new master', async (t) => {
   const { configDir, root, startMaster } = makePlace(t);
   const other = makePlace(t);
   const master = await startMaster();
@@ -121,7 +121,7 @@ test('a running master is exported, and the export becomes another one', async (
   t.regex(refused.stderr, /stop its master/);
 });
 
-test('a point that a cluster is brought back to needs a backup', async (t) => {
+test('cluster refound to a point in time requires a backup', async (t) => {
   const { configDir } = makePlace(t);
   for (const point of [
     ['--until', '1h'],
@@ -149,7 +149,7 @@ test('a damaged backup is reported and not restored', async (t) => {
   }
 });
 
-test('the store is checked and shown beside the running master', async (t) => {
+test('the store is checked and shown while the master is running', async (t) => {
   const { configDir, startMaster } = makePlace(t);
   await startMaster();
   const check = await runCli(['store', 'check', '-c', configDir]);
@@ -159,7 +159,7 @@ test('the store is checked and shown beside the running master', async (t) => {
   t.regex(info.stdout, /^layout +2$/m);
 });
 
-test('the store commands find no store where no master has run', async (t) => {
+test('the store commands fail in a directory in which no master has run', async (t) => {
   const { configDir, root } = makePlace(t);
   for (const name of ['check', 'info']) {
     const { code, stderr } = await runCli(['store', name, '-c', configDir]);
@@ -211,7 +211,7 @@ test('show prints and filters records while a master runs, and afterwards', asyn
   );
 });
 
-test('verify says that the log is whole, and where it is not', async (t) => {
+test('verify reports whether the log is unchanged, and where it is not', async (t) => {
   const site = await start(t);
   const whole = await site.run('verify');
   t.is(whole.code, 0, whole.stderr);
@@ -231,7 +231,7 @@ test('verify says that the log is whole, and where it is not', async (t) => {
   t.regex(copy.stdout, /cannot determine whether records after the last one were deleted/);
 });
 
-test('show refuses a time that is none', async (t) => {
+test('show refuses an invalid time', async (t) => {
   t.is((await (await start(t)).run('show', '--since', 'yesterday')).code, 64);
 });
 
@@ -273,7 +273,7 @@ test('salt-run -a runs what the user may, and logs out again', async (t) => {
   t.deepEqual(await master.logins.list(), []);
 });
 
-test('salt -a is refused what the user may not, in every way of asking', async (t) => {
+test('salt -a refuses what the user may not do, in every form of the call', async (t) => {
   const { run } = await open(t);
   for (const way of ['', '--async ', '--static ', '-b 1 ', '--subset 1 ']) {
     const { code, stderr } = await run(`salt ${way}${asFred} * test.ping`);
@@ -336,7 +336,7 @@ test('a wrong password is refused, and the name and password are asked for', asy
   t.is((await run('salt-run -a sharedsecret jobs.list_jobs')).code, 64);
 });
 
-test('-T keeps a token that only its owner reads, and -a alone uses it', async (t) => {
+test('-T stores a token that only its owner can read, and -a alone uses it', async (t) => {
   const { master, tokenFile, run } = await open(t);
   const elsewhere = `${tokenFile}.other`;
   writeFileSync(elsewhere, 'untouched');
@@ -357,7 +357,7 @@ test('-T keeps a token that only its owner reads, and -a alone uses it', async (
   t.is((await run('salt-run -T jobs.list_jobs')).code, 64);
 });
 
-test('token list and revoke show tokens, and never what lets in', async (t) => {
+test('token list and revoke print ids of tokens, but never the tokens', async (t) => {
   const { master, run } = await open(t);
   t.is((await run('token list')).stderr, 'No tokens.\n');
   const credentials = { username: 'fred', password: 'secret', eauth: 'sharedsecret' };

@@ -72,7 +72,7 @@ async function makeHome(t: ExecutionContext): Promise<Home> {
   };
 }
 
-test('one process serves every tenant on a socket of its own, and its log names them', async (t) => {
+test('one process serves every tenant on a separate socket, and its log names the tenants', async (t) => {
   const { directory, log, configOf, start } = await makeHome(t);
   const pid = await start();
   for (const tenant of tenants) {

@@ -26,27 +26,35 @@ function compile(body: object, name = 'a.b'): Catalog {
 const refused: readonly (readonly [why: string, body: object, named: RegExp])[] = [
   ['neither a function nor a state', base, /exactly one of the fields function, state and install/],
   [
-    'both',
+    'a function and a state',
     { ...base, function: 'test.echo', state: 'x' },
     /exactly one of the fields function, state and install/,
   ],
   ['an unknown field', { ...base, function: 'test.echo', fun: 'x' }, /fun: there is no such key/],
-  ['a function in two parts by a comma', { ...base, function: 'test.ping,cmd.run' }, /function/],
-  ['a function with look-alike letters', { ...base, function: 'tеst.echo' }, /function/],
-  ['a function nobody knows', { ...base, function: 'site.reset' }, /reviewed: site\.reset is not/],
   [
-    'one that runs what it is handed',
+    'a list of functions, separated by a comma',
+    { ...base, function: 'test.ping,cmd.run' },
+    /function/,
+  ],
+  ['a function name with Cyrillic letters', { ...base, function: 'tеst.echo' }, /function/],
+  [
+    'a function that is in neither list',
+    { ...base, function: 'site.reset' },
+    /reviewed: site\.reset is not/,
+  ],
+  [
+    'a function that executes its arguments',
     { ...base, function: 'cmd.run' },
     /unsafe: cmd\.run executes/,
   ],
   [
-    'one that runs what it is handed, however well it was looked at',
+    'a function that executes its arguments, even if it was reviewed',
     { ...base, function: 'cmd.run', reviewed: why },
     /unsafe: cmd\.run executes/,
   ],
-  ['a state that nobody looked at', { ...base, state: 'mysql.user' }, /reviewed: required/],
+  ['a state file without a review', { ...base, state: 'mysql.user' }, /reviewed: required/],
   [
-    'a keyword that the list does not have',
+    'a keyword that the list of safe functions does not permit',
     { ...base, function: 'service.restart', arguments: { unmask: 'text' } },
     /arguments\.unmask: .*list of safe functions/,
   ],
@@ -56,7 +64,7 @@ const refused: readonly (readonly [why: string, body: object, named: RegExp])[] 
     /must be a valid name of a keyword argument/,
   ],
   [
-    "a keyword of Salt's own",
+    'a keyword that Salt reserves',
     { ...base, function: 'test.kwarg', arguments: { __kwarg__: 'text' } },
     /must be a valid name of a keyword argument/,
   ],
@@ -66,27 +74,27 @@ const refused: readonly (readonly [why: string, body: object, named: RegExp])[] 
     /Salt uses this keyword/,
   ],
   [
-    'an argument of no parameter',
+    'an argument that refers to an unknown parameter',
     { ...base, function: 'test.echo', arguments: { text: 'other' } },
     /unknown parameter other/,
   ],
   [
-    'a parameter that goes nowhere',
+    'a parameter that no argument uses',
     { ...base, function: 'test.kwarg', arguments: { a: { value: 1 } } },
     /parameters\.text: no argument/,
   ],
   [
-    'parameters beyond those that are described',
+    'a schema that permits undeclared parameters',
     { ...base, function: 'test.kwarg', parameters: { ...text, additionalProperties: true } },
     /additionalProperties: must be false/,
   ],
   [
-    'a schema of something else than an object',
+    'a schema that does not describe an object',
     { ...base, function: 'test.kwarg', parameters: { type: 'string' } },
     /type: object/,
   ],
   [
-    'a keyword of no JSON Schema',
+    'an unknown keyword in a JSON Schema',
     {
       ...base,
       function: 'test.kwarg',
@@ -95,22 +103,26 @@ const refused: readonly (readonly [why: string, body: object, named: RegExp])[] 
     /maxlength/,
   ],
   [
-    'a secret for a function, which could only get it in the publication',
+    'a secret parameter of a function, which would be published',
     { ...base, function: 'test.echo', secret: ['text'] },
     /every minion can read the arguments/,
   ],
   [
-    'a secret that an argument tells',
+    'a secret parameter in an argument',
     { ...base, state: 'x', reviewed: why, secret: ['text'], arguments: { a: 'text' } },
     /text is secret/,
   ],
   [
-    'a secret that is none of the parameters',
+    'a secret that is not a parameter',
     { ...base, state: 'x', reviewed: why, secret: ['password'] },
     /unknown parameter password/,
   ],
-  ['a word in place of i-understand', { ...base, function: 'cmd.run', unsafe: 'yes' }, /unsafe/],
-  ['a review in one word', { ...base, function: 'site.x', reviewed: 'ok' }, /reviewed/],
+  [
+    'a value of unsafe other than i-understand',
+    { ...base, function: 'cmd.run', unsafe: 'yes' },
+    /unsafe/,
+  ],
+  ['a review that is too short', { ...base, function: 'site.x', reviewed: 'ok' }, /reviewed/],
 ];
 
 for (const [title, body, named] of refused) {
@@ -128,7 +140,7 @@ for (const name of ['mysql', 'Mysql.create', 'mysql.créer', 'a.b,c.d', 'a..b', 
 
 const taken: readonly (readonly [why: string, body: object])[] = [
   ['a function of the shipped list', { ...base, function: 'test.echo' }],
-  ['another one that was looked at', { ...base, function: 'site.reset', reviewed: why }],
+  ['another reviewed function', { ...base, function: 'site.reset', reviewed: why }],
   ['a dangerous one that is meant', { ...base, function: 'cmd.run', unsafe: 'i-understand' }],
   ['a state that was looked at', { ...base, state: 'mysql.user', reviewed: why }],
   ['a state with a secret', { ...base, state: 'mysql.user', reviewed: why, secret: ['text'] }],
@@ -285,20 +297,24 @@ const anything = compiled({
 const slot = '__slot__:salt:cmd.run(id)';
 
 const refusedParameters: readonly (readonly [why: string, parameters: unknown, named: RegExp])[] = [
-  ['one that is missing', {}, /text/],
-  ['one too many', { text: 'a', other: 1 }, /is not known; it has text, list, map, count/],
-  ['one of another type', { text: 1 }, /text: must be string/],
-  ['no map at all', 'text=a', /must be object/],
+  ['a missing parameter', {}, /text/],
+  ['an unknown parameter', { text: 'a', other: 1 }, /is not known; it has text, list, map, count/],
+  ['a value of a wrong type', { text: 1 }, /text: must be string/],
+  ['text instead of a map', 'text=a', /must be object/],
   ['an option', { text: '-rf' }, /text: must not begin with -/],
   ['an option behind blanks', { text: ' --all' }, /must not begin with -/],
   ['an option in a list', { text: 'a', list: ['b', '-c'] }, /list\.1: must not begin/],
   ['a line break', { text: 'a\nb' }, /line breaks/],
   ['a NUL', { text: 'a\0b' }, /control/],
   ['an invisible mark', { text: 'a\u202eb' }, /invisible/],
-  ['half a character', { text: 'a\ud800' }, /invisible/],
-  ['another line end', { text: 'a\u2028b' }, /line breaks/],
+  ['a lone surrogate', { text: 'a\ud800' }, /invisible/],
+  ['a Unicode line separator', { text: 'a\u2028b' }, /line breaks/],
   ['a map of keywords', { text: 'a', map: { __kwarg__: 'true', cmd: 'id' } }, /rename the key/],
-  ['a control character where lines may be', { text: 'a', lines: 'a\u0007' }, /control/],
+  [
+    'a control character in a text that permits line breaks',
+    { text: 'a', lines: 'a\u0007' },
+    /control/,
+  ],
   ['a slot', { text: slot }, /^a\.b: text: must not contain __slot__:/],
   ['a slot in a list', { text: 'a', list: ['b', slot] }, /list\.1: must not contain __slot__:/],
   ['a slot in a map', { text: 'a', map: { b: slot } }, /map\.b: must not contain __slot__:/],

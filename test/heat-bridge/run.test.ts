@@ -158,9 +158,14 @@ const refusals = [
     { target: 'db1', params: { text: 'x' } },
     'ERR_COMMAND_DENIED',
   ],
-  ['nobody', 'demo.echo', { target: 'mail*', params: { text: 'x' } }, 'ERR_COMMAND_DENIED'],
   [
-    'nobody at all',
+    'a target without minions',
+    'demo.echo',
+    { target: 'mail*', params: { text: 'x' } },
+    'ERR_COMMAND_DENIED',
+  ],
+  [
+    'a target without minions, from the local socket',
     'demo.echo',
     { target: 'mail*', params: { text: 'x' }, caller: 'local' },
     'ERR_COMMAND_TARGET',

@@ -92,7 +92,7 @@ test('100,000 waiting requests are admitted and cancelled in linear time', (t) =
   t.true(performance.now() - startedAt < 5000);
 });
 
-test('slots are never exceeded, lost, or withheld from an owner that may have one', (t) => {
+test('the number of slots is never exceeded, no slot is lost, and no entitled owner waits', (t) => {
   const step = fc.record({ owner: fc.constantFrom('a', 'b', 'c', 'd'), leaves: fc.nat(9) });
   fc.assert(
     fc.property(

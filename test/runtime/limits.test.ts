@@ -39,7 +39,7 @@ test('connections of one IPv6 network of 64 bits share their limits, others do n
   t.true(connect('::1').isOpen());
 });
 
-test('a known address is free of the limits for strangers', (t) => {
+test('the limits for unknown addresses do not apply to a known address', (t) => {
   const { connect } = guard({ maxNewConnectionsPerAddress: 2, maxHeldBytesPerAddress: 100 });
   const known = connect('10.0.0.1');
   known.connection?.identify('minion');
@@ -48,7 +48,7 @@ test('a known address is free of the limits for strangers', (t) => {
   t.true(others.every(({ isOpen }) => isOpen()));
 });
 
-test('an address is no stranger to room being made, once known', (t) => {
+test('a known address is never evicted to free space for unknown ones', (t) => {
   const { connect } = guard({ maxConnections: 2 });
   const known = connect('10.0.0.1');
   known.connection?.identify('minion');
@@ -62,7 +62,7 @@ test('an address is no stranger to room being made, once known', (t) => {
   t.true(next.isOpen());
 });
 
-test('the address heard longest ago is forgotten first', (t) => {
+test('the address that was used longest ago is evicted first', (t) => {
   const { connect } = guard({ maxKnownAddresses: 2, maxHeldBytesPerAddress: 100 });
   const connections = ['10.0.0.1', '10.0.0.2', '10.0.0.1', '10.0.0.3'].map((address) => {
     const opened = connect(address);
@@ -142,7 +142,7 @@ const step = fc.record({
   value: fc.constantFrom(...values),
 });
 
-test('it holds what a map of sets holds, and says which was first and last', (t) => {
+test('it contains the same as a map of sets, and returns the first and the last entry', (t) => {
   fc.assert(
     fc.property(fc.array(step, { maxLength: 40 }), (steps) => {
       const map = new MultiMap<string, Value>();
@@ -240,7 +240,7 @@ test('a message above the limit is accepted while little is queued', async (t) =
   t.is(reader.text, 'a'.repeat(100));
 });
 
-test('messages come whole and in their order, however large they are', async (t) => {
+test('messages of any size arrive complete and in order', async (t) => {
   const pool = new SendPool(testLimit({}), { messageBytes: 1e6, totalBytes: 1e7 });
   const reader = new Reader(true);
   const queue = pool.open(reader);
@@ -288,7 +288,7 @@ test('beyond the limit of all readers the slowest is ended, and the others conti
   t.is(slow.text, `${'c'.repeat(1000)}f`);
 });
 
-test('a connection that holds too much by one begun message is ended at once', (t) => {
+test('a connection whose incomplete message is too large is ended at once', (t) => {
   const pool = new SendPool(testLimit({}), { messageBytes: 4000, totalBytes: 5000 });
   const [first, second] = [new Reader(), new Reader()];
   const firstQueue = pool.open(first);
@@ -320,7 +320,7 @@ function gate(): { readonly passed: Promise<void>; readonly open: () => void } {
   return { passed, open };
 }
 
-test('an owner has so many under way and no more; others are not held up', async (t) => {
+test('an owner has a limited number of operations in progress, and does not delay others', async (t) => {
   const inFlight = new InFlight<number>(2);
   const { passed, open } = gate();
   const held = [1, 2].map((value) => inFlight.run('a', undefined, () => passed.then(() => value)));
@@ -331,7 +331,7 @@ test('an owner has so many under way and no more; others are not held up', async
   t.is(await inFlight.run('a', undefined, async () => 3), 3);
 });
 
-test('the same work twice is done once, while it is under way', async (t) => {
+test('a second request for work in progress shares its result', async (t) => {
   const inFlight = new InFlight<number>(1);
   const { passed, open } = gate();
   let count = 0;
@@ -346,7 +346,7 @@ test('the same work twice is done once, while it is under way', async (t) => {
   t.is(await inFlight.run('a', 'x', work), 2);
 });
 
-test('work that fails makes room again', async (t) => {
+test('work that fails frees its place', async (t) => {
   const inFlight = new InFlight<number>(1);
   const failure = new Error('no');
   await t.throwsAsync(
@@ -402,12 +402,12 @@ test('a linked signal is aborted with the first of its sources, for its reason',
   t.is(signal.reason, 'gone');
 });
 
-test('a linked signal of one that is aborted already is aborted', (t) => {
+test('a signal linked to an aborted signal is aborted', (t) => {
   const { signal } = linkSignals(new AbortController().signal, AbortSignal.abort('before'));
   t.is(signal.reason, 'before');
 });
 
-test('a linked signal holds none of its sources once one is aborted', (t) => {
+test('a linked signal removes its listeners from all sources when one is aborted', (t) => {
   const [one, lasting] = [new AbortController(), new AbortController()];
   linkSignals(one.signal, lasting.signal);
   t.is(listenersOf(lasting.signal), 1);
@@ -415,7 +415,7 @@ test('a linked signal holds none of its sources once one is aborted', (t) => {
   t.is(listenersOf(lasting.signal), 0);
 });
 
-test('a linked signal that was let go of hears nothing more', (t) => {
+test('a released linked signal is not aborted by its sources', (t) => {
   const lasting = new AbortController();
   const { signal, unlink } = linkSignals(lasting.signal);
   unlink();
@@ -424,7 +424,7 @@ test('a linked signal that was let go of hears nothing more', (t) => {
   t.false(signal.aborted);
 });
 
-test('so many at a time, the others in the order in which they came', async (t) => {
+test('a limited number run at a time, and the others start in order of arrival', async (t) => {
   const semaphore = new Semaphore(testLimit({ total: 2 }));
   const started: number[] = [];
   const finish: (() => void)[] = [];
@@ -447,7 +447,7 @@ test('so many at a time, the others in the order in which they came', async (t) 
   t.is((await settled).length, 4);
 });
 
-test('so many at a time for each key, and another key does not wait', async (t) => {
+test('a limited number run at a time for each key, and other keys do not wait', async (t) => {
   const semaphore = new KeyedSemaphore(testLimit({ perOwner: 1 }));
   const started: string[] = [];
   const finish: (() => void)[] = [];
@@ -468,7 +468,7 @@ test('so many at a time for each key, and another key does not wait', async (t) 
   await works[1];
 });
 
-test('however many are done with their turns at once, each gets one, and none inside the other', (t) => {
+test('if many turns end at once, each waiter gets one turn, and turns do not nest', (t) => {
   const turns = new ConcurrencyLimiter(testLimit({ total: 1 }));
   const served: number[] = [];
   let depth = 0;
@@ -495,7 +495,7 @@ test('however many are done with their turns at once, each gets one, and none in
   t.is(deepest, 1);
 });
 
-test('one that leaves gets no turn', (t) => {
+test('a waiter that leaves gets no turn', (t) => {
   const turns = new ConcurrencyLimiter(testLimit({ total: 1 }));
   let started = 0;
   const taker: LimiterClient = { startRequests: () => (started += 1) };

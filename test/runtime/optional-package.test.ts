@@ -11,7 +11,7 @@ test('a package that is not installed is named, with what needs it and how to in
   t.regex(error.message, /^eauth test needs .*npm install a-package-that-is-not-installed$/);
 });
 
-test('a package that fails in another way fails as it does', async (t) => {
+test('any other failure of a package is passed on unchanged', async (t) => {
   const failure = new Error('broken');
   const error = await t.throwsAsync(
     loadOptionalPackage('some', 'this', () => Promise.reject(failure)),

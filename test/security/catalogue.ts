@@ -130,6 +130,10 @@ const httpConnections = inFile('salt-api/connections.test.ts');
 const runQuotas = inFile('heat-bridge/run.test.ts');
 const largeEvents = inFile('salt-api/streams.test.ts');
 const sendQueue = inFile('runtime/limits.test.ts');
+const bundleMetadata = inFile('edge/bundles/metadata.test.ts');
+const bundlePacks = inFile('edge/bundles/packs.test.ts');
+const bundleFiles = inFile('edge/bundles/site-files.test.ts');
+const bundleRings = inFile('edge/bundles/rings.test.ts');
 const siteLink = inFile('edge/hostile.test.ts');
 const siteVectors = inFile('edge/link-vectors.test.ts');
 const siteJoin = inFile('edge/join.test.ts');
@@ -874,7 +878,7 @@ export const catalogue: readonly Threat[] = [
       'master/rendering/renderer.test.ts: only the rendering that uses too much memory fails',
       shelf('records of ids without a key are removed at the start, and limits hold'),
       'minion-protocol/zeromq-deadlines.test.ts: unfinished messages of a stranger are limited over all its connections',
-      'runtime/limits.test.ts: an owner has so many under way and no more; others are not held up',
+      'runtime/limits.test.ts: an owner has a limited number of operations in progress, and does not delay others',
       'runtime/limits.test.ts: requests over the rate wait, up to a number, and the rest are refused at once',
       'minion-protocol/zeromq-requests.test.ts: the number of requests of all connections in progress is limited',
       logins('concurrent log-ins of a source are limited, and others can log in meanwhile'),
@@ -1707,7 +1711,7 @@ export const catalogue: readonly Threat[] = [
       ),
       sendQueue('a message queued for many readers counts once'),
       sendQueue('beyond the limit of all readers the slowest is ended, and the others continue'),
-      sendQueue('a connection that holds too much by one begun message is ended at once'),
+      sendQueue('a connection whose incomplete message is too large is ended at once'),
       largeEvents('events of 5 MB reach each reader, over every stream'),
     ],
   },
@@ -2570,6 +2574,60 @@ export const catalogue: readonly Threat[] = [
       shared('a minion with many grain values does not evict the shared pillar of others'),
       shared('grains of a minion have no effect on the shared pillar of others'),
       shared('a request does not wait long for the rendering of another minion'),
+    ],
+  },
+  {
+    id: 'H-491',
+    threat: 'the metadata of a bundle are altered, older, expired, or of another centre',
+    tests: [
+      bundleMetadata('refuses altered metadata'),
+      bundleMetadata('refuses older metadata and mixtures of versions'),
+      bundleMetadata('refuses the metadata of another centre'),
+      bundleMetadata('refuses a root that too few of the former keys have signed'),
+      bundleMetadata('refuses to publish targets without the signature of their key'),
+      bundleMetadata('refuses a timestamp that an offline key has signed'),
+      bundleMetadata(
+        'refuses expired metadata, and accepts them after the centre has signed again',
+      ),
+    ],
+  },
+  {
+    id: 'H-492',
+    threat: 'the content of a bundle is altered, half, or larger than stated',
+    tests: [
+      bundlePacks('refuses parts and packs that do not match, and keeps the former bundle'),
+      bundlePacks('refuses contents that are altered, too short or too long'),
+      bundlePacks('reads no more of a manifest than the metadata permit'),
+      bundlePacks('refuses a damaged file of the former bundle'),
+    ],
+  },
+  {
+    id: 'H-493',
+    threat: 'a bundle writes outside of its directory, or fills the disk',
+    tests: [
+      bundlePacks('refuses paths outside of the bundle'),
+      bundlePacks('refuses links and special files in a source'),
+      bundlePacks('refuses manifests that are malformed or exceed a bound'),
+    ],
+  },
+  {
+    id: 'H-494',
+    threat: 'a bundle takes a site out of service, or opens it to its minions',
+    tests: [
+      bundleFiles('a new bundle gets one start of the master before its check'),
+      bundleFiles('a bundle replaces only the options that a release may contain'),
+      bundleFiles(
+        'the file server serves the tree of a bundle, but not its pillar, keys and options',
+      ),
+    ],
+  },
+  {
+    id: 'H-495',
+    threat: 'a stranger reads packs, or a bad release reaches all sites',
+    tests: [
+      bundlePacks('makes a pack once for concurrent sites, and its id cannot be guessed'),
+      bundleRings('stops when sites fail, and resumes'),
+      bundleRings('does not give a release that has stopped to further sites'),
     ],
   },
 ];

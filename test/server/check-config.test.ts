@@ -106,7 +106,7 @@ const wrong: readonly (readonly [what: string, master: string, ...messages: stri
     `DIR/master:3: saltbridge:api:port: 99999 is over 65535, ${fromTo}`,
   ],
   [
-    'a certificate that is not there',
+    'a missing certificate',
     'rest_cherrypy:\n  port: 0\n  ssl_crt: DIR/c.pem\n  ssl_key: DIR/k.pem\n',
     'DIR/master:3: rest_cherrypy:ssl_crt: cannot be read: DIR/c.pem: no such file or directory (ENOENT)',
     'DIR/master:4: rest_cherrypy:ssl_key: cannot be read: DIR/k.pem: no such file or directory (ENOENT)',
@@ -169,7 +169,7 @@ const wrong: readonly (readonly [what: string, master: string, ...messages: stri
     'DIR/master:4: saltbridge:bridge:handles:per_endpoint: 5000 is over 1000, expected a whole number from 1 to 1000',
   ],
   [
-    'a catalog that is not there',
+    'a missing catalog',
     'saltbridge: {bridge: {catalog: [commands]}}\n',
     'DIR/master:1: saltbridge:bridge:catalog[0]: cannot be read: DIR/commands: no such file or directory (ENOENT)',
   ],

@@ -158,7 +158,7 @@ const wrong: readonly (readonly [string, object, RegExp])[] = [
   ],
   ['nothing', { packages: ['curl'] }, /does not use this parameter/],
   [
-    'a key that nobody knows',
+    'an unknown field',
     { file: [], packages: [{ name: 'a', version: { parameter: 'p' } }] },
     /unknown field/,
   ],

@@ -331,19 +331,15 @@ const odd: readonly (readonly [string, object, RegExp])[] = [
   ['two versions of one package', { packages: { apt: { a: ['1', '2'] } } }, /name one/],
   ['a user with a colon', { users: { 'a:b': {} } }, /name of a user/],
   ['a service that is a path', { services: { systemd: { '../a': {} } } }, /name of a service/],
-  ['a key that nobody knows', { files: { '/a': { content: '', selinux: 'x' } } }, /unknown field/],
+  ['an unknown field', { files: { '/a': { content: '', selinux: 'x' } } }, /unknown field/],
   [
     'credentials of AWS',
     { files: { '/a': { source: 'http://a/', authentication: 's3' } } },
     /auth/,
   ],
-  ['a section that nobody knows', { package: {} }, /unknown field/],
-  ['base64 that is none', { files: { '/a': { content: '%', encoding: 'base64' } } }, /base64/],
-  [
-    'a variable that is none',
-    { commands: { a: { command: 'x', env: { 'A=B': '' } } } },
-    /variable/,
-  ],
+  ['an unknown section', { package: {} }, /unknown field/],
+  ['invalid base64', { files: { '/a': { content: '%', encoding: 'base64' } } }, /base64/],
+  ['an invalid variable', { commands: { a: { command: 'x', env: { 'A=B': '' } } } }, /variable/],
   ['an environment of maps', { commands: { a: { command: 'x', env: { A: {} } } } }, /text/],
 ];
 

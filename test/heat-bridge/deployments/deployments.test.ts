@@ -196,7 +196,7 @@ test.serial('requests to heat-api-cfn are signed like recorded requests', (t) =>
 });
 
 const refusals: readonly (readonly [string, Partial<Entry>, RegExp, object?])[] = [
-  ['a group that is none of ours', { group: 'puppet' }, /group "puppet" is not enabled/],
+  ['an unsupported group', { group: 'puppet' }, /group "puppet" is not enabled/],
   ['no group', { group: 'Heat::Ungrouped' }, /is not supported/],
   ['a command that the catalog lacks', { config: 'cmd.run' }, /must name a command/],
   ['parameters that do not fit', {}, /demo\.echo: a parameter/, { text: 4, x: 1 }],

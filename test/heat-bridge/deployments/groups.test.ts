@@ -236,7 +236,7 @@ test('hiera writes its configuration and data', (t) => {
 const refused: readonly (readonly [string, Partial<Deployment>, object | undefined, RegExp])[] = [
   ['without an entry', { group: 'puppet', config: 'x' }, none, /group "puppet" is not enabled/],
   [
-    'that nobody knows',
+    'of an unsupported group',
     { group: 'docker-compose' },
     none,
     /group "docker-compose" is not supported/,
@@ -267,7 +267,7 @@ const refused: readonly (readonly [string, Partial<Deployment>, object | undefin
     /may contain only/,
   ],
   ['with no manifest', { group: 'puppet', config: {} }, undefined, /non-empty text/],
-  ['with a list that is none', { group: 'chef', config: '["a; b"]' }, undefined, /recipes/],
+  ['with an invalid list', { group: 'chef', config: '["a; b"]' }, undefined, /recipes/],
   [
     'with inputs that its entry lacks',
     { group: 'puppet', config: 'x', inputs: { bar: 1 } },
@@ -293,7 +293,7 @@ const catalogs: readonly (readonly [string, object, RegExp])[] = [
     /have no code/,
   ],
   [
-    'an option that nobody knows',
+    'an unknown option',
     { group: 'puppet', unsafe: 'i-understand', options: { x: 'y' } },
     /options/,
   ],

@@ -484,7 +484,7 @@ const shown = { ticket, id, address: '192.0.2.7' };
 
 /** The keys of a master and an enrolment. Each access to the disk is a step of the scheduler. */
 interface ClaimFixture {
-  readonly book: EnrolmentRepository;
+  readonly repository: EnrolmentRepository;
   readonly clock: { now: number };
   readonly held: () => HeldKey | undefined;
   /** Begins an act. An act that comes too late is not a failure. */
@@ -504,7 +504,7 @@ async function createFixture(steps: Steps): Promise<ClaimFixture> {
     held = state && { state, publicKey: publicPem, fingerprint };
     if (!wasAccepted || state === 'accepted') return;
     isHeard = false;
-    lost.push(moves.keyLost(id));
+    lost.push(transitions.keyLost(id));
   };
   const lost: Promise<void>[] = [];
   const admission: KeyLifecycle = {
@@ -521,9 +521,9 @@ async function createFixture(steps: Steps): Promise<ClaimFixture> {
   const follow = async (): Promise<void> => {};
   const state = { follow, cluster: undefined, write: async () => steps.next().then(() => 1) };
   const now = (): number => clock.now;
-  const book = await EnrolmentRepository.open(state, now);
-  const moves: EnrolmentTransitions = new EnrolmentTransitions({
-    book,
+  const repository = await EnrolmentRepository.open(state, now);
+  const transitions: EnrolmentTransitions = new EnrolmentTransitions({
+    repository,
     spent: { add: () => steps.next() },
     admission,
     onRetire: () => steps.next(),
@@ -532,18 +532,23 @@ async function createFixture(steps: Steps): Promise<ClaimFixture> {
     now,
   });
   const claims = new TicketClaimHandler({
-    book,
-    moves,
+    repository,
+    transitions,
     admission,
-    rules: { publicKey: key.publicKey, find: (it) => book.get(it), isSpent: () => false, now },
+    rules: {
+      publicKey: key.publicKey,
+      find: (it) => repository.get(it),
+      isSpent: () => false,
+      now,
+    },
     options: { takesGrains: false },
     tell: () => {},
     now,
   });
   const bursts = new AuditBursts({ audit: { append: () => {}, digest: async () => '' }, now });
   const deadlines = new EnrolmentDeadlines({
-    book,
-    moves,
+    repository,
+    transitions,
     bursts,
     isActive: () => true,
     now,
@@ -552,7 +557,7 @@ async function createFixture(steps: Steps): Promise<ClaimFixture> {
   const acts: Readonly<Record<Act, () => Promise<unknown>>> = {
     claim: () => claims.claim({ ...shown, fingerprint }),
     report: () => claims.report({ ...shown, reason: 'no service' }),
-    retire: () => admission.exclusive(id, () => moves.retire(id)),
+    retire: () => admission.exclusive(id, () => transitions.retire(id)),
     // A sign-in runs these in this order, followed by the first request.
     show: async () => {
       await admission.exclusive(id, async () => {
@@ -563,7 +568,7 @@ async function createFixture(steps: Steps): Promise<ClaimFixture> {
       });
       if (held?.state !== 'accepted') return;
       isHeard = true;
-      await moves.heard(id);
+      await transitions.heard(id);
     },
     delete: () => admission.exclusive(id, () => set(undefined)),
     reject: async () => {
@@ -573,14 +578,14 @@ async function createFixture(steps: Steps): Promise<ClaimFixture> {
     },
     deadline: () => deadlines.endExpired(),
   };
-  await steps.run([() => book.put(enrolment)]);
+  await steps.run([() => repository.put(enrolment)]);
   const begin = (act: Act) => async (): Promise<void> => {
     await acts[act]().catch((error: unknown) => {
       if (!(error instanceof BridgeError)) throw error;
     });
     await Promise.all(lost);
   };
-  return { book, clock, held: () => held, begin };
+  return { repository, clock, held: () => held, begin };
 }
 
 const mixes: readonly (readonly Act[])[] = [
@@ -602,7 +607,7 @@ test('for any order of transitions of an id, a key is accepted only while its en
       await steps.run([world.begin('show')]);
       if (acts.includes('deadline')) world.clock.now = ticketExpiresAt - (seed % 2);
       await steps.run(acts.map(world.begin));
-      const goesOn = world.book.liveOf(id)?.state;
+      const goesOn = world.repository.liveOf(id)?.state;
       const isAccepted = world.held()?.state === 'accepted';
       const mayBe = goesOn === 'accepted' || goesOn === 'signed-in';
       const place = `${acts.join(', ')}, seed ${seed}: ${goesOn}`;
@@ -616,9 +621,9 @@ test('a minion that signs in during a check of deadlines stays enrolled', async 
     const steps = createSteps(seed);
     const world = await createFixture(steps);
     await steps.run([world.begin('claim')]);
-    world.clock.now = world.book.liveOf(id)?.deadline ?? 0;
+    world.clock.now = world.repository.liveOf(id)?.deadline ?? 0;
     await steps.run([world.begin('show'), world.begin('deadline')]);
-    const state = world.book.get(number)?.state;
+    const state = world.repository.get(number)?.state;
     const isAccepted = world.held()?.state === 'accepted';
     t.is(isAccepted, state === 'signed-in', `seed ${seed}: ${state}`);
   }
@@ -629,13 +634,13 @@ test('a key that is deleted before its first proven request is not accepted agai
   const world = await createFixture(steps);
   await steps.run([world.begin('claim')]);
   await steps.run([world.begin('delete')]);
-  t.is(world.book.get(number)?.state, 'accepted', 'there was none yet');
+  t.is(world.repository.get(number)?.state, 'accepted', 'there was none yet');
   await steps.run([world.begin('show')]);
   t.is(world.held()?.state, 'accepted');
   await steps.run([world.begin('delete')]);
   await steps.run([world.begin('show')]);
   t.is(world.held()?.state, 'pending');
-  t.like(world.book.get(number), {
+  t.like(world.repository.get(number), {
     state: 'retired',
     reason: 'an operator deleted the key of the minion',
   });

@@ -11,29 +11,29 @@ const one: Enrolment = {
   state: 'open',
 };
 
-function found(book: EnrolmentRepository): readonly (readonly string[])[] {
+function found(repository: EnrolmentRepository): readonly (readonly string[])[] {
   const numbers = (all: Iterable<Enrolment>): string[] =>
     Array.from(all, ({ number, state }) => `${number} ${state}`);
-  return [numbers(book.liveOfInstance('i')), numbers(book.liveOfProject('p'))];
+  return [numbers(repository.liveOfInstance('i')), numbers(repository.liveOfProject('p'))];
 }
 
 test('an enrolment is found by its current instance and project while it has an id', async (t) => {
   const state = memoryState();
-  const book = await EnrolmentRepository.open(state, () => 1);
-  await book.put(one, { ...one, number: '2', id: 'web2', project: 'q', instance: 'j' });
-  t.deepEqual([found(book), book.open], [[['1 open'], ['1 open']], 2]);
-  await book.put({ ...one, state: 'accepted' });
-  t.deepEqual([found(book), book.open], [[['1 accepted'], ['1 accepted']], 1]);
+  const repository = await EnrolmentRepository.open(state, () => 1);
+  await repository.put(one, { ...one, number: '2', id: 'web2', project: 'q', instance: 'j' });
+  t.deepEqual([found(repository), repository.open], [[['1 open'], ['1 open']], 2]);
+  await repository.put({ ...one, state: 'accepted' });
+  t.deepEqual([found(repository), repository.open], [[['1 accepted'], ['1 accepted']], 1]);
   const reopened = await EnrolmentRepository.open(state, () => 1);
   t.deepEqual([found(reopened), reopened.open], [[['1 accepted'], ['1 accepted']], 1]);
-  await book.put({ ...one, state: 'retired' });
-  t.deepEqual(found(book), [[], []]);
+  await repository.put({ ...one, state: 'retired' });
+  t.deepEqual(found(repository), [[], []]);
 });
 
 test('a failed write to the store changes nothing', async (t) => {
   const state = memoryState();
   let isBroken = false;
-  const book = await EnrolmentRepository.open(
+  const repository = await EnrolmentRepository.open(
     {
       ...state,
       write: async (operations) => {
@@ -43,11 +43,11 @@ test('a failed write to the store changes nothing', async (t) => {
     },
     () => 1,
   );
-  await book.put(one);
+  await repository.put(one);
   isBroken = true;
-  await t.throwsAsync(book.put({ ...one, state: 'retired' }));
-  await t.throwsAsync(book.put({ ...one, number: '3', id: 'web3' }));
-  t.deepEqual([found(book), book.open], [[['1 open'], ['1 open']], 1]);
+  await t.throwsAsync(repository.put({ ...one, state: 'retired' }));
+  await t.throwsAsync(repository.put({ ...one, number: '3', id: 'web3' }));
+  t.deepEqual([found(repository), repository.open], [[['1 open'], ['1 open']], 1]);
 });
 
 test('one of two members that change the same enrolment at once is refused', async (t) => {
@@ -63,8 +63,8 @@ test('one of two members that change the same enrolment at once is refused', asy
   t.deepEqual([found(second), second.open], [[['1 open'], ['1 open']], 1]);
   const fingerprints = ['aa', 'bb'];
   const made = await Promise.allSettled(
-    [first, second].map((book, index) =>
-      book.put({ ...one, state: 'accepted', fingerprint: fingerprints[index] ?? '' }),
+    [first, second].map((repository, index) =>
+      repository.put({ ...one, state: 'accepted', fingerprint: fingerprints[index] ?? '' }),
     ),
   );
   t.is(made.filter(({ status }) => status === 'fulfilled').length, 1);

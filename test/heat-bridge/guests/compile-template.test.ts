@@ -162,7 +162,7 @@ const refused: readonly (readonly [string, Readonly<Record<string, RoleText>>, R
     /there is no role "nobody"; roles are a$/,
   ],
   [
-    'a value that nobody writes',
+    'a value that no role writes',
     { a: { reads: { x: 'b/x' } }, b: {} },
     /the role b does not write "x"/,
   ],
@@ -181,7 +181,7 @@ const refused: readonly (readonly [string, Readonly<Record<string, RoleText>>, R
     { a: { writes: { x: { value: { get_attr: ['nope', 'ip'] } } } } },
     /a\/x: unknown resource "nope"/,
   ],
-  ['a role that is no name', { a: { role: '../a' } }, /metadata\.saltbridge\.role/],
+  ['an invalid role name', { a: { role: '../a' } }, /metadata\.saltbridge\.role/],
   ['a field that there is not', { a: { writes: { x: { often: true } } } }, /saltbridge\.writes\.x/],
   ['a name of a value that is a path', { a: { writes: { 'x/y': {} } } }, /names may contain only/],
 ];
@@ -246,7 +246,9 @@ resources:
     { config: { get_resource: 'boot' } },
     { config: { get_param: 'saltbridge_user_data_db' }, type: 'multipart' },
   ]);
-  t.deepEqual(warnings, ['the resource other accepts no user-data; enrol its machine in another way']);
+  t.deepEqual(warnings, [
+    'the resource other accepts no user-data; enrol its machine in another way',
+  ]);
   t.deepEqual(machines[1], { resource: 'other', role: 'app' });
 });
 

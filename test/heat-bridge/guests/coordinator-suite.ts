@@ -22,7 +22,7 @@ async function textOf(coordinator: Coordinator, key: string, space = 's'): Promi
 
 /** Declares the tests for one kind of coordinator. */
 export function coordinatorSuite(name: string, open: OpenCoordinator): void {
-  test(`${name}: a value is there after it was written, and after a restart`, async (t) => {
+  test(`${name}: a value can be read after it was written, and after a restart`, async (t) => {
     const { coordinator, restart } = await open(t);
     t.is(await textOf(coordinator, 'db/a'), 'nothing');
     t.true(await coordinator.put('s', 'db/a', { value: bytes('one'), version: 1 }));
@@ -30,7 +30,7 @@ export function coordinatorSuite(name: string, open: OpenCoordinator): void {
     t.is(await textOf(await restart(), 'db/a'), 'one 1');
   });
 
-  test(`${name}: of several writers of one version one has written`, async (t) => {
+  test(`${name}: of several concurrent writers of one version, one succeeds`, async (t) => {
     const { coordinator } = await open(t);
     const values = ['a', 'b', 'c', 'd'];
     const written = await Promise.all(
@@ -43,7 +43,7 @@ export function coordinatorSuite(name: string, open: OpenCoordinator): void {
     t.is(await textOf(coordinator, 'k'), 'y 2');
   });
 
-  test(`${name}: whoever watches a key is told of it and of no other, until it stops`, async (t) => {
+  test(`${name}: a listener is called for its own key only, until the watch ends`, async (t) => {
     const { coordinator } = await open(t);
     let told = 0;
     let wake: () => void = () => {};
@@ -64,7 +64,7 @@ export function coordinatorSuite(name: string, open: OpenCoordinator): void {
     t.is(told, 1);
   });
 
-  test(`${name}: spaces of one name keep apart, and the end of one is told`, async (t) => {
+  test(`${name}: spaces are separate, and the removal of one is reported`, async (t) => {
     const { coordinator } = await open(t);
     for (const space of ['s', 's2']) {
       await coordinator.put(space, 'k', { value: bytes(space), version: 1 });

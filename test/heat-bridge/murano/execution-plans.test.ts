@@ -356,7 +356,7 @@ const refusals: readonly (readonly [string, () => Fields, RegExp, string?])[] = 
     /no catalog entry has this entry point/,
   ],
   [
-    'a file that nobody looked at',
+    'a file without a permitted hash',
     () => fresh({ Files: { f1: { Name: 'pinned.sh', Body: 'id' } } }),
     /SHA-256/,
   ],
@@ -366,7 +366,11 @@ const refusals: readonly (readonly [string, () => Fields, RegExp, string?])[] = 
     /demo\.deploy/,
   ],
   ['parameters that do not fit', () => fresh({ Parameters: { port: '80; id' } }), /demo\.deploy/],
-  ['an argument that is not there', () => fresh({ Parameters: {} }), /args\.port, which Parameters does not contain/],
+  [
+    'an argument that is not there',
+    () => fresh({ Parameters: {} }),
+    /args\.port, which Parameters does not contain/,
+  ],
   ['a guest that no rule permits', () => fresh(), /no rule permits/, 'db1'],
 ];
 

@@ -238,31 +238,31 @@ const refusals = [
     'ERR_PLAN_GROUPS',
   ],
   [
-    'nobody',
+    'no minion with a matching id',
     'db.create-cluster',
     { ...request, groups: { ...groups, master: 'mail*' } },
     'ERR_COMMAND_DENIED',
   ],
   [
-    'nobody at all',
+    'no minion of any kind',
     'db.create-cluster',
     { ...request, groups: { ...groups, master: 'mail*' }, caller: 'local' },
     'ERR_PLAN_GROUPS',
   ],
   [
-    'a minion that is not there',
+    'an unknown minion',
     'db.create-cluster',
     { ...request, groups: { ...groups, replicas: ['web2', 'web9'] } },
     'ERR_PLAN_GROUPS',
   ],
   [
-    'a minion that is not there, in a list that is text',
+    'an unknown minion, in a list as text',
     'db.create-cluster',
     { ...request, groups: { ...groups, replicas: { tgt: 'web2,web9', tgtType: 'list' } } },
     'ERR_PLAN_GROUPS',
   ],
   [
-    'a minion that is not there, in an expression',
+    'an unknown minion, in an expression',
     'db.create-cluster',
     {
       ...request,

@@ -233,7 +233,7 @@ const lastWords: readonly (readonly [string, number, string, string])[] = [
   ],
   ['nothing', 405, '', 'answered 405'],
   ['a redirection', 302, '', 'answered 302'],
-  ['what would steer a terminal', 400, 'a\u001b[2Jb\u202e', 'answered 400: a [2Jb'],
+  ['control characters', 400, 'a\u001b[2Jb\u202e', 'answered 400: a [2Jb'],
 ];
 
 for (const [what, status, body, reason] of lastWords) {
@@ -1192,11 +1192,11 @@ const refused = [
   ['a status that Heat does not know', { status: 'success' }, 'status-unknown'],
   ['an id of the guest', { id: 'another' }, 'field-unknown'],
   ['any other field', { status: 'SUCCESS', Data: 1 }, 'field-unknown'],
-  ['a reason that is no text', { reason: ['x'] }, 'reason-no-text'],
+  ['a reason that is not text', { reason: ['x'] }, 'reason-no-text'],
   ['bytes', { data: new Uint8Array([255]) }, 'data-no-json'],
   ['bytes within lists', { data: [[new Uint8Array([255])]] }, 'data-no-json'],
   ['a number that JSON has not', { data: Number.NaN }, 'data-no-json'],
-  ['more than may be', { data: 'x'.repeat(2000) }, 'bytes'],
+  ['too much data', { data: 'x'.repeat(2000) }, 'bytes'],
 ] as const;
 
 for (const [what, said, complaint] of refused) {

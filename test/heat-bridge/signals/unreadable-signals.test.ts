@@ -54,7 +54,7 @@ for (const [what, data] of [
   ['a status in small letters', { status: 'failure', reason: 'disk full' }],
   ['an unknown field', { Status: 'FAILURE', Reason: 'disk full' }],
   ['bytes in its data', { data: new Uint8Array([1]) }],
-  ['a reason that is no text', { status: 'FAILURE', reason: ['disk full'] }],
+  ['a reason that is not text', { status: 'FAILURE', reason: ['disk full'] }],
 ] as const) {
   test(`an event with ${what} fails the handle, also one that accepts events without data`, async (t) => {
     const { register, signal, bodies } = await setting(t);

@@ -410,7 +410,7 @@ for (const [thing, parts] of claims) {
     const extensions = [extension(parts, 'one').one, extension(parts, 'two').one];
     await t.throwsAsync(startVectorMaster(t, { extensions }), {
       code: 'ERR_EXTENSION_CONFLICT',
-      message: `${thing}: both one and two claim it; remove one of them`,
+      message: `${thing}: both one and two define it; remove one of them`,
     });
   });
 }

@@ -10,6 +10,7 @@ import {
   parseArgument,
   parseArguments,
   parseYaml,
+  readMarkedJson,
   separateKeywords,
   writeMarkedJson,
 } from '#master';
@@ -646,10 +647,19 @@ test('arguments are parsed as by Salt', (t) => {
   t.deepEqual(read, expected);
 });
 
+test('a float without a fraction is a number in JSON, and a mark in requests of clients', (t) => {
+  const value = { a: new Float(1), b: [new Float(-0), 2, 0.5] };
+  const text = '{"a":1.0,"b":[-0.0,2,0.5]}';
+  t.is(writeMarkedJson(value), text);
+  t.deepEqual({ ...Object(readMarkedJson(text)) }, value);
+  t.is(writeMarkedJson(value, 'mark'), '{"a":{"$float":"1.0"},"b":[{"$float":"-0.0"},2,0.5]}');
+  t.is(writeMarkedJson({ a: new Float(1) }, 'number'), '{"a":1}');
+});
+
 test('values without a JSON form pass the local socket unchanged', (t) => {
   const value = { id: 20180828195351562601n, list: [new Float(1), 1, 1.5, -(2n ** 70n)] };
   let read: unknown;
-  const reading = readJsonInSteps(writeMarkedJson(value), markedJson);
+  const reading = readJsonInSteps(writeMarkedJson(value, 'mark'), markedJson);
   for (let step = reading.next(); ; step = reading.next()) {
     if (step.done !== true) continue;
     read = step.value;

@@ -146,8 +146,11 @@ test('a step without a job ends as interrupted after its member is gone, and the
   await a.master.close();
   answer();
   const [runner, batch] = started.map(({ jid }) => keptOf(b, jid));
-  t.regex(String(resultsOf((await runner) ?? {}).slow), /started test\.sleep and stopped/);
-  t.regex(String(resultsOf((await batch) ?? {}).held), /started a batch of test\.echo and stopped/);
+  t.regex(String(resultsOf((await runner) ?? {}).slow), /stopped while running test\.sleep/);
+  t.regex(
+    String(resultsOf((await batch) ?? {}).held),
+    /stopped while running a batch of test\.echo/,
+  );
   t.deepEqual(asked, ['held']);
 });
 
@@ -262,7 +265,7 @@ test('an orchestration ends if the SLS differ at the next member', async (t) => 
   const again = await journal.begin('1', call);
   t.throws(() => again?.next('two'), {
     code: 'ERR_ORCHESTRATION',
-    message: /found two instead of one/,
+    message: /the next state is two, but one had started/,
   });
   const third = await journal.begin('1', call);
   const kept = third?.next('one').settled;

@@ -236,6 +236,23 @@ test('requests with equal inputs wait for one rendering', async (t) => {
   t.is(count, 1);
 });
 
+test('requests do not wait for each other if no result is shared', async (t) => {
+  const turns = new OneAtATime(60_000);
+  let finds = 0;
+  const find = async (): Promise<undefined> => {
+    finds += 1;
+  };
+  let isFutile = false;
+  const work = async (): Promise<boolean> => {
+    await new Promise(setImmediate);
+    isFutile = true;
+    return true;
+  };
+  const all = Array.from({ length: 200 }, () => turns.run('a', find, work, () => isFutile));
+  t.is((await Promise.all(all)).length, 200);
+  t.true(finds < 500, `${finds} searches`);
+});
+
 test('a changed file replaces the shared pillar', async (t) => {
   const { pillar, directory } = await openTree(t, standard);
   await ask(pillar, 'm0', grainsOf(0));

@@ -99,7 +99,7 @@ vaulted: {driver: vault}
   const broken = String(await get('sdb://broken/fine'));
   t.regex(broken, /broken\.yaml, line \d+: invalid yaml$/);
   t.notRegex(broken, /4711/);
-  t.regex(String(await get('sdb://large/a')), /exceeds 1048576 bytes/);
+  t.regex(String(await get('sdb://large/a')), /larger than 1048576 bytes/);
   t.is(await get('sdb://outside/a'), null);
 
   const events = await eventsDuring(() => get('sdb://site/db:password'));

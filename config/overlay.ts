@@ -1,0 +1,51 @@
+/** Options of a bundle in the place of those of a configuration. */
+
+import type { ConfigError } from './config-error.ts';
+import type { OptionTable } from './option.ts';
+import type { MasterConfig } from './options.ts';
+import { ownOptions } from './own-options.ts';
+import { completeSettings } from './read-config.ts';
+import { saltOptions } from './salt-options.ts';
+import { isSettings, type Settings } from './settings.ts';
+
+/** Configuration with replaced options, and the mistakes in them. */
+export interface OverlaidConfig {
+  readonly config: MasterConfig;
+  readonly problems: readonly ConfigError[];
+}
+
+/**
+ * Replaces options of a configuration. Of the section `bridge`, only the given sections are
+ * replaced; all other options are replaced as a whole.
+ * @param settings options that replace those of the configuration
+ * @param mainFile file of the settings
+ */
+export function overlayConfig(
+  base: MasterConfig,
+  settings: Settings,
+  mainFile: string,
+): OverlaidConfig {
+  const { config: given, problems } = completeSettings(settings, mainFile);
+  const ownSetting = settings.get('saltbridge')?.value;
+  const own: Settings = isSettings(ownSetting) ? ownSetting : new Map();
+  const members = new Set([...membersOf(saltOptions, settings), ...membersOf(ownOptions, own)]);
+  if (own.has('acl')) members.add('acl');
+  const replaced = Object.entries(given).filter(([name]) => members.has(name));
+  const whole: MasterConfig = { ...base, ...Object.fromEntries(replaced) };
+  const bridge = members.has('bridge') ? mergeBridge(base.bridge, given.bridge) : base.bridge;
+  return { config: Object.freeze({ ...whole, bridge }), problems };
+}
+
+function membersOf(table: OptionTable, settings: Settings): readonly string[] {
+  return Object.entries(table)
+    .filter(([, { name }]) => settings.has(name))
+    .map(([member]) => member);
+}
+
+type Bridge = MasterConfig['bridge'];
+
+/** Preserves the prototype, because `isDeepStrictEqual` compares it. */
+function mergeBridge(base: Bridge, given: Bridge): Bridge {
+  if (base === null || given === null) return given ?? base;
+  return Object.assign(Object.create(Object.getPrototypeOf(base)), base, given);
+}

@@ -1,0 +1,469 @@
+/**
+ * Bundles on the disk of a site. Each bundle has a directory of its own, which never changes. The
+ * symbolic link `current` names the bundle in use. The file `switch.json` exists while a bundle is
+ * in use that has not yet passed its check.
+ */
+
+import { createHash } from 'node:crypto';
+import {
+  copyFile,
+  link,
+  mkdir,
+  open,
+  readdir,
+  readFile,
+  readlink,
+  rename,
+  rm,
+  symlink,
+  unlink,
+} from 'node:fs/promises';
+import path from 'node:path';
+import type { Readable } from 'node:stream';
+import Type, { type Static, type TSchema } from 'typebox';
+import {
+  compileSchema,
+  hashFile,
+  isMissing,
+  makeDirectory,
+  readTextIfPresent,
+  writeFileAtomically,
+} from '#runtime';
+import { EdgeError } from '../errors.ts';
+import { syncDirectory } from './durable-files.ts';
+import { type BundleFile, bundleBounds, decodeManifest, type Manifest } from './manifest.ts';
+import { packedFiles } from './pack-content.ts';
+
+const Version = Type.Integer({ minimum: 0 });
+
+const SwitchSchema = Type.Object({
+  /** Former version. 0: none. */
+  from: Version,
+  to: Version,
+  /** Number of starts of the master with the new version. */
+  starts: Type.Integer({ minimum: 0 }),
+  /** Minions whose pillar had no errors before the switch. */
+  minions: Type.Array(Type.String()),
+});
+
+/** A switch to another version that has not been confirmed. */
+export type PendingSwitch = Readonly<Static<typeof SwitchSchema>>;
+
+const FailureSchema = Type.Object({
+  version: Version,
+  code: Type.String(),
+  message: Type.String(),
+});
+
+/** A version that the site has refused, and does not install again. */
+export type BundleFailure = Readonly<Static<typeof FailureSchema>>;
+
+/** Installed bundle. */
+export interface InstalledBundle {
+  readonly version: number;
+  /** Digest of the manifest. */
+  readonly sha256: string;
+  readonly manifestBytes: Buffer;
+  readonly manifest: Manifest;
+}
+
+/** New bundle whose manifest is verified. */
+export interface NewBundle {
+  readonly manifestBytes: Buffer;
+  readonly manifest: Manifest;
+  readonly from: InstalledBundle | undefined;
+  /** Contents of the files that the former bundle lacks. */
+  readonly contents: () => Readable;
+}
+
+/** State after a start of the master. */
+export type RecoveredSwitch =
+  | { readonly kind: 'none' }
+  /** The new bundle is in use and must be checked. */
+  | { readonly kind: 'pending'; readonly pending: PendingSwitch }
+  /** The former bundle is in use again, but the master has started with the new one. */
+  | { readonly kind: 'reverted'; readonly failure: BundleFailure };
+
+/** Called before each change of a file, so that tests can interrupt it. */
+export type BeforeStep = (step: string) => void;
+
+/** Bundles of a site. */
+export class BundleDirectory {
+  readonly directory: string;
+  readonly #bundles: string;
+  readonly #beforeStep: BeforeStep;
+
+  /** @param directory directory of the files of the site */
+  constructor(directory: string, beforeStep: BeforeStep = () => {}) {
+    this.directory = directory;
+    this.#bundles = path.join(directory, 'bundles');
+    this.#beforeStep = beforeStep;
+  }
+
+  /** Returns the directory of a version. */
+  pathOf(version: number): string {
+    return path.join(this.#bundles, String(version));
+  }
+
+  /** Returns the version in use, or 0. */
+  async currentVersion(): Promise<number> {
+    try {
+      const target = await readlink(path.join(this.directory, 'current'));
+      return Number(/^bundles\/(\d{1,16})$/.exec(target)?.[1] ?? 0);
+    } catch (error) {
+      if (isMissing(error)) return 0;
+      throw error;
+    }
+  }
+
+  /**
+   * Returns an installed bundle, or `undefined` if it does not exist.
+   * @throws EdgeError ERR_BUNDLE_CONTENT if its manifest is damaged
+   */
+  async find(version: number): Promise<InstalledBundle | undefined> {
+    if (version === 0) return undefined;
+    const file = path.join(this.pathOf(version), 'manifest.json');
+    const manifestBytes = await readFile(file).catch(() => undefined);
+    if (manifestBytes === undefined) return undefined;
+    const sha256 = createHash('sha256').update(manifestBytes).digest('hex');
+    return { version, sha256, manifestBytes, manifest: decodeManifest(manifestBytes) };
+  }
+
+  /**
+   * Writes a bundle to its directory. All files are verified and on disk before the directory gets
+   * its name.
+   * @throws EdgeError ERR_BUNDLE_CONTENT
+   */
+  async install({ manifestBytes, manifest, from, contents }: NewBundle): Promise<void> {
+    const { version, files } = manifest;
+    const incomplete = `${this.pathOf(version)}.new`;
+    this.#beforeStep('remove an incomplete directory');
+    await rm(incomplete, { recursive: true, force: true });
+    this.#beforeStep('create the directory');
+    await makeDirectory(this.#bundles, 0o700);
+    await mkdir(incomplete, { mode: 0o700 });
+    const directories = await this.#createDirectories(incomplete, files);
+    const packed = packedFiles(from?.manifest, manifest);
+    if (packed.length > 0) await this.#unpack(incomplete, packed, contents());
+    await this.#reuse(incomplete, manifest, from, packed);
+    this.#beforeStep('write the manifest');
+    await writeDurably(path.join(incomplete, 'manifest.json'), manifestBytes, 0o600);
+    for (const directory of directories) {
+      this.#beforeStep('synchronise a directory');
+      await syncDirectory(directory);
+    }
+    this.#beforeStep('remove a former directory of the version');
+    await rm(this.pathOf(version), { recursive: true, force: true });
+    this.#beforeStep('rename the directory');
+    await rename(incomplete, this.pathOf(version));
+    this.#beforeStep('synchronise the parent');
+    await syncDirectory(this.#bundles);
+  }
+
+  /** Uses a version from now on. The switch is pending until {@link commit} or {@link revert}. */
+  async switchTo(version: number, minions: readonly string[]): Promise<void> {
+    const from = await this.currentVersion();
+    const pending: PendingSwitch = { from, to: version, starts: 0, minions: [...minions] };
+    this.#beforeStep('write switch.json');
+    await this.#write('switch.json', pending);
+    await this.#setCurrent(version);
+  }
+
+  /** Returns the pending switch, or `undefined`. */
+  async pending(): Promise<PendingSwitch | undefined> {
+    return this.#read('switch.json', SwitchSchema);
+  }
+
+  /** Confirms the pending switch, and deletes bundles that are no longer needed. */
+  async commit(): Promise<void> {
+    const pending = await this.pending();
+    this.#beforeStep('remove switch.json');
+    await this.#remove('switch.json');
+    const kept = new Set([await this.currentVersion(), pending?.from ?? 0]);
+    for (const name of await readdir(this.#bundles).catch(() => [])) {
+      if (kept.has(Number(name))) continue;
+      this.#beforeStep('remove an old bundle');
+      await rm(path.join(this.#bundles, name), { recursive: true, force: true });
+    }
+  }
+
+  /** Uses the former version again, and records why the new one was refused. */
+  async revert(failure: BundleFailure): Promise<void> {
+    const pending = await this.pending();
+    await this.fail(failure);
+    if (pending === undefined) return;
+    await this.#setCurrent(pending.from);
+    this.#beforeStep('remove switch.json after a failure');
+    await this.#remove('switch.json');
+  }
+
+  /** Records that a version was refused. */
+  async fail(failure: BundleFailure): Promise<void> {
+    this.#beforeStep('write failed.json');
+    await this.#write('failed.json', { ...failure, message: failure.message.slice(0, 2000) });
+  }
+
+  /** Returns the version that was refused last. */
+  async failure(): Promise<BundleFailure | undefined> {
+    return this.#read('failed.json', FailureSchema);
+  }
+
+  /**
+   * Continues after a start of the master. A new bundle gets one start: if the master ended before
+   * the check, the former bundle is used again.
+   */
+  async recover(): Promise<RecoveredSwitch> {
+    const pending = await this.pending();
+    if (pending === undefined) return { kind: 'none' };
+    const { from, to, starts } = pending;
+    const failure = await this.failure();
+    const isRefused = failure?.version === to;
+    if ((await this.currentVersion()) !== to && !isRefused) {
+      // The former process ended before it replaced the link.
+      this.#beforeStep('remove switch.json of a switch that was not made');
+      await this.#remove('switch.json');
+      return { kind: 'none' };
+    }
+    if (!isRefused && starts === 0) {
+      this.#beforeStep('count the start');
+      await this.#write('switch.json', { ...pending, starts: 1 });
+      return { kind: 'pending', pending };
+    }
+    const reason: BundleFailure =
+      isRefused && failure !== undefined
+        ? failure
+        : {
+            version: to,
+            code: 'ERR_BUNDLE_CHECK',
+            message: `the master ended before version ${to} passed its check; version ${from} is in use`,
+          };
+    await this.revert(reason);
+    return { kind: 'reverted', failure: reason };
+  }
+
+  /** Replaces the link to the bundle in use. */
+  async #setCurrent(version: number): Promise<void> {
+    const current = path.join(this.directory, 'current');
+    const next = path.join(this.directory, 'current.new');
+    if (version === 0) {
+      this.#beforeStep('remove the link');
+      await unlinkIfPresent(current);
+    } else {
+      this.#beforeStep('remove an unused link');
+      await unlinkIfPresent(next);
+      this.#beforeStep('create the link');
+      await symlink(`bundles/${version}`, next);
+      this.#beforeStep('replace the link');
+      await rename(next, current);
+    }
+    this.#beforeStep('synchronise the link');
+    await syncDirectory(this.directory);
+  }
+
+  async #createDirectories(
+    incomplete: string,
+    files: readonly BundleFile[],
+  ): Promise<readonly string[]> {
+    const directories = new Set([incomplete]);
+    for (const { path: inner } of files) {
+      const segments = inner.split('/').slice(0, -1);
+      for (let count = 1; count <= segments.length; count++) {
+        const directory = path.join(incomplete, ...segments.slice(0, count));
+        if (directories.has(directory)) continue;
+        this.#beforeStep('create a directory of files');
+        await mkdir(directory, { mode: 0o700 });
+        directories.add(directory);
+      }
+    }
+    return [...directories];
+  }
+
+  /** Writes the contents of a pack to files. It never writes more than the manifest permits. */
+  async #unpack(incomplete: string, files: readonly BundleFile[], stream: Readable): Promise<void> {
+    const chunks = new ChunkReader(stream);
+    try {
+      for (const file of files) {
+        this.#beforeStep('write a file');
+        await writeContent(path.join(incomplete, file.path), file, chunks);
+      }
+      if ((await chunks.next(1)) !== undefined)
+        throw refuse('the pack has more content than files');
+    } finally {
+      stream.destroy();
+    }
+  }
+
+  /** Adds the files whose content is in the former bundle, or in another file of the new one. */
+  async #reuse(
+    incomplete: string,
+    manifest: Manifest,
+    from: InstalledBundle | undefined,
+    packed: readonly BundleFile[],
+  ): Promise<void> {
+    const written = new Set(packed.map((it) => it.path));
+    const sources = new Map<string, { readonly file: string; readonly executable: boolean }>();
+    for (const { sha256, path: inner, executable } of from?.manifest.files ?? []) {
+      sources.set(sha256, { file: path.join(this.pathOf(from?.version ?? 0), inner), executable });
+    }
+    for (const { sha256, path: inner, executable } of packed) {
+      sources.set(sha256, { file: path.join(incomplete, inner), executable });
+    }
+    for (const { path: inner, sha256, executable } of manifest.files) {
+      if (written.has(inner)) continue;
+      const source = sources.get(sha256);
+      if (source === undefined) throw refuse(`${inner} is missing`);
+      const digest = await hashFile(source.file, 'sha256').catch(() => undefined);
+      if (digest?.toString('hex') !== sha256) {
+        throw refuse(`${inner} of the former bundle is damaged`);
+      }
+      this.#beforeStep('reuse a file');
+      await reuseFile(source, path.join(incomplete, inner), executable);
+    }
+  }
+
+  #write(name: string, value: object): Promise<void> {
+    return writeFileAtomically(path.join(this.directory, name), JSON.stringify(value), 0o600);
+  }
+
+  async #remove(name: string): Promise<void> {
+    await unlinkIfPresent(path.join(this.directory, name));
+    await syncDirectory(this.directory);
+  }
+
+  async #read<S extends TSchema>(name: string, schema: S): Promise<Static<S> | undefined> {
+    const text = await readTextIfPresent(path.join(this.directory, name));
+    if (text === undefined) return undefined;
+    try {
+      const check = compileSchema<TSchema>(schema);
+      return check.Parse(JSON.parse(text)) as Static<S>; // parsed by this schema
+    } catch (cause) {
+      throw new EdgeError('ERR_SITE_STATE', `${name} is damaged; remove it`, { cause });
+    }
+  }
+}
+
+function refuse(problem: string): EdgeError {
+  return new EdgeError('ERR_BUNDLE_CONTENT', `bundle refused: ${problem}`);
+}
+
+/** Reads a stream in pieces of at most a given size. */
+class ChunkReader {
+  readonly #chunks: AsyncIterator<Buffer>;
+  #rest: Buffer = Buffer.alloc(0);
+
+  constructor(stream: Readable) {
+    this.#chunks = stream[Symbol.asyncIterator]();
+  }
+
+  /**
+   * Returns at least one byte and at most `maxBytes`, or `undefined` at the end of the stream.
+   * @throws EdgeError ERR_BUNDLE_CONTENT if the compressed data are damaged
+   */
+  async next(maxBytes: number): Promise<Buffer | undefined> {
+    while (this.#rest.length === 0) {
+      let next: IteratorResult<Buffer>;
+      try {
+        next = await this.#chunks.next();
+      } catch (cause) {
+        throw new EdgeError('ERR_BUNDLE_CONTENT', 'the pack cannot be decompressed', { cause });
+      }
+      if (next.done === true) return undefined;
+      this.#rest = next.value;
+    }
+    const piece = this.#rest.subarray(0, maxBytes);
+    this.#rest = this.#rest.subarray(piece.length);
+    return piece;
+  }
+}
+
+/** Returns the whole content of a stream of a known size and digest. */
+export async function readContent(
+  stream: Readable,
+  expected: { readonly length: number; readonly sha256: string },
+): Promise<Buffer> {
+  if (expected.length > bundleBounds.manifestBytes) throw refuse('the manifest is too large');
+  const chunks = new ChunkReader(stream);
+  const pieces: Buffer[] = [];
+  let missing = expected.length;
+  try {
+    for (;;) {
+      const piece = await chunks.next(missing + 1);
+      if (piece === undefined) break;
+      pieces.push(piece);
+      missing -= piece.length;
+      if (missing < 0) throw refuse('the manifest is longer than the metadata state');
+    }
+  } finally {
+    stream.destroy();
+  }
+  const bytes = Buffer.concat(pieces);
+  if (missing === 0 && digestOf(bytes) === expected.sha256) return bytes;
+  throw refuse('the manifest does not match the metadata');
+}
+
+function digestOf(bytes: Uint8Array): string {
+  return createHash('sha256').update(bytes).digest('hex');
+}
+
+async function writeContent(
+  file: string,
+  { length, sha256, executable, path: inner }: BundleFile,
+  chunks: ChunkReader,
+): Promise<void> {
+  const handle = await open(file, 'wx', executable ? 0o700 : 0o600);
+  try {
+    const hash = createHash('sha256');
+    for (let missing = length; missing > 0; ) {
+      const piece = await chunks.next(missing);
+      if (piece === undefined) throw refuse(`${inner} is incomplete`);
+      hash.update(piece);
+      await handle.writeFile(piece);
+      missing -= piece.length;
+    }
+    if (hash.digest('hex') !== sha256) throw refuse(`${inner} does not match its digest`);
+    await handle.sync();
+  } finally {
+    await handle.close();
+  }
+}
+
+/** Links a file of the former bundle. Copies it if its mode differs or links are not possible. */
+async function reuseFile(
+  source: { readonly file: string; readonly executable: boolean },
+  target: string,
+  executable: boolean,
+): Promise<void> {
+  if (source.executable === executable) {
+    const isLinked = await link(source.file, target).then(
+      () => true,
+      () => false,
+    );
+    if (isLinked) return;
+  }
+  await copyFile(source.file, target);
+  const handle = await open(target, 'r+');
+  try {
+    await handle.chmod(executable ? 0o700 : 0o600);
+    await handle.sync();
+  } finally {
+    await handle.close();
+  }
+}
+
+async function writeDurably(file: string, content: Uint8Array, mode: number): Promise<void> {
+  const handle = await open(file, 'wx', mode);
+  try {
+    await handle.writeFile(content);
+    await handle.sync();
+  } finally {
+    await handle.close();
+  }
+}
+
+async function unlinkIfPresent(file: string): Promise<void> {
+  try {
+    await unlink(file);
+  } catch (error) {
+    if (!isMissing(error)) throw error;
+  }
+}

@@ -1,0 +1,96 @@
+/** Keys of minions in a bundle. The centre decides about the keys that it lists. */
+
+import { readdir, readFile } from 'node:fs/promises';
+import path from 'node:path';
+import { type ExtensionHost, masterServices } from '#master';
+import { readTextIfPresent } from '#runtime';
+import type { SiteLog } from '../log/log.ts';
+
+/** Keys in the directory of a bundle. */
+interface KeysOfBundle {
+  /** Accepted public keys by id. */
+  readonly accepted: ReadonlyMap<string, string>;
+  readonly revoked: ReadonlySet<string>;
+}
+
+/** Applies the keys of bundles, and reports keys that operators of the site have accepted. */
+export class BundleKeys {
+  readonly #host: ExtensionHost;
+  #keys: KeysOfBundle = { accepted: new Map(), revoked: new Set() };
+
+  constructor(host: ExtensionHost) {
+    this.#host = host;
+  }
+
+  /** Accepts and deletes the keys that a bundle lists. */
+  async apply(bundle: string): Promise<void> {
+    this.#keys = await readKeys(bundle);
+    for (const id of this.#keys.revoked) await this.#revoke(id);
+    for (const [id, publicKey] of this.#keys.accepted) await this.#accept(id, publicKey);
+  }
+
+  /**
+   * Appends an entry `key-claim` to the log for each key that is accepted at the site. It is a claim
+   * until a bundle contains it. Returns a function that ends this.
+   */
+  reportClaims(log: SiteLog): () => void {
+    const { keys } = this.#host.use(masterServices.auth);
+    return keys.onChange(({ id }) => {
+      this.#report(id, log).catch((err: unknown) =>
+        this.#host.logger.error({ minion: id, err }, 'cannot report an accepted key to the centre'),
+      );
+    });
+  }
+
+  async #report(id: string, log: SiteLog): Promise<void> {
+    if (this.#keys.revoked.has(id)) return this.#revoke(id);
+    const held = this.#host.admission.keyOf(id);
+    if (held?.state !== 'accepted') return;
+    const known = this.#keys.accepted.get(id);
+    if (known !== undefined && isSameKey(known, held.publicKey)) return;
+    const value = { id, publicKey: held.publicKey, fingerprint: held.fingerprint };
+    await log.append({ class: 'signal', kind: 'key-claim', value });
+  }
+
+  async #revoke(id: string): Promise<void> {
+    const { admission, logger } = this.#host;
+    await admission.exclusive(id, async () => {
+      if (admission.keyOf(id) === undefined) return;
+      await admission.retire(id);
+      logger.warn({ minion: id }, 'key deleted: the bundle of the centre revokes it');
+    });
+  }
+
+  async #accept(id: string, publicKey: string): Promise<void> {
+    const { admission, logger } = this.#host;
+    if (this.#keys.revoked.has(id)) return;
+    try {
+      await admission.exclusive(id, async () => {
+        const held = admission.keyOf(id);
+        if (held?.state === 'accepted' && isSameKey(held.publicKey, publicKey)) return;
+        if (held !== undefined) await admission.retire(id);
+        await admission.admit({ id, publicKey, protocol: 0 });
+      });
+    } catch (err) {
+      logger.error({ minion: id, err }, 'cannot accept a key of the bundle');
+    }
+  }
+}
+
+async function readKeys(bundle: string): Promise<KeysOfBundle> {
+  const directory = path.join(bundle, 'keys', 'accepted');
+  const accepted = new Map<string, string>();
+  for (const id of await readdir(directory).catch(() => [])) {
+    accepted.set(id, await readFile(path.join(directory, id), 'utf8'));
+  }
+  const text = (await readTextIfPresent(path.join(bundle, 'keys', 'revoked'))) ?? '';
+  const lines = text.split('\n').map((line) => line.trim());
+  return {
+    accepted,
+    revoked: new Set(lines.filter((line) => line !== '' && !line.startsWith('#'))),
+  };
+}
+
+function isSameKey(one: string, other: string): boolean {
+  return one.replace(/\s+/g, '') === other.replace(/\s+/g, '');
+}

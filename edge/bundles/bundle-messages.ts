@@ -1,0 +1,106 @@
+/** Messages about bundles between a site and its centre. */
+
+import Type, { type Static } from 'typebox';
+import { Bytes } from '#store';
+import { defineMessage } from '../link/link.ts';
+import { bundleBounds, Sha256 } from './manifest.ts';
+
+/** Size of a part of a pack, in bytes. */
+export const partBytes = 65_536;
+
+/** Maximum number of parts whose digests are sent with a pack. */
+export const maxPartDigests = 512;
+
+/** Maximum size of a metadata file, in bytes. One message carries it. */
+export const maxMetadataBytes = 61_440;
+
+const strict = { additionalProperties: false };
+
+/** Name of a metadata file of The Update Framework. */
+export const metadataName = /^(?:[1-9]\d{0,8}\.(?:root|snapshot|targets)|timestamp)\.json$/;
+
+/** Reads a metadata file. The reply has no bytes if the file does not exist. */
+export const metadataMessage = defineMessage({
+  name: 'bundle.metadata',
+  sender: 'site',
+  class: 'order',
+  params: Type.Object({ name: Type.String({ pattern: metadataName.source }) }, strict),
+  reply: Type.Object({ bytes: Type.Optional(Bytes) }),
+});
+
+const PackSchema = Type.Object({
+  id: Sha256,
+  sha256: Sha256,
+  length: Type.Integer({ minimum: 0, maximum: 2 * bundleBounds.totalBytes }),
+  /** SHA-256 digests of the parts, one after the other. Absent if there are too many parts. */
+  parts: Type.Optional(Bytes),
+});
+
+/** Compressed contents, read in parts of {@link partBytes} with GET `/packs/<id>/<index>`. */
+export type Pack = Readonly<Static<typeof PackSchema>>;
+
+/** Asks for the packs that lead from one manifest to another. */
+export const packMessage = defineMessage({
+  name: 'bundle.pack',
+  sender: 'site',
+  class: 'order',
+  params: Type.Object({ from: Type.Optional(Sha256), to: Sha256 }, strict),
+  reply: Type.Union([
+    Type.Object({
+      /** Digest of the manifest whose contents are the dictionary. Absent: no dictionary. */
+      from: Type.Optional(Sha256),
+      manifest: PackSchema,
+      /** Absent if all contents are in the former bundle. */
+      files: Type.Optional(PackSchema),
+    }),
+    Type.Object({ waitSeconds: Type.Integer({ minimum: 1, maximum: 3600 }) }),
+  ]),
+});
+
+export type PackReply = Exclude<Static<typeof packMessage.reply>, { waitSeconds: number }>;
+
+const WantedSchema = Type.Object({
+  ring: Type.String({ minLength: 1, maxLength: 64 }),
+  version: Type.Integer({ minimum: 1 }),
+});
+
+/** Release that a site installs. */
+export type WantedRelease = Readonly<Static<typeof WantedSchema>>;
+
+/** Names the release that the site installs. */
+export const wantedMessage = defineMessage({
+  name: 'bundle.wanted',
+  sender: 'centre',
+  class: 'order',
+  params: WantedSchema,
+  reply: Type.Object({}),
+});
+
+/** Reports the release that a site uses, and a release that it refused. */
+export const reportMessage = defineMessage({
+  name: 'bundle.report',
+  sender: 'site',
+  class: 'order',
+  params: Type.Object(
+    {
+      /** Version in use. 0: none. */
+      version: Type.Integer({ minimum: 0 }),
+      /** Version of saltbridge. */
+      saltbridge: Type.String({ maxLength: 64 }),
+      failed: Type.Optional(
+        Type.Object(
+          {
+            version: Type.Integer({ minimum: 1 }),
+            code: Type.String({ maxLength: 64 }),
+            message: Type.String({ maxLength: 2000 }),
+          },
+          strict,
+        ),
+      ),
+    },
+    strict,
+  ),
+  reply: Type.Object({ wanted: Type.Optional(WantedSchema) }),
+});
+
+export type BundleReport = Readonly<Static<typeof reportMessage.params>>;

@@ -1,0 +1,343 @@
+/** Bundles of a centre: packs the source, publishes releases, and serves sites. */
+
+import { randomBytes } from 'node:crypto';
+import { readFile } from 'node:fs/promises';
+import path from 'node:path';
+import type { ExtensionHost } from '#master';
+import { EdgeError } from '../errors.ts';
+import type { CentreContext, CentrePart, CentrePartContribution } from '../parts.ts';
+import {
+  metadataMessage,
+  type PackReply,
+  packMessage,
+  reportMessage,
+  wantedMessage,
+} from './bundle-messages.ts';
+import { listKeyClaims, storeKeyClaims } from './key-claims.ts';
+import { decodeManifest, encodeManifest, type Manifest } from './manifest.ts';
+import { ObjectStore } from './object-store.ts';
+import { PackCache, type StoredManifest } from './pack-cache.ts';
+import { totalBytes } from './pack-content.ts';
+import { addPackRoutes } from './pack-routes.ts';
+import { packSource } from './pack-source.ts';
+import { type ProposedRelease, type ReleaseState, releaseMethods } from './release-methods.ts';
+import { type Release, Releases } from './releases.ts';
+import type { ReleaseTarget } from './tuf-metadata.ts';
+import { TufRepository } from './tuf-repository.ts';
+
+/** Time after which the turn of a site to read a release ends, in milliseconds. */
+const turnMs = 600_000;
+
+/** Time between two checks of the age of the timestamp, in milliseconds. */
+const renewalCheckMs = 3_600_000;
+
+/** Delay after which a site asks again for its turn, in seconds. */
+const waitSeconds = 15;
+
+/** Part of a centre that publishes releases. */
+export const centreBundles: CentrePart = async (context) => {
+  const bundles = await CentreBundles.open(context);
+  return bundles.contribution();
+};
+
+class CentreBundles {
+  readonly #context: CentreContext;
+  readonly #host: ExtensionHost;
+  readonly #objects: ObjectStore;
+  readonly #packs: PackCache;
+  readonly #tuf: TufRepository;
+  readonly #releases: Releases;
+  /** Times at which the turns of sites end, in milliseconds since 1970. */
+  readonly #turns = new Map<string, number>();
+  readonly #manifests = new Map<string, Promise<StoredManifest>>();
+  #renewal: NodeJS.Timeout | undefined;
+
+  private constructor(context: CentreContext, releases: Releases, secret: Uint8Array) {
+    const { host, directory } = context;
+    this.#context = context;
+    this.#host = host;
+    this.#releases = releases;
+    this.#objects = new ObjectStore(path.join(directory, 'objects'));
+    this.#packs = new PackCache({
+      directory: path.join(directory, 'packs'),
+      objects: this.#objects,
+      secret,
+    });
+    this.#tuf = new TufRepository({ rows: host.shared, now: host.now });
+  }
+
+  static async open(context: CentreContext): Promise<CentreBundles> {
+    const { host, options, links, sites } = context;
+    let notify = (): void => {};
+    const releases = await Releases.open(
+      {
+        rows: host.shared,
+        rings: options.rings,
+        stopAtFailures: options.stopAtFailures,
+        sites: () => sites.joined(),
+        isConnected: (site) => links.callerOf(site) !== undefined,
+        now: host.now,
+      },
+      () => notify(),
+    );
+    const bundles = new CentreBundles(context, releases, await packSecret(host));
+    notify = () => bundles.#notifySites();
+    bundles.#handleMessages();
+    storeKeyClaims(context.ingest);
+    return bundles;
+  }
+
+  contribution(): CentrePartContribution {
+    return {
+      rpc: releaseMethods({
+        onlineKeys: (areNew) => this.#tuf.onlineKeys(areNew),
+        root: async () => {
+          const root = await this.#tuf.root();
+          return root === undefined ? null : Buffer.from(root).toString('base64');
+        },
+        setRoot: (root) => this.#tuf.setRoot(Buffer.from(root, 'base64')),
+        propose: (contentOf) => this.#propose(contentOf),
+        publish: (version, targets) => this.#publish(version, Buffer.from(targets, 'base64')),
+        hold: async () => this.#describe(await this.#releases.hold()),
+        resume: async () => {
+          const release = await this.#releases.resume();
+          this.#notifySites();
+          return this.#describe(release);
+        },
+        claims: () => listKeyClaims(this.#host.shared),
+        list: async () => this.#releases.list().map((it) => this.#describe(it)),
+      }),
+      addRoutes: (app) => addPackRoutes(app, this.#packs),
+      trustRoot: () => this.#tuf.root(),
+      metrics: () => [
+        {
+          name: 'saltbridge_sites_release_version',
+          type: 'gauge',
+          help: 'Version of the release that was published last. 0: none.',
+          labels: [],
+          samples: [{ labels: {}, value: this.#releases.published?.version ?? 0 }],
+        },
+        {
+          name: 'saltbridge_sites_release_failures',
+          type: 'gauge',
+          help: 'Sites that refused the release that was published last.',
+          labels: [],
+          samples: [{ labels: {}, value: this.#releases.published?.failed.length ?? 0 }],
+        },
+      ],
+      start: async () => {
+        await this.#renew();
+        this.#renewal = setInterval(() => void this.#renew(), renewalCheckMs).unref();
+      },
+      close: async () => clearInterval(this.#renewal),
+    };
+  }
+
+  #handleMessages(): void {
+    const { links } = this.#context;
+    links.handle(metadataMessage, async ({ name }) => {
+      const bytes = await this.#tuf.file(name);
+      return bytes === undefined ? {} : { bytes };
+    });
+    links.handle(packMessage, async ({ from, to }, { site }) => {
+      if (!this.#takeTurn(site)) return { waitSeconds };
+      return this.#packsFor(from, to);
+    });
+    links.handle(reportMessage, async (report, { site }) => {
+      this.#turns.delete(site);
+      const before = this.#releases.published;
+      await this.#releases.report(site, report);
+      if (this.#releases.published !== before) this.#notifySites();
+      const wanted = await this.#releases.wantedBy(site);
+      return wanted === undefined ? {} : { wanted };
+    });
+  }
+
+  /** Whether a site may read a release now. At most `parallelSites` do so at a time. */
+  #takeTurn(site: string): boolean {
+    const now = this.#host.now();
+    for (const [other, endsAt] of this.#turns) {
+      if (endsAt <= now || this.#context.links.callerOf(other) === undefined) {
+        this.#turns.delete(other);
+      }
+    }
+    const isTaken =
+      !this.#turns.has(site) && this.#turns.size >= this.#context.options.parallelSites;
+    if (!isTaken) this.#turns.set(site, now + turnMs);
+    return !isTaken;
+  }
+
+  async #packsFor(from: string | undefined, to: string): Promise<PackReply> {
+    const releases = this.#releases.list();
+    const target = releases.find(({ sha256, state }) => sha256 === to && state !== 'packed');
+    if (target === undefined) {
+      throw new EdgeError('ERR_RELEASE', 'the centre has no release with this manifest');
+    }
+    const former = releases.find(({ sha256 }) => sha256 === from);
+    return this.#packs.packsFor(
+      former && (await this.#manifestOf(former)),
+      await this.#manifestOf(target),
+    );
+  }
+
+  #manifestOf({ sha256 }: Pick<Release, 'sha256'>): Promise<StoredManifest> {
+    const known = this.#manifests.get(sha256);
+    if (known !== undefined) return known;
+    const read = readFile(this.#objects.pathOf(sha256)).then((bytes) => ({
+      sha256,
+      bytes,
+      manifest: decodeManifest(bytes),
+    }));
+    read.catch(() => this.#manifests.delete(sha256));
+    this.#manifests.set(sha256, read);
+    return read;
+  }
+
+  async #propose(contentOf: number | undefined): Promise<ProposedRelease> {
+    const { centre, keys } = await this.#tuf.requireRoot();
+    const { requireVersion: requires } = this.#context.options;
+    const { files, warnings } =
+      contentOf === undefined ? await this.#packSource() : await this.#formerContent(contentOf);
+    const version = this.#releases.nextVersion;
+    const manifest: Manifest = {
+      format: 1,
+      centre,
+      version,
+      createdAt: this.#host.now(),
+      ...(requires === undefined ? {} : { requires }),
+      files,
+    };
+    const stored = await this.#objects.put(encodeManifest(manifest));
+    const release = { version, ...stored, ...(contentOf === undefined ? {} : { contentOf }) };
+    await this.#releases.add(release);
+    const targets = await this.#tuf.proposeTargets(
+      this.#targetsOf(this.#releases.require(version)),
+    );
+    return {
+      version,
+      files: files.length,
+      bytes: totalBytes(files),
+      warnings,
+      targets: Buffer.from(targets).toString('base64'),
+      keys: keys.targets,
+    };
+  }
+
+  async #packSource(): Promise<Pick<Manifest, 'files'> & { warnings: readonly string[] }> {
+    const { source } = this.#context.options;
+    if (source !== undefined) return packSource(source, this.#objects);
+    const problem = 'this master has no source of releases; set saltbridge: sites: source';
+    throw new EdgeError('ERR_RELEASE', problem);
+  }
+
+  async #formerContent(
+    version: number,
+  ): Promise<Pick<Manifest, 'files'> & { warnings: readonly string[] }> {
+    const { manifest } = await this.#manifestOf(this.#releases.require(version));
+    return { files: manifest.files, warnings: [] };
+  }
+
+  /** Returns the targets of a release, and of the last complete one, in each ring. */
+  #targetsOf(release: Release): readonly ReleaseTarget[] {
+    const { proven } = this.#releases;
+    const named = [release, ...(proven === undefined ? [] : [proven])];
+    return named.flatMap(({ rings, version, length, sha256 }) =>
+      rings.map((ring) => ({ ring, version, length, sha256 })),
+    );
+  }
+
+  async #publish(version: number, signed: Uint8Array): Promise<ReleaseState> {
+    const release = this.#releases.require(version);
+    if (release.state !== 'packed') {
+      throw new EdgeError('ERR_RELEASE', `release ${version} was already published`);
+    }
+    const given = await this.#tuf.requireTargets(signed);
+    const expected = this.#targetsOf(release);
+    const isSame =
+      given.length === expected.length &&
+      expected.every((one) =>
+        given.some(
+          (it) =>
+            it.ring === one.ring &&
+            it.version === one.version &&
+            it.sha256 === one.sha256 &&
+            it.length === one.length,
+        ),
+      );
+    if (!isSame) {
+      throw new EdgeError('ERR_RELEASE', 'the signed metadata name other targets than the release');
+    }
+    await this.#releases.publish(version, await this.#tuf.publish(signed));
+    this.#notifySites();
+    await this.#collectGarbage();
+    return this.#describe(this.#releases.require(version));
+  }
+
+  /** Deletes contents that no kept release names. */
+  async #collectGarbage(): Promise<void> {
+    const digests = new Set<string>();
+    for (const release of await this.#releases.prune()) {
+      digests.add(release.sha256);
+      const { manifest } = await this.#manifestOf(release);
+      for (const { sha256 } of manifest.files) digests.add(sha256);
+    }
+    for (const sha256 of this.#manifests.keys()) {
+      if (!digests.has(sha256)) this.#manifests.delete(sha256);
+    }
+    await this.#objects.keepOnly(digests);
+  }
+
+  /** Names the wanted release to each connected site. */
+  #notifySites(): void {
+    this.#tryNotifySites().catch((err: unknown) =>
+      this.#host.logger.error({ err }, 'cannot notify the sites of a release'),
+    );
+  }
+
+  async #tryNotifySites(): Promise<void> {
+    const { sites, links } = this.#context;
+    for (const site of await sites.joined()) {
+      const caller = links.callerOf(site);
+      const wanted = caller && (await this.#releases.wantedBy(site));
+      if (wanted === undefined) continue;
+      caller?.call(wantedMessage, wanted, this.#host.closing).catch((err: unknown) => {
+        this.#host.logger.debug({ site, err }, 'cannot notify a site of a release');
+      });
+    }
+  }
+
+  async #renew(): Promise<void> {
+    try {
+      if (this.#host.shared.cluster?.isHeld === false) return;
+      if (await this.#tuf.renew()) this.#host.logger.info('timestamp of the releases signed');
+    } catch (err) {
+      this.#host.logger.error({ err }, 'cannot sign the timestamp of the releases');
+    }
+  }
+
+  #describe({ version, state, rings, ring, createdAt, failed }: Release): ReleaseState {
+    const installed = this.#releases.countUsing(version);
+    return {
+      version,
+      state,
+      rings,
+      ring: rings[ring] ?? '',
+      createdAt,
+      installed,
+      failed: failed.map((site) => {
+        const { code = '', message = '' } = this.#releases.reportOf(site)?.failed ?? {};
+        return { site, code, message };
+      }),
+    };
+  }
+}
+
+/** Returns the secret of the ids of packs. The first call creates it. */
+async function packSecret({ shared }: ExtensionHost): Promise<Uint8Array> {
+  const key = ['bundle', 'pack-secret'];
+  const found = await shared.get(key);
+  if (found !== undefined) return shared.unseal(found.value);
+  const secret = randomBytes(32);
+  await shared.write([{ op: 'put', key, value: shared.seal(secret), ifRevision: 0 }]);
+  return secret;
+}

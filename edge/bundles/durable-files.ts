@@ -1,0 +1,14 @@
+/** File operations that are on disk when they resolve. */
+
+import { constants } from 'node:fs';
+import { open } from 'node:fs/promises';
+
+/** Writes the entries of a directory to disk. */
+export async function syncDirectory(directory: string): Promise<void> {
+  const handle = await open(directory, constants.O_RDONLY | constants.O_DIRECTORY);
+  try {
+    await handle.sync();
+  } finally {
+    await handle.close();
+  }
+}

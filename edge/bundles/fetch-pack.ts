@@ -1,0 +1,117 @@
+/** Reads packs from the centre. Each part that has arrived is kept until the pack is complete. */
+
+import { createHash } from 'node:crypto';
+import { readdir, readFile, rm, stat } from 'node:fs/promises';
+import path from 'node:path';
+import { Readable } from 'node:stream';
+import { createZstdDecompress } from 'node:zlib';
+import { makeDirectory, writeFileAtomically } from '#runtime';
+import { EdgeError } from '../errors.ts';
+import type { SiteLink } from '../link/link.ts';
+import { type Pack, partBytes } from './bundle-messages.ts';
+import { decompressionOptions } from './pack-content.ts';
+
+/** Times that a part is read again if its content does not match. */
+const attemptsPerPart = 3;
+
+/** Parts of packs on the disk of a site. */
+export class PackFetcher {
+  readonly #directory: string;
+  readonly #link: Pick<SiteLink, 'get'>;
+
+  /** @param directory directory for the parts, which belongs to this object */
+  constructor(directory: string, link: Pick<SiteLink, 'get'>) {
+    this.#directory = directory;
+    this.#link = link;
+  }
+
+  /**
+   * Reads the missing parts of a pack and verifies its digest.
+   * @throws EdgeError ERR_BUNDLE_CONTENT, ERR_SITE_LINK
+   */
+  async fetch(pack: Pack, signal?: AbortSignal): Promise<void> {
+    const directory = this.#directoryOf(pack);
+    await makeDirectory(directory, 0o700);
+    const { parts } = pack;
+    if (parts !== undefined && parts.length !== partCount(pack) * 32) {
+      throw new EdgeError('ERR_BUNDLE_CONTENT', 'the pack has another number of parts');
+    }
+    for (let index = 0; index < partCount(pack); index++) {
+      const file = path.join(directory, String(index));
+      const size = (await stat(file).catch(() => undefined))?.size;
+      if (size === partLength(pack, index)) continue;
+      await writeFileAtomically(file, await this.#part(pack, index, signal), 0o600);
+    }
+    await this.#verify(pack);
+  }
+
+  /**
+   * Returns the decompressed content of a pack that was read. The caller must not read more than it
+   * expects.
+   */
+  content(pack: Pack, dictionary: Buffer): Readable {
+    const decompressor = createZstdDecompress(decompressionOptions(dictionary));
+    const compressed = Readable.from(this.#bytes(pack));
+    compressed.on('error', (error) => decompressor.destroy(error));
+    return compressed.pipe(decompressor);
+  }
+
+  /** Deletes the parts of all packs except the given ones. */
+  async keepOnly(packs: readonly Pack[]): Promise<void> {
+    const kept = new Set(packs.map(({ sha256 }) => sha256));
+    for (const name of await readdir(this.#directory).catch(() => [])) {
+      if (!kept.has(name)) {
+        await rm(path.join(this.#directory, name), { recursive: true, force: true });
+      }
+    }
+  }
+
+  async #part(pack: Pack, index: number, signal: AbortSignal | undefined): Promise<Buffer> {
+    for (let attempt = 1; ; attempt++) {
+      const bytes = await this.#read(pack, index, signal);
+      if (bytes.length === partLength(pack, index) && isPart(pack, index, bytes)) return bytes;
+      if (attempt < attemptsPerPart) continue;
+      const problem = `part ${index} of the pack does not match its digest`;
+      throw new EdgeError('ERR_BUNDLE_CONTENT', problem);
+    }
+  }
+
+  async #read(pack: Pack, index: number, signal: AbortSignal | undefined): Promise<Buffer> {
+    const chunks: Buffer[] = [];
+    const stream = await this.#link.get(`/packs/${pack.id}/${index}`, partBytes, signal);
+    for await (const chunk of stream) chunks.push(Buffer.from(chunk));
+    return Buffer.concat(chunks);
+  }
+
+  async #verify(pack: Pack): Promise<void> {
+    const hash = createHash('sha256');
+    for await (const bytes of this.#bytes(pack)) hash.update(bytes);
+    if (hash.digest('hex') === pack.sha256) return;
+    await rm(this.#directoryOf(pack), { recursive: true, force: true });
+    throw new EdgeError('ERR_BUNDLE_CONTENT', 'the pack does not match its digest');
+  }
+
+  async *#bytes(pack: Pack): AsyncGenerator<Buffer> {
+    for (let index = 0; index < partCount(pack); index++) {
+      yield await readFile(path.join(this.#directoryOf(pack), String(index)));
+    }
+  }
+
+  #directoryOf({ sha256 }: Pack): string {
+    return path.join(this.#directory, sha256);
+  }
+}
+
+function partCount({ length }: Pack): number {
+  return Math.ceil(length / partBytes);
+}
+
+function partLength({ length }: Pack, index: number): number {
+  return Math.min(partBytes, length - index * partBytes);
+}
+
+function isPart({ parts }: Pack, index: number, bytes: Buffer): boolean {
+  if (parts === undefined) return true;
+  const expected = parts.subarray(index * 32, index * 32 + 32);
+  return createHash('sha256').update(bytes).digest().equals(expected);
+}

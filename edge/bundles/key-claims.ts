@@ -1,0 +1,71 @@
+/** Keys that operators of sites have accepted. They are claims until a release contains them. */
+
+import { createHash } from 'node:crypto';
+import Type from 'typebox';
+import type { StateArea, StateOperation } from '#master';
+import { isValidMinionId } from '#minion-protocol';
+import { compileSchema } from '#runtime';
+import { defineRow, type RowOf } from '#store';
+import { EdgeError } from '../errors.ts';
+import type { LogEntry, LogIngest } from '../log/log.ts';
+
+const ClaimSchema = Type.Object(
+  {
+    id: Type.Refine(Type.String({ maxLength: 128 }), isValidMinionId),
+    publicKey: Type.String({ maxLength: 4096 }),
+    fingerprint: Type.String({ maxLength: 256 }),
+  },
+  { additionalProperties: false },
+);
+const isClaim = compileSchema(ClaimSchema);
+
+const claimRow = defineRow({
+  name: 'claim of a key',
+  schema: Type.Object({
+    site: Type.String(),
+    id: Type.String(),
+    publicKey: Type.String(),
+    fingerprint: Type.String(),
+    /** Milliseconds since 1970, by the clock of the site. */
+    at: Type.Number(),
+  }),
+});
+
+/** Key of a minion that a site has accepted. */
+export type KeyClaim = RowOf<typeof claimRow>;
+
+const prefix = ['bundle', 'claim'];
+
+/** Maximum number of claims of a site. A later claim replaces the one with the same place. */
+const claimsPerSite = 4096;
+
+/** Maximum number of claims that are listed. */
+const maxListed = 10_000;
+
+/** Stores the claims of sites, by site and minion. */
+export function storeKeyClaims(ingest: LogIngest): void {
+  ingest.on('key-claim', { operations: (entry) => [toOperation(entry)] });
+}
+
+function toOperation({ site, value, at }: LogEntry): StateOperation {
+  if (!isClaim.Check(value)) {
+    throw new EdgeError('ERR_SITE_MESSAGE', 'a claim of a key does not match its schema');
+  }
+  const claim: KeyClaim = { ...value, site, at: at.ms };
+  return { op: 'put', key: [...prefix, site, placeOf(value.id)], value: claimRow.encode(claim) };
+}
+
+/** Returns the place of the claim of a minion, so that a site cannot fill the store. */
+function placeOf(id: string): string {
+  const digest = createHash('sha256').update(id).digest();
+  return String(digest.readUInt32BE() % claimsPerSite);
+}
+
+/** Returns the claims of all sites. */
+export async function listKeyClaims(rows: Pick<StateArea, 'list'>): Promise<readonly KeyClaim[]> {
+  const claims: KeyClaim[] = [];
+  for await (const entry of rows.list(prefix, { limit: maxListed })) {
+    claims.push(claimRow.decode(entry));
+  }
+  return claims;
+}

@@ -1,0 +1,129 @@
+/** Contents of files by digest, in a directory of the centre. */
+
+import { createHash, randomBytes } from 'node:crypto';
+import { constants } from 'node:fs';
+import { type FileHandle, open, readdir, rename, stat, unlink } from 'node:fs/promises';
+import path from 'node:path';
+import { makeDirectory } from '#runtime';
+import { EdgeError } from '../errors.ts';
+import { syncDirectory } from './durable-files.ts';
+
+const sliceBytes = 262_144;
+
+/** Digest and size of a stored content. */
+export interface StoredObject {
+  readonly sha256: string;
+  readonly length: number;
+}
+
+/** Contents of files, each stored once under its SHA-256 digest. */
+export class ObjectStore {
+  readonly #directory: string;
+
+  constructor(directory: string) {
+    this.#directory = directory;
+  }
+
+  /** Returns the path of the content with this digest. */
+  pathOf(sha256: string): string {
+    return path.join(this.#directory, sha256.slice(0, 2), sha256);
+  }
+
+  /**
+   * Copies a file into the store.
+   * @param maxBytes the copy is refused if the file is larger
+   * @throws EdgeError ERR_RELEASE
+   */
+  async add(file: string, maxBytes: number): Promise<StoredObject> {
+    const source = await open(file, constants.O_RDONLY | constants.O_NOFOLLOW);
+    try {
+      return await this.#copyFrom(source, file, maxBytes);
+    } finally {
+      await source.close();
+    }
+  }
+
+  /** Stores bytes. */
+  async put(bytes: Uint8Array): Promise<StoredObject> {
+    const sha256 = createHash('sha256').update(bytes).digest('hex');
+    if (!(await this.#has(sha256))) {
+      const temporary = await this.#temporary();
+      const handle = await open(temporary, 'wx', 0o600);
+      try {
+        await handle.writeFile(bytes);
+        await this.#keep(handle, temporary, sha256);
+      } finally {
+        await handle.close();
+      }
+    }
+    return { sha256, length: bytes.length };
+  }
+
+  /** Deletes all contents except those with the given digests. */
+  async keepOnly(digests: ReadonlySet<string>): Promise<void> {
+    for (const group of await namesIn(this.#directory)) {
+      for (const name of await namesIn(path.join(this.#directory, group))) {
+        if (!digests.has(name)) await unlink(path.join(this.#directory, group, name));
+      }
+    }
+  }
+
+  async #copyFrom(source: FileHandle, file: string, maxBytes: number): Promise<StoredObject> {
+    const temporary = await this.#temporary();
+    const target = await open(temporary, 'wx', 0o600);
+    try {
+      return await this.#copyTo(target, temporary, source, file, maxBytes);
+    } finally {
+      await target.close();
+    }
+  }
+
+  async #copyTo(
+    target: FileHandle,
+    temporary: string,
+    source: FileHandle,
+    file: string,
+    maxBytes: number,
+  ): Promise<StoredObject> {
+    const hash = createHash('sha256');
+    const slice = Buffer.allocUnsafe(sliceBytes);
+    let length = 0;
+    for (;;) {
+      const { bytesRead } = await source.read(slice, 0, sliceBytes);
+      if (bytesRead === 0) break;
+      length += bytesRead;
+      if (length > maxBytes) {
+        await unlink(temporary);
+        throw new EdgeError('ERR_RELEASE', `${file}: the release would be too large`);
+      }
+      hash.update(slice.subarray(0, bytesRead));
+      await target.writeFile(slice.subarray(0, bytesRead));
+    }
+    const sha256 = hash.digest('hex');
+    if (await this.#has(sha256)) await unlink(temporary);
+    else await this.#keep(target, temporary, sha256);
+    return { sha256, length };
+  }
+
+  async #keep(handle: FileHandle, temporary: string, sha256: string): Promise<void> {
+    await handle.sync();
+    const group = path.join(this.#directory, sha256.slice(0, 2));
+    await makeDirectory(group, 0o700);
+    await rename(temporary, this.pathOf(sha256));
+    await syncDirectory(group);
+  }
+
+  async #has(sha256: string): Promise<boolean> {
+    return (await stat(this.pathOf(sha256)).catch(() => undefined)) !== undefined;
+  }
+
+  async #temporary(): Promise<string> {
+    const directory = path.join(this.#directory, 'new');
+    await makeDirectory(directory, 0o700);
+    return path.join(directory, randomBytes(12).toString('hex'));
+  }
+}
+
+async function namesIn(directory: string): Promise<readonly string[]> {
+  return readdir(directory).catch(() => []);
+}

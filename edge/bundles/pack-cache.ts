@@ -1,0 +1,186 @@
+/** Makes packs and keeps them on disk, in a directory of the centre. */
+
+import { createHash, createHmac, randomBytes } from 'node:crypto';
+import { createReadStream, createWriteStream } from 'node:fs';
+import { open, readdir, readFile, rename, rm, stat, unlink, utimes } from 'node:fs/promises';
+import path from 'node:path';
+import { Readable } from 'node:stream';
+import { pipeline } from 'node:stream/promises';
+import { createZstdCompress } from 'node:zlib';
+import { createBoundedMap, makeDirectory } from '#runtime';
+import { edgeLimits } from '../limits.ts';
+import { maxPartDigests, type Pack, type PackReply, partBytes } from './bundle-messages.ts';
+import { syncDirectory } from './durable-files.ts';
+import type { Manifest } from './manifest.ts';
+import type { ObjectStore } from './object-store.ts';
+import { compressionOptions, dictionaryFiles, packedFiles, totalBytes } from './pack-content.ts';
+
+/** Maximum size of all packs on disk, in bytes. Packs that were used last are kept. */
+const maxCacheBytes = 8 * 2 ** 30;
+
+/** Manifest with its digest and its encoded form. */
+export interface StoredManifest {
+  readonly sha256: string;
+  readonly bytes: Buffer;
+  readonly manifest: Manifest;
+}
+
+export interface PackCacheOptions {
+  readonly directory: string;
+  readonly objects: ObjectStore;
+  /** Secret key of the ids of packs, so that no client can guess them. */
+  readonly secret: Uint8Array;
+}
+
+/** Packs of a centre. Each is made once, and read by all sites. */
+export class PackCache {
+  readonly #directory: string;
+  readonly #objects: ObjectStore;
+  readonly #secret: Uint8Array;
+  readonly #making = new Map<string, Promise<Pack>>();
+  readonly #described = createBoundedMap<string, Pack>(edgeLimits.describedPacks);
+  #isReady: Promise<unknown> | undefined;
+
+  constructor({ directory, objects, secret }: PackCacheOptions) {
+    this.#directory = directory;
+    this.#objects = objects;
+    this.#secret = secret;
+  }
+
+  /** Returns the packs that lead from one manifest to another. Makes those that do not exist. */
+  async packsFor(from: StoredManifest | undefined, to: StoredManifest): Promise<PackReply> {
+    const files = packedFiles(from?.manifest, to.manifest);
+    const former = from?.bytes ?? Buffer.alloc(0);
+    const manifest = await this.#pack(this.#idOf('manifest', from, to), to.bytes.length, {
+      dictionary: async () => former,
+      content: () => Readable.from([to.bytes]),
+    });
+    return {
+      ...(from === undefined ? {} : { from: from.sha256 }),
+      manifest,
+      ...(files.length === 0
+        ? {}
+        : {
+            files: await this.#pack(this.#idOf('files', from, to), totalBytes(files), {
+              dictionary: () => this.#dictionary(from, to),
+              content: () => Readable.from(this.#contents(files)),
+            }),
+          }),
+    };
+  }
+
+  /** Returns a part of a pack, or `undefined` if it does not exist. */
+  async part(id: string, index: number): Promise<Buffer | undefined> {
+    if (!/^[0-9a-f]{64}$/.test(id) || !Number.isSafeInteger(index) || index < 0) return undefined;
+    const handle = await open(path.join(this.#directory, id)).catch(() => undefined);
+    if (handle === undefined) return undefined;
+    try {
+      const part = Buffer.alloc(partBytes);
+      const { bytesRead } = await handle.read(part, 0, partBytes, index * partBytes);
+      return bytesRead === 0 ? undefined : part.subarray(0, bytesRead);
+    } finally {
+      await handle.close();
+    }
+  }
+
+  #idOf(kind: string, from: StoredManifest | undefined, to: StoredManifest): string {
+    const text = `${kind} ${from?.sha256 ?? 'none'} ${to.sha256}`;
+    return createHmac('sha256', this.#secret).update(text).digest('hex');
+  }
+
+  /** Returns a pack. Concurrent calls for the same pack share the work. */
+  #pack(id: string, bytes: number, sources: PackSources): Promise<Pack> {
+    const underWay = this.#making.get(id);
+    if (underWay !== undefined) return underWay;
+    const making = this.#findOrMake(id, bytes, sources).finally(() => this.#making.delete(id));
+    this.#making.set(id, making);
+    return making;
+  }
+
+  async #findOrMake(id: string, bytes: number, sources: PackSources): Promise<Pack> {
+    const file = path.join(this.#directory, id);
+    this.#isReady ??= this.#prepare();
+    await this.#isReady;
+    const found = await stat(file).catch(() => undefined);
+    const known = this.#described.get(id);
+    if (found !== undefined) await utimes(file, new Date(), found.mtime);
+    if (found !== undefined && known !== undefined) return known;
+    if (found === undefined) {
+      await this.#make(file, bytes, sources);
+      await this.#evict(file);
+    }
+    const pack = await describePack(id, file);
+    this.#described.set(id, pack);
+    return pack;
+  }
+
+  async #prepare(): Promise<void> {
+    const incomplete = path.join(this.#directory, 'new');
+    await rm(incomplete, { recursive: true, force: true });
+    await makeDirectory(incomplete, 0o700);
+  }
+
+  async #make(file: string, bytes: number, { dictionary, content }: PackSources): Promise<void> {
+    const temporary = path.join(this.#directory, 'new', randomBytes(12).toString('hex'));
+    try {
+      // The compressor works in a thread of the pool.
+      const compressor = createZstdCompress(compressionOptions(bytes, await dictionary()));
+      const target = createWriteStream(temporary, { flags: 'wx', mode: 0o600, flush: true });
+      await pipeline(content(), compressor, target);
+      await rename(temporary, file);
+      await syncDirectory(this.#directory);
+    } catch (error) {
+      await rm(temporary, { force: true });
+      throw error;
+    }
+  }
+
+  async #dictionary(from: StoredManifest | undefined, to: StoredManifest): Promise<Buffer> {
+    const contents: Buffer[] = [];
+    for (const { sha256 } of dictionaryFiles(from?.manifest, to.manifest)) {
+      contents.push(await readFile(this.#objects.pathOf(sha256)));
+    }
+    return Buffer.concat(contents);
+  }
+
+  async *#contents(files: readonly { readonly sha256: string }[]): AsyncGenerator<Buffer> {
+    for (const { sha256 } of files) yield* createReadStream(this.#objects.pathOf(sha256));
+  }
+
+  async #evict(made: string): Promise<void> {
+    const names = await readdir(this.#directory);
+    const packs = [];
+    for (const name of names.filter((it) => it !== 'new')) {
+      const file = path.join(this.#directory, name);
+      const { size, atimeMs } = await stat(file);
+      packs.push({ file, size, usedAt: file === made ? Number.POSITIVE_INFINITY : atimeMs });
+    }
+    let bytes = 0;
+    for (const { file, size } of packs.sort((a, b) => b.usedAt - a.usedAt)) {
+      bytes += size;
+      if (bytes > maxCacheBytes && file !== made) await unlink(file);
+    }
+  }
+}
+
+interface PackSources {
+  readonly dictionary: () => Promise<Buffer>;
+  readonly content: () => Readable;
+}
+
+async function describePack(id: string, file: string): Promise<Pack> {
+  const whole = createHash('sha256');
+  const parts: Buffer[] = [];
+  let length = 0;
+  for await (const part of createReadStream(file, { highWaterMark: partBytes })) {
+    whole.update(part);
+    length += part.length;
+    if (parts.length <= maxPartDigests) parts.push(createHash('sha256').update(part).digest());
+  }
+  return {
+    id,
+    sha256: whole.digest('hex'),
+    length,
+    ...(parts.length > maxPartDigests ? {} : { parts: Buffer.concat(parts) }),
+  };
+}

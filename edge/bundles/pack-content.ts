@@ -1,0 +1,61 @@
+/** Contents of packs: both sides derive the files and the dictionary from the two manifests. */
+
+import { constants, type ZstdOptions } from 'node:zlib';
+import type { BundleFile, Manifest } from './manifest.ts';
+
+/** Maximum size of a dictionary, in bytes. Larger ones are not used. */
+export const maxDictionaryBytes = 32 * 2 ** 20;
+
+/** Largest window of a pack, as a power of two. It bounds the memory of a site. */
+const maxWindowLog = 26;
+
+/** Size of the contents up to which the best compression is used, in bytes. */
+const bestCompressionBytes = 16 * 2 ** 20;
+
+/** Returns the files of a pack: one for each digest that the former bundle lacks. */
+export function packedFiles(from: Manifest | undefined, to: Manifest): readonly BundleFile[] {
+  const known = new Set(from?.files.map(({ sha256 }) => sha256));
+  return to.files.filter(({ sha256 }) => {
+    if (known.has(sha256)) return false;
+    known.add(sha256);
+    return true;
+  });
+}
+
+/**
+ * Returns the files of the former bundle whose contents are the dictionary: the former versions of
+ * the changed files. Returns none if they are too large.
+ */
+export function dictionaryFiles(from: Manifest | undefined, to: Manifest): readonly BundleFile[] {
+  if (from === undefined) return [];
+  const changed = new Set(packedFiles(from, to).map(({ path }) => path));
+  const files = from.files.filter(({ path }) => changed.has(path));
+  return totalBytes(files) > maxDictionaryBytes ? [] : files;
+}
+
+/** Returns the total size of files, in bytes. */
+export function totalBytes(files: readonly { readonly length: number }[]): number {
+  return files.reduce((sum, { length }) => sum + length, 0);
+}
+
+/** Returns the options of the compressor of a pack. */
+export function compressionOptions(bytes: number, dictionary: Buffer): ZstdOptions {
+  const reach = Math.ceil(Math.log2(Math.max(1024, bytes + dictionary.length)));
+  return {
+    params: {
+      [constants.ZSTD_c_compressionLevel]: bytes <= bestCompressionBytes ? 12 : 6,
+      [constants.ZSTD_c_windowLog]: Math.min(maxWindowLog, reach),
+      [constants.ZSTD_c_enableLongDistanceMatching]: 1,
+    },
+    pledgedSrcSize: bytes,
+    ...(dictionary.length === 0 ? {} : { dictionary }),
+  };
+}
+
+/** Returns the options of the decompressor of a pack. */
+export function decompressionOptions(dictionary: Buffer): ZstdOptions {
+  return {
+    params: { [constants.ZSTD_d_windowLogMax]: maxWindowLog },
+    ...(dictionary.length === 0 ? {} : { dictionary }),
+  };
+}

@@ -1,0 +1,25 @@
+/** Route from which sites, and HTTP caches between them and the centre, read parts of packs. */
+
+import type { FastifyInstance } from 'fastify';
+import type { PackCache } from './pack-cache.ts';
+
+/**
+ * Adds `GET /packs/<id>/<index>`. The id of a pack is a secret, and its content never changes, so
+ * the route needs no credentials and any cache may keep the answer.
+ */
+export function addPackRoutes(app: FastifyInstance, packs: PackCache): void {
+  app.get<{ Params: { id: string; index: string } }>(
+    '/packs/:id/:index',
+    async (request, reply) => {
+      const { id, index } = request.params;
+      const tag = `"${id}-${index}"`;
+      const part = /^\d{1,7}$/.test(index) ? await packs.part(id, Number(index)) : undefined;
+      if (part === undefined) {
+        return reply.code(404).header('cache-control', 'no-store').send({ error: 'no such part' });
+      }
+      reply.header('cache-control', 'public, max-age=31536000, immutable').header('etag', tag);
+      if (request.headers['if-none-match'] === tag) return reply.code(304).send();
+      return reply.type('application/octet-stream').send(part);
+    },
+  );
+}

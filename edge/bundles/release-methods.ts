@@ -1,0 +1,102 @@
+/** RPC methods of releases on the local socket, which the command line uses. */
+
+import Type from 'typebox';
+import { extensionMethod, type RpcTable } from '#master';
+import type { KeyClaim } from './key-claims.ts';
+import type { OnlineKeys } from './tuf-repository.ts';
+
+/** Metadata in base64, as RPC carries them. */
+const Base64 = Type.String({ maxLength: 1_000_000, pattern: '^[A-Za-z0-9+/]*={0,2}$' });
+
+const strict = { additionalProperties: false };
+const none = Type.Object({}, strict);
+
+/** Release that waits for signatures of the role `targets`. */
+export interface ProposedRelease {
+  readonly version: number;
+  readonly files: number;
+  readonly bytes: number;
+  readonly warnings: readonly string[];
+  /** Unsigned metadata in base64. */
+  readonly targets: string;
+  /** Public keys of the role `targets`, in hexadecimal digits. */
+  readonly keys: readonly string[];
+}
+
+/** State of a release. */
+export interface ReleaseState {
+  readonly version: number;
+  readonly state: string;
+  /** Names of the rings, in order. */
+  readonly rings: readonly string[];
+  /** Name of the ring that installs the release. */
+  readonly ring: string;
+  readonly createdAt: number;
+  /** Sites that use the release. */
+  readonly installed: number;
+  readonly failed: readonly {
+    readonly site: string;
+    readonly code: string;
+    readonly message: string;
+  }[];
+}
+
+export interface ReleasesApi {
+  onlineKeys(areNew: boolean): Promise<OnlineKeys>;
+  /** Returns the current root in base64, or `null`. */
+  root(): Promise<string | null>;
+  setRoot(root: string): Promise<void>;
+  /** Packs the source, or the content of an earlier release. */
+  propose(contentOf: number | undefined): Promise<ProposedRelease>;
+  publish(version: number, targets: string): Promise<ReleaseState>;
+  hold(): Promise<ReleaseState>;
+  resume(): Promise<ReleaseState>;
+  list(): Promise<readonly ReleaseState[]>;
+  /** Returns keys that sites have accepted themselves. */
+  claims(): Promise<readonly KeyClaim[]>;
+}
+
+/** Creates the methods. Their names begin with `releases.`. */
+export function releaseMethods(api: ReleasesApi): RpcTable {
+  const ofRelease = ({ version }: ReleaseState): { what: string } => ({
+    what: `release ${version}`,
+  });
+  return {
+    releases: {
+      onlineKeys: extensionMethod({
+        parameters: Type.Object({ areNew: Type.Boolean() }, strict),
+        call: (_, { areNew }) => api.onlineKeys(areNew),
+      }),
+      root: extensionMethod({ parameters: none, call: () => api.root() }),
+      setRoot: extensionMethod({
+        parameters: Type.Object({ root: Base64 }, strict),
+        call: async (_, { root }) => {
+          await api.setRoot(root);
+          return {};
+        },
+        audit: { action: 'site.keys', done: () => ({ what: 'root of the releases' }) },
+      }),
+      propose: extensionMethod({
+        parameters: Type.Object({ contentOf: Type.Optional(Type.Integer({ minimum: 1 })) }, strict),
+        call: (_, { contentOf }) => api.propose(contentOf),
+      }),
+      publish: extensionMethod({
+        parameters: Type.Object({ version: Type.Integer({ minimum: 1 }), targets: Base64 }, strict),
+        call: (_, { version, targets }) => api.publish(version, targets),
+        audit: { action: 'site.publish', done: (_, release) => ofRelease(release) },
+      }),
+      hold: extensionMethod({
+        parameters: none,
+        call: () => api.hold(),
+        audit: { action: 'site.hold', done: (_, release) => ofRelease(release) },
+      }),
+      resume: extensionMethod({
+        parameters: none,
+        call: () => api.resume(),
+        audit: { action: 'site.resume', done: (_, release) => ofRelease(release) },
+      }),
+      list: extensionMethod({ parameters: none, call: () => api.list() }),
+      claims: extensionMethod({ parameters: none, call: () => api.claims() }),
+    },
+  };
+}

@@ -1,0 +1,362 @@
+/** Releases of a centre: their rings, their progress, and the release that each site installs. */
+
+import { createHash } from 'node:crypto';
+import Type from 'typebox';
+import type { SitesOptions } from '#config';
+import type { SharedArea, StateOperation } from '#master';
+import { Mutex } from '#runtime';
+import { defineRow, type RowOf } from '#store';
+import { EdgeError } from '../errors.ts';
+import type { BundleReport, WantedRelease } from './bundle-messages.ts';
+
+/** Number of releases whose contents are kept. */
+export const keptReleases = 10;
+
+const ReleaseSchema = Type.Object({
+  version: Type.Integer({ minimum: 1 }),
+  /** Digest and size of the manifest. */
+  sha256: Type.String(),
+  length: Type.Integer({ minimum: 0 }),
+  createdAt: Type.Integer({ minimum: 0 }),
+  /**
+   * `packed`: not published yet. `releasing`: ring by ring. `held`: an operator paused it. `stopped`:
+   * too many sites failed. `replaced`: a later release was published.
+   */
+  state: Type.Unsafe<'packed' | 'releasing' | 'held' | 'stopped' | 'done' | 'replaced'>(
+    Type.String(),
+  ),
+  /** Names of the rings, in order. */
+  rings: Type.Array(Type.String()),
+  /** Index of the ring that installs the release. */
+  ring: Type.Integer({ minimum: 0 }),
+  /** Whether all rings have installed the release. */
+  isProven: Type.Boolean(),
+  /** Sites that refused the release. */
+  failed: Type.Array(Type.String()),
+  /** Version whose content a rollback published again. */
+  contentOf: Type.Optional(Type.Integer({ minimum: 1 })),
+});
+const releaseRow = defineRow({ name: 'release', schema: ReleaseSchema });
+export type Release = RowOf<typeof releaseRow>;
+
+const SiteReleaseSchema = Type.Object({
+  version: Type.Integer({ minimum: 0 }),
+  saltbridge: Type.String(),
+  at: Type.Integer({ minimum: 0 }),
+  failed: Type.Optional(
+    Type.Object({ version: Type.Integer(), code: Type.String(), message: Type.String() }),
+  ),
+});
+const siteReleaseRow = defineRow({ name: 'release of a site', schema: SiteReleaseSchema });
+
+/** Last report of a site about its bundle. */
+export type SiteRelease = RowOf<typeof siteReleaseRow>;
+
+const releasePrefix = ['bundle', 'release'];
+const sitePrefix = ['bundle', 'site'];
+
+function releaseKey(version: number): string[] {
+  return [...releasePrefix, String(version).padStart(16, '0')];
+}
+
+/** Members of a ring: a percentage of all sites, or names of sites. */
+export type Rings = SitesOptions['rings'];
+
+export interface ReleasesOptions {
+  readonly rows: Pick<SharedArea, 'follow' | 'list' | 'write'>;
+  readonly rings: Rings;
+  readonly stopAtFailures: number;
+  /** Returns the names of all joined sites. */
+  readonly sites: () => Promise<readonly string[]>;
+  readonly isConnected: (site: string) => boolean;
+  readonly now: () => number;
+}
+
+/** Releases and the reports of sites about them. */
+export class Releases {
+  readonly #options: ReleasesOptions;
+  readonly #releases = new Map<number, Release>();
+  readonly #reports = new Map<string, SiteRelease>();
+  readonly #mutex = new Mutex();
+  #members: { readonly mark: string; readonly rings: ReadonlyMap<string, number> } | undefined;
+
+  private constructor(options: ReleasesOptions) {
+    this.#options = options;
+  }
+
+  /** @param onChange called after a release was changed, also by another member of the cluster */
+  static async open(options: ReleasesOptions, onChange: () => void): Promise<Releases> {
+    const releases = new Releases(options);
+    await options.rows.follow(releasePrefix, (change) => {
+      if (change.type === 'put') {
+        const release = releaseRow.decode(change.entry);
+        releases.#releases.set(release.version, release);
+      } else {
+        releases.#releases.delete(Number(change.key.at(-1)));
+      }
+      onChange();
+    });
+    await options.rows.follow(sitePrefix, (change) => {
+      if (change.type !== 'put') return;
+      const site = change.entry.key.at(-1) ?? '';
+      releases.#reports.set(site, siteReleaseRow.decode(change.entry));
+    });
+    return releases;
+  }
+
+  /** Returns all releases, latest first. */
+  list(): readonly Release[] {
+    return [...this.#releases.values()].sort((a, b) => b.version - a.version);
+  }
+
+  /** Returns the release that was published last, or `undefined`. */
+  get published(): Release | undefined {
+    return this.list().find(({ state }) => state !== 'packed' && state !== 'replaced');
+  }
+
+  /** Returns the last release that all rings have installed. */
+  get proven(): Release | undefined {
+    return this.list().find(({ isProven }) => isProven);
+  }
+
+  /** Returns the last report of a site. */
+  reportOf(site: string): SiteRelease | undefined {
+    return this.#reports.get(site);
+  }
+
+  /** Number of sites that use a version. */
+  countUsing(version: number): number {
+    return [...this.#reports.values()].filter((it) => it.version === version).length;
+  }
+
+  /**
+   * Returns a release.
+   * @throws EdgeError ERR_RELEASE if it does not exist
+   */
+  require(version: number): Release {
+    const found = this.#releases.get(version);
+    if (found !== undefined) return found;
+    throw new EdgeError('ERR_RELEASE', `there is no release ${version}`);
+  }
+
+  /** Version of the next release. */
+  get nextVersion(): number {
+    return Math.max(0, ...this.#releases.keys()) + 1;
+  }
+
+  /** Stores a release that is not published yet. Replaces other releases that were not published. */
+  async add(release: Pick<Release, 'version' | 'sha256' | 'length' | 'contentOf'>): Promise<void> {
+    const rings = Object.keys(this.#options.rings);
+    const unpublished = this.list().filter(({ state }) => state === 'packed');
+    await this.#options.rows.write(
+      unpublished.map(({ version }) => ({ op: 'delete', key: releaseKey(version) })),
+    );
+    for (const { version } of unpublished) this.#releases.delete(version);
+    const isRollback = release.contentOf !== undefined;
+    await this.#write({
+      ...release,
+      createdAt: this.#options.now(),
+      state: 'packed',
+      rings,
+      // All sites must leave the release that a rollback replaces, so its rings do not wait.
+      ring: isRollback ? Math.max(0, rings.length - 1) : 0,
+      isProven: false,
+      failed: [],
+    });
+  }
+
+  /** Writes the metadata of a release and starts it. Both take effect together. */
+  publish(version: number, metadata: readonly StateOperation[]): Promise<void> {
+    return this.#mutex.run(() => this.#publish(version, metadata));
+  }
+
+  async #publish(version: number, metadata: readonly StateOperation[]): Promise<void> {
+    const release = this.require(version);
+    const replaced = this.list().filter(
+      ({ state, version: other }) => state !== 'packed' && other !== version,
+    );
+    const changed: Release[] = [
+      ...replaced.map((it): Release => ({ ...it, state: 'replaced' })),
+      { ...release, state: 'releasing' },
+    ];
+    await this.#writeAll(changed, metadata);
+    await this.#advance();
+  }
+
+  /**
+   * Pauses a release. Sites that have not installed it keep their former one.
+   * @throws EdgeError ERR_RELEASE
+   */
+  async hold(): Promise<Release> {
+    return this.#mutex.run(() =>
+      this.#change(['releasing'], (release) => ({ ...release, state: 'held' })),
+    );
+  }
+
+  /**
+   * Continues a release that was held or has stopped, and forgets its failures. A release that waits
+   * for a ring continues with the next ring.
+   * @throws EdgeError ERR_RELEASE
+   */
+  resume(): Promise<Release> {
+    return this.#mutex.run(() => this.#resume());
+  }
+
+  async #resume(): Promise<Release> {
+    const release = await this.#change(['held', 'stopped', 'releasing'], (it) => ({
+      ...it,
+      state: 'releasing',
+      failed: [],
+      ring: it.state === 'releasing' ? Math.min(it.ring + 1, it.rings.length - 1) : it.ring,
+    }));
+    await this.#advance();
+    return this.require(release.version);
+  }
+
+  /** Stores the report of a site. */
+  report(site: string, report: BundleReport): Promise<void> {
+    return this.#mutex.run(() => this.#report(site, report));
+  }
+
+  async #report(site: string, { version, saltbridge, failed }: BundleReport): Promise<void> {
+    const row: SiteRelease = {
+      version,
+      saltbridge,
+      at: this.#options.now(),
+      ...(failed === undefined ? {} : { failed }),
+    };
+    const value = siteReleaseRow.encode(row);
+    await this.#options.rows.write([{ op: 'put', key: [...sitePrefix, site], value }]);
+    this.#reports.set(site, row);
+    const { published } = this;
+    if (published === undefined || published.state !== 'releasing') return;
+    if (failed?.version === published.version && !published.failed.includes(site)) {
+      const failures = [...published.failed, site];
+      const isStopped = failures.length >= this.#options.stopAtFailures;
+      const state = isStopped ? 'stopped' : 'releasing';
+      await this.#write({ ...published, failed: failures, state });
+    }
+    await this.#advance();
+  }
+
+  /** Continues with the next ring as long as the current one is complete. */
+  async #advance(): Promise<void> {
+    const sites = await this.#options.sites();
+    for (;;) {
+      const { published: release } = this;
+      if (release === undefined || release.state !== 'releasing') return;
+      const rings = this.#ringsOf(release, sites);
+      const members = sites.filter((site) => (rings.get(site) ?? Infinity) <= release.ring);
+      if (!this.#isComplete(release, members)) return;
+      const isLast = release.ring >= release.rings.length - 1;
+      if (isLast) return this.#write({ ...release, state: 'done', isProven: true });
+      await this.#write({ ...release, ring: release.ring + 1 });
+    }
+  }
+
+  /** Returns the release that a site must install, or `undefined` if it must change nothing. */
+  async wantedBy(site: string): Promise<WantedRelease | undefined> {
+    const { published, proven } = this;
+    const used = this.#reports.get(site)?.version ?? 0;
+    if (published === undefined || used >= published.version) return undefined;
+    const index = this.#ringsOf(published, await this.#options.sites()).get(site);
+    const isItsTurn = index !== undefined && index <= published.ring;
+    const isActive = published.state === 'releasing' || published.state === 'done';
+    if (isItsTurn && isActive) {
+      return { ring: published.rings[index] ?? '', version: published.version };
+    }
+    // Other sites use the last release that was complete.
+    if (proven === undefined || used >= proven.version) return undefined;
+    return { ring: proven.rings.at(-1) ?? '', version: proven.version };
+  }
+
+  /** Deletes releases that are too old, and returns the remaining ones. */
+  async prune(): Promise<readonly Release[]> {
+    const all = this.list();
+    const old = all.slice(keptReleases);
+    await this.#options.rows.write(
+      old.map(({ version }) => ({ op: 'delete', key: releaseKey(version) })),
+    );
+    for (const { version } of old) this.#releases.delete(version);
+    return all.slice(0, keptReleases);
+  }
+
+  /**
+   * Whether a ring is complete: no connected site is missing, and a site has installed the release
+   * if the ring has sites at all.
+   */
+  #isComplete(release: Release, members: readonly string[]): boolean {
+    if (members.length === 0) return true;
+    const isDone = (site: string): boolean =>
+      (this.#reports.get(site)?.version ?? 0) >= release.version;
+    const isMissing = (site: string): boolean =>
+      !isDone(site) && !release.failed.includes(site) && this.#options.isConnected(site);
+    return members.some(isDone) && !members.some(isMissing);
+  }
+
+  /** Returns the index of the first ring of each site. */
+  #ringsOf({ version, rings }: Release, sites: readonly string[]): ReadonlyMap<string, number> {
+    const mark = `${version} ${sites.join(' ')}`;
+    if (this.#members?.mark === mark) return this.#members.rings;
+    const places = rings.map((name) => this.#options.rings[name] ?? 100);
+    const found = assignRings(version, places, sites);
+    this.#members = { mark, rings: found };
+    return found;
+  }
+
+  async #change(
+    states: readonly Release['state'][],
+    change: (release: Release) => Release,
+  ): Promise<Release> {
+    const { published } = this;
+    if (published !== undefined && states.includes(published.state)) {
+      const changed = change(published);
+      await this.#write(changed);
+      return changed;
+    }
+    const found = published === undefined ? 'there is no release' : describe(published);
+    throw new EdgeError('ERR_RELEASE', `${found}; this is possible in: ${states.join(', ')}`);
+  }
+
+  async #write(release: Release): Promise<void> {
+    await this.#writeAll([release], []);
+  }
+
+  async #writeAll(releases: readonly Release[], more: readonly StateOperation[]): Promise<void> {
+    const operations = releases.map((release): StateOperation => {
+      return { op: 'put', key: releaseKey(release.version), value: releaseRow.encode(release) };
+    });
+    await this.#options.rows.write([...operations, ...more]);
+    for (const release of releases) this.#releases.set(release.version, release);
+  }
+}
+
+function describe({ version, state }: Release): string {
+  return `release ${version} is ${state}`;
+}
+
+/**
+ * Assigns sites to rings. A percentage selects the sites with the lowest digests, at least one, so
+ * that each release begins at other sites.
+ * @returns the index of the first ring of each site. Sites that are in no ring are left out
+ */
+export function assignRings(
+  version: number,
+  rings: readonly Rings[string][],
+  sites: readonly string[],
+): ReadonlyMap<string, number> {
+  const digestOf = (site: string): string =>
+    createHash('sha256').update(`${version} ${site}`).digest('hex');
+  const ranked = sites
+    .map((site) => ({ site, digest: digestOf(site) }))
+    .sort((a, b) => (a.digest < b.digest ? -1 : 1));
+  const found = new Map<string, number>();
+  for (const [index, members] of rings.entries()) {
+    const names =
+      typeof members === 'number'
+        ? ranked.slice(0, Math.ceil((ranked.length * members) / 100)).map(({ site }) => site)
+        : members;
+    for (const site of names) if (!found.has(site)) found.set(site, index);
+  }
+  return found;
+}

@@ -1,0 +1,400 @@
+/**
+ * Bundles of a site: verifies, reads, checks and uses the releases that the centre names. A release
+ * that fails its check is not tried again.
+ */
+
+import { readFile } from 'node:fs/promises';
+import path from 'node:path';
+import { defineService, type ExtensionHost, type ServiceKey, version } from '#master';
+import { isMissing, retryDelayMs, sleepUntilAborted } from '#runtime';
+import { EdgeError } from '../errors.ts';
+import type { EdgePart, SiteContext, SitePart } from '../parts.ts';
+import {
+  BundleDirectory,
+  type BundleFailure,
+  type InstalledBundle,
+  type RecoveredSwitch,
+  readContent,
+} from './bundle-directory.ts';
+import { findPillarProblem, healthySample } from './bundle-health.ts';
+import { BundleKeys } from './bundle-keys.ts';
+import {
+  metadataMessage,
+  type PackReply,
+  packMessage,
+  reportMessage,
+  type WantedRelease,
+  wantedMessage,
+} from './bundle-messages.ts';
+import { PackFetcher } from './fetch-pack.ts';
+import { decodeManifest, type Manifest } from './manifest.ts';
+import { dictionaryFiles } from './pack-content.ts';
+import type { SiteProgram } from './site-program.ts';
+import { TufClient, type VerifiedTarget } from './tuf-client.ts';
+import { catalogDigest } from './with-bundle.ts';
+
+/** Delays before a release is tried again after a temporary failure, in milliseconds. */
+const retryDelays = { initialDelayMs: 5000, maxDelayMs: 600_000 };
+
+/** Bundle in use, for other parts of the site. */
+export interface BundleInUse {
+  /** Returns the bundle in use, or `undefined` if the site has none. */
+  current(): InstalledBundle | undefined;
+  /** Returns a file of the bundle in use, or `undefined` if it does not exist. */
+  readFile(inner: string): Promise<Buffer | undefined>;
+  /** Calls the listener after another bundle was put into use. */
+  onChange(listener: () => void): void;
+}
+
+/** Service that {@link siteBundles} provides. */
+export const bundleInUse: ServiceKey<BundleInUse> = defineService('site-bundle');
+
+/**
+ * Codes of failures that do not change when the release is tried again. The site waits for another
+ * release.
+ */
+const finalCodes: ReadonlySet<string> = new Set([
+  'ERR_BUNDLE_CHECK',
+  'ERR_BUNDLE_PATH',
+  'ERR_BUNDLE_VERSION',
+]);
+
+/** Creates the part of a site that installs bundles. */
+export function siteBundles(program: SiteProgram): SitePart {
+  return async (context) => {
+    const bundles = new SiteBundles(context, program);
+    return bundles.open();
+  };
+}
+
+class SiteBundles implements BundleInUse {
+  readonly #context: SiteContext;
+  readonly #host: ExtensionHost;
+  readonly #program: SiteProgram;
+  readonly #bundles: BundleDirectory;
+  readonly #packs: PackFetcher;
+  readonly #tuf: TufClient;
+  readonly #keys: BundleKeys;
+  readonly #listeners: (() => void)[] = [];
+  #current: InstalledBundle | undefined;
+  #wanted: WantedRelease | undefined;
+  #working: Promise<void> | undefined;
+  #lastFailure: BundleFailure | undefined;
+  #isLeaving = false;
+  /** Whether the next pack must not build on the former bundle, whose files may be damaged. */
+  #needsWhole = false;
+
+  constructor(context: SiteContext, program: SiteProgram) {
+    const { host, directory, link } = context;
+    this.#context = context;
+    this.#host = host;
+    this.#program = program;
+    this.#bundles = new BundleDirectory(directory);
+    this.#packs = new PackFetcher(path.join(directory, 'parts'), link);
+    this.#keys = new BundleKeys(host);
+    this.#tuf = new TufClient({
+      rows: host.state,
+      directory,
+      joinedRoot: () => readIfPresent(path.join(directory, 'root.json')),
+      fetch: async (name) => (await link.call(metadataMessage, { name }, host.closing)).bytes,
+      now: () => Math.max(host.now(), context.timeFloor()),
+    });
+  }
+
+  async open(): Promise<EdgePart> {
+    const recovered = await this.#bundles.recover();
+    this.#current = await this.#findCurrent();
+    this.#lastFailure = await this.#bundles.failure();
+    const { link, log } = this.#context;
+    link.handle(wantedMessage, async (wanted) => {
+      this.#want(wanted);
+      return {};
+    });
+    link.onChange(({ isConnected }) => {
+      if (isConnected) this.#report();
+    });
+    this.#host.provide(bundleInUse, this);
+    const stopClaims = this.#keys.reportClaims(log);
+    return {
+      start: () => this.#start(recovered),
+      close: async () => {
+        stopClaims();
+        this.#isLeaving = true;
+        await this.#working;
+      },
+      metrics: () => [
+        {
+          name: 'saltbridge_site_bundle_version',
+          type: 'gauge',
+          help: 'Version of the bundle in use. 0: none.',
+          labels: [],
+          samples: [{ labels: {}, value: this.#current?.version ?? 0 }],
+        },
+      ],
+    };
+  }
+
+  current(): InstalledBundle | undefined {
+    return this.#current;
+  }
+
+  readFile(inner: string): Promise<Buffer | undefined> {
+    if (this.#current === undefined) return Promise.resolve(undefined);
+    return readIfPresent(path.join(this.#bundles.pathOf(this.#current.version), inner));
+  }
+
+  onChange(listener: () => void): void {
+    this.#listeners.push(listener);
+  }
+
+  /** Returns the bundle in use. A damaged one is installed again when the centre names it. */
+  async #findCurrent(): Promise<InstalledBundle | undefined> {
+    try {
+      return await this.#bundles.find(await this.#bundles.currentVersion());
+    } catch (err) {
+      this.#host.logger.error({ err }, 'the manifest of the bundle in use is damaged');
+      return undefined;
+    }
+  }
+
+  async #start(recovered: RecoveredSwitch): Promise<void> {
+    if (recovered.kind === 'reverted') return this.#restart();
+    if (this.#current !== undefined) {
+      await this.#keys.apply(this.#bundles.pathOf(this.#current.version));
+    }
+    if (recovered.kind !== 'pending') return;
+    const { to, minions } = recovered.pending;
+    const problem = await findPillarProblem(this.#host, minions);
+    if (problem === undefined) return this.#bundles.commit();
+    await this.#bundles.revert(this.#failed(to, new EdgeError('ERR_BUNDLE_CHECK', problem)));
+    this.#restart();
+  }
+
+  /** Starts the master again. The caller must not wait, because the restart closes this part. */
+  #restart(): void {
+    this.#isLeaving = true;
+    this.#program.restart().catch((err: unknown) => {
+      this.#host.logger.fatal(
+        { err },
+        'cannot start the master again after a change of the bundle',
+      );
+    });
+  }
+
+  /** Reports the version in use to the centre, which names the wanted release. */
+  #report(): void {
+    const failed = this.#lastFailure;
+    const report = {
+      version: this.#current?.version ?? 0,
+      saltbridge: version,
+      ...(failed === undefined ? {} : { failed }),
+    };
+    this.#context.link
+      .call(reportMessage, report, this.#host.closing)
+      .then(({ wanted }) => {
+        if (wanted !== undefined) this.#want(wanted);
+      })
+      .catch((err: unknown) =>
+        this.#host.logger.info({ err }, 'bundle not reported to the centre'),
+      );
+  }
+
+  #want(wanted: WantedRelease): void {
+    const used = this.#current?.version ?? 0;
+    if (wanted.version < used) {
+      this.#refuseOlder(wanted.version, used);
+      return;
+    }
+    this.#wanted = wanted;
+    this.#working ??= this.#work().finally(() => {
+      this.#working = undefined;
+    });
+  }
+
+  #refuseOlder(older: number, used: number): void {
+    if (this.#lastFailure?.version === older) return;
+    const problem = `the centre names version ${older}, but version ${used} is in use`;
+    this.#failed(older, new EdgeError('ERR_BUNDLE_OLD', problem));
+    this.#report();
+  }
+
+  /** Installs wanted releases until none is left, or until the connection is lost. */
+  async #work(): Promise<void> {
+    for (let attempt = 0; !this.#isLeaving; attempt++) {
+      const wanted = this.#wanted;
+      if (wanted === undefined || (await this.#isDone(wanted))) return;
+      try {
+        await this.#install(wanted);
+        attempt = 0;
+      } catch (error) {
+        const failure = this.#failed(wanted.version, error);
+        const { logger } = this.#host;
+        logger.error({ err: error, version: wanted.version }, 'bundle not installed');
+        if (failure.code === 'ERR_SITE_LINK') return;
+        this.#needsWhole = failure.code === 'ERR_BUNDLE_CONTENT' && !this.#needsWhole;
+        if (finalCodes.has(failure.code)) await this.#bundles.fail(failure);
+        this.#report();
+        if (!finalCodes.has(failure.code)) await this.#pause(attempt);
+      }
+    }
+  }
+
+  async #isDone({ version: wanted }: WantedRelease): Promise<boolean> {
+    if (wanted <= (this.#current?.version ?? 0)) return true;
+    const refused = await this.#bundles.failure();
+    return refused?.version === wanted && finalCodes.has(refused.code);
+  }
+
+  async #pause(attempt: number): Promise<void> {
+    const milliseconds = retryDelayMs(attempt + 1, retryDelays, Math.random);
+    await sleepUntilAborted(milliseconds, this.#host.closing);
+  }
+
+  #failed(failedVersion: number, error: unknown): BundleFailure {
+    const text = error instanceof Error ? error.message : String(error);
+    const code = error instanceof EdgeError ? error.code : 'ERR_BUNDLE_CHECK';
+    this.#lastFailure = { version: failedVersion, code, message: text };
+    return this.#lastFailure;
+  }
+
+  async #install(wanted: WantedRelease): Promise<void> {
+    const former = this.#current;
+    const target = await this.#tuf.target(wanted.ring, wanted.version);
+    const installed = await this.#bundles.find(wanted.version);
+    const bundle =
+      installed?.sha256 === target.sha256
+        ? installed
+        : await this.#fetch(target, this.#needsWhole ? undefined : former);
+    this.#needsWhole = false;
+    requireVersion(bundle.manifest);
+    const directory = this.#bundles.pathOf(bundle.version);
+    const [problem] = await this.#program.check(directory);
+    if (problem !== undefined) throw new EdgeError('ERR_BUNDLE_CHECK', problem);
+    await this.#use(bundle, former);
+  }
+
+  async #fetch(
+    target: VerifiedTarget,
+    former: InstalledBundle | undefined,
+  ): Promise<InstalledBundle> {
+    const reply = await this.#askForPacks(target, former);
+    const from = reply.from === undefined ? undefined : former;
+    const { closing } = this.#host;
+    await this.#packs.keepOnly([reply.manifest, ...(reply.files ? [reply.files] : [])]);
+    await this.#packs.fetch(reply.manifest, closing);
+    const manifestBytes = await readContent(
+      this.#packs.content(reply.manifest, from?.manifestBytes ?? Buffer.alloc(0)),
+      target,
+    );
+    const manifest = decodeManifest(manifestBytes);
+    requireManifestOf(manifest, target);
+    const { files } = reply;
+    if (files !== undefined) await this.#packs.fetch(files, closing);
+    const dictionary = await this.#dictionary(from, manifest);
+    await this.#bundles.install({
+      manifestBytes,
+      manifest,
+      from,
+      contents: () => {
+        if (files !== undefined) return this.#packs.content(files, dictionary);
+        throw new EdgeError('ERR_BUNDLE_CONTENT', 'the centre offers no pack for the new files');
+      },
+    });
+    await this.#packs.keepOnly([]);
+    return { version: manifest.version, sha256: target.sha256, manifestBytes, manifest };
+  }
+
+  /** Asks for packs until it is the turn of this site. */
+  async #askForPacks(
+    target: VerifiedTarget,
+    former: InstalledBundle | undefined,
+  ): Promise<PackReply> {
+    const from = former === undefined ? {} : { from: former.sha256 };
+    const { closing } = this.#host;
+    for (;;) {
+      const params = { ...from, to: target.sha256 };
+      const reply = await this.#context.link.call(packMessage, params, closing);
+      if (!('waitSeconds' in reply)) return reply;
+      await sleepUntilAborted(reply.waitSeconds * 1000 * (0.5 + Math.random()), closing);
+    }
+  }
+
+  async #dictionary(from: InstalledBundle | undefined, manifest: Manifest): Promise<Buffer> {
+    const contents: Buffer[] = [];
+    for (const file of dictionaryFiles(from?.manifest, manifest)) {
+      contents.push(await readFile(path.join(this.#bundles.pathOf(from?.version ?? 0), file.path)));
+    }
+    return Buffer.concat(contents);
+  }
+
+  /** Returns a digest of the catalog of a bundle. A master reads its catalog when it starts. */
+  async #catalogOf(bundle: InstalledBundle | undefined): Promise<string> {
+    if (bundle === undefined) return '';
+    return catalogDigest(this.#bundles.pathOf(bundle.version), bundle.manifest);
+  }
+
+  /** Switches to a bundle, applies it, and checks it. */
+  async #use(bundle: InstalledBundle, former: InstalledBundle | undefined): Promise<void> {
+    const { logger } = this.#host;
+    const minions = await healthySample(this.#host);
+    await this.#bundles.switchTo(bundle.version, minions);
+    const catalogs = await Promise.all([former, bundle].map((it) => this.#catalogOf(it)));
+    if (catalogs[0] !== catalogs[1]) return this.#restart();
+    try {
+      const { needRestart } = await this.#program.reload();
+      if (needRestart.length > 0) return this.#restart();
+      const problem = await findPillarProblem(this.#host, minions);
+      if (problem !== undefined) throw new EdgeError('ERR_BUNDLE_CHECK', problem);
+    } catch (error) {
+      // The next start of the master continues the switch.
+      if (this.#host.closing.aborted) return;
+      await this.#bundles.revert(this.#failed(bundle.version, error));
+      logger.error({ err: error, version: bundle.version }, 'bundle refused; the former is in use');
+      const { needRestart } = await this.#program.reload();
+      if (needRestart.length > 0) return this.#restart();
+      this.#report();
+      return;
+    }
+    this.#current = bundle;
+    await this.#keys.apply(this.#bundles.pathOf(bundle.version));
+    await this.#bundles.commit();
+    logger.info({ version: bundle.version }, 'bundle in use');
+    for (const listener of this.#listeners) listener();
+    this.#report();
+  }
+}
+
+/** @throws EdgeError ERR_BUNDLE_VERSION if the bundle requires a later version of saltbridge */
+function requireVersion({ requires, version: bundle }: Manifest): void {
+  if (requires === undefined || compareVersions(version, requires) >= 0) return;
+  const problem = `version ${bundle} requires saltbridge ${requires}, but this is ${version}`;
+  throw new EdgeError('ERR_BUNDLE_VERSION', problem);
+}
+
+function compareVersions(a: string, b: string): number {
+  const [one, other] = [a, b].map((text) => text.split(/[.-]/).slice(0, 3).map(Number));
+  for (const [index, part] of (one ?? []).entries()) {
+    const difference = part - (other?.[index] ?? 0);
+    if (difference !== 0) return difference;
+  }
+  return 0;
+}
+
+/** @throws EdgeError ERR_BUNDLE_CENTRE, ERR_BUNDLE_CONTENT */
+function requireManifestOf(manifest: Manifest, target: VerifiedTarget): void {
+  if (manifest.centre !== target.centre) {
+    throw new EdgeError('ERR_BUNDLE_CENTRE', 'the manifest belongs to another centre');
+  }
+  if (manifest.version !== target.version) {
+    throw new EdgeError('ERR_BUNDLE_CONTENT', 'the manifest is of another version');
+  }
+}
+
+async function readIfPresent(file: string): Promise<Buffer | undefined> {
+  try {
+    return await readFile(file);
+  } catch (error) {
+    if (isMissing(error)) return undefined;
+    throw error;
+  }
+}

@@ -1,0 +1,23 @@
+/** Functions of the program that runs the master of a site. */
+
+import type { ReloadReport } from '#master';
+
+/** Functions that change the configuration of the running master. */
+export interface SiteProgram {
+  /**
+   * Checks the configuration of this site together with a bundle.
+   * @param bundle directory of the bundle
+   * @returns problems that would prevent a start of the master
+   */
+  check(bundle: string): Promise<readonly string[]>;
+  /**
+   * Reads the configuration again, with the bundle in use, and applies the reloadable options.
+   * @throws ConfigError; nothing was changed
+   */
+  reload(): Promise<ReloadReport>;
+  /**
+   * Closes the master and starts it again with the configuration of the bundle in use. If it does
+   * not start, the program uses the former bundle and starts again.
+   */
+  restart(): Promise<void>;
+}

@@ -1,0 +1,245 @@
+/**
+ * Verifies the metadata of releases with tuf-js. The client works in a temporary directory, which is
+ * filled from the store before an update and stored in one transaction after it, because tuf-js
+ * writes its files without regard to a crash.
+ */
+
+import { createHash } from 'node:crypto';
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import path from 'node:path';
+import type { TargetFile } from '@tufjs/models';
+import type { StateArea, StateOperation } from '#master';
+import { isMissing, makeDirectory } from '#runtime';
+import type { Key } from '#store';
+import { EdgeError } from '../errors.ts';
+import { maxMetadataBytes, metadataName } from './bundle-messages.ts';
+import { bundleBounds } from './manifest.ts';
+import { tufRoles } from './tuf-keys.ts';
+import { type ReleaseTarget, readRoot, targetPath } from './tuf-metadata.ts';
+
+const baseUrl = 'link://centre/metadata';
+
+const fileKey = (name: string): Key => ['bundle', 'tuf', name];
+/** Row with the digest of the root with which the site has joined. */
+const joinedKey: Key = ['bundle', 'tuf', 'joined'];
+
+const names: readonly string[] = tufRoles.map((role) => `${role}.json`);
+
+export interface TufClientOptions {
+  readonly rows: Pick<StateArea, 'get' | 'write'>;
+  /** Directory for the temporary directories. */
+  readonly directory: string;
+  /** Returns the root that the site received when it joined, or `undefined`. */
+  readonly joinedRoot: () => Promise<Uint8Array | undefined>;
+  /** Reads a metadata file from the centre. `undefined` if it does not exist. */
+  readonly fetch: (name: string) => Promise<Uint8Array | undefined>;
+  /** Returns the time, in milliseconds since 1970. */
+  readonly now: () => number;
+}
+
+/** Verified target, with the id of the centre that signed it. */
+export interface VerifiedTarget extends ReleaseTarget {
+  readonly centre: string;
+}
+
+/** Client of the metadata repository of a centre. */
+export class TufClient {
+  readonly #options: TufClientOptions;
+
+  constructor(options: TufClientOptions) {
+    this.#options = options;
+  }
+
+  /**
+   * Updates the metadata and returns the target of a release.
+   * @throws EdgeError ERR_BUNDLE_SIGNATURE, ERR_BUNDLE_CENTRE, ERR_BUNDLE_OLD, ERR_BUNDLE_EXPIRED,
+   * ERR_BUNDLE_CONTENT, ERR_SITE_NOT_JOINED, ERR_SITE_LINK
+   */
+  async target(ring: string, version: number): Promise<VerifiedTarget> {
+    const { directory } = this.#options;
+    await makeDirectory(directory, 0o700);
+    const scratch = await mkdtemp(path.join(directory, 'tuf-'));
+    try {
+      return await this.#update(scratch, targetPath(ring, version), { ring, version });
+    } finally {
+      await rm(scratch, { recursive: true, force: true });
+    }
+  }
+
+  async #update(
+    scratch: string,
+    target: string,
+    release: Pick<ReleaseTarget, 'ring' | 'version'>,
+  ): Promise<VerifiedTarget> {
+    const before = await this.#fill(scratch);
+    const fetcher = await createFetcher(this.#options.fetch);
+    let found: TargetFile | undefined;
+    try {
+      const { Updater } = await import('tuf-js');
+      const updater = new Updater({
+        metadataDir: scratch,
+        targetDir: scratch,
+        metadataBaseUrl: baseUrl,
+        fetcher,
+        config: {
+          maxRootRotations: 256,
+          maxDelegations: 1,
+          rootMaxLength: maxMetadataBytes,
+          timestampMaxLength: 16_384,
+          snapshotMaxLength: maxMetadataBytes,
+          targetsMaxLength: maxMetadataBytes,
+        },
+      });
+      useClock(updater, this.#options.now());
+      await updater.refresh();
+      found = await updater.getTargetInfo(target);
+    } catch (error) {
+      // A newer root may revoke keys, so it is kept even if the update failed.
+      await this.#store(scratch, before, ['root.json']);
+      throw await this.#explain(error, fetcher, scratch);
+    }
+    await this.#store(scratch, before, names);
+    const sha256 = found?.hashes.sha256;
+    if (found === undefined || sha256 === undefined) {
+      throw new EdgeError('ERR_BUNDLE_OLD', `the metadata of the centre do not name ${target}`);
+    }
+    if (found.length > bundleBounds.manifestBytes) {
+      throw new EdgeError('ERR_BUNDLE_CONTENT', 'the manifest is too large');
+    }
+    const { centre } = await readRoot(await readFile(path.join(scratch, 'root.json')));
+    return { ...release, length: found.length, sha256, centre };
+  }
+
+  /** Writes the stored metadata to the temporary directory. */
+  async #fill(scratch: string): Promise<ReadonlyMap<string, Uint8Array>> {
+    const { rows, joinedRoot } = this.#options;
+    const joined = await joinedRoot();
+    const former = (await rows.get(joinedKey))?.value;
+    const digest = joined && createHash('sha256').update(joined).digest();
+    if (joined === undefined || digest === undefined) {
+      const problem = 'the site has no trusted root: join the site with a ticket of its centre';
+      throw new EdgeError('ERR_SITE_NOT_JOINED', problem);
+    }
+    if (former === undefined || !digest.equals(former)) {
+      await rows.write([
+        { op: 'delete-prefix', prefix: ['bundle', 'tuf'] },
+        { op: 'put', key: fileKey('root.json'), value: joined },
+        { op: 'put', key: joinedKey, value: digest },
+      ]);
+    }
+    const files = new Map<string, Uint8Array>();
+    for (const name of names) {
+      const value = (await rows.get(fileKey(name)))?.value;
+      if (value === undefined) continue;
+      files.set(name, value);
+      await writeFile(path.join(scratch, name), value, { mode: 0o600 });
+    }
+    return files;
+  }
+
+  /** Stores changed files of the temporary directory in one transaction. */
+  async #store(
+    scratch: string,
+    before: ReadonlyMap<string, Uint8Array>,
+    stored: readonly string[],
+  ): Promise<void> {
+    const operations: StateOperation[] = [];
+    for (const name of stored) {
+      const value = await readIfPresent(path.join(scratch, name));
+      const former = before.get(name);
+      const isChanged = value !== undefined && !(former && value.equals(former));
+      if (isChanged) operations.push({ op: 'put', key: fileKey(name), value });
+    }
+    if (operations.length > 0) await this.#options.rows.write(operations);
+  }
+
+  /** Converts an error of tuf-js, whose classes are lost when it wraps errors. */
+  async #explain(error: unknown, fetcher: Fetcher, scratch: string): Promise<unknown> {
+    if (fetcher.failure !== undefined) return fetcher.failure;
+    if (error instanceof EdgeError) return error;
+    const text = error instanceof Error ? error.message : String(error);
+    const options = { cause: error };
+    if (/is expired/.test(text)) {
+      const problem = `${text}; the clock of the site shows ${new Date(this.#options.now()).toISOString()}`;
+      return new EdgeError('ERR_BUNDLE_EXPIRED', problem, options);
+    }
+    if (/less than current version|doesn't match timestamp|does not match snapshot/.test(text)) {
+      return new EdgeError('ERR_BUNDLE_OLD', text, options);
+    }
+    if (/Max length reached|not found/.test(text)) {
+      return new EdgeError('ERR_BUNDLE_CONTENT', `metadata of the centre: ${text}`, options);
+    }
+    if (await isForeign(fetcher.last, scratch)) {
+      const problem = 'the metadata were signed by another centre than the one of this site';
+      return new EdgeError('ERR_BUNDLE_CENTRE', problem, options);
+    }
+    return new EdgeError('ERR_BUNDLE_SIGNATURE', `metadata of the centre: ${text}`, options);
+  }
+}
+
+/** Whether metadata have signatures, but none of a key that the trusted root names. */
+async function isForeign(bytes: Uint8Array | undefined, scratch: string): Promise<boolean> {
+  const trusted = await readIfPresent(path.join(scratch, 'root.json'));
+  if (bytes === undefined || trusted === undefined) return false;
+  try {
+    const known = new Set(Object.keys((await readRoot(trusted)).metadata.signed.keys));
+    const signatures: unknown = JSON.parse(Buffer.from(bytes).toString('utf8')).signatures;
+    if (!Array.isArray(signatures) || signatures.length === 0) return false;
+    return signatures.every((it) => !known.has(String(Object(it).keyid)));
+  } catch {
+    return false;
+  }
+}
+
+/** Makes an updater use the clock of the master. tuf-js has no option for this. */
+function useClock(updater: object, now: number): void {
+  const trusted: unknown = Reflect.get(updater, 'trustedSet');
+  if (typeof trusted !== 'object' || trusted === null || !('referenceTime' in trusted)) {
+    throw new EdgeError('ERR_SITE_STATE', 'this version of tuf-js has no reference time');
+  }
+  Reflect.set(trusted, 'referenceTime', new Date(now));
+}
+
+/** Source of metadata for an updater. */
+interface Fetcher extends InstanceType<typeof import('tuf-js').BaseFetcher> {
+  /** Metadata that were read last. */
+  readonly last: Uint8Array | undefined;
+  /** Error of the connection. */
+  readonly failure: unknown;
+}
+
+async function createFetcher(read: TufClientOptions['fetch']): Promise<Fetcher> {
+  const { BaseFetcher } = await import('tuf-js');
+  const { DownloadHTTPError } = await import('tuf-js/dist/error.js');
+  class LinkFetcher extends BaseFetcher implements Fetcher {
+    last: Uint8Array | undefined;
+    failure: unknown;
+
+    override async fetch(url: string): Promise<ReadableStream<Uint8Array<ArrayBuffer>>> {
+      const name = url.slice(baseUrl.length + 1);
+      if (!metadataName.test(name)) throw new DownloadHTTPError('not found', 404);
+      const bytes = await read(name).catch((error: unknown) => {
+        this.failure = error;
+        throw error;
+      });
+      if (bytes === undefined) throw new DownloadHTTPError('not found', 404);
+      this.last = bytes;
+      return new ReadableStream({
+        start: (controller) => {
+          controller.enqueue(new Uint8Array(bytes));
+          controller.close();
+        },
+      });
+    }
+  }
+  return new LinkFetcher();
+}
+
+async function readIfPresent(file: string): Promise<Buffer | undefined> {
+  try {
+    return await readFile(file);
+  } catch (error) {
+    if (isMissing(error)) return undefined;
+    throw error;
+  }
+}

@@ -1,0 +1,281 @@
+/**
+ * Metadata repository of a centre: roots, targets, snapshots and timestamps in the store. The keys
+ * of `root` and `targets` are not here; the command line signs with them.
+ */
+
+import type { SharedArea, StateOperation } from '#master';
+import { fromJson, type Key } from '#store';
+import { EdgeError } from '../errors.ts';
+import { createSigningKey, decodeRoleKey, encodeRoleKey, type SigningKey } from './tuf-keys.ts';
+import {
+  createSnapshot,
+  createTargets,
+  createTimestamp,
+  type ReleaseTarget,
+  readRoot,
+  readTargets,
+  type VerifiedRoot,
+  verify,
+} from './tuf-metadata.ts';
+
+const dayMs = 86_400_000;
+
+/** Time after which the running centre signs the timestamp again, in milliseconds. */
+export const timestampPeriodMs = dayMs;
+
+/** Numbers of the current metadata. */
+interface Versions {
+  readonly root: number;
+  readonly targets: number;
+  readonly snapshot: number;
+  readonly timestamp: number;
+  /** Time at which the timestamp was signed, in milliseconds since 1970. */
+  readonly signedAt: number;
+}
+
+const none: Versions = { root: 0, targets: 0, snapshot: 0, timestamp: 0, signedAt: 0 };
+
+const versionsKey: Key = ['tuf', 'versions'];
+const fileKey = (name: string): Key => ['tuf', 'file', name];
+const onlineKey = (role: string): Key => ['tuf', 'key', role];
+
+/** Number of earlier snapshots and targets that are kept for clients in the middle of an update. */
+const keptVersions = 3;
+
+/** Public online keys, in hexadecimal digits. */
+export interface OnlineKeys {
+  readonly snapshot: string;
+  readonly timestamp: string;
+}
+
+interface OnlineSigners {
+  readonly snapshot: SigningKey;
+  readonly timestamp: SigningKey;
+}
+
+/** Metadata of the releases of a centre. */
+export class TufRepository {
+  readonly #rows: SharedArea;
+  readonly #now: () => number;
+
+  constructor({ rows, now }: { readonly rows: SharedArea; readonly now: () => number }) {
+    this.#rows = rows;
+    this.#now = now;
+  }
+
+  /** Returns a metadata file, or `undefined` if it does not exist. */
+  async file(name: string): Promise<Uint8Array | undefined> {
+    return (await this.#rows.get(fileKey(name)))?.value;
+  }
+
+  /** Returns the current root, or `undefined` if no keys were created yet. */
+  async root(): Promise<Uint8Array | undefined> {
+    const { root } = await this.#versions();
+    return root === 0 ? undefined : this.file(`${root}.root.json`);
+  }
+
+  /**
+   * Returns the current root.
+   * @throws EdgeError ERR_BUNDLE_KEYS if no keys were created yet
+   */
+  async requireRoot(): Promise<VerifiedRoot> {
+    const bytes = await this.root();
+    if (bytes !== undefined) return readRoot(bytes);
+    const problem = 'the centre has no release keys: run `saltbridge site keys init`';
+    throw new EdgeError('ERR_BUNDLE_KEYS', problem);
+  }
+
+  /**
+   * Returns the public online keys. The first call creates them.
+   * @param areNew whether new keys are created, which take effect with the next root
+   */
+  async onlineKeys(areNew = false): Promise<OnlineKeys> {
+    const signers = areNew ? undefined : await this.#signers('');
+    if (signers !== undefined) return publicOf(signers);
+    const created = { snapshot: createSigningKey(), timestamp: createSigningKey() };
+    const stage = (await this.#versions()).root === 0 ? '' : 'next-';
+    await this.#rows.write([
+      this.#putKey(`${stage}snapshot`, created.snapshot),
+      this.#putKey(`${stage}timestamp`, created.timestamp),
+    ]);
+    return publicOf(created);
+  }
+
+  /**
+   * Stores a new root. A first root is accepted if it names the online keys of this centre; a later
+   * one must be signed by the keys of the former root.
+   * @throws EdgeError ERR_BUNDLE_SIGNATURE, ERR_BUNDLE_OLD, ERR_BUNDLE_KEYS
+   */
+  async setRoot(bytes: Uint8Array): Promise<void> {
+    const next = await readRoot(bytes);
+    const versions = await this.#versions();
+    if (next.version !== versions.root + 1) {
+      const problem = `the new root has version ${next.version}, but ${versions.root + 1} follows`;
+      throw new EdgeError('ERR_BUNDLE_OLD', problem);
+    }
+    if (versions.root > 0) {
+      const former = await this.requireRoot();
+      verify(former.metadata, 'root', next.metadata);
+      if (former.centre !== next.centre) {
+        throw new EdgeError('ERR_BUNDLE_KEYS', 'the new root belongs to another centre');
+      }
+    }
+    const staged = await this.#signers('next-');
+    const current = await this.#signers('');
+    const isFor = (it: OnlineSigners | undefined): it is OnlineSigners =>
+      it !== undefined &&
+      next.keys.snapshot.includes(it.snapshot.publicKey) &&
+      next.keys.timestamp.includes(it.timestamp.publicKey);
+    const signers = [staged, current].find(isFor);
+    if (signers === undefined) {
+      throw new EdgeError('ERR_BUNDLE_KEYS', 'the new root does not name the online keys');
+    }
+    const targets = await this.#currentTargets(versions);
+    const renewed = await this.#sign({ ...versions, root: next.version }, signers, targets);
+    await this.#rows.write([
+      { op: 'put', key: fileKey(`${next.version}.root.json`), value: bytes },
+      this.#putKey('snapshot', signers.snapshot),
+      this.#putKey('timestamp', signers.timestamp),
+      { op: 'delete', key: onlineKey('next-snapshot') },
+      { op: 'delete', key: onlineKey('next-timestamp') },
+      ...renewed,
+    ]);
+  }
+
+  /** Returns unsigned targets for the command line to sign. */
+  async proposeTargets(targets: readonly ReleaseTarget[]): Promise<Uint8Array> {
+    const versions = await this.#versions();
+    return createTargets(versions.targets + 1, targets, [], this.#now());
+  }
+
+  /**
+   * Checks signed targets.
+   * @throws EdgeError ERR_BUNDLE_SIGNATURE if too few keys signed, ERR_BUNDLE_OLD
+   */
+  async requireTargets(bytes: Uint8Array): Promise<readonly ReleaseTarget[]> {
+    const root = await this.requireRoot();
+    const metadata = await readTargets(bytes);
+    verify(root.metadata, 'targets', metadata);
+    const versions = await this.#versions();
+    if (metadata.signed.version !== versions.targets + 1) {
+      const problem = 'another release was published meanwhile; start again';
+      throw new EdgeError('ERR_BUNDLE_OLD', problem);
+    }
+    return Object.values(metadata.signed.targets).map(toTarget);
+  }
+
+  /** Returns the operations that publish targets which {@link requireTargets} has checked. */
+  async publish(bytes: Uint8Array): Promise<readonly StateOperation[]> {
+    const versions = await this.#versions();
+    const signers = await this.#requireSigners();
+    return this.#sign(versions, signers, { version: versions.targets + 1, bytes });
+  }
+
+  /**
+   * Signs the snapshot and the timestamp again, if the last time is more than a day ago. A centre
+   * that was not running for days does so once.
+   */
+  async renew(): Promise<boolean> {
+    const versions = await this.#versions();
+    const age = this.#now() - versions.signedAt;
+    if (versions.root === 0 || (age >= 0 && age < timestampPeriodMs)) return false;
+    const targets = await this.#currentTargets(versions);
+    await this.#rows.write(await this.#sign(versions, await this.#requireSigners(), targets));
+    return true;
+  }
+
+  async #sign(
+    former: Versions,
+    signers: OnlineSigners,
+    targets: { readonly version: number; readonly bytes: Uint8Array } | undefined,
+  ): Promise<readonly StateOperation[]> {
+    const now = this.#now();
+    // A first root has empty targets, which need no signature until something is published.
+    if (targets === undefined) return [putVersions({ ...former, signedAt: now })];
+    const snapshot = former.snapshot + 1;
+    const timestamp = former.timestamp + 1;
+    const snapshotBytes = await createSnapshot(snapshot, targets, signers.snapshot, now);
+    const timestampBytes = await createTimestamp(
+      timestamp,
+      { version: snapshot, bytes: snapshotBytes },
+      signers.timestamp,
+      now,
+    );
+    const put = (name: string, value: Uint8Array): StateOperation => ({
+      op: 'put',
+      key: fileKey(name),
+      value,
+    });
+    return [
+      put(`${targets.version}.targets.json`, targets.bytes),
+      put(`${snapshot}.snapshot.json`, snapshotBytes),
+      put('timestamp.json', timestampBytes),
+      { op: 'delete', key: fileKey(`${snapshot - keptVersions}.snapshot.json`) },
+      { op: 'delete', key: fileKey(`${targets.version - keptVersions}.targets.json`) },
+      putVersions({ ...former, targets: targets.version, snapshot, timestamp, signedAt: now }),
+    ];
+  }
+
+  async #currentTargets({
+    targets: version,
+  }: Versions): Promise<{ version: number; bytes: Uint8Array } | undefined> {
+    const bytes = version === 0 ? undefined : await this.file(`${version}.targets.json`);
+    return bytes && { version, bytes };
+  }
+
+  async #versions(): Promise<Versions> {
+    const row = await this.#rows.get(versionsKey);
+    return row === undefined ? none : (fromJson(row.value) as Versions); // written by this class
+  }
+
+  async #requireSigners(): Promise<OnlineSigners> {
+    const signers = await this.#signers('');
+    if (signers !== undefined) return signers;
+    throw new EdgeError('ERR_BUNDLE_KEYS', 'the centre has no online keys');
+  }
+
+  async #signers(stage: string): Promise<OnlineSigners | undefined> {
+    const [snapshot, timestamp] = await Promise.all([
+      this.#key(`${stage}snapshot`),
+      this.#key(`${stage}timestamp`),
+    ]);
+    return snapshot && timestamp && { snapshot, timestamp };
+  }
+
+  async #key(name: string): Promise<SigningKey | undefined> {
+    const row = await this.#rows.get(onlineKey(name));
+    if (row === undefined) return undefined;
+    return decodeRoleKey(Buffer.from(this.#rows.unseal(row.value)).toString('utf8'), name).key;
+  }
+
+  #putKey(name: string, key: SigningKey): StateOperation {
+    const role = name.endsWith('snapshot') ? 'snapshot' : 'timestamp';
+    const text = encodeRoleKey({ role, centre: '', key });
+    const value = this.#rows.seal(Buffer.from(text));
+    return { op: 'put', key: onlineKey(name), value };
+  }
+}
+
+function putVersions(versions: Versions): StateOperation {
+  return { op: 'put', key: versionsKey, value: Buffer.from(JSON.stringify(versions)) };
+}
+
+function publicOf({ snapshot, timestamp }: OnlineSigners): OnlineKeys {
+  return { snapshot: snapshot.publicKey, timestamp: timestamp.publicKey };
+}
+
+function toTarget({
+  path,
+  length,
+  hashes,
+}: {
+  readonly path: string;
+  readonly length: number;
+  readonly hashes: Readonly<Record<string, string>>;
+}): ReleaseTarget {
+  const [, ring = '', version = ''] = /^rings\/([^/]+)\/(\d+)$/.exec(path) ?? [];
+  const { sha256 } = hashes;
+  if (ring !== '' && sha256 !== undefined)
+    return { ring, version: Number(version), length, sha256 };
+  throw new EdgeError('ERR_BUNDLE_SIGNATURE', `${path} is not a target of a release`);
+}

@@ -1,0 +1,69 @@
+/** Configuration of a site: its own options and those of its bundle. */
+
+import { stat } from 'node:fs/promises';
+import path from 'node:path';
+import { checkMasterConfig, type MasterConfig, type OverlaidConfig, overlayConfig } from '#config';
+import { BundleDirectory } from './bundle-directory.ts';
+import { mapPaths, permittedOptions } from './bundle-options.ts';
+import type { Manifest } from './manifest.ts';
+
+/** Returns the path of the symbolic link to the bundle that a site uses. */
+export function currentBundle(stateDir: string): string {
+  return path.join(stateDir, 'site', 'current');
+}
+
+/**
+ * Adds the options of a bundle to the configuration of a site. The configuration of a master that is
+ * not a site, or that has no bundle yet, does not change.
+ * @param bundle directory of the bundle. Default: the bundle that the site uses
+ */
+export async function withBundle(
+  config: MasterConfig,
+  bundle: string = currentBundle(config.stateDir),
+): Promise<OverlaidConfig> {
+  const directory = path.join(bundle, 'etc');
+  if (config.site === null || !(await isDirectory(directory))) return { config, problems: [] };
+  const given = await checkMasterConfig(directory);
+  const mapped = mapPaths(permittedOptions(given.settings), (place, option) =>
+    option === 'catalog' && !path.isAbsolute(place)
+      ? path.join(directory, place)
+      : path.join(bundle, 'tree', place),
+  );
+  const { config: whole, problems } = overlayConfig(config, mapped, given.config.confFile);
+  const ofFiles = given.problems.filter(({ code }) => code.startsWith('ERR_CONFIG'));
+  return { config: whole, problems: [...ofFiles, ...problems] };
+}
+
+/**
+ * Uses the former bundle of a site again, if a switch has not been confirmed.
+ * @param error failure of the start with the new bundle
+ * @returns whether there was such a switch
+ */
+export async function revertBundle(stateDir: string, error: unknown): Promise<boolean> {
+  const bundles = new BundleDirectory(path.join(stateDir, 'site'));
+  const pending = await bundles.pending();
+  if (pending === undefined) return false;
+  const message = `the master did not start: ${error instanceof Error ? error.message : String(error)}`;
+  await bundles.revert({ version: pending.to, code: 'ERR_BUNDLE_CHECK', message });
+  return true;
+}
+
+/** Returns a text that differs if the files of the catalogs of two bundles differ. */
+export async function catalogDigest(bundle: string, { files }: Manifest): Promise<string> {
+  const { settings } = await checkMasterConfig(path.join(bundle, 'etc'));
+  const places: string[] = [];
+  mapPaths(settings, (place, option) => {
+    if (option === 'catalog') {
+      places.push(path.isAbsolute(place) ? path.join('tree', place) : path.join('etc', place));
+    }
+    return place;
+  });
+  return files
+    .filter(({ path: inner }) => places.some((it) => inner === it || inner.startsWith(`${it}/`)))
+    .map(({ path: inner, sha256 }) => `${inner} ${sha256}`)
+    .join('\n');
+}
+
+async function isDirectory(directory: string): Promise<boolean> {
+  return (await stat(directory).catch(() => undefined))?.isDirectory() === true;
+}

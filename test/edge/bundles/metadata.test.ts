@@ -1,0 +1,193 @@
+import test, { type ExecutionContext } from 'ava';
+import { createSigningKey } from '#edge/bundles/tuf-keys.ts';
+import { createRoot, createTimestamp } from '#edge/bundles/tuf-metadata.ts';
+import { EdgeError } from '#edge/errors.ts';
+import { copyOf, createRepository, createSite, dayMs, type TestSite } from './tuf-stage.ts';
+
+async function refuses(
+  t: ExecutionContext,
+  site: TestSite,
+  version: number,
+  code: EdgeError['code'],
+): Promise<void> {
+  const error = await t.throwsAsync(site.update(version), { instanceOf: EdgeError });
+  t.is(error.code, code, error.message);
+}
+
+/** Serves copied files, in which one is replaced. */
+function serve(
+  site: TestSite,
+  files: ReadonlyMap<string, Uint8Array>,
+  name?: string,
+  change: (bytes: Buffer) => Uint8Array | undefined = (it) => it,
+): void {
+  site.served = async (asked) => {
+    const found = files.get(asked);
+    return found !== undefined && asked === name ? change(Buffer.from(found)) : found;
+  };
+}
+
+function edit(bytes: Buffer, from: RegExp, to: string): Buffer {
+  return Buffer.from(bytes.toString('utf8').replace(from, to));
+}
+
+test('accepts releases, new roots and metadata that were signed again', async (t) => {
+  const centre = await createRepository('one');
+  const first = await centre.publish(1);
+  const site = await createSite(t, centre);
+  t.is((await site.update(1)).sha256, first.sha256);
+  const second = await centre.publish(2);
+  t.is((await site.update(2)).sha256, second.sha256);
+  const [a, b] = centre.root;
+  if (a === undefined || b === undefined) throw new Error('too few keys');
+  await centre.rotate([a, b, createSigningKey()], [a, b]);
+  await centre.publish(3);
+  await t.notThrowsAsync(site.update(3), 'the root was replaced with two of its keys');
+});
+
+test('refuses altered metadata', async (t) => {
+  const centre = await createRepository('one');
+  await centre.publish(1);
+  const site = await createSite(t, centre);
+  await site.update(1);
+  await centre.publish(2);
+  const files = await copyOf(centre);
+  serve(site, files, '2.targets.json', (it) => edit(it, /rings\/all\/2/, 'rings/all/3'));
+  await refuses(t, site, 2, 'ERR_BUNDLE_SIGNATURE');
+  serve(site, files, 'timestamp.json', (it) =>
+    edit(it, /"signatures":\[[^\]]*\]/, '"signatures":[]'),
+  );
+  await refuses(t, site, 2, 'ERR_BUNDLE_SIGNATURE');
+  serve(site, files, 'timestamp.json', (it) => edit(it, /"version":\d+/, '"version":99'));
+  await refuses(t, site, 2, 'ERR_BUNDLE_SIGNATURE');
+  serve(site, files, 'timestamp.json', (it) => it.subarray(0, it.length / 2));
+  await refuses(t, site, 2, 'ERR_BUNDLE_SIGNATURE');
+  serve(site, files, 'timestamp.json', (it) => Buffer.concat([it, Buffer.alloc(20_000, 32)]));
+  await refuses(t, site, 2, 'ERR_BUNDLE_CONTENT');
+  serve(site, files, '2.targets.json', () => undefined);
+  await refuses(t, site, 2, 'ERR_BUNDLE_CONTENT');
+  serve(site, files);
+  await t.notThrowsAsync(site.update(2), 'the unaltered metadata are accepted afterwards');
+});
+
+test('refuses older metadata and mixtures of versions', async (t) => {
+  const centre = await createRepository('one');
+  await centre.publish(1);
+  const older = await copyOf(centre);
+  const site = await createSite(t, centre);
+  await centre.publish(2);
+  await site.update(2);
+  serve(site, older);
+  await refuses(t, site, 1, 'ERR_BUNDLE_OLD');
+  await centre.publish(3);
+  const files = await copyOf(centre);
+  const mixed = new Map(files).set(
+    '3.targets.json',
+    older.get('1.targets.json') ?? Buffer.alloc(0),
+  );
+  serve(site, mixed);
+  await refuses(t, site, 3, 'ERR_BUNDLE_SIGNATURE');
+  serve(site, files);
+  await refuses(t, site, 2, 'ERR_BUNDLE_OLD');
+  await t.notThrowsAsync(site.update(3));
+});
+
+test('refuses the metadata of another centre', async (t) => {
+  const centre = await createRepository('one');
+  await centre.publish(1);
+  const site = await createSite(t, centre);
+  await site.update(1);
+  const other = await createRepository('two');
+  for (const version of [1, 2, 3]) await other.publish(version);
+  const files = await copyOf(other);
+  serve(site, files);
+  await refuses(t, site, 2, 'ERR_BUNDLE_CENTRE');
+});
+
+test('refuses a root that too few of the former keys have signed', async (t) => {
+  const centre = await createRepository('one');
+  await centre.publish(1);
+  const [a] = centre.root;
+  if (a === undefined) throw new Error('too few keys');
+  const fresh = [createSigningKey(), createSigningKey(), createSigningKey()];
+  for (const signers of [fresh, [a, ...fresh]]) {
+    const error = await t.throwsAsync(centre.rotate(fresh, signers), { instanceOf: EdgeError });
+    t.is(error.code, 'ERR_BUNDLE_SIGNATURE');
+  }
+  const site = await createSite(t, centre);
+  const content = {
+    version: 2,
+    centre: 'one',
+    keys: {
+      root: fresh.map((it) => it.publicKey),
+      targets: [centre.targets.publicKey],
+      snapshot: [centre.targets.publicKey],
+      timestamp: [centre.targets.publicKey],
+    },
+  };
+  const forged = await createRoot(content, [a, ...fresh], centre.clock.now);
+  serve(site, (await copyOf(centre)).set('2.root.json', forged));
+  await refuses(t, site, 1, 'ERR_BUNDLE_SIGNATURE');
+});
+
+test('refuses to publish targets without the signature of their key', async (t) => {
+  const centre = await createRepository('one');
+  for (const signers of [[], [createSigningKey()], centre.root]) {
+    const error = await t.throwsAsync(centre.publish(1, signers), { instanceOf: EdgeError });
+    t.is(error.code, 'ERR_BUNDLE_SIGNATURE');
+  }
+});
+
+test('refuses expired metadata, and accepts them after the centre has signed again', async (t) => {
+  const centre = await createRepository('one');
+  await centre.publish(1);
+  const site = await createSite(t, centre);
+  await site.update(1);
+  centre.clock.now += 15 * dayMs;
+  await refuses(t, site, 1, 'ERR_BUNDLE_EXPIRED');
+  t.true(await centre.repository.renew());
+  t.false(await centre.repository.renew(), 'once a day');
+  await t.notThrowsAsync(site.update(1), 'missed days are made up for');
+  centre.clock.now += 80 * dayMs;
+  await centre.repository.renew();
+  await refuses(t, site, 1, 'ERR_BUNDLE_EXPIRED');
+});
+
+for (const [direction, difference] of [
+  ['ahead', dayMs],
+  ['behind', -dayMs],
+] as const) {
+  test(`accepts a release while the clock of the site is one day ${direction}`, async (t) => {
+    const centre = await createRepository('one');
+    await centre.publish(1);
+    const clock = { now: centre.clock.now + difference };
+    const site = await createSite(t, centre, clock);
+    await t.notThrowsAsync(site.update(1));
+    centre.clock.now += 3 * dayMs;
+    clock.now += 3 * dayMs;
+    await centre.repository.renew();
+    await centre.publish(2);
+    await t.notThrowsAsync(site.update(2));
+  });
+}
+
+test('refuses a timestamp that an offline key has signed', async (t) => {
+  const centre = await createRepository('one');
+  await centre.publish(1);
+  const site = await createSite(t, centre);
+  const files = await copyOf(centre);
+  const bytes = files.get('1.snapshot.json') ?? Buffer.alloc(0);
+  const forged = await createTimestamp(9, { version: 1, bytes }, centre.targets, centre.clock.now);
+  serve(site, files, 'timestamp.json', () => forged);
+  await refuses(t, site, 1, 'ERR_BUNDLE_SIGNATURE');
+});
+
+test('keeps the error of a lost connection', async (t) => {
+  const centre = await createRepository('one');
+  await centre.publish(1);
+  const site = await createSite(t, centre);
+  site.served = async () => {
+    throw new EdgeError('ERR_SITE_LINK', 'connection lost');
+  };
+  await refuses(t, site, 1, 'ERR_SITE_LINK');
+});

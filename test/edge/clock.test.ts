@@ -1,0 +1,84 @@
+/** Sites whose clock is wrong, and sites that restart while their centre is away. */
+
+import test from 'ava';
+import { TcpProxy } from '../helpers/tcp-proxy.ts';
+import {
+  eventually,
+  siteInfo,
+  siteStatus,
+  startCentre,
+  startMaster,
+  startSite,
+} from './edge-stage.ts';
+import { siteSection } from './sections.ts';
+
+const dayMs = 86_400_000;
+
+interface SiteMinion {
+  readonly minion: string;
+}
+
+for (const [title, offsetMs] of [
+  ['ahead', dayMs],
+  ['behind', -dayMs],
+] as const) {
+  test(`a site whose clock is a day ${title} connects, reports the difference and sends its log`, async (t) => {
+    const centre = await startCentre(t);
+    const site = await startSite(t, centre, 'north', {
+      now: () => Date.now() + offsetMs,
+      site: { events: ['app/*'], alarms: ['app/alarm'] },
+    });
+    await site.server.master.events.fire('app/alarm', {});
+    await site.server.master.events.fire('app/event', {});
+    await site.server.master.events.fire('salt/minion/web1/start', {});
+    await eventually(async () => {
+      const { log } = await siteInfo(centre, 'north');
+      return log.alarm?.sequence === 1 && (log.fact?.sequence ?? 0) > 0;
+    });
+    const { log, clockDifferenceMs = 0 } = await siteInfo(centre, 'north');
+    t.true(Math.abs(clockDifferenceMs - offsetMs) < 20_000);
+    const own = (await siteStatus(site)).clockDifferenceMs ?? 0;
+    t.true(Math.abs(own + offsetMs) < 20_000);
+    const known = await centre.rpc('site').call<readonly SiteMinion[]>('minions');
+    // Facts from the future are refused. Facts from the past are accepted with their time.
+    t.is(known.length, offsetMs > 0 ? 0 : 1);
+    t.is((log.fact?.refused ?? 0) > 0, offsetMs > 0);
+    t.is(log.alarm?.refused, 0);
+  });
+}
+
+test('entries that waited at a restart of the site arrive once and in order', async (t) => {
+  const centre = await startCentre(t);
+  const proxy = await TcpProxy.start(centre.port);
+  t.teardown(() => proxy.close());
+  const url = `http://127.0.0.1:${proxy.port}`;
+  const section = { events: ['app/*'] };
+  const numbers: unknown[] = [];
+  const end = new AbortController();
+  t.teardown(() => end.abort());
+  const events = await centre.server.master.events.subscribe({}, end.signal);
+  void (async () => {
+    for await (const { tag, data } of events) {
+      if (tag.startsWith('saltbridge/site/north/app/')) numbers.push(data.number);
+    }
+  })();
+  const first = await startSite(t, centre, 'north', { site: section }, url);
+  await eventually(async () => (await siteStatus(first)).isConnected);
+  proxy.cut();
+  for (let number = 0; number < 50; number += 1) {
+    await first.server.master.events.fire('app/number', { number });
+  }
+  await eventually(async () => (await siteStatus(first)).log.return.entries >= 50);
+  await first.server.close();
+  const site = siteSection({ name: 'north', centre: url, ...section });
+  const second = await startMaster(t, { site }, first.directory);
+  for (let number = 50; number < 100; number += 1) {
+    await second.server.master.events.fire('app/number', { number });
+  }
+  proxy.mend();
+  await eventually(() => numbers.length >= 100, 'the arrival of all entries');
+  t.deepEqual(
+    numbers,
+    Array.from({ length: 100 }, (_, number) => number),
+  );
+});

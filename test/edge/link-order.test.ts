@@ -1,0 +1,113 @@
+/** Order of requests of several classes over one connection. */
+
+import { once } from 'node:events';
+import test, { type ExecutionContext } from 'ava';
+import Type from 'typebox';
+import { WebSocket, WebSocketServer } from 'ws';
+import { EdgeError } from '#edge/errors.ts';
+import { defineMessage, type LinkClass, linkClasses } from '#edge/link/link.ts';
+import { LinkHandlers, LinkPeer } from '#edge/link/link-peer.ts';
+
+const Params = Type.Object({ number: Type.Integer(), text: Type.String() });
+const Reply = Type.Object({ number: Type.Integer() });
+
+function messageOf(name: LinkClass) {
+  return defineMessage({
+    name: `test.${name}`,
+    sender: 'site',
+    class: name,
+    params: Params,
+    reply: Reply,
+  });
+}
+
+interface Pair {
+  readonly site: LinkPeer<string>;
+  readonly centre: LinkPeer<string>;
+  readonly handlers: LinkHandlers<string>;
+}
+
+/** Connects two peers over a real socket. */
+async function connectPair(t: ExecutionContext): Promise<Pair> {
+  const server = new WebSocketServer({ port: 0, host: '127.0.0.1', autoPong: false });
+  t.teardown(() => server.close());
+  await once(server, 'listening');
+  const address = server.address();
+  if (address === null || typeof address === 'string') throw new Error('no address');
+  const accepted = once(server, 'connection');
+  const socket = new WebSocket(`ws://127.0.0.1:${address.port}`, { autoPong: false });
+  t.teardown(() => socket.terminate());
+  await once(socket, 'open');
+  const [other] = await accepted;
+  const handlers = new LinkHandlers<string>('site');
+  const common = { onUnexpected: () => {}, onEnd: () => {} };
+  const centre = new LinkPeer({ ...common, socket: other, handlers, from: 'site' });
+  const none = new LinkHandlers<string>('centre');
+  const site = new LinkPeer({ ...common, socket, handlers: none, from: 'centre' });
+  return { site, centre, handlers };
+}
+
+test('a waiting request of a higher class is sent first', async (t) => {
+  const { site, handlers } = await connectPair(t);
+  const received: string[] = [];
+  const releases: (() => void)[] = [];
+  for (const name of linkClasses) {
+    handlers.add(messageOf(name), async ({ number }) => {
+      received.push(`${name} ${number}`);
+      if (name === 'fact') await new Promise<void>((resolve) => releases.push(resolve));
+      return { number };
+    });
+  }
+  const text = 'x'.repeat(60_000);
+  const facts = Array.from({ length: 20 }, (_, number) =>
+    site.call(messageOf('fact'), { number, text }),
+  );
+  const alarm = site.call(messageOf('alarm'), { number: 1, text: '' });
+  t.deepEqual(await alarm, { number: 1 });
+  // One frame was being written, and at most five more requests of the class may be open.
+  t.true(received.indexOf('alarm 1') <= 6);
+  t.is(received.indexOf('alarm 1'), 1);
+  const timer = setInterval(() => releases.shift()?.(), 1);
+  t.teardown(() => clearInterval(timer));
+  t.deepEqual(
+    (await Promise.all(facts)).map(({ number }) => number),
+    Array.from({ length: 20 }, (_, number) => number),
+  );
+  t.deepEqual(
+    received.filter((it) => it.startsWith('fact')),
+    Array.from({ length: 20 }, (_, number) => `fact ${number}`),
+  );
+});
+
+test('open calls fail when the connection is lost, and aborted ones at once', async (t) => {
+  const { site, centre, handlers } = await connectPair(t);
+  handlers.add(messageOf('order'), () => new Promise(() => {}));
+  const end = new AbortController();
+  const aborted = site.call(messageOf('order'), { number: 1, text: '' }, end.signal);
+  end.abort(new Error('enough'));
+  await t.throwsAsync(aborted, { message: 'enough' });
+  const lost = site.call(messageOf('order'), { number: 2, text: '' });
+  const reason = new EdgeError('ERR_SITE_LINK', 'the centre stops');
+  setTimeout(() => centre.end(1001, reason), 20);
+  await t.throwsAsync(lost, { code: 'ERR_SITE_LINK' });
+  await t.throwsAsync(site.call(messageOf('order'), { number: 3, text: '' }), {
+    code: 'ERR_SITE_LINK',
+  });
+});
+
+test('a request or a reply that does not match its schema fails', async (t) => {
+  const { site, handlers } = await connectPair(t);
+  handlers.add(messageOf('order'), async () => ({ number: 0.5 }));
+  await t.throwsAsync(site.call(messageOf('order'), { number: 1, text: '' }), {
+    code: 'ERR_SITE_MESSAGE',
+    message: /reply/,
+  });
+  await t.throwsAsync(site.call(messageOf('order'), { number: 1.5, text: '' }), {
+    code: 'ERR_SITE_MESSAGE',
+    message: /parameters/,
+  });
+  const text = 'x'.repeat(66_000);
+  await t.throwsAsync(site.call(messageOf('order'), { number: 1, text }), {
+    code: 'ERR_SITE_MESSAGE',
+  });
+});
