@@ -33,7 +33,7 @@ export interface Sessions {
    * Opens a session.
    * @param token - Salt's token
    * @param owner - user of the token
-   * @returns the token of the session, which cannot be read again
+   * @returns the token of the session; it cannot be read again
    * @throws StoreError if the session cannot be stored; LimitExceeded if the maximum is reached and
    * each session belongs to another user
    */

@@ -1,8 +1,8 @@
 /**
- * The compatibility table: Salt's runners, wheel functions, template functions, filters, options,
- * target types and exit codes, and for each whether this master serves it, serves it differently,
- * or rejects it. Tables in docs/compatibility/ are generated from it, and error messages contain
- * its texts.
+ * The compatibility table of Salt's runners, wheel functions, template functions, filters, options,
+ * target types and exit codes. Each row shows whether this master serves the element, serves it
+ * differently, or rejects it. Tables in docs/compatibility/ are generated from it, and error
+ * messages contain its texts.
  */
 
 import { optionStatuses } from '#config';

@@ -352,7 +352,7 @@ class Member implements MasterSource {
   }
 
   /**
-   * Returns the request with which this process joins. It is cached, because a process tries often
+   * Returns the request of this process to join. It is cached, because the process sends it often
    * while a holder starts.
    */
   #joinRequest(): JoinRequest {

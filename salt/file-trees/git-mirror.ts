@@ -1,7 +1,7 @@
 /**
  * Mirror of a remote git repository: the state after the last successful fetch. Trees of branches
- * and tags are in memory, and file contents are on the disk. Requests of minions read only this
- * mirror. Git runs only on a timer and on request of an operator.
+ * and tags are in memory, and file contents are on the disk. For requests of minions, the master
+ * reads only this mirror. Git runs only on a timer and on request of an operator.
  */
 
 import { mkdir, readdir, rename, rm, stat, unlink } from 'node:fs/promises';

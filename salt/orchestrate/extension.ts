@@ -1,4 +1,7 @@
-/** Opens the orchestrator, which runs SLS files of the file server, and the `state` runner. */
+/**
+ * Opens the orchestrator and the `state` runner. The orchestrator runs SLS files of the file
+ * server.
+ */
 
 import { type ExtensionHost, masterServices, type OpenExtension } from '#master';
 import { fileServerOf, pillarSourceKey } from '../services.ts';
