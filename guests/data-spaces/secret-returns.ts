@@ -1,6 +1,6 @@
 /**
  * Redacts secret values of data spaces in returns of minions. Each `salt-call` sends its arguments
- * and its result to the master, which would otherwise publish and store them.
+ * and its result to the master. The master would otherwise publish and store them.
  */
 
 import { isWireMap, type ReturnLoad, type WireValue } from '#minion-protocol';

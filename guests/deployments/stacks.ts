@@ -82,8 +82,8 @@ const OwnerLoginSchema = Type.Union([
 ]);
 
 /**
- * Credentials with which the deployments of one stack are read: an application credential, a trust,
- * or a user.
+ * Credentials for reading the deployments of one stack: an application credential, a trust, or a
+ * user.
  */
 export type OwnerLogin = Static<typeof OwnerLoginSchema>;
 

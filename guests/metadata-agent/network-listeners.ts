@@ -26,7 +26,7 @@ export interface AgentNetwork {
   readonly port: number;
 }
 
-/** Networks and address from which a connection comes. */
+/** Networks and address of the sender of a connection. */
 export interface ConnectionOrigin {
   readonly networks: readonly string[];
   readonly address: string;

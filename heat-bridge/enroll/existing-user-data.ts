@@ -30,7 +30,7 @@ export function requireMergeable(text: string, format: string): void {
   }
   if (hasSaltMinion(text, 0)) {
     throw userDataError(
-      'the section salt_minion of its cloud-config would override the settings of the bridge; pass its conf and grains in the fields config and grains of POST /bridge/v1/enrolments',
+      'the section salt_minion of the given cloud-config would override the settings of the bridge; pass its conf and grains in the fields config and grains of POST /bridge/v1/enrolments',
     );
   }
 }

@@ -103,7 +103,7 @@ function fingerprintOfKnownMinion({ publicKey, fingerprint }: KnownMinion, place
   }
   const actual = fingerprintOf(publicKey);
   if (fingerprint !== undefined && stated !== actual) {
-    throw importError(place, 'the given fingerprint is not that of the given publicKey');
+    throw importError(place, 'fingerprint does not match publicKey');
   }
   return actual;
 }

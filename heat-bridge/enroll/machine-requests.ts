@@ -31,7 +31,7 @@ interface MachineOrigin {
 interface ClaimAnswer {
   readonly id: string;
   readonly state: string;
-  /** Guest token, with which the machine authenticates its later requests. */
+  /** Guest token. The machine authenticates its later requests with it. */
   readonly token?: string;
 }
 
@@ -94,7 +94,7 @@ const claimOperation: FastifySchema = describeRoute({
   answer: Type.Object({
     id: Type.String(),
     state: Type.String(),
-    /** Guest token, with which the machine authenticates its later requests. */
+    /** Guest token. The machine authenticates its later requests with it. */
     token: Type.Optional(Type.String()),
   }),
 });

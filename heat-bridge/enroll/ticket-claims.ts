@@ -169,7 +169,8 @@ export class TicketClaimHandler {
   }
 
   /**
-   * Checks that the id has no other accepted or rejected key. A ticket must not replace such a key.
+   * Checks that the id has no other accepted or rejected key. A ticket must not replace an accepted
+   * or rejected key.
    * @throws BridgeError ERR_ENROLL_TAKEN
    */
   #checkKey(id: string, fingerprint: string): void {
