@@ -444,7 +444,10 @@ function rereadOf({ readConfig, config }: SharedMasterOptions): SharedMasterOpti
   return async () => (await loadSaltConfig(config.directory)).config;
 }
 
-/** Returns the options, with the complete configuration instead of its files or values. */
+/**
+ * Returns the options with the complete configuration, which replaces a given directory or given
+ * values.
+ */
 function withConfig(options: SharedMasterOptions, config: MasterConfig): BareMasterOptions {
   const { extensions = [], logger, logLevel, now } = options;
   const readConfig = rereadOf(options);

@@ -450,7 +450,7 @@ export interface PillarApi {
    */
   diff(question: PillarQuestion): Promise<readonly PillarDifference[]>;
   /**
-   * Returns the inputs by which the pillars differ that were compiled from files.
+   * Returns the number of pillars compiled from files, and the grains that they depend on.
    * @throws MasterError ERR_NOT_SERVED if a program, instead of files, supplies the pillar
    */
   inputs(): Promise<PillarInputs>;

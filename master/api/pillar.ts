@@ -33,11 +33,11 @@ interface PillarInputGrain {
   readonly isShared: boolean;
 }
 
-/** Inputs by which the compiled pillars of a master differ. */
+/** Number of compiled pillars of a master, and the grains that they depend on. */
 export interface PillarInputs {
   /** Number of compiled pillars that all minions with equal inputs share. */
   readonly shared: number;
-  /** Number of compiled pillars that one minion does not share. */
+  /** Number of compiled pillars that belong to one minion. */
   readonly own: number;
   /** Grains on which the pillars depend. The grain with the most values is first. */
   readonly grains: readonly PillarInputGrain[];

@@ -63,7 +63,7 @@ export class JobCache {
   readonly #options: JobCacheOptions;
   #keepMs: number;
   readonly #mutex = new KeyedMutex();
-  /** Returns that this master is currently storing. Used only in a cluster. */
+  /** Minions' returns that this master is storing now. Used only in a cluster. */
   readonly #taking = new Set<string>();
   readonly #remembered = new Map<string, Job>();
   #rememberedMinions = 0;
