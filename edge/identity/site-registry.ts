@@ -124,8 +124,7 @@ export class SiteRegistry {
     const now = this.#host.now();
     const replaced = await this.#change(name, (site) => {
       const known = site?.ticket;
-      if (site === undefined || known?.id !== id)
-        throw unusable('it is not the latest ticket of the site');
+      if (site === undefined || known?.id !== id) throw unusable('it was replaced or revoked');
       if (now > known.expiresAt) throw unusable('it has expired');
       if (known.usedBy !== undefined) {
         if (isEqual(known.usedBy, key)) return site;
