@@ -1,6 +1,6 @@
 /**
- * `saltbridge acl learn` and `saltbridge acl replay`, which evaluate decisions that the master has
- * recorded.
+ * `saltbridge acl learn` and `saltbridge acl replay`. They evaluate the recorded decisions of the
+ * master.
  */
 
 import type { Command } from 'commander';
@@ -26,9 +26,7 @@ interface LearnOptions extends SinceOptions {
 export function addLearnCommand(acl: Command, context: CommandContext): void {
   acl
     .command('learn')
-    .description(
-      'print the smallest policy that permits all requests that were denied and recorded',
-    )
+    .description('print the smallest policy that permits all recorded denied requests')
     .option('--since <time>', 'use only requests since this time: 30m, 1h or 7d ago, or a date')
     .option(
       '--generalise',
@@ -88,7 +86,7 @@ function formatReplayReport({
       : [`${uncertain} of these changes are uncertain, because their records are incomplete`]),
     ...(missed === 0 ? [] : [`${missed} requests since the start of the master were not recorded`]),
   ];
-  const summary = `${decisions} recorded decisions on ${requests} requests, of which ${changes.length} would change`;
+  const summary = `${decisions} recorded decisions on ${requests} requests; ${changes.length} would change`;
   return [...changes.map(formatReplayChange), [summary, ...notes].join('; ')]
     .map(escapeName)
     .join('\n');
