@@ -40,7 +40,10 @@ export function defineAudit(command: Command, context: CommandContext): void {
       '--action <name>',
       'only this action, or all actions that begin with this word: job, key, runner, …',
     )
-    .option('--minion <id>', 'only actions of this minion, and actions on it')
+    .option(
+      '--minion <id>',
+      'only actions that this minion performed, or that were performed on it',
+    )
     .option('--jid <jid>', 'only records of this job')
     .option(
       '--outcome <word>',

@@ -50,13 +50,13 @@ function addHandleAdd(handle: Command, context: CommandContext): void {
     .option('--minion <ids...>', 'ids of minions that may signal the handle')
     .option('--glob <patterns...>', 'globs on the ids of minions that may signal the handle')
     .option('-N, --nodegroup <names...>', 'nodegroups whose minions may signal the handle')
-    .option('--project <names...>', 'projects; their enrolled minions may signal the handle')
+    .option('--project <names...>', 'projects whose enrolled minions may signal the handle')
     .option(
       '--member <names...>',
-      'members of a group; a minion signals for a member with heat/<alias>/<member>',
+      'members of a group for which a minion may signal with heat/<alias>/<member>',
     )
     .option('--empty-is-success', 'treat an event without data as SUCCESS instead of FAILURE')
-    .option('--stack <name>', 'stack; its quota applies to the signals')
+    .option('--stack <name>', 'stack whose quota applies to the signals')
     .option('--owner <name>', 'owner of the handle, for example a project')
     .addOption(
       new Option(
@@ -217,11 +217,11 @@ function addOutboxList(outbox: Command, context: CommandContext): void {
   outbox
     .command('list')
     .description(
-      'list failed signals, then pending signals, then signals that wait for a handle; oldest first',
+      'list signals: failed ones, pending ones, then those that wait for a handle; oldest first',
     )
     .option('--handle <alias>', 'only signals of this handle')
     .addOption(new Option('--dead', 'only failed signals').conflicts('delivered'))
-    .option('--delivered', 'only signals delivered in the last 24 hours, latest first')
+    .option('--delivered', 'only signals that were delivered in the last 24 hours, latest first')
     .addOption(
       new Option('--limit <number>', 'maximum number of signals')
         .argParser(parseCount)

@@ -84,7 +84,7 @@ export function addSaltOptions(command: Command): void {
     .addOption(new Option('--show-timeout').hideHelp())
     .option('--hide-timeout', 'do not list minions that do not respond')
     .option('--summary', 'print a summary at the end')
-    .option('--return <names>', 'returners that the minions send their returns to')
+    .option('--return <names>', 'returners to which the minions send their returns')
     .option(
       '--start-event',
       'make minions of Salt 3008 and later emit an event when they start the job',
