@@ -49,7 +49,7 @@ export const edgeErrors = {
     action: 'Check the address of the centre; to change the centre, join the new centre.',
   },
   ERR_BUNDLE_OLD: {
-    meaning: 'The bundle or its metadata are older than those at the site.',
+    meaning: 'The bundle or its metadata are older than the bundle of the site.',
     action: 'Publish the content again with a higher version.',
   },
   ERR_BUNDLE_EXPIRED: {

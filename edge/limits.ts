@@ -17,7 +17,7 @@ export const edgeLimits = defineLimits('edge', {
     code: 'ERR_LIMIT',
   },
   openRequests: {
-    unit: 'requests of a site that the centre has not answered',
+    unit: 'unanswered requests of a site',
     owner: 'connection',
     perOwner: 32,
     effect: 'The connection ends.',
